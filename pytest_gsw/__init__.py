@@ -1,0 +1,1 @@
+"""pytest-gsw: every documented training-performance row is a pytest item."""

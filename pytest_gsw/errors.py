@@ -1,0 +1,117 @@
+"""Every exception that pytest-gsw raises on purpose.
+
+::
+
+    GswError
+    ├── ConfigurationError        what the user wrote is wrong; nothing has been submitted
+    │   └── FileFaults            a YAML file is wrong: every fault at once, each with line and column
+    └── RunError                  one row could not be measured (pytest: ERROR, JUnit: <error>)
+        ├── SubmissionError       the scheduler refused the job, or its answer made no sense
+        ├── JobError              the job did not end in COMPLETED with exit code 0
+        └── LogError              the log is missing, ambiguous, another run's, too short, or not finite
+
+A regression is not an exception: it is a :class:`pytest_gsw.performance.verdict.Verdict`.
+
+Messages start with the fact, give the evidence and end with what to type next. All
+exceptions survive pickling, because pytest-xdist moves them between processes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+class GswError(Exception):
+    """The root of every error that pytest-gsw raises on purpose."""
+
+
+class ConfigurationError(GswError):
+    """An option, a cluster file or a baseline file is wrong. Nothing has been submitted."""
+
+
+@dataclass(frozen=True, order=True)
+class Fault:
+    """One fault in a YAML file: where it is (both counted from 1), on which key, and what is wrong."""
+
+    line: int
+    column: int
+    key: str
+    problem: str
+
+    def __str__(self) -> str:
+        place = f"{self.line}:{self.column}"
+        return f"{place:<7} {self.key}: {self.problem}" if self.key else f"{place:<7} {self.problem}"
+
+
+class FileFaults(ConfigurationError):
+    """All faults of one YAML file, in the order of their lines.
+
+    Attributes:
+        path: The file.
+        faults: What is wrong in it; never empty.
+    """
+
+    def __init__(self, path: Path, faults: tuple[Fault, ...]) -> None:
+        self.path = path
+        self.faults = tuple(sorted(faults))
+        super().__init__(path, self.faults)
+
+    def __str__(self) -> str:
+        noun = "problem" if len(self.faults) == 1 else "problems"
+        lines = [f"{self.path}: {len(self.faults)} {noun}"]
+        # Every line bears the file's name, so that editors and CI servers can jump to it.
+        lines += [f"  {self.path}:{fault}" for fault in self.faults]
+        return "\n".join(lines)
+
+
+class RunError(GswError):
+    """One row could not be measured.
+
+    Args:
+        fact: What happened, one line; it is what pytest's short summary shows.
+        evidence: ``(name, value)`` pairs such as ``("log", "/…/log.out:120")``, shown one a line.
+        tail: The decisive or the last lines of a log, already made safe to print.
+        advice: What to do or type next.
+    """
+
+    def __init__(
+        self,
+        fact: str,
+        evidence: tuple[tuple[str, str], ...] = (),
+        tail: tuple[str, ...] = (),
+        advice: str = "",
+    ) -> None:
+        self.fact = fact
+        self.evidence = evidence
+        self.tail = tail
+        self.advice = advice
+        super().__init__(fact, evidence, tail, advice)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.fact, self.evidence, self.tail, self.advice)
+
+    def __str__(self) -> str:
+        lines = [self.fact]
+        if self.evidence or self.tail or self.advice:
+            lines.append("")
+        lines += [f"{name:<10} {value}" for name, value in self.evidence]
+        if self.tail:
+            lines.append(f"{'last':<10} {self.tail[0]}")
+            lines += [f"{'':<10} {line}" for line in self.tail[1:]]
+        if self.advice:
+            lines.append(f"{'next':<10} {self.advice}")
+        return "\n".join(lines)
+
+
+class SubmissionError(RunError):
+    """The scheduler refused the job, or its answer made no sense."""
+
+
+class JobError(RunError):
+    """The job did not end in COMPLETED with exit code 0, or its end is not known."""
+
+
+class LogError(RunError):
+    """The log is missing, ambiguous, of another run, too short, or holds numbers that are not finite."""

@@ -1,0 +1,163 @@
+"""What a launcher is told (:class:`JobSpec`), what it answers (:class:`JobStatus`), and its contract."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+class JobState(enum.Enum):
+    """The closed table of job states. *Unknown* is a state of its own and never means "done".
+
+    The names are Slurm's, so that users read the words they know from ``squeue`` and ``sacct``.
+    """
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    TIMEOUT = "TIMEOUT"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    NODE_FAIL = "NODE_FAIL"
+    BOOT_FAIL = "BOOT_FAIL"
+    DEADLINE = "DEADLINE"
+    PREEMPTED = "PREEMPTED"
+    REVOKED = "REVOKED"
+    #: A log that existed already is read; no job was run, so no state can be known.
+    REPLAYED = "REPLAYED"
+    #: The scheduler did not say, or said a word that is not in this table.
+    UNKNOWN = "UNKNOWN"
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job will not run any more, as far as is *known*."""
+        return self not in {JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN}
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """One submission of a recipe's launch script for one row."""
+
+    row_id: str
+    #: The scheduler's job name; only letters, digits, ``.``, ``_`` and ``-``.
+    name: str
+    #: The recipe's launch script.
+    script: Path
+    #: Where the script is submitted from; recipes read files beside their script.
+    directory: Path
+    #: The staging area (``STAGE_PATH``), under which the recipe writes its results.
+    stage: Path
+    nodes: int
+    gpus: int
+    #: Variables set for the job on top of the session's own environment.
+    environment: Mapping[str, str]
+    #: Variables of the session's environment that the job must not see.
+    unset: tuple[str, ...] = ()
+    #: Further options of the scheduler's submit command, such as ``--account=eng``.
+    options: tuple[str, ...] = ()
+    #: Limit on the run time (queue wait does not count), ``None`` for the script's own.
+    time_limit_s: float | None = None
+    #: Where the job's log is, as a glob below :attr:`stage`; ``{job_id}`` is the job's id.
+    log_glob: str = ""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A submitted job."""
+
+    id: str
+    spec: JobSpec
+    #: Seconds since the epoch, by this machine's clock, just before the submission.
+    submitted_s: float
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """What is known of a job at one moment. Times are seconds since the epoch."""
+
+    state: JobState
+    #: The scheduler's own word, or the text that could not be understood.
+    raw_state: str = ""
+    #: Exit code of the batch script, ``None`` while it is not known.
+    exit_code: int | None = None
+    #: The signal that ended the batch script, 0 for none.
+    signal: int = 0
+    #: Why a job is pending, or ended, in the scheduler's words.
+    reason: str = ""
+    #: The scheduler's own node list: ``pool0-[0017-0032]``.
+    nodes: str = ""
+    submit_s: float | None = None
+    start_s: float | None = None
+    end_s: float | None = None
+
+    @property
+    def queue_s(self) -> float | None:
+        """Seconds between submission and start."""
+        if self.submit_s is None or self.start_s is None:
+            return None
+        return max(0.0, self.start_s - self.submit_s)
+
+    @property
+    def run_s(self) -> float | None:
+        """Seconds between start and end."""
+        if self.start_s is None or self.end_s is None:
+            return None
+        return max(0.0, self.end_s - self.start_s)
+
+
+class Launcher(Protocol):
+    """How jobs start on one cluster. One object serves a whole session."""
+
+    @property
+    def name(self) -> str:
+        """``slurm``, ``local``, ``replay``, or a plugin's own word."""
+        ...
+
+    @property
+    def log_wait_s(self) -> float:
+        """How long a finished job's log may take to appear (shared file systems are slow to tell)."""
+        ...
+
+    def command(self, spec: JobSpec) -> tuple[str, ...]:
+        """The exact command that :meth:`submit` runs, for ``--gsw-plan``."""
+        ...
+
+    def submit(self, spec: JobSpec) -> Job:
+        """Start one job.
+
+        Raises:
+            SubmissionError: The scheduler refused it.
+        """
+        ...
+
+    def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
+        """The status of each job by its id, with one question for all of them.
+
+        A job of which nothing could be learnt has :attr:`JobState.UNKNOWN`; this never raises
+        because a scheduler is out of reach.
+        """
+        ...
+
+    def cancel(self, jobs: Sequence[Job]) -> None:
+        """End all these jobs with one request; those that have ended already are no error."""
+        ...
+
+    def find_log(self, job: Job) -> Path:
+        """The one log that belongs to this job.
+
+        Raises:
+            LogError: There is none (yet), or more than one.
+        """
+        ...
+
+    def batch_output(self, job: Job) -> Path | None:
+        """The batch shell's own output, where failures before training show; ``None`` if there is none."""
+        ...
+
+    def close(self) -> None:
+        """Let go of whatever is held. Jobs that still run are not touched."""
+        ...

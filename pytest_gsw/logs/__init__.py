@@ -1,0 +1,1 @@
+"""Training logs: one reader, and one module for each framework's format."""

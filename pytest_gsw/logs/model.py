@@ -1,0 +1,77 @@
+"""What a training log says: its steps, who wrote it, and the contract of a log format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a log says about the run that wrote it; ``None`` where it does not say."""
+
+    framework: str | None = None
+    model: str | None = None
+    size: str | None = None
+    dtype: str | None = None
+    gpus: int | None = None
+    job_id: str | None = None
+    global_batch_size: int | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One training step, or one window of steps where a framework logs only every Nth.
+
+    Exactly one of the three rates is set, in the unit that the log has.
+    """
+
+    #: The step number as the log counts it; ``None`` where the format has none.
+    index: int | None
+    seconds: float | None = None
+    #: Samples per second over the whole job (DeepSpeed, Hugging Face).
+    samples_per_s: float | None = None
+    #: Tokens per second and device (torchtitan).
+    tokens_per_s_per_gpu: float | None = None
+    #: Line number in the file, from 1; a carriage return does not start a new line.
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class StepLog:
+    """The step times of the last attempt in one log, one entry a step, in order."""
+
+    format: str
+    steps: tuple[Step, ...]
+    #: Runs or attempts found in the file, of which only the last is in :attr:`steps`.
+    attempts: int
+    identity: Identity = field(default_factory=Identity)
+    #: Steps that the run was to do, where the log says so.
+    total_steps: int | None = None
+    #: Step number (or ordinal) and text of the first loss or gradient norm that is not finite.
+    not_finite: tuple[int | None, str] | None = None
+    #: Seconds that saving a checkpoint took, each time it was done in the last attempt.
+    checkpoint_saves_s: tuple[float, ...] = ()
+
+
+class LogFormat(Protocol):
+    """How one framework writes its step times.
+
+    A format sees bytes, never text: logs hold invalid UTF-8, and decoding gigabytes to find
+    fifty lines is what makes parsers slow.
+    """
+
+    @property
+    def name(self) -> str:
+        """The framework's name as baselines have it: ``maxtext``."""
+        ...
+
+    @property
+    def markers(self) -> tuple[bytes, ...]:
+        """Byte strings of which every step line holds at least one; the reader searches for these."""
+        ...
+
+    def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
+        """Read the lines that hold a marker, each with its line number."""
+        ...

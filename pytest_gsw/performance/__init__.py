@@ -1,0 +1,1 @@
+"""Model FLOPs, accelerator peaks, measurement and verdict: pure functions, no I/O."""

@@ -1,0 +1,1 @@
+"""YAML tables of documented rows become :class:`~pytest_gsw.tables.model.Baseline` values."""

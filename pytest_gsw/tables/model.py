@@ -1,0 +1,152 @@
+"""What one documented row says: the value that every other part of pytest-gsw works on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+#: What a verdict rests on: the time of one training step, or of saving one checkpoint.
+JudgedMetric = Literal["step_time", "checkpoint_save_time"]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Performance figures of one row, each ``None`` where there is none.
+
+    Used for what a document states and for what is computed from its step time.
+    """
+
+    step_time_s: float | None = None
+    #: Tokens per second of the whole job (not per GPU).
+    tokens_per_s: float | None = None
+    #: Model FLOPS utilization as a fraction: 0.4254 is 42.54 %.
+    mfu: float | None = None
+    days_to_train_1t_tokens: float | None = None
+    #: 1e12 floating-point operations per second and GPU, as the document counts them.
+    tflops_per_gpu: float | None = None
+    checkpoint_save_time_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Parallelism:
+    """Degrees of parallelism; ``None`` where the document gives none.
+
+    Tensor (tp), pipeline (pp), context (cp), expert (ep) and data (dp) parallel size, virtual
+    pipeline stages (vp), and the size of the fully sharded data-parallel group (fsdp).
+    """
+
+    tp: int | None = None
+    pp: int | None = None
+    cp: int | None = None
+    ep: int | None = None
+    dp: int | None = None
+    vp: int | None = None
+    fsdp: int | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a row is launched: the recipe's own script, submitted from the recipe's own directory."""
+
+    #: Name of the recipe's directory below the cluster's ``recipes`` directory.
+    directory: str
+    script: str = "launch.sh"
+    #: Training steps that the recipe runs, ``None`` where the document does not say.
+    steps: int | None = None
+    #: Steps of which the log shows a time, where that is fewer than ``steps``.
+    logged_steps: int | None = None
+    #: Extra environment; ``{tp}``, ``{gpus}`` and the like are replaced by the row's facts.
+    environment: Mapping[str, str] = field(default_factory=dict)
+    #: Two jobs of the same row must not run at the same time.
+    one_job_per_row: bool = False
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a row comes from: the document's file name and the line of the judged figure (from 1)."""
+
+    document: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a row is written: its YAML file, line and column (from 1)."""
+
+    path: Path
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """One documented row: what was trained, on what, how fast it was, and who says so."""
+
+    #: Unique among the rows of a session: ``llama2_70b_fp8[H100x64]``.
+    id: str
+    model: str
+    size: str
+    framework: str
+    #: Name of the log format that the framework writes.
+    log_format: str
+    dtype: str
+    accelerator: str
+    gpus: int
+    gpus_per_node: int
+    #: Tokens per sample.
+    sequence_length: int
+    #: Samples per training step over the whole job.
+    global_batch_size: int | None
+    micro_batch_size: int | None
+    gradient_accumulation_steps: int | None
+    layers: int | None
+    parallelism: Parallelism
+    documented: Figures
+    metric: JudgedMetric
+    #: How the log's steps become one number, see :mod:`pytest_gsw.performance.statistic`.
+    statistic: str
+    #: Fewest steps that must be read from the log.
+    min_steps: int
+    #: Accepted loss (and gain) of throughput as a fraction.
+    tolerance: float
+    #: Model floating-point operations for one sample, pinned as the document states or implies it.
+    model_flops_per_sample: float | None
+    #: The document's TFLOP/s count the forward pass twice (activation recomputation): 4/3 of the model's.
+    activation_recomputation: bool
+    #: A smaller stand-in for the full model, made to fit fewer GPUs.
+    proxy: bool
+    #: ``"out_of_memory"`` where the document says that the row runs out of memory.
+    expected_failure: Literal["out_of_memory"] | None
+    notes: str | None
+    #: Columns of the document that have no name of their own here, as written there.
+    attributes: Mapping[str, str]
+    recipe: Recipe
+    source: Source
+    location: Location
+
+    @property
+    def workload(self) -> str:
+        """Model and size: ``llama2_70b``."""
+        return f"{self.model}_{self.size}"
+
+    @property
+    def name(self) -> str:
+        """Workload and dtype: ``llama2_70b_fp8``, what ``-k`` usually selects."""
+        return f"{self.workload}_{self.dtype}"
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that the row's GPUs fill at the documented GPUs per node."""
+        return -(-self.gpus // self.gpus_per_node)
+
+    @property
+    def judged_s(self) -> float | None:
+        """The documented seconds that the verdict rests on."""
+        if self.metric == "step_time":
+            return self.documented.step_time_s
+        return self.documented.checkpoint_save_time_s
