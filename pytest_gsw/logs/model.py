@@ -34,8 +34,8 @@ class Step:
     samples_per_s: float | None = None
     #: Tokens per second and device (torchtitan).
     tokens_per_s_per_gpu: float | None = None
-    #: Line number in the file, from 1; a carriage return does not start a new line.
-    line: int | None = None
+    #: Byte offset in the file of the line that says so; the line's number is counted only when it is shown.
+    offset: int | None = None
 
 
 @dataclass(frozen=True)
@@ -73,5 +73,5 @@ class LogFormat(Protocol):
         ...
 
     def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
-        """Read the lines that hold a marker, each with its line number."""
+        """Read the lines that hold a marker, each with its byte offset in the file."""
         ...
