@@ -4,7 +4,7 @@
 
     GswError
     ├── ConfigurationError        what the user wrote is wrong; nothing has been submitted
-    │   └── FileFaults            a YAML file is wrong: every fault at once, each with line and column
+    │   └── FileError            a YAML file is wrong: every fault at once, each with line and column
     └── RunError                  one row could not be measured (pytest: ERROR, JUnit: <error>)
         ├── SubmissionError       the scheduler refused the job, or its answer made no sense
         ├── JobError              the job did not end in COMPLETED with exit code 0
@@ -45,7 +45,7 @@ class Fault:
         return f"{place:<7} {self.key}: {self.problem}" if self.key else f"{place:<7} {self.problem}"
 
 
-class FileFaults(ConfigurationError):
+class FileError(ConfigurationError):
     """All faults of one YAML file, in the order of their lines.
 
     Attributes:

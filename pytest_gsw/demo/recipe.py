@@ -1,0 +1,154 @@
+"""The training that ``launch.sh`` starts: ``python -m pytest_gsw.demo.recipe``.
+
+It is told by variables: which row to simulate (``GSW_BASELINE_FILE``, ``GSW_ROW``), what the
+launch script decided (``JOB_TOTAL_GPUS``, ``MODEL_SIZE`` …), and the faults and the speed of the
+simulation (``GSW_DEMO``, ``GSW_DEMO_SECONDS``, ``GSW_DEMO_SEED``). ``launch.sh`` has them all.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from random import Random
+from typing import BinaryIO, NoReturn
+
+from pytest_gsw.demo.damage import damage
+from pytest_gsw.demo.faults import Fault, fault_of, parse_faults
+from pytest_gsw.demo.simulation import Job, simulate
+from pytest_gsw.demo.writers import WRITERS, Event
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.tables.load import load_table
+from pytest_gsw.tables.model import Baseline
+
+DEFAULT_SECONDS = 1.0
+
+
+def main(arguments: list[str], environment: Mapping[str, str]) -> int:
+    """Simulate one row's training; with the argument ``model-and-framework``, only say what the row trains."""
+    try:
+        baseline = find_row(environment)
+        if arguments == ["model-and-framework"]:
+            sys.stdout.write(f"{baseline.model} {baseline.framework}\n")
+            return 0
+        return train(baseline, environment, sys.stdout.buffer)
+    except ConfigurationError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+
+
+def find_row(environment: Mapping[str, str]) -> Baseline:
+    """The row that the job is for.
+
+    Raises:
+        ConfigurationError: The variables name no row.
+    """
+    path, row_id = (_required(environment, name) for name in ("GSW_BASELINE_FILE", "GSW_ROW"))
+    for baseline in load_table(Path(path)):
+        if baseline.id == row_id:
+            return baseline
+    raise ConfigurationError(f"GSW_ROW: no row {row_id} in {path}")
+
+
+def train(baseline: Baseline, environment: Mapping[str, str], out: BinaryIO) -> int:
+    """Write the row's log to ``out`` and end as its fault wants.
+
+    Returns:
+        The exit code, for the faults that end in one.
+    """
+    fault = fault_of(baseline.id, parse_faults(environment.get("GSW_DEMO", ""))) or _documented_fault(baseline)
+    word = fault.word if fault else ""
+    job = _job(baseline, environment)
+    if word == "wrong-identity":
+        job = replace(job, size="8b" if job.size != "8b" else "70b")
+    seed = f"{baseline.id} {environment.get('GSW_DEMO_SEED') or job.id}"
+    run = simulate(baseline, job, fault, Random(seed), started=datetime.now(timezone.utc))
+    if baseline.log_format not in WRITERS:
+        raise ConfigurationError(f"the demo writes no {baseline.log_format} logs, only {', '.join(WRITERS)}")
+    healthy = tuple(WRITERS[baseline.log_format](run))
+    seconds = float(environment.get("GSW_DEMO_SECONDS") or DEFAULT_SECONDS)
+    play(damage(healthy, run, word), seconds / healthy[-1].at_s, out)
+    return _end(fault, environment) if fault else 0
+
+
+def play(events: Iterable[Event], seconds_per_virtual_second: float, out: BinaryIO) -> None:
+    """Write each event when its time has come, and let readers see it at once."""
+    start_s = time.monotonic()
+    for event in events:
+        wait_s = start_s + event.at_s * seconds_per_virtual_second - time.monotonic()
+        if wait_s > 0:
+            time.sleep(wait_s)
+        out.write(event.data)
+        out.flush()
+
+
+def _documented_fault(baseline: Baseline) -> Fault | None:
+    return Fault(baseline.id, "oom") if baseline.expected_failure == "out_of_memory" else None
+
+
+def _end(fault: Fault, environment: Mapping[str, str]) -> int:
+    match fault.word:
+        case "fail" | "oom":
+            return 1
+        case "exit":
+            return int(fault.argument)
+        case "oom-kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "stall":
+            _sleep_without_end()
+        case "cancel":
+            _cancel_own_job(environment)
+        case "no-log":
+            # The shell or srun has opened it already.
+            Path(environment["GSW_DEMO_LOG"]).unlink(missing_ok=True)
+    return 0
+
+
+def _sleep_without_end() -> NoReturn:
+    while True:
+        time.sleep(3600)
+
+
+def _cancel_own_job(environment: Mapping[str, str]) -> NoReturn:
+    if environment.get("GSW_LOCAL"):
+        os.killpg(os.getpgrp(), signal.SIGTERM)
+    else:
+        subprocess.run(["scancel", _required(environment, "SLURM_JOB_ID")], check=True)  # noqa: S607 - on every PATH of a Slurm node
+    _sleep_without_end()
+
+
+def _job(baseline: Baseline, environment: Mapping[str, str]) -> Job:
+    def number(name: str) -> int:
+        text = _required(environment, name)
+        if not text.isdecimal():
+            raise ConfigurationError(f"{name}: got '{text}', wanted a whole number")
+        return int(text)
+
+    return Job(
+        id=_required(environment, "SLURM_JOB_ID"),
+        nodes=number("SLURM_JOB_NUM_NODES"),
+        gpus=number("JOB_TOTAL_GPUS"),
+        gpus_per_node=number("GPUS_PER_NODE"),
+        size=environment.get("MODEL_SIZE", baseline.size),
+        dtype=environment.get("DTYPE", baseline.dtype),
+        version=environment.get("GSW_VERSION", "demo"),
+        optimization_name=environment.get("OPTIMIZATION_NAME", ""),
+        optimization_code=environment.get("OPTIMIZATION_CODE", ""),
+    )
+
+
+def _required(environment: Mapping[str, str], name: str) -> str:
+    value = environment.get(name, "")
+    if not value:
+        raise ConfigurationError(f"{name} is not set; launch.sh and pytest-gsw set it for every job")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], os.environ))

@@ -1,0 +1,311 @@
+"""From an ended job and its log to a measurement, or to the reason why there is none.
+
+Everything that must hold before a number may be judged is here, in one place: the job
+ended well, the log is this run's, it holds enough steps and the last one, the loss stayed
+finite, and the result is possible at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_gsw.errors import JobError, LogError
+from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.logs.failures import Cause, find_cause
+from pytest_gsw.logs.model import LogFormat, Step, StepLog
+from pytest_gsw.logs.reader import line_number, read_log, tail_lines
+from pytest_gsw.performance.figures import figures
+from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, p90
+from pytest_gsw.tables.model import Baseline, Figures
+from pytest_gsw.tables.statistic import parse_statistic
+
+
+@dataclass(frozen=True)
+class Run:
+    """An ended job of one row, and where it wrote."""
+
+    job_id: str
+    status: JobStatus
+    #: The training log; ``None`` where a job that did not end well left none.
+    log: Path | None
+    #: The batch shell's own output.
+    batch_output: Path | None = None
+
+
+def check_job(run: Run) -> None:
+    """Make sure that the job ran to COMPLETED with exit code 0.
+
+    Raises:
+        JobError: It did not; the message has the cause as the log or the batch shell tells it.
+    """
+    status = run.status
+    if status.state is JobState.REPLAYED:
+        return
+    if status.state is JobState.COMPLETED and status.exit_code == 0 and status.signal == 0:
+        return
+    cause = cause_of(run)
+    raise JobError(
+        _job_fact(run, cause),
+        evidence=(*job_evidence(run), *_cause_evidence(cause)),
+        tail=() if cause else _last_lines(run),
+        advice=cause.advice if cause else _job_advice(run),
+    )
+
+
+@dataclass(frozen=True)
+class FoundCause:
+    """Why a run failed, and the file that says so."""
+
+    cause: Cause
+    path: Path
+
+    @property
+    def advice(self) -> str:
+        """What to do about it."""
+        return self.cause.advice
+
+
+def cause_of(run: Run) -> FoundCause | None:
+    """Why a run failed: from its log, else from the batch shell's output, where failures before training show."""
+    for path in (run.log, run.batch_output):
+        if path is not None and path.is_file():
+            cause = find_cause(path)
+            if cause is not None:
+                return FoundCause(cause, path)
+    return None
+
+
+def ran_out_of_memory(run: Run) -> bool:
+    """Whether the job ended for want of memory, of the GPU or of the host."""
+    if run.status.state is JobState.COMPLETED and run.status.exit_code == 0:
+        return False
+    if run.status.state is JobState.OUT_OF_MEMORY:
+        return True
+    found = cause_of(run)
+    return found is not None and found.cause.out_of_memory
+
+
+def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
+    """The steps of the row's own log.
+
+    Raises:
+        LogError: The log is missing, empty, another run's, or its loss is not finite.
+    """
+    if run.log is None:
+        raise LogError(f"job {run.job_id} left no log", evidence=job_evidence(run))
+    log = read_log(run.log, log_format)
+    _check_identity(baseline, run, log)
+    if log.not_finite is not None:
+        index, text = log.not_finite
+        raise LogError(
+            f"the loss or a step time is not finite{'' if index is None else f' at step {index}'}: {text}",
+            evidence=_log_evidence(run, log),
+            advice="a run that diverged says nothing of performance: find out why before measuring",
+        )
+    return log
+
+
+def measure(
+    baseline: Baseline, run: Run, log: StepLog, *, peak_flops: float | None, steps: int | None, first_index: int | None
+) -> Measurement:
+    """The row's statistic over the steps of its log.
+
+    Args:
+        baseline: The row.
+        run: The ended job.
+        log: Its steps.
+        peak_flops: Peak FLOP/s of one GPU, for the MFU.
+        steps: Steps that the run was to do, ``None`` where nobody says.
+        first_index: The number that the log's format gives to the first step.
+
+    Raises:
+        LogError: There are too few steps, the last one is missing, or the result is impossible.
+    """
+    timed = timed_steps(baseline, log)
+    _check_steps(baseline, run, log, timed, steps, first_index)
+    try:
+        judged_s = apply(parse_statistic(baseline.statistic), timed)
+    except ValueError as error:
+        raise LogError(
+            f"the log does not hold the steps that {baseline.statistic} needs: {error}",
+            evidence=_log_evidence(run, log),
+        ) from error
+    measurement = summarize(baseline, timed, judged_s, peak_flops)
+    if measurement.figures.mfu is not None and measurement.figures.mfu > 1:
+        raise LogError(
+            f"MFU {measurement.figures.mfu:.1%} is impossible: {judged_s:.4g} s/step is faster than the hardware",
+            evidence=_log_evidence(run, log),
+            advice="the log shows when steps were dispatched, not how long they took; check its statistic",
+        )
+    return measurement
+
+
+def summarize(
+    baseline: Baseline, timed: tuple[TimedStep, ...], judged_s: float, peak_flops: float | None
+) -> Measurement:
+    """A measurement from its steps and the judged number."""
+    seconds = sorted(step.seconds for step in timed)
+    of_steps = baseline.metric == "step_time"
+    return Measurement(
+        judged_s=judged_s,
+        statistic=baseline.statistic,
+        steps=len(timed),
+        first_s=timed[0].seconds,
+        last_s=timed[-1].seconds,
+        median_s=apply(parse_statistic("median"), timed),
+        p90_s=p90(seconds),
+        figures=figures(baseline, judged_s, peak_flops) if of_steps else Figures(checkpoint_save_time_s=judged_s),
+        series_s=tuple(step.seconds for step in timed),
+    )
+
+
+def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:
+    """The log's steps in seconds; rates are turned into seconds by the row's batch and sequence length."""
+    if baseline.metric == "checkpoint_save_time":
+        return tuple(TimedStep(None, seconds) for seconds in log.checkpoint_saves_s)
+    timed = ((step.index, step_seconds(step, baseline)) for step in log.steps)
+    return tuple(TimedStep(index, seconds) for index, seconds in timed if seconds is not None)
+
+
+def step_seconds(step: Step, baseline: Baseline) -> float | None:
+    """One step's seconds, ``None`` where the row lacks the batch size that its rate must be divided by."""
+    if step.seconds is not None:
+        return step.seconds
+    if baseline.global_batch_size is None:
+        return None
+    if step.samples_per_s:
+        return baseline.global_batch_size / step.samples_per_s
+    if step.tokens_per_s_per_gpu:
+        tokens = baseline.global_batch_size * baseline.sequence_length
+        return tokens / baseline.gpus / step.tokens_per_s_per_gpu
+    return None
+
+
+def _check_identity(baseline: Baseline, run: Run, log: StepLog) -> None:
+    said = log.identity
+    replayed = run.status.state is JobState.REPLAYED
+    wanted = {
+        "model": (said.model, baseline.model),
+        "model size": (said.size, baseline.size),
+        "framework": (said.framework, baseline.framework),
+        "dtype": (said.dtype, baseline.dtype),
+        "GPUs": (said.gpus, baseline.gpus),
+        "global batch size": (said.global_batch_size, baseline.global_batch_size),
+        # A log that is replayed may have been renamed; a job's own log may not.
+        "job": (said.job_id, None if replayed else run.job_id),
+    }
+    differing = [
+        (name, f"{found} in the log, {expected} in the row")
+        for name, (found, expected) in wanted.items()
+        if found is not None and expected is not None and str(found).lower() != str(expected).lower()
+    ]
+    if differing:
+        raise LogError(
+            f"the log belongs to another run: {', '.join(name for name, _ in differing)} differ"
+            f"{'s' if len(differing) == 1 else ''}",
+            evidence=(*differing, *_log_evidence(run, log)),
+        )
+
+
+def _check_steps(
+    baseline: Baseline,
+    run: Run,
+    log: StepLog,
+    timed: tuple[TimedStep, ...],
+    steps: int | None,
+    first_index: int | None,
+) -> None:
+    what = "steps" if baseline.metric == "step_time" else "checkpoint saves"
+    min_steps = baseline.min_steps if steps is None else min(baseline.min_steps, steps)
+    if len(timed) < min_steps:
+        wanted = f"{min_steps} needed" if steps is None else f"{min_steps} of {steps} needed"
+        raise LogError(
+            f"the log holds {len(timed)} {what}, {wanted}",
+            evidence=_log_evidence(run, log),
+            tail=_last_lines(run),
+            advice="the run stopped early or its log was cut; look at the last lines",
+        )
+    last = timed[-1].index
+    logged_all = baseline.recipe.logged_steps is None
+    if steps is not None and last is not None and first_index is not None and logged_all:
+        final = first_index + steps - 1
+        if last < final:
+            raise LogError(
+                f"the log ends at step {last}, the run's last step is {final}",
+                evidence=_log_evidence(run, log),
+                tail=_last_lines(run),
+                advice="the run stopped early or its log was cut; look at the last lines",
+            )
+
+
+def job_evidence(run: Run) -> tuple[tuple[str, str], ...]:
+    """The job's facts, as messages show them."""
+    status = run.status
+    code = "" if status.exit_code is None else f" {status.exit_code}:{status.signal}"
+    took = "" if status.run_s is None else f" after {duration(status.run_s)}"
+    where = f" on {status.nodes}" if status.nodes else ""
+    lines = [("job", f"{run.job_id} {status.state.value}{code}{took}{where}")]
+    if status.reason and status.reason != "None":
+        lines.append(("reason", status.reason))
+    if run.log is not None:
+        lines.append(("log", str(run.log)))
+    if run.batch_output is not None:
+        lines.append(("batch log", str(run.batch_output)))
+    return tuple(lines)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them: ``11m02s``, ``1h03m``, ``42s``."""
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 60}m{whole % 60:02d}s" if whole >= 60 else f"{whole}s"
+
+
+def _job_fact(run: Run, found: FoundCause | None) -> str:
+    status = run.status
+    if status.state is JobState.UNKNOWN:
+        return f"the end of job {run.job_id} is not known: {status.reason or status.raw_state or 'no answer'}"
+    if status.state is JobState.COMPLETED and status.exit_code is None:
+        return f"the exit code of job {run.job_id} is not known"
+    ended = {JobState.COMPLETED: "ended", JobState.FAILED: "failed"}.get(status.state, f"ended {status.state.value}")
+    how = ""
+    if status.signal:
+        how = f" by signal {status.signal}"
+    elif status.exit_code:
+        how = f" with exit code {status.exit_code}"
+    why = f": {found.cause.name}" if found else ""
+    return f"job {run.job_id} {ended}{how}{why}"
+
+
+def _job_advice(run: Run) -> str:
+    if run.status.state is JobState.TIMEOUT:
+        return "give the job more time with --gsw-timeout=MINUTES, or find out what it waited for"
+    return f"look at {run.log or run.batch_output}" if run.log or run.batch_output else ""
+
+
+def _cause_evidence(found: FoundCause | None) -> tuple[tuple[str, str], ...]:
+    return () if found is None else (("cause", f"{found.path}:{found.cause.line}: {found.cause.text}"),)
+
+
+def _last_lines(run: Run) -> tuple[str, ...]:
+    """The last lines of the log, or of the batch shell where there is no log."""
+    for path in (run.log, run.batch_output):
+        if path is not None and path.is_file():
+            lines = tail_lines(path, 5)
+            if lines:
+                return lines
+    return ()
+
+
+def _log_evidence(run: Run, log: StepLog) -> tuple[tuple[str, str], ...]:
+    place = str(run.log)
+    if run.log is not None and log.steps and log.steps[-1].offset is not None:
+        place = f"{run.log}:{line_number(run.log, log.steps[-1].offset)}"
+    attempts = f", the last of {log.attempts} runs in the file" if log.attempts > 1 else ""
+    return (
+        ("log", place),
+        ("steps", f"{len(log.steps)} read as {log.format}{attempts}"),
+        *(evidence for evidence in job_evidence(run) if evidence[0] == "job"),
+    )

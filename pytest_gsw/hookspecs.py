@@ -1,0 +1,110 @@
+"""The hooks that a conftest.py or another plugin can implement.
+
+Every choice that pytest-gsw makes itself is an ordinary ``trylast`` implementation of the
+same hooks (in :mod:`pytest_gsw.plugin`), so that one more launcher, log format or rule
+needs no change here. Examples of each are in docs/hooks.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
+    from pytest_gsw.logs.model import LogFormat
+    from pytest_gsw.performance.measurement import Measurement
+    from pytest_gsw.performance.verdict import Verdict
+    from pytest_gsw.results.record import Record
+    from pytest_gsw.tables.clusters import Cluster
+    from pytest_gsw.tables.model import Baseline
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_gsw_make_launcher(  # type: ignore[empty-body]
+    config: pytest.Config, cluster: Cluster, run_directory: Path
+) -> Launcher | None:
+    """Called once, before the first submission, to make the launcher of the session's cluster.
+
+    :param config: The pytest config.
+    :param cluster: The cluster of ``--gsw-cluster``; ``cluster.scheduler`` names what is wanted.
+    :param run_directory: Where this session keeps its files.
+    :returns: A launcher, or ``None`` to leave it to others.
+    """
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_gsw_log_format(  # type: ignore[empty-body]
+    config: pytest.Config, baseline: Baseline
+) -> LogFormat | None:
+    """Called for each row before its log is read, to say how that log is written.
+
+    :param config: The pytest config.
+    :param baseline: The row; ``baseline.log_format`` names what is wanted.
+    :returns: A log format, or ``None`` to leave it to others.
+    """
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_gsw_make_job_spec(  # type: ignore[empty-body]
+    config: pytest.Config, baseline: Baseline, cluster: Cluster
+) -> JobSpec | None:
+    """Called for each selected row before anything is submitted, to say how it is started.
+
+    Implement it with ``wrapper=True`` to amend the built-in answer.
+
+    :param config: The pytest config.
+    :param baseline: The row.
+    :param cluster: Where it runs.
+    :returns: What the launcher is told, or ``None`` to leave it to others.
+    """
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_gsw_peak_flops(  # type: ignore[empty-body]
+    config: pytest.Config, accelerator: str, dtype: str
+) -> float | None:
+    """Called when an MFU is computed, for the peak of one accelerator.
+
+    :param config: The pytest config.
+    :param accelerator: As the cluster or the table names it, such as ``H100``.
+    :param dtype: As the table names it, such as ``fp8``.
+    :returns: FLOP/s of one GPU, or ``None`` to leave it to others.
+    """
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_gsw_judge(  # type: ignore[empty-body]
+    config: pytest.Config, baseline: Baseline, measurement: Measurement, tolerance: float
+) -> Verdict | None:
+    """Called for each measured row, to compare it with its document.
+
+    :param config: The pytest config.
+    :param baseline: The row.
+    :param measurement: What was measured.
+    :param tolerance: Accepted loss of throughput as a fraction.
+    :returns: The verdict, or ``None`` to leave it to others.
+    """
+
+
+@pytest.hookspec
+def pytest_gsw_job_state_changed(config: pytest.Config, baseline: Baseline, job_id: str, status: JobStatus) -> None:
+    """Called when a job is seen in a new state.
+
+    :param config: The pytest config.
+    :param baseline: The job's row.
+    :param job_id: The scheduler's id.
+    :param status: The new state, with nodes and times as far as they are known.
+    """
+
+
+@pytest.hookspec
+def pytest_gsw_run_recorded(config: pytest.Config, record: Record) -> None:
+    """Called for each row that was run, measured or not, after its record has been written.
+
+    :param config: The pytest config.
+    :param record: Everything known of the run.
+    """

@@ -1,0 +1,296 @@
+"""A baseline file and its rows as pytest sees them.
+
+A row's set-up waits for its job and reads its log; its call judges. So whatever keeps a
+row from being measured is an ERROR (JUnit ``<error>``), and a regression is a FAILURE.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from pytest_gsw.errors import ConfigurationError, LogError, RunError
+from pytest_gsw.examine import Run, check_job, measure, ran_out_of_memory, read_steps
+from pytest_gsw.fleet import Fleet
+from pytest_gsw.jobs.spec import NCCL_TRACE_STEPS
+from pytest_gsw.logs.model import LogFormat, StepLog
+from pytest_gsw.options import Settings
+from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.performance.verdict import Outcome, Verdict
+from pytest_gsw.results import junit, terminal
+from pytest_gsw.results.record import JobFacts, Record, write_record
+from pytest_gsw.tables.clusters import Cluster
+from pytest_gsw.tables.load import load_table
+from pytest_gsw.tables.model import Baseline
+
+SETTINGS = pytest.StashKey[Settings]()
+FLEET = pytest.StashKey[Fleet]()
+#: A row's record, once it has been run.
+RECORD = pytest.StashKey[Record]()
+
+
+class BaselineFile(pytest.File):
+    """One YAML file of documented rows."""
+
+    def collect(self) -> Iterator[BaselineItem]:
+        """One item for each row; a wrong file is one collection error with all its faults."""
+        try:
+            rows = load_table(self.path)
+        except ConfigurationError as error:
+            raise self.CollectError(str(error)) from None
+        for row in rows:
+            yield BaselineItem.from_parent(self, name=row.id, baseline=row)
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What a row's set-up leaves for its call."""
+
+    run: Run
+    log: StepLog | None = None
+    measurement: Measurement | None = None
+
+
+class BaselineItem(pytest.Item):
+    """One documented row."""
+
+    def __init__(self, *, baseline: Baseline, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.baseline = baseline
+        self._settings = self.config.stash[SETTINGS]
+        self._measured: _Measured | None = None
+        self.add_marker(pytest.mark.gsw(**marker_facts(baseline)))
+        if baseline.proxy:
+            self.add_marker(pytest.mark.proxy)
+        reason = skip_reason(baseline, self._settings)
+        if reason is not None:
+            self.add_marker(pytest.mark.skip(reason=reason))
+
+    def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
+        """Where the row is written."""
+        return self.path, self.baseline.location.line - 1, self.name
+
+    def setup(self) -> None:
+        """Wait for the job and measure its log."""
+        fleet = self.config.stash[FLEET]
+        if not fleet.knows(self.baseline.id):
+            return  # --setup-only and --setup-plan run nothing
+        run: Run | None = None
+        try:
+            run = fleet.wait(self.baseline.id)
+            if self.baseline.expected_failure and ran_out_of_memory(run):
+                fact = "ran out of memory, as documented"
+                self._record("expected_failure", fact, run=run)
+                pytest.xfail(fact)
+            check_job(run)
+            self._measured = self._measure(run)
+        except RunError as error:
+            self._raise_error(error, run)
+
+    def runtest(self) -> None:
+        """Judge what the set-up has measured."""
+        measured = self._measured
+        assert measured is not None, "a row is judged only after its set-up has measured it"
+        if self.baseline.expected_failure:
+            fact = "is documented to run out of memory, but its job completed"
+            record = self._record("unexpected_success", fact, run=measured.run)
+            _fail("\n".join([fact, "", *terminal.fact_lines(self._facts(record))]))
+        assert measured.measurement is not None
+        try:
+            verdict = self._judge(measured.measurement)
+        except ValueError as error:
+            self._raise_error(LogError(str(error)), measured.run)
+        profiling = self._settings.profiling
+        record = self._record(
+            "profiled" if profiling else verdict.outcome.value,
+            terminal.verdict_fact(self._documented(), verdict, measured.measurement.figures.tokens_per_s),
+            run=measured.run,
+            measurement=measured.measurement,
+            not_comparable=profiling,
+        )
+        if profiling:
+            judged = terminal.headline(record)
+            pytest.skip(f"not judged, because {profiling} makes the figures not comparable: {judged}")
+        if verdict.outcome is Outcome.REGRESSED or (verdict.outcome is Outcome.IMPROVED and self._settings.strict):
+            _fail(terminal.failure_text(record, verdict, self._facts(record)))
+
+    @property
+    def tolerance(self) -> float:
+        """The row's own tolerance, unless the cluster or the command line says otherwise."""
+        cluster = self._settings.cluster
+        return self._settings.tolerance or (cluster and cluster.tolerance) or self.baseline.tolerance
+
+    def _measure(self, run: Run) -> _Measured:
+        if self.baseline.expected_failure:
+            return _Measured(run)
+        log_format: LogFormat | None = self.ihook.pytest_gsw_log_format(config=self.config, baseline=self.baseline)
+        if log_format is None:
+            raise LogError(
+                f"nobody reads logs of the format '{self.baseline.log_format}'",
+                evidence=(("baseline", str(self.baseline.location)),),
+                advice="correct log_format there, or install the plugin that provides it",
+            )
+        log = read_steps(self.baseline, run, log_format)
+        profile = self._settings.profile
+        traced = profile is not None and profile.kind == "nccl-trace"
+        measurement = measure(
+            self.baseline,
+            run,
+            log,
+            peak_flops=self._peak_flops(),
+            steps=NCCL_TRACE_STEPS if traced else self.baseline.recipe.steps,
+            first_index=log_format.first_index,
+        )
+        return _Measured(run, log, measurement)
+
+    def _judge(self, measurement: Measurement) -> Verdict:
+        verdict: Verdict | None = self.ihook.pytest_gsw_judge(
+            config=self.config, baseline=self.baseline, measurement=measurement, tolerance=self.tolerance
+        )
+        assert verdict is not None, "the built-in judge always answers"
+        return verdict
+
+    def _peak_flops(self) -> float | None:
+        peak: float | None = self.ihook.pytest_gsw_peak_flops(
+            config=self.config, accelerator=self.baseline.accelerator, dtype=self.baseline.dtype
+        )
+        return peak
+
+    def _documented(self) -> dict[str, float | None]:
+        return asdict(self.baseline.documented)
+
+    def _record(
+        self,
+        outcome: str,
+        fact: str,
+        *,
+        run: Run | None,
+        measurement: Measurement | None = None,
+        not_comparable: str | None = None,
+    ) -> Record:
+        """Write down what is known of this run, and give it to JUnit and to observers."""
+        baseline, settings = self.baseline, self._settings
+        record = Record(
+            run_id=settings.run_id,
+            row=baseline.id,
+            node_id=self.nodeid,
+            baseline=f"{self.nodeid.partition('::')[0]}:{baseline.location.line}",
+            document=baseline.source.document,
+            document_line=baseline.source.line,
+            cluster=settings.cluster.name if settings.cluster else "replay",
+            simulated=bool(settings.cluster and settings.cluster.simulated),
+            outcome=outcome,
+            fact=fact,
+            tolerance=self.tolerance,
+            workload=baseline.workload,
+            framework=baseline.framework,
+            dtype=baseline.dtype,
+            accelerator=baseline.accelerator,
+            gpus=baseline.gpus,
+            documented=self._documented(),
+            measured=asdict(measurement.figures) if measurement else {},
+            statistic=measurement.statistic if measurement else "",
+            steps=measurement.steps if measurement else 0,
+            first_s=measurement.first_s if measurement else None,
+            last_s=measurement.last_s if measurement else None,
+            median_s=measurement.median_s if measurement else None,
+            p90_s=measurement.p90_s if measurement else None,
+            series_s=measurement.series_s if measurement else (),
+            job=self._job_facts(run),
+            log=str(run.log) if run and run.log else None,
+            not_comparable=not_comparable,
+        )
+        write_record(settings.run_directory, record)
+        self.stash[RECORD] = record
+        self.user_properties.extend(junit.properties(record))
+        self.ihook.pytest_gsw_run_recorded(config=self.config, record=record)
+        return record
+
+    def _job_facts(self, run: Run | None) -> JobFacts | None:
+        fleet = self.config.stash[FLEET]
+        job_id = run.job_id if run else fleet.job_id(self.baseline.id)
+        status = run.status if run else fleet.status(self.baseline.id)
+        if job_id is None or status is None:
+            return None
+        return JobFacts(
+            id=job_id,
+            launcher=fleet.launcher.name,
+            state=status.state.value,
+            exit_code=status.exit_code,
+            signal=status.signal,
+            reason=status.reason,
+            nodes=status.nodes,
+            submit_s=status.submit_s,
+            start_s=status.start_s,
+            end_s=status.end_s,
+            queue_s=status.queue_s,
+            run_s=status.run_s,
+        )
+
+    def _facts(self, record: Record) -> list[tuple[str, str]]:
+        settings = self._settings
+        cluster = [f"--gsw-cluster={settings.cluster.name}"] if settings.cluster else []
+        again = ["pytest", *cluster, *([f"--gsw-replay={settings.replay}"] if settings.replay else []), self.nodeid]
+        offline = ["pytest", *cluster, f"--gsw-replay={_relative(settings.run_directory)}", self.nodeid]
+        return terminal.run_facts(record, terminal.command(*again), terminal.command(*offline))
+
+    def _raise_error(self, error: RunError, run: Run | None) -> NoReturn:
+        record = self._record("error", error.fact, run=run)
+        _fail(terminal.error_text(error, self._facts(record)))
+
+
+def marker_facts(baseline: Baseline) -> dict[str, str | int | bool | None]:
+    """The row's facts as ``-m "gsw(gpus=64, dtype='fp8')"`` selects them."""
+    return {
+        "row": baseline.id,
+        "workload": baseline.workload,
+        "model": baseline.model,
+        "size": baseline.size,
+        "framework": baseline.framework,
+        "dtype": baseline.dtype,
+        "accelerator": baseline.accelerator,
+        "gpus": baseline.gpus,
+        "nodes": baseline.nodes,
+        "sequence_length": baseline.sequence_length,
+        "global_batch_size": baseline.global_batch_size,
+        "micro_batch_size": baseline.micro_batch_size,
+        **asdict(baseline.parallelism),
+        "metric": baseline.metric,
+        "proxy": baseline.proxy,
+        "document": baseline.source.document,
+    }
+
+
+def skip_reason(baseline: Baseline, settings: Settings) -> str | None:
+    """Why this row is not run in this session, or ``None`` if it is."""
+    if not settings.judges:
+        return "no cluster: give --gsw-cluster=NAME to run it, or --gsw-replay=PATH to judge a log"
+    cluster = settings.cluster
+    if cluster is None:
+        return None
+    return _cluster_skip_reason(baseline, cluster)
+
+
+def _cluster_skip_reason(baseline: Baseline, cluster: Cluster) -> str | None:
+    if cluster.accelerator is not None and cluster.accelerator.lower() != baseline.accelerator.lower():
+        return f"the row is for {baseline.accelerator}, {cluster.name} has {cluster.accelerator}"
+    if cluster.gpus is not None and baseline.gpus > cluster.gpus:
+        return f"the row needs {baseline.gpus} GPUs, {cluster.name} has {cluster.gpus}"
+    return None
+
+
+def _fail(text: str) -> NoReturn:
+    # pytest's own exception, without a traceback: the text is the report, in set-up and call alike.
+    raise pytest.fail.Exception(text, pytrace=False) from None
+
+
+def _relative(path: Path) -> Path:
+    try:
+        return path.relative_to(Path.cwd())
+    except ValueError:
+        return path

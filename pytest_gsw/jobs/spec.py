@@ -1,0 +1,197 @@
+"""One row on one cluster becomes one :class:`JobSpec`: the recipe's own launch contract, filled in."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pytest_gsw.errors import SubmissionError
+from pytest_gsw.jobs.layout import log_glob, slurm_name
+from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.tables.clusters import Cluster
+from pytest_gsw.tables.model import Baseline
+
+#: Steps that a recipe runs when it traces NCCL (the Grok 1 document: "limited to the first 10 steps").
+NCCL_TRACE_STEPS = 10
+
+#: What the session adds to a run's documented step times when it says how long a job will take:
+#: container start, process-group set-up and compilation, as the recipes' example logs show them.
+START_UP_S = 300.0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Profiling as the Grok 1 document describes it. A profiled run is never judged."""
+
+    kind: Literal["nsight", "nccl-trace"]
+    #: First and last step to profile, ``None`` for the recipe's own.
+    steps: tuple[int, int] | None = None
+    ranks: tuple[int, ...] = ()
+    gpu_metrics: bool = False
+    cpu_metrics: bool = False
+
+    def environment(self) -> dict[str, str]:
+        """The recipe's variables that turn this profiling on."""
+        if self.kind == "nccl-trace":
+            return {"ENABLE_NCCL_TRACE": "true"}
+        variables = {"ENABLE_PROFILE": "true"}
+        if self.steps is not None:
+            variables["RUN_CONF_PROFILE_START_STEP"] = str(self.steps[0])
+            variables["RUN_CONF_PROFILE_STOP_STEP"] = str(self.steps[1])
+        if self.ranks:
+            variables["RUN_CONF_PROFILE_RANKS"] = ",".join(map(str, self.ranks))
+        if self.gpu_metrics:
+            variables["RUN_CONF_PROFILE_GPU_METRICS"] = "true"
+        if self.cpu_metrics:
+            variables["RUN_CONF_PROFILE_CPU"] = "true"
+        return variables
+
+
+def profiling_in(environment: Mapping[str, str]) -> str | None:
+    """The variable that turns profiling or tracing on in this environment, or ``None``.
+
+    A profiled run "is not valid for comparison", whoever turned the profiling on: it may
+    as well have been left exported in the shell. NeMo 2 recipes spell it ENABLE_NCCLTRACE.
+    """
+    for name in ("ENABLE_PROFILE", "ENABLE_NCCL_TRACE", "ENABLE_NCCLTRACE"):
+        if environment.get(name, "").lower() in {"1", "true", "yes", "on"}:
+            return name
+    return None
+
+
+def nodes_for(baseline: Baseline, cluster: Cluster) -> int:
+    """Nodes that the row needs on this cluster: GPUs / GPUs per node.
+
+    Raises:
+        SubmissionError: The GPUs do not fill whole nodes.
+    """
+    per_node = cluster.gpus_per_node or baseline.gpus_per_node
+    if baseline.gpus > per_node and baseline.gpus % per_node:
+        raise SubmissionError(
+            f"{baseline.gpus} GPUs do not fill whole nodes of {per_node} on {cluster.name}",
+            advice=f"set gpus_per_node of {cluster.name} in {cluster.path} to what its nodes have",
+        )
+    return -(-baseline.gpus // per_node)
+
+
+def expected_run_s(baseline: Baseline) -> float | None:
+    """How long the documented step times say that the job runs, or ``None`` where they cannot say."""
+    if baseline.recipe.steps is None or baseline.documented.step_time_s is None:
+        return None
+    return START_UP_S + baseline.recipe.steps * baseline.documented.step_time_s
+
+
+def make_job_spec(
+    baseline: Baseline,
+    cluster: Cluster,
+    *,
+    run_id: str,
+    profile: Profile | None = None,
+    time_limit_s: float | None = None,
+) -> JobSpec:
+    """How one row is started on one cluster.
+
+    Args:
+        baseline: The row.
+        cluster: Where it runs; it must have a staging area.
+        run_id: The session, which makes the job's name unique.
+        profile: Profiling to turn on.
+        time_limit_s: Limit on the run time; ``None`` for the launch script's own.
+
+    Raises:
+        SubmissionError: The row's GPUs do not fill whole nodes.
+    """
+    recipe = baseline.recipe
+    stage = Path((cluster.stage or "").replace("{recipe}", recipe.directory))
+    directory = _recipe_directory(cluster, recipe.directory, stage)
+    slug = slurm_name(baseline.id)
+    return JobSpec(
+        row_id=baseline.id,
+        # The recipes fix one job name and run "singleton" on it: one row at a time for each
+        # user. A name of its own lets rows run side by side; where two jobs of one row must
+        # not, the row's name without the session's keeps them apart.
+        name=f"gsw-{slug}" if recipe.one_job_per_row else f"gsw-{run_id}-{slug}",
+        script=directory / recipe.script,
+        directory=directory,
+        stage=stage,
+        nodes=nodes_for(baseline, cluster),
+        gpus=baseline.gpus,
+        environment=_environment(baseline, cluster, stage, profile),
+        options=_options(baseline, cluster),
+        time_limit_s=time_limit_s,
+        log_glob=log_glob(baseline.framework, baseline.model, baseline.size, baseline.dtype, baseline.gpus),
+    )
+
+
+def _recipe_directory(cluster: Cluster, directory: str, stage: Path) -> Path:
+    if cluster.recipes is None:
+        return stage  # where the recipe's setup.sh has put its launch script
+    if cluster.simulated:
+        return Path(cluster.recipes)  # one simulated recipe stands for all of them
+    if "{recipe}" in cluster.recipes:
+        return Path(cluster.recipes.replace("{recipe}", directory))
+    return Path(cluster.recipes) / directory
+
+
+def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Profile | None) -> dict[str, str]:
+    nodes = nodes_for(baseline, cluster)
+    return {
+        "STAGE_PATH": str(stage),
+        "DTYPE": baseline.dtype,
+        "MODEL_SIZE": baseline.size,
+        "NUM_NODES": str(nodes),
+        "RUN_CONF_GPU_PER_NODE": str(min(baseline.gpus, cluster.gpus_per_node or baseline.gpus_per_node)),
+        # Which row this is, for recipes that keep a snapshot of their environment, and for the demo.
+        "GSW_ROW": baseline.id,
+        "GSW_BASELINE_FILE": str(baseline.location.path),
+        **_recipe_environment(baseline, nodes),
+        **cluster.environment,
+        **(profile.environment() if profile else {}),
+    }
+
+
+def _recipe_environment(baseline: Baseline, nodes: int) -> dict[str, str]:
+    """The recipe's own variables; one whose facts the document does not give is left to the script."""
+    parallelism = baseline.parallelism
+    facts: dict[str, Any] = {
+        **{
+            key: getattr(baseline, key)
+            for key in (
+                "model",
+                "size",
+                "framework",
+                "dtype",
+                "accelerator",
+                "gpus",
+                "gpus_per_node",
+                "sequence_length",
+                "global_batch_size",
+                "micro_batch_size",
+                "gradient_accumulation_steps",
+                "layers",
+            )
+        },
+        **{key: getattr(parallelism, key) for key in parallelism.__dataclass_fields__},
+        "nodes": nodes,
+    }
+    return {
+        variable: template.format_map(facts)
+        for variable, template in baseline.recipe.environment.items()
+        if all(facts[name] is not None for _, name, _, _ in string.Formatter().parse(template) if name)
+    }
+
+
+def _options(baseline: Baseline, cluster: Cluster) -> tuple[str, ...]:
+    if cluster.scheduler != "slurm":
+        return ()
+    named = {
+        "--account": cluster.account,
+        "--partition": cluster.partition,
+        "--gres": cluster.gres,
+        "--constraint": cluster.constraint,
+        "--dependency": "singleton" if baseline.recipe.one_job_per_row else None,
+    }
+    return (*(f"{option}={value}" for option, value in named.items() if value is not None), *cluster.sbatch)

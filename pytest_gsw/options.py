@@ -1,0 +1,295 @@
+"""``--gsw-*`` and their ini twins become one frozen :class:`Settings`.
+
+Every conflict is a usage error before anything is collected, let alone submitted.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+import pytest_gsw.demo
+from pytest_gsw.demo.faults import parse_faults
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.jobs.spec import Profile, profiling_in
+from pytest_gsw.tables.clusters import DEMO, Cluster, find_cluster
+from pytest_gsw.tables.fields import nearest, read_percentage
+from pytest_gsw.tables.load import bundled_baselines
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: ``--gsw-NAME`` on the command line, ``gsw_NAME`` in the ini file."""
+
+    name: str
+    help: str
+    kind: Literal["text", "path", "flag", "texts", "paths"] = "text"
+    metavar: str = ""
+
+    @property
+    def flag(self) -> str:
+        """The option's name on the command line."""
+        return f"--gsw-{self.name}"
+
+    @property
+    def ini(self) -> str:
+        """The option's name in the ini file."""
+        return f"gsw_{self.name.replace('-', '_')}"
+
+
+#: Every option, in the order of ``--help``.
+OPTIONS = (
+    Option("cluster", "run the rows on this cluster; without it nothing is ever submitted", metavar="NAME"),
+    Option("clusters", "file that defines clusters (before ./clusters.yaml and the user's own)", "path", "FILE"),
+    Option(
+        "baselines", "directory or file of baseline tables instead of the bundled ones; repeatable", "paths", "PATH"
+    ),
+    Option("tolerance", "accepted loss of throughput for every row, such as 3%%", metavar="PERCENT"),
+    Option("strict", "rows faster than the tolerance allows fail as well", "flag"),
+    Option("plan", "print what would be submitted, and submit nothing", "flag"),
+    Option("replay", "judge logs that exist already: a log, a staging area, or a run's directory", "path", "PATH"),
+    Option("results", "directory for the records of runs (default: .gsw)", "path", "DIR"),
+    Option("timeout", "limit on each job's run time, minutes (default: the launch script's own)", metavar="MINUTES"),
+    Option("poll-interval", "seconds between two questions to the scheduler (default: 15)", metavar="SECONDS"),
+    Option("profile", "profile the runs with nsight or nccl-trace; such runs are never judged", metavar="KIND"),
+    Option("profile-steps", "first and last step that nsight profiles", metavar="START:STOP"),
+    Option("profile-ranks", "MPI ranks that nsight profiles, such as 0,1,2", metavar="RANKS"),
+    Option("profile-gpu-metrics", "let nsight capture GPU device metrics", "flag"),
+    Option("profile-cpu-metrics", "let nsight capture CPU metrics", "flag"),
+    Option("demo", "let the demo cluster break a row, such as '*x128]=slow:12%%'; repeatable", "texts", "ROW=FAULT"),
+)
+
+_INI_TYPES = {"flag": "bool", "texts": "linelist", "paths": "linelist"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What this session was told, checked and resolved."""
+
+    run_id: str
+    #: Where rows run; ``None`` when nothing may be submitted.
+    cluster: Cluster | None
+    #: Directories (or files) of baseline tables.
+    baselines: tuple[Path, ...]
+    #: Accepted loss of throughput for every row, over what rows and cluster say.
+    tolerance: float | None
+    strict: bool
+    plan: bool
+    replay: Path | None
+    #: Directory of all runs' records.
+    results: Path
+    time_limit_s: float | None
+    poll_interval_s: float | None
+    profile: Profile | None
+    #: Faults of the simulated recipe, in the words that it reads.
+    demo: str
+
+    @property
+    def run_directory(self) -> Path:
+        """Where this session keeps its files."""
+        return self.results / "runs" / self.run_id
+
+    @property
+    def judges(self) -> bool:
+        """Whether rows are run or replayed at all."""
+        return self.cluster is not None or self.replay is not None
+
+    @property
+    def profiling(self) -> str | None:
+        """What makes these runs not comparable, or ``None``."""
+        if self.profile is not None:
+            return f"--gsw-profile={self.profile.kind}"
+        environment = {**os.environ, **(self.cluster.environment if self.cluster else {})}
+        variable = profiling_in(environment) if self.cluster and not self.replay else None
+        return None if variable is None else f"{variable} in the environment"
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Register every option and its ini twin."""
+    group = parser.getgroup("gsw", "performance regression of LLM training (pytest-gsw)")
+    for option in OPTIONS:
+        action: dict[str, Any] = {"action": "store", "metavar": option.metavar}
+        if option.kind == "flag":
+            action = {"action": "store_true"}
+        elif option.kind in {"texts", "paths"} or option.name == "profile":
+            action = {"action": "append", "metavar": option.metavar}
+        group.addoption(option.flag, dest=option.ini, default=None, help=option.help, **action)
+        ini_type: Any = _INI_TYPES.get(option.kind, "string")
+        parser.addini(option.ini, option.help.replace("%%", "%"), type=ini_type, default=None)
+
+
+def read_settings(config: pytest.Config) -> Settings:
+    """The session's settings.
+
+    Raises:
+        ConfigurationError: Options, ini file or cluster file are wrong or contradict each other.
+    """
+    values = {option.name: _value(config, option) for option in OPTIONS}
+    _check_conflicts(config, values)
+    replay: Path | None = values["replay"]
+    if replay is not None and not replay.exists():
+        raise ConfigurationError(f"--gsw-replay: there is no file or directory {replay}")
+    results: Path = values["results"] or config.rootpath / ".gsw"
+    run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
+    return Settings(
+        run_id=run_id,
+        cluster=_cluster(config, values, results / "runs" / run_id) if values["cluster"] else None,
+        baselines=_baselines(values["baselines"]),
+        tolerance=_tolerance(values["tolerance"]),
+        strict=values["strict"],
+        plan=values["plan"],
+        replay=replay,
+        results=results,
+        time_limit_s=_positive("timeout", values["timeout"], factor=60),
+        poll_interval_s=_positive("poll-interval", values["poll-interval"]),
+        profile=_profile(values),
+        demo=_demo(values["demo"]),
+    )
+
+
+def cluster_files(config: pytest.Config, given: Path | None) -> tuple[Path, ...]:
+    """Where clusters are looked up, first match wins: the given file, the project's, the user's."""
+    user = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    project = (config.invocation_params.dir, config.rootpath)
+    candidates = [given, *(directory / "clusters.yaml" for directory in project), user / "pytest-gsw" / "clusters.yaml"]
+    return tuple(dict.fromkeys(path for path in candidates if path is not None))
+
+
+def _value(config: pytest.Config, option: Option) -> Any:
+    """The command line's value, else the ini file's; paths are relative to where they were written."""
+    given = config.getoption(option.ini)
+    base = config.invocation_params.dir
+    if given is None:
+        given = config.getini(option.ini)
+        base = config.inipath.parent if config.inipath else config.rootpath
+    if option.kind == "flag":
+        return bool(given)
+    if option.kind == "path":
+        return base / Path(given).expanduser() if given else None
+    if option.kind == "paths":
+        return tuple(base / Path(entry).expanduser() for entry in given or ())
+    if option.kind == "texts":
+        return tuple(given or ())
+    return given or None
+
+
+def _check_conflicts(config: pytest.Config, values: Mapping[str, Any]) -> None:
+    profiles = set(values["profile"] if isinstance(values["profile"], list) else [values["profile"]]) - {None}
+    if len(profiles) > 1:
+        raise ConfigurationError("--gsw-profile: nsight and nccl-trace exclude each other; give one of them")
+    for name in ("profile-steps", "profile-ranks", "profile-gpu-metrics", "profile-cpu-metrics"):
+        if values[name] and profiles != {"nsight"}:
+            raise ConfigurationError(f"--gsw-{name} needs --gsw-profile=nsight")
+    if values["plan"] and not values["cluster"]:
+        raise ConfigurationError("--gsw-plan needs a cluster; add --gsw-cluster=NAME")
+    if values["replay"]:
+        for name in ("plan", "profile", "demo"):
+            if values[name]:
+                raise ConfigurationError(f"--gsw-{name} and --gsw-replay exclude each other: a replay runs nothing")
+    if values["demo"] and values["cluster"] != DEMO.name:
+        raise ConfigurationError("--gsw-demo breaks simulated rows only; add --gsw-cluster=demo")
+    workers = config.getoption("numprocesses", None) or getattr(config, "workerinput", None)
+    if workers and (values["cluster"] or values["replay"]):
+        raise ConfigurationError(
+            "pytest-gsw runs all its jobs side by side in one session; run it without pytest-xdist's -n (or with -n0)"
+        )
+
+
+def _cluster(config: pytest.Config, values: Mapping[str, Any], run_directory: Path) -> Cluster:
+    files = cluster_files(config, values["clusters"])
+    if values["clusters"] and not values["clusters"].is_file():
+        raise ConfigurationError(f"--gsw-clusters: there is no file {values['clusters']}")
+    cluster = find_cluster(values["cluster"], files, os.environ)
+    if cluster.simulated:
+        return _demo_cluster(cluster, run_directory, ";".join(values["demo"]))
+    if cluster.stage is None and not values["replay"]:
+        raise ConfigurationError(
+            f"the cluster '{cluster.name}' has no staging area\n"
+            f"next: export STAGE_PATH=DIR, or write 'stage: DIR' for it in {cluster.path}"
+        )
+    return cluster
+
+
+def _demo_cluster(cluster: Cluster, run_directory: Path, faults: str) -> Cluster:
+    """The demo with its staging area in the run's own directory and the simulated recipe for every row."""
+    recipe = Path(pytest_gsw.demo.__file__).parent
+    environment = {"GSW_PYTHON": sys.executable, **({"GSW_DEMO": faults} if faults else {})}
+    return replace(cluster, stage=str(run_directory / "stage"), recipes=str(recipe), environment=environment)
+
+
+def _baselines(given: tuple[Path, ...]) -> tuple[Path, ...]:
+    for path in given:
+        if not path.exists():
+            raise ConfigurationError(f"--gsw-baselines: there is no file or directory {path}")
+    return tuple(Path(os.path.normpath(path)) for path in given) or (bundled_baselines(),)
+
+
+def _tolerance(given: str | None) -> float | None:
+    if given is None:
+        return None
+    try:
+        return read_percentage(given)
+    except ValueError as error:
+        raise ConfigurationError(f"--gsw-tolerance: {error}") from None
+
+
+def _positive(name: str, given: str | None, factor: float = 1.0) -> float | None:
+    if given is None:
+        return None
+    try:
+        number = float(given)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise ConfigurationError(f"--gsw-{name}: got '{given}', wanted a number above 0")
+    return number * factor
+
+
+def _profile(values: Mapping[str, Any]) -> Profile | None:
+    given = values["profile"]
+    kind = given[0] if isinstance(given, list) else given
+    if kind is None:
+        return None
+    kinds = ("nsight", "nccl-trace")
+    if kind not in kinds:
+        raise ConfigurationError(f"--gsw-profile: got '{kind}', wanted nsight or nccl-trace{nearest(kind, kinds)}")
+    return Profile(
+        kind=kind,
+        steps=_profile_steps(values["profile-steps"]),
+        ranks=_profile_ranks(values["profile-ranks"]),
+        gpu_metrics=values["profile-gpu-metrics"],
+        cpu_metrics=values["profile-cpu-metrics"],
+    )
+
+
+def _profile_steps(given: str | None) -> tuple[int, int] | None:
+    if given is None:
+        return None
+    match = re.fullmatch(r"(\d{1,9}):(\d{1,9})", given)
+    if match is None or int(match.group(1)) >= int(match.group(2)):
+        raise ConfigurationError(f"--gsw-profile-steps: got '{given}', wanted a first and a later step such as 20:30")
+    return int(match.group(1)), int(match.group(2))
+
+
+def _profile_ranks(given: str | None) -> tuple[int, ...]:
+    if given is None:
+        return ()
+    if re.fullmatch(r"\d{1,6}(,\d{1,6})*", given) is None:
+        raise ConfigurationError(f"--gsw-profile-ranks: got '{given}', wanted ranks such as 0,1,2")
+    return tuple(int(rank) for rank in given.split(","))
+
+
+def _demo(given: tuple[str, ...]) -> str:
+    text = ";".join(given)
+    parse_faults(text)
+    return text

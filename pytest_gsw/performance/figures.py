@@ -1,0 +1,51 @@
+"""From seconds per step to tokens/s, MFU, TFLOP/s and days, by the documents' own formulas."""
+
+from __future__ import annotations
+
+from pytest_gsw.tables.model import Baseline, Figures
+
+SECONDS_PER_DAY = 86400
+
+#: Forward, backward and the forward pass once more, over forward and backward: (2 + 4 + 2) / (2 + 4).
+RECOMPUTATION_FACTOR = 4 / 3
+
+
+def figures(baseline: Baseline, step_time_s: float | None, peak_flops: float | None) -> Figures:
+    """Everything that follows from a step time, for one row.
+
+    tokens/s = sequence length × global batch size / step time;
+    days = 1e12 / tokens/s / 86400;
+    TFLOP/s = global batch size × FLOPs per sample / step time / GPUs / 1e12;
+    MFU = global batch size × model FLOPs / step time / GPUs / peak FLOP/s.
+
+    TFLOP/s count recomputed activations where the row's document does; MFU never does,
+    by its definition (PaLM, arXiv 2204.02311, appendix B). Days are not given for
+    proxies, as in the documents: a proxy trains no real model.
+
+    Args:
+        baseline: The row: batch, sequence length, GPUs and pinned model FLOPs.
+        step_time_s: Seconds per step, documented or measured; ``None`` gives no figure at all.
+        peak_flops: Peak FLOP/s of one GPU; without it there is no MFU.
+    """
+    if step_time_s is None or baseline.global_batch_size is None:
+        return Figures(step_time_s=step_time_s)
+    tokens_per_s = baseline.sequence_length * baseline.global_batch_size / step_time_s
+    model_flops_per_s_per_gpu = _model_flops_per_s_per_gpu(baseline, step_time_s)
+    recomputed = RECOMPUTATION_FACTOR if baseline.activation_recomputation else 1.0
+    return Figures(
+        step_time_s=step_time_s,
+        tokens_per_s=tokens_per_s,
+        mfu=_divide(model_flops_per_s_per_gpu, peak_flops),
+        days_to_train_1t_tokens=None if baseline.proxy else 1e12 / tokens_per_s / SECONDS_PER_DAY,
+        tflops_per_gpu=None if model_flops_per_s_per_gpu is None else model_flops_per_s_per_gpu * recomputed / 1e12,
+    )
+
+
+def _model_flops_per_s_per_gpu(baseline: Baseline, step_time_s: float) -> float | None:
+    if baseline.model_flops_per_sample is None or baseline.global_batch_size is None:
+        return None
+    return baseline.global_batch_size * baseline.model_flops_per_sample / step_time_s / baseline.gpus
+
+
+def _divide(value: float | None, by: float | None) -> float | None:
+    return None if value is None or by is None else value / by

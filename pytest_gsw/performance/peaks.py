@@ -1,0 +1,36 @@
+"""Peak FLOP/s of accelerators: dense matrix operations, no sparsity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The peak of one accelerator at one dtype, and who says so."""
+
+    flops: float
+    source: str
+
+
+_DGXC = "the recipes' READMEs (DGX Cloud Benchmarking), 'peak theoretical throughput'"
+_V100 = "the GPT-2 document, citing the V100 data sheet"
+
+#: By accelerator and dtype, FLOP/s of one GPU.
+PEAKS: Mapping[tuple[str, str], Peak] = {
+    ("H100", "fp8"): Peak(1979e12, _DGXC),
+    ("H100", "bf16"): Peak(989e12, _DGXC),
+    ("GB200", "fp8"): Peak(4900e12, _DGXC),
+    ("GB200", "bf16"): Peak(2450e12, _DGXC),
+    ("B200", "fp8"): Peak(4500e12, _DGXC),
+    ("B200", "bf16"): Peak(2250e12, _DGXC),
+    ("V100-32GB", "fp16"): Peak(125e12, _V100),
+    ("V100-16GB", "fp16"): Peak(120e12, _V100),
+}
+
+
+def peak_flops(accelerator: str, dtype: str) -> float | None:
+    """Peak FLOP/s of one GPU, or ``None`` where the table does not know it."""
+    peak = PEAKS.get((accelerator, dtype))
+    return None if peak is None else peak.flops

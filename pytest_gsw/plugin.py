@@ -1,0 +1,389 @@
+"""pytest's hooks, each a few lines. The only long-lived object is the session's Fleet."""
+
+from __future__ import annotations
+
+import glob
+import sys
+from collections.abc import Generator, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gsw import hookspecs
+from pytest_gsw.errors import ConfigurationError, RunError, SubmissionError
+from pytest_gsw.fleet import Fleet, StateObserver
+from pytest_gsw.items import FLEET, RECORD, SETTINGS, BaselineFile, BaselineItem
+from pytest_gsw.jobs.environment import masked_environment
+from pytest_gsw.jobs.local import LocalLauncher
+from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
+from pytest_gsw.jobs.slurm import SlurmLauncher
+from pytest_gsw.jobs.spec import expected_run_s, make_job_spec
+from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.model import LogFormat
+from pytest_gsw.options import Settings, add_options, read_settings
+from pytest_gsw.performance import peaks, verdict
+from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.results import terminal
+from pytest_gsw.results.record import Record, read_records
+from pytest_gsw.tables.clusters import Cluster
+from pytest_gsw.tables.model import Baseline
+
+#: Seconds between two questions to Slurm. With one question for all jobs this is 240 an hour.
+SLURM_POLL_S = 15.0
+#: Processes on this machine are asked about for nothing.
+LOCAL_POLL_S = 0.1
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--gsw-*`` and their ini twins."""
+    add_options(parser)
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Add the hooks of docs/hooks.md."""
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Check every option before anything is collected, and point pytest at the tables."""
+    config.addinivalue_line(
+        "markers",
+        "gsw(workload, model, size, framework, dtype, accelerator, gpus, nodes, …): the facts of a documented "
+        "row, to select by: -m \"gsw(gpus=64, dtype='fp8')\"",
+    )
+    config.addinivalue_line("markers", "proxy: the row is a smaller stand-in for the full model")
+    try:
+        settings = read_settings(config)
+    except ConfigurationError as error:
+        raise pytest.UsageError(str(error)) from None
+    config.stash[SETTINGS] = settings
+    if settings.judges:
+        config.args = _arguments(config, settings.baselines)
+        if config.option.verbose == 0:
+            # One line a row with its figures, as soon as it is judged; -q goes back to dots.
+            config.option.verbose = 1
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Where rows run and where their records go."""
+    settings = config.stash[SETTINGS]
+    if not settings.judges:
+        return []
+    return [f"gsw: {_place(settings)}, run {settings.run_id}, results {settings.run_directory}"]
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> BaselineFile | None:
+    """Collect baseline tables: YAML files below the baselines' directories, or named on the command line."""
+    if file_path.suffix not in {".yaml", ".yml"}:
+        return None
+    node_id = _node_id(file_path, parent.config)
+    if node_id is None:
+        return None
+    file: BaselineFile = BaselineFile.from_parent(parent, path=file_path, nodeid=node_id)
+    return file
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a replayed run, keep the rows that it ran."""
+    settings = config.stash[SETTINGS]
+    recorded = _recorded_runs(settings)
+    if recorded is None:
+        return
+    dropped = [item for item in items if isinstance(item, BaselineItem) and item.baseline.id not in recorded]
+    if dropped:
+        gone = set(dropped)
+        items[:] = [item for item in items if item not in gone]
+        config.hook.pytest_deselected(items=dropped)
+
+
+def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+    """How much is about to run."""
+    settings = config.stash[SETTINGS]
+    rows = _runnable(items, settings)
+    if not settings.judges or not any(isinstance(item, BaselineItem) for item in items):
+        return []
+    if settings.replay is not None:
+        return [f"gsw: {len(rows)} rows to replay from {settings.replay}"]
+    times_s = [(item.baseline.gpus, expected_run_s(item.baseline)) for item in rows]
+    hours = sum(gpus * run_s for gpus, run_s in times_s if run_s is not None) / 3600
+    if settings.cluster is not None and settings.cluster.simulated:
+        return [f"gsw: {len(rows)} rows, simulated on this machine"]
+    return [f"gsw: {len(rows)} rows, about {hours:,.0f} GPU-hours by the documented step times"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Submit every selected row before the first is waited for; or print the plan and run nothing."""
+    config = session.config
+    settings = config.stash[SETTINGS]
+    broken = session.testsfailed and not config.option.continue_on_collection_errors
+    dry = config.option.collectonly or config.option.setuponly or config.option.setupplan
+    if not settings.judges or broken:
+        return None
+    rows = _runnable(session.items, settings)
+    fleet = Fleet(
+        _launcher(config, settings),
+        settings.poll_interval_s or (LOCAL_POLL_S if _is_local(settings) else SLURM_POLL_S),
+        observer=_observer(config, rows),
+    )
+    config.stash[FLEET] = fleet
+    if dry:
+        return None
+    specs = {item.baseline.id: _spec(item, settings) for item in rows}
+    if settings.plan:
+        _print_plan(session, rows, specs, fleet.launcher)
+        return True
+    fleet.submit(specs)
+    return None
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End whatever still runs: after -x, after Ctrl-C, after an internal error."""
+    fleet = session.config.stash.get(FLEET, None)
+    if fleet is not None:
+        cancelled = fleet.close()
+        if cancelled:
+            _write(session.config, f"gsw: {cancelled} jobs were still pending or running and have been cancelled")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Give the report of a row the figures that stand behind its outcome on the screen."""
+    report = yield
+    record = item.stash.get(RECORD, None)
+    if record is not None:
+        report.gsw_outcome = record.outcome  # type: ignore[attr-defined]
+        report.gsw_headline = terminal.headline(record)  # type: ignore[attr-defined]
+    return report
+
+
+def pytest_report_teststatus(report: Any) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
+    """``PASSED`` and ``FAILED`` with the row's figures behind them."""
+    headline = getattr(report, "gsw_headline", "")
+    if not headline or report.when != "call" or report.outcome not in {"passed", "failed"}:
+        return None
+    passed = report.outcome == "passed"
+    word = f"{report.outcome.upper()} {headline}"
+    return report.outcome, "." if passed else "F", (word, {"green" if passed else "red": True})
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what stands out among the rows that passed, and that a simulation is one."""
+    settings = config.stash[SETTINGS]
+    improved = [r for r in terminalreporter.getreports("passed") if getattr(r, "gsw_outcome", "") == "improved"]
+    if improved:
+        terminalreporter.section("faster than documented")
+        for report in improved:
+            terminalreporter.write_line(f"{report.nodeid}  {report.gsw_headline}")
+        terminalreporter.write_line(
+            "These rows passed. If the gain stays, a tighter baseline keeps it; --gsw-strict makes such rows fail."
+        )
+    if settings.cluster is not None and settings.cluster.simulated and not settings.plan:
+        terminalreporter.section("simulation")
+        terminalreporter.write_line("The cluster 'demo' is simulated: no GPU was used, and its figures say nothing.")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_gsw_make_launcher(config: pytest.Config, cluster: Cluster, run_directory: Path) -> Launcher | None:
+    """The launchers that come with pytest-gsw."""
+    if cluster.scheduler == "slurm":
+        return SlurmLauncher()
+    if cluster.scheduler == "local":
+        slots = cluster.gpus or len(glob.glob("/dev/nvidia[0-9]*"))
+        return LocalLauncher(slots, work_directory=run_directory / "batch", real_gpus=not cluster.simulated)
+    return None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_gsw_make_job_spec(config: pytest.Config, baseline: Baseline, cluster: Cluster) -> JobSpec:
+    """The recipe's own launch contract."""
+    settings = config.stash[SETTINGS]
+    return make_job_spec(
+        baseline, cluster, run_id=settings.run_id, profile=settings.profile, time_limit_s=settings.time_limit_s
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_gsw_log_format(config: pytest.Config, baseline: Baseline) -> LogFormat | None:
+    """The log formats that come with pytest-gsw."""
+    return FORMATS.get(baseline.log_format)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_gsw_peak_flops(config: pytest.Config, accelerator: str, dtype: str) -> float | None:
+    """The table of peaks in :mod:`pytest_gsw.performance.peaks`."""
+    return peaks.peak_flops(accelerator, dtype)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_gsw_judge(
+    config: pytest.Config, baseline: Baseline, measurement: Measurement, tolerance: float
+) -> verdict.Verdict:
+    """A fixed tolerance on throughput."""
+    return verdict.judge(baseline, measurement, tolerance)
+
+
+def _arguments(config: pytest.Config, roots: tuple[Path, ...]) -> list[str]:
+    """What pytest collects: the tables where no path was given; ids of tables that stand elsewhere are found."""
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        return [str(root) for root in roots]
+    return [_located(argument, config.invocation_params.dir, roots) for argument in config.args]
+
+
+def _located(argument: str, directory: Path, roots: tuple[Path, ...]) -> str:
+    """A node id such as ``baselines/maxtext/llama2_70b.yaml::…`` with the path where that table really is."""
+    name, separator, rest = argument.partition("::")
+    if (directory / name).exists():
+        return argument
+    for root in roots:
+        candidate = root.parent / name
+        if Path(name).parts[:1] == (root.name,) and candidate.exists():
+            return f"{candidate}{separator}{rest}"
+    return argument
+
+
+def _node_id(path: Path, config: pytest.Config) -> str | None:
+    """The node id of a baseline file, or ``None`` for any other YAML file.
+
+    It is the path from the rootdir, as everywhere in pytest. Tables outside the rootdir
+    (the bundled ones of an installed package) are named from their own directory, so that
+    ids are the same on every machine.
+    """
+    for root in config.stash[SETTINGS].baselines:
+        if path == root or root in path.parents:
+            inside = path.is_relative_to(config.rootpath) and "site-packages" not in path.parts
+            return (path.relative_to(config.rootpath if inside else root.parent)).as_posix()
+    named = {argument.partition("::")[0] for argument in config.args}
+    if any((config.invocation_params.dir / name) == path for name in named):
+        base = config.rootpath if path.is_relative_to(config.rootpath) else path.parent
+        return path.relative_to(base).as_posix()
+    return None
+
+
+def _place(settings: Settings) -> str:
+    """Cluster and scheduler in a few words."""
+    cluster = settings.cluster
+    if settings.replay is not None or cluster is None:
+        return f"replay of {settings.replay}"
+    facts = [cluster.scheduler, cluster.accelerator, f"{cluster.gpus} GPUs" if cluster.gpus else None]
+    kind = "simulated" if cluster.simulated else ", ".join(fact for fact in facts if fact)
+    return f"{cluster.name} ({kind})"
+
+
+def _is_local(settings: Settings) -> bool:
+    return settings.replay is not None or (settings.cluster is not None and settings.cluster.scheduler == "local")
+
+
+def _runnable(items: Iterable[pytest.Item], settings: Settings) -> list[BaselineItem]:
+    """The rows that are to run: neither this plugin nor anybody else has marked them as skipped."""
+    rows = [item for item in items if isinstance(item, BaselineItem)]
+    return [row for row in rows if row.get_closest_marker("skip") is None]
+
+
+def _recorded_runs(settings: Settings) -> dict[str, RecordedRun] | None:
+    """The runs that a replayed run's directory recorded, by row; ``None`` if it is no such directory."""
+    if settings.replay is None or not (settings.replay / "records").is_dir():
+        return None
+    try:
+        records = read_records(settings.replay)
+    except ValueError as error:
+        raise pytest.UsageError(f"--gsw-replay: {error}") from None
+    return {record.row: _recorded_run(record) for record in records if record.job is not None}
+
+
+def _recorded_run(record: Record) -> RecordedRun:
+    job = record.job
+    assert job is not None
+    status = JobStatus(
+        state=JobState(job.state),
+        raw_state=job.state,
+        exit_code=job.exit_code,
+        signal=job.signal,
+        reason=job.reason,
+        nodes=job.nodes,
+        submit_s=job.submit_s,
+        start_s=job.start_s,
+        end_s=job.end_s,
+    )
+    return RecordedRun(log=Path(record.log) if record.log else None, job_id=job.id, status=status)
+
+
+def _launcher(config: pytest.Config, settings: Settings) -> Launcher:
+    if settings.replay is not None:
+        return ReplayLauncher(settings.replay, recorded=_recorded_runs(settings) or {})
+    launcher: Launcher | None = config.hook.pytest_gsw_make_launcher(
+        config=config, cluster=settings.cluster, run_directory=settings.run_directory
+    )
+    if launcher is None:
+        assert settings.cluster is not None
+        raise pytest.UsageError(
+            f"nobody launches jobs for the scheduler '{settings.cluster.scheduler}' of cluster "
+            f"'{settings.cluster.name}' ({settings.cluster.path}); known: slurm, local"
+        )
+    return launcher
+
+
+def _observer(config: pytest.Config, rows: list[BaselineItem]) -> StateObserver:
+    baselines = {row.baseline.id: row.baseline for row in rows}
+
+    def observe(row_id: str, job_id: str, status: JobStatus) -> None:
+        config.hook.pytest_gsw_job_state_changed(
+            config=config, baseline=baselines[row_id], job_id=job_id, status=status
+        )
+
+    return observe
+
+
+def _spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
+    """How a row is started, or why it cannot be."""
+    try:
+        spec: JobSpec | None = item.ihook.pytest_gsw_make_job_spec(
+            config=item.config, baseline=item.baseline, cluster=settings.cluster or Cluster("replay", "replay")
+        )
+    except RunError as error:
+        return error
+    if spec is None:
+        return SubmissionError(f"no hook says how to start {item.baseline.id}")
+    return spec
+
+
+def _print_plan(
+    session: pytest.Session, rows: list[BaselineItem], specs: dict[str, JobSpec | RunError], launcher: Launcher
+) -> None:
+    planned = []
+    skipped = [
+        (item.nodeid, str(marker.kwargs.get("reason", "marked as skipped")))
+        for item in session.items
+        if (marker := item.get_closest_marker("skip")) is not None and isinstance(item, BaselineItem)
+    ]
+    for item in rows:
+        spec = specs[item.baseline.id]
+        if isinstance(spec, RunError):
+            skipped.append((item.nodeid, spec.fact))
+            continue
+        run_s = expected_run_s(item.baseline)
+        planned.append(
+            {
+                "node_id": item.nodeid,
+                "gpus": spec.gpus,
+                "nodes": spec.nodes,
+                "minutes": None if run_s is None else run_s / 60,
+                "directory": spec.directory,
+                "command": terminal.command(*launcher.command(spec)),
+                "environment": masked_environment(spec.environment),
+                "log": spec.stage / spec.log_glob,
+            }
+        )
+    for line in terminal.plan_text(planned, skipped):
+        _write(session.config, line)
+
+
+def _write(config: pytest.Config, line: str) -> None:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.ensure_newline()
+        reporter.write_line(line)
+    else:
+        sys.stdout.write(f"{line}\n")

@@ -1,0 +1,48 @@
+"""A record as JUnit properties, by way of pytest's own ``user_properties``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_gsw.results.record import Record
+
+#: What pytest, pytest-xdist and JUnit can all carry.
+Property = str | int | float | bool
+
+
+def properties(record: Record) -> list[tuple[str, Property]]:
+    """The facts of one run as ``(name, value)`` pairs; what is not known is left out.
+
+    Times are in seconds, MFU and tolerance are fractions; the names carry the units.
+    """
+    job = record.job
+    facts: dict[str, Any] = {
+        "gsw_row": record.row,
+        "gsw_outcome": record.outcome,
+        "gsw_fact": record.fact,
+        "gsw_cluster": record.cluster,
+        "gsw_simulated": True if record.simulated else None,
+        "gsw_not_comparable": record.not_comparable,
+        "gsw_tolerance": record.tolerance,
+        "gsw_gpus": record.gpus,
+        **_figures("measured", record.measured),
+        **_figures("documented", record.documented),
+        "gsw_statistic": record.statistic or None,
+        "gsw_steps": record.steps or None,
+        "gsw_median_step_s": record.median_s,
+        "gsw_p90_step_s": record.p90_s,
+        "gsw_job_id": job and job.id,
+        "gsw_job_state": job and job.state,
+        "gsw_job_exit_code": job and job.exit_code,
+        "gsw_job_nodes": (job and job.nodes) or None,
+        "gsw_job_queue_s": job and job.queue_s,
+        "gsw_job_run_s": job and job.run_s,
+        "gsw_log": record.log,
+        "gsw_baseline": record.baseline,
+        "gsw_document": f"{record.document}:{record.document_line}",
+    }
+    return [(name, value) for name, value in facts.items() if value is not None]
+
+
+def _figures(prefix: str, figures: Any) -> dict[str, float]:
+    return {f"gsw_{prefix}_{name}": value for name, value in figures.items() if value is not None}

@@ -1,0 +1,118 @@
+"""Everything known of one run of one row: what reports, replays and history are made of."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+#: Version of the record's JSON; it grows when a reader of older records would misread it.
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """The job behind a record. Times are seconds since the epoch."""
+
+    id: str
+    launcher: str
+    state: str
+    exit_code: int | None = None
+    signal: int = 0
+    reason: str = ""
+    nodes: str = ""
+    submit_s: float | None = None
+    start_s: float | None = None
+    end_s: float | None = None
+    queue_s: float | None = None
+    run_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run of one row.
+
+    ``outcome`` is one of passed, improved, regressed (judged), ``profiled`` (measured and not
+    judged), ``expected_failure`` (documented to run out of memory, and did), ``unexpected_success``
+    (documented to, and did not), ``error`` (not measured).
+    """
+
+    run_id: str
+    row: str
+    node_id: str
+    #: The file and line of the row.
+    baseline: str
+    document: str
+    document_line: int
+    cluster: str
+    simulated: bool
+    outcome: str
+    #: What happened, one line.
+    fact: str
+    tolerance: float
+    workload: str
+    framework: str
+    dtype: str
+    accelerator: str
+    gpus: int
+    documented: Mapping[str, float | None]
+    measured: Mapping[str, float | None] = field(default_factory=dict)
+    statistic: str = ""
+    #: Steps read, and the series' first, last, median and 90th percentile in seconds.
+    steps: int = 0
+    first_s: float | None = None
+    last_s: float | None = None
+    median_s: float | None = None
+    p90_s: float | None = None
+    series_s: tuple[float, ...] = ()
+    job: JobFacts | None = None
+    log: str | None = None
+    #: Why the figures cannot be compared, where they cannot.
+    not_comparable: str | None = None
+    schema: int = SCHEMA
+
+
+def write_record(directory: Path, record: Record) -> Path:
+    """Write one record as JSON, whole or not at all.
+
+    Args:
+        directory: The run's directory; the record goes to ``records/`` in it.
+        record: What to write.
+    """
+    folder = directory / "records"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '_', record.node_id).strip('_')}.json"
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(json.dumps(asdict(record), indent=2, allow_nan=False) + "\n")
+    draft.replace(path)
+    return path
+
+
+def read_record(path: Path) -> Record:
+    """Read one record.
+
+    Raises:
+        ValueError: The file is no record that this version can read.
+    """
+    try:
+        content: Any = json.loads(path.read_text())
+        if content["schema"] != SCHEMA:
+            raise ValueError(f"is a record of version {content['schema']}, this pytest-gsw reads {SCHEMA}")
+        job = content.pop("job")
+        series = tuple(content.pop("series_s"))
+        return Record(**content, series_s=series, job=None if job is None else JobFacts(**job))
+    except (KeyError, TypeError, OSError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} is no record: {error}") from error
+
+
+def read_records(directory: Path) -> tuple[Record, ...]:
+    """All records of one run's directory, in the order of their names.
+
+    Raises:
+        ValueError: One of the files is no record.
+    """
+    return tuple(read_record(path) for path in sorted((directory / "records").glob("*.json")))

@@ -1,0 +1,154 @@
+"""What people read on the screen, made from records and specs: lines of plain ASCII text."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tabulate import tabulate
+
+from pytest_gsw.errors import RunError
+from pytest_gsw.examine import duration
+from pytest_gsw.performance.verdict import Verdict
+from pytest_gsw.results.record import Record
+
+#: Label, key and how to print it, of each figure in a table.
+_ROWS = (
+    ("step time (s)", "step_time_s", "{:,.3f}"),
+    ("checkpoint save (s)", "checkpoint_save_time_s", "{:,.3f}"),
+    ("throughput (tokens/s)", "tokens_per_s", "{:,.0f}"),
+    ("MFU", "mfu", "{:.1%}"),
+    ("TFLOP/s per GPU", "tflops_per_gpu", "{:,.1f}"),
+    ("days to train 1T tokens", "days_to_train_1t_tokens", "{:,.2f}"),
+)
+
+
+def percent(fraction: float) -> str:
+    """A change with its sign: ``+12.2 %``."""
+    return f"{fraction * 100:+.1f} %"
+
+
+def headline(record: Record) -> str:
+    """What stands behind PASSED or FAILED on the row's line."""
+    job = f"job {record.job.id}" if record.job else ""
+    judged = _judged_key(record)
+    measured, documented = record.measured.get(judged), record.documented.get(judged)
+    if measured is None:
+        return job
+    unit = "s/step" if judged == "step_time_s" else "s/save"
+    change = "" if documented is None else percent(measured / documented - 1)
+    mfu = record.measured.get("mfu")
+    parts = (f"{measured:.4g} {unit}", change, "" if mfu is None else f"MFU {mfu:.1%}", job)
+    marks = ("simulated" if record.simulated else "", "improved" if record.outcome == "improved" else "")
+    return "  ".join(part for part in (*parts, *marks) if part)
+
+
+def verdict_fact(record_documented: Mapping[str, float | None], verdict: Verdict, tokens_per_s: float | None) -> str:
+    """The first line of a failed or passed row: metric, measured, documented, limit."""
+    direction = "below" if verdict.throughput_change < 0 else "above"
+    change = f"{abs(verdict.throughput_change) * 100:.1f} % {direction}"
+    allowed = f"(allowed {verdict.tolerance * 100:g} %)"
+    documented_tokens = record_documented.get("tokens_per_s")
+    if tokens_per_s is None:
+        return (
+            f"time {verdict.measured_s:.4g} s against the documented {verdict.documented_s:.4g} s: "
+            f"speed {change} the documented {allowed}"
+        )
+    # The table's throughput where there is one; the comparison itself rests on the step time.
+    documented = documented_tokens or tokens_per_s * verdict.measured_s / verdict.documented_s
+    return f"throughput {tokens_per_s:,.0f} tokens/s is {change} the documented {documented:,.0f} {allowed}"
+
+
+def failure_text(record: Record, verdict: Verdict, facts: Sequence[tuple[str, str]]) -> str:
+    """The whole text of a row that was judged: the fact, a table, where things are, what to type next."""
+    lines = [record.fact, "", figures_table(record, verdict), ""]
+    return "\n".join([*lines, *fact_lines(facts)])
+
+
+def figures_table(record: Record, verdict: Verdict | None) -> str:
+    """Measured against documented figures, one line each."""
+    rows = []
+    judged = _judged_key(record)
+    for label, key, form in _ROWS:
+        measured, documented = record.measured.get(key), record.documented.get(key)
+        if measured is None:
+            continue
+        change = "" if documented is None else percent(measured / documented - 1)
+        allowed, word = "", "derived"
+        if verdict is not None and key == judged:
+            allowed, word = percent(verdict.allowed_time_change), verdict.outcome.value
+        elif verdict is not None and key == "tokens_per_s":
+            allowed, word = f"-{verdict.tolerance * 100:.1f} %", verdict.outcome.value
+        rows.append(
+            (label, form.format(measured), form.format(documented) if documented else "", change, allowed, word)
+        )
+    headers = ("metric", "measured", "documented", "change", "allowed", "")
+    align = ("left", "right", "right", "right", "right", "left")
+    return tabulate(rows, headers=headers, colalign=align, tablefmt="plain", disable_numparse=True)
+
+
+def fact_lines(facts: Iterable[tuple[str, str]]) -> list[str]:
+    """Facts as ``name   value`` lines."""
+    return [f"{name:<10} {value}" for name, value in facts]
+
+
+def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]:
+    """Where a run's things are, and the commands to repeat it."""
+    facts = [("baseline", f"{record.baseline}  ({record.document}:{record.document_line})")]
+    if record.job is not None:
+        job = record.job
+        code = "" if job.exit_code is None else f" {job.exit_code}:{job.signal}"
+        took = "" if job.run_s is None else f" in {duration(job.run_s)}"
+        where = f" on {job.nodes}" if job.nodes else ""
+        facts.append(("job", f"{job.launcher} {job.id} {job.state}{code}{took}{where}"))
+    if record.steps:
+        spread = f"median {record.median_s:.4g} s, p90 {record.p90_s:.4g} s"
+        facts.append(("steps", f"{record.steps} read, {record.statistic} used; {spread}"))
+    if record.log:
+        facts.append(("log", record.log))
+    if record.simulated:
+        facts.append(("note", "this is a simulation: no GPU was used, the figures are made up"))
+    return [*facts, ("again", again), ("offline", offline)]
+
+
+def error_text(error: RunError, facts: Sequence[tuple[str, str]]) -> str:
+    """The whole text of a row that could not be measured."""
+    said = {name for name, _ in error.evidence}
+    rest = [(name, value) for name, value in facts if name not in said and name not in {"steps"}]
+    return "\n".join([str(error), *([""] if "\n" not in str(error) else []), *fact_lines(rest)])
+
+
+def command(*arguments: str) -> str:
+    """A command that can be pasted into a shell."""
+    return shlex.join(arguments)
+
+
+def plan_text(rows: Sequence[Mapping[str, Any]], skipped: Sequence[tuple[str, str]]) -> list[str]:
+    """What ``--gsw-plan`` prints: one block a row, then the sums."""
+    lines: list[str] = []
+    for row in rows:
+        minutes = "unknown" if row["minutes"] is None else f"about {row['minutes']:.0f}"
+        lines += [
+            row["node_id"],
+            f"  {row['gpus']} GPUs on {row['nodes']} nodes, {minutes} minutes",
+            f"  directory    {row['directory']}",
+            f"  command      {row['command']}",
+            *(f"  environment  {name}={value}" for name, value in row["environment"].items()),
+            f"  log          {row['log']}",
+            "",
+        ]
+    lines += [f"{node_id}\n  skipped: {reason}\n" for node_id, reason in skipped]
+    hours = sum(row["gpus"] * row["minutes"] / 60 for row in rows if row["minutes"] is not None)
+    unknown = sum(row["minutes"] is None for row in rows)
+    more = f" and {unknown} whose documents do not say how long they run" if unknown else ""
+    gpus = sum(row["gpus"] for row in rows)
+    nodes = sum(row["nodes"] for row in rows)
+    lines.append(
+        f"{len(rows)} rows, {gpus:,} GPUs on {nodes:,} nodes if all run at once, about {hours:,.0f} GPU-hours{more}"
+    )
+    return lines
+
+
+def _judged_key(record: Record) -> str:
+    return "checkpoint_save_time_s" if record.documented.get("checkpoint_save_time_s") else "step_time_s"

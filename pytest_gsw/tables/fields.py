@@ -1,0 +1,144 @@
+"""The kinds of values that YAML keys hold, and how one is read, refused and described.
+
+A :class:`Field` serves three readers from one definition: the validation with line and
+column, the JSON Schema for editors, and the reference in docs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+_NUMBER = r"\d+(\.\d+)?([eE][+-]?\d+)?"
+
+
+@dataclass(frozen=True)
+class Field:
+    """One key: how its text becomes a value, what is wanted, and what it means."""
+
+    #: Turns the scalar's text into a value; raises ValueError saying what is wrong with it.
+    read: Callable[[str], Any]
+    #: What the user is told to write.
+    wanted: str
+    #: What the key means, with units; one sentence.
+    help: str
+    #: The JSON Schema of the value.
+    schema: Mapping[str, Any]
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A key that holds a mapping: of free names to texts (``fields`` is None), or with a closed set of keys."""
+
+    fields: Mapping[str, Field | Nested | Sequence_] | None
+    help: str
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Sequence_:  # noqa: N801 - the name of the thing; "Sequence" is taken by typing
+    """A key that holds a list of texts (``item`` is None) or of mappings."""
+
+    item: Mapping[str, Field | Nested | Sequence_] | None
+    help: str
+    required: bool = False
+
+
+Fields = Mapping[str, Field | Nested | Sequence_]
+
+
+def text(help_: str, *, required: bool = False) -> Field:
+    """Any text that is not empty."""
+
+    def read(raw: str) -> str:
+        if not raw.strip():
+            raise ValueError("is empty")
+        return raw
+
+    return Field(read, "a text", help_, {"type": ["string", "number"]}, required)
+
+
+def pattern(regex: str, wanted: str, help_: str, *, required: bool = False) -> Field:
+    """A text that a regular expression describes in full."""
+    compiled = re.compile(regex)
+
+    def read(raw: str) -> str:
+        if compiled.fullmatch(raw) is None:
+            raise ValueError(f"got '{raw}', wanted {wanted}")
+        return raw
+
+    schema = {"anyOf": [{"type": "string", "pattern": f"^(?:{regex})$"}, {"type": "number"}]}
+    return Field(read, wanted, help_, schema, required)
+
+
+def choice(options: Collection[str], help_: str, *, required: bool = False) -> Field:
+    """One word of a closed set."""
+
+    def read(raw: str) -> str:
+        if raw not in options:
+            raise ValueError(f"got '{raw}', wanted one of {', '.join(options)}{nearest(raw, options)}")
+        return raw
+
+    return Field(read, f"one of {', '.join(options)}", help_, {"enum": list(options)}, required)
+
+
+def whole(help_: str, *, required: bool = False) -> Field:
+    """A whole number above zero."""
+
+    def read(raw: str) -> int:
+        if re.fullmatch(r"\d{1,18}", raw) is None or int(raw) == 0:
+            raise ValueError(f"got '{raw}', wanted a whole number above 0, such as 64")
+        return int(raw)
+
+    return Field(read, "a whole number above 0", help_, {"type": "integer", "minimum": 1}, required)
+
+
+def number(help_: str, *, required: bool = False) -> Field:
+    """A number above zero, finite."""
+
+    def read(raw: str) -> float:
+        if re.fullmatch(_NUMBER, raw) is None or not 0 < float(raw) < float("inf"):
+            raise ValueError(f"got '{raw}', wanted a number above 0, such as 4.324")
+        return float(raw)
+
+    return Field(read, "a number above 0", help_, {"type": "number", "exclusiveMinimum": 0}, required)
+
+
+def read_percentage(raw: str) -> float:
+    """``52.59%`` as the fraction 0.5259.
+
+    Raises:
+        ValueError: It is no percentage above 0 % and up to 100 %.
+    """
+    match = re.fullmatch(r"(\d{1,3}(?:\.\d{1,12})?) ?%", raw)
+    if match is None or not 0 < Decimal(match.group(1)) <= 100:
+        raise ValueError(f"got '{raw}', wanted a percentage such as 5%")
+    return float(Decimal(match.group(1)) / 100)
+
+
+def percentage(help_: str, *, required: bool = False) -> Field:
+    """A percentage above 0 % and up to 100 %, kept as a fraction."""
+    schema = {"type": "string", "pattern": r"^\d{1,3}(\.\d{1,12})? ?%$"}
+    return Field(read_percentage, "a percentage such as 5%", help_, schema, required)
+
+
+def flag(help_: str) -> Field:
+    """``true`` or ``false``, nothing else."""
+
+    def read(raw: str) -> bool:
+        if raw not in {"true", "false"}:
+            raise ValueError(f"got '{raw}', wanted true or false")
+        return raw == "true"
+
+    return Field(read, "true or false", help_, {"type": "boolean"})
+
+
+def nearest(word: str, known: Collection[str]) -> str:
+    """``; did you mean 'x'?`` for a misspelt word, or nothing."""
+    matches = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"; did you mean '{matches[0]}'?" if matches else ""

@@ -1,0 +1,291 @@
+"""Baseline tables: YAML files become :class:`Baseline` values, or a list of everything wrong in them."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_gsw.errors import ConfigurationError, Fault, FileError
+from pytest_gsw.tables import fields as f
+from pytest_gsw.tables.model import Baseline, Figures, Location, Parallelism, Recipe, Source
+from pytest_gsw.tables.statistic import parse_statistic
+from pytest_gsw.tables.yamlfile import Value, Values, read_mapping
+
+#: Accepted loss of throughput where neither document nor site says otherwise. The recipes'
+#: acceptance criterion is "above 95 % of the baseline".
+DEFAULT_TOLERANCE = 0.05
+
+#: Share of a run's steps that must be found in its log. Below 1, because a step's line is
+#: now and then lost among the lines of other ranks; the last step must always be there.
+STEP_SHARE = 0.9
+
+
+def _read_statistic(raw: str) -> str:
+    return str(parse_statistic(raw))
+
+
+_NAME = r"[a-z0-9][a-z0-9._-]*"
+_COUNT = "degree of {} parallelism"
+
+#: Keys that may stand at a row, at its table, or at the file; the nearest wins.
+ROW_FIELDS: f.Fields = {
+    "gpus": f.whole("GPUs of the job."),
+    "size": f.pattern(_NAME, "a name such as 70b", "Size of the model, as the recipe's MODEL_SIZE."),
+    "case": f.pattern(
+        r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?",
+        "a short name of a-z, 0-9, '.' and '-'",
+        "What tells this row from others with the same workload, dtype, accelerator and GPU count.",
+    ),
+    "dtype": f.pattern(_NAME, "a name such as fp8", "Number format of the training, as the recipe's DTYPE."),
+    "accelerator": f.pattern(
+        r"[A-Za-z0-9][A-Za-z0-9._-]*", "a name such as H100", "Accelerator that the figures were measured on."
+    ),
+    "gpus_per_node": f.whole("GPUs of one node."),
+    "sequence_length": f.whole("Tokens of one sample."),
+    "global_batch_size": f.whole("Samples of one training step over the whole job."),
+    "micro_batch_size": f.whole("Samples that one model replica takes at once."),
+    "gradient_accumulation_steps": f.whole("Micro-batches of one replica in one step."),
+    "layers": f.whole("Transformer layers."),
+    "tp": f.whole("Tensor parallelism."),
+    "pp": f.whole("Pipeline parallelism."),
+    "cp": f.whole("Context parallelism."),
+    "ep": f.whole("Expert parallelism."),
+    "dp": f.whole("Data parallelism."),
+    "vp": f.whole("Virtual pipeline stages."),
+    "fsdp": f.whole("Size of the fully sharded data-parallel group."),
+    "model_flops": f.number("Model floating-point operations of one sample, pinned as the document states it."),
+    "step_time_s": f.number("Documented time of one training step, seconds."),
+    "tokens_per_s": f.number("Documented throughput of the whole job, tokens per second."),
+    "mfu": f.percentage("Documented model FLOPS utilization."),
+    "days_to_train_1t_tokens": f.number("Documented days to train one trillion tokens."),
+    "tflops_per_gpu": f.number("Documented TFLOP/s of one GPU."),
+    "checkpoint_save_time_s": f.number("Documented time of saving one checkpoint, seconds."),
+    "metric": f.choice(("step_time", "checkpoint_save_time"), "What the verdict rests on."),
+    "statistic": f.Field(
+        _read_statistic,
+        "a statistic such as last, mean[35:44] or median[-10:]",
+        "How the steps of the log become one number.",
+        {"type": "string", "pattern": r"^(last|(mean|median)(\[-?\d*:-?\d*\])?)$"},
+    ),
+    "min_steps": f.whole("Fewest steps that must be read from the log."),
+    "tolerance": f.percentage("Accepted loss of throughput."),
+    "proxy": f.flag("A smaller stand-in for the full model."),
+    "expected_failure": f.choice(("out_of_memory",), "How the document says that the row fails."),
+    "notes": f.text("The document's own note."),
+    "attributes": f.Nested(None, "Columns of the document that have no key of their own, as written there."),
+    "line": f.whole("Line of the judged figure in the document."),
+}
+
+_RECIPE: f.Fields = {
+    "directory": f.pattern(
+        r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*",
+        "a relative directory such as maxtext",
+        "The recipe's directory below the cluster's recipes directory.",
+    ),
+    "script": f.pattern(
+        r"[A-Za-z0-9][A-Za-z0-9._-]*",
+        "a file name such as launch.sh",
+        "The launch script; launch.sh by default.",
+    ),
+    "steps": f.whole("Training steps that the recipe runs."),
+    "logged_steps": f.whole("Steps of which the log shows a time, where that is fewer."),
+    "environment": f.Nested(None, "Variables for the launch script; {tp}, {gpus} and the like are filled in."),
+    "one_job_per_row": f.flag("Two jobs of the same row must not run at the same time."),
+}
+
+_ARCHITECTURE: f.Fields = {
+    "formula": f.choice(("gpt3", "llama", "grok", "gpt2"), "The document's formula of model FLOPs.", required=True),
+    "layers": f.whole("Transformer layers of the full model."),
+    "hidden_size": f.whole("Hidden size."),
+    "ffn_size": f.whole("Size of the feed-forward layer."),
+    "attention_heads": f.whole("Attention heads."),
+    "query_groups": f.whole("Query groups (key-value heads)."),
+    "experts_top_k": f.whole("Experts that each token is sent to."),
+    "vocabulary_size": f.whole("Vocabulary size."),
+}
+
+_COMMON: f.Fields = {
+    **ROW_FIELDS,
+    "recipe": f.Nested(_RECIPE, "How the rows are launched."),
+}
+
+_TABLE: f.Fields = {
+    "title": f.text("The table's title in the document."),
+    **_COMMON,
+    "rows": f.Sequence_(ROW_FIELDS, "The rows, one test item each.", required=True),
+}
+
+#: Every key of a baseline file.
+FILE_FIELDS: f.Fields = {
+    "model": f.pattern(_NAME, "a name such as llama2", "Model, as the recipe's MODEL.", required=True),
+    "framework": f.pattern(_NAME, "a name such as maxtext", "Framework that trains the model.", required=True),
+    "log_format": f.pattern(_NAME, "a name such as megatron", "Log format; the framework's by default."),
+    "document": f.text("Name of the document that the figures come from.", required=True),
+    "activation_recomputation": f.flag("The document's TFLOP/s count the forward pass twice."),
+    "architecture": f.Nested(_ARCHITECTURE, "What model_flops is computed from."),
+    **_COMMON,
+    "tables": f.Sequence_(_TABLE, "The document's tables.", required=True),
+}
+
+#: What a row must have after file, table and row are merged.
+_NEEDED = ("size", "dtype", "accelerator", "gpus", "gpus_per_node", "sequence_length", "line")
+
+#: What a recipe's environment may refer to.
+_PLACEHOLDERS = frozenset(
+    {
+        *("model", "size", "framework", "dtype", "accelerator", "gpus", "nodes", "gpus_per_node", "layers"),
+        *("sequence_length", "global_batch_size", "micro_batch_size", "gradient_accumulation_steps"),
+        *("tp", "pp", "cp", "ep", "dp", "vp", "fsdp"),
+    }
+)
+
+
+def load_table(path: Path) -> tuple[Baseline, ...]:
+    """All rows of one baseline file, in the file's order.
+
+    Raises:
+        FileError: The file is wrong; it lists every fault with line and column.
+    """
+    values = read_mapping(path, FILE_FIELDS)
+    faults: list[Fault] = []
+    rows: list[Baseline] = []
+    taken: dict[str, int] = {}
+    for number, table in enumerate(values["tables"].value):
+        for row_number, row in enumerate(table.value["rows"].value):
+            key = f"tables[{number}].rows[{row_number}]"
+            merged = _merge(values, table.value, row.value)
+            recipe = _recipe_keys(values, table.value)
+            found = _row_faults(merged, recipe, key, row)
+            if not found:
+                baseline = _baseline(merged, Recipe(**recipe), path, row)
+                if baseline.id in taken:
+                    problem = f"has the id {baseline.id} of line {taken[baseline.id]}; give it a 'case' of its own"
+                    found = [Fault(row.line, row.column, key, problem)]
+                taken.setdefault(baseline.id, row.line)
+                rows.append(baseline)
+            faults += found
+    if faults:
+        raise FileError(path, tuple(faults))
+    return tuple(rows)
+
+
+def table_files(path: Path) -> tuple[Path, ...]:
+    """The baseline files that a path stands for: itself, or every YAML file below a directory, sorted.
+
+    Raises:
+        ConfigurationError: There is no such file or directory.
+    """
+    if path.is_file():
+        return (path,)
+    if not path.is_dir():
+        raise ConfigurationError(f"no baselines at {path}: there is no such file or directory")
+    return tuple(sorted(p for pattern in ("*.yaml", "*.yml") for p in path.rglob(pattern) if p.is_file()))
+
+
+def load_tables(paths: Iterable[Path]) -> tuple[Baseline, ...]:
+    """All rows of all these files and directories.
+
+    Raises:
+        ConfigurationError: A path does not exist, or a file is wrong.
+    """
+    return tuple(row for path in paths for file in table_files(path) for row in load_table(file))
+
+
+def bundled_baselines() -> Path:
+    """The directory of the tables that come with pytest-gsw."""
+    package = Path(__file__).resolve().parent.parent
+    inside = package / "baselines"
+    # In a checkout (an editable install) the tables stand beside the package, not in it.
+    return inside if inside.is_dir() else package.parent / "baselines"
+
+
+def _merge(*levels: Values) -> dict[str, Any]:
+    """One row's values: each key from the nearest level that has it."""
+    merged: dict[str, Any] = {}
+    for level in levels:
+        merged.update({key: value.value for key, value in level.items()})
+    return merged
+
+
+def _row_faults(row: Mapping[str, Any], recipe: Mapping[str, Any], key: str, place: Value) -> list[Fault]:
+    """What is wrong with one row as a whole, each key by itself being right."""
+    problems = [f"missing '{needed}' (here, at its table or at the file)" for needed in _NEEDED if needed not in row]
+    judged = f"{row.get('metric', 'step_time')}_s"
+    if judged not in row and "expected_failure" not in row:
+        problems.append(f"missing '{judged}', on which the verdict rests")
+    if "directory" not in recipe:
+        problems.append("missing 'recipe.directory' (at its table or at the file)")
+    if "min_steps" not in row and "steps" not in recipe and "logged_steps" not in recipe:
+        problems.append("missing 'min_steps': neither it nor recipe.steps says how many steps a log must hold")
+    for variable, template in recipe.get("environment", {}).items():
+        problems += [f"recipe.environment.{variable}: {problem}" for problem in _template_problems(template)]
+    gpus, per_node = row.get("gpus"), row.get("gpus_per_node")
+    if gpus and per_node and gpus > per_node and gpus % per_node:
+        problems.append(f"{gpus} GPUs do not fill whole nodes of {per_node}")
+    return [Fault(place.line, place.column, key, problem) for problem in problems]
+
+
+def _template_problems(template: str) -> list[str]:
+    try:
+        names = [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
+    except ValueError as error:
+        return [f"got '{template}': {error}"]
+    return [
+        f"unknown placeholder {{{name}}}{f.nearest(name, _PLACEHOLDERS)}" for name in names if name not in _PLACEHOLDERS
+    ]
+
+
+def _recipe_keys(file: Values, table: Values) -> dict[str, Any]:
+    """The recipe of one table: the file's, key by key overridden by the table's own."""
+    keys: dict[str, Any] = {}
+    for level in (file, table):
+        if "recipe" in level:
+            keys.update({key: value.value for key, value in level["recipe"].value.items()})
+    return keys
+
+
+def _min_steps(row: Mapping[str, Any], recipe: Recipe) -> int:
+    if "min_steps" in row:
+        return int(row["min_steps"])
+    steps = recipe.logged_steps or recipe.steps
+    assert steps is not None  # _row_faults has made sure of it
+    return math.ceil(steps * STEP_SHARE)
+
+
+def _baseline(row: Mapping[str, Any], recipe: Recipe, path: Path, place: Value) -> Baseline:
+    case = f"-{row['case']}" if "case" in row else ""
+    name = f"{row['model']}_{row['size']}_{row['dtype']}"
+    return Baseline(
+        id=f"{name}[{row['accelerator']}x{row['gpus']}{case}]",
+        model=row["model"],
+        size=row["size"],
+        framework=row["framework"],
+        log_format=row.get("log_format", row["framework"]),
+        dtype=row["dtype"],
+        accelerator=row["accelerator"],
+        gpus=row["gpus"],
+        gpus_per_node=row["gpus_per_node"],
+        sequence_length=row["sequence_length"],
+        global_batch_size=row.get("global_batch_size"),
+        micro_batch_size=row.get("micro_batch_size"),
+        gradient_accumulation_steps=row.get("gradient_accumulation_steps"),
+        layers=row.get("layers"),
+        parallelism=Parallelism(**{key: row.get(key) for key in ("tp", "pp", "cp", "ep", "dp", "vp", "fsdp")}),
+        documented=Figures(**{key: row.get(key) for key in Figures.__dataclass_fields__}),
+        metric=row.get("metric", "step_time"),
+        statistic=row.get("statistic", "last"),
+        min_steps=_min_steps(row, recipe),
+        tolerance=row.get("tolerance", DEFAULT_TOLERANCE),
+        model_flops_per_sample=row.get("model_flops"),
+        activation_recomputation=row.get("activation_recomputation", False),
+        proxy=row.get("proxy", False),
+        expected_failure=row.get("expected_failure"),
+        notes=row.get("notes"),
+        attributes=row.get("attributes", {}),
+        recipe=recipe,
+        source=Source(row["document"], row["line"]),
+        location=Location(path, place.line, place.column),
+    )

@@ -1,0 +1,188 @@
+"""The only door to PyYAML: a file becomes values that know their line and column.
+
+Every fault of a file is found in one go. The schema is closed: a key that is not known is
+a fault, because a misspelt key that is ignored is a baseline that is not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pytest_gsw.errors import Fault, FileError
+from pytest_gsw.tables.fields import Field, Fields, Nested, Sequence_, nearest
+
+# The C loader is ten times as fast; PyYAML has it wherever libyaml was there when it was built.
+_Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+#: A table of ten thousand rows is two megabytes; anything larger is not a table.
+MAX_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value and where it stands (line and column from 1)."""
+
+    value: Any
+    line: int
+    column: int
+
+
+Values = Mapping[str, Value]
+
+
+def read_mapping(path: Path, fields: Fields) -> Values:
+    """Read a YAML file whose top is a mapping with these keys.
+
+    Scalars become what their :class:`Field` reads, nested mappings dictionaries of
+    :class:`Value`, lists tuples of :class:`Value`.
+
+    Raises:
+        FileError: With every fault of the file.
+    """
+    root = _compose(path)
+    faults: list[Fault] = []
+    if not isinstance(root, yaml.MappingNode):
+        raise FileError(path, (Fault(1, 1, "", "wanted a mapping of keys at the top of the file"),))
+    values = _mapping(root, fields, "", faults)
+    if faults:
+        raise FileError(path, tuple(faults))
+    return values
+
+
+def read_free_mapping(path: Path, key: str, fields: Fields) -> Mapping[str, Value]:
+    """Read a YAML file with one top key that maps free names to mappings with these keys.
+
+    Raises:
+        FileError: With every fault of the file.
+    """
+    root = _compose(path)
+    faults: list[Fault] = []
+    found: dict[str, Value] = {}
+    if not isinstance(root, yaml.MappingNode) or [k.value for k, _ in root.value] != [key]:
+        raise FileError(path, (Fault(1, 1, "", f"wanted one key '{key}' at the top of the file"),))
+    names = root.value[0][1]
+    if not isinstance(names, yaml.MappingNode):
+        raise FileError(path, (_fault(names, key, "wanted a mapping of names"),))
+    for name_node, node in names.value:
+        name = str(name_node.value)
+        if name in found:
+            faults.append(_fault(name_node, f"{key}.{name}", "is there twice"))
+        if isinstance(node, yaml.MappingNode):
+            found[name] = _value(name_node, _mapping(node, fields, f"{key}.{name}", faults))
+        else:
+            faults.append(_fault(node, f"{key}.{name}", "wanted a mapping of keys"))
+    if faults:
+        raise FileError(path, tuple(faults))
+    return found
+
+
+def _compose(path: Path) -> yaml.Node | None:
+    """The file's node graph, which knows line and column of everything."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise FileError(path, (Fault(1, 1, "", f"is larger than {MAX_BYTES} bytes; this is no table"),))
+        content = path.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise FileError(path, (Fault(1, 1, "", f"cannot be read: {error.strerror}"),)) from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise FileError(path, (Fault(line, 1, "", "is not UTF-8 text"),)) from error
+    try:
+        node: yaml.Node | None = yaml.compose(content, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        problem = " ".join(str(part) for part in (error.context, error.problem) if part)
+        raise FileError(path, (Fault(line, column, "", f"is not YAML: {problem}"),)) from None
+    except yaml.YAMLError as error:  # a character that YAML does not allow
+        raise FileError(path, (Fault(1, 1, "", f"is not YAML: {error}".splitlines()[0]),)) from None
+    except RecursionError:
+        raise FileError(path, (Fault(1, 1, "", "is nested too deeply"),)) from None
+    return node
+
+
+def _mapping(node: yaml.MappingNode, fields: Fields, path: str, faults: list[Fault]) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    seen: set[str] = set()
+    for key_node, value_node in node.value:
+        key = str(key_node.value)
+        key_path = f"{path}.{key}" if path else key
+        if key in seen:
+            faults.append(_fault(key_node, key_path, "is there twice"))
+        elif key not in fields:
+            faults.append(_fault(key_node, key_path, f"unknown key{nearest(key, fields)}"))
+        else:
+            read = _read(value_node, fields[key], key_path, faults)
+            if read is not None:
+                values[key] = read
+        seen.add(key)
+    for key, field in fields.items():
+        if field.required and key not in seen:
+            faults.append(_fault(node, path, f"missing '{key}'"))
+    return values
+
+
+def _read(node: yaml.Node, field: Field | Nested | Sequence_, path: str, faults: list[Fault]) -> Value | None:
+    if isinstance(field, Field):
+        return _scalar(node, field, path, faults)
+    if isinstance(field, Nested):
+        if not isinstance(node, yaml.MappingNode):
+            faults.append(_fault(node, path, "wanted a mapping of keys"))
+            return None
+        if field.fields is not None:
+            return _value(node, _mapping(node, field.fields, path, faults))
+        return _value(node, _texts(node, path, faults))
+    if not isinstance(node, yaml.SequenceNode):
+        faults.append(_fault(node, path, "wanted a list"))
+        return None
+    items = []
+    for number, item in enumerate(node.value):
+        item_path = f"{path}[{number}]"
+        if field.item is None and isinstance(item, yaml.ScalarNode):
+            items.append(_value(item, item.value))
+        elif field.item is not None and isinstance(item, yaml.MappingNode):
+            items.append(_value(item, _mapping(item, field.item, item_path, faults)))
+        else:
+            faults.append(_fault(item, item_path, f"wanted a {'text' if field.item is None else 'mapping'}"))
+    return _value(node, tuple(items))
+
+
+def _texts(node: yaml.MappingNode, path: str, faults: list[Fault]) -> dict[str, str]:
+    """A mapping of free names to texts; booleans and numbers keep the spelling of the file."""
+    texts: dict[str, str] = {}
+    for key_node, value_node in node.value:
+        key = str(key_node.value)
+        if not isinstance(value_node, yaml.ScalarNode):
+            faults.append(_fault(value_node, f"{path}.{key}", "wanted a text"))
+        elif key in texts:
+            faults.append(_fault(key_node, f"{path}.{key}", "is there twice"))
+        else:
+            texts[key] = value_node.value
+    return texts
+
+
+def _scalar(node: yaml.Node, field: Field, path: str, faults: list[Fault]) -> Value | None:
+    if not isinstance(node, yaml.ScalarNode):
+        faults.append(_fault(node, path, f"wanted {field.wanted}"))
+        return None
+    if node.tag == "tag:yaml.org,2002:null":
+        faults.append(_fault(node, path, f"is empty, wanted {field.wanted}; leave the key out where there is none"))
+        return None
+    try:
+        return _value(node, field.read(node.value))
+    except ValueError as error:
+        faults.append(_fault(node, path, str(error)))
+        return None
+
+
+def _value(node: yaml.Node, value: Any) -> Value:
+    return Value(value, node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+def _fault(node: yaml.Node, key: str, problem: str) -> Fault:
+    return Fault(node.start_mark.line + 1, node.start_mark.column + 1, key, problem)

@@ -1,0 +1,488 @@
+"""A real Slurm cluster on this machine: real daemons, made-up GPUs.
+
+::
+
+    with SlurmCluster(nodes=32) as cluster:
+        subprocess.run(["sbatch", …], env=cluster.environ)
+
+Everything lives in one private directory: munge has its own key and socket, MariaDB its own data and
+socket and no network, Slurm its own ports on the loopback. Nothing of a Slurm that the machine may
+already run is read or written. Every daemon runs in the foreground as a child of this process, is
+stopped by its process id, and is told by the kernel to end should this process be killed.
+
+Needs root, because slurmd does, and Debian's or Ubuntu's packages; see :func:`missing_requirements`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import FrameType, TracebackType
+
+PACKAGES = ("slurmctld", "slurmd", "slurm-client", "slurmdbd", "munge", "mariadb-server")
+INSTALL = "apt-get install --no-install-recommends -y " + " ".join(PACKAGES)
+
+#: Daemons are in sbin, which is not on everybody's PATH.
+PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/sbin"))
+
+_BINARIES = ("munged", "mariadbd", "mariadb-install-db", "mariadb", "slurmdbd", "slurmctld", "slurmd")
+_BINARIES += ("sbatch", "squeue", "sacct", "scancel", "scontrol", "sdiag", "sinfo", "sacctmgr", "setpriv")
+
+#: ``mknod`` numbers of /dev/null: slurmd refuses a plain file as a GPU but accepts any character device.
+_DEV_NULL = os.makedev(1, 3)
+
+
+def missing_requirements() -> str | None:
+    """What this machine lacks for a :class:`SlurmCluster`, and what to type; ``None`` if nothing."""
+    missing = [name for name in _BINARIES if shutil.which(name, path=PATH) is None]
+    if missing:
+        return f"a Slurm cluster needs {', '.join(missing)}: {INSTALL}"
+    if os.geteuid() != 0:
+        return f"a Slurm cluster needs root, because slurmd does: run as root, after {INSTALL}"
+    return None
+
+
+class ClusterError(Exception):
+    """The cluster, or one of its daemons, did not do what was asked of it."""
+
+
+class SlurmCluster:
+    """Start a cluster on entry, end all of it on exit.
+
+    Args:
+        nodes: How many slurmd to start, named ``n001`` and so on.
+        gpus_per_node: Made-up GPUs of each node.
+        accounting: Whether MariaDB and slurmdbd run; without, ``sacct`` has nothing to tell.
+        min_job_age_s: How long slurmctld remembers a job that has ended.
+        slurmd_timeout_s: How long a node may be silent before its jobs end in NODE_FAIL.
+        start_timeout_s: How long all of the start may take.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 32,
+        *,
+        gpus_per_node: int = 8,
+        accounting: bool = True,
+        min_job_age_s: int = 300,
+        slurmd_timeout_s: int = 60,
+        start_timeout_s: float = 120,
+    ) -> None:
+        self.node_names = tuple(f"n{number:03}" for number in range(1, nodes + 1))
+        self.gpus_per_node = gpus_per_node
+        self.accounting = accounting
+        self.min_job_age_s = min_job_age_s
+        self.slurmd_timeout_s = slurmd_timeout_s
+        self.start_timeout_s = start_timeout_s
+        self.directory = Path()
+        self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self._restore_sigterm: Callable[[], None] = lambda: None
+
+    # -- life ---------------------------------------------------------------------------------
+
+    def __enter__(self) -> SlurmCluster:
+        self._restore_sigterm = _sigterm_raises()
+        try:
+            self._start()
+        except BaseException:  # KeyboardInterrupt too: half a cluster must not stay behind
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End every daemon and every process of every job, and remove the directory."""
+        if self.directory == Path():
+            return
+        with _signals_wait():
+            # Nodes first and at once: a slurmctld that still runs would wait for each of them.
+            for role in ("slurmd", "slurmctld", "slurmdbd", "mariadbd", "munged"):
+                self._end([name for name in self._daemons if name.split(" ")[0] == role])
+            _kill_all_of(self.directory)
+            shutil.rmtree(self.directory, ignore_errors=True)
+            self.directory = Path()
+        self._restore_sigterm()
+
+    def _start(self) -> None:
+        problem = missing_requirements()
+        if problem is not None:
+            raise ClusterError(problem)
+        self._deadline = time.monotonic() + self.start_timeout_s
+        # /tmp and not TMPDIR: the path of a UNIX socket has at most 107 bytes.
+        self.directory = Path(tempfile.mkdtemp(prefix="gsw-slurm-", dir="/tmp"))
+        self.directory.chmod(0o755)
+        self._configure()
+        self._start_munged()
+        if self.accounting:
+            self._start_mariadbd()
+            self.start_slurmdbd()
+            self._run("sacctmgr", "-i", "add", "cluster", "gsw")
+            self._run("sacctmgr", "-i", "add", "account", "eng", "Description=tests", "Organization=tests")
+            self._run("sacctmgr", "-i", "add", "user", "root", "Account=eng")
+        self.start_slurmctld()
+        for node in self.node_names:
+            self._spawn_slurmd(node)
+        self.wait_until(lambda: self._idle_nodes() == len(self.node_names), "all nodes are idle")
+
+    def _configure(self) -> None:
+        for name in ("munge", "db", "ctld", "spool", "log", "dev", "home"):
+            (self.directory / name).mkdir(mode=0o755)
+        for index in range(self.gpus_per_node):
+            os.mknod(self.directory / "dev" / f"nvidia{index}", stat.S_IFCHR | 0o666, _DEV_NULL)
+        key = self.directory / "munge" / "key"
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o400)
+        ports = _free_ports(2 + len(self.node_names))
+        (self.directory / "slurm.conf").write_text(self._slurm_conf(ports))
+        (self.directory / "gres.conf").write_text(
+            f"NodeName={self._node_range} Name=gpu File={self.directory}/dev/nvidia[0-{self.gpus_per_node - 1}]\n"
+            if self.gpus_per_node
+            else ""
+        )
+        (self.directory / "cgroup.conf").write_text("CgroupAutomount=no\n")
+        slurmdbd_conf = self.directory / "slurmdbd.conf"
+        slurmdbd_conf.write_text(self._slurmdbd_conf(ports))
+        slurmdbd_conf.chmod(0o600)  # slurmdbd refuses any other mode
+
+    def _slurm_conf(self, ports: Sequence[int]) -> str:
+        slurmctld_port, slurmdbd_port, first, last = ports[0], ports[1], ports[2], ports[-1]
+        host = socket.gethostname().partition(".")[0]
+        accounting = (
+            "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=127.0.0.1\n"
+            f"AccountingStoragePort={slurmdbd_port}\nAccountingStorageTRES=gres/gpu\n"
+            # Slurm up to 22.05 at least takes the munge socket of the way to slurmdbd from here.
+            f"AccountingStoragePass={self._munge_socket}\n"
+            if self.accounting
+            else "AccountingStorageType=accounting_storage/none\n"
+        )
+        return f"""\
+ClusterName=gsw
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={slurmctld_port}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={self._munge_socket}
+{accounting}
+StateSaveLocation={self.directory}/ctld
+SlurmctldPidFile={self.directory}/slurmctld.pid
+SlurmdSpoolDir={self.directory}/spool/%n
+SlurmdPidFile={self.directory}/spool/%n.pid
+SlurmctldTimeout=60
+SlurmdTimeout={self.slurmd_timeout_s}
+MessageTimeout=30
+MinJobAge={self.min_job_age_s}
+KillWait=1
+CompleteWait=0
+ReturnToService=2
+MaxJobCount=20000
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+PrologFlags=NoHold
+SlurmdParameters=config_overrides
+# OverMemoryKill is the way to a real OUT_OF_MEMORY that needs no cgroup of the host.
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill,UsePss
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerNode=100
+# Without these a job waits about 3 s before it starts.
+SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=0,batch_sched_delay=0
+GresTypes=gpu
+NodeName={self._node_range} NodeAddr=127.0.0.1 NodeHostname={host} Port=[{first}-{last}] \
+CPUs=16 RealMemory=64000 Gres=gpu:{self.gpus_per_node} State=UNKNOWN
+PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+    def _slurmdbd_conf(self, ports: Sequence[int]) -> str:
+        return f"""\
+AuthType=auth/munge
+AuthInfo=socket={self._munge_socket}
+DbdHost=localhost
+DbdAddr=127.0.0.1
+DbdPort={ports[1]}
+SlurmUser=root
+PidFile={self.directory}/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=root
+StorageLoc=slurm_acct_db
+"""
+
+    @property
+    def _node_range(self) -> str:
+        return f"n[{self.node_names[0][1:]}-{self.node_names[-1][1:]}]"
+
+    @property
+    def _munge_socket(self) -> Path:
+        return self.directory / "munge" / "socket"
+
+    @property
+    def _database_socket(self) -> Path:
+        return self.directory / "db.socket"
+
+    def _start_munged(self) -> None:
+        place = self.directory / "munge"
+        self._spawn(
+            "munged", "munged", "--foreground", f"--socket={self._munge_socket}", f"--key-file={place}/key",
+            f"--pid-file={place}/pid", f"--log-file={place}/log", f"--seed-file={place}/seed",
+        )  # fmt: skip
+        self.wait_until(self._munge_socket.exists, "munged listens")
+
+    def _start_mariadbd(self) -> None:
+        data = f"--datadir={self.directory}/db"
+        self._run(
+            "mariadb-install-db", "--no-defaults", "--user=root", data, "--skip-test-db",
+            "--auth-root-authentication-method=socket",
+        )  # fmt: skip
+        self._spawn(
+            "mariadbd", "mariadbd", "--no-defaults", "--user=root", data, f"--socket={self._database_socket}",
+            f"--pid-file={self.directory}/db.pid", "--skip-networking", "--innodb-flush-log-at-trx-commit=0",
+        )  # fmt: skip
+        self.wait_until(self._database_socket.exists, "mariadbd listens")
+
+    # -- what tests do to it ------------------------------------------------------------------
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment in which Slurm's commands talk to this cluster."""
+        clean = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("SLURM", "SBATCH", "SQUEUE", "SACCT", "SCANCEL", "MYSQL"))
+        }
+        return clean | {
+            "SLURM_CONF": f"{self.directory}/slurm.conf",
+            "MYSQL_UNIX_PORT": str(self._database_socket),  # slurmdbd's client library reads it
+            "PATH": PATH,
+        }
+
+    def run(self, *command: str, timeout_s: float = 60) -> str:
+        """What one of Slurm's commands prints."""
+        return self._run(*command, timeout_s=timeout_s)
+
+    def start_slurmdbd(self) -> None:
+        """Start slurmdbd and wait until it answers."""
+        self._spawn("slurmdbd", "slurmdbd", "-D")
+        self.wait_until(lambda: self._succeeds("sacctmgr", "-n", "list", "cluster"), "slurmdbd answers")
+
+    def stop_slurmdbd(self) -> None:
+        """Take accounting away: sacct fails, the rest works."""
+        self._end(["slurmdbd"])
+
+    def start_slurmctld(self) -> None:
+        """Start slurmctld and wait until it answers."""
+        self._spawn("slurmctld", "slurmctld", "-D")
+        self.wait_until(lambda: "UP" in self._output("scontrol", "ping"), "slurmctld answers")
+
+    def stop_slurmctld(self) -> None:
+        """Take the controller away: sbatch, squeue and scancel fail, sacct works."""
+        self._end(["slurmctld"])
+
+    def kill_slurmd(self, node: str) -> None:
+        """Let a node fall silent, as if it had lost its power: its job's processes end too."""
+        daemon = self._daemons.pop(f"slurmd {node}")
+        daemon.kill()
+        daemon.wait()
+        _kill_all_of(self.directory / "spool" / node)
+
+    def start_slurmd(self, node: str) -> None:
+        """Give a node back and wait until it is idle."""
+        self._spawn_slurmd(node)
+        self.wait_until(
+            lambda: self._output("sinfo", "-h", "-n", node, "-o", "%T").strip() == "idle", f"{node} is idle"
+        )
+
+    def rpc_counts(self) -> dict[str, int]:
+        """How many requests of each type slurmctld has served since :meth:`reset_rpc_counts`."""
+        by_type = self._run("sdiag").partition("by message type")[2].partition("by user")[0]
+        return {name: int(count) for name, count in re.findall(r"(\w+)\s*\(\s*\d+\)\s*count:(\d+)", by_type)}
+
+    def reset_rpc_counts(self) -> None:
+        """Let :meth:`rpc_counts` start at nothing."""
+        self._run("sdiag", "-r")
+
+    def purge(self, job_id: str, timeout_s: float = 60) -> None:
+        """Wait until slurmctld has forgotten an ended job, as it does after MinJobAge."""
+        self.wait_until(
+            lambda: not self._succeeds("scontrol", "show", "job", job_id), f"job {job_id} is purged", timeout_s
+        )
+
+    def cancel_all(self) -> None:
+        """End all jobs, so that the next test finds the cluster empty."""
+        self._run("scancel", "--user=root")
+        self.wait_until(lambda: not self._output("squeue", "-h").strip(), "the queue is empty", 60)
+
+    def wait_until(self, condition: Callable[[], bool], what: str, timeout_s: float | None = None) -> None:
+        """Wait for a condition, or say with the daemons' last words that it never came true."""
+        deadline = self._deadline if timeout_s is None else time.monotonic() + timeout_s
+        deadline = max(deadline, time.monotonic() + 30)
+        while not condition():
+            dead = [name for name, daemon in self._daemons.items() if daemon.poll() is not None]
+            if dead or time.monotonic() > deadline:
+                why = f"{', '.join(dead)} ended" if dead else "it took too long"
+                raise ClusterError(f"waited until {what}, but {why}\n{self._last_words(dead)}")
+            time.sleep(0.05)
+
+    # -- processes ----------------------------------------------------------------------------
+
+    def _spawn_slurmd(self, node: str) -> None:
+        self._spawn(f"slurmd {node}", "slurmd", "-D", "-N", node)
+
+    def _spawn(self, name: str, *command: str) -> None:
+        log = self.directory / "log" / name.replace(" ", "-")
+        with log.open("ab") as output:
+            # A session of its own: Ctrl-C in a terminal must reach pytest alone, which then ends them
+            # in order. And the kernel ends them, should pytest itself be killed.
+            self._daemons[name] = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "TERM", *command],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                cwd=self.directory, env=self.environ | {"HOME": f"{self.directory}/home"},
+                start_new_session=True,
+            )  # fmt: skip
+
+    def _end(self, names: Sequence[str]) -> None:
+        daemons = [self._daemons.pop(name) for name in names if name in self._daemons]
+        for daemon in daemons:
+            daemon.terminate()
+        deadline = time.monotonic() + 20
+        for daemon in daemons:
+            try:
+                daemon.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+
+    def _run(self, *command: str, timeout_s: float = 60) -> str:
+        done = subprocess.run(
+            command, env=self.environ, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+        if done.returncode != 0:
+            raise ClusterError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def _output(self, *command: str) -> str:
+        try:
+            return self._run(*command)
+        except ClusterError:
+            return ""
+
+    def _succeeds(self, *command: str) -> bool:
+        try:
+            self._run(*command)
+        except ClusterError:
+            return False
+        return True
+
+    def _idle_nodes(self) -> int:
+        return len(self._output("sinfo", "-h", "-N", "-t", "idle", "-o", "%N").split())
+
+    def _last_words(self, names: Sequence[str]) -> str:
+        logs = [self.directory / "log" / name.replace(" ", "-") for name in names or ("slurmctld", "slurmdbd")]
+        return "\n".join(
+            f"{log.name}: {line}"
+            for log in logs
+            if log.exists()
+            for line in log.read_text(errors="replace").splitlines()[-15:]
+        )
+
+
+def _free_ports(count: int) -> list[int]:
+    """That many free loopback ports in a row, below those that the kernel gives to clients."""
+    for first in range(20000 + os.getpid() % 1000, 32000 - count, count):
+        ports = list(range(first, first + count))
+        if all(map(_is_free, ports)):
+            return ports
+    raise ClusterError(f"no {count} free ports in a row between 20000 and 32000")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _sigterm_raises() -> Callable[[], None]:
+    """Let SIGTERM unwind the stack, as Ctrl-C does; what is returned undoes it."""
+    if threading.current_thread() is not threading.main_thread():
+        return lambda: None
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return lambda: None
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
+
+    def restore() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    return restore
+
+
+@contextlib.contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Put Ctrl-C and SIGTERM off: a second Ctrl-C must not leave the daemons of the first behind."""
+    waiting = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, waiting)
+
+
+def _kill_all_of(directory: Path) -> None:
+    """Kill what jobs left behind: slurmstepd and job processes leave the process group of their slurmd."""
+    for _ in range(20):
+        pids = [pid for pid in _pids() if pid != os.getpid() and _belongs_to(pid, f"{directory}")]
+        if not pids:
+            return
+        # All stand still before the first one dies: a slurmstepd that saw its task die would report
+        # the job as FAILED, and a node that loses its power reports nothing.
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+        time.sleep(0.05)
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+
+
+def _belongs_to(pid: int, directory: str) -> bool:
+    """Whether a process works in the directory, holds a file of it, or was started with its name."""
+    place = Path(f"/proc/{pid}")
+    with contextlib.suppress(OSError):
+        links = [place / "cwd", *(place / "fd").iterdir()]
+        if any(_target(link).startswith(f"{directory}/") for link in links):
+            return True
+        return f"{directory}/".encode() in (place / "environ").read_bytes()
+    return False
+
+
+def _target(link: Path) -> str:
+    with contextlib.suppress(OSError):
+        return os.readlink(link)  # noqa: PTH115
+    return ""
