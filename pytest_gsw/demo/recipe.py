@@ -140,6 +140,7 @@ def _job(baseline: Baseline, environment: Mapping[str, str]) -> Job:
         version=environment.get("GSW_VERSION", "demo"),
         optimization_name=environment.get("OPTIMIZATION_NAME", ""),
         optimization_code=environment.get("OPTIMIZATION_CODE", ""),
+        nccl_trace=environment.get("ENABLE_NCCL_TRACE") == "true",
     )
 
 

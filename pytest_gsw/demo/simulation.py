@@ -20,6 +20,7 @@ DEFAULT_STEPS = 12
 #: The same where the statistic is over a window of iterations, and where only checkpoints count.
 DEFAULT_WINDOW_STEPS = 60
 DEFAULT_CHECKPOINT_STEPS = 4
+NCCL_TRACE_STEPS = 10
 #: Paxml prints the time of its first 20 steps only (``log_first_n`` in paxml/programs.py).
 PAXML_LOGGED_STEPS = 20
 #: DeepSpeed's throughput timer leaves out the first two (``start_step`` in deepspeed/utils/timer.py).
@@ -52,6 +53,8 @@ class Job:
     version: str
     optimization_name: str = ""
     optimization_code: str = ""
+    #: Traces of NCCL are long, so recipes stop after a few steps when they write one.
+    nccl_trace: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,8 @@ def simulate(baseline: Baseline, job: Job, fault: Fault | None, random: Random, 
         started: When the virtual clock starts.
     """
     time_factor = fault.time_factor if fault else 1.0
-    interval, steps = _log_interval(baseline), _step_count(baseline)
+    interval = _log_interval(baseline)
+    steps = NCCL_TRACE_STEPS if job.nccl_trace else _step_count(baseline, interval)
     logged = steps // interval
     if baseline.log_format == "paxml":
         logged = min(steps, baseline.recipe.logged_steps or PAXML_LOGGED_STEPS)
@@ -113,10 +117,9 @@ def simulate(baseline: Baseline, job: Job, fault: Fault | None, random: Random, 
     )
 
 
-def _step_count(baseline: Baseline) -> int:
+def _step_count(baseline: Baseline, interval: int) -> int:
     if baseline.metric == "checkpoint_save_time":
         return baseline.recipe.steps or DEFAULT_CHECKPOINT_STEPS
-    interval = _log_interval(baseline)
     wanted = baseline.recipe.steps or (DEFAULT_STEPS if interval == 1 else DEFAULT_WINDOW_STEPS)
     # A table may ask for more than the recipe runs only by mistake, but a demo must show it green.
     window_end = parse_statistic(baseline.statistic).last or 0

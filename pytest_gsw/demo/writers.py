@@ -144,7 +144,7 @@ def _interval(seconds: float) -> str:
 def _lightning(value: float) -> str:
     """A number as Lightning's progress bar pads what tqdm has rounded to three digits."""
     rounded = f"{value:.3g}".replace("e+0", "e+").replace("e-0", "e-")
-    text = min(rounded, str(value), key=len)
+    text = min(str(value), rounded, key=len)  # tqdm rounds only where that is shorter
     if "e" in text:
         return text
     if "." not in text and len(text) < 5:

@@ -147,6 +147,8 @@ def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Pro
         # Which row this is, for recipes that keep a snapshot of their environment, and for the demo.
         "GSW_ROW": baseline.id,
         "GSW_BASELINE_FILE": str(baseline.location.path),
+        # Rows may differ in nothing but these, and the script has to know which one it is to run.
+        **{f"GSW_ROW_{name.upper()}": value for name, value in baseline.attributes.items()},
         **_recipe_environment(baseline, nodes),
         **cluster.environment,
         **(profile.environment() if profile else {}),
@@ -172,6 +174,7 @@ def _recipe_environment(baseline: Baseline, nodes: int) -> dict[str, str]:
                 "micro_batch_size",
                 "gradient_accumulation_steps",
                 "layers",
+                "parameters_in_billions",
             )
         },
         **{key: getattr(parallelism, key) for key in parallelism.__dataclass_fields__},

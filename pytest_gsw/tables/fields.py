@@ -33,10 +33,12 @@ class Field:
 
 @dataclass(frozen=True)
 class Nested:
-    """A key that holds a mapping: of free names to texts (``fields`` is None), or with a closed set of keys."""
+    """A key that holds a mapping: with a closed set of keys, or (``fields`` is None) of free names to texts."""
 
     fields: Mapping[str, Field | Nested | Sequence_] | None
     help: str
+    #: What free names look like: they become names of environment variables.
+    names: str = r"[A-Za-z_][A-Za-z0-9_]*"
     required: bool = False
 
 

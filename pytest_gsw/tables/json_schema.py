@@ -64,7 +64,7 @@ def _schema(field: Field | Nested | Sequence_) -> dict[str, Any]:
         return dict(field.schema)
     if isinstance(field, Nested):
         if field.fields is None:
-            return {"type": "object", "additionalProperties": _SCALAR}
+            return {"type": "object", "patternProperties": {f"^{field.names}$": _SCALAR}, "additionalProperties": False}
         return _object(field.fields)
     return {"type": "array", "items": _SCALAR if field.item is None else _object(field.item)}
 

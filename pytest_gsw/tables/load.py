@@ -138,6 +138,7 @@ _PLACEHOLDERS = frozenset(
     {
         *("model", "size", "framework", "dtype", "accelerator", "gpus", "nodes", "gpus_per_node", "layers"),
         *("sequence_length", "global_batch_size", "micro_batch_size", "gradient_accumulation_steps"),
+        "parameters_in_billions",
         *("tp", "pp", "cp", "ep", "dp", "vp", "fsdp"),
     }
 )

@@ -140,6 +140,12 @@ class Baseline:
         return f"{self.workload}_{self.dtype}"
 
     @property
+    def parameters_in_billions(self) -> str | None:
+        """The size as a bare number: ``7.5`` for ``7.5b``, ``None`` where the size is a word."""
+        number = self.size.removesuffix("b")
+        return number if self.size.endswith("b") and number.replace(".", "", 1).isdigit() else None
+
+    @property
     def nodes(self) -> int:
         """Nodes that the row's GPUs fill at the documented GPUs per node."""
         return -(-self.gpus // self.gpus_per_node)

@@ -6,6 +6,7 @@ a fault, because a misspelt key that is ignored is a baseline that is not checke
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,7 +137,7 @@ def _read(node: yaml.Node, field: Field | Nested | Sequence_, path: str, faults:
             return None
         if field.fields is not None:
             return _value(node, _mapping(node, field.fields, path, faults))
-        return _value(node, _texts(node, path, faults))
+        return _value(node, _texts(node, field.names, path, faults))
     if not isinstance(node, yaml.SequenceNode):
         faults.append(_fault(node, path, "wanted a list"))
         return None
@@ -152,12 +153,14 @@ def _read(node: yaml.Node, field: Field | Nested | Sequence_, path: str, faults:
     return _value(node, tuple(items))
 
 
-def _texts(node: yaml.MappingNode, path: str, faults: list[Fault]) -> dict[str, str]:
+def _texts(node: yaml.MappingNode, names: str, path: str, faults: list[Fault]) -> dict[str, str]:
     """A mapping of free names to texts; booleans and numbers keep the spelling of the file."""
     texts: dict[str, str] = {}
     for key_node, value_node in node.value:
         key = str(key_node.value)
-        if not isinstance(value_node, yaml.ScalarNode):
+        if re.fullmatch(names, key) is None:
+            faults.append(_fault(key_node, f"{path}.{key}", "wanted a name of letters, digits and '_'"))
+        elif not isinstance(value_node, yaml.ScalarNode):
             faults.append(_fault(value_node, f"{path}.{key}", "wanted a text"))
         elif key in texts:
             faults.append(_fault(key_node, f"{path}.{key}", "is there twice"))

@@ -1,0 +1,150 @@
+"""Rows, jobs and runs to simulate."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gsw.demo.recipe import train
+from pytest_gsw.tables.model import Baseline, Figures, Location, Parallelism, Recipe, Source
+
+ENVIRONMENT = {
+    "SLURM_JOB_ID": "481220",
+    "SLURM_JOB_NUM_NODES": "8",
+    "GPUS_PER_NODE": "8",
+    "JOB_TOTAL_GPUS": "64",
+    "GSW_VERSION": "demo",
+    "GSW_DEMO_SECONDS": "0",
+}
+
+LLAMA2 = Baseline(
+    id="llama2_70b_fp8[H100x64]",
+    model="llama2",
+    size="70b",
+    framework="maxtext",
+    log_format="maxtext",
+    dtype="fp8",
+    accelerator="H100",
+    gpus=64,
+    gpus_per_node=8,
+    sequence_length=4096,
+    global_batch_size=128,
+    micro_batch_size=2,
+    gradient_accumulation_steps=None,
+    layers=80,
+    parallelism=Parallelism(),
+    documented=Figures(step_time_s=4.324),
+    metric="step_time",
+    statistic="last",
+    min_steps=45,
+    tolerance=0.05,
+    model_flops_per_sample=1.82e15,
+    activation_recomputation=False,
+    proxy=False,
+    expected_failure=None,
+    notes=None,
+    attributes={},
+    recipe=Recipe("maxtext", steps=50),
+    source=Source("README_70b.md", 41),
+    location=Location(Path("llama2_70b.yaml"), 1, 1),
+)
+
+
+def gpt2(log_format: str, **changes: Any) -> Baseline:
+    """A row of the GPT-2 document, which says nothing of steps."""
+    row = replace(
+        LLAMA2,
+        id=f"gpt2_52b_fp16[V100-32GBx64-{log_format}]",
+        model="gpt2",
+        size="52b",
+        framework=log_format,
+        log_format=log_format,
+        dtype="fp16",
+        accelerator="V100-32GB",
+        documented=Figures(step_time_s=137.0),
+        statistic="mean",
+        min_steps=2,
+        sequence_length=1024,
+        global_batch_size=1024,
+        recipe=Recipe("gpt2"),
+    )
+    return replace(row, **changes)
+
+
+ROWS = {
+    "maxtext": LLAMA2,
+    "paxml": replace(
+        LLAMA2,
+        id="gpt3_175b_fp8[H100x64]",
+        model="gpt3",
+        size="175b",
+        framework="paxml",
+        log_format="paxml",
+        documented=Figures(step_time_s=7.47),
+        min_steps=18,
+        recipe=Recipe("paxml", steps=100, logged_steps=20),
+    ),
+    "nemo": replace(
+        LLAMA2,
+        id="llama3.1_405b_fp8[H100x64]",
+        model="llama3.1",
+        size="405b",
+        framework="nemo",
+        log_format="nemo",
+        documented=Figures(step_time_s=12.84),
+        recipe=Recipe("llama3.1", steps=50),
+    ),
+    "megatron": gpt2("megatron"),
+    "megatron-window": gpt2(
+        "megatron", id="gpt2_7.5b_fp16[V100-32GBx64-w]", statistic="mean[31:40]", documented=Figures(step_time_s=0.661)
+    ),
+    "megatron-deepspeed": gpt2("megatron", framework="deepspeed", parallelism=Parallelism(tp=4, pp=16, dp=1)),
+    "checkpoint": gpt2(
+        "megatron",
+        id="gpt2_25b_fp16[V100-32GBx64-save]",
+        framework="deepspeed",
+        metric="checkpoint_save_time",
+        documented=Figures(checkpoint_save_time_s=17.96068),
+        global_batch_size=None,
+        min_steps=1,
+    ),
+    "deepspeed": gpt2("deepspeed", statistic="last", min_steps=10),
+    "huggingface": gpt2("huggingface", global_batch_size=512, documented=Figures(step_time_s=139.0), min_steps=1),
+}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How one simulated training went."""
+
+    exit_code: int
+    log: bytes
+
+    @property
+    def text(self) -> str:
+        return self.log.decode()
+
+
+@pytest.fixture
+def rows() -> dict[str, Baseline]:
+    """One row of each kind of log."""
+    return ROWS
+
+
+@pytest.fixture
+def trained() -> Callable[..., Trained]:
+    """Train a row in this process, which a fault must not end."""
+
+    def run(baseline: Baseline, fault: str = "", **environment: str) -> Trained:
+        variables = {**ENVIRONMENT, "MODEL_SIZE": baseline.size, "DTYPE": baseline.dtype, **environment}
+        if fault:
+            variables["GSW_DEMO"] = f"*={fault}"
+        out = io.BytesIO()
+        return Trained(train(baseline, variables, out), out.getvalue())
+
+    return run

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_gsw.demo.faults import FAULTS, Fault, fault_of, parse_faults
+from pytest_gsw.errors import ConfigurationError
+
+ROW = "llama2_70b_fp8[H100x128]"
+
+
+def test_nothing_is_no_fault() -> None:
+    assert parse_faults("") == ()
+    assert parse_faults(" ; ") == ()
+
+
+def test_every_fault_of_the_table_can_be_written() -> None:
+    for usage in FAULTS:
+        text = usage.replace("P%", "12.5%").replace("N", "7")
+        assert parse_faults(f"*={text}")[0].word == usage.partition(":")[0]
+
+
+def test_patterns_and_arguments() -> None:
+    assert parse_faults(" grok1*=slow:12% ;*x128]=exit:3; ") == (
+        Fault("grok1*", "slow", 12.0),
+        Fault("*x128]", "exit", 3),
+    )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matches"),
+    [
+        (ROW, True),
+        ("*[H100x128]", True),
+        ("llama2_70b_fp8[H100x1?8]", True),
+        ("llama2_70b_fp8[H]", False),  # not a set of characters
+        ("*[12]8]", False),
+        ("llama2*", True),
+        ("LLAMA2*", False),
+        ("llama2", False),  # the whole id
+    ],
+)
+def test_only_star_and_question_mark_are_special(pattern: str, matches: bool) -> None:
+    assert Fault(pattern, "fail").matches(ROW) is matches
+
+
+def test_the_last_match_wins() -> None:
+    faults = parse_faults("*=fail;llama2*=slow:12%;grok1*=stall")
+    assert fault_of(ROW, faults) == Fault("llama2*", "slow", 12.0)
+    assert fault_of("gpt3_175b_fp8[H100x128]", faults) == Fault("*", "fail")
+    assert fault_of(ROW, parse_faults("grok1*=stall")) is None
+
+
+def test_time_factor() -> None:
+    assert Fault("*", "slow", 12.0).time_factor == pytest.approx(1.12)
+    assert Fault("*", "fast", 10.0).time_factor == pytest.approx(0.90)
+    assert Fault("*", "exit", 3).time_factor == 1
+
+
+def test_a_misspelt_fault_is_told_the_nearest_and_all_others() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_faults("*=fail;grok1*=slwo:12%")
+    first, *rest = str(caught.value).splitlines()
+    assert first == "--gsw-demo: unknown fault 'slwo' in 'grok1*=slwo:12%'; did you mean 'slow'?"
+    assert rest[0] == "faults:"
+    assert rest[1] == "  slow:P%         every step takes P % longer"
+    assert len(rest) == 1 + len(FAULTS)
+
+
+@pytest.mark.parametrize("part", ["fail", "=fail"])
+def test_a_fault_needs_a_pattern(part: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_faults(part)
+    assert str(caught.value) == f"--gsw-demo: got '{part}', wanted PATTERN=FAULT such as 'llama2*=slow:12%'"
+
+
+@pytest.mark.parametrize(
+    ("fault", "wanted"),
+    [
+        ("slow", "slow:P%"),
+        ("slow:", "slow:P%"),
+        ("slow:12", "slow:P%"),
+        ("slow:-3%", "slow:P%"),
+        ("fast:100%", "fast:P%"),
+        ("exit:0", "exit:N"),
+        ("exit:256", "exit:N"),
+        ("fail:3", "fail"),
+        ("fail:", "fail"),
+    ],
+)
+def test_a_wrong_argument(fault: str, wanted: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_faults(f"*={fault}")
+    assert str(caught.value).startswith(f"--gsw-demo: got '{fault}' in '*={fault}', wanted '{wanted}'\nfaults:\n")

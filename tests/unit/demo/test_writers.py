@@ -1,0 +1,180 @@
+"""Each log, read by an expression of its own that owes nothing to pytest_gsw.logs."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from pytest_gsw.tables.model import Baseline
+
+from .conftest import Trained
+
+Train = Callable[..., Trained]
+Rows = Mapping[str, Baseline]
+
+
+def paxml(text: str) -> list[float]:
+    pattern = r"^I\d{4} [\d:.]{15} (\d+) programs\.py:\d+\] \[PAX STATUS\]: train_step\(\) took (\d+\.\d{6}) seconds\.$"
+    by_thread: dict[str, list[float]] = {}
+    for thread, seconds in re.findall(pattern, text, re.MULTILINE):
+        by_thread.setdefault(thread, []).append(float(seconds))
+    first, second = by_thread.values()
+    assert first != second
+    assert len(first) == len(second)
+    return first
+
+
+def nemo(text: str) -> list[float]:
+    head = r"\rEpoch 0: : +\d+%\|.{10}\| \d+/50 \[[\d:]+<[\d:]+, v_num=demo, "
+    pattern = head + r"[^\]]*global_step=([\d.]+), [^\]]*timing in s=([\d.]+)\]"
+    return list({float(step): float(seconds) for step, seconds in re.findall(pattern, text)}.values())
+
+
+def maxtext(text: str) -> list[float]:
+    found = re.findall(r"^completed step: (\d+), seconds: (\d+\.\d{3}), TFLOP/s/device: ", text, re.MULTILINE)
+    starts = [position for position, (step, _) in enumerate(found) if step == "0"]
+    assert len(starts) == 4  # two runs of two ranks
+    return [float(seconds) for _, seconds in found[starts[2] :: 2]]
+
+
+def megatron(text: str) -> list[float]:
+    pattern = (
+        r"^ iteration +\d+/ +\d+ \| consumed samples: +\d+ \| elapsed time per iteration \(ms\): (\d+\.\d) \|"
+        r" learning rate: \S+ \| global batch size: +\d+ \| lm loss: \d\.\d{6}E\+\d\d \|.*"
+        r" number of nan iterations:   0 \|$"
+    )
+    return [float(milliseconds) / 1000 for milliseconds in re.findall(pattern, text, re.MULTILINE)]
+
+
+def checkpoint(text: str) -> list[float]:
+    found = re.findall(r"^time \(ms\) \| save-checkpoint: (\d+\.\d\d)$", text, re.MULTILINE)
+    return [float(milliseconds) / 1000 for milliseconds in found]
+
+
+def deepspeed(text: str) -> list[float]:
+    return [1024 / float(rate) for rate in re.findall(r"global_step=\d+, Running\S+ CurrSamplesPerSec=([\d.]+),", text)]
+
+
+def huggingface(text: str) -> list[float]:
+    summaries = re.findall(r"^\{'train_runtime': .*\}$", text.replace("\r", "\n"), re.MULTILINE)
+    return [512 / json.loads(line.replace("'", '"'))["train_samples_per_second"] for line in summaries]
+
+
+#: Reader, what it finds in a healthy log, the seconds that the row documents, and which of the steps count.
+LOGS: dict[str, tuple[Callable[[str], list[float]], int, float, slice]] = {
+    "paxml": (paxml, 20, 7.47, slice(-1, None)),
+    "nemo": (nemo, 50, 12.84, slice(-1, None)),
+    "maxtext": (maxtext, 50, 4.324, slice(-1, None)),
+    "megatron": (megatron, 12, 137.0, slice(None)),
+    "megatron-window": (megatron, 6, 0.661, slice(3, 4)),
+    "megatron-deepspeed": (megatron, 12, 137.0, slice(None)),
+    "checkpoint": (checkpoint, 2, 17.96068, slice(None)),
+    "deepspeed": (deepspeed, 10, 137.0, slice(-1, None)),
+    "huggingface": (huggingface, 2, 139.0, slice(None)),
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize(("fault", "factor"), [("", 1.0), ("slow:12%", 1.12), ("fast:10%", 0.90)])
+@pytest.mark.parametrize("seed", ["1", "2", "3"])
+def test_the_log_says_what_is_documented(
+    rows: Rows, trained: Train, name: str, fault: str, factor: float, seed: str
+) -> None:
+    read, count, documented_s, counted = LOGS[name]
+    run = trained(rows[name], fault, GSW_DEMO_SEED=seed)
+    steps = read(run.text)
+    assert run.exit_code == 0
+    assert len(steps) == count
+    assert statistics.fmean(steps[counted]) == pytest.approx(documented_s * factor, rel=0.01)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_every_log_says_that_it_is_simulated_and_whose_it_is(rows: Rows, trained: Train, name: str) -> None:
+    row = rows[name]
+    lines = trained(row, OPTIMIZATION_NAME="try").text.splitlines()
+    assert lines[0] == "pytest-gsw demo: this is a simulation, no GPU was used"
+    assert lines[1] == (
+        f"GSW: MODEL={row.model} FRAMEWORK={row.framework} MODEL_SIZE={row.size} JOB_NUM_NODES=8 GPUS_PER_NODE=8"
+        f" DTYPE={row.dtype} SYNTHETIC_DATA=True GSW_VERSION=demo FW_VERSION=simulation IMAGE='simulation'"
+        " JOB_ID=481220 JOB_MODE=training OPTIMIZATION_NAME='try' OPTIMIZATION_CODE='' BASE_CONFIG=''"
+    )
+    assert any(" NCCL INFO " in line for line in lines)
+
+
+def test_paxml_has_traps_and_prints_few_steps_only(rows: Rows, trained: Train) -> None:
+    text = trained(rows["paxml"]).text
+    assert text.count("train_step() took") == 2 * 20
+    assert "Checkpoint load / variable init took 18 seconds" in text
+    assert text.count("E2E time: Elapsed time for <_main>: ") == 2
+    assert text.count("step_i: 100, training loss: ") == 1
+
+
+def test_nemo_draws_each_step_twice_and_the_first_is_stale(rows: Rows, trained: Train) -> None:
+    text = trained(rows["nemo"]).text
+    bars = re.findall(r"\| (\d+)/50 \[[^\]]*global_step=([\d.]+), [^\]]*\]", text)
+    assert bars[:4] == [("1", "0.000"), ("2", "0.000"), ("2", "1.000"), ("3", "1.000")]
+    assert bars.count(("50", "49.00")) == 3
+    assert "consumed_samples=6400.0," in text
+    assert re.search(r"]\[NeMo W \d{4}-", text)  # glued to a bar
+    assert "`Trainer.fit` stopped: `max_steps=50` reached." in text
+
+
+def test_nemo_numbers_have_three_digits(rows: Rows, trained: Train) -> None:
+    times = re.findall(r"timing in s=([^\]]+)\]", trained(rows["nemo"]).text)
+    assert all(re.fullmatch(r"\d\d\.\d0", time) for time in times)
+
+
+def test_maxtext_rates_follow_from_its_seconds(rows: Rows, trained: Train) -> None:
+    text = trained(rows["maxtext"]).text
+    pattern = r"seconds: ([\d.]+), TFLOP/s/device: ([\d.]+), Tokens/s/device: ([\d.]+), total_weights: 524288,"
+    found = [tuple(map(float, numbers)) for numbers in re.findall(pattern, text)]
+    assert len(found) == 2 * (15 + 50)
+    for seconds, tflops, tokens in found:
+        assert tokens == pytest.approx(4096 * 128 / 64 / seconds, rel=0.001)
+        assert tflops == pytest.approx(1.82e15 * 128 / 64 / 1e12 / seconds, rel=0.001)
+
+
+def test_megatron_dumps_its_arguments(rows: Rows, trained: Train) -> None:
+    text = trained(rows["megatron-window"]).text
+    assert re.search(r"^  world_size \.{38} 64$", text, re.MULTILINE)
+    assert re.search(r"^  global_batch_size \.+ 1024$", text, re.MULTILINE)
+    assert re.search(r"^  log_interval \.+ 10$", text, re.MULTILINE)
+    assert " iteration       40/      60 | consumed samples:        40960 |" in text
+    assert "check_for_nan_in_loss_and_grad" in text
+
+
+def test_deepspeed_adds_its_own_lines_to_megatron(rows: Rows, trained: Train) -> None:
+    engine = re.compile(r"^steps: \d+ loss: \S+ iter time \(s\): 1\d\d\.\d{3} samples/sec: 7\.\d{3}$", re.MULTILINE)
+    assert len(engine.findall(trained(rows["megatron-deepspeed"]).text)) == 12
+    assert trained(rows["checkpoint"]).text.count(", SamplesPerSec=") == 2  # iterations 3 and 4
+
+
+def test_huggingface_says_its_batch_on_every_node(rows: Rows, trained: Train) -> None:
+    text = trained(rows["huggingface"]).text
+    assert text.count("  Total train batch size (w. parallel, distributed & accumulation) = 512\n") == 2
+    assert re.search(r">>   train_runtime            = +0:2\d:\d\d\.\d\d$", text, re.MULTILINE)
+    assert re.search(r">>   train_samples_per_second = +3\.\d{3}$", text, re.MULTILINE)
+    assert "\r100%|██████████| 12/12 [" in text
+
+
+def test_huggingface_on_one_node_prints_one_summary(rows: Rows, trained: Train) -> None:
+    assert trained(rows["huggingface"], SLURM_JOB_NUM_NODES="1").text.count("'train_runtime'") == 1
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_nan_loss_shows_and_the_speed_is_healthy(rows: Rows, trained: Train, name: str) -> None:
+    run = trained(rows[name], "nan")
+    assert run.exit_code == 0
+    shown = {
+        "paxml": "step_i: 20, training loss: nan",
+        "nemo": "reduced_train_loss=nan",
+        "maxtext": "loss: nan",
+        "deepspeed": "loss: nan",
+        "huggingface": "'loss': nan",
+    }.get(name, "lm loss: NAN |")
+    assert shown in run.text
+    assert trained(rows[name]).text.lower().count("loss: nan") == 0
