@@ -7,6 +7,7 @@ simulation (``GSW_DEMO``, ``GSW_DEMO_SECONDS``, ``GSW_DEMO_SEED``). ``launch.sh`
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -72,8 +73,7 @@ def train(baseline: Baseline, environment: Mapping[str, str], out: BinaryIO) -> 
     if baseline.log_format not in WRITERS:
         raise ConfigurationError(f"the demo writes no {baseline.log_format} logs, only {', '.join(WRITERS)}")
     healthy = tuple(WRITERS[baseline.log_format](run))
-    seconds = float(environment.get("GSW_DEMO_SECONDS") or DEFAULT_SECONDS)
-    play(damage(healthy, run, word), seconds / healthy[-1].at_s, out)
+    play(damage(healthy, run, word), _seconds(environment) / healthy[-1].at_s, out)
     return _end(fault, environment) if fault else 0
 
 
@@ -86,6 +86,17 @@ def play(events: Iterable[Event], seconds_per_virtual_second: float, out: Binary
             time.sleep(wait_s)
         out.write(event.data)
         out.flush()
+
+
+def _seconds(environment: Mapping[str, str]) -> float:
+    text = environment.get("GSW_DEMO_SECONDS") or str(DEFAULT_SECONDS)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise ConfigurationError(f"GSW_DEMO_SECONDS: got '{text}', wanted a number of seconds, 0 or more")
+    return seconds
 
 
 def _documented_fault(baseline: Baseline) -> Fault | None:

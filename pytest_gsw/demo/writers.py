@@ -80,7 +80,7 @@ def _preamble(run: Run) -> Iterator[Event]:
         prefix = f"demo-node-0001:{4100 + rank}:{4200 + rank} [{rank}] NCCL INFO"
         yield from _lines(
             8.0 + rank / 10,
-            f"{prefix} Bootstrap : Using eth0:192.0.2.{rank + 1}<0>",
+            f"{prefix} Bootstrap : Using eth0:192.0.2.1<0>",
             f"{prefix} NET/Plugin: No plugin found (libnccl-net.so), using internal implementation",
             f"{prefix} ncclCommInitRank comm 0x55d0c0de{rank:04x} rank {rank} nranks {run.job.gpus} - Init COMPLETE",
         )
@@ -130,9 +130,10 @@ def paxml(run: Run) -> Iterator[Event]:
 
 
 def _bar(done: int, total: int) -> str:
-    """The ten columns of a tqdm bar, in eighths of a character."""
+    """The percentage and the ten columns of a tqdm bar, in eighths of a character."""
     whole, eighths = divmod(done * 80 // total, 8)
-    return ("█" * whole + (" ▏▎▍▌▋▊▉"[eighths] if eighths else "")).ljust(10)
+    columns = "█" * whole + (" ▏▎▍▌▋▊▉"[eighths] if eighths else "")
+    return f"{100 * done / total:3.0f}%|{columns:<10}"
 
 
 def _interval(seconds: float) -> str:
@@ -178,8 +179,7 @@ def nemo(run: Run) -> Iterator[Event]:
     def head(done: int, at_s: float) -> str:
         elapsed_s = at_s - STARTUP_S
         left = _interval(elapsed_s / done * (total - done)) if done else "?"
-        percent = 100 * done // total
-        return f"\rEpoch 0: : {percent:3d}%|{_bar(done, total)}| {done}/{total} [{_interval(elapsed_s)}<{left}"
+        return f"\rEpoch 0: : {_bar(done, total)}| {done}/{total} [{_interval(elapsed_s)}<{left}"
 
     yield from _preamble(run)
     yield from _lines(
@@ -199,7 +199,8 @@ def nemo(run: Run) -> Iterator[Event]:
         yield _step(at_s, index + 1, bar + before, figure, "]")
         if index + 1 == total // 2:
             # Other messages do not wait for the bar's line to end.
-            yield from _lines(at_s, status(at_s, "W", "nemo_logging:349", "validation_step_timing in s is not logged"))
+            warning = "UserWarning: The dataloader, val_dataloader, does not have many workers."
+            yield from _lines(at_s, status(at_s, "W", "nemo_logging:349", warning))
     end_s = STARTUP_S + sum(run.steps_s)
     last = f"{head(total, end_s)}{''.join(_nemo_metrics(run, total - 1))}]"
     yield from _lines(end_s + 1, f"{last}`Trainer.fit` stopped: `max_steps={total}` reached.", last)
@@ -225,7 +226,7 @@ def maxtext(run: Run) -> Iterator[Event]:
         25.0,
         f"Num_devices: {gpus}, shape (1, {gpus}, 1, 1, 1)",
         "Setting up checkpoint logger...",
-        f"JAX_PLATFORMS=cuda, number of training steps: {_PROFILING_STEPS}",
+        f"Config param steps: {_PROFILING_STEPS}",
     )
     at_s = STARTUP_S
     for index in range(_PROFILING_STEPS):
@@ -238,7 +239,7 @@ def maxtext(run: Run) -> Iterator[Event]:
         at_s + 20,
         "Generating '/tmp/nsys-report-demo.qdstrm'",
         "[1/1] [========================100%] profile.nsys-rep",
-        f"number of training steps: {len(run.steps_s)}",
+        f"Config param steps: {len(run.steps_s)}",
     )
     for index, end_s in enumerate(_step_ends_s(run.steps_s, at_s + 60)):
         for rank_s in (run.steps_s, run.second_rank_s):
@@ -409,9 +410,7 @@ def huggingface(run: Run) -> Iterator[Event]:
         rate = elapsed_s / done if done else None
         speed = "?it/s" if rate is None else f"{rate:5.2f}s/it" if rate > 1 else f"{1 / rate:5.2f}it/s"
         left = "?" if rate is None else _interval(rate * (total - done))
-        return (
-            f"\r{100 * done // total:3d}%|{_bar(done, total)}| {done}/{total} [{_interval(elapsed_s)}<{left}, {speed}]"
-        )
+        return f"\r{_bar(done, total)}| {done}/{total} [{_interval(elapsed_s)}<{left}, {speed}]"
 
     yield from _preamble(run)
     for _ in nodes:

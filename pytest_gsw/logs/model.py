@@ -68,10 +68,30 @@ class LogFormat(Protocol):
         ...
 
     @property
-    def markers(self) -> tuple[bytes, ...]:
-        """Byte strings of which every step line holds at least one; the reader searches for these."""
+    def dialects(self) -> tuple[tuple[bytes, ...], ...]:
+        """Sets of byte strings, one set for each way the framework has of writing step lines.
+
+        Every line that :meth:`parse` wants holds at least one string of the set. The sets
+        are tried in order, and the first under which the file holds steps is taken: what
+        two engines print of one step is so counted once, and the usual dialect costs one
+        search of the file.
+        """
+        ...
+
+    @property
+    def first_index(self) -> int | None:
+        """The number of a run's first step, ``None`` where steps bear none that counts from a fixed start."""
+        ...
+
+    @property
+    def wraps(self) -> bool:
+        """Whether a record may be longer than the 1024 bytes after which ``srun --label`` breaks lines."""
         ...
 
     def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
-        """Read the lines that hold a marker, each with its byte offset in the file."""
+        """Read the records that hold a string of the dialect, each with its byte offset in the file.
+
+        A record is a line, or one repaint of a progress bar; it bears no line end, no NUL
+        and no escape sequence, and it is whole: a last one without a line end never comes.
+        """
         ...

@@ -86,6 +86,8 @@ class SlurmCluster:
         self.slurmd_timeout_s = slurmd_timeout_s
         self.start_timeout_s = start_timeout_s
         self.directory = Path()
+        self._deadline = 0.0
+        self._memory_cgroup: Path | None = None
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._restore_sigterm: Callable[[], None] = lambda: None
 
@@ -113,7 +115,9 @@ class SlurmCluster:
             # Nodes first and at once: a slurmctld that still runs would wait for each of them.
             for role in ("slurmd", "slurmctld", "slurmdbd", "mariadbd", "munged"):
                 self._end([name for name in self._daemons if name.split(" ")[0] == role])
-            _kill_all_of(self.directory)
+            _kill_while_any(lambda: _processes_of(self.directory))
+            if self._memory_cgroup is not None:
+                _remove_cgroup(self._memory_cgroup)
             shutil.rmtree(self.directory, ignore_errors=True)
             self.directory = Path()
         self._restore_sigterm()
@@ -126,6 +130,8 @@ class SlurmCluster:
         # /tmp and not TMPDIR: the path of a UNIX socket has at most 107 bytes.
         self.directory = Path(tempfile.mkdtemp(prefix="gsw-slurm-", dir="/tmp"))
         self.directory.chmod(0o755)
+        own = _own_memory_cgroup()
+        self._memory_cgroup = own / self.directory.name if own is not None else None
         self._configure()
         self._start_munged()
         if self.accounting:
@@ -154,7 +160,7 @@ class SlurmCluster:
             if self.gpus_per_node
             else ""
         )
-        (self.directory / "cgroup.conf").write_text("CgroupAutomount=no\n")
+        (self.directory / "cgroup.conf").write_text(self._cgroup_conf())
         slurmdbd_conf = self.directory / "slurmdbd.conf"
         slurmdbd_conf.write_text(self._slurmdbd_conf(ports))
         slurmdbd_conf.chmod(0o600)  # slurmdbd refuses any other mode
@@ -169,6 +175,11 @@ class SlurmCluster:
             f"AccountingStoragePass={self._munge_socket}\n"
             if self.accounting
             else "AccountingStorageType=accounting_storage/none\n"
+        )
+        memory = (
+            "TaskPlugin=task/cgroup\nSelectTypeParameters=CR_Core_Memory\nDefMemPerNode=2000"
+            if self.memory_limits
+            else "TaskPlugin=task/none\nSelectTypeParameters=CR_Core"
         )
         return f"""\
 ClusterName=gsw
@@ -193,16 +204,11 @@ ReturnToService=2
 MaxJobCount=20000
 MpiDefault=none
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
 PrologFlags=NoHold
 SlurmdParameters=config_overrides
-# OverMemoryKill is the way to a real OUT_OF_MEMORY that needs no cgroup of the host.
-JobAcctGatherType=jobacct_gather/linux
-JobAcctGatherFrequency=task=1
-JobAcctGatherParams=OverMemoryKill,UsePss
+JobAcctGatherType=jobacct_gather/none
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core_Memory
-DefMemPerNode=100
+{memory}
 # Without these a job waits about 3 s before it starts.
 SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=0,batch_sched_delay=0
 GresTypes=gpu
@@ -210,6 +216,19 @@ NodeName={self._node_range} NodeAddr=127.0.0.1 NodeHostname={host} Port=[{first}
 CPUs=16 RealMemory=64000 Gres=gpu:{self.gpus_per_node} State=UNKNOWN
 PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
+
+    def _cgroup_conf(self) -> str:
+        if self._memory_cgroup is None:
+            return "CgroupAutomount=no\n"
+        self._memory_cgroup.mkdir()
+        mountpoint = self.directory / "cgroup"
+        mountpoint.mkdir()
+        # Below the cgroup of this very process: jobs stay within whatever limits hold for it.
+        (mountpoint / "memory").symlink_to(self._memory_cgroup)
+        return (
+            f"CgroupAutomount=no\nCgroupPlugin=cgroup/v1\nCgroupMountpoint={mountpoint}\n"
+            "ConstrainRAMSpace=yes\nAllowedSwapSpace=0\nMinRAMSpace=10\n"
+        )
 
     def _slurmdbd_conf(self, ports: Sequence[int]) -> str:
         return f"""\
@@ -261,6 +280,15 @@ StorageLoc=slurm_acct_db
     # -- what tests do to it ------------------------------------------------------------------
 
     @property
+    def memory_limits(self) -> bool:
+        """Whether a job that takes more memory than it asked for ends in OUT_OF_MEMORY.
+
+        It is the kernel that ends it, so this takes a memory cgroup (version 1) that can be written.
+        OverMemoryKill, which does without, was tried: Slurm 22.05 then says FAILED with 0:9.
+        """
+        return self._memory_cgroup is not None
+
+    @property
     def environ(self) -> dict[str, str]:
         """The environment in which Slurm's commands talk to this cluster."""
         clean = {
@@ -297,11 +325,12 @@ StorageLoc=slurm_acct_db
         self._end(["slurmctld"])
 
     def kill_slurmd(self, node: str) -> None:
-        """Let a node fall silent, as if it had lost its power: its job's processes end too."""
+        """Let a node fall silent, as if it had lost its power: the processes of its jobs end too."""
         daemon = self._daemons.pop(f"slurmd {node}")
+        daemon.send_signal(signal.SIGSTOP)
+        _kill_while_any(lambda: _job_processes_of(self.directory, node))
         daemon.kill()
         daemon.wait()
-        _kill_all_of(self.directory / "spool" / node)
 
     def start_slurmd(self, node: str) -> None:
         """Give a node back and wait until it is idle."""
@@ -452,10 +481,26 @@ def _signals_wait() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, waiting)
 
 
-def _kill_all_of(directory: Path) -> None:
-    """Kill what jobs left behind: slurmstepd and job processes leave the process group of their slurmd."""
-    for _ in range(20):
-        pids = [pid for pid in _pids() if pid != os.getpid() and _belongs_to(pid, f"{directory}")]
+def _own_memory_cgroup() -> Path | None:
+    """The memory cgroup (version 1) of this process, if cgroups can be made below it."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            place = Path(f"/sys/fs/cgroup/memory{path}")
+            if controllers == "memory" and place.is_dir() and os.access(place, os.W_OK):
+                return place
+    return None
+
+
+def _remove_cgroup(place: Path) -> None:
+    for directory, _, _ in os.walk(place, topdown=False):
+        with contextlib.suppress(OSError):
+            os.rmdir(directory)  # noqa: PTH106
+
+
+def _kill_while_any(find: Callable[[], Sequence[int]]) -> None:
+    for _ in range(40):
+        pids = find()
         if not pids:
             return
         # All stand still before the first one dies: a slurmstepd that saw its task die would report
@@ -467,18 +512,51 @@ def _kill_all_of(directory: Path) -> None:
         time.sleep(0.05)
 
 
+def _processes_of(directory: Path) -> list[int]:
+    """Who works in the directory, holds a file of it, or has its name in the environment.
+
+    Jobs and their slurmstepd leave the process group of their slurmd, so that is no way to find them.
+    """
+    return [pid for pid in _pids() if _works_in(pid, directory) or f"{directory}/" in _environ(pid)]
+
+
+def _job_processes_of(directory: Path, node: str) -> list[int]:
+    """The job processes on one node, and the slurmstepd above them."""
+    in_jobs = {
+        pid
+        for pid in _pids()
+        if f"SLURMD_NODENAME={node}\0" in _environ(pid) and f"SLURM_CONF={directory}/" in _environ(pid)
+    }
+    # A slurmstepd writes its title over its environment; its children tell which node it serves.
+    return sorted(in_jobs | {parent for parent in map(_parent, in_jobs) if _is_slurmstepd(parent)})
+
+
 def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]  # noqa: PTH208
 
 
-def _belongs_to(pid: int, directory: str) -> bool:
-    """Whether a process works in the directory, holds a file of it, or was started with its name."""
-    place = Path(f"/proc/{pid}")
+def _works_in(pid: int, directory: Path) -> bool:
     with contextlib.suppress(OSError):
-        links = [place / "cwd", *(place / "fd").iterdir()]
-        if any(_target(link).startswith(f"{directory}/") for link in links):
-            return True
-        return f"{directory}/".encode() in (place / "environ").read_bytes()
+        links = [Path(f"/proc/{pid}/cwd"), *Path(f"/proc/{pid}/fd").iterdir()]
+        return any(f"{_target(link)}/".startswith(f"{directory}/") for link in links)
+    return False
+
+
+def _environ(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/environ").read_text(errors="replace")
+    return ""
+
+
+def _parent(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
+
+
+def _is_slurmstepd(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").startswith("slurmstepd")
     return False
 
 

@@ -123,6 +123,7 @@ def test_each_event_can_be_read_at_once() -> None:
     [
         ({"SLURM_JOB_ID": ""}, "SLURM_JOB_ID is not set; launch.sh and pytest-gsw set it for every job"),
         ({"JOB_TOTAL_GPUS": "h100:512"}, "JOB_TOTAL_GPUS: got 'h100:512', wanted a whole number"),
+        ({"GSW_DEMO_SECONDS": "nan"}, "GSW_DEMO_SECONDS: got 'nan', wanted a number of seconds, 0 or more"),
     ],
 )
 def test_wrong_surroundings(rows: Rows, trained: Train, environment: dict[str, str], message: str) -> None:

@@ -1,0 +1,76 @@
+"""The environment of jobs and of questions to the scheduler, and how it may be printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from pytest_gsw.jobs.model import JobSpec
+
+#: What is shown in place of a secret.
+MASK = "***"
+
+# Words, not letters: MONKEY is no key, TOKENIZERS_PARALLELISM and MAX_TOKENS are no tokens; HF_TOKEN,
+# PGPASSWORD and NGC_APIKEY are what they look like.
+_SECRET = re.compile(
+    r"(?:TOKEN|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)(?:_|$)"
+    r"|(?:^|_)(?:API|ACCESS|PRIVATE|SSH)?KEYS?(?:_|$)",
+    re.IGNORECASE,
+)
+
+#: Variables of the session that would change what a submission means, wherever pytest runs.
+CHANGES_THE_SUBMISSION = frozenset(
+    {
+        # "h100:512" is sbatch's own syntax, but recipes take the value for the number of GPUs, and
+        # so for the name of the directory of their results.
+        "SBATCH_GPUS",
+        # Without the variables of the session, a recipe falls back to its defaults: another model size.
+        "SBATCH_EXPORT",
+        "SLURM_EXPORT_ENV",
+        # sbatch would not return before the job has ended.
+        "SBATCH_WAIT",
+        # The answer would stand for many jobs.
+        "SBATCH_ARRAY_INX",
+        # The job would go to a cluster that is then not asked about it.
+        "SBATCH_CLUSTERS",
+        "SLURM_CLUSTERS",
+        # All jobs would share one log, or log where nobody looks.
+        "SRUN_OUTPUT",
+        "SRUN_ERROR",
+    }
+)
+
+#: What even a pytest that itself runs inside a Slurm job hands on. Slurm sets none of these in a
+#: job, so they are the user's: which cluster, and the variables that the recipes' documents name.
+KEPT_INSIDE_A_JOB = frozenset({"SLURM_CONF", "SLURM_ACCOUNT", "SLURM_PARTITION"})
+
+#: Beginnings of the variables that Slurm sets in a job. An inner ``srun`` takes them for options:
+#: SLURM_NTASKS_PER_NODE, SLURM_GPUS_PER_NODE, SLURM_JOB_ID ("step of that other job") …
+_SET_INSIDE_A_JOB = ("SLURM_", "SLURMD_", "SRUN_", "PMI_", "PMIX_", "PMI2_")
+
+#: Beginnings of the variables that change what Slurm's queries print.
+_CHANGES_A_QUERY = ("SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT")
+
+
+def job_environment(session: Mapping[str, str], spec: JobSpec) -> dict[str, str]:
+    """The environment in which a job is submitted: the session's, less what misleads, plus the row's."""
+    inside_a_job = "SLURM_JOB_ID" in session or "SLURM_JOBID" in session
+    inherited = {
+        name: value
+        for name, value in session.items()
+        if name not in CHANGES_THE_SUBMISSION
+        and name not in spec.unset
+        and not (inside_a_job and name.startswith(_SET_INSIDE_A_JOB) and name not in KEPT_INSIDE_A_JOB)
+    }
+    return inherited | dict(spec.environment)
+
+
+def query_environment(session: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which Slurm is asked: no user's taste in formats, and times as epoch seconds."""
+    plain = {name: value for name, value in session.items() if not name.startswith(_CHANGES_A_QUERY)}
+    return plain | {"SLURM_TIME_FORMAT": "%s"}
+
+
+def masked_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """A copy that may be printed: the values of what looks like a secret are hidden."""
+    return {name: MASK if value and _SECRET.search(name) else value for name, value in environment.items()}

@@ -1,0 +1,156 @@
+"""Where recipes put the log of a job.
+
+Below the staging area::
+
+    results/$GSW_VERSION/$DTYPE/$MODEL_SIZE/$GPUS/log-<framework>_<model>_<size>_<gpus>_<job id>.out
+
+All runs of a row share one directory and differ in the job's id alone, and other recipes with the
+same size, dtype and number of GPUs write there too. The last one by name is nobody's run in
+particular (999999 sorts after 1000000), so a log is found by its job's id or not at all.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from pytest_gsw.errors import LogError
+
+#: Stands for the job's id in a log glob.
+JOB_ID = "{job_id}"
+
+#: With ENABLE_NCCL_TRACE=true recipes train 10 steps only, below ``results/25.01-nccl-trace``.
+_NCCL_TRACE = "-nccl-trace"
+
+_NEAR_MISSES_SHOWN = 5
+_LONGEST_NAME = 128
+
+
+@dataclass(frozen=True)
+class FoundLog:
+    """A log, and the id of the job that its name says wrote it."""
+
+    path: Path
+    job_id: str
+
+
+def log_glob(framework: str, model: str, size: str, dtype: str, gpus: int) -> str:
+    """The glob of a row's logs below the staging area, with :data:`JOB_ID` for the job's id."""
+    framework, model, size, dtype = map(glob.escape, (framework, model, size, dtype))
+    return f"results/*/{dtype}/{size}/{gpus}/log-{framework}_{model}_{size}_{gpus}_{JOB_ID}.out"
+
+
+def is_nccl_traced(environment: Mapping[str, str]) -> bool:
+    """Whether a job's environment turns NCCL tracing on."""
+    return environment.get("ENABLE_NCCL_TRACE", "").lower() == "true"
+
+
+def slurm_name(text: str) -> str:
+    """A job name made of letters, digits, ``.``, ``_`` and ``-`` only: ``a[b]|c`` → ``a-b-c``."""
+    return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-")[:_LONGEST_NAME].strip("-") or "gsw"
+
+
+def find_log(stage: Path, log_glob: str, job_id: str, nccl_trace: bool) -> Path:
+    """The one log of a job.
+
+    Args:
+        stage: The staging area.
+        log_glob: The glob of the row's logs below it, with :data:`JOB_ID` for the job's id.
+        job_id: The job's id.
+        nccl_trace: Whether the job traces NCCL, and so writes to a directory of its own.
+
+    Raises:
+        LogError: There is none (yet), or more than one.
+    """
+    found = find_logs(stage, log_glob, nccl_trace, job_id=job_id)
+    if len(found) == 1:
+        return found[0].path
+    searched = ("searched", f"{stage}/{_with_job_id(log_glob, job_id)}")
+    if found:
+        candidates = tuple(("candidate", str(log.path)) for log in found)
+        raise LogError(
+            f"{len(found)} logs of job {job_id}, and nothing tells which of them it wrote",
+            (searched, *candidates),
+            advice="remove the copies: one job writes one log",
+        )
+    place, near = _near_misses(stage, _with_job_id(log_glob, job_id))
+    raise LogError(
+        f"no log of job {job_id}",
+        (searched, *near),
+        advice=f"ls -lt {place}",
+    )
+
+
+def find_logs(stage: Path, log_glob: str, nccl_trace: bool, job_id: str | None = None) -> list[FoundLog]:
+    """All logs of a row, or those of one job, in the order of their paths.
+
+    Links that lead out of the results are not followed: what is there is another place's run.
+    """
+    home = _home(stage, log_glob)
+    found = []
+    for path in sorted(stage.glob(_with_job_id(log_glob, "*" if job_id is None else job_id))):
+        match = _pattern(Path(log_glob).name).match(path.name)
+        if match is None or (job_id is not None and match["job_id"] != job_id):
+            continue
+        if not path.is_file() or not path.resolve().is_relative_to(home):
+            continue
+        traced = any(part.endswith(_NCCL_TRACE) for part in path.relative_to(stage.parent).parts)
+        if nccl_trace or not traced:
+            found.append(FoundLog(path, match["job_id"]))
+    return found
+
+
+def job_id_in(name: str, log_glob: str) -> str | None:
+    """The job's id in a log's file name, ``None`` if it is not the name of one of this row's logs."""
+    match = _pattern(Path(log_glob).name).match(name)
+    return match["job_id"] if match is not None else None
+
+
+@lru_cache
+def _pattern(name_glob: str) -> re.Pattern[str]:
+    """A file name's glob as a regular expression in which the job's id is a group of digits.
+
+    A glob alone will not do: ``log-x_7_*.out`` finds ``log-x_7_8_99.out``, another row's log.
+    """
+    stand_in = "0JOBID0"
+    pattern = fnmatch.translate(name_glob.replace(JOB_ID, stand_in, 1))
+    return re.compile(pattern.replace(stand_in, "(?P<job_id>[0-9]+)", 1))
+
+
+def _with_job_id(log_glob: str, job_id: str) -> str:
+    return log_glob.replace(JOB_ID, job_id)
+
+
+def _home(stage: Path, log_glob: str) -> Path:
+    """The directory that logs must be in: the glob's first one, which itself may be a link elsewhere."""
+    first = Path(log_glob).parts[0]
+    return (stage if glob.has_magic(first) or JOB_ID in first else stage / first).resolve()
+
+
+def _near_misses(stage: Path, wanted: str) -> tuple[Path, tuple[tuple[str, str], ...]]:
+    """The deepest directory on the way to the log that exists, and the newest of what is in it."""
+    directories = [stage]
+    for part in Path(wanted).parts[:-1]:
+        deeper = sorted(found for place in directories for found in place.glob(part) if found.is_dir())
+        if not deeper:
+            break
+        directories = deeper
+    entries = [entry for place in directories if place.is_dir() for entry in place.iterdir()]
+    newest = sorted(entries, key=_modified_s, reverse=True)[:_NEAR_MISSES_SHOWN]
+    near = tuple(("there is", str(entry)) for entry in newest)
+    hidden = len(entries) - len(newest)
+    if hidden:
+        near += (("", f"and {hidden} more"),)
+    return directories[0], near or (("there is", f"nothing in {directories[0]}"),)
+
+
+def _modified_s(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:  # gone since it was listed
+        return 0.0

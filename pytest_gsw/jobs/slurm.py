@@ -1,0 +1,536 @@
+"""Jobs on a Slurm cluster.
+
+Three pure pieces (build an argument list, parse a text, map a state) around one call of a process.
+
+Where the truth is asked for, in this order:
+
+1. ``squeue``, once for all jobs: is the job waiting or running? A plain running poll ends here.
+2. ``sacct``, once for all jobs that are not: how did it end, with which exit code?
+3. ``scontrol show job``, for each job that has ended by squeue's word and that accounting cannot
+   tell: accounting is off or down, or its record is late.
+
+What none of them tells is UNKNOWN, with the reason: an empty answer is no end.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shlex
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pytest_gsw.errors import JobError, SubmissionError
+from pytest_gsw.jobs import layout
+from pytest_gsw.jobs.environment import job_environment, query_environment
+from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.states import job_state
+
+#: A query that takes longer is given up; the jobs are UNKNOWN until the next poll. With Slurm's
+#: default MessageTimeout a client takes 10 to 20 s to say that the controller is out of reach.
+QUERY_TIMEOUT_S = 45.0
+#: A submission is not given up lightly: the job might start all the same.
+SUBMIT_TIMEOUT_S = 120.0
+#: Ids in one command; an argument may have 128 KiB.
+IDS_PER_COMMAND = 1000
+#: How far the clocks of this machine and of the controller may be apart.
+CLOCK_SKEW_S = 300.0
+
+# The name comes last in all of these, so that a bar in another user's job name does no harm.
+_SQUEUE_FORMAT = "%i|%T|%r|%N|%V|%S|%e|%j"
+_SACCT_FIELDS = "JobIDRaw,State,ExitCode,Reason,NodeList,Submit,Start,End,JobName"
+
+_NOTHING = frozenset({"", "None", "Unknown", "N/A", "(null)", "None assigned"})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What Slurm says of one job id: whose job that is, and how it fares."""
+
+    job_name: str
+    status: JobStatus
+    #: The batch shell's output, where ``scontrol`` told it.
+    output: Path | None = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """How one command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+    timed_out: bool = False
+
+    @property
+    def problem(self) -> str:
+        """The last thing it complained of, empty if nothing."""
+        lines = self.stderr.split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+class SlurmLauncher:
+    """Submit, watch and end jobs by Slurm's own commands.
+
+    Args:
+        environ: The session's environment; by default that of this process, at the time of each call.
+        query_timeout_s: How long one question may take.
+        submit_timeout_s: How long one submission may take.
+    """
+
+    name = "slurm"
+    log_wait_s = 30.0
+
+    def __init__(
+        self,
+        environ: Mapping[str, str] | None = None,
+        query_timeout_s: float = QUERY_TIMEOUT_S,
+        submit_timeout_s: float = SUBMIT_TIMEOUT_S,
+    ) -> None:
+        self._environ: Mapping[str, str] = os.environ if environ is None else environ
+        self._query_timeout_s = query_timeout_s
+        self._submit_timeout_s = submit_timeout_s
+        self._outputs: dict[str, Path] = {}
+
+    def command(self, spec: JobSpec) -> tuple[str, ...]:
+        """The exact command that :meth:`submit` runs, in the directory of the recipe."""
+        return sbatch_command(spec)
+
+    def submit(self, spec: JobSpec) -> Job:
+        """Start one job.
+
+        Raises:
+            SubmissionError: Slurm refused it, or gave no answer that makes sense.
+        """
+        command = sbatch_command(spec)
+        submitted_s = time.time()
+        try:
+            answer = _run(
+                command, job_environment(self._environ, spec), self._submit_timeout_s, directory=spec.directory
+            )
+        except OSError as error:
+            raise SubmissionError(
+                f"sbatch could not be run: {error.strerror or error}",
+                _submission_evidence(spec, command),
+                advice="is this a login node of the cluster, with Slurm's commands on the PATH?",
+            ) from error
+        job_id = parse_sbatch(answer.stdout) if answer.returncode == 0 else None
+        if job_id is None and _may_have_been_taken(answer):
+            job_id = self._find_submission(spec, submitted_s)
+        if job_id is None:
+            raise _refusal(spec, command, answer)
+        return Job(job_id, spec, submitted_s)
+
+    def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
+        """The status of each job by its id. Never raises; what could not be learnt is UNKNOWN."""
+        statuses: dict[str, JobStatus] = {}
+        for clusters, group in _by_clusters(jobs):
+            for some in _chunks(group):
+                statuses |= self._poll(clusters, some)
+        return statuses
+
+    def cancel(self, jobs: Sequence[Job]) -> None:
+        """End all these jobs with one request; those that have ended already are no error.
+
+        Raises:
+            JobError: Slurm did not take the request, so that jobs may go on.
+        """
+        problems = []
+        for clusters, group in _by_clusters(jobs):
+            for some in _chunks(group):
+                command = scancel_command([job.id for job in some], clusters)
+                problem = scancel_problem(self._ask(command))
+                if problem:
+                    problems.append((command, problem))
+        if problems:
+            raise JobError(
+                f"jobs may still run: scancel failed: {problems[0][1]}",
+                advice=" && ".join(shlex.join(command) for command, _ in problems),
+            )
+
+    def find_log(self, job: Job) -> Path:
+        """The one log that belongs to this job.
+
+        Raises:
+            LogError: There is none (yet), or more than one.
+        """
+        spec = job.spec
+        return layout.find_log(spec.stage, spec.log_glob, job.id, layout.is_nccl_traced(spec.environment))
+
+    def batch_output(self, job: Job) -> Path | None:
+        """The batch shell's own output, where failures before training show; ``None`` if there is none."""
+        usual = job.spec.directory / f"slurm-{job.id}.out"
+        if usual.is_file():
+            return usual
+        if job.id not in self._outputs:
+            self._ask_scontrol(_clusters(job.spec), job)
+        told = self._outputs.get(job.id)
+        return told if told is not None and told.is_file() else None
+
+    def close(self) -> None:
+        """Nothing is held. Jobs that still run are not touched."""
+
+    def _poll(self, clusters: tuple[str, ...], jobs: Sequence[Job]) -> dict[str, JobStatus]:
+        ids = [job.id for job in jobs]
+        asked = self._ask(squeue_command(ids, clusters))
+        queued = parse_squeue(asked.stdout) if asked.returncode == 0 else {}
+        statuses = {job.id: _ours(job, queued[job.id]) for job in jobs if job.id in queued}
+        open_jobs = [job for job in jobs if not _goes_on(statuses.get(job.id))]
+        if not open_jobs:
+            return statuses
+        told = self._ask(sacct_command([job.id for job in open_jobs], clusters))
+        recorded = parse_sacct(told.stdout) if told.returncode == 0 else {}
+        for job in open_jobs:
+            final = _ours(job, recorded[job.id]) if job.id in recorded else None
+            # slurmctld still has the job, so scontrol has it too; one that left it needs no asking.
+            if (final is None or not final.state.ended) and job.id in queued:
+                final = self._ask_scontrol(clusters, job) or final
+            statuses[job.id] = _conclusion(job, statuses.get(job.id), final, asked, told)
+        return statuses
+
+    def _ask_scontrol(self, clusters: tuple[str, ...], job: Job) -> JobStatus | None:
+        answer = self._ask(scontrol_command(job.id, clusters))
+        told = parse_scontrol(answer.stdout).get(job.id) if answer.returncode == 0 else None
+        if told is None:
+            return None
+        status = _ours(job, told)
+        if told.output is not None and status.state is not JobState.UNKNOWN:
+            self._outputs[job.id] = told.output
+        return status
+
+    def _find_submission(self, spec: JobSpec, submitted_s: float) -> str | None:
+        """The job of a submission whose answer was lost, found by its name; else it would run unseen."""
+        answer = self._ask(squeue_by_name_command(spec.name, _clusters(spec)))
+        ids = [
+            job_id
+            for job_id, told in parse_squeue(answer.stdout).items()
+            if told.job_name == spec.name and (told.status.submit_s or 0) >= submitted_s - 1
+        ]
+        return ids[0] if len(ids) == 1 else None
+
+    def _ask(self, command: tuple[str, ...]) -> Output:
+        try:
+            return _run(command, query_environment(self._environ), self._query_timeout_s)
+        except OSError as error:
+            return Output(127, "", f"{command[0]}: {error.strerror or error}")
+
+
+def _run(
+    command: tuple[str, ...], environment: Mapping[str, str], timeout_s: float, directory: Path | None = None
+) -> Output:
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Output(124, "", f"{command[0]} gave no answer within {timeout_s:g} s", timed_out=True)
+    return Output(done.returncode, done.stdout, done.stderr)
+
+
+# -- argument lists ---------------------------------------------------------------------------------
+
+
+def sbatch_command(spec: JobSpec) -> tuple[str, ...]:
+    """Submit a recipe's launch script.
+
+    The job's name is the row's own: recipes have a fixed one with ``--dependency=singleton``, so that
+    two rows would wait for each other. ``--no-requeue``: a job that lost its node must say NODE_FAIL,
+    not start again by itself and write a second run into the log of the first. The options of the
+    cluster come after these and so override them.
+    """
+    limit = () if spec.time_limit_s is None else (f"--time={max(1, math.ceil(spec.time_limit_s / 60))}",)
+    return (
+        *("sbatch", "--parsable", "-J", spec.name, "-N", str(spec.nodes), "--no-requeue"),
+        *(*spec.options, *limit, str(spec.script)),
+    )
+
+
+def squeue_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Ask slurmctld for the state of all these jobs; ``--all`` shows hidden partitions too."""
+    return ("squeue", *clusters, "-h", "--all", "-t", "all", "-o", _SQUEUE_FORMAT, "-j", ",".join(ids))
+
+
+def squeue_by_name_command(name: str, clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Ask slurmctld for the jobs of a name."""
+    return ("squeue", *clusters, "-h", "--all", "-t", "all", "-o", _SQUEUE_FORMAT, f"--name={name}")
+
+
+def sacct_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Ask accounting how all these jobs ended; with ``-j`` it looks back as far as it remembers."""
+    return ("sacct", *clusters, "-X", "-n", "-P", "-o", _SACCT_FIELDS, "-j", ",".join(ids))
+
+
+def scontrol_command(job_id: str, clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Ask slurmctld for everything about one job."""
+    return ("scontrol", *clusters, "-a", "-o", "show", "job", job_id)
+
+
+def scancel_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """End all these jobs; ``-Q`` says nothing of those that have ended already."""
+    return ("scancel", *clusters, "-Q", "--", *ids)
+
+
+def _clusters(spec: JobSpec) -> tuple[str, ...]:
+    """The options by which a job was sent to another cluster; questions must follow it there."""
+    options = iter(spec.options)
+    for option in options:
+        if option in {"-M", "--clusters", "--cluster"}:
+            return (f"--clusters={next(options, '')}",)
+        if option.startswith(("--clusters=", "--cluster=")):
+            return (f"--clusters={option.partition('=')[2]}",)
+        if option.startswith("-M"):
+            return (f"--clusters={option[2:]}",)
+    return ()
+
+
+def _by_clusters(jobs: Iterable[Job]) -> list[tuple[tuple[str, ...], list[Job]]]:
+    groups: dict[tuple[str, ...], list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(_clusters(job.spec), []).append(job)
+    return list(groups.items())
+
+
+def _chunks(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
+    for start in range(0, len(jobs), IDS_PER_COMMAND):
+        yield jobs[start : start + IDS_PER_COMMAND]
+
+
+# -- texts --------------------------------------------------------------------------------------------
+
+
+def parse_sbatch(text: str) -> str | None:
+    """The job's id in ``sbatch --parsable``'s answer, ``481220`` or ``481220;eos``.
+
+    A site's submit plugin may print lines of its own before it.
+    """
+    lines = text.split()
+    match = re.fullmatch(r"([0-9]+)(?:;[^\s;]+)?", lines[-1]) if lines else None
+    return match[1] if match else None
+
+
+def parse_squeue(text: str) -> dict[str, Answer]:
+    """``squeue``'s lines by job id. Lines of another form, such as ``CLUSTER: eos``, say nothing."""
+    answers = {}
+    for job_id, state_text, reason, nodes, submit, start, end, name in _rows(text, 8):
+        state = job_state(state_text)
+        answers[job_id] = Answer(
+            name,
+            JobStatus(
+                state,
+                raw_state=state_text,
+                reason=_word(reason),
+                nodes=_word(nodes),
+                submit_s=_epoch_s(submit),
+                # Of a waiting job this is when it may start, and of a running one when its time is up.
+                start_s=None if state is JobState.PENDING else _epoch_s(start),
+                end_s=_epoch_s(end) if state.ended else None,
+            ),
+        )
+    return answers
+
+
+def parse_sacct(text: str) -> dict[str, Answer]:
+    """``sacct``'s lines by job id."""
+    answers = {}
+    for job_id, state_text, code, reason, nodes, submit, start, end, name in _rows(text, 9):
+        state = job_state(state_text)
+        exit_code, signal = _exit_code(code) if state.ended else (None, 0)
+        answers[job_id] = Answer(
+            name,
+            JobStatus(
+                state,
+                raw_state=state_text,
+                exit_code=exit_code,
+                signal=signal,
+                reason=_word(reason),
+                nodes=_word(nodes),
+                submit_s=_epoch_s(submit),
+                start_s=_epoch_s(start),
+                end_s=_epoch_s(end) if state.ended else None,
+            ),
+        )
+    return answers
+
+
+def parse_scontrol(text: str) -> dict[str, Answer]:
+    """``scontrol -o show job``'s lines by job id."""
+    answers = {}
+    for line in text.split("\n"):
+        # Values may hold blanks, but none of those that are read here does; the first of a name counts,
+        # because a comment or a command further on may look like anything.
+        fields: dict[str, str] = {}
+        for name, value in re.findall(r"(?:^|\s)([A-Za-z]+)=(\S*)", line):
+            fields.setdefault(name, value)
+        if not fields.get("JobId", "").isdigit():
+            continue
+        state = job_state(fields.get("JobState", ""))
+        exit_code, signal = _exit_code(fields.get("ExitCode", "")) if state.ended else (None, 0)
+        output = _word(fields.get("StdOut", ""))
+        answers[fields["JobId"]] = Answer(
+            fields.get("JobName", ""),
+            JobStatus(
+                state,
+                raw_state=fields.get("JobState", ""),
+                exit_code=exit_code,
+                signal=signal,
+                reason=_word(fields.get("Reason", "")),
+                nodes=_word(fields.get("NodeList", "")),
+                submit_s=_epoch_s(fields.get("SubmitTime", "")),
+                start_s=None if state is JobState.PENDING else _epoch_s(fields.get("StartTime", "")),
+                end_s=_epoch_s(fields.get("EndTime", "")) if state.ended else None,
+            ),
+            Path(output) if output else None,
+        )
+    return answers
+
+
+def scancel_problem(output: Output) -> str:
+    """Why jobs may still run after ``scancel``, empty if they will not."""
+    if output.returncode == 0:
+        return ""
+    harmless = ("already completing or completed", "Invalid job id", "Job/step already")
+    lines = [line.strip() for line in output.stderr.split("\n") if line.strip()]
+    serious = [line for line in lines if not any(text in line for text in harmless)]
+    return serious[-1] if serious else "" if lines else f"exit code {output.returncode}"
+
+
+def _rows(text: str, columns: int) -> Iterator[list[str]]:
+    for line in text.split("\n"):
+        fields = [field.strip() for field in line.split("|", columns - 1)]
+        if len(fields) == columns and fields[0].isascii() and fields[0].isdigit():
+            yield fields
+
+
+def _word(text: str) -> str:
+    return "" if text in _NOTHING else text
+
+
+def _epoch_s(text: str) -> float | None:
+    # SLURM_TIME_FORMAT=%s; anything else ("Unknown", "None", a date) is no time that can be relied on.
+    return float(text) if re.fullmatch(r"[0-9]{1,12}", text, re.ASCII) else None
+
+
+def _exit_code(text: str) -> tuple[int | None, int]:
+    match = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})", text, re.ASCII)
+    return (int(match[1]), int(match[2])) if match else (None, 0)
+
+
+# -- conclusions --------------------------------------------------------------------------------------
+
+
+def _goes_on(status: JobStatus | None) -> bool:
+    return status is not None and status.state in {JobState.PENDING, JobState.RUNNING}
+
+
+def _ours(job: Job, answer: Answer) -> JobStatus:
+    """The status, or UNKNOWN if the answer is about another job that has the same id.
+
+    Ids start again when a controller loses its state, and accounting then answers with the old job
+    (submitit#1660).
+    """
+    status = answer.status
+    if answer.job_name != job.spec.name:
+        return _unknown(f'job {job.id} is another one by now: its name is "{answer.job_name}"', status)
+    if status.submit_s is not None and status.submit_s < job.submitted_s - CLOCK_SKEW_S:
+        earlier_s = job.submitted_s - status.submit_s
+        return _unknown(f"job {job.id} is another one: it was submitted {earlier_s:.0f} s before ours", status)
+    return status
+
+
+def _unknown(reason: str, status: JobStatus) -> JobStatus:
+    return JobStatus(JobState.UNKNOWN, raw_state=status.raw_state, reason=reason)
+
+
+def _conclusion(
+    job: Job, queued: JobStatus | None, final: JobStatus | None, asked: Output, told: Output
+) -> JobStatus:
+    """What is known of a job that squeue does not show waiting or running."""
+    if final is not None and final.state.ended:
+        # The reason of a pending job is gone by then; squeue's word on the end is better than none.
+        return final if final.reason or queued is None else replace(final, reason=queued.reason)
+    if queued is not None and queued.state.ended:
+        if queued.state is not JobState.COMPLETED:
+            return queued
+        return replace(
+            queued, state=JobState.UNKNOWN, reason=f"ended, but nobody tells the exit code: {_why(told)}"
+        )
+    if queued is not None:  # a word that is not in the table, or another's job
+        return queued if queued.reason else replace(queued, reason=f'squeue says "{queued.raw_state}"')
+    if final is not None and final.state is JobState.UNKNOWN:
+        return final if final.reason else replace(final, reason=f'sacct says "{final.raw_state}"')
+    if asked.returncode != 0 and not _knows_no_such_job(asked):
+        return JobStatus(JobState.UNKNOWN, reason=f"squeue: {_why(asked)}")
+    if final is not None:  # a late record; it must not make a job run for ever that has left the queue
+        reason = f"left the queue, but accounting still says {final.raw_state}"
+        return replace(final, state=JobState.UNKNOWN, reason=reason)
+    if told.returncode != 0:
+        return JobStatus(JobState.UNKNOWN, reason=f"left the queue, and sacct: {_why(told)}")
+    return JobStatus(JobState.UNKNOWN, reason=f"neither squeue nor sacct knows job {job.id}")
+
+
+def _knows_no_such_job(asked: Output) -> bool:
+    """Whether squeue failed only because it knows none of the ids: they have been purged."""
+    return "Invalid job id" in asked.stderr
+
+
+def _why(output: Output) -> str:
+    if output.problem:
+        return re.sub(r"^(?:\w+: )?(?:error: )?", "", output.problem)
+    return f"exit code {output.returncode}" if output.returncode else "no record yet"
+
+
+def _may_have_been_taken(answer: Output) -> bool:
+    """Whether the controller may have the job although sbatch did not say so."""
+    return answer.timed_out or answer.returncode == 0 or "timed out" in answer.stderr
+
+
+def _submission_evidence(spec: JobSpec, command: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    return (("command", shlex.join(command)), ("directory", str(spec.directory)))
+
+
+def _refusal(spec: JobSpec, command: Sequence[str], answer: Output) -> SubmissionError:
+    said = (answer.stderr + answer.stdout).strip()
+    if answer.returncode == 0:
+        fact = "sbatch gave no job id"
+    elif answer.timed_out:
+        fact = answer.problem
+    else:
+        fact = f"sbatch refused the job: {_why(answer)}"
+    return SubmissionError(
+        fact,
+        (*_submission_evidence(spec, command), ("exit code", str(answer.returncode))),
+        tail=tuple(said.split("\n")) if said else (),
+        advice=_advice(said, spec),
+    )
+
+
+#: What sbatch says → what to type.
+_ADVICE = (
+    (r"without GPU|generic resource|gres", "this cluster counts GPUs: set `gres: gpu:8` in its cluster file"),
+    (r"account|association", "set `account:` in the cluster file; sacctmgr show assoc user=$USER"),
+    (r"partition", "set `partition:` in the cluster file; sinfo -s"),
+    (r"node configuration is not available|[Nn]ode count", "sinfo -o '%P %D %G' tells what this cluster has"),
+    (r"time limit", "set a shorter time limit; sinfo -o '%P %l' tells the longest"),
+    (r"Unable to open file", "is the recipe set up? The script must exist: ls -l {script}"),
+    (r"QOS|limit", "sacctmgr show qos; squeue --me tells which of your jobs count against a limit"),
+    (r"contact slurm controller|timed out|gave no answer", "scontrol ping; squeue --name={name} tells whether it was taken"),
+)  # fmt: skip
+
+
+def _advice(said: str, spec: JobSpec) -> str:
+    for pattern, advice in _ADVICE:
+        if re.search(pattern, said):
+            return advice.format(script=spec.script, name=spec.name)
+    return "run the command by hand in that directory"

@@ -1,0 +1,64 @@
+"""DeepSpeed's own lines, which it prints whatever trains on it.
+
+* The pipeline engine (``runtime/pipe/engine.py``): ``steps: 5 loss: 9.1 iter time (s): 3.475 samples/sec: …``,
+  seconds of a step, the mean since the last such line.
+* ``ThroughputTimer`` (``utils/timer.py``), samples per second of the whole job:
+  ``0/50, SamplesPerSec=…`` until 0.6, then ``0/50, RunningAvgSamplesPerSec=…, CurrSamplesPerSec=…``,
+  since 0.8 ``epoch=0/micro_step=5/global_step=5, RunningAvg…``. The average holds the warm-up, so the
+  current rate is taken where there is one. Later than 0.16 these lines show only at log level INFO.
+
+DeepSpeed-Chat's ``CurSamplesPerSec`` (one r), ``time (ms) | fwd: …`` and the flops profiler's
+``samples/second`` are no step times.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_gsw.logs.attempts import ManyPrinters, OnePrinter, Record, Unit, step_log
+from pytest_gsw.logs.text import NUMBER, number, rank_of, safe_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_gsw.logs.model import StepLog
+
+_PIPE = re.compile(rb"\bsteps: (\d{1,12}) loss: (\S{1,40}) iter time \(s\): (%b)(?=\s|$)" % NUMBER)
+_TIMER = re.compile(
+    rb"(?:\b\d{1,12}/(\d{1,12})|\bglobal_step=(\d{1,12})), "
+    rb"(?:RunningAvgSamplesPerSec=%b, Curr)?SamplesPerSec=(%b)(?=[\s,]|$)" % (NUMBER, NUMBER)
+)
+
+
+@dataclass(frozen=True)
+class DeepSpeed:
+    """The format of DeepSpeed."""
+
+    name: str = "deepspeed"
+    dialects: tuple[tuple[bytes, ...], ...] = ((b"iter time (s): ",), (b"SamplesPerSec=",))
+    first_index: int | None = None
+    wraps: bool = False
+
+    def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
+        """Read the steps of the pipeline engine in seconds, else those of the timer in samples per second."""
+        pipe = OnePrinter()
+        # Old versions print on every rank.
+        timer = ManyPrinters()
+        for offset, line in lines:
+            for step in _PIPE.finditer(line):
+                seconds, loss = number(step[3]), step[2].lower().lstrip(b"+-")
+                problem = safe_text(b"loss: " + step[2]) if loss in {b"nan", b"inf"} else None
+                if seconds is not None:
+                    pipe.add(Record(offset, int(step[1]), seconds, rank_of(line), problem))
+            for step in _TIMER.finditer(line):
+                rate = number(step[3])
+                if rate is not None:
+                    timer.add(Record(offset, int(step[1] or step[2]), rate))
+        if pipe.attempts:
+            return step_log(self.name, pipe)
+        return step_log(self.name, timer, unit=Unit.SAMPLES_PER_S)
+
+
+FORMAT = DeepSpeed()

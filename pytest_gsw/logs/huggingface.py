@@ -1,0 +1,76 @@
+"""Hugging Face Trainer: the summary at the end of training, a mean over the whole run.
+
+* ``{'train_runtime': 2577.7, 'train_samples_per_second': 95.339, 'train_steps_per_second': 0.012, …}``
+  (``trainer_utils.speed_metrics``); since version 5 the values are quoted and rounded to four digits.
+* The block ``***** train metrics *****``, ``train_samples_per_second = 95.339`` (``Trainer.log_metrics``).
+
+Samples per second of the whole job. Each node's main process may print it. A log holds no time of a
+single step, but for the progress bar's rate, which is smoothed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from statistics import median_low
+from typing import TYPE_CHECKING
+
+from pytest_gsw.logs.attempts import Unit, Unnumbered, step_log
+from pytest_gsw.logs.text import NUMBER, number, safe_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_gsw.logs.model import StepLog
+
+_SUMMARY = re.compile(rb"'train_samples_per_second': ('?)(%b)'?(?=[,}])" % NUMBER)
+_BLOCK = re.compile(rb"(?:^|>>|\s)train_samples_per_second {1,40}= {1,40}(%b)\s*$" % NUMBER)
+_NOT_FINITE = re.compile(rb"'(?:train_loss|loss|grad_norm)': '?[-+]?(?:nan|inf)\b", re.IGNORECASE)
+_START = b"***** Running training *****"
+
+
+@dataclass(frozen=True)
+class HuggingFace:
+    """The format of Hugging Face Trainer."""
+
+    name: str = "huggingface"
+    dialects: tuple[tuple[bytes, ...], ...] = ((b"train_samples_per_second", b"'loss': ", _START),)
+    first_index: int | None = None
+    # A dictionary follows the bar that it was printed over, in one message.
+    wraps: bool = True
+
+    def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
+        """Read the last run's rate, one number however many processes printed it."""
+        runs = 0
+        rates: dict[bytes, list[tuple[float, int]]] = {}
+        problem: str | None = None
+        for offset, line in lines:
+            if _START in line and (rates or not runs):
+                rates, problem, runs = {}, None, runs + 1
+            bad = _NOT_FINITE.search(line)
+            if bad is not None and problem is None:
+                problem = safe_text(bad[0])
+            for kind, text in _rates(line):
+                value = number(text)
+                if value is not None:
+                    rates.setdefault(kind, []).append((value, offset))
+        series = Unnumbered()
+        # The block is exact where version 5 rounds the dictionary; both agree before.
+        best = rates.get(b"exact") or rates.get(b"block") or rates.get(b"rounded")
+        if best:
+            value = median_low(rate for rate, _ in best)
+            series.add(value, next(offset for rate, offset in best if rate == value), problem)
+            series.attempts = max(runs, 1)
+        return step_log(self.name, series, unit=Unit.SAMPLES_PER_S)
+
+
+def _rates(line: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The rates of a line: how exact, and the number."""
+    for summary in _SUMMARY.finditer(line):
+        yield b"rounded" if summary[1] else b"exact", summary[2]
+    block = _BLOCK.search(line)
+    if block is not None:
+        yield b"block", block[1]
+
+
+FORMAT = HuggingFace()

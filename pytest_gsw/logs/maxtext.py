@@ -1,0 +1,50 @@
+"""MaxText: ``completed step: 12, seconds: 4.310, TFLOP/s/device: …, Tokens/s/device: …, loss: 9.021``.
+
+Source: AI-Hypercomputer/maxtext, ``train.py``, since 2025 ``metric_logger.py``. Seconds of one
+step, three decimals, steps from 0. Every process prints, and a recipe trains twice: a short run to
+profile, then the run that counts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_gsw.logs.attempts import ManyPrinters, Record, step_log
+from pytest_gsw.logs.text import NUMBER, number, pieces, safe_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_gsw.logs.model import StepLog
+
+#: "Completed eval step: 5, seconds: 1.2" (capital C) is an evaluation.
+_STEP = re.compile(rb"completed step: (\d{1,12}), seconds: (%b)" % NUMBER)
+_NOT_FINITE = re.compile(rb"(?:loss|grad_norm): [-+]?(?:nan|inf)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class MaxText:
+    """The format of MaxText."""
+
+    name: str = "maxtext"
+    # Not "completed step: ": a comma is rare in what else these logs hold.
+    dialects: tuple[tuple[bytes, ...], ...] = ((b", seconds: ",),)
+    first_index: int | None = 0
+    wraps: bool = False
+
+    def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
+        """Read the steps; each is the median over the processes that printed it."""
+        series = ManyPrinters()
+        for offset, line in lines:
+            for step, rest in pieces(_STEP, line):
+                value = number(step[2])
+                problem = _NOT_FINITE.search(rest)
+                if value is not None:
+                    text = None if problem is None else safe_text(problem[0])
+                    series.add(Record(offset, int(step[1]), value, problem=text))
+        return step_log(self.name, series)
+
+
+FORMAT = MaxText()

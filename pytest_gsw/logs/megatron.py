@@ -1,0 +1,102 @@
+"""Megatron-LM and its relatives: one line for each iteration, or for the mean of each N.
+
+====================  ==========================================================  ==================================
+writer                line                                                        source
+====================  ==========================================================  ==================================
+Megatron-LM           ``iteration 5/ 50 | … | elapsed time per iteration (ms):``  ``megatron/training/training.py``
+Megatron-DeepSpeed    the same in ``(ms)``, in BigScience's fork in ``(s)``       ``megatron/training.py``
+GPT-NeoX              the same, ``samples/sec`` before it                         ``megatron/logging.py``
+Primus                the same, ``current/average`` from the third on             ``primus/…/trainer.py``
+argonne's fork        ``iteration= 5/ 50 | … | elapsed_time_per_iteration_ms=``   ``megatron/training_log.py``
+Megatron-Bridge       the same, and ``Step Time : 9.09s GPU utilization: …``      ``train_utils.py``
+====================  ==========================================================  ==================================
+
+The last rank prints; steps count from 1.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_gsw.logs.attempts import OnePrinter, Record, Unnumbered, step_log
+from pytest_gsw.logs.text import NUMBER, number, pieces, rank_of, safe_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_gsw.logs.model import StepLog
+
+#: "iteration: 5 / 50 | … elapsed_time_per_iteration_ms: 13.8K" is nanotron.
+_ITERATION = re.compile(rb"\biteration[ =] {0,12}(\d{1,12}) {0,12}/ {0,12}(\d{1,12}) \|")
+#: Of "current/average" the current.
+_ELAPSED = re.compile(rb"elapsed time per iteration \((ms|s)\): {0,12}(%b)(?=[\s|/]|$)" % NUMBER)
+_ELAPSED_KEY = re.compile(rb"elapsed_time_per_iteration_(ms|s)= {0,12}(%b)(?=[\s|]|$)" % NUMBER)
+_BRIDGE = re.compile(rb"Step Time : (%b)s GPU utilization" % NUMBER)
+_GLOBAL_BATCH = re.compile(rb"global[ _]batch[ _]size[:=] {0,12}(\d{1,12})\b")
+_NOT_FINITE = re.compile(
+    rb"(?:loss|grad[ _]norm)[:=] {0,12}[-+]?(?:nan|inf)\b|number[ _]of[ _]nan[ _]iterations[:=] {0,12}[1-9]\d{0,9}",
+    re.IGNORECASE,
+)
+#: ``Timers.log``: "time (ms) | save-checkpoint: 17960.68 | …", since 2023 a line for each timer,
+#: "    save-checkpoint ....: (17960.61, 17960.68)", the fastest and the slowest rank.
+_SAVE = re.compile(rb"\bsave[-_ ]checkpoint(?: \.{1,80})?: \(?(?:%b, )?(%b)" % (NUMBER, NUMBER))
+_MS = 1000
+
+
+@dataclass(frozen=True)
+class Megatron:
+    """The format of Megatron-LM and its relatives."""
+
+    name: str = "megatron"
+    # The first set is found by its parentheses alone; the others are not even searched for where it has steps.
+    dialects: tuple[tuple[bytes, ...], ...] = (
+        (b"per iteration (", b"time (ms) |", b".: ("),
+        (b"elapsed_time_per_iteration_",),
+        (b"Step Time : ",),
+    )
+    first_index: int | None = 1
+    wraps: bool = False
+
+    def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
+        """Read the steps, and how long the last attempt's checkpoints took to save."""
+        series = OnePrinter()
+        bridge = Unnumbered()
+        saves_s: list[float] = []
+        total = batch = None
+        for offset, line in lines:
+            rank = rank_of(line)
+            saved = _SAVE.search(line)
+            if saved is not None:
+                saves_s += _seconds(saved[1])
+            for head, rest in pieces(_ITERATION, line):
+                elapsed = _ELAPSED.search(rest) or _ELAPSED_KEY.search(rest)
+                value = None if elapsed is None else number(elapsed[2])
+                if elapsed is None or value is None:
+                    continue
+                seconds = value / _MS if elapsed[1] == b"ms" else value
+                problem = _NOT_FINITE.search(rest)
+                text = None if problem is None else safe_text(problem[0])
+                if series.add(Record(offset, int(head[1]), seconds, rank, text)):
+                    saves_s.clear()
+                total = int(head[2])
+                size = _GLOBAL_BATCH.search(rest)
+                batch = batch if size is None else int(size[1])
+            for step in _BRIDGE.finditer(line):
+                bridge.add(number(step[1]) or math.nan, offset)
+        if not series.attempts:
+            return step_log(self.name, bridge)
+        return step_log(
+            self.name, series, total_steps=total, global_batch_size=batch, checkpoint_saves_s=saves_s
+        )
+
+
+def _seconds(milliseconds: bytes) -> list[float]:
+    """Milliseconds of a timer in seconds; none where they are not finite."""
+    value = number(milliseconds)
+    return [] if value is None or not math.isfinite(value) else [value / _MS]
+
+
+FORMAT = Megatron()

@@ -1,0 +1,257 @@
+"""The few records of a huge log that matter, found in bounded memory.
+
+Logs of large jobs are mostly noise: 15,000 lines of NCCL for ten steps. So no line is
+looked at unless it holds one of the wanted byte strings, and those are searched for in large
+blocks, by the C code of ``re`` and ``bytes.find``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from pytest_gsw.logs.text import without_escapes
+
+if TYPE_CHECKING:
+    import io
+    from collections.abc import Iterator
+    from pathlib import Path
+
+#: Large enough that Python's own work does not count, small enough for a processor's cache.
+BLOCK_BYTES = 1 << 20
+#: A line longer than this holds no step; it is passed over, so that a file without line ends needs no memory.
+LONGEST_LINE_BYTES = 1 << 20
+#: A carriage return ends a record, but only when no line end is near: labels stand at line starts.
+_NEAR_BYTES = 1 << 16
+#: ``SLURM_IO_MAX_MSG_LEN`` of Slurm's slurmstepd/io.c: ``srun --label`` breaks longer messages.
+_SRUN_MESSAGE_BYTES = 1024
+_LABEL = re.compile(rb" {0,8}\d{1,7}: ")
+#: The shell's own trace (``set -x``): it shows commands that search for steps, not steps.
+_TRACE = re.compile(rb"(?: {0,8}\d{1,7}: )?\+{1,9} ")
+
+
+def matching_records(
+    path: Path,
+    markers: tuple[bytes, ...],
+    *,
+    start: int = 0,
+    stop: int | None = None,
+    wraps: bool = False,
+    block_bytes: int = BLOCK_BYTES,
+) -> Iterator[tuple[int, bytes]]:
+    """The records of a file that hold one of the markers, each with its byte offset, in order.
+
+    A record ends in ``\\n`` or ``\\r``; what follows the last of them is not whole and does not count.
+
+    Args:
+        path: The file.
+        markers: The byte strings.
+        start: Where to begin; a line that begins before is left out.
+        stop: Where to end, by default the file's end; a line that ends after is left out.
+        wraps: Whether to undo the line breaks of ``srun --label``; it takes a look at every line.
+        block_bytes: How much to read at once; it does not change the result.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    finder = _Finder(markers)
+    mender = _Mender()
+    with path.open("rb", buffering=0) as file:
+        for offset, block, end in _blocks(file, start, stop, block_bytes):
+            if wraps and mender.is_needed(block, end):
+                lines = mender.lines(bytes(memoryview(block)[:end]), offset)
+            else:
+                lines = ((offset + at, line) for at, line in _lines_at(block, end, finder.places(block, end)))
+            for at, line in lines:
+                yield from _records(at, line, markers)
+
+
+def _records(offset: int, line: bytes, markers: tuple[bytes, ...]) -> Iterator[tuple[int, bytes]]:
+    """The parts of a line that hold a marker, cleaned."""
+    for part in line.split(b"\r"):
+        for record in without_escapes(part).split(b"\r"):
+            if any(marker in record for marker in markers) and not _TRACE.match(record):
+                yield offset, record
+        offset += len(part) + 1
+
+
+def _blocks(
+    file: io.FileIO, start: int, stop: int | None, block_bytes: int
+) -> Iterator[tuple[int, bytearray, int]]:
+    """Whole lines of a file: ``(offset, buffer, end)``; the buffer is used again for the next block."""
+    stop = file.seek(0, 2) if stop is None else stop
+    skipping = False
+    if start > 0:
+        file.seek(start - 1)
+        skipping = file.read(1) not in (b"\n", b"\r")
+    file.seek(start)
+    buffer = bytearray(block_bytes + LONGEST_LINE_BYTES + 1)
+    view = memoryview(buffer)
+    offset = start  # of buffer[0]
+    held = 0  # bytes of an unfinished line at the front
+    while (wanted := min(block_bytes, stop - offset - held)) > 0:
+        got = file.readinto(view[held : held + wanted])
+        if not got:
+            break
+        filled = held + got
+        begin = 0
+        if skipping:
+            begin = _after_first_end(buffer, held, filled)
+            skipping = begin == 0
+        end = buffer.rfind(b"\n", begin, filled) + 1
+        if end == 0 and filled - begin >= _NEAR_BYTES:
+            end = buffer.rfind(b"\r", begin, filled) + 1
+        if skipping or (end <= begin and filled - begin > LONGEST_LINE_BYTES):
+            offset, held, skipping = offset + filled, 0, True
+            continue
+        end = max(end, begin)
+        if end > begin:
+            if begin:
+                view[: end - begin] = view[begin:end]
+            yield offset + begin, buffer, end - begin
+        held = filled - end
+        view[:held] = view[end:filled]
+        offset += end
+    end = buffer.rfind(b"\r", 0, held) + 1
+    if end:
+        yield offset, buffer, end
+
+
+def _after_first_end(buffer: bytearray, begin: int, end: int) -> int:
+    """The place after the first line end, 0 where there is none."""
+    places = [buffer.find(terminator, begin, end) for terminator in (b"\n", b"\r")]
+    return min((place + 1 for place in places if place >= 0), default=0)
+
+
+def _lines_at(block: bytearray, end: int, places: list[int]) -> Iterator[tuple[int, bytes]]:
+    """The lines that hold the places, each once."""
+    done = 0
+    for place in places:
+        if place < done:
+            continue
+        begin = max(done, block.rfind(b"\n", done, place) + 1, block.rfind(b"\r", done, place) + 1)
+        finish = block.find(b"\n", place, end)
+        finish = end if finish < 0 else finish
+        carriage_return = block.find(b"\r", place, finish)
+        finish = finish if carriage_return < 0 else carriage_return
+        if finish - begin <= LONGEST_LINE_BYTES:
+            yield begin, bytes(memoryview(block)[begin:finish])
+        done = finish + 1
+
+
+class _Finder:
+    """Finds markers, by their rarest byte where that is rare, as ``grep`` does.
+
+    Looking for one byte is ten times as fast as looking for a word, and a marker such as
+    ``per iteration (`` has a byte that noise hardly holds. Which byte is rare is looked up in
+    samples of the log itself; it changes the time, never the result.
+    """
+
+    _SAMPLE_BYTES = 4096
+    #: Below this distance the steps from one rare byte to the next take longer than a plain search.
+    _RARE_EVERY_BYTES = 192
+    #: Blocks after which to sample again.
+    _SAMPLE_EVERY = 16
+
+    def __init__(self, markers: tuple[bytes, ...]) -> None:
+        self._markers = markers
+        self._blocks = 0
+        self._patterns: list[re.Pattern[bytes]] = []
+        self._words: list[bytes] = []
+
+    def places(self, block: bytearray, end: int) -> list[int]:
+        """Places in lines that hold a marker, in order; several may be in one line."""
+        if self._blocks % self._SAMPLE_EVERY == 0:
+            self._choose(block, end)
+        self._blocks += 1
+        found = [match.start() for pattern in self._patterns for match in pattern.finditer(block, 0, end)]
+        for word in self._words:
+            place = block.find(word, 0, end)
+            while place >= 0:
+                found.append(place)
+                place = block.find(word, place + len(word), end)
+        found.sort()
+        return found
+
+    def _choose(self, block: bytearray, end: int) -> None:
+        size = self._SAMPLE_BYTES
+        sample = b"".join(bytes(block[at : min(at + size, end)]) for at in (0, end // 3, 2 * end // 3))
+        counts = {byte: sample.count(byte) for byte in set(b"".join(self._markers))}
+        few = len(sample) // self._RARE_EVERY_BYTES
+        self._words = []
+        together: defaultdict[int, list[bytes]] = defaultdict(list)
+        for marker in self._markers:
+            byte = min(marker, key=counts.__getitem__)
+            if counts[byte] <= few:
+                together[byte].append(marker)
+            else:
+                self._words.append(marker)
+        self._patterns = [_by_byte(byte, tuple(markers)) for byte, markers in together.items()]
+
+
+def _by_byte(byte: int, markers: tuple[bytes, ...]) -> re.Pattern[bytes]:
+    """A pattern that ``re`` searches for by one byte: it stands first, the rest is looked around for."""
+    around = []
+    for marker in markers:
+        place = marker.index(byte)
+        before, after = marker[: place + 1], marker[place + 1 :]
+        around.append(b"(?<=%b)(?=%b)" % (re.escape(before), re.escape(after)))
+    return re.compile(re.escape(bytes([byte])) + b"(?:" + b"|".join(around) + b")")
+
+
+class _Mender:
+    """Undoes the line breaks of ``srun --label``.
+
+    A message of a task that has no line end for 1024 bytes is written as a labelled line of
+    exactly that length, and goes on in the next line that bears the same label. A break can
+    fall within a number or a character, and lines of other tasks come between.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[bytes, tuple[int, bytes]] = {}
+
+    def is_needed(self, block: bytearray, end: int) -> bool:
+        """Whether the block holds a broken line, or what an earlier one goes on in."""
+        for label in self._open:
+            if block.startswith(label) or block.find(b"\n" + label, 0, end) >= 0:
+                return True
+        return _holds_broken_line(block, end)
+
+    def lines(self, data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
+        """All lines, broken ones mended; each with the offset at which it begins."""
+        for line in data.split(b"\n")[:-1] if data.endswith(b"\n") else data.split(b"\n"):
+            yield from self._mend(offset, line)
+            offset += len(line) + 1
+
+    def _mend(self, offset: int, line: bytes) -> Iterator[tuple[int, bytes]]:
+        label = _LABEL.match(line)
+        if label is None:
+            yield offset, line
+            return
+        begin, text = self._open.pop(label[0], (offset, b""))
+        text = text + line[label.end() :] if text else line
+        if len(line) - label.end() != _SRUN_MESSAGE_BYTES:
+            yield begin, text
+            return
+        if len(text) > _NEAR_BYTES:  # a bar that is repainted for hours is one message
+            whole = text.rfind(b"\r") + 1
+            yield begin, text[:whole]
+            text = text[whole:] if whole else b""
+        if text:
+            self._open[label[0]] = (begin, text)
+
+
+def _holds_broken_line(block: bytearray, end: int) -> bool:
+    """Whether a labelled line has exactly the length at which srun breaks; looks once in 1024 bytes."""
+    at = 0
+    while at < end:
+        newline = block.rfind(b"\n", at, min(at + _SRUN_MESSAGE_BYTES, end))
+        if newline < 0:
+            newline = block.find(b"\n", at, end)
+            newline = end if newline < 0 else newline
+            label = _LABEL.match(block, at, newline)
+            if label is not None and newline - label.end() == _SRUN_MESSAGE_BYTES:
+                return True
+        at = newline + 1
+    return False

@@ -1,0 +1,66 @@
+"""From bytes of a log to numbers, and to text that is safe to show."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: A number as logs write it: ``4.31``, ``6,785``, ``2e+3``, ``1.249e+03``, ``nan``, ``inf``. Every
+#: repetition is bounded, so that no line makes a pattern slow.
+NUMBER = rb"(?:[-+]?(?:[nN][aA][nN]|[iI][nN][fF])|\d[\d,]{0,20}(?:\.\d{0,25})?(?:[eE][-+]?\d{1,3})?)"
+
+#: Moves of the cursor and clearing of lines: progress bars use them the way they use ``\r``.
+_MOVES = re.compile(rb"\x1b\[[0-9;]{0,16}[A-HJKST]")
+_ESCAPES = re.compile(rb"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)|[@-Z\\^_c])?")
+
+#: What no terminal, XML file or HTML page should get from a log: control characters, those
+#: that change the direction of writing or are not seen, and the two that XML forbids.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufffe\uffff]"
+)
+
+_RANK = re.compile(
+    rb" {0,8}(?:(\d{1,7}): "  # srun --label
+    rb"|\[(?:default|rank)(\d{1,7})\]:"  # torchrun --tee, torch.distributed
+    rb"|\[1,(\d{1,7})\]<std(?:out|err)>:)"  # mpirun --tag-output
+)
+
+
+def number(text: bytes) -> float | None:
+    """The number that a log writes as ``text``, which may be NaN or infinite; ``None`` where it is none."""
+    try:
+        return float(text.strip(b" '\"").replace(b",", b""))
+    except ValueError:
+        return None
+
+
+def without_escapes(raw: bytes) -> bytes:
+    """A record without colours and NUL bytes; where the cursor was moved, a carriage return is left."""
+    if b"\x1b" in raw:
+        raw = _ESCAPES.sub(b"", _MOVES.sub(b"\r", raw))
+    return raw.replace(b"\0", b"") if b"\0" in raw else raw
+
+
+def pieces(head: re.Pattern[bytes], line: bytes) -> Iterator[tuple[re.Match[bytes], bytes]]:
+    """The records of a line, which another process may have glued together: a head, and what follows it."""
+    heads = list(head.finditer(line))
+    for this, following in zip(heads, [*heads[1:], None], strict=True):
+        yield this, line[this.end() : len(line) if following is None else following.start()]
+
+
+def rank_of(line: bytes) -> int | None:
+    """The rank that a launcher wrote before the line, ``None`` where it wrote none."""
+    label = _RANK.match(line)
+    return None if label is None else int(label[label.lastindex or 0])
+
+
+def safe_text(raw: bytes) -> str:
+    """Bytes of a log as one line of text without escape sequences and control characters.
+
+    Bytes that are no UTF-8 become U+FFFD; line ends and tabs become blanks.
+    """
+    text = _ESCAPES.sub(b"", raw).decode("utf-8", errors="replace")
+    return _UNSAFE.sub("", re.sub(r"[\t\r\n]", " ", text)).strip()

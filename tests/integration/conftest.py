@@ -1,0 +1,62 @@
+"""What the integration tests share: sessions of their own on the demo cluster, without waiting."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+SIX_ROWS = [f"baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x{gpus}]" for gpus in (64, 128, 256, 512, 1024, 2048)]
+
+
+@pytest.fixture(autouse=True)
+def _quick_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let simulated steps take no time, and keep the machine's own settings out."""
+    monkeypatch.setenv("GSW_DEMO_SECONDS", "0")
+    monkeypatch.setenv("NO_COLOR", "1")
+    for name in ("GSW_DEMO", "STAGE_PATH", "SLURM_ACCOUNT", "SLURM_PARTITION", "ENABLE_PROFILE", "ENABLE_NCCL_TRACE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def six_rows() -> list[str]:
+    return list(SIX_ROWS)
+
+
+@pytest.fixture
+def table(pytester: pytest.Pytester) -> Path:
+    """A small table of a site's own: three rows, one a proxy, one for another accelerator."""
+    path = pytester.path / "site" / "tiny.yaml"
+    path.parent.mkdir()
+    path.write_text(
+        """\
+model: tiny
+size: 1b
+framework: maxtext
+accelerator: H100
+gpus_per_node: 8
+document: site.md
+recipe: {directory: tiny, steps: 20}
+sequence_length: 1024
+global_batch_size: 64
+model_flops: 6.0e+12
+tables:
+  - dtype: bf16
+    rows:
+      - {gpus: 8, step_time_s: 1.000, tokens_per_s: 65536, line: 10}
+      - {gpus: 16, step_time_s: 0.500, tokens_per_s: 131072, proxy: true, line: 11}
+      - {gpus: 8, accelerator: B200, step_time_s: 0.400, line: 12}
+"""
+    )
+    return path
+
+
+def junit(path: Path) -> dict[str, ET.Element]:
+    """The test cases of a JUnit file by their names."""
+    return {case.attrib["name"]: case for case in ET.parse(path).getroot().iter("testcase")}  # noqa: S314 - our own file
+
+
+def properties(case: ET.Element) -> dict[str, str]:
+    """The properties of one JUnit test case."""
+    return {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}

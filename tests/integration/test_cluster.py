@@ -1,0 +1,122 @@
+"""``--gsw-cluster``: without it nothing runs; with it the tables are what is collected."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+
+def test_nothing_runs_without_a_cluster(pytester: pytest.Pytester, table: Path) -> None:
+    result = pytester.runpytest("--gsw-baselines=site", "site", "-rs")
+    result.assert_outcomes(skipped=3)
+    result.stdout.fnmatch_lines(
+        ["SKIPPED * no cluster: give --gsw-cluster=NAME to run it, or --gsw-replay=PATH to judge a log"]
+    )
+    assert not (pytester.path / ".gsw").exists()
+
+
+def test_an_ordinary_session_is_left_alone(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_one(): pass")
+    (pytester.path / "compose.yaml").write_text("services: {}\n")
+    result = pytester.runpytest()
+    result.assert_outcomes(passed=1)
+    assert "gsw" not in result.stdout.str().replace("plugins: ", "").split("rootdir")[0]
+    assert not (pytester.path / ".gsw").exists()
+
+
+def test_the_demo_passes_the_six_rows(pytester: pytest.Pytester, six_rows: list[str]) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", "-k", "llama2_70b_fp8")
+    result.assert_outcomes(passed=6, deselected=133)
+    result.stdout.fnmatch_lines(
+        [
+            "gsw: demo (simulated), run *, results *",
+            "gsw: 6 rows, simulated on this machine",
+            "The cluster 'demo' is simulated: no GPU was used, and its figures say nothing.",
+        ]
+    )
+    for node_id in six_rows:
+        line = next(line for line in result.outlines if line.startswith(node_id))
+        assert re.search(r"PASSED +[\d.]+ s/step  [+-][\d.]+ %  job \d+  simulated", line), line
+
+
+def test_every_documented_row_runs_on_the_demo(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", "-q")
+    result.assert_outcomes(passed=137, xfailed=2)
+
+
+def test_ids_are_the_same_in_an_empty_directory_and_select(pytester: pytest.Pytester, six_rows: list[str]) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", six_rows[1], six_rows[3])
+    result.assert_outcomes(passed=2)
+    assert [line.split()[0] for line in result.outlines if " PASSED " in line] == [six_rows[1], six_rows[3]]
+
+
+def test_a_file_of_the_tables_selects(pytester: pytest.Pytester) -> None:
+    pytester.runpytest("--gsw-cluster=demo", "baselines/paxml/gpt3_175b.yaml").assert_outcomes(passed=5)
+
+
+def test_an_unknown_cluster_is_a_usage_error(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-cluster=dmo")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    user_file = Path("~/.config/pytest-gsw/clusters.yaml").expanduser()
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: no cluster 'dmo'; did you mean 'demo'?",
+            "known: demo",
+            "looked in:",
+            f"  {pytester.path}/clusters.yaml (not there)",
+            f"  {user_file} (not there)",
+            "next: define 'dmo' in one of these files, or give another with --gsw-clusters=FILE",
+        ]
+    )
+
+
+def test_the_ini_twin_names_the_cluster(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\ngsw_cluster = demo\n")
+    pytester.runpytest("-k", "gpt3_175b and H100x128").assert_outcomes(passed=1, deselected=138)
+
+
+def test_rows_that_do_not_fit_are_skipped_with_the_reason(pytester: pytest.Pytester, table: Path) -> None:
+    (pytester.path / "clusters.yaml").write_text(
+        "clusters:\n  small: {scheduler: local, accelerator: H100, gpus: 8, stage: stage}\n"
+    )
+    result = pytester.runpytest("--gsw-cluster=small", "--gsw-baselines=site", "-rs", "-m", "gsw(gpus=16) or gsw(accelerator='B200')")
+    result.assert_outcomes(skipped=2, deselected=1)
+    result.stdout.fnmatch_lines(
+        [
+            "SKIPPED * the row needs 16 GPUs, small has 8",
+            "SKIPPED * the row is for B200, small has H100",
+        ]
+    )
+
+
+def test_collect_only_submits_nothing(pytester: pytest.Pytester, six_rows: list[str]) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", "--collect-only", "-q", "-k", "llama2_70b_fp8")
+    assert [line for line in result.outlines if "::" in line] == six_rows
+    assert not (pytester.path / ".gsw").exists()
+
+
+@pytest.mark.parametrize("option", ["--setup-plan", "--setup-only"])
+def test_dry_runs_submit_nothing(pytester: pytest.Pytester, option: str) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", option, "-k", "gpt3_175b")
+    assert result.ret == 0
+    assert not list(pytester.path.glob(".gsw/runs/*/stage"))
+
+
+def test_a_collection_error_submits_nothing(pytester: pytest.Pytester, table: Path) -> None:
+    (table.parent / "wrong.yaml").write_text("modle: x\n")
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.assert_outcomes(errors=1)
+    assert not list(pytester.path.glob(".gsw/runs/*/stage"))
+
+
+def test_xdist_workers_are_refused(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", "-n2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: pytest-gsw runs all its jobs side by side in one session; run it without *"])
+
+
+def test_xdist_without_workers_works(pytester: pytest.Pytester) -> None:
+    pytester.runpytest("--gsw-cluster=demo", "-n0", "-k", "gpt3_175b").assert_outcomes(passed=5, deselected=134)
