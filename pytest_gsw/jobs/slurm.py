@@ -14,21 +14,37 @@ What none of them tells is UNKNOWN, with the reason: an empty answer is no end.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import shlex
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.errors import JobError, SubmissionError
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.environment import job_environment, query_environment
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
-from pytest_gsw.jobs.states import job_state
+from pytest_gsw.jobs.slurm_answers import (
+    Answer,
+    Output,
+    parse_sacct,
+    parse_sbatch,
+    parse_scontrol,
+    parse_squeue,
+    scancel_problem,
+)
+from pytest_gsw.jobs.slurm_commands import (
+    clusters_of,
+    sacct_command,
+    sbatch_command,
+    scancel_command,
+    scontrol_command,
+    squeue_by_name_command,
+    squeue_command,
+)
 
 #: A query that takes longer is given up; the jobs are UNKNOWN until the next poll. With Slurm's
 #: default MessageTimeout a client takes 10 to 20 s to say that the controller is out of reach.
@@ -39,38 +55,6 @@ SUBMIT_TIMEOUT_S = 120.0
 IDS_PER_COMMAND = 1000
 #: How far the clocks of this machine and of the controller may be apart.
 CLOCK_SKEW_S = 300.0
-
-# The name comes last in all of these, so that a bar in another user's job name does no harm.
-_SQUEUE_FORMAT = "%i|%T|%r|%N|%V|%S|%e|%j"
-_SACCT_FIELDS = "JobIDRaw,State,ExitCode,Reason,NodeList,Submit,Start,End,JobName"
-
-_NOTHING = frozenset({"", "None", "Unknown", "N/A", "(null)", "None assigned"})
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What Slurm says of one job id: whose job that is, and how it fares."""
-
-    job_name: str
-    status: JobStatus
-    #: The batch shell's output, where ``scontrol`` told it.
-    output: Path | None = None
-
-
-@dataclass(frozen=True)
-class Output:
-    """How one command ended."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-    timed_out: bool = False
-
-    @property
-    def problem(self) -> str:
-        """The last thing it complained of, empty if nothing."""
-        lines = self.stderr.split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 class SlurmLauncher:
@@ -167,7 +151,7 @@ class SlurmLauncher:
         if usual.is_file():
             return usual
         if job.id not in self._outputs:
-            self._ask_scontrol(_clusters(job.spec), job)
+            self._ask_scontrol(clusters_of(job.spec), job)
         told = self._outputs.get(job.id)
         return told if told is not None and told.is_file() else None
 
@@ -204,7 +188,7 @@ class SlurmLauncher:
 
     def _find_submission(self, spec: JobSpec, submitted_s: float) -> str | None:
         """The job of a submission whose answer was lost, found by its name; else it would run unseen."""
-        answer = self._ask(squeue_by_name_command(spec.name, _clusters(spec)))
+        answer = self._ask(squeue_by_name_command(spec.name, clusters_of(spec)))
         ids = [
             job_id
             for job_id, told in parse_squeue(answer.stdout).items()
@@ -239,195 +223,16 @@ def _run(
     return Output(done.returncode, done.stdout, done.stderr)
 
 
-# -- argument lists ---------------------------------------------------------------------------------
-
-
-def sbatch_command(spec: JobSpec) -> tuple[str, ...]:
-    """Submit a recipe's launch script.
-
-    The job's name is the row's own: recipes have a fixed one with ``--dependency=singleton``, so that
-    two rows would wait for each other. ``--no-requeue``: a job that lost its node must say NODE_FAIL,
-    not start again by itself and write a second run into the log of the first. The options of the
-    cluster come after these and so override them.
-    """
-    limit = () if spec.time_limit_s is None else (f"--time={max(1, math.ceil(spec.time_limit_s / 60))}",)
-    return (
-        *("sbatch", "--parsable", "-J", spec.name, "-N", str(spec.nodes), "--no-requeue"),
-        *(*spec.options, *limit, str(spec.script)),
-    )
-
-
-def squeue_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Ask slurmctld for the state of all these jobs; ``--all`` shows hidden partitions too."""
-    return ("squeue", *clusters, "-h", "--all", "-t", "all", "-o", _SQUEUE_FORMAT, "-j", ",".join(ids))
-
-
-def squeue_by_name_command(name: str, clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Ask slurmctld for the jobs of a name."""
-    return ("squeue", *clusters, "-h", "--all", "-t", "all", "-o", _SQUEUE_FORMAT, f"--name={name}")
-
-
-def sacct_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Ask accounting how all these jobs ended; with ``-j`` it looks back as far as it remembers."""
-    return ("sacct", *clusters, "-X", "-n", "-P", "-o", _SACCT_FIELDS, "-j", ",".join(ids))
-
-
-def scontrol_command(job_id: str, clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Ask slurmctld for everything about one job."""
-    return ("scontrol", *clusters, "-a", "-o", "show", "job", job_id)
-
-
-def scancel_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """End all these jobs; ``-Q`` says nothing of those that have ended already."""
-    return ("scancel", *clusters, "-Q", "--", *ids)
-
-
-def _clusters(spec: JobSpec) -> tuple[str, ...]:
-    """The options by which a job was sent to another cluster; questions must follow it there."""
-    options = iter(spec.options)
-    for option in options:
-        if option in {"-M", "--clusters", "--cluster"}:
-            return (f"--clusters={next(options, '')}",)
-        if option.startswith(("--clusters=", "--cluster=")):
-            return (f"--clusters={option.partition('=')[2]}",)
-        if option.startswith("-M"):
-            return (f"--clusters={option[2:]}",)
-    return ()
-
-
 def _by_clusters(jobs: Iterable[Job]) -> list[tuple[tuple[str, ...], list[Job]]]:
     groups: dict[tuple[str, ...], list[Job]] = {}
     for job in jobs:
-        groups.setdefault(_clusters(job.spec), []).append(job)
+        groups.setdefault(clusters_of(job.spec), []).append(job)
     return list(groups.items())
 
 
 def _chunks(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
     for start in range(0, len(jobs), IDS_PER_COMMAND):
         yield jobs[start : start + IDS_PER_COMMAND]
-
-
-# -- texts --------------------------------------------------------------------------------------------
-
-
-def parse_sbatch(text: str) -> str | None:
-    """The job's id in ``sbatch --parsable``'s answer, ``481220`` or ``481220;eos``.
-
-    A site's submit plugin may print lines of its own before it.
-    """
-    lines = text.split()
-    match = re.fullmatch(r"([0-9]+)(?:;[^\s;]+)?", lines[-1]) if lines else None
-    return match[1] if match else None
-
-
-def parse_squeue(text: str) -> dict[str, Answer]:
-    """``squeue``'s lines by job id. Lines of another form, such as ``CLUSTER: eos``, say nothing."""
-    answers = {}
-    for job_id, state_text, reason, nodes, submit, start, end, name in _rows(text, 8):
-        state = job_state(state_text)
-        answers[job_id] = Answer(
-            name,
-            JobStatus(
-                state,
-                raw_state=state_text,
-                reason=_word(reason),
-                nodes=_word(nodes),
-                submit_s=_epoch_s(submit),
-                # Of a waiting job this is when it may start, and of a running one when its time is up.
-                start_s=None if state is JobState.PENDING else _epoch_s(start),
-                end_s=_epoch_s(end) if state.ended else None,
-            ),
-        )
-    return answers
-
-
-def parse_sacct(text: str) -> dict[str, Answer]:
-    """``sacct``'s lines by job id."""
-    answers = {}
-    for job_id, state_text, code, reason, nodes, submit, start, end, name in _rows(text, 9):
-        state = job_state(state_text)
-        exit_code, signal = _exit_code(code) if state.ended else (None, 0)
-        answers[job_id] = Answer(
-            name,
-            JobStatus(
-                state,
-                raw_state=state_text,
-                exit_code=exit_code,
-                signal=signal,
-                reason=_word(reason),
-                nodes=_word(nodes),
-                submit_s=_epoch_s(submit),
-                start_s=_epoch_s(start),
-                end_s=_epoch_s(end) if state.ended else None,
-            ),
-        )
-    return answers
-
-
-def parse_scontrol(text: str) -> dict[str, Answer]:
-    """``scontrol -o show job``'s lines by job id."""
-    answers = {}
-    for line in text.split("\n"):
-        # Values may hold blanks, but none of those that are read here does; the first of a name counts,
-        # because a comment or a command further on may look like anything.
-        fields: dict[str, str] = {}
-        for name, value in re.findall(r"(?:^|\s)([A-Za-z]+)=(\S*)", line):
-            fields.setdefault(name, value)
-        if not fields.get("JobId", "").isdigit():
-            continue
-        state = job_state(fields.get("JobState", ""))
-        exit_code, signal = _exit_code(fields.get("ExitCode", "")) if state.ended else (None, 0)
-        output = _word(fields.get("StdOut", ""))
-        answers[fields["JobId"]] = Answer(
-            fields.get("JobName", ""),
-            JobStatus(
-                state,
-                raw_state=fields.get("JobState", ""),
-                exit_code=exit_code,
-                signal=signal,
-                reason=_word(fields.get("Reason", "")),
-                nodes=_word(fields.get("NodeList", "")),
-                submit_s=_epoch_s(fields.get("SubmitTime", "")),
-                start_s=None if state is JobState.PENDING else _epoch_s(fields.get("StartTime", "")),
-                end_s=_epoch_s(fields.get("EndTime", "")) if state.ended else None,
-            ),
-            Path(output) if output else None,
-        )
-    return answers
-
-
-def scancel_problem(output: Output) -> str:
-    """Why jobs may still run after ``scancel``, empty if they will not."""
-    if output.returncode == 0:
-        return ""
-    harmless = ("already completing or completed", "Invalid job id", "Job/step already")
-    lines = [line.strip() for line in output.stderr.split("\n") if line.strip()]
-    serious = [line for line in lines if not any(text in line for text in harmless)]
-    return serious[-1] if serious else "" if lines else f"exit code {output.returncode}"
-
-
-def _rows(text: str, columns: int) -> Iterator[list[str]]:
-    for line in text.split("\n"):
-        fields = [field.strip() for field in line.split("|", columns - 1)]
-        if len(fields) == columns and fields[0].isascii() and fields[0].isdigit():
-            yield fields
-
-
-def _word(text: str) -> str:
-    return "" if text in _NOTHING else text
-
-
-def _epoch_s(text: str) -> float | None:
-    # SLURM_TIME_FORMAT=%s; anything else ("Unknown", "None", a date) is no time that can be relied on.
-    return float(text) if re.fullmatch(r"[0-9]{1,12}", text, re.ASCII) else None
-
-
-def _exit_code(text: str) -> tuple[int | None, int]:
-    match = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})", text, re.ASCII)
-    return (int(match[1]), int(match[2])) if match else (None, 0)
-
-
-# -- conclusions --------------------------------------------------------------------------------------
 
 
 def _goes_on(status: JobStatus | None) -> bool:
@@ -453,9 +258,7 @@ def _unknown(reason: str, status: JobStatus) -> JobStatus:
     return JobStatus(JobState.UNKNOWN, raw_state=status.raw_state, reason=reason)
 
 
-def _conclusion(
-    job: Job, queued: JobStatus | None, final: JobStatus | None, asked: Output, told: Output
-) -> JobStatus:
+def _conclusion(job: Job, queued: JobStatus | None, final: JobStatus | None, asked: Output, told: Output) -> JobStatus:
     """What is known of a job that squeue does not show waiting or running."""
     if final is not None and final.state.ended:
         # The reason of a pending job is gone by then; squeue's word on the end is better than none.
@@ -463,9 +266,7 @@ def _conclusion(
     if queued is not None and queued.state.ended:
         if queued.state is not JobState.COMPLETED:
             return queued
-        return replace(
-            queued, state=JobState.UNKNOWN, reason=f"ended, but nobody tells the exit code: {_why(told)}"
-        )
+        return replace(queued, state=JobState.UNKNOWN, reason=f"ended, but nobody tells the exit code: {_why(told)}")
     if queued is not None:  # a word that is not in the table, or another's job
         return queued if queued.reason else replace(queued, reason=f'squeue says "{queued.raw_state}"')
     if final is not None and final.state is JobState.UNKNOWN:
@@ -487,7 +288,7 @@ def _knows_no_such_job(asked: Output) -> bool:
 
 def _why(output: Output) -> str:
     if output.problem:
-        return re.sub(r"^(?:\w+: )?(?:error: )?", "", output.problem)
+        return re.sub(r"^(?:\w+: )?(?:error: )?(?:Batch job submission failed: )?", "", output.problem)
     return f"exit code {output.returncode}" if output.returncode else "no record yet"
 
 
@@ -516,17 +317,20 @@ def _refusal(spec: JobSpec, command: Sequence[str], answer: Output) -> Submissio
     )
 
 
-#: What sbatch says → what to type.
+#: What sbatch says → what to type. The first that fits counts.
 _ADVICE = (
     (r"without GPU|generic resource|gres", "this cluster counts GPUs: set `gres: gpu:8` in its cluster file"),
-    (r"account|association", "set `account:` in the cluster file; sacctmgr show assoc user=$USER"),
-    (r"partition", "set `partition:` in the cluster file; sinfo -s"),
-    (r"node configuration is not available|[Nn]ode count", "sinfo -o '%P %D %G' tells what this cluster has"),
+    (r"QOS|policy", "sacctmgr show qos; squeue --me tells which of your jobs count against a limit"),
+    (r"account|association", "set `account:` in the cluster file; sacctmgr show assoc user=$USER lists yours"),
+    (r"partition", "set `partition:` in the cluster file; sinfo -s lists them"),
+    (r"configuration is not available|[Nn]ode count", "sinfo -o '%P %D %G' tells what this cluster has"),
     (r"time limit", "set a shorter time limit; sinfo -o '%P %l' tells the longest"),
     (r"Unable to open file", "is the recipe set up? The script must exist: ls -l {script}"),
-    (r"QOS|limit", "sacctmgr show qos; squeue --me tells which of your jobs count against a limit"),
-    (r"contact slurm controller|timed out|gave no answer", "scontrol ping; squeue --name={name} tells whether it was taken"),
-)  # fmt: skip
+    (
+        r"contact slurm controller|timed out|gave no answer",
+        "scontrol ping; squeue --name={name} tells whether the job was taken all the same",
+    ),
+)
 
 
 def _advice(said: str, spec: JobSpec) -> str:

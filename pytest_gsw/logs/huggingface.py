@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_gsw.logs.model import StepLog
 
 _SUMMARY = re.compile(rb"'train_samples_per_second': ('?)(%b)'?(?=[,}])" % NUMBER)
-_BLOCK = re.compile(rb"(?:^|>>|\s)train_samples_per_second {1,40}= {1,40}(%b)\s*$" % NUMBER)
+_BLOCK = re.compile(rb"(?:^|>>|\s)train_samples_per_second {1,40}= {1,40}(%b)\s{0,40}$" % NUMBER)
 _NOT_FINITE = re.compile(rb"'(?:train_loss|loss|grad_norm)': '?[-+]?(?:nan|inf)\b", re.IGNORECASE)
 _START = b"***** Running training *****"
 

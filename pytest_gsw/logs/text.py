@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def without_escapes(raw: bytes) -> bytes:
 def pieces(head: re.Pattern[bytes], line: bytes) -> Iterator[tuple[re.Match[bytes], bytes]]:
     """The records of a line, which another process may have glued together: a head, and what follows it."""
     heads = list(head.finditer(line))
-    for this, following in zip(heads, [*heads[1:], None], strict=True):
+    for this, following in zip_longest(heads, heads[1:]):
         yield this, line[this.end() : len(line) if following is None else following.start()]
 
 

@@ -40,11 +40,13 @@ class Nested:
     #: What free names look like: they become names of environment variables.
     names: str = r"[A-Za-z_][A-Za-z0-9_]*"
     required: bool = False
+    #: Takes the text under a free name; raises ValueError saying what is wrong with it.
+    read: Callable[[str], str] = str
 
 
 @dataclass(frozen=True)
 class Sequence_:  # noqa: N801 - the name of the thing; "Sequence" is taken by typing
-    """A key that holds a list of texts (``item`` is None) or of mappings."""
+    """A key that holds a list of texts (``item`` is None) or of mappings; a required one is not empty."""
 
     item: Mapping[str, Field | Nested | Sequence_] | None
     help: str

@@ -66,7 +66,8 @@ def _schema(field: Field | Nested | Sequence_) -> dict[str, Any]:
         if field.fields is None:
             return {"type": "object", "patternProperties": {f"^{field.names}$": _SCALAR}, "additionalProperties": False}
         return _object(field.fields)
-    return {"type": "array", "items": _SCALAR if field.item is None else _object(field.item)}
+    items = _SCALAR if field.item is None else _object(field.item)
+    return {"type": "array", "items": items, **({"minItems": 1} if field.required else {})}
 
 
 if __name__ == "__main__":

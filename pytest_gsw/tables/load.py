@@ -79,6 +79,33 @@ ROW_FIELDS: f.Fields = {
     "line": f.whole("Line of the judged figure in the document."),
 }
 
+#: What a recipe's environment may refer to.
+_PLACEHOLDERS = frozenset(
+    {
+        *("model", "size", "framework", "dtype", "accelerator", "gpus", "nodes", "gpus_per_node", "layers"),
+        *("sequence_length", "global_batch_size", "micro_batch_size", "gradient_accumulation_steps"),
+        "parameters_in_billions",
+        *("tp", "pp", "cp", "ep", "dp", "vp", "fsdp"),
+    }
+)
+
+
+def _read_template(raw: str) -> str:
+    """A text with placeholders such as ``{gpus}``, as :func:`str.format_map` fills it in later."""
+    try:
+        found = [(name, spec or conversion) for _, name, spec, conversion in string.Formatter().parse(raw)]
+    except ValueError:
+        raise ValueError(f"got '{raw}', whose braces do not match; a brace itself is written twice") from None
+    for name, form in found:
+        if name is None:
+            continue
+        if name not in _PLACEHOLDERS:
+            raise ValueError(f"unknown placeholder {{{name}}}{f.nearest(name, _PLACEHOLDERS)}")
+        if form:
+            raise ValueError(f"got '{raw}', wanted placeholders without a format, such as {{{name}}}")
+    return raw
+
+
 _RECIPE: f.Fields = {
     "directory": f.pattern(
         r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*",
@@ -92,7 +119,9 @@ _RECIPE: f.Fields = {
     ),
     "steps": f.whole("Training steps that the recipe runs."),
     "logged_steps": f.whole("Steps of which the log shows a time, where that is fewer."),
-    "environment": f.Nested(None, "Variables for the launch script; {tp}, {gpus} and the like are filled in."),
+    "environment": f.Nested(
+        None, "Variables for the launch script; {tp}, {gpus} and the like are filled in.", read=_read_template
+    ),
     "one_job_per_row": f.flag("Two jobs of the same row must not run at the same time."),
 }
 
@@ -132,17 +161,6 @@ FILE_FIELDS: f.Fields = {
 
 #: What a row must have after file, table and row are merged.
 _NEEDED = ("size", "dtype", "accelerator", "gpus", "gpus_per_node", "sequence_length", "line")
-
-#: What a recipe's environment may refer to.
-_PLACEHOLDERS = frozenset(
-    {
-        *("model", "size", "framework", "dtype", "accelerator", "gpus", "nodes", "gpus_per_node", "layers"),
-        *("sequence_length", "global_batch_size", "micro_batch_size", "gradient_accumulation_steps"),
-        "parameters_in_billions",
-        *("tp", "pp", "cp", "ep", "dp", "vp", "fsdp"),
-    }
-)
-
 
 def load_table(path: Path) -> tuple[Baseline, ...]:
     """All rows of one baseline file, in the file's order.
@@ -221,22 +239,10 @@ def _row_faults(row: Mapping[str, Any], recipe: Mapping[str, Any], key: str, pla
         problems.append("missing 'recipe.directory' (at its table or at the file)")
     if "min_steps" not in row and "steps" not in recipe and "logged_steps" not in recipe:
         problems.append("missing 'min_steps': neither it nor recipe.steps says how many steps a log must hold")
-    for variable, template in recipe.get("environment", {}).items():
-        problems += [f"recipe.environment.{variable}: {problem}" for problem in _template_problems(template)]
     gpus, per_node = row.get("gpus"), row.get("gpus_per_node")
     if gpus and per_node and gpus > per_node and gpus % per_node:
         problems.append(f"{gpus} GPUs do not fill whole nodes of {per_node}")
     return [Fault(place.line, place.column, key, problem) for problem in problems]
-
-
-def _template_problems(template: str) -> list[str]:
-    try:
-        names = [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
-    except ValueError as error:
-        return [f"got '{template}': {error}"]
-    return [
-        f"unknown placeholder {{{name}}}{f.nearest(name, _PLACEHOLDERS)}" for name in names if name not in _PLACEHOLDERS
-    ]
 
 
 def _recipe_keys(file: Values, table: Values) -> dict[str, Any]:

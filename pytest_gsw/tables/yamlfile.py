@@ -22,6 +22,10 @@ _Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 #: A table of ten thousand rows is two megabytes; anything larger is not a table.
 MAX_BYTES = 64 * 1024 * 1024
+#: The schema needs seven levels. libyaml's composer recurses in C, where ten thousands of levels end the process.
+MAX_DEPTH = 20
+#: Values of one file with its aliases written out: a few lines of aliases of aliases make billions.
+MAX_VALUES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,9 @@ def read_free_mapping(path: Path, key: str, fields: Fields) -> Mapping[str, Valu
     if not isinstance(names, yaml.MappingNode):
         raise FileError(path, (_fault(names, key, "wanted a mapping of names"),))
     for name_node, node in names.value:
-        name = str(name_node.value)
+        name = _key(name_node, key, faults)
+        if name is None:
+            continue
         if name in found:
             faults.append(_fault(name_node, f"{key}.{name}", "is there twice"))
         if isinstance(node, yaml.MappingNode):
@@ -94,6 +100,7 @@ def _compose(path: Path) -> yaml.Node | None:
         line = error.object[: error.start].count(b"\n") + 1
         raise FileError(path, (Fault(line, 1, "", "is not UTF-8 text"),)) from error
     try:
+        has_aliases = _check_depth(path, content)
         node: yaml.Node | None = yaml.compose(content, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -102,16 +109,53 @@ def _compose(path: Path) -> yaml.Node | None:
         raise FileError(path, (Fault(line, column, "", f"is not YAML: {problem}"),)) from None
     except yaml.YAMLError as error:  # a character that YAML does not allow
         raise FileError(path, (Fault(1, 1, "", f"is not YAML: {error}".splitlines()[0]),)) from None
-    except RecursionError:
-        raise FileError(path, (Fault(1, 1, "", "is nested too deeply"),)) from None
+    if has_aliases and _count(node, {}) > MAX_VALUES:
+        raise FileError(path, (Fault(1, 1, "", f"has more than {MAX_VALUES:,} values once its aliases are written out"),))
     return node
+
+
+def _check_depth(path: Path, content: str) -> bool:
+    """Refuse what is nested too deeply to be composed; whether there are aliases."""
+    depth, has_aliases = 0, False
+    for event in yaml.parse(content, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                mark = event.start_mark
+                raise FileError(path, (Fault(mark.line + 1, mark.column + 1, "", "is nested too deeply"),))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.AliasEvent):
+            has_aliases = True
+    return has_aliases
+
+
+def _count(node: yaml.Node | None, counts: dict[int, int]) -> int:
+    """How many values a node is with its aliases written out; more than allowed where it holds itself."""
+    if not isinstance(node, yaml.CollectionNode):
+        return 1
+    if id(node) not in counts:
+        counts[id(node)] = MAX_VALUES + 1  # what an alias inside of it to itself is worth
+        pairs = isinstance(node, yaml.MappingNode)
+        children = [child for pair in node.value for child in pair] if pairs else node.value
+        counts[id(node)] = min(1 + sum(_count(child, counts) for child in children), MAX_VALUES + 1)
+    return counts[id(node)]
+
+
+def _key(node: yaml.Node, path: str, faults: list[Fault]) -> str | None:
+    if isinstance(node, yaml.ScalarNode):
+        return str(node.value)
+    faults.append(_fault(node, path, "wanted a plain word as the key"))
+    return None
 
 
 def _mapping(node: yaml.MappingNode, fields: Fields, path: str, faults: list[Fault]) -> dict[str, Value]:
     values: dict[str, Value] = {}
     seen: set[str] = set()
     for key_node, value_node in node.value:
-        key = str(key_node.value)
+        key = _key(key_node, path, faults)
+        if key is None:
+            continue
         key_path = f"{path}.{key}" if path else key
         if key in seen:
             faults.append(_fault(key_node, key_path, "is there twice"))
@@ -137,9 +181,12 @@ def _read(node: yaml.Node, field: Field | Nested | Sequence_, path: str, faults:
             return None
         if field.fields is not None:
             return _value(node, _mapping(node, field.fields, path, faults))
-        return _value(node, _texts(node, field.names, path, faults))
+        return _value(node, _texts(node, field, path, faults))
     if not isinstance(node, yaml.SequenceNode):
         faults.append(_fault(node, path, "wanted a list"))
+        return None
+    if field.required and not node.value:
+        faults.append(_fault(node, path, "is empty, wanted at least one entry"))
         return None
     items = []
     for number, item in enumerate(node.value):
@@ -153,19 +200,24 @@ def _read(node: yaml.Node, field: Field | Nested | Sequence_, path: str, faults:
     return _value(node, tuple(items))
 
 
-def _texts(node: yaml.MappingNode, names: str, path: str, faults: list[Fault]) -> dict[str, str]:
+def _texts(node: yaml.MappingNode, field: Nested, path: str, faults: list[Fault]) -> dict[str, str]:
     """A mapping of free names to texts; booleans and numbers keep the spelling of the file."""
     texts: dict[str, str] = {}
     for key_node, value_node in node.value:
-        key = str(key_node.value)
-        if re.fullmatch(names, key) is None:
+        key = _key(key_node, path, faults)
+        if key is None:
+            continue
+        if re.fullmatch(field.names, key) is None:
             faults.append(_fault(key_node, f"{path}.{key}", "wanted a name of letters, digits and '_'"))
         elif not isinstance(value_node, yaml.ScalarNode):
             faults.append(_fault(value_node, f"{path}.{key}", "wanted a text"))
         elif key in texts:
             faults.append(_fault(key_node, f"{path}.{key}", "is there twice"))
         else:
-            texts[key] = value_node.value
+            try:
+                texts[key] = field.read(value_node.value)
+            except ValueError as error:
+                faults.append(_fault(value_node, f"{path}.{key}", str(error)))
     return texts
 
 
@@ -188,4 +240,10 @@ def _value(node: yaml.Node, value: Any) -> Value:
 
 
 def _fault(node: yaml.Node, key: str, problem: str) -> Fault:
-    return Fault(node.start_mark.line + 1, node.start_mark.column + 1, key, problem)
+    return Fault(node.start_mark.line + 1, node.start_mark.column + 1, _one_line(key), _one_line(problem))
+
+
+def _one_line(text: str) -> str:
+    """A text of the file as one printable line: it goes to terminals and CI servers."""
+    plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[:500])
+    return plain if len(text) <= 500 else f"{plain}…"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+
+import pytest_gsw.demo
 
 SIX_ROWS = [f"baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x{gpus}]" for gpus in (64, 128, 256, 512, 1024, 2048)]
 
@@ -50,6 +53,17 @@ tables:
 """
     )
     return path
+
+
+@pytest.fixture
+def recipes(pytester: pytest.Pytester) -> Path:
+    """A directory of recipes as a site has it: the simulated recipe under the documented ones' names."""
+    launch = Path(pytest_gsw.demo.__file__).parent / "launch.sh"
+    root = pytester.path / "recipes"
+    for name in ("maxtext", "paxml", "llama3.1", "grok1"):
+        (root / name).mkdir(parents=True)
+        shutil.copy(launch, root / name / "launch.sh")
+    return root
 
 
 def junit(path: Path) -> dict[str, ET.Element]:

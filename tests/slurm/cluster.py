@@ -400,9 +400,7 @@ StorageLoc=slurm_acct_db
                 daemon.wait()
 
     def _run(self, *command: str, timeout_s: float = 60) -> str:
-        done = subprocess.run(
-            command, env=self.environ, capture_output=True, text=True, timeout=timeout_s, check=False
-        )
+        done = subprocess.run(command, env=self.environ, capture_output=True, text=True, timeout=timeout_s, check=False)
         if done.returncode != 0:
             raise ClusterError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout

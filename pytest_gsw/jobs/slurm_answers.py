@@ -1,0 +1,156 @@
+"""Slurm's answers as values. No text, however odd, makes these functions raise or ends a job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.states import job_state
+
+_NOTHING = frozenset({"", "None", "Unknown", "N/A", "(null)", "None assigned"})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What Slurm says of one job id: whose job that is, and how it fares."""
+
+    job_name: str
+    status: JobStatus
+    #: The batch shell's output, where ``scontrol`` told it.
+    output: Path | None = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """How one command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+    timed_out: bool = False
+
+    @property
+    def problem(self) -> str:
+        """The last thing it complained of, empty if nothing."""
+        lines = self.stderr.split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def parse_sbatch(text: str) -> str | None:
+    """The job's id in ``sbatch --parsable``'s answer, ``481220`` or ``481220;eos``.
+
+    A site's submit plugin may print lines of its own before it.
+    """
+    lines = text.split()
+    match = re.fullmatch(r"([0-9]+)(?:;[^\s;]+)?", lines[-1]) if lines else None
+    return match[1] if match else None
+
+
+def parse_squeue(text: str) -> dict[str, Answer]:
+    """``squeue``'s lines by job id. Lines of another form, such as ``CLUSTER: eos``, say nothing."""
+    answers = {}
+    for job_id, state_text, reason, nodes, submit, start, end, name in _rows(text, 8):
+        state = job_state(state_text)
+        answers[job_id] = Answer(
+            name,
+            JobStatus(
+                state,
+                raw_state=state_text,
+                reason=_word(reason),
+                nodes=_word(nodes),
+                submit_s=_epoch_s(submit),
+                # Of a waiting job this is when it may start, and of a running one when its time is up.
+                start_s=None if state is JobState.PENDING else _epoch_s(start),
+                end_s=_epoch_s(end) if state.ended else None,
+            ),
+        )
+    return answers
+
+
+def parse_sacct(text: str) -> dict[str, Answer]:
+    """``sacct``'s lines by job id."""
+    answers = {}
+    for job_id, state_text, code, reason, nodes, submit, start, end, name in _rows(text, 9):
+        state = job_state(state_text)
+        exit_code, signal = _exit_code(code) if state.ended else (None, 0)
+        answers[job_id] = Answer(
+            name,
+            JobStatus(
+                state,
+                raw_state=state_text,
+                exit_code=exit_code,
+                signal=signal,
+                reason=_word(reason),
+                nodes=_word(nodes),
+                submit_s=_epoch_s(submit),
+                start_s=_epoch_s(start),
+                end_s=_epoch_s(end) if state.ended else None,
+            ),
+        )
+    return answers
+
+
+def parse_scontrol(text: str) -> dict[str, Answer]:
+    """``scontrol -o show job``'s lines by job id."""
+    answers = {}
+    for line in text.split("\n"):
+        # Values may hold blanks, but none of those that are read here does; the first of a name counts,
+        # because a comment or a command further on may look like anything.
+        fields: dict[str, str] = {}
+        for name, value in re.findall(r"(?:^|\s)([A-Za-z]+)=(\S*)", line):
+            fields.setdefault(name, value)
+        if not fields.get("JobId", "").isdigit():
+            continue
+        state = job_state(fields.get("JobState", ""))
+        exit_code, signal = _exit_code(fields.get("ExitCode", "")) if state.ended else (None, 0)
+        output = _word(fields.get("StdOut", ""))
+        answers[fields["JobId"]] = Answer(
+            fields.get("JobName", ""),
+            JobStatus(
+                state,
+                raw_state=fields.get("JobState", ""),
+                exit_code=exit_code,
+                signal=signal,
+                reason=_word(fields.get("Reason", "")),
+                nodes=_word(fields.get("NodeList", "")),
+                submit_s=_epoch_s(fields.get("SubmitTime", "")),
+                start_s=None if state is JobState.PENDING else _epoch_s(fields.get("StartTime", "")),
+                end_s=_epoch_s(fields.get("EndTime", "")) if state.ended else None,
+            ),
+            Path(output) if output else None,
+        )
+    return answers
+
+
+def scancel_problem(output: Output) -> str:
+    """Why jobs may still run after ``scancel``, empty if they will not."""
+    if output.returncode == 0:
+        return ""
+    harmless = ("already completing or completed", "Invalid job id", "Job/step already")
+    lines = [line.strip() for line in output.stderr.split("\n") if line.strip()]
+    serious = [line for line in lines if not any(text in line for text in harmless)]
+    return serious[-1] if serious else "" if lines else f"exit code {output.returncode}"
+
+
+def _rows(text: str, columns: int) -> Iterator[list[str]]:
+    for line in text.split("\n"):
+        fields = [field.strip() for field in line.split("|", columns - 1)]
+        if len(fields) == columns and fields[0].isascii() and fields[0].isdigit():
+            yield fields
+
+
+def _word(text: str) -> str:
+    return "" if text in _NOTHING else text
+
+
+def _epoch_s(text: str) -> float | None:
+    # SLURM_TIME_FORMAT=%s; anything else ("Unknown", "None", a date) is no time that can be relied on.
+    return float(text) if re.fullmatch(r"[0-9]{1,12}", text, re.ASCII) else None
+
+
+def _exit_code(text: str) -> tuple[int | None, int]:
+    match = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})", text, re.ASCII)
+    return (int(match[1]), int(match[2])) if match else (None, 0)

@@ -1,0 +1,65 @@
+"""Slurm's commands as argument lists; nothing is ever run through a shell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pytest_gsw.jobs.model import JobSpec
+
+# The name comes last in all of these, so that a bar in another user's job name does no harm.
+_SQUEUE_FORMAT = "%i|%T|%r|%N|%V|%S|%e|%j"
+_SACCT_FIELDS = "JobIDRaw,State,ExitCode,Reason,NodeList,Submit,Start,End,JobName"
+
+
+def sbatch_command(spec: JobSpec) -> tuple[str, ...]:
+    """Submit a recipe's launch script.
+
+    The job's name is the row's own: recipes have a fixed one with ``--dependency=singleton``, so that
+    two rows would wait for each other. ``--no-requeue``: a job that lost its node must say NODE_FAIL,
+    not start again by itself and write a second run into the log of the first. The options of the
+    cluster come after these and so override them.
+    """
+    limit = () if spec.time_limit_s is None else (f"--time={max(1, math.ceil(spec.time_limit_s / 60))}",)
+    return (
+        *("sbatch", "--parsable", "-J", spec.name, "-N", str(spec.nodes), "--no-requeue"),
+        *(*spec.options, *limit, str(spec.script)),
+    )
+
+
+def squeue_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Ask slurmctld for the state of all these jobs; ``--all`` shows hidden partitions too."""
+    return ("squeue", *clusters, "-h", "--all", "-t", "all", "-o", _SQUEUE_FORMAT, "-j", ",".join(ids))
+
+
+def squeue_by_name_command(name: str, clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Ask slurmctld for the jobs of a name."""
+    return ("squeue", *clusters, "-h", "--all", "-t", "all", "-o", _SQUEUE_FORMAT, f"--name={name}")
+
+
+def sacct_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Ask accounting how all these jobs ended; with ``-j`` it looks back as far as it remembers."""
+    return ("sacct", *clusters, "-X", "-n", "-P", "-o", _SACCT_FIELDS, "-j", ",".join(ids))
+
+
+def scontrol_command(job_id: str, clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Ask slurmctld for everything about one job."""
+    return ("scontrol", *clusters, "-a", "-o", "show", "job", job_id)
+
+
+def scancel_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """End all these jobs; ``-Q`` says nothing of those that have ended already."""
+    return ("scancel", *clusters, "-Q", "--", *ids)
+
+
+def clusters_of(spec: JobSpec) -> tuple[str, ...]:
+    """The options by which a job was sent to another cluster; questions must follow it there."""
+    options = iter(spec.options)
+    for option in options:
+        if option in {"-M", "--clusters", "--cluster"}:
+            return (f"--clusters={next(options, '')}",)
+        if option.startswith(("--clusters=", "--cluster=")):
+            return (f"--clusters={option.partition('=')[2]}",)
+        if option.startswith("-M"):
+            return (f"--clusters={option[2:]}",)
+    return ()

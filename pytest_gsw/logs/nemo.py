@@ -1,0 +1,227 @@
+"""NVIDIA NeMo 1 and 2: ``train_step_timing in s``, written in many ways.
+
+Source: NVIDIA/NeMo, ``nemo/utils/exp_manager.py`` (TimingCallback), whose ``buffer_size`` makes the
+number a running mean of the last steps. From the most exact to the least:
+
+* DLLogger, text ``DLL … - 5 reduced_train_loss : 9.1 … train_step_timing in s : 4.3286`` and JSON
+  ``DLLL {… "step": 5, "data": {… "train_step_timing in s": 4.3286}}``
+* NeMo 2 ``ProgressPrinter``: ``Training epoch 0, iteration 5/49 | … | train_step_timing in s: 12.39``, four digits
+* MLPerf: ``:::MLLOG {… "train_step_timing in s": 10.64 … "step": 4194304}``, later ``"train_step_time"``;
+  its "step" counts tokens or samples
+* ``DeltaTimingCallback``: ``Step 12: train_step_timing in s=2.034``
+* the progress bar of NeMo 1 and Lightning: ``6/50 [… global_step=5.000, … train_step_timing in s=12.80]``, three digits
+* the list at the end: ``train_step_timing in s: [20.49, 11.28]``
+
+Steps count from 0.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_gsw.logs.attempts import OnePrinter, Record, Series, Unnumbered, step_log
+from pytest_gsw.logs.text import NUMBER, number, pieces, rank_of, safe_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_gsw.logs.model import StepLog
+
+_NOT_FINITE = re.compile(rb"(?:reduced_train_loss|grad_norm)\"? ?[:=] ?[-+]?(?:nan|inf)", re.IGNORECASE)
+_BATCH = re.compile(rb"\bglobal_batch_size: (\d{1,12})\b")
+
+_DLL = re.compile(rb"\bDLL \d{4}-\d\d-\d\d [\d:.]{8,20} - (\d{1,12}) ")
+_DLL_TIME = re.compile(rb"train_step_timing in s : (%b)(?=\s|$)" % NUMBER)
+_JSON_TIME = re.compile(rb'"(?:train_step_timing in s|train_step_time)": (%b)(?=[,}])' % NUMBER)
+_JSON_STEP = re.compile(rb'"step": (\d{1,15})(?=[.,}])')
+_PRINTER = re.compile(rb"Training epoch (\d{1,9}), iteration (\d{1,12})/(\d{1,12}) \|")
+_PRINTER_TIME = re.compile(rb"train_step_timing in s: (%b)(?=\s|$)" % NUMBER)
+_PRINTER_STEP = re.compile(rb"\bglobal_step: (\d{1,12})\b")
+_DELTA = re.compile(rb"\bStep (\d{1,12}): train_step_timing in s=(%b)(?=[\s,]|$)" % NUMBER)
+_LIST = re.compile(rb"train_step_timing in s ?: ?\[([^\]]{0,1000000})\]")
+#: The bar's counter, then what stands in its brackets. Without an end the bracket was cut off.
+_BAR = re.compile(rb"\b(\d{1,12})(?:/(\d{1,12}|\?)|it) \[([^\[\]]{0,4000})\]")
+_BAR_TIME = re.compile(rb"train_step_timing in s=(%b)(?=,|$)" % NUMBER)
+_BAR_STEP = re.compile(rb"\bglobal_step=(%b)(?=[,.]|$)" % NUMBER)
+_BAR_EPOCH = re.compile(rb"Epoch (\d{1,9}): ")
+#: From here on the bar, which has three digits, no longer tells one step from the next.
+_EXACT_BELOW = 1000
+
+
+@dataclass
+class _Bars:
+    """Steps of progress bars.
+
+    The first repaint at n/N still shows the step before, so the last value for a step counts.
+    Bars without ``global_step`` begin anew in each epoch: their steps are numbered on.
+    """
+
+    series: OnePrinter = field(default_factory=lambda: OnePrinter(repaints=True))
+    total: int | None = None
+    _epoch: int = 0
+    _counter: int = 0
+    _before: int = 0
+
+    def read(self, line: bytes, offset: int) -> None:
+        for bar in _BAR.finditer(line):
+            time = _BAR_TIME.search(bar[3])
+            value = None if time is None else number(time[1])
+            if value is None:
+                continue
+            step = _BAR_STEP.search(bar[3])
+            index = self._numbered(line[: bar.start()], int(bar[1])) if step is None else _global_step(step, bar)
+            if step is not None and bar[2] not in (None, b"?"):
+                self.total = int(bar[2])
+            if index is not None:
+                self.series.add(Record(offset, index, value, problem=_problem(bar[3])))
+
+    def _numbered(self, head: bytes, counter: int) -> int | None:
+        """The step of a bar without ``global_step``, 0 the first; ``None`` at an epoch's start, which shows the last."""
+        if counter == 0:
+            return None
+        epochs = _BAR_EPOCH.findall(head)
+        epoch = int(epochs[-1]) if epochs else self._epoch + (counter < self._counter)
+        if epoch < self._epoch or (epoch == self._epoch and counter < self._counter):
+            self._before = 0  # a restart
+        elif epoch > self._epoch:
+            self._before += self._counter
+        self._epoch, self._counter = epoch, counter
+        return self._before + counter - 1
+
+
+def _global_step(step: re.Match[bytes], bar: re.Match[bytes]) -> int | None:
+    """``global_step=49.00``; beyond 999 it is rounded (``2e+3``), and the counter is taken if it agrees."""
+    shown = number(step[1])
+    if shown is None or not 0 <= shown < 1e12:  # noqa: PLR2004 - NaN, infinite, absurd
+        return None
+    counter = int(bar[1])
+    agrees = shown >= _EXACT_BELOW and float(f"{counter:.3g}") == float(f"{shown:.3g}")
+    return counter if agrees else int(shown)
+
+
+@dataclass(frozen=True)
+class NeMo:
+    """The format of NeMo 1 and 2."""
+
+    name: str = "nemo"
+    dialects: tuple[tuple[bytes, ...], ...] = ((b"train_step_tim",),)
+    first_index: int | None = 0
+    wraps: bool = True
+
+    def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
+        """Read the steps in every way that the log has them, and take the most exact."""
+        logger, printer, delta = OnePrinter(), OnePrinter(), OnePrinter()
+        mlperf, listed = _MLPerf(), Unnumbered()
+        bars = _Bars()
+        printed = _Printed()
+        for offset, line in lines:
+            _read_dll(logger, line, offset)
+            if b'"train_step_tim' in line:
+                if b":::MLLOG" in line:
+                    mlperf.read(line, offset)
+                else:
+                    _read_json(logger, line, offset)
+            printed.read(printer, line, offset)
+            for step in _DELTA.finditer(line):
+                _add(delta, line, offset, int(step[1]), step[2])
+            bars.read(line, offset)
+            found = _LIST.search(line)
+            if found is not None:
+                listed.restart()
+                for text in found[1].split(b","):
+                    value = number(text)
+                    if value is not None:
+                        listed.add(value, offset)
+        candidates: list[tuple[Series, int | None]] = [
+            (logger, bars.total),
+            (printer, printed.total),
+            (mlperf.series, None),
+            (delta, None),
+            (bars.series, bars.total),
+            (listed, None),
+        ]
+        series, total = next((pair for pair in candidates if pair[0].attempts), (listed, None))
+        return step_log(self.name, series, total_steps=total, global_batch_size=printed.batch)
+
+
+@dataclass
+class _Printed:
+    """Lines of NeMo 2's ProgressPrinter, and what they say of the run."""
+
+    total: int | None = None
+    batch: int | None = None
+    _epoch: int = 0
+    _iteration: int = 0
+    _before: int = 0
+
+    def read(self, series: OnePrinter, line: bytes, offset: int) -> None:
+        for head, rest in pieces(_PRINTER, line):
+            time = _PRINTER_TIME.search(rest)
+            if time is None:
+                continue
+            step = _PRINTER_STEP.search(rest)
+            batch = _BATCH.search(rest)
+            self.total = int(head[3]) + 1
+            self.batch = self.batch if batch is None else int(batch[1])
+            index = self._numbered(int(head[1]), int(head[2])) if step is None else int(step[1])
+            _add(series, rest, offset, index, time[1], rank_of(line))
+
+    def _numbered(self, epoch: int, iteration: int) -> int:
+        """The step of a line without ``global_step``: iterations begin anew in each epoch."""
+        if epoch < self._epoch or (epoch == self._epoch and iteration < self._iteration):
+            self._before = 0
+        elif epoch > self._epoch:
+            self._before += self._iteration + 1
+        self._epoch, self._iteration = epoch, iteration
+        return self._before + iteration
+
+
+@dataclass
+class _MLPerf:
+    """MLPerf records: their counter, of tokens or samples, tells a restart but no step."""
+
+    series: Unnumbered = field(default_factory=Unnumbered)
+    _counter: int = -1
+
+    def read(self, line: bytes, offset: int) -> None:
+        time, step = _JSON_TIME.search(line), _JSON_STEP.search(line)
+        value = None if time is None else number(time[1])
+        if value is None:
+            return
+        counter = self._counter + 1 if step is None else int(step[1])
+        if counter == self._counter:
+            return
+        if counter < self._counter:
+            self.series.restart()
+        self._counter = counter
+        self.series.add(value, offset, _problem(line))
+
+
+def _read_dll(series: OnePrinter, line: bytes, offset: int) -> None:
+    for head, rest in pieces(_DLL, line):
+        time = _DLL_TIME.search(rest)
+        if time is not None:
+            _add(series, rest, offset, int(head[1]), time[1])
+
+
+def _read_json(series: OnePrinter, line: bytes, offset: int) -> None:
+    time, step = _JSON_TIME.search(line), _JSON_STEP.search(line)
+    if time is not None and step is not None:
+        _add(series, line, offset, int(step[1]), time[1])
+
+
+def _add(series: OnePrinter, text: bytes, offset: int, index: int, time: bytes, rank: int | None = None) -> None:
+    value = number(time)
+    if value is not None:
+        series.add(Record(offset, index, value, rank, _problem(text)))
+
+
+def _problem(text: bytes) -> str | None:
+    """The loss or gradient norm that is not finite."""
+    found = _NOT_FINITE.search(text)
+    return None if found is None else safe_text(found[0])
+
+
+FORMAT = NeMo()

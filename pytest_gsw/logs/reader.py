@@ -1,0 +1,273 @@
+"""Reads training logs: all steps, the last step, the format, the last lines.
+
+Nothing here holds a log in memory, and whatever is wrong with one is a
+:class:`~pytest_gsw.errors.LogError`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from pytest_gsw.errors import LogError
+from pytest_gsw.logs.formats import FORMATS, REFUSED
+from pytest_gsw.logs.identity import MARKERS, with_identity
+from pytest_gsw.logs.model import LogFormat, Step, StepLog
+from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
+from pytest_gsw.logs.text import safe_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["detect_format", "last_step", "line_number", "read_log", "safe_text", "tail_lines"]
+
+#: How much of a log's ends is searched for what is said once: identity, batch size, the format.
+_END_BYTES = 4 << 20
+#: Steps back through a log: the first such piece mostly holds the last step.
+_BACK_BYTES = 1 << 18
+_TAIL_BYTES = 1 << 16
+_SHOWN_LINES = 5
+_SHOWN_CHARACTERS = 240
+
+Result = TypeVar("Result")
+
+
+def read_log(path: Path, log_format: LogFormat, *, block_bytes: int = BLOCK_BYTES) -> StepLog:
+    """All steps of the last attempt in a log.
+
+    Args:
+        path: The log.
+        log_format: The format of the framework that wrote it.
+        block_bytes: How much to read at once; it does not change the result.
+
+    Raises:
+        LogError: The log is missing, no file, empty, or holds no step times.
+    """
+    _size(path)
+    log = _reading(path, lambda: _read(path, log_format, block_bytes))
+    if not log.steps:
+        raise _no_steps(path, log_format, log)
+    return log
+
+
+def _read(path: Path, log_format: LogFormat, block_bytes: int) -> StepLog:
+    for markers in log_format.dialects:
+        log = log_format.parse(matching_records(path, markers, wraps=log_format.wraps, block_bytes=block_bytes))
+        if log.attempts:
+            return with_identity(log, _identity_records(path, log, block_bytes))
+    return log
+
+
+def _identity_records(path: Path, log: StepLog, block_bytes: int) -> Iterator[bytes]:
+    """Records that may tell whose run it was.
+
+    They stand at a run's beginning. Searching gigabytes for them would take longer than for
+    the steps, so only the log's ends are searched, and what precedes the last attempt.
+    """
+    size = path.stat().st_size
+    first = (log.steps[0].offset or 0) if log.steps else 0
+    done = 0
+    for start, stop in sorted([(0, _END_BYTES), (first - _END_BYTES, first), (size - _END_BYTES, size)]):
+        begin, end = max(start, done), min(stop, size)
+        if begin < end:
+            for _, record in matching_records(path, MARKERS, start=begin, stop=end, block_bytes=block_bytes):
+                yield record
+            done = end
+
+
+def last_step(path: Path, log_format: LogFormat) -> Step | None:
+    """The last step that a log holds by now, ``None`` where it holds none; reads from the end.
+
+    Where every rank prints, it is the last step of those in the same quarter of a megabyte.
+
+    Raises:
+        LogError: The log is missing or no file.
+    """
+    size = _size(path, empty=True)
+    return _reading(path, lambda: _last_step(path, log_format, size))
+
+
+def _last_step(path: Path, log_format: LogFormat, size: int) -> Step | None:
+    for markers in log_format.dialects:
+        stop = size
+        while stop > 0:
+            start = max(0, stop - _BACK_BYTES)
+            records = matching_records(path, markers, start=start, stop=stop, wraps=log_format.wraps)
+            steps = log_format.parse(records).steps
+            if steps:
+                return steps[-1]
+            # The line that crosses the border belongs to the piece before.
+            stop = 0 if start == 0 else _line_end(path, start, stop)
+    return None
+
+
+def _line_end(path: Path, start: int, stop: int) -> int:
+    """The end of the line that goes on at ``start``; ``start`` itself where it goes on until ``stop``."""
+    with path.open("rb") as file:
+        file.seek(start)
+        found = re.search(rb"[\r\n]", file.read(stop - start))
+    end = start if found is None else start + found.end()
+    return end if end < stop else start
+
+
+def detect_format(path: Path) -> LogFormat:
+    """The format whose steps a log holds; of several the first in the order of :data:`FORMATS`.
+
+    The log's ends are searched first, all of it only where they hold no steps.
+
+    Raises:
+        LogError: The log is missing, no file, empty, or holds steps of no known format.
+    """
+    size = _size(path)
+    found = _reading(path, lambda: _detect(path, size))
+    if found is None:
+        raise _unknown_format(path, size)
+    return found
+
+
+def _detect(path: Path, size: int) -> LogFormat | None:
+    for start, stop in _pieces(size):
+        for log_format in FORMATS.values():
+            for markers in log_format.dialects:
+                records = matching_records(path, markers, start=start, stop=stop, wraps=log_format.wraps)
+                if log_format.parse(records).attempts:
+                    return log_format
+    return None
+
+
+def _pieces(size: int) -> list[tuple[int, int]]:
+    """The end of a log, where the steps are, its beginning, then all."""
+    ends = [(max(0, size - _END_BYTES), size), (0, min(_END_BYTES, size))]
+    return [(0, size)] if size <= _END_BYTES else [*ends, (0, size)]
+
+
+def tail_lines(path: Path, count: int = _SHOWN_LINES) -> tuple[str, ...]:
+    """The last lines of a log that are not blank, safe to show and of bounded length.
+
+    Of a progress bar only its last repaint is shown. Where the file cannot be read there are no lines.
+    """
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _TAIL_BYTES))
+            raw = file.read(_TAIL_BYTES)
+    except OSError:
+        return ()
+    lines: list[str] = []
+    for line in reversed(raw.split(b"\n")):
+        if len(lines) >= count:
+            break
+        repaints = [text for part in line.split(b"\r") if (text := safe_text(part))]
+        if repaints:
+            text = repaints[-1]
+            lines.append(text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…")
+    return tuple(reversed(lines))
+
+
+def line_number(path: Path, offset: int) -> int:
+    """The number, from 1, of the line at a byte offset.
+
+    Raises:
+        LogError: The log cannot be read.
+    """
+    return _reading(path, lambda: _line_number(path, offset))
+
+
+def _line_number(path: Path, offset: int) -> int:
+    lines = 1
+    with path.open("rb", buffering=0) as file:
+        while offset > 0 and (block := file.read(min(offset, BLOCK_BYTES))):
+            lines += block.count(b"\n")
+            offset -= len(block)
+    return lines
+
+
+def _size(path: Path, *, empty: bool = False) -> int:
+    """A log's size in bytes.
+
+    Raises:
+        LogError: There is no such file, or it is none, or it is empty and may not be.
+    """
+    if not path.exists():
+        raise LogError(
+            f"the log does not exist: {path.name}",
+            evidence=(("log", str(path)), ("folder", _folder(path))),
+            advice="find out whether the job started, and whether it writes where this path says",
+        )
+    if not path.is_file():
+        raise LogError(
+            f"the log is a directory: {path.name}" if path.is_dir() else f"the log is no regular file: {path.name}",
+            evidence=(("log", str(path)),),
+            advice="name the log file itself",
+        )
+    size = _reading(path, lambda: path.stat().st_size)
+    if size == 0 and not empty:
+        raise LogError(
+            f"the log is empty: {path.name}",
+            evidence=(("log", f"{path}, 0 bytes"),),
+            advice="the job ended before it wrote anything: look at the batch shell's output and the scheduler's record",
+        )
+    return size
+
+
+def _folder(path: Path) -> str:
+    """What there is where a log should be."""
+    if not path.parent.is_dir():
+        return f"{path.parent} does not exist"
+    try:
+        count = sum(1 for _ in path.parent.iterdir())
+    except OSError as error:
+        return f"{path.parent} cannot be read: {error.strerror}"
+    return f"{path.parent} holds {count} other {'entry' if count == 1 else 'entries'}"
+
+
+def _reading(path: Path, read: Callable[[], Result]) -> Result:
+    try:
+        return read()
+    except OSError as error:
+        raise LogError(
+            f"the log cannot be read: {path.name}: {error.strerror or error}",
+            evidence=(("log", str(path)),),
+            advice="check the permissions and the file system",
+        ) from error
+
+
+def _no_steps(path: Path, log_format: LogFormat, log: StepLog) -> LogError:
+    size = path.stat().st_size
+    searched = ", ".join(repr(safe_text(marker)) for markers in log_format.dialects for marker in markers)
+    if log.not_finite is not None:
+        fact = f"no step time in the {log_format.name} log is finite: {log.not_finite[1]}: {path.name}"
+        advice = "the run diverged or its clock failed: its numbers say nothing of performance"
+    else:
+        fact = f"no {log_format.name} step times in the log: {path.name}"
+        other = _reading(path, lambda: _detect(path, size))
+        advice = (
+            "the last lines may say why training did not get to its first logged step"
+            if other is None or other.name == log_format.name
+            else f"the log holds {other.name} steps: read it as {other.name}"
+        )
+    return LogError(
+        fact,
+        evidence=(("log", f"{path}, {size:,} bytes"), ("searched", searched)),
+        tail=tail_lines(path),
+        advice=advice,
+    )
+
+
+def _unknown_format(path: Path, size: int) -> LogError:
+    known = ", ".join(sorted(FORMATS))
+    for name, marker in REFUSED.items():
+        if next(matching_records(path, (marker,)), None) is not None:
+            return LogError(
+                f"{name} logs are not supported: {path.name}",
+                evidence=(("log", f"{path}, {size:,} bytes"), ("known", known)),
+                advice=f"a plugin can read them: see the hook for log formats, and name it {name}",
+            )
+    return LogError(
+        f"no step times of a known format in the log: {path.name}",
+        evidence=(("log", f"{path}, {size:,} bytes"), ("known", known)),
+        tail=tail_lines(path),
+        advice="the last lines may say why training did not get to its first logged step",
+    )

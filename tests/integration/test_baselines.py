@@ -1,0 +1,70 @@
+"""``--gsw-baselines``: a site's own tables work as the bundled ones do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+def test_a_directory_of_tables(pytester: pytest.Pytester, table: Path) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["site/tiny.yaml::tiny_1b_bf16[[]H100x8] PASSED *"])
+
+
+def test_the_ini_twin_is_relative_to_the_ini_file(pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytester.makeini("[pytest]\ngsw_baselines = site\n")
+    monkeypatch.chdir(pytester.mkdir("elsewhere"))
+    pytester.runpytest("--gsw-cluster=demo", "-c", str(pytester.path / "tox.ini")).assert_outcomes(passed=3)
+
+
+def test_tables_outside_the_rootdir_keep_short_ids_that_select(
+    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = pytester.mkdir("project")
+    (project / "pytest.ini").write_text("[pytest]\n")
+    monkeypatch.chdir(project)
+    tables = f"--gsw-baselines={table.parent}"
+    node_id = "site/tiny.yaml::tiny_1b_bf16[H100x16]"
+    result = pytester.runpytest("--gsw-cluster=demo", tables, "--rootdir", str(project), node_id)
+    result.assert_outcomes(passed=1)
+    assert any(line.startswith(f"{node_id} PASSED") for line in result.outlines)
+
+
+def test_a_file_named_on_the_command_line(pytester: pytest.Pytester, table: Path) -> None:
+    pytester.runpytest("--gsw-cluster=demo", "site/tiny.yaml").assert_outcomes(passed=3)
+
+
+def test_other_yaml_files_are_left_alone(pytester: pytest.Pytester) -> None:
+    (pytester.path / "compose.yaml").write_text("services: {}\n")
+    pytester.makepyfile("def test_one(): pass")
+    pytester.runpytest("--gsw-cluster=demo", ".").assert_outcomes(passed=1)
+
+
+def test_every_fault_of_a_file_at_once(pytester: pytest.Pytester, table: Path) -> None:
+    text = table.read_text().replace("global_batch_size", "global_batchsize").replace("step_time_s: 0.500", "step_time_s: fast")
+    table.write_text(text)
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            f"{table}: 2 problems",
+            f"  {table}:9:1 *global_batchsize: unknown key; did you mean 'global_batch_size'?",
+            f"  {table}:15:31 *tables[[]0].rows[[]1].step_time_s: got 'fast', wanted a number above 0, such as 4.324",
+        ]
+    )
+    assert "Traceback" not in result.stdout.str()
+
+
+def test_a_directory_that_is_not_there(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=nowhere")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --gsw-baselines: there is no file or directory {pytester.path}/nowhere"])
+
+
+def test_a_log_format_that_nobody_reads(pytester: pytest.Pytester, table: Path) -> None:
+    table.write_text(table.read_text().replace("framework: maxtext", "framework: maxtext\nlog_format: unheard"))
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site", "-k", "x16")
+    result.assert_outcomes(errors=1, deselected=2)

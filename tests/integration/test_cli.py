@@ -1,0 +1,138 @@
+"""``pytest-gsw rows`` and ``pytest-gsw metrics``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gsw.cli import main
+
+MEGATRON = "".join(
+    f" iteration {n:8d}/      12 | consumed samples: {n * 256:12d} | elapsed time per iteration (ms): {ms:.1f} |"
+    f" learning rate: 1.500E-04 | global batch size:   256 | lm loss: 9.0E+00 | number of nan iterations:   0 |\n"
+    for n, ms in enumerate([9000.0, 2500.0, 2400.0, 2450.0, 2410.0], start=1)
+)
+
+
+def rows(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    assert main(["rows", "--json"]) == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_rows_json_has_every_row_with_its_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    found = rows(capsys)
+    assert len(found) == len({row["id"] for row in found}) == 139
+    keys = {
+        *("id", "workload", "framework", "dtype", "accelerator", "gpus", "nodes", "sequence_length"),
+        *("global_batch_size", "step_time_s", "documented", "computed", "model_flops_per_sample", "proxy"),
+        *("expected_failure", "source"),
+    }
+    derived = {"tokens_per_s", "mfu", "days_to_train_1t_tokens", "tflops_per_gpu", "checkpoint_save_time_s"}
+    for row in found:
+        assert keys <= set(row)
+        assert set(row["documented"]) == set(row["computed"]) == derived
+        assert set(row["source"]) == {"document", "line"}
+
+
+def test_rows_json_of_one_row(capsys: pytest.CaptureFixture[str]) -> None:
+    row = next(row for row in rows(capsys) if row["id"] == "llama3.1_405b_bf16[H100x96]")
+    assert row["workload"] == "llama3.1_405b"
+    assert row["nodes"] == 12
+    assert row["step_time_s"] == 8.75
+    assert row["proxy"] is True
+    assert row["documented"] == {
+        "tokens_per_s": 117965.0,
+        "mfu": 0.5617,
+        "days_to_train_1t_tokens": None,
+        "tflops_per_gpu": None,
+        "checkpoint_save_time_s": None,
+    }
+    assert row["computed"]["tokens_per_s"] == pytest.approx(117964.8)
+    assert row["computed"]["mfu"] == pytest.approx(0.5620, abs=5e-5)
+    assert row["computed"]["days_to_train_1t_tokens"] is None
+    assert row["source"] == {"document": "001_d72875405c2646ca.txt", "line": 58}
+
+
+def test_rows_of_a_path(capsys: pytest.CaptureFixture[str], table: Path) -> None:
+    assert main(["rows", str(table)]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[0].split() == ["row", "nodes", "GBS", "seconds", "tokens/s", "MFU", "TFLOP/s/GPU", "tolerance", "document"]
+    assert out.splitlines()[2].split() == ["tiny_1b_bf16[H100x8]", "1", "64", "1", "65,536", "5", "%", "site.md:10"]
+    assert out.endswith("3 rows\n")
+
+
+def test_rows_of_a_wrong_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text("[]\n")
+    assert main(["rows", str(path)]) == 2
+    assert capsys.readouterr().err == (
+        f"pytest-gsw rows: {path}: 1 problem\n  {path}:1:1     wanted a mapping of keys at the top of the file\n"
+    )
+
+
+def metrics(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main(["metrics", "--json", *arguments]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_metrics_of_a_log(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(MEGATRON)
+    found = metrics(capsys, str(log))
+    assert found["format"] == "megatron"
+    assert (found["steps"], found["statistic"]) == (5, "last")
+    assert found["step_time_s"] == found["last_step_time_s"] == 2.41
+    assert found["first_step_time_s"] == 9.0
+    assert found["median_step_time_s"] == 2.45
+    assert found["global_batch_size"] == 256
+
+
+def test_metrics_with_a_statistic(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(MEGATRON)
+    assert metrics(capsys, str(log), "--statistic=mean[2:3]")["step_time_s"] == 2.45
+    assert main(["metrics", str(log), "--statistic=average"]) == 2
+    assert capsys.readouterr().err.startswith("pytest-gsw metrics: --statistic: got 'average', wanted last, mean or median")
+
+
+def test_metrics_of_the_last_step_only(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(MEGATRON)
+    found = metrics(capsys, str(log), "--last")
+    assert (found["step"], found["step_time_s"]) == (5, 2.41)
+
+
+def test_metrics_as_a_run_of_a_row(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    row = "baselines/huggingface/gpt2.yaml::gpt2_52b_fp16[V100-32GBx64-hf-mbs8-0525]"
+    summary = tmp_path / "hf.log"
+    summary.write_text(
+        "{'train_runtime': 273.0144, 'train_samples_per_second': 3.663, 'train_steps_per_second': 0.007, 'epoch': 1.0}\n"
+    )
+    found = metrics(capsys, str(summary), "--row", row)
+    assert found["format"] == "huggingface"
+    assert found["step_time_s"] == pytest.approx(512 / 3.663)
+    assert found["tflops_per_gpu"] == pytest.approx(24.4, abs=0.05)
+    assert found["verdict"] == "passed"
+    assert found["change"] == pytest.approx(512 / 3.663 / 139 - 1)
+
+
+def test_an_unknown_row(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(MEGATRON)
+    assert main(["metrics", str(log), "--row", "llama2_70b_fp8[H100x65]"]) == 2
+    assert capsys.readouterr().err == (
+        "pytest-gsw metrics: there is no row 'llama2_70b_fp8[H100x65]'; did you mean 'llama2_70b_fp8[H100x64]'?\n"
+        "next: pytest-gsw rows\n"
+    )
+
+
+def test_a_log_that_cannot_be_measured(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = tmp_path / "empty.log"
+    log.write_text("")
+    assert main(["metrics", str(log)]) == 1
+    assert str(log) in capsys.readouterr().err

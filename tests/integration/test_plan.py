@@ -1,0 +1,119 @@
+"""``--gsw-plan`` prints what would be submitted, and submits nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+CLUSTER = """\
+clusters:
+  eos:
+    scheduler: slurm
+    account: ${SLURM_ACCOUNT}
+    partition: batch
+    accelerator: H100
+    gpus_per_node: 8
+    gpus: 4608
+    gres: gpu:8
+    constraint: h100
+    stage: /lustre/stage/{recipe}
+    recipes: /lustre/recipes
+    sbatch: [--qos=acceptance]
+    environment: {NCCL_DEBUG: WARN, WANDB_API_KEY: very-secret}
+"""
+
+
+def test_the_plan_of_one_row(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_ACCOUNT", "eng")
+    (pytester.path / "clusters.yaml").write_text(CLUSTER)
+    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-plan", "-k", "llama3.1_405b_fp8 and H100x2304")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "gsw: eos (slurm, H100, 4608 GPUs), run *, results *",
+            "gsw: 1 rows, about 587 GPU-hours by the documented step times",
+            "baselines/nemo/llama3.1_405b.yaml::llama3.1_405b_fp8[[]H100x2304]",
+            "  2304 GPUs on 288 nodes, about 15 minutes",
+            "  directory    /lustre/recipes/llama3.1",
+            "  command      sbatch --parsable *-J gsw-*-llama3.1_405b_fp8*H100x2304* --account=eng --partition=batch"
+            " --gres=gpu:8 --constraint=h100 --qos=acceptance* /lustre/recipes/llama3.1/launch.sh",
+            "  environment  STAGE_PATH=/lustre/stage/llama3.1",
+            "  environment  DTYPE=fp8",
+            "  environment  MODEL_SIZE=405b",
+            "  environment  NUM_NODES=288",
+            "  environment  NCCL_DEBUG=WARN",
+            "  log          /lustre/stage/llama3.1/results/[*]/fp8/405b/2304/log-nemo_llama3.1_405b_2304_{job_id}.out",
+            "1 rows, 2,304 GPUs on 288 nodes if all run at once, about 587 GPU-hours",
+        ]
+    )
+    assert "very-secret" not in result.stdout.str()
+    assert not (pytester.path / ".gsw").exists()
+
+
+def test_rows_of_maxtext_keep_one_name_each_and_stay_singletons(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_ACCOUNT", "eng")
+    (pytester.path / "clusters.yaml").write_text(CLUSTER)
+    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-plan", "-k", "llama2_70b_fp8 and H100x64")
+    result.stdout.fnmatch_lines(["  command * -J gsw-llama2_70b_fp8*H100x64* --dependency=singleton *"])
+
+
+def test_the_sums_of_a_plan(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_ACCOUNT", "eng")
+    (pytester.path / "clusters.yaml").write_text(CLUSTER)
+    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-plan", "-k", "llama2_70b_fp8 or x16-pp8-gas64")
+    result.stdout.fnmatch_lines(
+        [
+            "baselines/megatron/gpt2.yaml::gpt2_18b_fp16[[]V100-32GBx16-pp8-gas64-mbs4]",
+            "  skipped: the row is for V100-32GB, eos has H100",
+            "6 rows, 4,032 GPUs on 504 nodes if all run at once, about * GPU-hours",
+        ]
+    )
+
+
+def test_a_plan_needs_a_cluster(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-plan")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --gsw-plan needs a cluster; add --gsw-cluster=NAME"])
+
+
+def test_a_cluster_without_a_staging_area_is_a_usage_error(pytester: pytest.Pytester) -> None:
+    (pytester.path / "clusters.yaml").write_text("clusters: {eos: {scheduler: slurm}}\n")
+    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-plan")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: the cluster 'eos' has no staging area",
+            f"next: export STAGE_PATH=DIR, or write 'stage: DIR' for it in {pytester.path}/clusters.yaml",
+        ]
+    )
+
+
+def test_a_variable_that_is_not_set_is_a_usage_error(pytester: pytest.Pytester) -> None:
+    (pytester.path / "clusters.yaml").write_text(CLUSTER)
+    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-plan")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    path = pytester.path / "clusters.yaml"
+    result.stderr.fnmatch_lines(
+        [
+            f"ERROR: {path}: 1 problem",
+            f"  {path}:4:14 *clusters.eos.account: the variable SLURM_ACCOUNT is not set; "
+            "export SLURM_ACCOUNT=* or write the value here",
+        ]
+    )
+
+
+def test_clusters_of_a_given_file(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_ACCOUNT", "eng")
+    elsewhere: Path = pytester.mkdir("etc") / "gsw.yaml"
+    elsewhere.write_text(CLUSTER)
+    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-clusters=etc/gsw.yaml", "--gsw-plan", "-k", "gpt3_175b")
+    assert result.ret == 0
+
+
+def test_a_given_file_of_clusters_that_is_not_there(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-clusters=nowhere.yaml")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --gsw-clusters: there is no file {pytester.path}/nowhere.yaml"])

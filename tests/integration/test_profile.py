@@ -1,0 +1,87 @@
+"""``--gsw-profile``: the recipe's variables are set, and the run is never judged."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.conftest import junit, properties
+
+ROW = "baselines/nemo/grok1_314b.yaml::grok1_314b_fp8[H100x512]"
+NAME = "grok1_314b_fp8[H100x512]"
+
+
+def test_nsight_is_skipped_after_the_run_with_its_figures(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest(
+        "--gsw-cluster=demo", ROW, "--gsw-profile=nsight", "--gsw-demo=*=slow:50%", "-rs", "--junitxml=junit.xml"
+    )
+    result.assert_outcomes(skipped=1)
+    result.stdout.re_match_lines(
+        [r"SKIPPED .*not judged, because --gsw-profile=nsight makes the figures not comparable: 2\d\.\d+ s/step  \+.*"]
+    )
+    case = junit(pytester.path / "junit.xml")[NAME]
+    assert [child.tag for child in case] == ["properties", "skipped"]
+    assert properties(case)["gsw_outcome"] == "profiled"
+    assert properties(case)["gsw_not_comparable"] == "--gsw-profile=nsight"
+    assert "gsw_measured_step_time_s" in properties(case)
+
+
+def test_nccl_trace_finds_its_own_results_directory(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", ROW, "--gsw-profile=nccl-trace", "--junitxml=junit.xml")
+    result.assert_outcomes(skipped=1)
+    facts = properties(junit(pytester.path / "junit.xml")[NAME])
+    assert "/results/demo-nccl-trace/fp8/314b/512/" in facts["gsw_log"]
+    assert facts["gsw_steps"] == "10"
+
+
+def test_profiling_left_in_the_environment_is_not_judged(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENABLE_PROFILE", "true")
+    result = pytester.runpytest("--gsw-cluster=demo", ROW, "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED *not judged, because ENABLE_PROFILE in the environment makes *"])
+
+
+def test_a_profiled_run_that_fails_is_an_error(pytester: pytest.Pytester) -> None:
+    pytester.runpytest("--gsw-cluster=demo", ROW, "--gsw-profile=nsight", "--gsw-demo=*=fail").assert_outcomes(errors=1)
+
+
+def test_the_variables_of_nsight(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest(
+        "--gsw-cluster=demo",
+        "--gsw-plan",
+        "-k",
+        "grok1_314b_fp8 and H100x512",
+        "--gsw-profile=nsight",
+        "--gsw-profile-steps=20:25",
+        "--gsw-profile-ranks=0,1",
+        "--gsw-profile-gpu-metrics",
+        "--gsw-profile-cpu-metrics",
+    )
+    result.stdout.fnmatch_lines(
+        [
+            "  environment  ENABLE_PROFILE=true",
+            "  environment  RUN_CONF_PROFILE_START_STEP=20",
+            "  environment  RUN_CONF_PROFILE_STOP_STEP=25",
+            "  environment  RUN_CONF_PROFILE_RANKS=0,1",
+            "  environment  RUN_CONF_PROFILE_GPU_METRICS=true",
+            "  environment  RUN_CONF_PROFILE_CPU=true",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--gsw-profile=nsight", "--gsw-profile=nccl-trace"], "--gsw-profile: nsight and nccl-trace exclude each other; give one of them"),
+        (["--gsw-profile=nsigt"], "--gsw-profile: got 'nsigt', wanted nsight or nccl-trace; did you mean 'nsight'?"),
+        (["--gsw-profile-ranks=0"], "--gsw-profile-ranks needs --gsw-profile=nsight"),
+        (["--gsw-profile=nccl-trace", "--gsw-profile-steps=1:2"], "--gsw-profile-steps needs --gsw-profile=nsight"),
+        (["--gsw-profile=nsight", "--gsw-profile-steps=30:20"], "--gsw-profile-steps: got '30:20', wanted a first and a later step such as 20:30"),
+        (["--gsw-profile=nsight", "--gsw-profile-ranks=0-3"], "--gsw-profile-ranks: got '0-3', wanted ranks such as 0,1,2"),
+    ],
+)  # fmt: skip
+def test_usage_errors(pytester: pytest.Pytester, options: list[str], message: str) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", *options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])

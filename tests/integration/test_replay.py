@@ -1,0 +1,87 @@
+"""``--gsw-replay`` judges logs that exist already."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROW = "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]"
+
+
+@pytest.fixture
+def recorded(pytester: pytest.Pytester) -> Path:
+    """The directory of a run of the six rows, one of them slow and one failed."""
+    result = pytester.runpytest(
+        "--gsw-cluster=demo", "--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=fail", "-k", "llama2_70b_fp8"
+    )
+    result.assert_outcomes(passed=4, failed=1, errors=1, deselected=133)
+    (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
+    return directory
+
+
+def test_a_runs_directory_gives_the_same_verdicts(pytester: pytest.Pytester, recorded: Path) -> None:
+    result = pytester.runpytest(f"--gsw-replay={recorded}")
+    result.assert_outcomes(passed=4, failed=1, errors=1, deselected=133)
+    result.stdout.fnmatch_lines(["gsw: replay of *", "gsw: 6 rows to replay from *"])
+
+
+def test_the_offline_command_of_a_failure_works(pytester: pytest.Pytester, recorded: Path) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-replay={recorded}", ROW)
+    result.assert_outcomes(failed=1)
+
+
+def test_a_staging_area(pytester: pytest.Pytester, recorded: Path) -> None:
+    result = pytester.runpytest(f"--gsw-replay={recorded / 'stage'}", "-k", "llama2_70b_fp8 and not H100x256")
+    result.assert_outcomes(passed=4, failed=1, deselected=134)
+    result.stdout.fnmatch_lines(["job * replay * REPLAYED*"])
+
+
+def test_one_log(pytester: pytest.Pytester, recorded: Path) -> None:
+    (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
+    result = pytester.runpytest(f"--gsw-replay={log}", "-k", "llama2_70b_fp8 and H100x64")
+    result.assert_outcomes(passed=1, deselected=138)
+
+
+def test_a_log_of_another_row_is_an_error(pytester: pytest.Pytester, recorded: Path) -> None:
+    (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
+    result = pytester.runpytest(f"--gsw-replay={log}", "-k", "llama2_70b_fp8 and H100x512")
+    result.assert_outcomes(errors=1, deselected=138)
+    result.stdout.fnmatch_lines(["the log belongs to another run: GPUs differs", "GPUs * 64 in the log, 512 in the row"])
+
+
+def test_two_jobs_of_one_row_are_ambiguous(pytester: pytest.Pytester, recorded: Path) -> None:
+    (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
+    shutil.copy(log, log.with_name("log-maxtext_llama2_70b_64_999999.out"))
+    result = pytester.runpytest(f"--gsw-replay={recorded / 'stage'}", "-k", "llama2_70b_fp8 and H100x64")
+    result.assert_outcomes(errors=1, deselected=138)
+    result.stdout.fnmatch_lines(["*999999*", "*--gsw-replay=*"])
+
+
+def test_a_row_without_a_log_is_an_error(pytester: pytest.Pytester, recorded: Path) -> None:
+    result = pytester.runpytest(f"--gsw-replay={recorded / 'stage'}", "-k", "gpt3_175b and H100x128")
+    result.assert_outcomes(errors=1, deselected=138)
+
+
+def test_a_record_that_cannot_be_read_is_a_usage_error(pytester: pytest.Pytester, recorded: Path) -> None:
+    record = next(recorded.glob("records/*.json"))
+    record.write_text(json.dumps({"schema": 99, "job": None}))
+    result = pytester.runpytest(f"--gsw-replay={recorded}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --gsw-replay: *is a record of version 99, this pytest-gsw reads 1*"])
+
+
+def test_nothing_at_the_path_is_a_usage_error(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-replay=nowhere")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --gsw-replay: there is no file or directory {pytester.path}/nowhere"])
+
+
+@pytest.mark.parametrize("other", ["--gsw-plan", "--gsw-profile=nsight", "--gsw-demo=*=fail"])
+def test_a_replay_runs_nothing(pytester: pytest.Pytester, other: str) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-replay={pytester.path}", other)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    name = other.partition("=")[0]
+    result.stderr.fnmatch_lines([f"ERROR: {name} and --gsw-replay exclude each other: a replay runs nothing"])

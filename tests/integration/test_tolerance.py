@@ -1,0 +1,51 @@
+"""``--gsw-tolerance`` over the cluster's over the row's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SLOW = ("--gsw-cluster=demo", "--gsw-demo=*=slow:12%")
+
+
+def test_the_rows_own(pytester: pytest.Pytester) -> None:
+    pytester.runpytest(*SLOW, "-k", "hf-mbs6 or (llama2_70b_fp8 and H100x64)").assert_outcomes(
+        passed=1, failed=1, deselected=137
+    )
+
+
+def test_the_command_lines(pytester: pytest.Pytester) -> None:
+    pytester.runpytest(*SLOW, "-k", "llama2_70b_fp8 and H100x64", "--gsw-tolerance=15%").assert_outcomes(
+        passed=1, deselected=138
+    )
+
+
+def test_the_ini_twin(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\ngsw_tolerance = 15%\n")
+    pytester.runpytest(*SLOW, "-k", "llama2_70b_fp8 and H100x64").assert_outcomes(passed=1, deselected=138)
+
+
+def test_the_clusters(pytester: pytest.Pytester, recipes: Path) -> None:
+    (pytester.path / "clusters.yaml").write_text(
+        f"""\
+clusters:
+  here:
+    scheduler: local
+    gpus: 4096
+    stage: {pytester.path}/stage
+    recipes: {recipes}
+    tolerance: 0.1%
+"""
+    )
+    result = pytester.runpytest("--gsw-cluster=here", "-k", "llama2_70b_fp8 and H100x64")
+    assert "(allowed 0.1 %)" in result.stdout.str() or result.ret == 0
+    (record,) = (pytester.path / ".gsw").rglob("records/*.json")
+    assert '"tolerance": 0.001,' in record.read_text()
+
+
+@pytest.mark.parametrize("given", ["5", "0%", "101%", "-3%", "nan%", "x"])
+def test_what_is_no_percentage_is_a_usage_error(pytester: pytest.Pytester, given: str) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-tolerance={given}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --gsw-tolerance: got '{given}', wanted a percentage such as 5%"])
