@@ -111,6 +111,11 @@ def job_id_in(name: str, log_glob: str) -> str | None:
     return match["job_id"] if match is not None else None
 
 
+def looks_like_a_log(name: str) -> bool:
+    """Whether a file is named like some row's log: ``log-maxtext_llama2_70b_64_481220.out``."""
+    return re.fullmatch(r"log-.+_[0-9]+_[0-9]+\.out", name) is not None
+
+
 @lru_cache
 def _pattern(name_glob: str) -> re.Pattern[str]:
     """A file name's glob as a regular expression in which the job's id is a group of digits.

@@ -1,2 +1,274 @@
-"""Why a run failed."""
-def find_cause(path): return None
+"""Why a run failed, as its log or the batch shell's output tells it.
+
+The cause is the earliest fatal line: when one rank runs out of memory, the others wait for it
+and print time-outs for ten minutes. What only looks like a failure is no cause: a task that exits
+with 1 before or after training, warnings that a retry follows, what comes after the end of an
+MLPerf run.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_gsw.errors import LogError
+from pytest_gsw.logs.reader import line_number
+from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
+from pytest_gsw.logs.text import safe_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: How much of a line is looked at and shown.
+_LINE_BYTES = 4000
+_SHOWN_CHARACTERS = 240
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a run failed."""
+
+    #: What happened, in a few words: ``CUDA out of memory``.
+    name: str
+    #: The line that says so, safe to show.
+    text: str
+    #: Its number, from 1.
+    line: int
+    #: What to do about it.
+    advice: str
+    #: Whether a GPU or a host lacked memory.
+    out_of_memory: bool = False
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How a cause shows in a log.
+
+    Attributes:
+        name: What happened.
+        markers: Byte strings of which its lines hold at least one; the file is searched for these.
+        pattern: What the line must be like; without nested or unbounded repetition.
+        advice: What to do.
+        out_of_memory: Whether memory was lacking.
+    """
+
+    name: str
+    markers: tuple[bytes, ...]
+    pattern: re.Pattern[bytes]
+    advice: str
+    out_of_memory: bool = False
+
+
+def _signature(name: str, markers: str, pattern: str, advice: str, *, out_of_memory: bool = False) -> Signature:
+    return Signature(
+        name, tuple(marker.encode() for marker in markers.split("|")), re.compile(pattern.encode()), advice, out_of_memory
+    )
+
+
+#: In the order in which they are tried on a line.
+SIGNATURES: tuple[Signature, ...] = (
+    _signature(
+        "XLA out of memory",
+        "RESOURCE_EXHAUSTED",
+        # XLA warns when a compilation is tried again with less memory; only the exception is fatal.
+        r"(?:JaxRuntimeError|XlaRuntimeError|InternalError): RESOURCE_EXHAUSTED",
+        "the model, batch or XLA_PYTHON_CLIENT_MEM_FRACTION does not fit the accelerator's memory",
+        out_of_memory=True,
+    ),
+    _signature(
+        "CUDA out of memory",
+        "out of memory",
+        r"(?:OutOfMemoryError|RuntimeError|AcceleratorError): (?:(?:CUDA|HIP) (?:error: )?)?out of memory"
+        r"|(?:CUDA|HIP) error: out of memory|(?:CUDA|HIP) out of memory\. Tried to allocate",
+        "check that the GPUs were free, then batch size, parallelism and activation checkpointing of the row",
+        out_of_memory=True,
+    ),
+    _signature(
+        "host out of memory",
+        "oom-kill event|oom_kill event|Out Of Memory|is killed by signal: Killed|Out of memory: Kill",
+        r"Detected \d{1,9} oom[-_]kill event|: tasks? [\d,\-]{1,200}: Out Of Memory"
+        r"|is killed by signal: Killed|Out of memory: Kill",
+        "ask Slurm for the whole node's memory with --mem=0, or use fewer data loading workers",
+        out_of_memory=True,
+    ),
+    _signature(
+        "shared memory exhausted",
+        "signal: Bus error|Unexpected bus error",
+        r"is killed by signal: Bus error|Unexpected bus error encountered in worker",
+        "give the container more shared memory (/dev/shm), or use fewer data loading workers",
+    ),
+    _signature(
+        "NCCL time-out",
+        "Watchdog caught collective",
+        r"Watchdog caught collective operation timeout",
+        "a rank stopped or the fabric hung: find the rank that did not take part, rerun with NCCL_DEBUG=INFO",
+    ),
+    _signature(
+        "ECC error",
+        "ECC error",
+        r"(?:uncorrectable|double[- ]bit) ECC error",
+        "the GPU's memory is broken: drain the node, exclude it with --exclude, and rerun",
+    ),
+    _signature(
+        "GPU error (Xid)",
+        "NVRM: Xid",
+        r"NVRM: Xid \(",
+        "look the Xid number up in NVIDIA's list: 13 and 31 are mostly the program's fault, "
+        "48, 63, 64, 74, 79, 94 and 95 the hardware's; then drain the node, exclude it with --exclude, and rerun",
+    ),
+    _signature(
+        "node failure",
+        "Node failure on|NODE FAILURE|are still not ready",
+        r"error: Node failure on|DUE TO NODE FAILURE|Nodes? \S{1,400} are still not ready",
+        "exclude the node with --exclude and rerun; sinfo -R tells why nodes are down",
+    ),
+    _signature(
+        "time limit",
+        "DUE TO TIME LIMIT",
+        r"CANCELLED AT \S{1,40} DUE TO TIME LIMIT",
+        "give the job more time (sbatch --time), or find out what made it slow or hang",
+    ),
+    _signature(
+        "preemption",
+        "DUE TO PREEMPTION",
+        r"DUE TO PREEMPTION",
+        "a job of higher priority took the nodes: rerun, or use a partition or QOS that is not preempted",
+    ),
+    _signature(
+        "requeued",
+        "DUE TO JOB REQUEUE",
+        r"DUE TO JOB REQUEUE",
+        "Slurm or an administrator put the job back into the queue: rerun, or submit with --no-requeue",
+    ),
+    _signature(
+        "cancelled",
+        "CANCELLED AT",
+        r"\*\*\* (?:JOB|STEP) \S{1,80} ON \S{1,200} CANCELLED AT ",
+        "somebody cancelled it, or Slurm did because a task had failed: sacct and the lines above tell",
+    ),
+    _signature(
+        "container import",
+        "pyxis: |Invalid --container",
+        r"pyxis: (?:child \d{1,9} failed|failed to |couldn't |could not |mount source must| {0,8}\[ERROR\])"
+        r"|error: Invalid --container-",
+        "check the image's name and mounts, the registry's credentials (~/.config/enroot/.credentials), "
+        "and that enroot's cache and run directories can be written",
+    ),
+    _signature(
+        "model access refused",
+        "gated repo|401 Client Error|403 Client Error|Invalid user token",
+        r"access a gated repo|40[13] Client Error|Invalid user token",
+        "set HF_TOKEN to a token whose owner has accepted the model's licence",
+    ),
+    _signature(
+        "GPUs not requested",
+        "Invalid generic resource|without GPU resources",
+        r"Invalid generic resource \(gres\)|[Cc]annot submit \S{0,80} {0,4}without GPU resources",
+        "the partition wants GPUs asked for by name: submit with --gres=gpu:8 (SBATCH_GPUS_PER_NODE=8)",
+    ),
+    _signature(
+        "no GPU found",
+        "No CUDA GPUs are available|no CUDA-capable device|Found no NVIDIA driver|No HIP GPUs are available",
+        r"(?:RuntimeError|AcceleratorError): (?:[^:\n]{1,80}: ){0,2}(?:No (?:CUDA|HIP) GPUs are available"
+        r"|no CUDA-capable device|Found no NVIDIA driver)",
+        "ask for GPUs with --gres=gpu:8, and check nvidia-smi on the node",
+    ),
+    _signature(
+        "submission refused",
+        "sbatch: error: ",
+        r"sbatch: error: (?:Batch job submission failed|Cannot submit|Unable to)",
+        "the line says what the cluster wants: account, partition, QOS, time or GPUs",
+    ),
+    _signature(
+        "port in use",
+        "EADDRINUSE|ddress already in use",
+        r"(?:DistNetworkError|RuntimeError|OSError|Errno 98\])[^\n]{0,400}(?:EADDRINUSE|[Aa]ddress already in use)"
+        r"|\[Errno 98\] Address already in use",
+        "another job on the node has the port: choose another MASTER_PORT, or ask for the node alone (--exclusive)",
+    ),
+    _signature(
+        "rendezvous failed",
+        "waiting for clients|RendezvousTimeoutError|RendezvousConnectionError|Barrier timed out",
+        r"Timed out after \d{1,9} seconds waiting for clients|Rendezvous(?:Timeout|Connection)Error"
+        r"|DEADLINE_EXCEEDED: Barrier timed out",
+        "some ranks never started: look for the nodes whose tasks printed nothing, and at MASTER_ADDR",
+    ),
+    _signature(
+        "NaN loss",
+        "found NaN in|found Inf in",
+        # With the exception's name: a traceback also shows the source line that raises it.
+        r"(?:Assertion|Runtime|Value)Error: [^\n]{0,120}found (?:NaN|Inf) in",
+        "the run diverged: its numbers say nothing of performance",
+    ),
+    _signature(
+        "NCCL error",
+        "NCCL error|ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclRemoteError",
+        # NCCL's own INFO and WARN lines tell of what it gets over, too.
+        r"\A(?![^\n]{0,400}NCCL (?:INFO|WARN))[^\n]{0,2000}"
+        r"(?:NCCL error|nccl(?:UnhandledCuda|System|Internal|Remote)Error)",
+        "rerun with NCCL_DEBUG=INFO; check the fabric and that all nodes have the same driver and image",
+    ),
+    _signature(
+        "segmentation fault",
+        "Segmentation fault|SIGSEGV",
+        r"Caught signal 11|Fatal Python error: Segmentation fault|\(SIGSEGV\)|Segmentation fault(?: \(core dumped\)|$)",
+        "the last Python and C frames in the log tell where; often a library built for another driver",
+    ),
+    _signature(
+        "module not found",
+        "ModuleNotFoundError: ",
+        # A module that a program can do without is reported in the middle of a line.
+        r"\A(?:[^\s]{0,60}[:\]>] {0,4}|[^\s]{1,12}/\d{1,5} ){0,3}ModuleNotFoundError: ",
+        "the image lacks the module: check the image's version and PYTHONPATH",
+    ),
+    _signature(
+        "script not found",
+        "can't open file|execve(): |Script not found",
+        r"can't open file '|error: execve\(\): [^\n]{1,400}: No such file|Script not found: ",
+        "check the path of the script, and that the node sees the same file system as the submit host",
+    ),
+    _signature(
+        "disk full",
+        "No space left on device|Disk quota exceeded",
+        r"No space left on device|Disk quota exceeded",
+        "free space or raise the quota where results, checkpoints and caches are written",
+    ),
+)
+
+#: An MLPerf run that has ended well: what is printed when it is torn down is no cause.
+_ENDED_WELL = re.compile(rb'"key": "run_stop".{1,200}"status": "success"')
+_RUN_STOP = b'"key": "run_stop"'
+_MARKERS = (_RUN_STOP, *dict.fromkeys(marker for signature in SIGNATURES for marker in signature.markers))
+
+
+def find_cause(path: Path, start: int = 0, *, block_bytes: int = BLOCK_BYTES) -> Cause | None:
+    """The earliest fatal line of a log, ``None`` where there is none that is known.
+
+    Args:
+        path: The log, or the batch shell's output.
+        start: Where to begin, such as the first step of the last attempt, in bytes.
+        block_bytes: How much to read at once; it does not change the result.
+
+    Raises:
+        LogError: The file cannot be read.
+    """
+    try:
+        for offset, record in matching_records(path, _MARKERS, start=start, wraps=False, block_bytes=block_bytes):
+            line = record[:_LINE_BYTES]
+            if _RUN_STOP in line and _ENDED_WELL.search(line):
+                return None
+            for signature in SIGNATURES:
+                found = signature.pattern.search(line) if any(mark in line for mark in signature.markers) else None
+                if found is not None:
+                    text = safe_text(line[max(0, found.start() - _SHOWN_CHARACTERS // 2) :])[:_SHOWN_CHARACTERS]
+                    return Cause(
+                        signature.name, text, line_number(path, offset), signature.advice, signature.out_of_memory
+                    )
+    except OSError as error:
+        raise LogError(
+            f"the log cannot be read: {path.name}: {error.strerror or error}",
+            evidence=(("log", str(path)),),
+            advice="check the permissions and the file system",
+        ) from error
+    return None

@@ -2,13 +2,12 @@
 
 Logs of large jobs are mostly noise: 15,000 lines of NCCL for ten steps. So no line is
 looked at unless it holds one of the wanted byte strings, and those are searched for in large
-blocks, by the C code of ``re`` and ``bytes.find``.
+blocks, by the C code of ``bytes.find``.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from pytest_gsw.logs.text import without_escapes
@@ -149,23 +148,31 @@ class _Finder:
     """
 
     _SAMPLE_BYTES = 4096
-    #: Below this distance the steps from one rare byte to the next take longer than a plain search.
-    _RARE_EVERY_BYTES = 192
+    #: Where a byte comes more often than this, to look at each takes longer than to search for the word.
+    _RARE_EVERY_BYTES = 768
     #: Blocks after which to sample again.
     _SAMPLE_EVERY = 16
 
     def __init__(self, markers: tuple[bytes, ...]) -> None:
         self._markers = markers
         self._blocks = 0
-        self._patterns: list[re.Pattern[bytes]] = []
+        #: A rare byte, and the markers that hold it, each with the byte's place in it.
+        self._by_byte: dict[bytes, list[tuple[bytes, int]]] = {}
         self._words: list[bytes] = []
 
     def places(self, block: bytearray, end: int) -> list[int]:
-        """Places in lines that hold a marker, in order; several may be in one line."""
+        """Where markers begin, in order."""
         if self._blocks % self._SAMPLE_EVERY == 0:
             self._choose(block, end)
         self._blocks += 1
-        found = [match.start() for pattern in self._patterns for match in pattern.finditer(block, 0, end)]
+        found = []
+        for byte, markers in self._by_byte.items():
+            place = block.find(byte, 0, end)
+            while place >= 0:
+                for marker, before in markers:
+                    if place >= before and block.startswith(marker, place - before, end):
+                        found.append(place - before)
+                place = block.find(byte, place + 1, end)
         for word in self._words:
             place = block.find(word, 0, end)
             while place >= 0:
@@ -179,25 +186,16 @@ class _Finder:
         sample = b"".join(bytes(block[at : min(at + size, end)]) for at in (0, end // 3, 2 * end // 3))
         counts = {byte: sample.count(byte) for byte in set(b"".join(self._markers))}
         few = len(sample) // self._RARE_EVERY_BYTES
-        self._words = []
-        together: defaultdict[int, list[bytes]] = defaultdict(list)
+        # Fewer different bytes are fewer searches, so of equally rare ones that of most markers is taken.
+        shared = {byte: sum(byte in marker for marker in self._markers) for byte in counts}
+        self._by_byte, self._words = {}, []
         for marker in self._markers:
-            byte = min(marker, key=counts.__getitem__)
+            byte = min(marker, key=lambda byte: (counts[byte] > 0, -shared[byte], counts[byte]))
+            byte = byte if counts[byte] <= few else min(marker, key=counts.__getitem__)
             if counts[byte] <= few:
-                together[byte].append(marker)
+                self._by_byte.setdefault(bytes([byte]), []).append((marker, marker.index(byte)))
             else:
                 self._words.append(marker)
-        self._patterns = [_by_byte(byte, tuple(markers)) for byte, markers in together.items()]
-
-
-def _by_byte(byte: int, markers: tuple[bytes, ...]) -> re.Pattern[bytes]:
-    """A pattern that ``re`` searches for by one byte: it stands first, the rest is looked around for."""
-    around = []
-    for marker in markers:
-        place = marker.index(byte)
-        before, after = marker[: place + 1], marker[place + 1 :]
-        around.append(b"(?<=%b)(?=%b)" % (re.escape(before), re.escape(after)))
-    return re.compile(re.escape(bytes([byte])) + b"(?:" + b"|".join(around) + b")")
 
 
 class _Mender:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from pytest_gsw.tables.model import Baseline, Figures
 
 SECONDS_PER_DAY = 86400
@@ -24,10 +26,12 @@ def figures(baseline: Baseline, step_time_s: float | None, peak_flops: float | N
 
     Args:
         baseline: The row: batch, sequence length, GPUs and pinned model FLOPs.
-        step_time_s: Seconds per step, documented or measured; ``None`` gives no figure at all.
+        step_time_s: Seconds per step, documented or measured; ``None``, and a number that is not
+            finite and above zero, gives no other figure.
         peak_flops: Peak FLOP/s of one GPU; without it there is no MFU.
     """
-    if step_time_s is None or baseline.global_batch_size is None:
+    possible = step_time_s is not None and 0 < step_time_s < math.inf
+    if step_time_s is None or not possible or baseline.global_batch_size is None:
         return Figures(step_time_s=step_time_s)
     tokens_per_s = baseline.sequence_length * baseline.global_batch_size / step_time_s
     model_flops_per_s_per_gpu = _model_flops_per_s_per_gpu(baseline, step_time_s)

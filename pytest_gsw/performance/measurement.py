@@ -53,6 +53,8 @@ def select(statistic: Statistic, steps: Sequence[TimedStep]) -> tuple[float, ...
     chosen = [step.seconds for position, step in enumerate(steps) if _inside(step, position, len(steps), first, last)]
     if not chosen:
         raise ValueError(f"no step lies in the window of {statistic}")
+    if first is not None and len(steps) < -first:
+        raise ValueError(f"there are {len(steps)} steps, fewer than the window of {statistic}")
     if last is not None and last >= 0 and (_number(steps[-1], len(steps) - 1)) < last:
         raise ValueError(f"the steps end at {_number(steps[-1], len(steps) - 1)}, before the window of {statistic}")
     return tuple(chosen)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.tables.model import Baseline
 
-#: Two doubles that mean the same decimal number differ by less than this. A run exactly on
-#: the limit passes.
-_ROUNDING = 1e-9
+#: A run exactly on the limit passes; what binary fractions make of the decimal numbers on
+#: both sides differs by less than this.
+_ROUNDING = 1e-12
 
 
 class Outcome(enum.Enum):
@@ -43,9 +43,15 @@ class Verdict:
         return self.documented_s / self.measured_s - 1
 
     @property
+    def allowed_throughput_change(self) -> float:
+        """The limit on the side where the run is, or, within tolerance, the one on the slow side."""
+        return self.tolerance if self.outcome is Outcome.IMPROVED else -self.tolerance
+
+    @property
     def allowed_time_change(self) -> float:
-        """The tolerance on throughput as a change of time: 5 % less throughput is 5.3 % more time."""
-        return 1 / (1 - self.tolerance) - 1 if self.tolerance < 1 else math.inf
+        """The same limit as a change of time: 5 % less throughput is 5.3 % more time."""
+        change = self.allowed_throughput_change
+        return 1 / (1 + change) - 1 if change > -1 else math.inf
 
 
 def judge(baseline: Baseline, measurement: Measurement, tolerance: float) -> Verdict:

@@ -100,12 +100,22 @@ def read_record(path: Path) -> Record:
     """
     try:
         content: Any = json.loads(path.read_text())
-        if content["schema"] != SCHEMA:
-            raise ValueError(f"is a record of version {content['schema']}, this pytest-gsw reads {SCHEMA}")
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:  # not JSON, or not even text
+        raise ValueError(f"{path} is no record: {error}") from error
+    version = content.get("schema") if isinstance(content, dict) else None
+    if version is None:
+        raise ValueError(f"{path} is no record: it has no 'schema'")
+    if version != SCHEMA:
+        raise ValueError(f"{path} is a record of version {version}, this pytest-gsw reads version {SCHEMA}")
+    try:
         job = content.pop("job")
         series = tuple(content.pop("series_s"))
         return Record(**content, series_s=series, job=None if job is None else JobFacts(**job))
-    except (KeyError, TypeError, OSError, json.JSONDecodeError) as error:
+    except KeyError as error:
+        raise ValueError(f"{path} is no record: it has no {error}") from error
+    except TypeError as error:
         raise ValueError(f"{path} is no record: {error}") from error
 
 

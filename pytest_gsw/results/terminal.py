@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -13,12 +14,12 @@ from pytest_gsw.examine import duration
 from pytest_gsw.performance.verdict import Verdict
 from pytest_gsw.results.record import Record
 
-#: Label, key and how to print it, of each figure in a table.
+#: Label, key and number format of each figure in a table; a fraction without a format is a percentage.
 _ROWS = (
     ("step time (s)", "step_time_s", "{:,.3f}"),
     ("checkpoint save (s)", "checkpoint_save_time_s", "{:,.3f}"),
     ("throughput (tokens/s)", "tokens_per_s", "{:,.0f}"),
-    ("MFU", "mfu", "{:.1%}"),
+    ("MFU", "mfu", None),
     ("TFLOP/s per GPU", "tflops_per_gpu", "{:,.1f}"),
     ("days to train 1T tokens", "days_to_train_1t_tokens", "{:,.2f}"),
 )
@@ -26,7 +27,12 @@ _ROWS = (
 
 def percent(fraction: float) -> str:
     """A change with its sign: ``+12.2 %``."""
-    return f"{fraction * 100:+.1f} %"
+    return f"{round(fraction * 100, 1) + 0.0:+.1f} %"  # adding zero makes of -0.0, "-0.0 %", a zero
+
+
+def share(fraction: float) -> str:
+    """A share of the whole: ``42.7 %``."""
+    return f"{fraction * 100:.1f} %"
 
 
 def headline(record: Record) -> str:
@@ -39,25 +45,24 @@ def headline(record: Record) -> str:
     unit = "s/step" if judged == "step_time_s" else "s/save"
     change = "" if documented is None else percent(measured / documented - 1)
     mfu = record.measured.get("mfu")
-    parts = (f"{measured:.4g} {unit}", change, "" if mfu is None else f"MFU {mfu:.1%}", job)
+    parts = (f"{measured:.4g} {unit}", change, "" if mfu is None else f"MFU {share(mfu)}", job)
     marks = ("simulated" if record.simulated else "", "improved" if record.outcome == "improved" else "")
     return "  ".join(part for part in (*parts, *marks) if part)
 
 
 def verdict_fact(record_documented: Mapping[str, float | None], verdict: Verdict, tokens_per_s: float | None) -> str:
     """The first line of a failed or passed row: metric, measured, documented, limit."""
-    direction = "below" if verdict.throughput_change < 0 else "above"
-    change = f"{abs(verdict.throughput_change) * 100:.1f} % {direction}"
+    change = f"{abs(verdict.throughput_change) * 100:.1f} %"
+    slower = verdict.throughput_change < 0
     allowed = f"(allowed {verdict.tolerance * 100:g} %)"
     documented_tokens = record_documented.get("tokens_per_s")
     if tokens_per_s is None:
-        return (
-            f"time {verdict.measured_s:.4g} s against the documented {verdict.documented_s:.4g} s: "
-            f"speed {change} the documented {allowed}"
-        )
+        compared = f"{change} {'slower' if slower else 'faster'} than the documented {verdict.documented_s:.4g} s"
+        return f"{verdict.measured_s:.4g} s is {compared} {allowed}"
     # The table's throughput where there is one; the comparison itself rests on the step time.
     documented = documented_tokens or tokens_per_s * verdict.measured_s / verdict.documented_s
-    return f"throughput {tokens_per_s:,.0f} tokens/s is {change} the documented {documented:,.0f} {allowed}"
+    compared = f"{change} {'below' if slower else 'above'} the documented {documented:,.0f}"
+    return f"throughput {tokens_per_s:,.0f} tokens/s is {compared} {allowed}"
 
 
 def failure_text(record: Record, verdict: Verdict, facts: Sequence[tuple[str, str]]) -> str:
@@ -77,12 +82,12 @@ def figures_table(record: Record, verdict: Verdict | None) -> str:
         change = "" if documented is None else percent(measured / documented - 1)
         allowed, word = "", "derived"
         if verdict is not None and key == judged:
-            allowed, word = percent(verdict.allowed_time_change), verdict.outcome.value
+            limit = verdict.allowed_time_change
+            allowed, word = percent(limit) if limit < math.inf else "any", verdict.outcome.value
         elif verdict is not None and key == "tokens_per_s":
-            allowed, word = f"-{verdict.tolerance * 100:.1f} %", verdict.outcome.value
-        rows.append(
-            (label, form.format(measured), form.format(documented) if documented else "", change, allowed, word)
-        )
+            allowed, word = percent(verdict.allowed_throughput_change), verdict.outcome.value
+        shown = form.format if form else share
+        rows.append((label, shown(measured), shown(documented) if documented else "", change, allowed, word))
     headers = ("metric", "measured", "documented", "change", "allowed", "")
     align = ("left", "right", "right", "right", "right", "left")
     return tabulate(rows, headers=headers, colalign=align, tablefmt="plain", disable_numparse=True)
@@ -94,7 +99,8 @@ def fact_lines(facts: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]:
-    """Where a run's things are, and the commands to repeat it."""
+    """Where a run's things are, and the commands to repeat it: with a new job, and from its log where it left one."""
+    repeat = [("again", again)]
     facts = [("baseline", f"{record.baseline}  ({record.document}:{record.document_line})")]
     if record.job is not None:
         job = record.job
@@ -107,9 +113,10 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
         facts.append(("steps", f"{record.steps} read, {record.statistic} used; {spread}"))
     if record.log:
         facts.append(("log", record.log))
+        repeat.append(("offline", offline))
     if record.simulated:
         facts.append(("note", "this is a simulation: no GPU was used, the figures are made up"))
-    return [*facts, ("again", again), ("offline", offline)]
+    return [*facts, *repeat]
 
 
 def error_text(error: RunError, facts: Sequence[tuple[str, str]]) -> str:
@@ -128,26 +135,30 @@ def plan_text(rows: Sequence[Mapping[str, Any]], skipped: Sequence[tuple[str, st
     """What ``--gsw-plan`` prints: one block a row, then the sums."""
     lines: list[str] = []
     for row in rows:
-        minutes = "unknown" if row["minutes"] is None else f"about {row['minutes']:.0f}"
+        time = "run time not known" if row["minutes"] is None else f"about {_number(row['minutes'], 'minute')}"
         lines += [
             row["node_id"],
-            f"  {row['gpus']} GPUs on {row['nodes']} nodes, {minutes} minutes",
+            f"  {_number(row['gpus'], 'GPU')} on {_number(row['nodes'], 'node')}, {time}",
             f"  directory    {row['directory']}",
             f"  command      {row['command']}",
             *(f"  environment  {name}={value}" for name, value in row["environment"].items()),
             f"  log          {row['log']}",
             "",
         ]
-    lines += [f"{node_id}\n  skipped: {reason}\n" for node_id, reason in skipped]
+    for node_id, reason in skipped:
+        lines += [node_id, f"  skipped: {reason}", ""]
     hours = sum(row["gpus"] * row["minutes"] / 60 for row in rows if row["minutes"] is not None)
     unknown = sum(row["minutes"] is None for row in rows)
-    more = f" and {unknown} whose documents do not say how long they run" if unknown else ""
-    gpus = sum(row["gpus"] for row in rows)
-    nodes = sum(row["nodes"] for row in rows)
-    lines.append(
-        f"{len(rows)} rows, {gpus:,} GPUs on {nodes:,} nodes if all run at once, about {hours:,.0f} GPU-hours{more}"
-    )
-    return lines
+    more = f" without the {_number(unknown, 'row')} whose run time is not known" if unknown else ""
+    gpus = _number(sum(row["gpus"] for row in rows), "GPU")
+    nodes = _number(sum(row["nodes"] for row in rows), "node")
+    total = f"{gpus} on {nodes} if all run at once, about {_number(hours, 'GPU-hour')}{more}"
+    return [*lines, f"{_number(len(rows), 'row')}, {total}" if rows else "nothing would be submitted"]
+
+
+def _number(count: float, noun: str) -> str:
+    text = f"{count:,.0f}"
+    return f"{text} {noun}{'' if text == '1' else 's'}"
 
 
 def _judged_key(record: Record) -> str:

@@ -162,6 +162,7 @@ FILE_FIELDS: f.Fields = {
 #: What a row must have after file, table and row are merged.
 _NEEDED = ("size", "dtype", "accelerator", "gpus", "gpus_per_node", "sequence_length", "line")
 
+
 def load_table(path: Path) -> tuple[Baseline, ...]:
     """All rows of one baseline file, in the file's order.
 

@@ -52,7 +52,8 @@ def read_mapping(path: Path, fields: Fields) -> Values:
     root = _compose(path)
     faults: list[Fault] = []
     if not isinstance(root, yaml.MappingNode):
-        raise FileError(path, (Fault(1, 1, "", "wanted a mapping of keys at the top of the file"),))
+        problem = "is empty" if root is None else "wanted a mapping of keys at the top of the file"
+        raise FileError(path, (Fault(1, 1, "", problem),))
     values = _mapping(root, fields, "", faults)
     if faults:
         raise FileError(path, tuple(faults))
@@ -110,7 +111,8 @@ def _compose(path: Path) -> yaml.Node | None:
     except yaml.YAMLError as error:  # a character that YAML does not allow
         raise FileError(path, (Fault(1, 1, "", f"is not YAML: {error}".splitlines()[0]),)) from None
     if has_aliases and _count(node, {}) > MAX_VALUES:
-        raise FileError(path, (Fault(1, 1, "", f"has more than {MAX_VALUES:,} values once its aliases are written out"),))
+        problem = f"has more than {MAX_VALUES:,} values once its aliases are written out"
+        raise FileError(path, (Fault(1, 1, "", problem),))
     return node
 
 
@@ -121,8 +123,7 @@ def _check_depth(path: Path, content: str) -> bool:
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
-                mark = event.start_mark
-                raise FileError(path, (Fault(mark.line + 1, mark.column + 1, "", "is nested too deeply"),))
+                raise FileError(path, (_fault(event, "", "is nested too deeply"),))
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         elif isinstance(event, yaml.AliasEvent):
@@ -239,8 +240,10 @@ def _value(node: yaml.Node, value: Any) -> Value:
     return Value(value, node.start_mark.line + 1, node.start_mark.column + 1)
 
 
-def _fault(node: yaml.Node, key: str, problem: str) -> Fault:
-    return Fault(node.start_mark.line + 1, node.start_mark.column + 1, _one_line(key), _one_line(problem))
+def _fault(place: yaml.Node | yaml.Event, key: str, problem: str) -> Fault:
+    mark = place.start_mark
+    assert mark is not None  # everything that comes from a file has its place in it
+    return Fault(mark.line + 1, mark.column + 1, _one_line(key), _one_line(problem))
 
 
 def _one_line(text: str) -> str:

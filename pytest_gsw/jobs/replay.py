@@ -1,0 +1,159 @@
+"""No jobs at all: the logs of runs that there have been already.
+
+A replayed row is judged like any other, so the rule is the same: its own log or none. Where several
+jobs ran a row, nothing says which of them is meant, and the user has to.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_gsw.errors import LogError
+from pytest_gsw.jobs import layout
+from pytest_gsw.jobs.layout import FoundLog
+from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
+
+_REPLAYED = JobStatus(JobState.REPLAYED, "REPLAYED")
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """One row's run as an earlier session recorded it."""
+
+    #: The log; ``None`` if that run had none.
+    log: Path | None
+    job_id: str
+    #: How that run's job ended.
+    status: JobStatus
+
+
+class ReplayLauncher:
+    """Find logs instead of running jobs.
+
+    Args:
+        source: One log, or a staging area, its ``results`` directory, or one version's directory in it.
+        recorded: The runs of an earlier session by their rows. If there are any, they alone count.
+    """
+
+    name = "replay"
+    log_wait_s = 0.0
+
+    def __init__(self, source: Path, recorded: Mapping[str, RecordedRun] | None = None) -> None:
+        self._source = source
+        self._recorded = dict(recorded or {})
+        self._runs: dict[str, RecordedRun] = {}
+
+    def command(self, spec: JobSpec) -> tuple[str, ...]:
+        """Nothing is run."""
+        return ()
+
+    def submit(self, spec: JobSpec) -> Job:
+        """Find the row's log.
+
+        Raises:
+            LogError: There is none, or several jobs ran the row.
+        """
+        run = self._find(spec)
+        self._runs[spec.row_id] = run
+        return Job(run.job_id, spec, time.time())
+
+    def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
+        """What was recorded, else REPLAYED: whatever the job did, it is over."""
+        return {job.id: self._runs[job.spec.row_id].status for job in jobs}
+
+    def cancel(self, jobs: Sequence[Job]) -> None:
+        """Nothing runs."""
+
+    def find_log(self, job: Job) -> Path:
+        """The log that was found.
+
+        Raises:
+            LogError: The recorded run had none, or it is gone.
+        """
+        log = self._runs[job.spec.row_id].log
+        if log is None:
+            raise LogError(f"the recorded run of {job.spec.row_id} had no log", (("job", job.id),))
+        if not log.is_file():
+            raise LogError(
+                f"the log of the recorded run of {job.spec.row_id} is gone",
+                (("job", job.id), ("log", str(log))),
+                advice="run the row again, or give the log's new place: --gsw-replay=PATH/TO/LOG",
+            )
+        return log
+
+    def batch_output(self, job: Job) -> Path | None:
+        """A replayed run's batch shell is of no interest: only its log is judged."""
+        return None
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _find(self, spec: JobSpec) -> RecordedRun:
+        if self._recorded:
+            return self._find_recorded(spec)
+        if self._source.is_file():
+            return RecordedRun(self._source, _job_id_of_file(self._source, spec), _REPLAYED)
+        found = _find_below(self._source, spec)
+        if len(found) != 1:
+            raise _ambiguous(self._source, spec, found) if found else _missing(self._source, spec)
+        return RecordedRun(found[0].path, found[0].job_id, _REPLAYED)
+
+    def _find_recorded(self, spec: JobSpec) -> RecordedRun:
+        if spec.row_id not in self._recorded:
+            raise LogError(
+                f"the replayed run has no job of {spec.row_id}",
+                (("replayed", str(self._source)), ("has", ", ".join(sorted(self._recorded)))),
+                advice="select the rows that it has: -k, or their node ids",
+            )
+        return self._recorded[spec.row_id]
+
+
+def _job_id_of_file(log: Path, spec: JobSpec) -> str:
+    """The job's id that the log's name tells; a log that the user has renamed has its name for one."""
+    job_id = layout.job_id_in(log.name, spec.log_glob)
+    if job_id is not None:
+        return job_id
+    if layout.looks_like_a_log(log.name):
+        wanted = Path(spec.log_glob).name.replace(layout.JOB_ID, "*")
+        raise LogError(
+            f"{log.name} is the log of another row than {spec.row_id}",
+            (("log", str(log)), ("wanted", wanted)),
+            advice="select the row that it belongs to: -k, or its node id",
+        )
+    return log.stem
+
+
+def _find_below(source: Path, spec: JobSpec) -> list[FoundLog]:
+    """The row's logs, whether the source is a staging area, its results, or one version of these."""
+    traced = layout.is_nccl_traced(spec.environment)
+    parts = Path(spec.log_glob).parts
+    globs = ["/".join(parts[skipped:]) for skipped in range(min(3, len(parts)))]
+    return [log for glob in globs for log in layout.find_logs(source, glob, traced)]
+
+
+def _ambiguous(source: Path, spec: JobSpec, found: Sequence[FoundLog]) -> LogError:
+    newest_first = sorted(found, key=lambda log: log.path.stat().st_mtime, reverse=True)
+    jobs = len({log.job_id for log in found})
+    what = f"{jobs} jobs" if jobs > 1 else f"{len(found)} copies of one job's log"
+    return LogError(
+        f"ambiguous: {what} of {spec.row_id} below {source}",
+        tuple((f"job {log.job_id}", _describe(log.path)) for log in newest_first),
+        advice="name the one you mean: " + f"--gsw-replay={newest_first[0].path}",
+    )
+
+
+def _describe(path: Path) -> str:
+    facts = path.stat()
+    modified = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts.st_mtime))
+    return f"{path}  {modified}  {facts.st_size:,} bytes"
+
+
+def _missing(source: Path, spec: JobSpec) -> LogError:
+    return LogError(
+        f"no log of {spec.row_id} below {source}",
+        (("searched", f"{source}/{spec.log_glob.replace(layout.JOB_ID, '*')}"),),
+        advice="give a staging area, its results, one version of these, or one log: --gsw-replay=PATH",
+    )

@@ -1,0 +1,159 @@
+"""The documents say what is there: options, hooks with examples that run, links that resolve."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw import hookspecs
+from pytest_gsw.demo.faults import FAULTS
+from pytest_gsw.options import OPTIONS
+from pytest_gsw.tables.clusters import CLUSTER_FIELDS, find_cluster
+from pytest_gsw.tables.load import FILE_FIELDS
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+HOOKS = [name for name in vars(hookspecs) if name.startswith("pytest_gsw_")]
+TICK_TABLE = """\
+model: own
+size: 1b
+framework: own
+log_format: tick
+accelerator: X100
+gpus_per_node: 8
+document: own.md
+recipe: {directory: own, steps: 3}
+sequence_length: 1024
+global_batch_size: 8
+model_flops: 6.0e+12
+tables: [{dtype: bf16, rows: [{gpus: 8, step_time_s: 0.7, line: 1}]}]
+"""
+
+
+def example(hook: str) -> str:
+    """The conftest.py under a hook's heading."""
+    text = (ROOT / "docs" / "hooks.md").read_text()
+    section = re.search(rf"^## {hook}$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert section is not None, f"docs/hooks.md has no section {hook}"
+    (code,) = re.findall(r"```python\n(.*?)```", section.group(1), re.DOTALL)
+    return str(code)
+
+
+def run(pytester: pytest.Pytester, hook: str, *options: str) -> pytest.RunResult:
+    pytester.makeconftest(example(hook))
+    return pytester.runpytest("--gsw-cluster=demo", *(options or ("-k", "gpt3_175b and H100x128")))
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_every_hook_is_documented(hook: str) -> None:
+    assert f"| `{hook}` |" in (ROOT / "docs" / "hooks.md").read_text()
+    assert example(hook)
+    spec = getattr(hookspecs, hook)
+    assert spec.__doc__
+    assert spec.__doc__.startswith("Called ")
+    arguments = set(spec.__annotations__) - {"return"}
+    assert all(f":param {name}:" in spec.__doc__ for name in arguments)
+
+
+def test_the_example_of_make_job_spec(pytester: pytest.Pytester) -> None:
+    result = run(pytester, "pytest_gsw_make_job_spec", "--gsw-plan", "-k", "gpt3_175b and H100x128")
+    result.stdout.fnmatch_lines(["  environment  NCCL_DEBUG=WARN"])
+
+
+def test_the_example_of_make_launcher(pytester: pytest.Pytester, recipes: Path) -> None:
+    pytester.makeconftest(example("pytest_gsw_make_launcher"))
+    (pytester.path / "clusters.yaml").write_text(
+        f"clusters: {{ours: {{scheduler: flux, gpus: 256, stage: {pytester.path}/stage, recipes: {recipes}}}}}\n"
+    )
+    result = pytester.runpytest("--gsw-cluster=ours", "-k", "gpt3_175b and H100x128", "--gsw-tolerance=0.01%")
+    assert result.parseoutcomes().keys() <= {"passed", "failed", "deselected"}
+    if result.ret:
+        result.stdout.fnmatch_lines(["job        flux * COMPLETED 0:0 *"])
+    (record,) = (pytester.path / ".gsw").rglob("records/*.json")
+    assert '"launcher": "flux"' in record.read_text()
+
+
+def test_the_examples_of_log_format_and_peak_flops(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(f"{example('pytest_gsw_log_format')}\n{example('pytest_gsw_peak_flops')}")
+    (pytester.path / "own.yaml").write_text(TICK_TABLE)
+    log = pytester.path / "own.log"
+    log.write_text("tick 1 took 2.0 s\ntick 2 took 0.72 s\ntick 3 took 0.71 s\n")
+    result = pytester.runpytest("--gsw-replay=own.log", "own.yaml")
+    result.assert_outcomes(passed=1)
+    mfu = 8 * 6.0e12 / 0.71 / 8 / 1200e12
+    result.stdout.fnmatch_lines([f"own.yaml::own_1b_bf16[[]X100x8] PASSED 0.71 s/step  +1.4 %  MFU {mfu:.1%} *"])
+
+
+def test_the_example_of_judge(pytester: pytest.Pytester) -> None:
+    slow = ("--gsw-demo=*=slow:4%", "-k", "gpt3_175b and H100x128")
+    pytester.runpytest("--gsw-cluster=demo", *slow).assert_outcomes(passed=1, deselected=138)
+    run(pytester, "pytest_gsw_judge", *slow).assert_outcomes(failed=1, deselected=138)
+
+
+def test_the_example_of_job_state_changed(pytester: pytest.Pytester) -> None:
+    run(pytester, "pytest_gsw_job_state_changed").assert_outcomes(passed=1, deselected=138)
+    states = (pytester.path / "states.txt").read_text().splitlines()
+    assert states[-1].split()[0] == "gpt3_175b_fp8[H100x128]"
+    assert states[-1].split()[2] == "COMPLETED"
+
+
+def test_the_example_of_run_recorded(pytester: pytest.Pytester) -> None:
+    run(pytester, "pytest_gsw_run_recorded").assert_outcomes(passed=1, deselected=138)
+    fields = (pytester.path / "throughput.csv").read_text().strip().split(",")
+    assert fields[1:3] == ["gpt3_175b_fp8[H100x128]", "passed"]
+    assert float(fields[3]) == pytest.approx(70186, rel=0.05)
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_every_option_is_documented(option: object) -> None:
+    text = (ROOT / "docs" / "options.md").read_text()
+    assert f"`{option.flag}" in text  # type: ignore[attr-defined]
+    assert f"`{option.ini}`" in text  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_fault_of_the_demo_is_documented(fault: str) -> None:
+    assert f"| `{fault}` | {FAULTS[fault]} |" in (ROOT / "docs" / "demo.md").read_text()
+
+
+@pytest.mark.parametrize("key", FILE_FIELDS)
+def test_every_key_of_a_table_is_documented(key: str) -> None:
+    assert f"| `{key}` |" in (ROOT / "docs" / "baselines.md").read_text()
+
+
+@pytest.mark.parametrize("key", CLUSTER_FIELDS)
+def test_every_key_of_a_cluster_is_documented(key: str) -> None:
+    assert f"| `{key}` |" in (ROOT / "docs" / "clusters.md").read_text()
+
+
+def test_the_example_cluster_loads() -> None:
+    environ = {"SLURM_ACCOUNT": "eng", "STAGE_PATH": "/stage"}
+    cluster = find_cluster("eos", [ROOT / "docs" / "examples" / "clusters.yaml"], environ)
+    assert (cluster.accelerator, cluster.gpus, cluster.stage) == ("H100", 4608, "/stage/{recipe}")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_resolve(document: Path) -> None:
+    text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not target.startswith(("http://", "https://", "#", "mailto:")):
+            path, _, anchor = target.partition("#")
+            found = document.parent / path
+            assert found.exists(), f"{document.name} links to {target}"
+            if anchor:
+                headings = re.findall(r"^#+ (.*)$", found.read_text(), re.MULTILINE)
+                slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+                assert anchor in slugs, f"{document.name} links to {target}"
+
+
+def test_ci_runs_the_commands_of_the_readme() -> None:
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    ci = (ROOT / ".ci" / "run").read_text()
+    assert len(blocks) >= 2
+    for block in blocks[:2]:
+        (command,) = [line for line in block.splitlines() if line.strip()]
+        assert shlex.split(command)
+        assert command in ci, f".ci/run does not run: {command}"
