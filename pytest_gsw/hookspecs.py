@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 
 @pytest.hookspec(firstresult=True)
-def pytest_gsw_make_launcher(  # type: ignore[empty-body]
-    config: pytest.Config, cluster: Cluster, run_directory: Path
-) -> Launcher | None:
+def pytest_gsw_make_launcher(config: pytest.Config, cluster: Cluster, run_directory: Path) -> Launcher | None:
     """Called once, before the first submission, to make the launcher of the session's cluster.
 
     :param config: The pytest config.
@@ -37,9 +35,7 @@ def pytest_gsw_make_launcher(  # type: ignore[empty-body]
 
 
 @pytest.hookspec(firstresult=True)
-def pytest_gsw_log_format(  # type: ignore[empty-body]
-    config: pytest.Config, baseline: Baseline
-) -> LogFormat | None:
+def pytest_gsw_log_format(config: pytest.Config, baseline: Baseline) -> LogFormat | None:
     """Called for each row before its log is read, to say how that log is written.
 
     :param config: The pytest config.
@@ -49,9 +45,7 @@ def pytest_gsw_log_format(  # type: ignore[empty-body]
 
 
 @pytest.hookspec(firstresult=True)
-def pytest_gsw_make_job_spec(  # type: ignore[empty-body]
-    config: pytest.Config, baseline: Baseline, cluster: Cluster
-) -> JobSpec | None:
+def pytest_gsw_make_job_spec(config: pytest.Config, baseline: Baseline, cluster: Cluster) -> JobSpec | None:
     """Called for each selected row before anything is submitted, to say how it is started.
 
     Implement it with ``wrapper=True`` to amend the built-in answer.
@@ -64,9 +58,7 @@ def pytest_gsw_make_job_spec(  # type: ignore[empty-body]
 
 
 @pytest.hookspec(firstresult=True)
-def pytest_gsw_peak_flops(  # type: ignore[empty-body]
-    config: pytest.Config, accelerator: str, dtype: str
-) -> float | None:
+def pytest_gsw_peak_flops(config: pytest.Config, accelerator: str, dtype: str) -> float | None:
     """Called when an MFU is computed, for the peak of one accelerator.
 
     :param config: The pytest config.
@@ -77,7 +69,7 @@ def pytest_gsw_peak_flops(  # type: ignore[empty-body]
 
 
 @pytest.hookspec(firstresult=True)
-def pytest_gsw_judge(  # type: ignore[empty-body]
+def pytest_gsw_judge(
     config: pytest.Config, baseline: Baseline, measurement: Measurement, tolerance: float
 ) -> Verdict | None:
     """Called for each measured row, to compare it with its document.

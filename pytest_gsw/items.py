@@ -7,7 +7,7 @@ row from being measured is an ERROR (JUnit ``<error>``), and a regression is a F
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -30,8 +30,33 @@ from pytest_gsw.tables.model import Baseline
 
 SETTINGS = pytest.StashKey[Settings]()
 FLEET = pytest.StashKey[Fleet]()
+SELECTION = pytest.StashKey["Selection"]()
 #: A row's record, once it has been run.
 RECORD = pytest.StashKey[Record]()
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Tables that are collected without a walk through the file system."""
+
+    #: Each table's node id and path.
+    files: Mapping[str, Path]
+    #: By a table's node id, the rows to collect of it; all of them where it is left out.
+    rows: Mapping[str, frozenset[str]]
+
+
+class BaselineTables(pytest.Directory):
+    """Stands in for the rootdir when the tables are what is collected.
+
+    The bundled tables lie in site-packages or in a checkout. A walk from there to here
+    would load the conftest.py files of directories that have nothing to do with the session.
+    """
+
+    def collect(self) -> Iterator[BaselineFile]:
+        """One file for each selected table."""
+        selection = self.config.stash[SELECTION]
+        for node_id, path in selection.files.items():
+            yield BaselineFile.from_parent(self, path=path, name=node_id, nodeid=node_id)
 
 
 class BaselineFile(pytest.File):
@@ -43,8 +68,11 @@ class BaselineFile(pytest.File):
             rows = load_table(self.path)
         except ConfigurationError as error:
             raise self.CollectError(str(error)) from None
+        selection = self.config.stash.get(SELECTION, None)
+        wanted = selection.rows.get(self.nodeid) if selection else None
         for row in rows:
-            yield BaselineItem.from_parent(self, name=row.id, baseline=row)
+            if wanted is None or row.id in wanted:
+                yield BaselineItem.from_parent(self, name=row.id, baseline=row)
 
 
 @dataclass(frozen=True)

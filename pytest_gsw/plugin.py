@@ -13,7 +13,16 @@ import pytest
 from pytest_gsw import hookspecs
 from pytest_gsw.errors import ConfigurationError, RunError, SubmissionError
 from pytest_gsw.fleet import Fleet, StateObserver
-from pytest_gsw.items import FLEET, RECORD, SETTINGS, BaselineFile, BaselineItem
+from pytest_gsw.items import (
+    FLEET,
+    RECORD,
+    SELECTION,
+    SETTINGS,
+    BaselineFile,
+    BaselineItem,
+    BaselineTables,
+    Selection,
+)
 from pytest_gsw.jobs.environment import masked_environment
 from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Launcher
@@ -28,6 +37,8 @@ from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.results import terminal
 from pytest_gsw.results.record import Record, read_records
 from pytest_gsw.tables.clusters import Cluster
+from pytest_gsw.tables.fields import nearest
+from pytest_gsw.tables.load import load_table, table_files
 from pytest_gsw.tables.model import Baseline
 
 #: Seconds between two questions to Slurm. With one question for all jobs this is 240 an hour.
@@ -60,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
     config.stash[SETTINGS] = settings
     if settings.judges:
-        config.args = _arguments(config, settings.baselines)
+        _point_at_tables(config, settings.baselines)
         if config.option.verbose == 0:
             # One line a row with its figures, as soon as it is judged; -q goes back to dots.
             config.option.verbose = 1
@@ -72,6 +83,15 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     if not settings.judges:
         return []
     return [f"gsw: {_place(settings)}, run {settings.run_id}, results {settings.run_directory}"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> BaselineTables | None:
+    """Collect the tables instead of the rootdir where they are what was asked for."""
+    if SELECTION not in parent.config.stash or path != parent.config.rootpath:
+        return None
+    tables: BaselineTables = BaselineTables.from_parent(parent, path=path)
+    return tables
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> BaselineFile | None:
@@ -225,40 +245,83 @@ def pytest_gsw_judge(
     return verdict.judge(baseline, measurement, tolerance)
 
 
-def _arguments(config: pytest.Config, roots: tuple[Path, ...]) -> list[str]:
-    """What pytest collects: the tables where no path was given; ids of tables that stand elsewhere are found."""
-    if config.args_source is not pytest.Config.ArgsSource.ARGS:
-        return [str(root) for root in roots]
-    return [_located(argument, config.invocation_params.dir, roots) for argument in config.args]
+def _point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
+    """Let pytest collect the tables: all without a path, else those that node ids such as ``baselines/…`` name."""
+    tables = _tables(config, roots)
+    given = config.args if config.args_source is pytest.Config.ArgsSource.ARGS else []
+    named = [argument.partition("::") for argument in given]
+    if any(_is_path(name, config) for name, _, _ in named):
+        # Real paths are among them: pytest's own way, with the tables' real places.
+        config.args = [f"{tables.get(name, name)}{separator}{row}" for name, separator, row in named]
+        return
+    files = tables
+    if given:
+        chosen = [_tables_named(name, tables) for name, _, _ in named]
+        files = {node_id: path for found in chosen for node_id, path in found.items()}
+    rows = {name: frozenset(row for other, _, row in named if other == name) for name, _, row in named if row}
+    whole = {name for name, _, row in named if not row}
+    selection = Selection(files, {name: ids for name, ids in rows.items() if name not in whole})
+    _check_rows(selection)
+    config.stash[SELECTION] = selection
+    config.args = [str(config.rootpath)]
 
 
-def _located(argument: str, directory: Path, roots: tuple[Path, ...]) -> str:
-    """A node id such as ``baselines/maxtext/llama2_70b.yaml::…`` with the path where that table really is."""
-    name, separator, rest = argument.partition("::")
-    if (directory / name).exists():
-        return argument
+def _is_path(name: str, config: pytest.Config) -> bool:
+    return (config.invocation_params.dir / name).exists()
+
+
+def _tables(config: pytest.Config, roots: tuple[Path, ...]) -> dict[str, Path]:
+    """Every table below the baselines' directories, by node id."""
+    tables: dict[str, Path] = {}
     for root in roots:
-        candidate = root.parent / name
-        if Path(name).parts[:1] == (root.name,) and candidate.exists():
-            return f"{candidate}{separator}{rest}"
-    return argument
+        for path in table_files(root):
+            node_id = _node_id_below(path, root, config.rootpath)
+            if node_id in tables:
+                raise pytest.UsageError(
+                    f"--gsw-baselines: {tables[node_id]} and {path} have the same name, {node_id}; rename one directory"
+                )
+            tables[node_id] = path
+    return tables
+
+
+def _tables_named(name: str, tables: dict[str, Path]) -> dict[str, Path]:
+    """The tables that an argument names: one of them, or all below a directory such as ``baselines/nemo``."""
+    prefix = name.rstrip("/") + "/"
+    found = {node_id: path for node_id, path in tables.items() if node_id == name or node_id.startswith(prefix)}
+    if not found:
+        raise pytest.UsageError(f"file or directory not found: {name}{nearest(name, tables)}")
+    return found
+
+
+def _check_rows(selection: Selection) -> None:
+    """Make sure that every row that was named is there, as pytest does for other node ids."""
+    for node_id, wanted in selection.rows.items():
+        try:
+            there = {row.id for row in load_table(selection.files[node_id])}
+        except ConfigurationError:
+            continue  # the collection reports the file's faults
+        for row in sorted(wanted - there):
+            raise pytest.UsageError(f"not found: {node_id}::{row}{nearest(row, there)}")
+
+
+def _node_id_below(path: Path, root: Path, rootpath: Path) -> str:
+    """A table's node id: its path from the rootdir, as everywhere in pytest.
+
+    Tables that stand elsewhere (the bundled ones of an installed package) are named from
+    their own directory, so that ids are the same on every machine.
+    """
+    inside = path.is_relative_to(rootpath) and "site-packages" not in path.parts
+    return path.relative_to(rootpath if inside else root.parent).as_posix()
 
 
 def _node_id(path: Path, config: pytest.Config) -> str | None:
-    """The node id of a baseline file, or ``None`` for any other YAML file.
-
-    It is the path from the rootdir, as everywhere in pytest. Tables outside the rootdir
-    (the bundled ones of an installed package) are named from their own directory, so that
-    ids are the same on every machine.
-    """
+    """The node id of a baseline file that pytest comes across, or ``None`` for any other YAML file."""
     for root in config.stash[SETTINGS].baselines:
         if path == root or root in path.parents:
-            inside = path.is_relative_to(config.rootpath) and "site-packages" not in path.parts
-            return (path.relative_to(config.rootpath if inside else root.parent)).as_posix()
+            return _node_id_below(path, root, config.rootpath)
     named = {argument.partition("::")[0] for argument in config.args}
     if any((config.invocation_params.dir / name) == path for name in named):
-        base = config.rootpath if path.is_relative_to(config.rootpath) else path.parent
-        return path.relative_to(base).as_posix()
+        return _node_id_below(path, path, config.rootpath)
     return None
 
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_gsw.errors import SubmissionError
+from pytest_gsw.errors import JobError, SubmissionError
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
@@ -31,6 +31,8 @@ MARK = "GSW_LOCAL"
 #: The last job id that was given out below a staging area.
 _COUNTER = ".gsw-local-job-id"
 _HOST = "localhost"
+#: A process that hangs in a driver survives even SIGKILL; nobody should wait for it for ever.
+_KILL_PATIENCE_S = 10.0
 _KILLED_EXIT_CODE = 128 + signal.SIGKILL
 
 # What the kernel and slurmstepd say. Being killed alone does not tell who did it, and why.
@@ -159,16 +161,23 @@ class LocalLauncher:
         return {job.id: self._status(job) for job in jobs}
 
     def cancel(self, jobs: Sequence[Job]) -> None:
-        """End all these jobs and wait until they have; those that have ended already are no error."""
+        """End all these jobs and wait until they have; those that have ended already are no error.
+
+        Raises:
+            JobError: One does not end even when it is killed.
+        """
         runs = [self._queue.runs[job.id] for job in jobs if job.id in self._queue.runs]
         for run in runs:
             if run.process is None and run.end is None:
                 run.end = JobStatus(JobState.CANCELLED, "CANCELLED", 0, submit_s=run.job.submitted_s, end_s=time.time())
             elif run.end is None and not _has_exited(run):
                 self._ask_to_end(run, JobState.CANCELLED)
-        while any(run.end is None for run in runs):
-            for run in runs:
+        give_up_s = time.monotonic() + self._kill_grace_s + _KILL_PATIENCE_S
+        while alive := [run for run in runs if run.end is None]:
+            for run in alive:
                 self._watch(run)
+            if time.monotonic() > give_up_s:
+                raise _unkillable(alive)
             time.sleep(0.01)
 
     def find_log(self, job: Job) -> Path:
@@ -278,6 +287,15 @@ class LocalLauncher:
             start_s=run.start_s,
             end_s=time.time(),
         )
+
+
+def _unkillable(runs: Sequence[_Run]) -> JobError:
+    pids = " ".join(str(run.process.pid) for run in runs if run.process is not None)
+    return JobError(
+        f"local job {runs[0].job.id} does not end even when it is killed",
+        (("processes", pids),),
+        advice=f"ps -o pid,stat,wchan:32,args {pids}: state D is a driver that hangs",
+    )
 
 
 def _slurm_variables(job: Job) -> dict[str, str]:

@@ -131,6 +131,7 @@ class Launcher(Protocol):
 
         Raises:
             SubmissionError: The scheduler refused it.
+            LogError: A log is replayed, and there is none, or more than one.
         """
         ...
 
@@ -143,7 +144,11 @@ class Launcher(Protocol):
         ...
 
     def cancel(self, jobs: Sequence[Job]) -> None:
-        """End all these jobs with one request; those that have ended already are no error."""
+        """End all these jobs with one request; those that have ended already are no error.
+
+        Raises:
+            JobError: The request failed, so that jobs may go on; the advice is how to end them by hand.
+        """
         ...
 
     def find_log(self, job: Job) -> Path:
@@ -159,5 +164,5 @@ class Launcher(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of whatever is held. Jobs that still run are not touched."""
+        """Let go of whatever is held. Jobs of a scheduler that still run are not touched; processes are ended."""
         ...

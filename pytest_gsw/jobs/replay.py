@@ -46,7 +46,7 @@ class ReplayLauncher:
         self._recorded = dict(recorded or {})
         self._runs: dict[str, RecordedRun] = {}
 
-    def command(self, spec: JobSpec) -> tuple[str, ...]:
+    def command(self, spec: JobSpec) -> tuple[str, ...]:  # noqa: ARG002 - the protocol has it
         """Nothing is run."""
         return ()
 
@@ -84,7 +84,7 @@ class ReplayLauncher:
             )
         return log
 
-    def batch_output(self, job: Job) -> Path | None:
+    def batch_output(self, job: Job) -> Path | None:  # noqa: ARG002 - the protocol has it
         """A replayed run's batch shell is of no interest: only its log is judged."""
         return None
 

@@ -1,4 +1,4 @@
-"""The clusters that tests ask for. One runs at a time, and each is started once a session."""
+"""The clusters that tests ask for; each is started at most once a session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from .cluster import SlurmCluster, missing_requirements
 
 
-def _cluster(nodes: int, **options: object) -> Iterator[SlurmCluster]:
+def start(nodes: int, **options: object) -> Iterator[SlurmCluster]:
+    """One cluster; a machine that cannot have one skips, or fails if GSW_REQUIRE_SLURM=1 says so."""
     problem = missing_requirements()
     if problem is not None:
         if os.environ.get("GSW_REQUIRE_SLURM") == "1":
@@ -23,10 +24,10 @@ def _cluster(nodes: int, **options: object) -> Iterator[SlurmCluster]:
 @pytest.fixture(scope="session")
 def slurm32() -> Iterator[SlurmCluster]:
     """32 nodes of 8 GPUs, with accounting."""
-    yield from _cluster(32, min_job_age_s=300)
+    yield from start(32)
 
 
 @pytest.fixture(scope="session")
 def slurm288() -> Iterator[SlurmCluster]:
     """288 nodes of 8 GPUs: the 2304 GPUs of the largest documented rows."""
-    yield from _cluster(288)
+    yield from start(288)

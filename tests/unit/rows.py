@@ -1,0 +1,55 @@
+"""One documented row and one ended run, to vary with :func:`dataclasses.replace`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.tables.model import Baseline, Figures, Location, Parallelism, Recipe, Source
+
+LLAMA2_FP8_X128 = Baseline(
+    id="llama2_70b_fp8[H100x128]",
+    model="llama2",
+    size="70b",
+    framework="maxtext",
+    log_format="maxtext",
+    dtype="fp8",
+    accelerator="H100",
+    gpus=128,
+    gpus_per_node=8,
+    sequence_length=4096,
+    global_batch_size=256,
+    micro_batch_size=2,
+    gradient_accumulation_steps=None,
+    layers=None,
+    parallelism=Parallelism(fsdp=128),
+    documented=Figures(step_time_s=4.556, tokens_per_s=230152.77, days_to_train_1t_tokens=50.29),
+    metric="step_time",
+    statistic="last",
+    min_steps=45,
+    tolerance=0.05,
+    model_flops_per_sample=1.82e15,
+    activation_recomputation=False,
+    proxy=False,
+    expected_failure=None,
+    notes=None,
+    attributes={},
+    recipe=Recipe("maxtext", steps=50),
+    source=Source("readme.md", 31),
+    location=Location(Path("baselines/maxtext/llama2_70b.yaml"), 41, 9),
+)
+
+
+def measured(judged_s: float, figures: Figures | None = None) -> Measurement:
+    """A measurement of 49 steps that all took the judged time."""
+    return Measurement(
+        judged_s=judged_s,
+        statistic="last",
+        steps=49,
+        first_s=judged_s,
+        last_s=judged_s,
+        median_s=judged_s,
+        p90_s=judged_s,
+        figures=figures or Figures(step_time_s=judged_s),
+        series_s=(judged_s,) * 49,
+    )

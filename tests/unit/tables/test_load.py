@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.errors import ConfigurationError, FileError
+from pytest_gsw.tables.load import bundled_baselines, load_table, load_tables, table_files
+from pytest_gsw.tables.model import Baseline, Figures, Location, Parallelism, Recipe, Source
+
+from .conftest import TINY
+
+Load = Callable[[str | bytes], tuple[Baseline, ...]]
+
+
+def change(old: str, new: str) -> str:
+    assert TINY.count(old) == 1, old
+    return TINY.replace(old, new)
+
+
+def test_a_row_has_what_its_file_and_table_say(load: Load) -> None:
+    assert load(TINY)[1] == Baseline(
+        id="tiny_1b_bf16[H100x16]",
+        model="tiny",
+        size="1b",
+        framework="maxtext",
+        log_format="maxtext",
+        dtype="bf16",
+        accelerator="H100",
+        gpus=16,
+        gpus_per_node=8,
+        sequence_length=1024,
+        global_batch_size=None,
+        micro_batch_size=None,
+        gradient_accumulation_steps=None,
+        layers=None,
+        parallelism=Parallelism(),
+        documented=Figures(step_time_s=0.75),
+        metric="step_time",
+        statistic="last",
+        min_steps=18,
+        tolerance=0.05,
+        model_flops_per_sample=None,
+        activation_recomputation=False,
+        proxy=False,
+        expected_failure=None,
+        notes=None,
+        attributes={},
+        recipe=Recipe("tiny", steps=20),
+        source=Source("site.md", 11),
+        location=Location(Path("t.yaml"), 13, 9),
+    )
+
+
+FULL = """\
+model: tiny
+framework: deepspeed
+log_format: megatron
+accelerator: V100-32GB
+gpus_per_node: 4
+document: site.md
+activation_recomputation: true
+tolerance: 40%
+statistic: mean
+recipe:
+  directory: a/b
+  script: run.sh
+  steps: 100
+  logged_steps: 20
+  environment: {NNODES: "{nodes}", QUIET: true, EMPTY: "", JSON: '{{"tp": {tp}}}'}
+tables:
+  - title: "Every key"
+    dtype: fp16
+    line: 1
+    recipe: {directory: c, one_job_per_row: true}
+    rows:
+      - {gpus: 32, size: 7.5b, case: big-batch, sequence_length: 2048, global_batch_size: 64, micro_batch_size: 2,
+         gradient_accumulation_steps: 8, layers: 12, tp: 2, pp: 3, cp: 4, ep: 5, dp: 6, vp: 7, fsdp: 8, model_flops: 4.6e+13,
+         step_time_s: 3, tokens_per_s: 1.5, mfu: 52.59%, days_to_train_1t_tokens: 2, tflops_per_gpu: 23.2,
+         checkpoint_save_time_s: 9, metric: checkpoint_save_time, statistic: "median[-10:]", min_steps: 12, tolerance: 2.5 %,
+         proxy: true, notes: "07-10", attributes: {zero_stage: 3}, line: 77}
+"""
+
+
+def test_every_key_of_a_table(load: Load) -> None:
+    assert load(FULL) == (
+        Baseline(
+            id="tiny_7.5b_fp16[V100-32GBx32-big-batch]",
+            model="tiny",
+            size="7.5b",
+            framework="deepspeed",
+            log_format="megatron",
+            dtype="fp16",
+            accelerator="V100-32GB",
+            gpus=32,
+            gpus_per_node=4,
+            sequence_length=2048,
+            global_batch_size=64,
+            micro_batch_size=2,
+            gradient_accumulation_steps=8,
+            layers=12,
+            parallelism=Parallelism(tp=2, pp=3, cp=4, ep=5, dp=6, vp=7, fsdp=8),
+            documented=Figures(
+                step_time_s=3.0,
+                tokens_per_s=1.5,
+                mfu=0.5259,
+                days_to_train_1t_tokens=2.0,
+                tflops_per_gpu=23.2,
+                checkpoint_save_time_s=9.0,
+            ),
+            metric="checkpoint_save_time",
+            statistic="median[-10:]",
+            min_steps=12,
+            tolerance=0.025,
+            model_flops_per_sample=4.6e13,
+            activation_recomputation=True,
+            proxy=True,
+            expected_failure=None,
+            notes="07-10",
+            attributes={"zero_stage": "3"},
+            recipe=Recipe(
+                "c",
+                script="run.sh",
+                steps=100,
+                logged_steps=20,
+                environment={"NNODES": "{nodes}", "QUIET": "true", "EMPTY": "", "JSON": '{{"tp": {tp}}}'},
+                one_job_per_row=True,
+            ),
+            source=Source("site.md", 77),
+            location=Location(Path("t.yaml"), 22, 9),
+        ),
+    )
+
+
+def test_the_nearest_level_wins(load: Load) -> None:
+    rows = load(
+        TINY.replace("size: 1b", "size: 1b\ntolerance: 1%")
+        .replace("dtype: bf16", "dtype: bf16\n    tolerance: 2%")
+        .replace("gpus: 16", "tolerance: 3%, gpus: 16")
+    )
+    assert [row.tolerance for row in rows] == [0.02, 0.03]
+
+
+def test_properties_of_a_row(load: Load) -> None:
+    (row,) = load(FULL)
+    assert row.workload == "tiny_7.5b"
+    assert row.name == "tiny_7.5b_fp16"
+    assert row.parameters_in_billions == "7.5"
+    assert row.nodes == 8
+    assert row.judged_s == 9.0
+    assert str(row.location) == "t.yaml:22"
+
+
+def test_a_size_that_is_a_word_has_no_number_of_parameters(load: Load) -> None:
+    (row, _) = load(change("size: 1b", "size: large"))
+    assert row.parameters_in_billions is None
+
+
+def test_gpus_below_one_node_are_one_node(load: Load) -> None:
+    (row, _) = load(change("gpus: 8,", "gpus: 1,"))
+    assert row.nodes == 1
+
+
+@pytest.mark.parametrize(
+    ("recipe", "min_steps"),
+    [
+        ("steps: 50", 45),
+        ("steps: 51", 46),
+        ("steps: 1", 1),
+        ("steps: 100, logged_steps: 20", 18),
+        ("logged_steps: 10", 9),
+    ],
+)
+def test_nine_tenths_of_the_steps_must_be_found(load: Load, recipe: str, min_steps: int) -> None:
+    rows = load(change("steps: 20", recipe))
+    assert [row.min_steps for row in rows] == [min_steps, min_steps]
+
+
+def test_a_percentage_is_the_decimal_number_that_is_written(load: Load) -> None:
+    (row, _) = load(change("gpus: 8,", "gpus: 8, tolerance: 0.1%, mfu: 100 %,"))
+    assert row.tolerance == 0.001
+    assert row.documented.mfu == 1.0
+
+
+def test_numbers_may_be_quoted_and_texts_may_look_like_numbers(load: Load) -> None:
+    (row, _) = load(change("gpus: 8,", 'gpus: "8", notes: 05, attributes: {id: 1.10},'))
+    assert row.gpus == 8
+    assert row.notes == "05"
+    assert row.attributes == {"id": "1.10"}
+
+
+def test_an_anchor_stands_for_what_it_names(load: Load) -> None:
+    shared = change("recipe: {directory: tiny, steps: 20}", "recipe: &r {directory: tiny, steps: 20}")
+    rows = load(shared.replace("    rows:", "    recipe: *r\n    rows:"))
+    assert rows[0].recipe == Recipe("tiny", steps=20)
+
+
+def test_a_row_that_runs_out_of_memory_needs_no_figure(load: Load) -> None:
+    (row, _) = load(change("gpus: 8, step_time_s: 1.5", "gpus: 8, expected_failure: out_of_memory"))
+    assert row.expected_failure == "out_of_memory"
+    assert row.judged_s is None
+
+
+def test_a_byte_order_mark_and_windows_line_ends(load: Load) -> None:
+    assert len(load(b"\xef\xbb\xbf" + TINY.replace("\n", "\r\n").encode())) == 2
+
+
+def test_files_below_a_directory_are_in_order(tmp_path: Path) -> None:
+    for name in ("b/two.yaml", "a/one.yml", "a/notes.txt", "c.yaml/three.yaml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(TINY)
+    assert table_files(tmp_path) == (
+        tmp_path / "a/one.yml",
+        tmp_path / "b/two.yaml",
+        tmp_path / "c.yaml/three.yaml",
+    )
+    assert table_files(tmp_path / "a/one.yml") == (tmp_path / "a/one.yml",)
+    assert len(load_tables([tmp_path])) == 6
+
+
+def test_tables_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        load_tables([tmp_path / "nowhere"])
+    assert str(error.value) == f"no baselines at {tmp_path}/nowhere: there is no such file or directory"
+
+
+def test_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(FileError) as error:
+        load_table(tmp_path)
+    assert str(error.value) == f"{tmp_path}: 1 problem\n  {tmp_path}:1:1     cannot be read: Is a directory"
+
+
+def test_the_bundled_tables_of_an_installed_package_are_inside_of_it() -> None:
+    assert bundled_baselines().name == "baselines"
+    assert (bundled_baselines() / "maxtext" / "llama2_70b.yaml").is_file()
