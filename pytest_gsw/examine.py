@@ -202,8 +202,7 @@ def _check_identity(baseline: Baseline, run: Run, log: StepLog) -> None:
     ]
     if differing:
         raise LogError(
-            f"the log belongs to another run: {', '.join(name for name, _ in differing)} differ"
-            f"{'s' if len(differing) == 1 else ''}",
+            f"the log belongs to another run, by its {' and '.join(name for name, _ in differing)}",
             evidence=(*differing, *_log_evidence(run, log)),
         )
 

@@ -156,7 +156,7 @@ class BaselineItem(pytest.Item):
     def _measure(self, run: Run) -> _Measured:
         if self.baseline.expected_failure:
             return _Measured(run)
-        log_format: LogFormat | None = self.ihook.pytest_gsw_log_format(config=self.config, baseline=self.baseline)
+        log_format: LogFormat | None = self.config.hook.pytest_gsw_log_format(config=self.config, baseline=self.baseline)
         if log_format is None:
             raise LogError(
                 f"nobody reads logs of the format '{self.baseline.log_format}'",
@@ -177,14 +177,14 @@ class BaselineItem(pytest.Item):
         return _Measured(run, log, measurement)
 
     def _judge(self, measurement: Measurement) -> Verdict:
-        verdict: Verdict | None = self.ihook.pytest_gsw_judge(
+        verdict: Verdict | None = self.config.hook.pytest_gsw_judge(
             config=self.config, baseline=self.baseline, measurement=measurement, tolerance=self.tolerance
         )
         assert verdict is not None, "the built-in judge always answers"
         return verdict
 
     def _peak_flops(self) -> float | None:
-        peak: float | None = self.ihook.pytest_gsw_peak_flops(
+        peak: float | None = self.config.hook.pytest_gsw_peak_flops(
             config=self.config, accelerator=self.baseline.accelerator, dtype=self.baseline.dtype
         )
         return peak
@@ -236,7 +236,7 @@ class BaselineItem(pytest.Item):
         write_record(settings.run_directory, record)
         self.stash[RECORD] = record
         self.user_properties.extend(junit.properties(record))
-        self.ihook.pytest_gsw_run_recorded(config=self.config, record=record)
+        self.config.hook.pytest_gsw_run_recorded(config=self.config, record=record)
         return record
 
     def _job_facts(self, run: Run | None) -> JobFacts | None:

@@ -41,6 +41,9 @@ from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_table, table_files
 from pytest_gsw.tables.model import Baseline
 
+#: Set once all rows have run.
+FINISHED = pytest.StashKey[bool]()
+
 #: Seconds between two questions to Slurm. With one question for all jobs this is 240 an hour.
 SLURM_POLL_S = 15.0
 #: Processes on this machine are asked about for nothing.
@@ -124,13 +127,14 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     rows = _runnable(items, settings)
     if not settings.judges or not any(isinstance(item, BaselineItem) for item in items):
         return []
+    count = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
     if settings.replay is not None:
-        return [f"gsw: {len(rows)} rows to replay from {settings.replay}"]
+        return [f"gsw: {count} to replay from {settings.replay}"]
     times_s = [(item.baseline.gpus, expected_run_s(item.baseline)) for item in rows]
     hours = sum(gpus * run_s for gpus, run_s in times_s if run_s is not None) / 3600
     if settings.cluster is not None and settings.cluster.simulated:
-        return [f"gsw: {len(rows)} rows, simulated on this machine"]
-    return [f"gsw: {len(rows)} rows, about {hours:,.0f} GPU-hours by the documented step times"]
+        return [f"gsw: {count}, simulated on this machine"]
+    return [f"gsw: {count}, about {hours:,.0f} GPU-hours by the documented step times"]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -161,11 +165,13 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """End whatever still runs: after -x, after Ctrl-C, after an internal error."""
+    session.config.stash[FINISHED] = True
     fleet = session.config.stash.get(FLEET, None)
     if fleet is not None:
         cancelled = fleet.close()
         if cancelled:
-            _write(session.config, f"gsw: {cancelled} jobs were still pending or running and have been cancelled")
+            jobs = "1 job was" if cancelled == 1 else f"{cancelled} jobs were"
+            _write(session.config, f"gsw: {jobs} still pending or running, and cancelled")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -179,10 +185,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-def pytest_report_teststatus(report: Any) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
-    """``PASSED`` and ``FAILED`` with the row's figures behind them."""
+def pytest_report_teststatus(
+    report: Any, config: pytest.Config
+) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
+    """``PASSED`` and ``FAILED`` with the row's figures behind them, while the rows run."""
     headline = getattr(report, "gsw_headline", "")
-    if not headline or report.when != "call" or report.outcome not in {"passed", "failed"}:
+    # pytest's short summary puts the same word in front of each id: there it is to be the bare outcome.
+    if not headline or config.stash.get(FINISHED, False) or report.when != "call" or report.outcome not in {"passed", "failed"}:
         return None
     passed = report.outcome == "passed"
     word = f"{report.outcome.upper()} {headline}"
@@ -402,7 +411,7 @@ def _observer(config: pytest.Config, rows: list[BaselineItem]) -> StateObserver:
 def _spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
     """How a row is started, or why it cannot be."""
     try:
-        spec: JobSpec | None = item.ihook.pytest_gsw_make_job_spec(
+        spec: JobSpec | None = item.config.hook.pytest_gsw_make_job_spec(
             config=item.config, baseline=item.baseline, cluster=settings.cluster or Cluster("replay", "replay")
         )
     except RunError as error:

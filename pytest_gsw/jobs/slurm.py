@@ -288,7 +288,7 @@ def _knows_no_such_job(asked: Output) -> bool:
 
 def _why(output: Output) -> str:
     if output.problem:
-        return re.sub(r"^(?:\w+: )?(?:error: )?(?:Batch job submission failed: )?", "", output.problem)
+        return output.problem
     return f"exit code {output.returncode}" if output.returncode else "no record yet"
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.states import job_state
 
+_SPEAKER = re.compile(r"^(?:\w+: |\w+ error: )?(?:error: )?(?:Batch job submission failed: )?")
 _NOTHING = frozenset({"", "None", "Unknown", "N/A", "(null)", "None assigned"})
 
 
@@ -34,9 +35,15 @@ class Output:
 
     @property
     def problem(self) -> str:
-        """The last thing it complained of, empty if nothing."""
-        lines = self.stderr.split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        """The last thing it complained of, without the names of commands before it; empty if nothing."""
+        complaints = self.complaints
+        return complaints[-1] if complaints else ""
+
+    @property
+    def complaints(self) -> list[str]:
+        """Each line of its complaints: ``squeue: error: x`` and ``slurm_load_jobs error: x`` → ``x``."""
+        lines = (_SPEAKER.sub("", line.strip()) for line in self.stderr.split("\n"))
+        return [line for line in lines if line]
 
 
 def parse_sbatch(text: str) -> str | None:
@@ -130,7 +137,7 @@ def scancel_problem(output: Output) -> str:
     if output.returncode == 0:
         return ""
     harmless = ("already completing or completed", "Invalid job id", "Job/step already")
-    lines = [line.strip() for line in output.stderr.split("\n") if line.strip()]
+    lines = output.complaints
     serious = [line for line in lines if not any(text in line for text in harmless)]
     return serious[-1] if serious else "" if lines else f"exit code {output.returncode}"
 

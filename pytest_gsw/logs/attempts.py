@@ -140,7 +140,7 @@ class ManyPrinters:
         if not self._values or index < self._first:
             return True
         if index == self._first:
-            return len(self._values) > 2  # noqa: PLR2004 - itself and the one that a process may be behind
+            return len(self._values) > 2  # itself, and the one by which a process may lag
         return index in self._values and len(self._values[index]) >= self._widest
 
     def steps(self, unit: Unit = Unit.SECONDS) -> tuple[Step, ...]:

@@ -23,7 +23,7 @@ from pytest_gsw.logs.text import NUMBER, number, rank_of, safe_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_gsw.logs.model import StepLog
+    from pytest_gsw.logs.model import Dialect, StepLog
 
 _PIPE = re.compile(rb"\bsteps: (\d{1,12}) loss: (\S{1,40}) iter time \(s\): (%b)(?=\s|$)" % NUMBER)
 _TIMER = re.compile(
@@ -37,7 +37,7 @@ class DeepSpeed:
     """The format of DeepSpeed."""
 
     name: str = "deepspeed"
-    dialects: tuple[tuple[bytes, ...], ...] = ((b"iter time (s): ",), (b"SamplesPerSec=",))
+    dialects: tuple[Dialect, ...] = ((b"iter time (s): ",), (b"SamplesPerSec=",))
     first_index: int | None = None
     wraps: bool = False
 

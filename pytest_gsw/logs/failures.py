@@ -47,7 +47,8 @@ class Signature:
 
     Attributes:
         name: What happened.
-        markers: Byte strings of which its lines hold at least one; the file is searched for these.
+        markers: Byte strings of which its lines hold at least one. The file is searched for these: the fewer
+            different ones, the faster, so most are just ``Error: `` and ``error: ``.
         pattern: What the line must be like; without nested or unbounded repetition.
         advice: What to do.
         out_of_memory: Whether memory was lacking.
@@ -61,16 +62,15 @@ class Signature:
 
 
 def _signature(name: str, markers: str, pattern: str, advice: str, *, out_of_memory: bool = False) -> Signature:
-    return Signature(
-        name, tuple(marker.encode() for marker in markers.split("|")), re.compile(pattern.encode()), advice, out_of_memory
-    )
+    words = tuple(marker.encode() for marker in markers.split("|"))
+    return Signature(name, words, re.compile(pattern.encode()), advice, out_of_memory)
 
 
 #: In the order in which they are tried on a line.
 SIGNATURES: tuple[Signature, ...] = (
     _signature(
         "XLA out of memory",
-        "RESOURCE_EXHAUSTED",
+        "Error: ",
         # XLA warns when a compilation is tried again with less memory; only the exception is fatal.
         r"(?:JaxRuntimeError|XlaRuntimeError|InternalError): RESOURCE_EXHAUSTED",
         "the model, batch or XLA_PYTHON_CLIENT_MEM_FRACTION does not fit the accelerator's memory",
@@ -78,7 +78,7 @@ SIGNATURES: tuple[Signature, ...] = (
     ),
     _signature(
         "CUDA out of memory",
-        "out of memory",
+        "Error: |error: ",
         r"(?:OutOfMemoryError|RuntimeError|AcceleratorError): (?:(?:CUDA|HIP) (?:error: )?)?out of memory"
         r"|(?:CUDA|HIP) error: out of memory|(?:CUDA|HIP) out of memory\. Tried to allocate",
         "check that the GPUs were free, then batch size, parallelism and activation checkpointing of the row",
@@ -86,7 +86,7 @@ SIGNATURES: tuple[Signature, ...] = (
     ),
     _signature(
         "host out of memory",
-        "oom-kill event|oom_kill event|Out Of Memory|is killed by signal: Killed|Out of memory: Kill",
+        "error: |Error: |Out of memory: Kill",
         r"Detected \d{1,9} oom[-_]kill event|: tasks? [\d,\-]{1,200}: Out Of Memory"
         r"|is killed by signal: Killed|Out of memory: Kill",
         "ask Slurm for the whole node's memory with --mem=0, or use fewer data loading workers",
@@ -94,7 +94,7 @@ SIGNATURES: tuple[Signature, ...] = (
     ),
     _signature(
         "shared memory exhausted",
-        "signal: Bus error|Unexpected bus error",
+        "Error: |Unexpected bus error",
         r"is killed by signal: Bus error|Unexpected bus error encountered in worker",
         "give the container more shared memory (/dev/shm), or use fewer data loading workers",
     ),
@@ -106,7 +106,7 @@ SIGNATURES: tuple[Signature, ...] = (
     ),
     _signature(
         "ECC error",
-        "ECC error",
+        "Error: |error: ",
         r"(?:uncorrectable|double[- ]bit) ECC error",
         "the GPU's memory is broken: drain the node, exclude it with --exclude, and rerun",
     ),
@@ -119,26 +119,26 @@ SIGNATURES: tuple[Signature, ...] = (
     ),
     _signature(
         "node failure",
-        "Node failure on|NODE FAILURE|are still not ready",
+        "error: |CANCELLED AT",
         r"error: Node failure on|DUE TO NODE FAILURE|Nodes? \S{1,400} are still not ready",
         "exclude the node with --exclude and rerun; sinfo -R tells why nodes are down",
     ),
     _signature(
         "time limit",
-        "DUE TO TIME LIMIT",
+        "CANCELLED AT",
         r"CANCELLED AT \S{1,40} DUE TO TIME LIMIT",
         "give the job more time (sbatch --time), or find out what made it slow or hang",
     ),
     _signature(
         "preemption",
-        "DUE TO PREEMPTION",
-        r"DUE TO PREEMPTION",
+        "CANCELLED AT",
+        r"CANCELLED AT [^*]{1,400}DUE TO PREEMPTION",
         "a job of higher priority took the nodes: rerun, or use a partition or QOS that is not preempted",
     ),
     _signature(
         "requeued",
-        "DUE TO JOB REQUEUE",
-        r"DUE TO JOB REQUEUE",
+        "CANCELLED AT",
+        r"CANCELLED AT \S{1,40} DUE TO JOB REQUEUE",
         "Slurm or an administrator put the job back into the queue: rerun, or submit with --no-requeue",
     ),
     _signature(
@@ -149,7 +149,7 @@ SIGNATURES: tuple[Signature, ...] = (
     ),
     _signature(
         "container import",
-        "pyxis: |Invalid --container",
+        "error: ",
         r"pyxis: (?:child \d{1,9} failed|failed to |couldn't |could not |mount source must| {0,8}\[ERROR\])"
         r"|error: Invalid --container-",
         "check the image's name and mounts, the registry's credentials (~/.config/enroot/.credentials), "
@@ -157,53 +157,53 @@ SIGNATURES: tuple[Signature, ...] = (
     ),
     _signature(
         "model access refused",
-        "gated repo|401 Client Error|403 Client Error|Invalid user token",
+        "Error: ",
         r"access a gated repo|40[13] Client Error|Invalid user token",
         "set HF_TOKEN to a token whose owner has accepted the model's licence",
     ),
     _signature(
         "GPUs not requested",
-        "Invalid generic resource|without GPU resources",
+        "error: ",
         r"Invalid generic resource \(gres\)|[Cc]annot submit \S{0,80} {0,4}without GPU resources",
         "the partition wants GPUs asked for by name: submit with --gres=gpu:8 (SBATCH_GPUS_PER_NODE=8)",
     ),
     _signature(
         "no GPU found",
-        "No CUDA GPUs are available|no CUDA-capable device|Found no NVIDIA driver|No HIP GPUs are available",
+        "Error: ",
         r"(?:RuntimeError|AcceleratorError): (?:[^:\n]{1,80}: ){0,2}(?:No (?:CUDA|HIP) GPUs are available"
         r"|no CUDA-capable device|Found no NVIDIA driver)",
         "ask for GPUs with --gres=gpu:8, and check nvidia-smi on the node",
     ),
     _signature(
         "submission refused",
-        "sbatch: error: ",
+        "error: ",
         r"sbatch: error: (?:Batch job submission failed|Cannot submit|Unable to)",
         "the line says what the cluster wants: account, partition, QOS, time or GPUs",
     ),
     _signature(
         "port in use",
-        "EADDRINUSE|ddress already in use",
+        "Error: ",
         r"(?:DistNetworkError|RuntimeError|OSError|Errno 98\])[^\n]{0,400}(?:EADDRINUSE|[Aa]ddress already in use)"
         r"|\[Errno 98\] Address already in use",
         "another job on the node has the port: choose another MASTER_PORT, or ask for the node alone (--exclusive)",
     ),
     _signature(
         "rendezvous failed",
-        "waiting for clients|RendezvousTimeoutError|RendezvousConnectionError|Barrier timed out",
+        "Error: |RendezvousTimeoutError",
         r"Timed out after \d{1,9} seconds waiting for clients|Rendezvous(?:Timeout|Connection)Error"
         r"|DEADLINE_EXCEEDED: Barrier timed out",
         "some ranks never started: look for the nodes whose tasks printed nothing, and at MASTER_ADDR",
     ),
     _signature(
         "NaN loss",
-        "found NaN in|found Inf in",
+        "Error: ",
         # With the exception's name: a traceback also shows the source line that raises it.
         r"(?:Assertion|Runtime|Value)Error: [^\n]{0,120}found (?:NaN|Inf) in",
         "the run diverged: its numbers say nothing of performance",
     ),
     _signature(
         "NCCL error",
-        "NCCL error|ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclRemoteError",
+        "Error: |error: ",
         # NCCL's own INFO and WARN lines tell of what it gets over, too.
         r"\A(?![^\n]{0,400}NCCL (?:INFO|WARN))[^\n]{0,2000}"
         r"(?:NCCL error|nccl(?:UnhandledCuda|System|Internal|Remote)Error)",
@@ -211,20 +211,20 @@ SIGNATURES: tuple[Signature, ...] = (
     ),
     _signature(
         "segmentation fault",
-        "Segmentation fault|SIGSEGV",
+        "Segmentation fault|(SIGSEGV)|Caught signal 11",
         r"Caught signal 11|Fatal Python error: Segmentation fault|\(SIGSEGV\)|Segmentation fault(?: \(core dumped\)|$)",
         "the last Python and C frames in the log tell where; often a library built for another driver",
     ),
     _signature(
         "module not found",
-        "ModuleNotFoundError: ",
+        "Error: ",
         # A module that a program can do without is reported in the middle of a line.
-        r"\A(?:[^\s]{0,60}[:\]>] {0,4}|[^\s]{1,12}/\d{1,5} ){0,3}ModuleNotFoundError: ",
+        r"\A(?: {0,8}\d{1,7}: )?(?:\S{1,20}/\d{1,5} )?(?:\[[^\]]{1,40}\][:<>a-z ]{0,12})?ModuleNotFoundError: ",
         "the image lacks the module: check the image's version and PYTHONPATH",
     ),
     _signature(
         "script not found",
-        "can't open file|execve(): |Script not found",
+        "error: |can't open file|Script not found",
         r"can't open file '|error: execve\(\): [^\n]{1,400}: No such file|Script not found: ",
         "check the path of the script, and that the node sees the same file system as the submit host",
     ),

@@ -21,7 +21,7 @@ from pytest_gsw.logs.text import NUMBER, number, safe_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_gsw.logs.model import StepLog
+    from pytest_gsw.logs.model import Dialect, StepLog
 
 _SUMMARY = re.compile(rb"'train_samples_per_second': ('?)(%b)'?(?=[,}])" % NUMBER)
 _BLOCK = re.compile(rb"(?:^|>>|\s)train_samples_per_second {1,40}= {1,40}(%b)\s{0,40}$" % NUMBER)
@@ -34,7 +34,7 @@ class HuggingFace:
     """The format of Hugging Face Trainer."""
 
     name: str = "huggingface"
-    dialects: tuple[tuple[bytes, ...], ...] = ((b"train_samples_per_second", b"'loss': ", _START),)
+    dialects: tuple[Dialect, ...] = ((b"train_samples_per_second", b"'loss': ", _START),)
     first_index: int | None = None
     # A dictionary follows the bar that it was printed over, in one message.
     wraps: bool = True

@@ -30,17 +30,19 @@ def _fact(marker: str, pattern: str) -> _Fact:
 
 #: Samples in a step, the first fact that is found counts.
 _GLOBAL_BATCH = (
-    _fact("Total train batch size", r"Total train batch size \([^)]{1,80}\) = ([\d,]{1,15})"),  # HF Trainer
+    _fact("Total train batch size", r"Total train batch size \([^)]{1,80}\) = (\d[\d,]{0,14})"),  # HF Trainer
     _fact("global_batch_size", r"(?<![\w-])global_batch_size \.{1,80} (\d{1,12})\b"),  # Megatron's arguments
     # NeMo's and MaxText's configuration, DLLogger, MLPerf.
-    _fact("global_batch_size", r"(?<![\w-])global_batch_size(?:_to_train_on)?[\"']?(?:, \"value\")? ?: {0,4}(\d{1,12})\b"),
+    _fact(
+        "global_batch_size", r"(?<![\w-])global_batch_size(?:_to_train_on)?[\"']?(?:, \"value\")? ?: {0,4}(\d{1,12})\b"
+    ),
     _fact("train_batch_size", r"\bconfig\.py:\d{1,5}:print\] {1,8}train_batch_size \.{1,40} (\d{1,12})\b"),  # DeepSpeed
 )
 _GPUS = (
     _fact("using world size: ", r"using world size: (\d{1,8})\b"),  # Megatron
     _fact("Starting with ", r"All distributed processes registered\. Starting with (\d{1,8}) processes"),  # Lightning
 )
-_TOTAL_STEPS = (_fact("Total optimization steps", r"Total optimization steps = ([\d,]{1,15})"),)  # HF Trainer
+_TOTAL_STEPS = (_fact("Total optimization steps", r"Total optimization steps = (\d[\d,]{0,14})"),)  # HF Trainer
 
 MARKERS: tuple[bytes, ...] = (
     b"GSW: MODEL=",
@@ -97,5 +99,5 @@ def _of_recipe(record: bytes) -> Identity | None:
 
 def _gpus(fields: dict[str, str]) -> int | None:
     nodes, each = fields.get("JOB_NUM_NODES", ""), fields.get("GPUS_PER_NODE", "")
-    digits = (nodes + each).isascii() and nodes.isdigit() and each.isdigit() and len(nodes + each) < 16  # noqa: PLR2004
+    digits = (nodes + each).isascii() and nodes.isdigit() and each.isdigit() and len(nodes + each) < 16
     return int(nodes) * int(each) if digits else None

@@ -17,7 +17,7 @@ from pytest_gsw.logs.text import NUMBER, number, pieces, safe_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_gsw.logs.model import StepLog
+    from pytest_gsw.logs.model import Dialect, StepLog
 
 #: "Completed eval step: 5, seconds: 1.2" (capital C) is an evaluation.
 _STEP = re.compile(rb"completed step: (\d{1,12}), seconds: (%b)" % NUMBER)
@@ -29,8 +29,7 @@ class MaxText:
     """The format of MaxText."""
 
     name: str = "maxtext"
-    # Not "completed step: ": a comma is rare in what else these logs hold.
-    dialects: tuple[tuple[bytes, ...], ...] = ((b", seconds: ",),)
+    dialects: tuple[Dialect, ...] = (((b"completed step: ", b", seconds: "),),)
     first_index: int | None = 0
     wraps: bool = False
 

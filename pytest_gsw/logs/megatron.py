@@ -27,7 +27,7 @@ from pytest_gsw.logs.text import NUMBER, number, pieces, rank_of, safe_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_gsw.logs.model import StepLog
+    from pytest_gsw.logs.model import Dialect, StepLog
 
 #: "iteration: 5 / 50 | … elapsed_time_per_iteration_ms: 13.8K" is nanotron.
 _ITERATION = re.compile(rb"\biteration[ =] {0,12}(\d{1,12}) {0,12}/ {0,12}(\d{1,12}) \|")
@@ -52,7 +52,7 @@ class Megatron:
 
     name: str = "megatron"
     # The first set is found by its parentheses alone; the others are not even searched for where it has steps.
-    dialects: tuple[tuple[bytes, ...], ...] = (
+    dialects: tuple[Dialect, ...] = (
         (b"per iteration (", b"time (ms) |", b".: ("),
         (b"elapsed_time_per_iteration_",),
         (b"Step Time : ",),
@@ -88,9 +88,7 @@ class Megatron:
                 bridge.add(number(step[1]) or math.nan, offset)
         if not series.attempts:
             return step_log(self.name, bridge)
-        return step_log(
-            self.name, series, total_steps=total, global_batch_size=batch, checkpoint_saves_s=saves_s
-        )
+        return step_log(self.name, series, total_steps=total, global_batch_size=batch, checkpoint_saves_s=saves_s)
 
 
 def _seconds(milliseconds: bytes) -> list[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,11 @@ class StepLog:
     checkpoint_saves_s: tuple[float, ...] = ()
 
 
+#: Byte strings of which a wanted line holds at least one. A tuple among them stands for strings that
+#: a line holds all; the reader searches for the one that is found fastest.
+Dialect: TypeAlias = tuple[bytes | tuple[bytes, ...], ...]
+
+
 class LogFormat(Protocol):
     """How one framework writes its step times.
 
@@ -68,7 +73,7 @@ class LogFormat(Protocol):
         ...
 
     @property
-    def dialects(self) -> tuple[tuple[bytes, ...], ...]:
+    def dialects(self) -> tuple[Dialect, ...]:
         """Sets of byte strings, one set for each way the framework has of writing step lines.
 
         Every line that :meth:`parse` wants holds at least one string of the set. The sets

@@ -27,7 +27,7 @@ from pytest_gsw.logs.text import NUMBER, number, pieces, rank_of, safe_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_gsw.logs.model import StepLog
+    from pytest_gsw.logs.model import Dialect, StepLog
 
 _NOT_FINITE = re.compile(rb"(?:reduced_train_loss|grad_norm)\"? ?[:=] ?[-+]?(?:nan|inf)", re.IGNORECASE)
 _BATCH = re.compile(rb"\bglobal_batch_size: (\d{1,12})\b")
@@ -40,7 +40,7 @@ _PRINTER = re.compile(rb"Training epoch (\d{1,9}), iteration (\d{1,12})/(\d{1,12
 _PRINTER_TIME = re.compile(rb"train_step_timing in s: (%b)(?=\s|$)" % NUMBER)
 _PRINTER_STEP = re.compile(rb"\bglobal_step: (\d{1,12})\b")
 _DELTA = re.compile(rb"\bStep (\d{1,12}): train_step_timing in s=(%b)(?=[\s,]|$)" % NUMBER)
-_LIST = re.compile(rb"train_step_timing in s ?: ?\[([^\]]{0,1000000})\]")
+_LIST = re.compile(rb"train_step_timing in s ?: ?\[")
 #: The bar's counter, then what stands in its brackets. Without an end the bracket was cut off.
 _BAR = re.compile(rb"\b(\d{1,12})(?:/(\d{1,12}|\?)|it) \[([^\[\]]{0,4000})\]")
 _BAR_TIME = re.compile(rb"train_step_timing in s=(%b)(?=,|$)" % NUMBER)
@@ -78,7 +78,7 @@ class _Bars:
                 self.series.add(Record(offset, index, value, problem=_problem(bar[3])))
 
     def _numbered(self, head: bytes, counter: int) -> int | None:
-        """The step of a bar without ``global_step``, 0 the first; ``None`` at an epoch's start, which shows the last."""
+        """The step of a bar without ``global_step``, from 0; ``None`` at an epoch's start, which shows the last."""
         if counter == 0:
             return None
         epochs = _BAR_EPOCH.findall(head)
@@ -94,7 +94,7 @@ class _Bars:
 def _global_step(step: re.Match[bytes], bar: re.Match[bytes]) -> int | None:
     """``global_step=49.00``; beyond 999 it is rounded (``2e+3``), and the counter is taken if it agrees."""
     shown = number(step[1])
-    if shown is None or not 0 <= shown < 1e12:  # noqa: PLR2004 - NaN, infinite, absurd
+    if shown is None or not 0 <= shown < 1e12:  # also where it is NaN or absurd
         return None
     counter = int(bar[1])
     agrees = shown >= _EXACT_BELOW and float(f"{counter:.3g}") == float(f"{shown:.3g}")
@@ -106,7 +106,7 @@ class NeMo:
     """The format of NeMo 1 and 2."""
 
     name: str = "nemo"
-    dialects: tuple[tuple[bytes, ...], ...] = ((b"train_step_tim",),)
+    dialects: tuple[Dialect, ...] = ((b"train_step_tim",),)
     first_index: int | None = 0
     wraps: bool = True
 
@@ -127,13 +127,7 @@ class NeMo:
             for step in _DELTA.finditer(line):
                 _add(delta, line, offset, int(step[1]), step[2])
             bars.read(line, offset)
-            found = _LIST.search(line)
-            if found is not None:
-                listed.restart()
-                for text in found[1].split(b","):
-                    value = number(text)
-                    if value is not None:
-                        listed.add(value, offset)
+            _read_list(listed, line, offset)
         candidates: list[tuple[Series, int | None]] = [
             (logger, bars.total),
             (printer, printed.total),
@@ -210,6 +204,18 @@ def _read_json(series: OnePrinter, line: bytes, offset: int) -> None:
     time, step = _JSON_TIME.search(line), _JSON_STEP.search(line)
     if time is not None and step is not None:
         _add(series, line, offset, int(step[1]), time[1])
+
+
+def _read_list(series: Unnumbered, line: bytes, offset: int) -> None:
+    begin = _LIST.search(line)
+    end = -1 if begin is None else line.find(b"]", begin.end())
+    if begin is None or end < 0:
+        return
+    series.restart()
+    for text in line[begin.end() : end].split(b","):
+        value = number(text)
+        if value is not None:
+            series.add(value, offset)
 
 
 def _add(series: OnePrinter, text: bytes, offset: int, index: int, time: bytes, rank: int | None = None) -> None:

@@ -18,7 +18,7 @@ from pytest_gsw.logs.text import NUMBER, number, rank_of, safe_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_gsw.logs.model import StepLog
+    from pytest_gsw.logs.model import Dialect, StepLog
 
 _TOOK = re.compile(rb"\[PAX STATUS\]:? train_step\(\) took (%b) seconds" % NUMBER)
 _LOSS = re.compile(rb"\[PAX STATUS\]:? step_i: (\d{1,12}), training loss: [-+]?(?:nan|inf)\b", re.IGNORECASE)
@@ -45,7 +45,7 @@ class Paxml:
     """The format of Paxml."""
 
     name: str = "paxml"
-    dialects: tuple[tuple[bytes, ...], ...] = ((b"[PAX STATUS]",),)
+    dialects: tuple[Dialect, ...] = ((b"[PAX STATUS]",),)
     first_index: int | None = None
     wraps: bool = False
 

@@ -45,14 +45,15 @@ def read_log(path: Path, log_format: LogFormat, *, block_bytes: int = BLOCK_BYTE
     Raises:
         LogError: The log is missing, no file, empty, or holds no step times.
     """
-    _size(path)
+    size = _size(path)
     log = _reading(path, lambda: _read(path, log_format, block_bytes))
     if not log.steps:
-        raise _no_steps(path, log_format, log)
+        raise _no_steps(path, size, log_format, log)
     return log
 
 
 def _read(path: Path, log_format: LogFormat, block_bytes: int) -> StepLog:
+    log = StepLog(log_format.name, steps=(), attempts=0)
     for markers in log_format.dialects:
         log = log_format.parse(matching_records(path, markers, wraps=log_format.wraps, block_bytes=block_bytes))
         if log.attempts:
@@ -64,17 +65,14 @@ def _identity_records(path: Path, log: StepLog, block_bytes: int) -> Iterator[by
     """Records that may tell whose run it was.
 
     They stand at a run's beginning. Searching gigabytes for them would take longer than for
-    the steps, so only the log's ends are searched, and what precedes the last attempt.
+    the steps, so only the log's beginning is searched, and what precedes the last attempt.
     """
-    size = path.stat().st_size
     first = (log.steps[0].offset or 0) if log.steps else 0
-    done = 0
-    for start, stop in sorted([(0, _END_BYTES), (first - _END_BYTES, first), (size - _END_BYTES, size)]):
-        begin, end = max(start, done), min(stop, size)
-        if begin < end:
-            for _, record in matching_records(path, MARKERS, start=begin, stop=end, block_bytes=block_bytes):
+    head = min(_END_BYTES, path.stat().st_size)
+    for start, stop in ((0, head), (max(head, first - _END_BYTES), first)):
+        if start < stop:
+            for _, record in matching_records(path, MARKERS, start=start, stop=stop, block_bytes=block_bytes):
                 yield record
-            done = end
 
 
 def last_step(path: Path, log_format: LogFormat) -> Step | None:
@@ -190,7 +188,7 @@ def _size(path: Path, *, empty: bool = False) -> int:
     Raises:
         LogError: There is no such file, or it is none, or it is empty and may not be.
     """
-    if not path.exists():
+    if not _reading(path, path.exists):
         raise LogError(
             f"the log does not exist: {path.name}",
             evidence=(("log", str(path)), ("folder", _folder(path))),
@@ -207,7 +205,7 @@ def _size(path: Path, *, empty: bool = False) -> int:
         raise LogError(
             f"the log is empty: {path.name}",
             evidence=(("log", f"{path}, 0 bytes"),),
-            advice="the job ended before it wrote anything: look at the batch shell's output and the scheduler's record",
+            advice="the job ended before it wrote anything: look at the batch shell's output and at sacct",
         )
     return size
 
@@ -234,9 +232,9 @@ def _reading(path: Path, read: Callable[[], Result]) -> Result:
         ) from error
 
 
-def _no_steps(path: Path, log_format: LogFormat, log: StepLog) -> LogError:
-    size = path.stat().st_size
-    searched = ", ".join(repr(safe_text(marker)) for markers in log_format.dialects for marker in markers)
+def _no_steps(path: Path, size: int, log_format: LogFormat, log: StepLog) -> LogError:
+    words = [word for dialect in log_format.dialects for word in dialect]
+    searched = ", ".join(repr((word if isinstance(word, bytes) else word[0]).decode()) for word in words)
     if log.not_finite is not None:
         fact = f"no step time in the {log_format.name} log is finite: {log.not_finite[1]}: {path.name}"
         advice = "the run diverged or its clock failed: its numbers say nothing of performance"
@@ -259,7 +257,7 @@ def _no_steps(path: Path, log_format: LogFormat, log: StepLog) -> LogError:
 def _unknown_format(path: Path, size: int) -> LogError:
     known = ", ".join(sorted(FORMATS))
     for name, marker in REFUSED.items():
-        if next(matching_records(path, (marker,)), None) is not None:
+        if _holds(path, marker):
             return LogError(
                 f"{name} logs are not supported: {path.name}",
                 evidence=(("log", f"{path}, {size:,} bytes"), ("known", known)),
@@ -271,3 +269,8 @@ def _unknown_format(path: Path, size: int) -> LogError:
         tail=tail_lines(path),
         advice="the last lines may say why training did not get to its first logged step",
     )
+
+
+def _holds(path: Path, marker: bytes) -> bool:
+    """Whether the log has a whole line with the marker."""
+    return _reading(path, lambda: next(matching_records(path, (marker,)), None)) is not None

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from pytest_gsw.logs.model import Dialect
+
 #: Large enough that Python's own work does not count, small enough for a processor's cache.
 BLOCK_BYTES = 1 << 20
 #: A line longer than this holds no step; it is passed over, so that a file without line ends needs no memory.
@@ -32,7 +34,7 @@ _TRACE = re.compile(rb"(?: {0,8}\d{1,7}: )?\+{1,9} ")
 
 def matching_records(
     path: Path,
-    markers: tuple[bytes, ...],
+    markers: Dialect,
     *,
     start: int = 0,
     stop: int | None = None,
@@ -41,11 +43,11 @@ def matching_records(
 ) -> Iterator[tuple[int, bytes]]:
     """The records of a file that hold one of the markers, each with its byte offset, in order.
 
-    A record ends in ``\\n`` or ``\\r``; what follows the last of them is not whole and does not count.
+    A record ends in a line feed or a carriage return; what follows the last of them is not whole and does not count.
 
     Args:
         path: The file.
-        markers: The byte strings.
+        markers: The byte strings; of those in a tuple a record holds all.
         start: Where to begin; a line that begins before is left out.
         stop: Where to end, by default the file's end; a line that ends after is left out.
         wraps: Whether to undo the line breaks of ``srun --label``; it takes a look at every line.
@@ -54,7 +56,8 @@ def matching_records(
     Raises:
         OSError: The file cannot be read.
     """
-    finder = _Finder(markers)
+    wanted = tuple((marker,) if isinstance(marker, bytes) else marker for marker in markers)
+    finder = _Finder(wanted)
     mender = _Mender()
     with path.open("rb", buffering=0) as file:
         for offset, block, end in _blocks(file, start, stop, block_bytes):
@@ -63,21 +66,19 @@ def matching_records(
             else:
                 lines = ((offset + at, line) for at, line in _lines_at(block, end, finder.places(block, end)))
             for at, line in lines:
-                yield from _records(at, line, markers)
+                yield from _records(at, line, wanted)
 
 
-def _records(offset: int, line: bytes, markers: tuple[bytes, ...]) -> Iterator[tuple[int, bytes]]:
+def _records(offset: int, line: bytes, markers: tuple[tuple[bytes, ...], ...]) -> Iterator[tuple[int, bytes]]:
     """The parts of a line that hold a marker, cleaned."""
     for part in line.split(b"\r"):
         for record in without_escapes(part).split(b"\r"):
-            if any(marker in record for marker in markers) and not _TRACE.match(record):
+            if any(all(word in record for word in words) for words in markers) and not _TRACE.match(record):
                 yield offset, record
         offset += len(part) + 1
 
 
-def _blocks(
-    file: io.FileIO, start: int, stop: int | None, block_bytes: int
-) -> Iterator[tuple[int, bytearray, int]]:
+def _blocks(file: io.FileIO, start: int, stop: int | None, block_bytes: int) -> Iterator[tuple[int, bytearray, int]]:
     """Whole lines of a file: ``(offset, buffer, end)``; the buffer is used again for the next block."""
     stop = file.seek(0, 2) if stop is None else stop
     skipping = False
@@ -149,29 +150,29 @@ class _Finder:
 
     _SAMPLE_BYTES = 4096
     #: Where a byte comes more often than this, to look at each takes longer than to search for the word.
-    _RARE_EVERY_BYTES = 768
+    _RARE_EVERY_BYTES = 2048
     #: Blocks after which to sample again.
     _SAMPLE_EVERY = 16
 
-    def __init__(self, markers: tuple[bytes, ...]) -> None:
+    def __init__(self, markers: tuple[tuple[bytes, ...], ...]) -> None:
         self._markers = markers
         self._blocks = 0
-        #: A rare byte, and the markers that hold it, each with the byte's place in it.
+        #: A rare byte, and the words that hold it, each with the byte's place in it.
         self._by_byte: dict[bytes, list[tuple[bytes, int]]] = {}
         self._words: list[bytes] = []
 
     def places(self, block: bytearray, end: int) -> list[int]:
-        """Where markers begin, in order."""
+        """Places within the lines that hold markers, in order."""
         if self._blocks % self._SAMPLE_EVERY == 0:
             self._choose(block, end)
         self._blocks += 1
         found = []
-        for byte, markers in self._by_byte.items():
+        for byte, words in self._by_byte.items():
             place = block.find(byte, 0, end)
             while place >= 0:
-                for marker, before in markers:
-                    if place >= before and block.startswith(marker, place - before, end):
-                        found.append(place - before)
+                for word, before in words:
+                    if place >= before and block.startswith(word, place - before, end):
+                        found.append(place)
                 place = block.find(byte, place + 1, end)
         for word in self._words:
             place = block.find(word, 0, end)
@@ -182,20 +183,20 @@ class _Finder:
         return found
 
     def _choose(self, block: bytearray, end: int) -> None:
+        """Decide for each marker which of its words, and which byte of it, to search for."""
         size = self._SAMPLE_BYTES
         sample = b"".join(bytes(block[at : min(at + size, end)]) for at in (0, end // 3, 2 * end // 3))
-        counts = {byte: sample.count(byte) for byte in set(b"".join(self._markers))}
-        few = len(sample) // self._RARE_EVERY_BYTES
-        # Fewer different bytes are fewer searches, so of equally rare ones that of most markers is taken.
-        shared = {byte: sum(byte in marker for marker in self._markers) for byte in counts}
+        all_words = [word for words in self._markers for word in words]
+        counts = {byte: sample.count(byte) for byte in set(b"".join(all_words))}
+        # One search serves all words that hold the byte, so of equally rare ones that of most words is taken.
+        shared = {byte: sum(byte in word for word in all_words) for byte in counts}
         self._by_byte, self._words = {}, []
-        for marker in self._markers:
-            byte = min(marker, key=lambda byte: (counts[byte] > 0, -shared[byte], counts[byte]))
-            byte = byte if counts[byte] <= few else min(marker, key=counts.__getitem__)
-            if counts[byte] <= few:
-                self._by_byte.setdefault(bytes([byte]), []).append((marker, marker.index(byte)))
+        for words in self._markers:
+            count, _, byte, word = min((counts[byte], -shared[byte], byte, word) for word in words for byte in word)
+            if count * self._RARE_EVERY_BYTES <= len(sample):
+                self._by_byte.setdefault(bytes([byte]), []).append((word, word.index(byte)))
             else:
-                self._words.append(marker)
+                self._words.append(words[0])
 
 
 class _Mender:

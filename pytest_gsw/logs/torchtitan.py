@@ -17,7 +17,7 @@ from pytest_gsw.logs.text import NUMBER, number, pieces, safe_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_gsw.logs.model import StepLog
+    from pytest_gsw.logs.model import Dialect, StepLog
 
 #: "validate step: 10  loss: … tps: …" is an evaluation.
 _STEP = re.compile(rb"(validate )?\bstep: {0,12}(\d{1,12}) {1,12}(?=loss: )")
@@ -30,7 +30,7 @@ class TorchTitan:
     """The format of torchtitan."""
 
     name: str = "torchtitan"
-    dialects: tuple[tuple[bytes, ...], ...] = ((b"tps: ",), (b"wps: ",))
+    dialects: tuple[Dialect, ...] = ((b"tps: ",), (b"wps: ",))
     first_index: int | None = 1
     wraps: bool = False
 

@@ -122,7 +122,7 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
 def error_text(error: RunError, facts: Sequence[tuple[str, str]]) -> str:
     """The whole text of a row that could not be measured."""
     said = {name for name, _ in error.evidence}
-    rest = [(name, value) for name, value in facts if name not in said and name not in {"steps"}]
+    rest = [(name, value) for name, value in facts if name not in said and name != "steps"]
     return "\n".join([str(error), *([""] if "\n" not in str(error) else []), *fact_lines(rest)])
 
 

@@ -247,6 +247,6 @@ def _fault(place: yaml.Node | yaml.Event, key: str, problem: str) -> Fault:
 
 
 def _one_line(text: str) -> str:
-    """A text of the file as one printable line: it goes to terminals and CI servers."""
-    plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[:500])
-    return plain if len(text) <= 500 else f"{plain}…"
+    """A text with something of the file in it as one printable line: it goes to terminals and CI servers."""
+    short = text if len(text) <= 400 else f"{text[:200]} ... {text[-200:]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in short)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -18,6 +19,7 @@ def _quick_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let simulated steps take no time, and keep the machine's own settings out."""
     monkeypatch.setenv("GSW_DEMO_SECONDS", "0")
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("GSW_PYTHON", sys.executable)
     for name in ("GSW_DEMO", "STAGE_PATH", "SLURM_ACCOUNT", "SLURM_PARTITION", "ENABLE_PROFILE", "ENABLE_NCCL_TRACE"):
         monkeypatch.delenv(name, raising=False)
 

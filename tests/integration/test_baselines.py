@@ -52,7 +52,7 @@ def test_every_fault_of_a_file_at_once(pytester: pytest.Pytester, table: Path) -
         [
             f"{table}: 2 problems",
             f"  {table}:9:1 *global_batchsize: unknown key; did you mean 'global_batch_size'?",
-            f"  {table}:15:31 *tables[[]0].rows[[]1].step_time_s: got 'fast', wanted a number above 0, such as 4.324",
+            f"  {table}:15:33 *tables[[]0].rows[[]1].step_time_s: got 'fast', wanted a number above 0, such as 4.324",
         ]
     )
     assert "Traceback" not in result.stdout.str()

@@ -38,7 +38,7 @@ def test_the_demo_passes_the_six_rows(pytester: pytest.Pytester, six_rows: list[
     )
     for node_id in six_rows:
         line = next(line for line in result.outlines if line.startswith(node_id))
-        assert re.search(r"PASSED +[\d.]+ s/step  [+-][\d.]+ %  job \d+  simulated", line), line
+        assert re.search(r"PASSED +[\d.]+ s/step  [+-][\d.]+ %  MFU [\d.]+ %  job \d+  simulated", line), line
 
 
 def test_every_documented_row_runs_on_the_demo(pytester: pytest.Pytester) -> None:

@@ -14,7 +14,7 @@ import pytest
         ("proxy", 18),
         ("not proxy", 121),
         ("gsw(proxy=True, dtype='bf16')", 9),
-        ("gsw(tp=4, pp=8)", 26),
+        ("gsw(tp=4, pp=8)", 27),
         ("gsw(metric='checkpoint_save_time')", 7),
         ("gsw(gpus=65)", 0),
     ],

@@ -17,13 +17,14 @@ def run(pytester: pytest.Pytester, fault: str, *options: str, row: str = ROW) ->
     return pytester.runpytest("--gsw-cluster=demo", f"--gsw-demo={name}={fault}", row, "--junitxml=junit.xml", *options)
 
 
-def test_a_slow_row_fails_with_the_whole_story(pytester: pytest.Pytester) -> None:
+def test_a_slow_row_fails_with_the_whole_story(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")  # pytest then does not cut the summary's lines to the terminal's width
     result = run(pytester, "slow:12%")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(failed=1)
     result.stdout.re_match_lines(
         [
-            r"baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8\[H100x128\] FAILED 5\.\d+ s/step  \+1\d\.\d %  job \d+  simulated.*",
+            r"baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8\[H100x128\] FAILED 5\.\d+ s/step  \+1\d\.\d %  MFU 3\d\.\d %  job \d+  simulated.*",
             r"_+ llama2_70b_fp8\[H100x128\] _+",
             r"throughput 20\d,\d{3} tokens/s is 1\d\.\d % below the documented 230,153 \(allowed 5 %\)",
             r"metric +measured +documented +change +allowed *",
@@ -36,7 +37,7 @@ def test_a_slow_row_fails_with_the_whole_story(pytester: pytest.Pytester) -> Non
             r"note +this is a simulation: no GPU was used, the figures are made up",
             r"again +pytest --gsw-cluster=demo 'baselines/maxtext/llama2_70b\.yaml::llama2_70b_fp8\[H100x128\]'",
             r"offline +pytest --gsw-cluster=demo --gsw-replay=\.gsw/runs/\S+ 'baselines/.*'",
-            r"FAILED baselines/maxtext/llama2_70b\.yaml::llama2_70b_fp8\[H100x128\] - .*throughput.*",
+            r"FAILED baselines/maxtext/llama2_70b\.yaml::llama2_70b_fp8\[H100x128\] - Failed: throughput .* is 1\d\.\d % below .*",
         ],
     )
     case = junit(pytester.path / "junit.xml")[NAME]
@@ -65,12 +66,12 @@ def test_a_fast_row_fails_when_strict(pytester: pytest.Pytester) -> None:
     [
         ("fail", r"job \d+ failed with exit code 1.*"),
         ("oom", r"job \d+ failed with exit code 1: .*out of memory.*"),
-        ("oom-kill", r"job \d+ ended OUT_OF_MEMORY.*"),
+        ("oom-kill", r"job \d+ .*memory.*"),
         ("exit:3", r"job \d+ failed with exit code 3"),
         ("cancel", r"job \d+ (ended CANCELLED|failed).*"),
         ("nan", r"the loss or a step time is not finite at step \d+: .*nan.*"),
         ("short", r"the log holds 30 steps, 45 of 50 needed"),
-        ("wrong-identity", r"the log belongs to another run: model size differs"),
+        ("wrong-identity", r"the log belongs to another run, by its model size"),
         ("truncated", r"the log ends at step 48, the run's last step is 49"),
     ],
 )
@@ -112,7 +113,7 @@ def test_a_documented_out_of_memory_is_expected(pytester: pytest.Pytester) -> No
 
 def test_an_out_of_memory_that_does_not_come_is_a_failure(pytester: pytest.Pytester) -> None:
     row = "baselines/deepspeed/gpt2.yaml::gpt2_52b_fp16[V100-32GBx64-zero-id11]"
-    result = run(pytester, "exit:0", row=row)
+    result = run(pytester, "slow:0%", row=row)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["is documented to run out of memory, but its job completed"])
 
@@ -127,4 +128,4 @@ def test_the_first_failure_ends_the_session_and_the_other_jobs(pytester: pytest.
         "--gsw-cluster=demo", "--gsw-demo=*x64]=slow:20%", "--gsw-demo=*x2048]=stall", "-k", "llama2_70b_fp8", "-x"
     )
     result.assert_outcomes(failed=1, deselected=133)
-    result.stdout.re_match_lines([r"gsw: \d jobs? .*cancelled"])
+    result.stdout.re_match_lines([r"gsw: \d jobs? (was|were) still pending or running, and cancelled"])

@@ -32,9 +32,9 @@ def test_the_plan_of_one_row(pytester: pytest.Pytester, monkeypatch: pytest.Monk
     result.stdout.fnmatch_lines(
         [
             "gsw: eos (slurm, H100, 4608 GPUs), run *, results *",
-            "gsw: 1 rows, about 587 GPU-hours by the documented step times",
+            "gsw: 1 row, about 587 GPU-hours by the documented step times",
             "baselines/nemo/llama3.1_405b.yaml::llama3.1_405b_fp8[[]H100x2304]",
-            "  2304 GPUs on 288 nodes, about 15 minutes",
+            "  2,304 GPUs on 288 nodes, about 15 minutes",
             "  directory    /lustre/recipes/llama3.1",
             "  command      sbatch --parsable *-J gsw-*-llama3.1_405b_fp8*H100x2304* --account=eng --partition=batch"
             " --gres=gpu:8 --constraint=h100 --qos=acceptance* /lustre/recipes/llama3.1/launch.sh",
@@ -43,8 +43,9 @@ def test_the_plan_of_one_row(pytester: pytest.Pytester, monkeypatch: pytest.Monk
             "  environment  MODEL_SIZE=405b",
             "  environment  NUM_NODES=288",
             "  environment  NCCL_DEBUG=WARN",
+            "  environment  WANDB_API_KEY=[*][*][*]",
             "  log          /lustre/stage/llama3.1/results/[*]/fp8/405b/2304/log-nemo_llama3.1_405b_2304_{job_id}.out",
-            "1 rows, 2,304 GPUs on 288 nodes if all run at once, about 587 GPU-hours",
+            "1 row, 2,304 GPUs on 288 nodes if all run at once, about 587 GPU-hours",
         ]
     )
     assert "very-secret" not in result.stdout.str()

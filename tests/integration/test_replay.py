@@ -49,7 +49,27 @@ def test_a_log_of_another_row_is_an_error(pytester: pytest.Pytester, recorded: P
     (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
     result = pytester.runpytest(f"--gsw-replay={log}", "-k", "llama2_70b_fp8 and H100x512")
     result.assert_outcomes(errors=1, deselected=138)
-    result.stdout.fnmatch_lines(["the log belongs to another run: GPUs differs", "GPUs * 64 in the log, 512 in the row"])
+    result.stdout.fnmatch_lines(
+        [
+            f"{log.name} is the log of another row than llama2_70b_fp8[[]H100x512]",
+            "next       select the row that it belongs to: -k, or its node id",
+        ]
+    )
+
+
+def test_a_renamed_log_of_another_row_is_an_error(pytester: pytest.Pytester, recorded: Path) -> None:
+    (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
+    renamed = pytester.path / "some.log"
+    shutil.copy(log, renamed)
+    result = pytester.runpytest("--gsw-replay=some.log", "-k", "llama2_70b_bf16 and H100x512")
+    result.assert_outcomes(errors=1, deselected=138)
+    result.stdout.fnmatch_lines(
+        [
+            "the log belongs to another run, by its dtype and GPUs",
+            "dtype      fp8 in the log, bf16 in the row",
+            "GPUs       64 in the log, 512 in the row",
+        ]
+    )
 
 
 def test_two_jobs_of_one_row_are_ambiguous(pytester: pytest.Pytester, recorded: Path) -> None:
@@ -70,7 +90,7 @@ def test_a_record_that_cannot_be_read_is_a_usage_error(pytester: pytest.Pytester
     record.write_text(json.dumps({"schema": 99, "job": None}))
     result = pytester.runpytest(f"--gsw-replay={recorded}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --gsw-replay: *is a record of version 99, this pytest-gsw reads 1*"])
+    result.stderr.fnmatch_lines(["ERROR: --gsw-replay: *is a record of version 99, this pytest-gsw reads version 1*"])
 
 
 def test_nothing_at_the_path_is_a_usage_error(pytester: pytest.Pytester) -> None:

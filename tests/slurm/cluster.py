@@ -93,7 +93,7 @@ class SlurmCluster:
 
     # -- life ---------------------------------------------------------------------------------
 
-    def __enter__(self) -> SlurmCluster:
+    def __enter__(self) -> SlurmCluster:  # noqa: PYI034 - typing.Self is Python 3.11's
         self._restore_sigterm = _sigterm_raises()
         try:
             self._start()
@@ -109,6 +109,7 @@ class SlurmCluster:
 
     def stop(self) -> None:
         """End every daemon and every process of every job, and remove the directory."""
+        self._restore_sigterm()
         if self.directory == Path():
             return
         with _signals_wait():
@@ -120,7 +121,6 @@ class SlurmCluster:
                 _remove_cgroup(self._memory_cgroup)
             shutil.rmtree(self.directory, ignore_errors=True)
             self.directory = Path()
-        self._restore_sigterm()
 
     def _start(self) -> None:
         problem = missing_requirements()
@@ -393,11 +393,10 @@ StorageLoc=slurm_acct_db
             daemon.terminate()
         deadline = time.monotonic() + 20
         for daemon in daemons:
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 daemon.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
+            daemon.kill()  # does nothing to one that has been waited for
+            daemon.wait()
 
     def _run(self, *command: str, timeout_s: float = 60) -> str:
         done = subprocess.run(command, env=self.environ, capture_output=True, text=True, timeout=timeout_s, check=False)

@@ -104,7 +104,8 @@ def test_hundred_jobs_are_one_question(slurm32: SlurmCluster, make_spec: SpecMak
     launcher.cancel(jobs)
     statuses = wait(launcher, jobs)
     assert {status.state for status in statuses.values()} == {JobState.CANCELLED}
-    assert {status.raw_state for status in statuses.values()} == {"CANCELLED by 0"}
+    # sacct says who did it, scontrol does not; which of them answers depends on how far slurmdbd is.
+    assert {status.raw_state for status in statuses.values()} <= {"CANCELLED", "CANCELLED by 0"}
     launcher.cancel(jobs)  # all have ended already: no error
 
 
@@ -121,7 +122,8 @@ def test_what_can_never_run_pends_with_slurms_reason(slurm32: SlurmCluster, make
     launcher = SlurmLauncher(slurm32.environ)
     job = launcher.submit(make_spec("true", nodes=33))
     status = launcher.poll([job])[job.id]
-    assert (status.state, status.reason, status.start_s) == (JobState.PENDING, "PartitionNodeLimit", None)
+    assert (status.state, status.start_s) == (JobState.PENDING, None)
+    assert status.reason in {"PartitionConfig", "PartitionNodeLimit"}  # before and after it was first considered
     launcher.cancel([job])
     assert wait(launcher, [job])[job.id].state is JobState.CANCELLED
 
@@ -140,9 +142,9 @@ def test_refusals(slurm32: SlurmCluster, make_spec: SpecMaker) -> None:
         "last       sbatch: error: Invalid generic resource (gres) specification\n"
         "next       this cluster counts GPUs: set `gres: gpu:8` in its cluster file"
     )
-    with pytest.raises(SubmissionError, match="^sbatch refused the job: Invalid partition name specified"):
+    with pytest.raises(SubmissionError, match=r"^sbatch refused the job: Invalid partition name specified"):
         launcher.submit(make_spec("true", options=("--partition=h100",)))
-    with pytest.raises(SubmissionError, match="^sbatch refused the job: Unable to open file"):
+    with pytest.raises(SubmissionError, match=r"^sbatch refused the job: Unable to open file"):
         launcher.submit(make_spec("true", script=spec.directory / "launch.sh"))
 
 

@@ -76,10 +76,10 @@ tables:
     recipe: {directory: c, one_job_per_row: true}
     rows:
       - {gpus: 32, size: 7.5b, case: big-batch, sequence_length: 2048, global_batch_size: 64, micro_batch_size: 2,
-         gradient_accumulation_steps: 8, layers: 12, tp: 2, pp: 3, cp: 4, ep: 5, dp: 6, vp: 7, fsdp: 8, model_flops: 4.6e+13,
-         step_time_s: 3, tokens_per_s: 1.5, mfu: 52.59%, days_to_train_1t_tokens: 2, tflops_per_gpu: 23.2,
-         checkpoint_save_time_s: 9, metric: checkpoint_save_time, statistic: "median[-10:]", min_steps: 12, tolerance: 2.5 %,
-         proxy: true, notes: "07-10", attributes: {zero_stage: 3}, line: 77}
+         gradient_accumulation_steps: 8, layers: 12, tp: 2, pp: 3, cp: 4, ep: 5, dp: 6, vp: 7, fsdp: 8,
+         model_flops: 4.6e+13, step_time_s: 3, tokens_per_s: 1.5, mfu: 52.59%, days_to_train_1t_tokens: 2,
+         tflops_per_gpu: 23.2, checkpoint_save_time_s: 9, metric: checkpoint_save_time, statistic: "median[-10:]",
+         min_steps: 12, tolerance: 2.5 %, proxy: true, notes: "07-10", attributes: {zero_stage: 3}, line: 77}
 """
 
 

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.jobs.environment import job_environment, masked_environment, query_environment
+from pytest_gsw.jobs.model import JobSpec
+
+
+def spec(environment: dict[str, str] | None = None, unset: tuple[str, ...] = ()) -> JobSpec:
+    place = Path("/recipe")
+    return JobSpec("row", "row", place / "launch.sh", place, place, 1, 8, environment or {}, unset)
+
+
+def test_the_session_less_what_misleads_plus_the_row() -> None:
+    session = {
+        "HOME": "/home/me",
+        "SBATCH_ACCOUNT": "eng",
+        "SLURM_ACCOUNT": "eng",
+        "SLURM_PARTITION": "batch",
+        "SLURM_GPUS_PER_NODE": "8",
+        "SBATCH_GPUS": "h100:512",
+        "SBATCH_EXPORT": "NONE",
+        "SBATCH_WAIT": "1",
+        "SLURM_CLUSTERS": "other",
+        "SRUN_OUTPUT": "/tmp/one-log-for-all",
+        "OPTIMIZATION_NAME": "left over",
+        "DTYPE": "bf16",
+    }
+    assert job_environment(session, spec({"DTYPE": "fp8"}, unset=("OPTIMIZATION_NAME",))) == {
+        "HOME": "/home/me",
+        "SBATCH_ACCOUNT": "eng",
+        "SLURM_ACCOUNT": "eng",
+        "SLURM_PARTITION": "batch",
+        "SLURM_GPUS_PER_NODE": "8",
+        "DTYPE": "fp8",
+    }
+
+
+def test_inside_a_job_nothing_of_that_job_is_handed_on() -> None:
+    session = {
+        "SLURM_CONF": "/etc/slurm/slurm.conf",
+        "SLURM_ACCOUNT": "eng",
+        "SLURM_JOB_ID": "7",
+        "SLURM_NTASKS_PER_NODE": "1",
+        "SLURM_GPUS_PER_NODE": "1",
+        "SLURMD_NODENAME": "n001",
+        "PMIX_RANK": "0",
+        "SBATCH_PARTITION": "batch",
+    }
+    assert job_environment(session, spec()) == {
+        "SLURM_CONF": "/etc/slurm/slurm.conf",
+        "SLURM_ACCOUNT": "eng",
+        "SBATCH_PARTITION": "batch",
+    }
+
+
+def test_what_the_row_sets_counts_even_if_the_session_must_not() -> None:
+    assert job_environment({"SBATCH_GPUS": "8"}, spec({"SBATCH_GPUS": "64"})) == {"SBATCH_GPUS": "64"}
+
+
+def test_queries_are_asked_plainly() -> None:
+    session = {"SQUEUE_FORMAT": "%i", "SACCT_FORMAT": "JobID", "SLURM_TIME_FORMAT": "relative", "SLURM_CONF": "/c"}
+    assert query_environment(session | {"SLURM_CLUSTERS": "other"}) == {"SLURM_CONF": "/c", "SLURM_TIME_FORMAT": "%s"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HF_TOKEN",
+        "NGC_API_KEY",
+        "APIKEY",
+        "AWS_SECRET_ACCESS_KEY",
+        "PGPASSWORD",
+        "wandb_api_key",
+        "KEY",
+        "GITHUB_TOKEN_FILE",
+        "DB_PASSWORD_2",
+    ],
+)
+def test_secrets_are_masked(name: str) -> None:
+    assert masked_environment({name: "hunter2"}) == {name: "***"}
+
+
+@pytest.mark.parametrize("name", ["MODEL_SIZE", "MONKEY", "TOKENIZERS_PARALLELISM", "MAX_TOKENS", "KEYBOARD", "DTYPE"])
+def test_the_rest_is_shown(name: str) -> None:
+    assert masked_environment({name: "value"}) == {name: "value"}
+
+
+def test_an_empty_secret_is_no_secret() -> None:
+    assert masked_environment({"HF_TOKEN": ""}) == {"HF_TOKEN": ""}

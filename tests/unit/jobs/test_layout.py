@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_gsw.errors import LogError
+from pytest_gsw.jobs.layout import find_log, find_logs, job_id_in, log_glob, slurm_name
+
+GLOB = log_glob("maxtext", "llama2", "70b", "fp8", 64)
+
+
+def put(stage: Path, name: str = "log-maxtext_llama2_70b_64_7.out", version: str = "24.11") -> Path:
+    log = stage / "results" / version / "fp8" / "70b" / "64" / name
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("step 1\n")
+    return log
+
+
+def test_the_recipes_layout() -> None:
+    assert GLOB == "results/*/fp8/70b/64/log-maxtext_llama2_70b_64_{job_id}.out"
+
+
+def test_a_log_is_found_by_its_job_alone(tmp_path: Path) -> None:
+    log = put(tmp_path)
+    put(tmp_path, "log-maxtext_llama2_70b_64_8.out")  # a later run of the row
+    put(tmp_path, "log-maxtext_llama2_70b_64_77.out")
+    put(tmp_path, "log-nemo_llama3.1_70b_64_7.out")  # another recipe writes to the same directory
+    put(tmp_path, "log-maxtext_llama2_70b_64_7.err")
+    assert find_log(tmp_path, GLOB, "7", nccl_trace=False) == log
+
+
+def test_none(tmp_path: Path) -> None:
+    near = [put(tmp_path, f"log-maxtext_llama2_70b_64_{number}.out") for number in range(10, 17)]
+    for age_s, log in enumerate(near):
+        os.utime(log, (1000 - age_s, 1000 - age_s))
+    with pytest.raises(LogError) as none:
+        find_log(tmp_path, GLOB, "7", nccl_trace=False)
+    directory = tmp_path / "results/24.11/fp8/70b/64"
+    assert str(none.value) == (
+        "no log of job 7\n"
+        "\n"
+        f"searched   {tmp_path}/results/*/fp8/70b/64/log-maxtext_llama2_70b_64_7.out\n"
+        f"there is   {directory}/log-maxtext_llama2_70b_64_10.out\n"
+        f"there is   {directory}/log-maxtext_llama2_70b_64_11.out\n"
+        f"there is   {directory}/log-maxtext_llama2_70b_64_12.out\n"
+        f"there is   {directory}/log-maxtext_llama2_70b_64_13.out\n"
+        f"there is   {directory}/log-maxtext_llama2_70b_64_14.out\n"
+        "           and 2 more\n"
+        f"next       ls -lt {directory}"
+    )
+
+
+def test_none_because_of_another_dtype(tmp_path: Path) -> None:
+    (tmp_path / "results/24.11/bf16/70b/64").mkdir(parents=True)
+    with pytest.raises(LogError) as none:
+        find_log(tmp_path, GLOB, "7", nccl_trace=False)
+    assert none.value.evidence[1:] == (("there is", f"{tmp_path}/results/24.11/bf16"),)
+
+
+def test_none_in_an_empty_staging_area(tmp_path: Path) -> None:
+    with pytest.raises(LogError) as none:
+        find_log(tmp_path, GLOB, "7", nccl_trace=False)
+    assert none.value.evidence[1:] == (("there is", f"nothing in {tmp_path}"),)
+
+
+def test_none_where_there_is_no_staging_area(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"^no log of job 7\n"):
+        find_log(tmp_path / "nowhere", GLOB, "7", nccl_trace=False)
+
+
+def test_several(tmp_path: Path) -> None:
+    old, new = put(tmp_path, version="24.11"), put(tmp_path, version="25.01")
+    with pytest.raises(LogError) as several:
+        find_log(tmp_path, GLOB, "7", nccl_trace=False)
+    assert str(several.value) == (
+        "2 logs of job 7, and nothing tells which of them it wrote\n"
+        "\n"
+        f"searched   {tmp_path}/results/*/fp8/70b/64/log-maxtext_llama2_70b_64_7.out\n"
+        f"candidate  {old}\n"
+        f"candidate  {new}\n"
+        "next       remove the copies: one job writes one log"
+    )
+
+
+def test_nccl_traces_count_for_nccl_tracing_alone(tmp_path: Path) -> None:
+    traced = put(tmp_path, version="25.01-nccl-trace")
+    assert find_log(tmp_path, GLOB, "7", nccl_trace=True) == traced
+    with pytest.raises(LogError):
+        find_log(tmp_path, GLOB, "7", nccl_trace=False)
+    plain = put(tmp_path, version="25.01")
+    assert find_log(tmp_path, GLOB, "7", nccl_trace=False) == plain
+
+
+def test_special_characters_are_meant(tmp_path: Path) -> None:
+    glob = log_glob("fw", "gpt[3]", "*", "fp8", 64)
+    directory = tmp_path / "results/24.11/fp8/*/64"
+    directory.mkdir(parents=True)
+    log = directory / "log-fw_gpt[3]_*_64_7.out"
+    log.write_text("")
+    (directory / "log-fw_gpt3_x_64_7.out").write_text("")
+    assert find_log(tmp_path, glob, "7", nccl_trace=False) == log
+
+
+def test_links_out_of_the_results_are_not_followed(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    put(elsewhere)
+    stage = tmp_path / "stage"
+    (stage / "results").mkdir(parents=True)
+    (stage / "results" / "24.11").symlink_to(elsewhere / "results" / "24.11")
+    assert find_logs(stage, GLOB, nccl_trace=False) == []
+
+
+def test_the_results_themselves_may_be_a_link(tmp_path: Path) -> None:
+    put(tmp_path / "scratch")
+    stage = tmp_path / "stage"
+    stage.mkdir()
+    (stage / "results").symlink_to(tmp_path / "scratch" / "results")
+    assert len(find_logs(stage, GLOB, nccl_trace=False)) == 1
+
+
+def test_a_directory_is_no_log(tmp_path: Path) -> None:
+    put(tmp_path).with_name("log-maxtext_llama2_70b_64_9.out").mkdir()
+    assert [log.job_id for log in find_logs(tmp_path, GLOB, nccl_trace=False)] == ["7"]
+
+
+def test_the_job_in_a_name() -> None:
+    assert job_id_in("log-maxtext_llama2_70b_64_481220.out", GLOB) == "481220"
+    assert job_id_in("log-maxtext_llama2_70b_64_8_481220.out", GLOB) is None
+    assert job_id_in("log-maxtext_llama2_70b_128_481220.out", GLOB) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("llama2_70b_fp8[H100x64]", "llama2_70b_fp8-H100x64"),
+        ("a b/c|d;e", "a-b-c-d-e"),
+        ("--help", "help"),
+        ("", "gsw"),
+        ("é", "gsw"),
+    ],
+)
+def test_names_for_slurm(text: str, name: str) -> None:
+    assert slurm_name(text) == name
+
+
+@given(st.text())
+def test_names_for_slurm_are_safe(text: str) -> None:
+    assert re.fullmatch(r"[A-Za-z0-9._][A-Za-z0-9._-]{0,127}", slurm_name(text))

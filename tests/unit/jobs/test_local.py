@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.errors import LogError, SubmissionError
+from pytest_gsw.jobs.local import MARK, LocalLauncher, _marked, _next_job_id
+from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
+
+SpecMaker = Callable[..., JobSpec]
+LauncherMaker = Callable[..., LocalLauncher]
+
+
+@pytest.fixture
+def make_spec(tmp_path: Path) -> SpecMaker:
+    numbers = iter(range(1000))
+
+    def make(
+        body: str,
+        gpus: int = 8,
+        nodes: int = 1,
+        time_limit_s: float | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> JobSpec:
+        script = tmp_path / f"launch-{next(numbers)}.sh"
+        script.write_text(body)
+        return JobSpec(
+            row_id="row",
+            name="gsw-row",
+            script=script,
+            directory=tmp_path,
+            stage=tmp_path / "stage",
+            nodes=nodes,
+            gpus=gpus,
+            environment=environment or {},
+            time_limit_s=time_limit_s,
+            log_glob="results/*/fp8/70b/8/log-fw_m_70b_8_{job_id}.out",
+        )
+
+    return make
+
+
+@pytest.fixture
+def make_launcher() -> Iterator[LauncherMaker]:
+    launchers: list[LocalLauncher] = []
+
+    def make(slots_gpus: int = 8, **options: object) -> LocalLauncher:
+        launchers.append(LocalLauncher(slots_gpus, **{"kill_grace_s": 0.3, **options}))  # type: ignore[arg-type]
+        return launchers[-1]
+
+    yield make
+    for launcher in launchers:
+        launcher.close()
+
+
+def wait(launcher: LocalLauncher, job: Job, timeout_s: float = 10) -> JobStatus:
+    give_up_s = time.monotonic() + timeout_s
+    while not (status := launcher.poll([job])[job.id]).state.ended:
+        assert time.monotonic() < give_up_s, status
+        time.sleep(0.01)
+    return status
+
+
+def state(launcher: LocalLauncher, job: Job) -> JobState:
+    return launcher.poll([job])[job.id].state
+
+
+def output(launcher: LocalLauncher, job: Job) -> str:
+    path = launcher.batch_output(job)
+    assert path is not None
+    return path.read_text()
+
+
+def test_a_job_from_submission_to_its_log(make_launcher: LauncherMaker, make_spec: SpecMaker, tmp_path: Path) -> None:
+    launcher = make_launcher()
+    spec = make_spec(
+        "set -eu; d=$STAGE_PATH/results/24.11/fp8/70b/8; mkdir -p $d; pwd; cat\n"
+        "echo step > $d/log-fw_m_70b_8_$SLURM_JOB_ID.out\n",
+        environment={"STAGE_PATH": str(tmp_path / "stage")},
+    )
+    assert launcher.command(spec) == ("bash", str(spec.script))
+    job = launcher.submit(spec)
+    status = wait(launcher, job)
+    assert (status.state, status.exit_code, status.signal, status.nodes) == (JobState.COMPLETED, 0, 0, "localhost")
+    assert status.queue_s is not None
+    assert status.run_s is not None
+    assert launcher.find_log(job).read_text() == "step\n"
+    assert launcher.batch_output(job) == tmp_path / f"slurm-{job.id}.out"
+    assert output(launcher, job) == f"{tmp_path}\n"
+    assert wait(launcher, job) is status
+
+
+def test_slurms_variables(make_launcher: LauncherMaker, make_spec: SpecMaker, tmp_path: Path) -> None:
+    launcher = make_launcher(64, environ={"PATH": os.environ["PATH"], "SBATCH_GPUS": "h100:8", "SLURM_JOB_ID": "1"})
+    job = launcher.submit(make_spec("env", gpus=64, nodes=8))
+    wait(launcher, job)
+    seen = dict(line.split("=", 1) for line in output(launcher, job).splitlines())
+    assert {name: value for name, value in seen.items() if name.startswith(("SLURM", "SBATCH", "CUDA"))} == {
+        "SLURM_CLUSTER_NAME": "local",
+        "SLURM_JOB_ID": job.id,
+        "SLURM_JOBID": job.id,
+        "SLURM_JOB_NAME": "gsw-row",
+        "SLURM_JOB_NODELIST": "localhost",
+        "SLURM_JOB_NUM_NODES": "8",
+        "SLURM_LOCALID": "0",
+        "SLURM_NNODES": "8",
+        "SLURM_NODEID": "0",
+        "SLURM_NODELIST": "localhost",
+        "SLURM_NTASKS": "64",
+        "SLURM_NTASKS_PER_NODE": "8",
+        "SLURM_PROCID": "0",
+        "SLURM_SUBMIT_DIR": str(tmp_path),
+    }
+    assert seen[MARK]
+
+
+@pytest.mark.parametrize(
+    ("body", "state", "exit_code", "number"),
+    [
+        ("exit 7", JobState.FAILED, 7, 0),
+        ("kill -9 $$", JobState.FAILED, 0, 9),
+        ("bash -c 'kill -9 $$'; exit $?", JobState.FAILED, 137, 0),
+        ("echo CUDA out of memory; kill -9 $$", JobState.FAILED, 0, 9),
+        ("echo 'slurmstepd: error: Detected 1 oom-kill event(s)'; exit 1", JobState.FAILED, 1, 0),
+        ("echo 'slurmstepd: error: Detected 1 oom-kill event(s)'; exit 137", JobState.OUT_OF_MEMORY, 137, 0),
+        ("echo 'Out of memory: Killed process 12 (python)'; kill -9 $$", JobState.OUT_OF_MEMORY, 0, 9),
+    ],
+)
+def test_how_jobs_end(
+    make_launcher: LauncherMaker, make_spec: SpecMaker, body: str, state: JobState, exit_code: int, number: int
+) -> None:
+    launcher = make_launcher()
+    status = wait(launcher, launcher.submit(make_spec(body)))
+    assert (status.state, status.exit_code, status.signal) == (state, exit_code, number)
+
+
+def test_the_time_limit(make_launcher: LauncherMaker, make_spec: SpecMaker) -> None:
+    launcher = make_launcher()
+    job = launcher.submit(make_spec("trap '' TERM; while :; do sleep 0.05; done", time_limit_s=0.1))
+    status = wait(launcher, job)
+    assert (status.state, status.signal) == (JobState.TIMEOUT, signal.SIGKILL)
+
+
+def test_gpus_are_a_budget_spent_in_order(make_launcher: LauncherMaker, make_spec: SpecMaker, tmp_path: Path) -> None:
+    launcher = make_launcher(8)
+    first = launcher.submit(make_spec("until [ -e go ]; do sleep 0.01; done", gpus=4))
+    large = launcher.submit(make_spec("true", gpus=8))
+    small = launcher.submit(make_spec("true", gpus=4))
+    assert [state(launcher, job) for job in (first, large, small)] == [
+        JobState.RUNNING,
+        JobState.PENDING,
+        JobState.PENDING,  # 4 GPUs are free, but the large one came first
+    ]
+    assert launcher.poll([large])[large.id].reason == "Resources"
+    (tmp_path / "go").touch()
+    assert wait(launcher, small).state is JobState.COMPLETED
+    assert state(launcher, large) is JobState.COMPLETED
+
+
+def test_no_more_processes_than_allowed(make_launcher: LauncherMaker, make_spec: SpecMaker) -> None:
+    launcher = make_launcher(8, max_processes=2)
+    jobs = [launcher.submit(make_spec("sleep 5", gpus=1)) for _ in range(3)]
+    states = [status.state for status in launcher.poll(jobs).values()]
+    assert states == [JobState.RUNNING, JobState.RUNNING, JobState.PENDING]
+
+
+def test_jobs_are_shown_their_own_gpus(make_launcher: LauncherMaker, make_spec: SpecMaker) -> None:
+    environ = {"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": "4,5,6,7"}
+    launcher = make_launcher(4, real_gpus=True, environ=environ)
+    jobs = [launcher.submit(make_spec("echo $CUDA_VISIBLE_DEVICES; sleep 0.2", gpus=2)) for _ in range(2)]
+    for job in jobs:
+        wait(launcher, job)
+    assert [output(launcher, job) for job in jobs] == ["4,5\n", "6,7\n"]
+
+
+def test_a_job_that_is_too_large(make_launcher: LauncherMaker, make_spec: SpecMaker) -> None:
+    with pytest.raises(SubmissionError) as refused:
+        make_launcher(8).submit(make_spec("true", gpus=64))
+    assert str(refused.value) == (
+        "row needs 64 GPUs, and this machine has 8\n"
+        "\n"
+        "next       run it on a cluster that is large enough: --gsw-cluster=NAME"
+    )
+
+
+def test_no_script(make_launcher: LauncherMaker, make_spec: SpecMaker, tmp_path: Path) -> None:
+    spec = make_spec("true")
+    spec.script.unlink()
+    with pytest.raises(SubmissionError) as refused:
+        make_launcher().submit(spec)
+    assert str(refused.value) == (
+        f"there is no launch script {spec.script}\n\nnext       is the recipe set up? ls -l {tmp_path}"
+    )
+
+
+def test_a_staging_area_that_cannot_be_written(
+    make_launcher: LauncherMaker, make_spec: SpecMaker, tmp_path: Path
+) -> None:
+    (tmp_path / "stage").write_text("a file")
+    with pytest.raises(SubmissionError) as refused:
+        make_launcher().submit(make_spec("true"))
+    assert refused.value.fact == f"row cannot be started: File exists: {tmp_path}/stage"
+
+
+def test_cancel_ends_the_whole_job_and_what_escaped_from_it(
+    make_launcher: LauncherMaker, make_spec: SpecMaker, tmp_path: Path
+) -> None:
+    launcher = make_launcher()
+    job = launcher.submit(make_spec("setsid sleep 60 & sleep 60 & touch ready; trap '' TERM; wait; sleep 60"))
+    waiting = launcher.submit(make_spec("true"))
+    while not (tmp_path / "ready").exists():
+        time.sleep(0.01)
+    mark = f"{MARK}={launcher._queue.runs[job.id].mark}".encode()
+    assert len(_marked(mark)) >= 3
+    launcher.cancel([job, waiting])
+    statuses = launcher.poll([job, waiting])
+    assert [status.state for status in statuses.values()] == [JobState.CANCELLED] * 2
+    assert statuses[waiting.id].start_s is None
+    assert _marked(mark) == []
+    launcher.cancel([job, waiting])
+
+
+def test_what_the_script_leaves_behind_is_ended_with_it(make_launcher: LauncherMaker, make_spec: SpecMaker) -> None:
+    launcher = make_launcher()
+    job = launcher.submit(make_spec("sleep 60 & setsid sleep 60 & exit 0"))
+    assert wait(launcher, job).state is JobState.COMPLETED
+    assert _marked(f"{MARK}={launcher._queue.runs[job.id].mark}".encode()) == []
+
+
+def test_close_leaves_nothing_running(make_spec: SpecMaker) -> None:
+    launcher = LocalLauncher(8)
+    job = launcher.submit(make_spec("sleep 60"))
+    launcher.close()
+    assert state(launcher, job) is JobState.CANCELLED
+
+
+def test_a_job_of_another_session(make_launcher: LauncherMaker, make_spec: SpecMaker) -> None:
+    launcher = make_launcher()
+    status = launcher.poll([Job("7", make_spec("true"), 0.0)])["7"]
+    assert status == JobStatus(JobState.UNKNOWN, reason="local job 7 ended with the session that started it")
+
+
+def test_output_goes_where_the_session_wants_it(
+    make_launcher: LauncherMaker, make_spec: SpecMaker, tmp_path: Path
+) -> None:
+    launcher = make_launcher(work_directory=tmp_path / "work" / "batch")
+    job = launcher.submit(make_spec("echo hello"))
+    wait(launcher, job)
+    assert launcher.batch_output(job) == tmp_path / "work" / "batch" / f"slurm-{job.id}.out"
+    assert output(launcher, job) == "hello\n"
+
+
+def test_no_log(make_launcher: LauncherMaker, make_spec: SpecMaker) -> None:
+    launcher = make_launcher()
+    job = launcher.submit(make_spec("true"))
+    wait(launcher, job)
+    with pytest.raises(LogError, match=f"^no log of job {job.id}\n"):
+        launcher.find_log(job)
+
+
+def test_ids_are_unique_whoever_asks(tmp_path: Path) -> None:
+    ids: list[str] = []
+    threads = [threading.Thread(target=lambda: ids.extend(_next_job_id(tmp_path) for _ in range(50))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(ids)) == 200
+
+
+def test_a_lost_counter_gives_no_old_id_again(tmp_path: Path) -> None:
+    first = _next_job_id(tmp_path)
+    (tmp_path / ".gsw-local-job-id").write_text("")
+    assert int(_next_job_id(tmp_path)) >= int(first)

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.errors import LogError
+from pytest_gsw.jobs.layout import log_glob
+from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
+
+SPEC = JobSpec(
+    row_id="llama2_70b_fp8[H100x64]",
+    name="gsw",
+    script=Path("launch.sh"),
+    directory=Path(),
+    stage=Path(),
+    nodes=8,
+    gpus=64,
+    environment={},
+    log_glob=log_glob("maxtext", "llama2", "70b", "fp8", 64),
+)
+
+
+def put(stage: Path, job_id: int = 7, version: str = "24.11", gpus: int = 64) -> Path:
+    log = stage / f"results/{version}/fp8/70b/{gpus}/log-maxtext_llama2_70b_{gpus}_{job_id}.out"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("step 1\n")
+    return log
+
+
+@pytest.mark.parametrize(
+    "below", [".", "results", "results/24.11", "results/24.11/fp8/70b/64/log-maxtext_llama2_70b_64_7.out"]
+)
+def test_sources(tmp_path: Path, below: str) -> None:
+    log = put(tmp_path)
+    put(tmp_path, job_id=8, gpus=128)
+    launcher = ReplayLauncher(tmp_path / below)
+    job = launcher.submit(SPEC)
+    assert job.id == "7"
+    assert launcher.find_log(job).samefile(log)
+    assert launcher.poll([job]) == {"7": JobStatus(JobState.REPLAYED, "REPLAYED")}
+    assert launcher.batch_output(job) is None
+    assert launcher.command(SPEC) == ()
+    launcher.cancel([job])
+    launcher.close()
+
+
+def test_several_jobs_of_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    old, new = put(tmp_path, 1000000), put(tmp_path, 999999)
+    os.utime(old, (0, 86400))
+    os.utime(new, (0, 2 * 86400))
+    with pytest.raises(LogError) as ambiguous:
+        ReplayLauncher(tmp_path).submit(SPEC)
+    assert str(ambiguous.value) == (
+        f"ambiguous: 2 jobs of llama2_70b_fp8[H100x64] below {tmp_path}\n"
+        "\n"
+        f"job 999999 {new}  1970-01-03 00:00:00  7 bytes\n"
+        f"job 1000000 {old}  1970-01-02 00:00:00  7 bytes\n"
+        f"next       name the one you mean: --gsw-replay={new}"
+    )
+
+
+def test_copies_of_one_log(tmp_path: Path) -> None:
+    put(tmp_path)
+    put(tmp_path, version="25.01")
+    with pytest.raises(LogError, match=r"^ambiguous: 2 copies of one job's log of "):
+        ReplayLauncher(tmp_path).submit(SPEC)
+    assert ReplayLauncher(tmp_path / "results" / "25.01").submit(SPEC).id == "7"
+
+
+def test_none(tmp_path: Path) -> None:
+    put(tmp_path, gpus=128)
+    with pytest.raises(LogError) as none:
+        ReplayLauncher(tmp_path).submit(SPEC)
+    assert str(none.value) == (
+        f"no log of llama2_70b_fp8[H100x64] below {tmp_path}\n"
+        "\n"
+        f"searched   {tmp_path}/results/*/fp8/70b/64/log-maxtext_llama2_70b_64_*.out\n"
+        "next       give a staging area, its results, one version of these, or one log: --gsw-replay=PATH"
+    )
+
+
+def test_never_a_neighbours_log(tmp_path: Path) -> None:
+    log = put(tmp_path, gpus=128)
+    with pytest.raises(LogError) as neighbour:
+        ReplayLauncher(log).submit(SPEC)
+    assert str(neighbour.value) == (
+        "log-maxtext_llama2_70b_128_7.out is the log of another row than llama2_70b_fp8[H100x64]\n"
+        "\n"
+        f"log        {log}\n"
+        "wanted     log-maxtext_llama2_70b_64_*.out\n"
+        "next       select the row that it belongs to: -k, or its node id"
+    )
+
+
+def test_a_renamed_log_is_taken_at_the_users_word(tmp_path: Path) -> None:
+    log = tmp_path / "yesterday.txt"
+    log.write_text("")
+    assert ReplayLauncher(log).submit(SPEC).id == "yesterday"
+
+
+def test_a_trace_is_no_measurement(tmp_path: Path) -> None:
+    traced = put(tmp_path, version="25.01-nccl-trace")
+    for source in (tmp_path, traced.parents[3]):
+        with pytest.raises(LogError, match=r"^no log of "):
+            ReplayLauncher(source).submit(SPEC)
+    tracing = dataclasses.replace(SPEC, environment={"ENABLE_NCCL_TRACE": "true"})
+    assert ReplayLauncher(tmp_path).submit(tracing).id == "7"
+
+
+def test_a_recorded_run(tmp_path: Path) -> None:
+    log = put(tmp_path)
+    failed = JobStatus(JobState.FAILED, "FAILED", 7)
+    launcher = ReplayLauncher(tmp_path, {SPEC.row_id: RecordedRun(log, "7", failed)})
+    job = launcher.submit(SPEC)
+    assert launcher.poll([job]) == {"7": failed}
+    assert launcher.find_log(job) == log
+    log.unlink()
+    with pytest.raises(LogError) as gone:
+        launcher.find_log(job)
+    assert gone.value.fact == "the log of the recorded run of llama2_70b_fp8[H100x64] is gone"
+
+
+def test_a_recorded_run_without_a_log(tmp_path: Path) -> None:
+    launcher = ReplayLauncher(
+        tmp_path, {SPEC.row_id: RecordedRun(None, "7", JobStatus(JobState.CANCELLED, "CANCELLED"))}
+    )
+    with pytest.raises(LogError) as none:
+        launcher.find_log(launcher.submit(SPEC))
+    assert none.value.fact == "the recorded run of llama2_70b_fp8[H100x64] had no log"
+
+
+def test_a_row_that_was_not_recorded(tmp_path: Path) -> None:
+    put(tmp_path)
+    recorded = {"other": RecordedRun(None, "7", JobStatus(JobState.COMPLETED))}
+    with pytest.raises(LogError) as none:
+        ReplayLauncher(tmp_path, recorded).submit(SPEC)
+    assert str(none.value) == (
+        "the replayed run has no job of llama2_70b_fp8[H100x64]\n"
+        "\n"
+        f"replayed   {tmp_path}\n"
+        "has        other\n"
+        "next       select the rows that it has: -k, or their node ids"
+    )

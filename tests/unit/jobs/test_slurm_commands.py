@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.slurm_commands import (
+    clusters_of,
+    sacct_command,
+    sbatch_command,
+    scancel_command,
+    scontrol_command,
+    squeue_by_name_command,
+    squeue_command,
+)
+
+SPEC = JobSpec(
+    row_id="llama2_70b_fp8[H100x64]",
+    name="gsw-llama2",
+    script=Path("/recipe/launch.sh"),
+    directory=Path("/recipe"),
+    stage=Path("/stage"),
+    nodes=8,
+    gpus=64,
+    environment={},
+    options=("--account=eng", "--partition=batch"),
+)
+
+
+def test_sbatch() -> None:
+    assert sbatch_command(SPEC) == (
+        *("sbatch", "--parsable", "-J", "gsw-llama2", "-N", "8", "--no-requeue"),
+        *("--account=eng", "--partition=batch", "/recipe/launch.sh"),
+    )
+
+
+@pytest.mark.parametrize(("time_limit_s", "minutes"), [(1, "1"), (60, "1"), (61, "2"), (3600.5, "61")])
+def test_a_time_limit_is_whole_minutes(time_limit_s: float, minutes: str) -> None:
+    command = sbatch_command(dataclasses.replace(SPEC, time_limit_s=time_limit_s))
+    assert command[-2:] == (f"--time={minutes}", "/recipe/launch.sh")
+
+
+def test_queries() -> None:
+    assert squeue_command(["1", "2"]) == (
+        *("squeue", "-h", "--all", "-t", "all", "-o", "%i|%T|%r|%N|%V|%S|%e|%j", "-j", "1,2"),
+    )
+    assert squeue_by_name_command("gsw-x") == (
+        *("squeue", "-h", "--all", "-t", "all", "-o", "%i|%T|%r|%N|%V|%S|%e|%j", "--name=gsw-x"),
+    )
+    assert sacct_command(["1", "2"]) == (
+        *("sacct", "-X", "-n", "-P", "-o", "JobIDRaw,State,ExitCode,Reason,NodeList,Submit,Start,End,JobName"),
+        *("-j", "1,2"),
+    )
+    assert scontrol_command("1") == ("scontrol", "-a", "-o", "show", "job", "1")
+    assert scancel_command(["1", "2"]) == ("scancel", "-Q", "--", "1", "2")
+
+
+@pytest.mark.parametrize("options", [("-M", "eos"), ("-Meos",), ("--clusters=eos",), ("--clusters", "eos")])
+def test_questions_follow_a_job_to_its_cluster(options: tuple[str, ...]) -> None:
+    clusters = clusters_of(dataclasses.replace(SPEC, options=("--account=eng", *options)))
+    assert clusters == ("--clusters=eos",)
+    assert scancel_command(["1"], clusters) == ("scancel", "--clusters=eos", "-Q", "--", "1")
+
+
+def test_no_cluster() -> None:
+    assert clusters_of(SPEC) == ()

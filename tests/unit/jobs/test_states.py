@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import TABLE, job_state
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("PENDING", JobState.PENDING),
+        ("CONFIGURING", JobState.PENDING),
+        ("REQUEUED", JobState.PENDING),
+        ("REQUEUE_HOLD", JobState.PENDING),
+        ("SPECIAL_EXIT", JobState.PENDING),
+        ("RESV_DEL_HOLD", JobState.PENDING),
+        ("RUNNING", JobState.RUNNING),
+        ("COMPLETING", JobState.RUNNING),
+        ("SUSPENDED", JobState.RUNNING),
+        ("STAGE_OUT", JobState.RUNNING),
+        ("SIGNALING", JobState.RUNNING),
+        ("STOPPED", JobState.RUNNING),
+        ("RESIZING", JobState.RUNNING),
+        ("COMPLETED", JobState.COMPLETED),
+        ("FAILED", JobState.FAILED),
+        ("CANCELLED", JobState.CANCELLED),
+        ("CANCELLED by 1000", JobState.CANCELLED),
+        ("CANCELLED+", JobState.CANCELLED),
+        ("TIMEOUT", JobState.TIMEOUT),
+        ("OUT_OF_MEMORY", JobState.OUT_OF_MEMORY),
+        ("OUT_OF_ME+", JobState.OUT_OF_MEMORY),
+        ("NODE_FAIL", JobState.NODE_FAIL),
+        ("BOOT_FAIL", JobState.BOOT_FAIL),
+        ("DEADLINE", JobState.DEADLINE),
+        ("PREEMPTED", JobState.PREEMPTED),
+        ("REVOKED", JobState.REVOKED),
+        ("FAILED+COMPLETING", JobState.RUNNING),
+        ("NODE_FAIL+REQUEUED", JobState.PENDING),
+        ("completed", JobState.COMPLETED),
+    ],
+)
+def test_slurms_words(text: str, state: JobState) -> None:
+    assert job_state(text) is state
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "DONE",
+        "COMPLETED by 1000",
+        "COMPLET+",
+        "CO+",
+        "+",
+        "COMPLETED+FAILED",
+        "COMPLETED+NEW_FLAG",
+        "REPLAYED",
+    ],
+)
+def test_what_is_not_in_the_table_is_unknown(text: str) -> None:
+    assert job_state(text) is JobState.UNKNOWN
+
+
+@given(st.text())
+def test_a_text_that_names_no_end_ends_no_job(text: str) -> None:
+    ends = [word for word, state in TABLE.items() if state.ended]
+    if not any(word.startswith(text.upper().split("+")[0].split(" ")[0].strip()[:3]) for word in ends):
+        assert not job_state(text).ended
+
+
+def test_an_end_is_known_and_final() -> None:
+    assert {state for state in JobState if not state.ended} == {JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN}

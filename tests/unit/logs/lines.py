@@ -1,0 +1,101 @@
+"""Step lines as the frameworks write them, for tests to build logs of."""
+
+from __future__ import annotations
+
+from pytest_gsw.logs.model import StepLog
+
+NOISE = b"node7:4242:4311 [3] NCCL INFO Channel 05/0 : 3[3] -> 4[4] via P2P/CUMEM\n"
+
+
+def maxtext(step: int, seconds: str, loss: str = "8.125", head: str = "") -> bytes:
+    return (
+        f"{head}completed step: {step}, seconds: {seconds}, TFLOP/s/device: 301.500, "
+        f"Tokens/s/device: 912.250, total_weights: 32768, loss: {loss}\n"
+    ).encode()
+
+
+def megatron(step: int, elapsed: str, total: int = 20, unit: str = "ms", head: str = "", rest: str = "") -> bytes:
+    return (
+        f"{head} iteration {step:8d}/{total:8d} | consumed samples: {step * 96:12d} | elapsed time per iteration "
+        f"({unit}): {elapsed} | learning rate: 2.000E-04 | global batch size:    96 | lm loss: 9.500000E+00 |{rest}"
+        " loss scale: 1.0 | grad norm: 1.250 | number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+    ).encode()
+
+
+def bar(done: int, step: str, seconds: str, total: str = "50") -> bytes:
+    """A repaint of NeMo 1's bar, without the carriage return before it."""
+    return (
+        f"Epoch 0: :  10%|█         | {done}/{total} [00:30<04:10, v_num=ab12, reduced_train_loss=9.250, "
+        f"global_step={step}, consumed_samples=640.0, train_step_timing in s={seconds}]"
+    ).encode()
+
+
+def dll(step: int, seconds: str) -> bytes:
+    return (
+        f"DLL 2031-02-03 04:05:06.789012 - {step} reduced_train_loss : 9.25  lr : 0.0  global_step : {step}.0  "
+        f"train_backward_timing in s : 4.1e-05  grad_norm : 3.5  train_step_timing in s : {seconds}  epoch : 0 \n"
+    ).encode()
+
+
+def printer(iteration: int, global_step: int, seconds: str, epoch: int = 0, loss: str = "9.25") -> bytes:
+    return (
+        f"Training epoch {epoch}, iteration {iteration}/19 | lr: 1.5e-07 | global_batch_size: 256 | "
+        f"global_step: {global_step} | reduced_train_loss: {loss} | train_step_timing in s: {seconds} | "
+        "TFLOPS_per_GPU: 1.1e+03 | consumed_samples: 512\n"
+    ).encode()
+
+
+def paxml(seconds: str, thread: int = 139000000000001, head: str = "") -> bytes:
+    status = f"[PAX STATUS]: train_step() took {seconds} seconds."
+    return f"{head}I0203 04:05:06.789012 {thread} programs.py:381] {status}\n".encode()
+
+
+def paxml_start(thread: int = 139000000000001, head: str = "") -> bytes:
+    return f"{head}I0203 04:05:00.000001 {thread} main.py:491] [PAX STATUS]: Program start.\n".encode()
+
+
+def titan(step: int, rate: str, head: str = "", word: str = "tps") -> bytes:
+    return (
+        f"{head}\x1b[31mstep: {step:2d}  \x1b[32mloss:  7.50000  \x1b[38;2;180;60;0mgrad_norm:  2.5000  "
+        f"\x1b[38;2;54;234;195mmemory: 40.00GiB(50.00%)  \x1b[34m{word}: {rate}  \x1b[36mtflops: 1,014.13  "
+        "\x1b[35mmfu: N/A\x1b[39m\n"
+    ).encode()
+
+
+def pipe(step: int, seconds: str, loss: str = "9.1250") -> bytes:
+    return f"steps: {step} loss: {loss} iter time (s): {seconds} samples/sec: 27.500\n".encode()
+
+
+def throughput(step: int, current: str) -> bytes:
+    return (
+        "[2031-02-03 04:05:06,789] [INFO] [timer.py:215:stop] "
+        f"epoch=0/micro_step={step}/global_step={step}, RunningAvgSamplesPerSec=11.5, "
+        f"CurrSamplesPerSec={current}, MemAllocated=4.5GB, MaxMemAllocated=9.0GB\n"
+    ).encode()
+
+
+def summary(rate: str, loss: str = "1.5") -> bytes:
+    return (
+        f"{{'train_runtime': 1234.5, 'train_samples_per_second': {rate}, 'train_steps_per_second': 0.25, "
+        f"'train_loss': {loss}, 'epoch': 1.0}}\n"
+    ).encode()
+
+
+#: A short log of each format.
+EXAMPLES = {
+    "maxtext": maxtext(0, "9.125") + maxtext(1, "4.250"),
+    "paxml": paxml("9.125000") + paxml("4.250000"),
+    "nemo": printer(0, 0, "9.125") + printer(1, 1, "4.25"),
+    "megatron": megatron(1, "9125.0") + megatron(2, "4250.0"),
+    "torchtitan": titan(1, "410") + titan(2, "6,785"),
+    "huggingface": summary("95.339"),
+    "deepspeed": pipe(1, "9.125") + pipe(2, "4.250"),
+}
+
+
+def seconds(log: StepLog) -> list[float]:
+    return [round(step.seconds, 6) for step in log.steps if step.seconds is not None]
+
+
+def indexes(log: StepLog) -> list[int | None]:
+    return [step.index for step in log.steps]

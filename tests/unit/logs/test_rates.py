@@ -1,0 +1,118 @@
+"""Formats that log a rate: DeepSpeed, Hugging Face Trainer, torchtitan."""
+
+from __future__ import annotations
+
+from .conftest import Read
+from .lines import indexes, pipe, seconds, summary, throughput, titan
+
+
+def test_deepspeed_pipe_engine_in_seconds(read: Read) -> None:
+    log = read("deepspeed", pipe(1, "9.125") + pipe(2, "4.250"))
+    assert (seconds(log), indexes(log)) == ([9.125, 4.25], [1, 2])
+
+
+def test_deepspeed_pipe_engine_is_preferred_to_the_timer(read: Read) -> None:
+    log = read("deepspeed", pipe(5, "9.125") + throughput(5, "12.5") + pipe(10, "4.250"))
+    assert seconds(log) == [9.125, 4.25]
+
+
+def test_deepspeed_current_rate_not_the_average(read: Read) -> None:
+    log = read("deepspeed", throughput(10, "12.25") + throughput(20, "12.5"))
+    assert [(step.index, step.samples_per_s, step.seconds) for step in log.steps] == [(10, 12.25, None), (20, 12.5, None)]
+
+
+def test_deepspeed_older_forms(read: Read) -> None:
+    log = read(
+        "deepspeed",
+        b"worker-0: [INFO 2020-02-03 04:05:06] 0/50, SamplesPerSec=1292.5\n"
+        b"[INFO] [timer.py:157:stop] 0/100, SamplesPerSec=1300.5, MemAllocated=1.0GB, MaxMemAllocated=2.0GB\n"
+        b"[INFO] [timer.py:198:stop] 0/150, RunningAvgSamplesPerSec=1296.0, CurrSamplesPerSec=1301.5, MemAllocated=1GB\n",
+    )
+    assert [step.samples_per_s for step in log.steps] == [1292.5, 1300.5, 1301.5]
+    assert indexes(log) == [50, 100, 150]
+
+
+def test_deepspeed_chat_and_profiler_lines_are_no_steps(read: Read) -> None:
+    log = read(
+        "deepspeed",
+        b"|E2E latency=3.73s |Training time=0.74s |CurSamplesPerSec=17.17 |AvgSamplesPerSec=10.92\n"
+        b"samples/second: 12.86\n[Rank 0] time (ms) | fwd: 0.18 | bwd: 0.71 | step: 2.65\n" + throughput(10, "12.5"),
+    )
+    assert indexes(log) == [10]
+
+
+def test_deepspeed_nan_loss(read: Read) -> None:
+    assert read("deepspeed", pipe(1, "4.0", loss="nan")).not_finite == (1, "loss: nan")
+
+
+def test_deepspeed_restart(read: Read) -> None:
+    log = read("deepspeed", b"".join(throughput(step, "12.5") for step in (3, 4, 5, 3, 4, 5)))
+    assert (log.attempts, indexes(log)) == (2, [3, 4, 5])
+
+
+def test_huggingface_summary_printed_by_each_node_counts_once(read: Read) -> None:
+    log = read("huggingface", summary("3.663") * 7 + summary("3.664") * 2)
+    assert [(step.index, step.samples_per_s) for step in log.steps] == [(None, 3.663)]
+
+
+def test_huggingface_5_quotes_and_rounds_so_the_block_is_taken(read: Read) -> None:
+    quoted = b"\r      \x1b[A{'train_runtime': '1.07', 'train_samples_per_second': '1.2e+03', 'epoch': '1'}\n"
+    block = b"***** train metrics *****\n  train_runtime            = 0:00:01.07\n  train_samples_per_second =   1203.955\n"
+    assert [step.samples_per_s for step in read("huggingface", quoted).steps] == [1200.0]
+    assert [step.samples_per_s for step in read("huggingface", quoted + block).steps] == [1203.955]
+
+
+def test_huggingface_block_through_a_logger(read: Read) -> None:
+    line = b"[INFO|trainer_pt_utils.py:912] 2031-02-03 04:05:06,789 >>   train_samples_per_second   =      1.147\n"
+    assert [step.samples_per_s for step in read("huggingface", line).steps] == [1.147]
+
+
+def test_huggingface_evaluation_is_no_summary(read: Read) -> None:
+    lines = b"{'eval_loss': 1.0, 'eval_samples_per_second': 99.0}\n  eval_samples_per_second = 98.0\n"
+    assert [step.samples_per_s for step in read("huggingface", lines + summary("3.5")).steps] == [3.5]
+
+
+def test_huggingface_facts(read: Read) -> None:
+    log = read(
+        "huggingface",
+        b"[config.py:752:print]   train_batch_size ............. 2048\n***** Running training *****\n"
+        b"  Total train batch size (w. parallel, distributed & accumulation) = 1,024\n"
+        b"  Total optimization steps = 8\n" + summary("3.5"),
+    )
+    assert (log.identity.global_batch_size, log.total_steps) == (1024, 8)
+
+
+def test_huggingface_last_of_two_runs(read: Read) -> None:
+    start = b"***** Running training *****\n"
+    log = read("huggingface", start * 2 + summary("3.5", loss="nan") * 2 + start * 2 + summary("4.5") * 2)
+    assert ([step.samples_per_s for step in log.steps], log.attempts, log.not_finite) == ([4.5], 2, None)
+
+
+def test_huggingface_nan(read: Read) -> None:
+    assert read("huggingface", summary("3.5", loss="nan")).not_finite == (None, "'train_loss': nan")
+    lines = b"{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-05, 'epoch': 0.5}\n" + summary("3.5", loss="0.0")
+    assert read("huggingface", lines).not_finite == (None, "'grad_norm': nan")
+
+
+def test_torchtitan_tokens_of_one_device(read: Read) -> None:
+    log = read("torchtitan", titan(1, "410", "[rank0]:[titan] 2031-02-03 04:05:06,789 - root - INFO - ") + titan(2, "6,785"))
+    assert [(step.index, step.tokens_per_s_per_gpu, step.seconds) for step in log.steps] == [(1, 410, None), (2, 6785, None)]
+
+
+def test_torchtitan_before_november_2024(read: Read) -> None:
+    assert [step.tokens_per_s_per_gpu for step in read("torchtitan", titan(117, "1,710", word="wps")).steps] == [1710]
+
+
+def test_torchtitan_median_over_ranks(read: Read) -> None:
+    log = read("torchtitan", b"".join(titan(step, f"{6000 + rank}", f"{rank}: ") for step in (1, 2) for rank in range(3)))
+    assert [step.tokens_per_s_per_gpu for step in log.steps] == [6001, 6001]
+
+
+def test_torchtitan_validation_is_no_step(read: Read) -> None:
+    validation = titan(2, "9,999").replace(b"step:", b"validate step:")
+    log = read("torchtitan", titan(1, "410") + validation + titan(2, "6,785"))
+    assert [step.tokens_per_s_per_gpu for step in log.steps] == [410, 6785]
+
+
+def test_torchtitan_nan(read: Read) -> None:
+    assert read("torchtitan", titan(1, "410").replace(b" 7.50000", b" nan")).not_finite == (1, "loss:  nan")

@@ -1,0 +1,105 @@
+"""Figures against the worked examples of the documents."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from pytest_gsw.performance.figures import figures
+from pytest_gsw.tables.model import Baseline, Figures
+from tests.unit.rows import LLAMA2_FP8_X128
+
+GPT3 = replace(LLAMA2_FP8_X128, sequence_length=2048, global_batch_size=256, gpus=128, model_flops_per_sample=2.20e15)
+LLAMA2_BF16 = replace(LLAMA2_FP8_X128, global_batch_size=128, gpus=64)
+LLAMA3_FP8 = replace(
+    LLAMA2_FP8_X128, sequence_length=8192, global_batch_size=252, gpus=576, model_flops_per_sample=2.17e16
+)
+GROK_BF16 = replace(
+    LLAMA2_FP8_X128, sequence_length=8192, global_batch_size=4096, gpus=2048, model_flops_per_sample=4.27e15
+)
+GPT2_52B = replace(
+    LLAMA2_FP8_X128,
+    sequence_length=1024,
+    global_batch_size=1024,
+    gpus=64,
+    model_flops_per_sample=6 * 52e9 * 1024,
+    activation_recomputation=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "step_time_s", "peak_flops", "tokens_per_s", "days", "mfu"),
+    [
+        (GPT3, 7.47, 1979e12, "70185.81", "164.9", "29.76%"),
+        (LLAMA2_BF16, 7.908, 989e12, "66298.43", "174.6", "46.54%"),
+        (LLAMA3_FP8, 12.84, 1979e12, "160777.57", "72.0", "37.36%"),
+        (GROK_BF16, 24, 989e12, "1398101.33", "8.3", "35.98%"),
+    ],
+    ids=["gpt3", "llama2", "llama3.1", "grok1"],
+)
+def test_the_documents_examples(
+    row: Baseline, step_time_s: float, peak_flops: float, tokens_per_s: str, days: str, mfu: str
+) -> None:
+    found = figures(row, step_time_s, peak_flops)
+    assert found.step_time_s == step_time_s
+    assert f"{found.tokens_per_s:.2f}" == tokens_per_s
+    assert f"{found.days_to_train_1t_tokens:.1f}" == days
+    assert f"{found.mfu:.2%}" == mfu
+
+
+def test_the_405b_example_is_within_the_digits_that_its_model_flops_have() -> None:
+    mfu = figures(LLAMA3_FP8, 11.24, 1979e12).mfu
+    assert mfu == pytest.approx(0.4271, rel=0.005 / 2.17)
+
+
+def test_tflops_count_the_forward_pass_twice_where_the_document_does() -> None:
+    found = figures(GPT2_52B, 122, 125e12)
+    assert found.tflops_per_gpu == pytest.approx(55.86675409836065, rel=1e-14)
+    once = replace(GPT2_52B, activation_recomputation=False)
+    assert figures(once, 122, 125e12).tflops_per_gpu == pytest.approx(55.86675409836065 * 3 / 4, rel=1e-14)
+
+
+def test_mfu_never_counts_recomputation() -> None:
+    once = replace(GPT2_52B, activation_recomputation=False)
+    assert figures(GPT2_52B, 122, 125e12).mfu == figures(once, 122, 125e12).mfu
+    assert figures(GPT2_52B, 122, 125e12).mfu == pytest.approx(55.86675409836065 * 3 / 4 / 125, rel=1e-14)
+
+
+def test_a_proxy_has_everything_but_days() -> None:
+    full, proxy = (figures(replace(GROK_BF16, proxy=proxy), 24, 989e12) for proxy in (False, True))
+    assert proxy == replace(full, days_to_train_1t_tokens=None)
+
+
+def test_without_a_peak_there_is_no_mfu() -> None:
+    found = figures(GPT3, 7.47, None)
+    assert found.mfu is None
+    assert found.tflops_per_gpu is not None
+
+
+def test_without_model_flops_there_are_tokens_and_days_only() -> None:
+    found = figures(replace(GPT3, model_flops_per_sample=None), 7.47, 1979e12)
+    assert (found.mfu, found.tflops_per_gpu) == (None, None)
+    assert found.tokens_per_s is not None
+    assert found.days_to_train_1t_tokens is not None
+
+
+def test_without_a_batch_there_is_the_step_time_only() -> None:
+    assert figures(replace(GPT3, global_batch_size=None), 7.47, 1979e12) == Figures(step_time_s=7.47)
+
+
+def test_without_a_step_time_there_is_nothing() -> None:
+    assert figures(GPT3, None, 1979e12) == Figures()
+
+
+@pytest.mark.parametrize("step_time_s", [0.0, -0.0, -7.47, math.inf, -math.inf])
+def test_an_impossible_step_time_gives_no_other_figure(step_time_s: float) -> None:
+    assert figures(GPT3, step_time_s, 1979e12) == Figures(step_time_s=step_time_s)
+
+
+def test_a_step_time_that_is_no_number_gives_no_other_figure() -> None:
+    found = figures(GPT3, math.nan, 1979e12)
+    assert found.step_time_s is not None
+    assert math.isnan(found.step_time_s)
+    assert replace(found, step_time_s=None) == Figures()

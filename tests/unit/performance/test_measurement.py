@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_gsw.performance.measurement import TimedStep, apply, p90, select
+from pytest_gsw.tables.statistic import parse_statistic
+
+SECONDS = st.floats(1e-3, 1e4)
+
+
+def steps(*seconds: float, first: int = 0, every: int = 1) -> list[TimedStep]:
+    return [TimedStep(first + every * position, value) for position, value in enumerate(seconds)]
+
+
+def numbered(count: int, first: int = 0, every: int = 1) -> list[TimedStep]:
+    """Steps whose seconds are their number."""
+    return [TimedStep(number, float(number)) for number in range(first, first + every * count, every)]
+
+
+def chosen(statistic: str, given_steps: list[TimedStep]) -> list[float]:
+    return list(select(parse_statistic(statistic), given_steps))
+
+
+@pytest.mark.parametrize(
+    ("statistic", "expected"),
+    [
+        ("last", [49]),
+        ("mean", list(range(50))),
+        ("mean[35:44]", list(range(35, 45))),
+        ("mean[44:44]", [44]),
+        ("mean[:2]", [0, 1, 2]),
+        ("mean[48:]", [48, 49]),
+        ("mean[0:49]", list(range(50))),
+        ("median[-3:]", [47, 48, 49]),
+        ("median[-3:-2]", [47, 48]),
+        ("median[:-49]", [0, 1]),
+        ("median[-50:]", list(range(50))),
+        ("mean[45:-2]", [45, 46, 47, 48]),
+        ("mean[-5:46]", [45, 46]),
+    ],
+)
+def test_windows_include_both_ends(statistic: str, expected: list[float]) -> None:
+    assert chosen(statistic, numbered(50)) == expected
+
+
+def test_windows_count_as_the_log_does() -> None:
+    assert chosen("mean[35:44]", numbered(50, first=1)) == list(range(35, 45))
+    assert chosen("mean[-2:]", numbered(50, first=1)) == [49, 50]
+
+
+def test_steps_without_numbers_are_counted_from_nought() -> None:
+    unnumbered = [TimedStep(None, step.seconds) for step in numbered(50)]
+    assert chosen("mean[35:44]", unnumbered) == list(range(35, 45))
+    assert chosen("mean[-2:]", unnumbered) == [48, 49]
+    assert chosen("last", unnumbered) == [49]
+
+
+def test_a_log_of_every_tenth_step_has_one_entry_in_a_window_of_ten() -> None:
+    assert chosen("mean[31:40]", numbered(10, first=10, every=10)) == [40]
+    assert chosen("mean[31:40]", numbered(4, first=10, every=10)) == [40]
+
+
+def test_a_lost_line_inside_of_a_window_is_not_counted() -> None:
+    thinned = [step for step in numbered(50) if step.index != 40]
+    assert chosen("mean[38:42]", thinned) == [38, 39, 41, 42]
+
+
+@pytest.mark.parametrize(
+    ("statistic", "given_steps", "message"),
+    [
+        ("last", [], "there are no steps"),
+        ("mean", [], "there are no steps"),
+        ("mean[35:44]", numbered(20), "no step lies in the window of mean[35:44]"),
+        ("mean[35:]", numbered(35), "no step lies in the window of mean[35:]"),
+        ("mean[35:44]", numbered(40), "the steps end at 39, before the window of mean[35:44]"),
+        ("mean[31:40]", numbered(3, first=10, every=10), "no step lies in the window of mean[31:40]"),
+        ("mean[21:40]", numbered(3, first=10, every=10), "the steps end at 30, before the window of mean[21:40]"),
+        ("median[-10:]", numbered(9), "there are 9 steps, fewer than the window of median[-10:]"),
+        ("median[:-10]", numbered(9), "no step lies in the window of median[:-10]"),
+        ("mean[5:-8]", numbered(9), "no step lies in the window of mean[5:-8]"),
+    ],
+)
+def test_a_window_that_the_steps_do_not_reach(statistic: str, given_steps: list[TimedStep], message: str) -> None:
+    with pytest.raises(ValueError, match="step") as error:
+        apply(parse_statistic(statistic), given_steps)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("statistic", "expected"), [("last", 9.0), ("mean", 4.0), ("median", 2.5), ("mean[1:2]", 2.5), ("median[:2]", 2.0)]
+)
+def test_the_number_that_steps_become(statistic: str, expected: float) -> None:
+    assert apply(parse_statistic(statistic), steps(2.0, 2.0, 3.0, 9.0)) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([4.0], 4.0),
+        ([1.0, 2.0], 2.0),
+        ([float(n) for n in range(1, 11)], 9.0),
+        ([float(n) for n in range(1, 12)], 10.0),
+        ([float(n) for n in range(50, 0, -1)], 45.0),
+    ],
+)
+def test_p90_is_a_value_that_was_measured(values: list[float], expected: float) -> None:
+    assert p90(values) == expected
+
+
+@given(st.lists(SECONDS, min_size=1))
+def test_nine_tenths_of_the_values_are_not_above_p90(values: list[float]) -> None:
+    assert p90(values) in values
+    assert sum(value <= p90(values) for value in values) * 10 >= len(values) * 9
+
+
+@given(st.lists(SECONDS, min_size=1), st.sampled_from(["last", "mean", "median"]))
+def test_a_statistic_lies_between_the_fastest_and_the_slowest_step(values: list[float], kind: str) -> None:
+    assert min(values) * (1 - 1e-12) <= apply(parse_statistic(kind), steps(*values)) <= max(values) * (1 + 1e-12)
+
+
+@given(st.lists(SECONDS, min_size=1), st.integers(0, 60), st.integers(0, 60))
+def test_a_window_is_a_slice(values: list[float], first: int, length: int) -> None:
+    last = first + length
+    window = parse_statistic(f"mean[{first}:{last}]")
+    if last < len(values):
+        assert apply(window, steps(*values)) == pytest.approx(statistics.fmean(values[first : last + 1]))
+    else:
+        with pytest.raises(ValueError, match="window"):
+            apply(window, steps(*values))

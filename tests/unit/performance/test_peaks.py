@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_gsw.performance.peaks import PEAKS, peak_flops
+from pytest_gsw.tables.load import bundled_baselines, load_tables
+
+
+@pytest.mark.parametrize(("accelerator", "dtype"), PEAKS)
+def test_every_peak_has_a_source_and_a_plausible_size(accelerator: str, dtype: str) -> None:
+    peak = PEAKS[accelerator, dtype]
+    assert "data sheet" in peak.source or "README" in peak.source
+    assert 1e14 < peak.flops < 1e16
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "dtype", "flops"),
+    [
+        ("H100", "fp8", 1979e12),
+        ("H100", "bf16", 989e12),
+        ("V100-32GB", "fp16", 125e12),
+        ("V100-16GB", "fp16", 120e12),
+    ],
+)
+def test_the_peaks_of_the_documents(accelerator: str, dtype: str, flops: float) -> None:
+    assert peak_flops(accelerator, dtype) == flops
+
+
+@pytest.mark.parametrize(("accelerator", "dtype"), [("H100", "fp16"), ("h100", "fp8"), ("", ""), ("A100", "bf16")])
+def test_what_the_table_does_not_know(accelerator: str, dtype: str) -> None:
+    assert peak_flops(accelerator, dtype) is None
+
+
+def test_every_bundled_row_has_a_peak() -> None:
+    assert all(peak_flops(row.accelerator, row.dtype) for row in load_tables([bundled_baselines()]))
+
+
+def test_fp8_is_twice_as_fast_as_bf16() -> None:
+    for accelerator in {accelerator for accelerator, dtype in PEAKS if dtype == "fp8"}:
+        ratio = PEAKS[accelerator, "fp8"].flops / PEAKS[accelerator, "bf16"].flops
+        assert ratio == pytest.approx(2, rel=1e-3)

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_gsw.performance.verdict import Outcome, Verdict, judge
+from pytest_gsw.tables.model import Figures
+from tests.unit.rows import LLAMA2_FP8_X128, measured
+
+TIMES = st.floats(1e-6, 1e9)
+TOLERANCES = st.floats(1e-6, 1.0)
+ORDER = [Outcome.IMPROVED, Outcome.PASSED, Outcome.REGRESSED]
+
+
+def verdict(measured_s: float, documented_s: float = 4.556, tolerance: float = 0.05) -> Verdict:
+    row = replace(LLAMA2_FP8_X128, documented=Figures(step_time_s=documented_s))
+    return judge(row, measured(measured_s), tolerance)
+
+
+@pytest.mark.parametrize(
+    ("measured_s", "outcome"),
+    [
+        (4.556, Outcome.PASSED),
+        (4.556 / 0.95, Outcome.PASSED),
+        (4.556 / 0.95 * (1 + 1e-9), Outcome.REGRESSED),
+        (4.556 * 1.05, Outcome.PASSED),
+        (5.11, Outcome.REGRESSED),
+        (4.556 / 1.05, Outcome.PASSED),
+        (4.556 / 1.05 * (1 - 1e-9), Outcome.IMPROVED),
+        (4.0, Outcome.IMPROVED),
+    ],
+)
+def test_the_limits_of_five_percent(measured_s: float, outcome: Outcome) -> None:
+    assert verdict(measured_s).outcome is outcome
+
+
+@pytest.mark.parametrize("tolerance", [0.001, 0.01, 0.03, 0.05, 0.1, 0.4, 0.5])
+@pytest.mark.parametrize("documented_s", [0.661, 4.324, 4.93, 7.47, 8.75, 17.96068, 137.0, 435.0])
+def test_a_run_exactly_on_a_limit_passes(documented_s: float, tolerance: float) -> None:
+    slowest, fastest = documented_s / (1 - tolerance), documented_s / (1 + tolerance)
+    assert verdict(slowest, documented_s, tolerance).outcome is Outcome.PASSED
+    assert verdict(slowest * (1 + 1e-9), documented_s, tolerance).outcome is Outcome.REGRESSED
+    assert verdict(fastest, documented_s, tolerance).outcome is Outcome.PASSED
+    assert verdict(fastest * (1 - 1e-9), documented_s, tolerance).outcome is Outcome.IMPROVED
+
+
+def test_with_a_tolerance_of_everything_nothing_is_too_slow() -> None:
+    slow = verdict(1e9, tolerance=1.0)
+    assert slow.outcome is Outcome.PASSED
+    assert slow.allowed_time_change == math.inf
+    assert verdict(2.0, tolerance=1.0).outcome is Outcome.IMPROVED
+
+
+def test_a_checkpoint_row_is_judged_by_its_time_of_saving() -> None:
+    row = replace(
+        LLAMA2_FP8_X128,
+        metric="checkpoint_save_time",
+        documented=Figures(step_time_s=1.0, checkpoint_save_time_s=17.96068),
+    )
+    assert judge(row, measured(18.0), 0.05).outcome is Outcome.PASSED
+    assert judge(row, measured(18.0), 0.05).documented_s == 17.96068
+    assert judge(row, measured(1.0), 0.05).outcome is Outcome.IMPROVED
+
+
+def test_the_numbers_of_a_verdict() -> None:
+    slow = verdict(5.0, documented_s=4.0, tolerance=0.05)
+    assert slow == Verdict(Outcome.REGRESSED, measured_s=5.0, documented_s=4.0, tolerance=0.05)
+    assert slow.time_change == pytest.approx(0.25)
+    assert slow.throughput_change == pytest.approx(-0.2)
+    assert slow.allowed_throughput_change == -0.05
+    assert slow.allowed_time_change == pytest.approx(1 / 0.95 - 1)
+
+
+def test_the_limit_of_an_improved_run_is_the_one_that_it_went_beyond() -> None:
+    fast = verdict(3.0, documented_s=4.0, tolerance=0.05)
+    assert fast.allowed_throughput_change == 0.05
+    assert fast.allowed_time_change == pytest.approx(1 / 1.05 - 1)
+
+
+NOT_NUMBERS = [math.nan, math.inf, -math.inf, 0.0, -0.0, -4.556]
+
+
+@pytest.mark.parametrize("number", NOT_NUMBERS)
+def test_what_is_not_above_zero_and_finite_is_not_judged(number: float) -> None:
+    for name, arguments in {
+        "measured": (number, 4.556, 0.05),
+        "documented": (4.556, number, 0.05),
+        "tolerance": (4.556, 4.556, number),
+    }.items():
+        with pytest.raises(ValueError, match="judge") as error:
+            verdict(*arguments)
+        assert str(error.value) == f"cannot judge llama2_70b_fp8[H100x128]: its {name} figure is {number}"
+
+
+def test_a_row_without_a_documented_figure_is_not_judged() -> None:
+    row = replace(LLAMA2_FP8_X128, documented=Figures())
+    with pytest.raises(ValueError, match="judge") as error:
+        judge(row, measured(4.556), 0.05)
+    assert str(error.value) == "cannot judge llama2_70b_fp8[H100x128]: its documented figure is None"
+
+
+@given(documented_s=TIMES, tolerance=TOLERANCES, one=TIMES, other=TIMES)
+def test_a_slower_run_is_never_judged_better(documented_s: float, tolerance: float, one: float, other: float) -> None:
+    faster, slower = sorted((one, other))
+    outcomes = [verdict(time_s, documented_s, tolerance).outcome for time_s in (faster, slower)]
+    assert ORDER.index(outcomes[0]) <= ORDER.index(outcomes[1])
+
+
+@given(documented_s=TIMES, tolerance=TOLERANCES)
+def test_the_documented_time_itself_passes(documented_s: float, tolerance: float) -> None:
+    assert verdict(documented_s, documented_s, tolerance).outcome is Outcome.PASSED
+
+
+@given(one=TIMES, other=TIMES, tolerance=TOLERANCES)
+def test_what_regressed_one_way_round_improved_the_other_way_round(one: float, other: float, tolerance: float) -> None:
+    if verdict(one, other, tolerance).outcome is Outcome.REGRESSED:
+        assert verdict(other, one, tolerance).outcome is Outcome.IMPROVED
+
+
+@given(one=TIMES, other=TIMES, narrow=TOLERANCES, wide=TOLERANCES)
+def test_a_wider_tolerance_never_fails_what_a_narrower_one_passes(
+    one: float, other: float, narrow: float, wide: float
+) -> None:
+    narrow, wide = sorted((narrow, wide))
+    if verdict(one, other, narrow).outcome is Outcome.PASSED:
+        assert verdict(one, other, wide).outcome is Outcome.PASSED
+
+
+@given(
+    measured_s=st.floats(allow_nan=True, allow_infinity=True),
+    documented_s=st.floats(allow_nan=True, allow_infinity=True) | st.none(),
+    tolerance=st.floats(allow_nan=True, allow_infinity=True),
+)
+def test_only_finite_numbers_above_zero_ever_pass(
+    measured_s: float, documented_s: float | None, tolerance: float
+) -> None:
+    row = replace(LLAMA2_FP8_X128, documented=Figures(step_time_s=documented_s))
+    numbers = (measured_s, documented_s, tolerance)
+    possible = all(number is not None and math.isfinite(number) and number > 0 for number in numbers)
+    if possible:
+        assert judge(row, measured(measured_s), tolerance).outcome in Outcome
+    else:
+        with pytest.raises(ValueError, match="cannot judge"):
+            judge(row, measured(measured_s), tolerance)
+
+
+def test_the_words_for_outcomes() -> None:
+    assert [outcome.value for outcome in Outcome] == ["passed", "improved", "regressed"]

@@ -1,0 +1,409 @@
+"""What is said of a table that is wrong: whole messages, to the letter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_gsw.errors import FileError
+from pytest_gsw.tables import yamlfile
+from pytest_gsw.tables.load import load_table
+
+from .conftest import TINY
+
+Message = Callable[[str | bytes], str]
+
+SEVERAL_FAULTS = """\
+modle: tiny
+framework: maxtext
+document: site.md
+tolerance: 5
+recipe:
+  directory: tiny
+  steps: 20
+  environment: {NODES: "{node}", TASKS: "{"}
+tables:
+  - dtype: bf16
+    dtype: fp8
+    rows:
+      - {gpus: 0, step_time_s: .nan, proxy: yes, line: [1]}
+      - {gpus: 8, metric: step-time, mfu: 52.59, attributes: {a: 1, a: 2}}
+"""
+
+
+def change(old: str, new: str) -> str:
+    assert TINY.count(old) == 1, old
+    return TINY.replace(old, new)
+
+
+def test_every_fault_of_a_file_is_told_at_once(message: Message) -> None:
+    assert message(SEVERAL_FAULTS) == (
+        "t.yaml: 13 problems\n"
+        "  t.yaml:1:1     missing 'model'\n"
+        "  t.yaml:1:1     modle: unknown key; did you mean 'model'?\n"
+        "  t.yaml:4:12    tolerance: got '5', wanted a percentage such as 5%\n"
+        "  t.yaml:8:24    recipe.environment.NODES: unknown placeholder {node}; did you mean 'nodes'?\n"
+        "  t.yaml:8:41    recipe.environment.TASKS: got '{', whose braces do not match; "
+        "a brace itself is written twice\n"
+        "  t.yaml:11:5    tables[0].dtype: is there twice\n"
+        "  t.yaml:13:16   tables[0].rows[0].gpus: got '0', wanted a whole number above 0, such as 64\n"
+        "  t.yaml:13:32   tables[0].rows[0].step_time_s: got '.nan', wanted a number above 0, such as 4.324\n"
+        "  t.yaml:13:45   tables[0].rows[0].proxy: got 'yes', wanted true or false\n"
+        "  t.yaml:13:56   tables[0].rows[0].line: wanted a whole number above 0\n"
+        "  t.yaml:14:27   tables[0].rows[1].metric: got 'step-time', wanted one of step_time, checkpoint_save_time; "
+        "did you mean 'step_time'?\n"
+        "  t.yaml:14:43   tables[0].rows[1].mfu: got '52.59', wanted a percentage such as 5%\n"
+        "  t.yaml:14:69   tables[0].rows[1].attributes.a: is there twice"
+    )
+
+
+def test_rows_that_lack_something_are_told_at_once(message: Message) -> None:
+    assert message("model: tiny\nframework: x\ndocument: y\ntables:\n  - rows:\n      - {}\n") == (
+        "t.yaml: 10 problems\n"
+        "  t.yaml:6:9     tables[0].rows[0]: missing 'accelerator' (here, at its table or at the file)\n"
+        "  t.yaml:6:9     tables[0].rows[0]: missing 'dtype' (here, at its table or at the file)\n"
+        "  t.yaml:6:9     tables[0].rows[0]: missing 'gpus' (here, at its table or at the file)\n"
+        "  t.yaml:6:9     tables[0].rows[0]: missing 'gpus_per_node' (here, at its table or at the file)\n"
+        "  t.yaml:6:9     tables[0].rows[0]: missing 'line' (here, at its table or at the file)\n"
+        "  t.yaml:6:9     tables[0].rows[0]: missing 'min_steps': "
+        "neither it nor recipe.steps says how many steps a log must hold\n"
+        "  t.yaml:6:9     tables[0].rows[0]: missing 'recipe.directory' (at its table or at the file)\n"
+        "  t.yaml:6:9     tables[0].rows[0]: missing 'sequence_length' (here, at its table or at the file)\n"
+        "  t.yaml:6:9     tables[0].rows[0]: missing 'size' (here, at its table or at the file)\n"
+        "  t.yaml:6:9     tables[0].rows[0]: missing 'step_time_s', on which the verdict rests"
+    )
+
+
+WHOLE = "wanted a whole number above 0, such as 64"
+NUMBER = "wanted a number above 0, such as 4.324"
+PERCENTAGE = "wanted a percentage such as 5%"
+OUT = "; leave the key out where there is none"
+
+
+@pytest.mark.parametrize(
+    ("key", "written", "problem"),
+    [
+        ("gpus_per_node", "0", f"got '0', {WHOLE}"),
+        ("gpus_per_node", "-1", f"got '-1', {WHOLE}"),
+        ("gpus_per_node", "8.0", f"got '8.0', {WHOLE}"),
+        ("gpus_per_node", "1e3", f"got '1e3', {WHOLE}"),
+        ("gpus_per_node", "eight", f"got 'eight', {WHOLE}"),
+        ("gpus_per_node", "[8]", "wanted a whole number above 0"),
+        ("gpus_per_node", "{a: 8}", "wanted a whole number above 0"),
+        ("gpus_per_node", "~", f"is empty, wanted a whole number above 0{OUT}"),
+        ("gpus_per_node", '""', f"got '', {WHOLE}"),
+        ("tokens_per_s", "0", f"got '0', {NUMBER}"),
+        ("tokens_per_s", "0.0", f"got '0.0', {NUMBER}"),
+        ("tokens_per_s", "-1", f"got '-1', {NUMBER}"),
+        ("tokens_per_s", "nan", f"got 'nan', {NUMBER}"),
+        ("tokens_per_s", ".inf", f"got '.inf', {NUMBER}"),
+        ("tokens_per_s", "inf", f"got 'inf', {NUMBER}"),
+        ("tokens_per_s", "1e999", f"got '1e999', {NUMBER}"),
+        ("tokens_per_s", "1e-999", f"got '1e-999', {NUMBER}"),
+        ("tokens_per_s", "1_000", f"got '1_000', {NUMBER}"),
+        ("tokens_per_s", "4.3 s", f"got '4.3 s', {NUMBER}"),
+        ("tokens_per_s", "null", f"is empty, wanted a number above 0{OUT}"),
+        ("mfu", "5", f"got '5', {PERCENTAGE}"),
+        ("mfu", "0.05", f"got '0.05', {PERCENTAGE}"),
+        ("mfu", "0%", f"got '0%', {PERCENTAGE}"),
+        ("mfu", "-5%", f"got '-5%', {PERCENTAGE}"),
+        ("mfu", "100.1%", f"got '100.1%', {PERCENTAGE}"),
+        ("mfu", "[5%]", PERCENTAGE),
+        ("proxy", "yes", "got 'yes', wanted true or false"),
+        ("proxy", "True", "got 'True', wanted true or false"),
+        ("proxy", "1", "got '1', wanted true or false"),
+        (
+            "metric",
+            "steptime",
+            "got 'steptime', wanted one of step_time, checkpoint_save_time; did you mean 'step_time'?",
+        ),
+        ("metric", "speed", "got 'speed', wanted one of step_time, checkpoint_save_time"),
+        (
+            "expected_failure",
+            "out_of_mem",
+            "got 'out_of_mem', wanted one of out_of_memory; did you mean 'out_of_memory'?",
+        ),
+        (
+            "statistic",
+            "mode",
+            "got 'mode', wanted last, mean or median, optionally with a window such as mean[35:44] or median[-10:]",
+        ),
+        ("statistic", '"mean[9:3]"', "got 'mean[9:3]', whose window ends before it starts"),
+        ("statistic", "[9]", "wanted a statistic such as last, mean[35:44] or median[-10:]"),
+        ("case", "Big_Batch", "got 'Big_Batch', wanted a short name of a-z, 0-9, '.' and '-'"),
+        ("case", "x-", "got 'x-', wanted a short name of a-z, 0-9, '.' and '-'"),
+        ("size", "70B", "got '70B', wanted a name such as 70b"),
+        ("dtype", '"fp8\\n"', "got 'fp8\\n', wanted a name such as fp8"),
+        ("dtype", '"\\e[31mfp8"', "got '\\x1b[31mfp8', wanted a name such as fp8"),
+        ("accelerator", "two words", "got 'two words', wanted a name such as H100"),
+        ("notes", '" "', "is empty"),
+        ("attributes", "5", "wanted a mapping of keys"),
+    ],
+)
+def test_a_value_of_the_wrong_kind(message: Message, key: str, written: str, problem: str) -> None:
+    text = change("gpus: 8,", f"gpus: 8, {key}: {written},")
+    assert message(text) == f"t.yaml: 1 problem\n  t.yaml:12:{21 + len(key):<4} tables[0].rows[0].{key}: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        (
+            "step_time_s: 1.5",
+            "step_times_s: 1.5",
+            "12:19   tables[0].rows[0].step_times_s: unknown key; did you mean 'step_time_s'?",
+        ),
+        ("size: 1b", "size: 1b\nwhatever: 5", "3:1     whatever: unknown key"),
+        ("dtype: bf16", "<<: {dtype: bf16}", "10:5    tables[0].<<: unknown key"),
+        ("dtype: bf16", "? [a, b]\n    : 1", "10:7    tables[0]: wanted a plain word as the key"),
+        ("size: 1b", "size: 1b\nsize: 1b", "3:1     size: is there twice"),
+        ("model: tiny\n", "", "1:1     missing 'model'"),
+        (
+            "directory: tiny, ",
+            "directory: ../up, ",
+            "7:21    recipe.directory: got '../up', wanted a relative directory such as maxtext",
+        ),
+        (
+            "steps: 20",
+            "script: /bin/sh, steps: 20",
+            "7:35    recipe.script: got '/bin/sh', wanted a file name such as launch.sh",
+        ),
+        ("{directory: tiny, steps: 20}", "tiny", "7:9     recipe: wanted a mapping of keys"),
+        ("steps: 20", "steps: 20, environment: [A=1]", "7:51    recipe.environment: wanted a mapping of keys"),
+        (
+            "steps: 20",
+            "steps: 20, environment: {A-B: 1}",
+            "7:52    recipe.environment.A-B: wanted a name of letters, digits and '_'",
+        ),
+        ("steps: 20", "steps: 20, environment: {A: [1]}", "7:55    recipe.environment.A: wanted a text"),
+        ("steps: 20", "steps: 20, environment: {A: 1, A: 1}", "7:58    recipe.environment.A: is there twice"),
+        ("steps: 20", "steps: 20, environment: {[A]: 1}", "7:52    recipe.environment: wanted a plain word as the key"),
+        ("size: 1b", "size: 1b\narchitecture: {layers: 4}", "3:15    architecture: missing 'formula'"),
+        ("gpus: 16", "gpus: 12", "13:9    tables[0].rows[1]: 12 GPUs do not fill whole nodes of 8"),
+        (
+            "gpus: 16",
+            "gpus: 8",
+            "13:9    tables[0].rows[1]: has the id tiny_1b_bf16[H100x8] of line 12; give it a 'case' of its own",
+        ),
+        ("step_time_s: 1.5, ", "", "12:9    tables[0].rows[0]: missing 'step_time_s', on which the verdict rests"),
+        (
+            "gpus: 8,",
+            "gpus: 8, metric: checkpoint_save_time,",
+            "12:9    tables[0].rows[0]: missing 'checkpoint_save_time_s', on which the verdict rests",
+        ),
+        (
+            "      - {gpus: 8, step_time_s: 1.5, line: 10}",
+            "      - 8 GPUs",
+            "12:9    tables[0].rows[0]: wanted a mapping",
+        ),
+    ],
+)
+def test_one_fault(message: Message, old: str, new: str, fault: str) -> None:
+    assert message(change(old, new)) == f"t.yaml: 1 problem\n  t.yaml:{fault}"
+
+
+@pytest.mark.parametrize(
+    ("template", "problem"),
+    [
+        ("{foo}", "unknown placeholder {foo}"),
+        ("{gpu}", "unknown placeholder {gpu}; did you mean 'gpus'?"),
+        ("{tp}x{}", "unknown placeholder {}"),
+        ("{0}", "unknown placeholder {0}"),
+        ("{gpus.real}", "unknown placeholder {gpus.real}; did you mean 'gpus'?"),
+        ("{gpus!r}", "got '{gpus!r}', wanted placeholders without a format, such as {gpus}"),
+        ("{gpus:>{tp}}", "got '{gpus:>{tp}}', wanted placeholders without a format, such as {gpus}"),
+        ("{", "got '{', whose braces do not match; a brace itself is written twice"),
+        ("{gpus", "got '{gpus', whose braces do not match; a brace itself is written twice"),
+        ("a}", "got 'a}', whose braces do not match; a brace itself is written twice"),
+    ],
+)
+def test_a_template_that_cannot_be_filled_in(message: Message, template: str, problem: str) -> None:
+    text = change("steps: 20", f"steps: 20, environment: {{NODES: '{template}'}}")
+    assert message(text) == f"t.yaml: 1 problem\n  t.yaml:7:59    recipe.environment.NODES: {problem}"
+
+
+ROWS = TINY.partition("    rows:")[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("", "1:1     is empty"),
+        ("# nothing yet\n", "1:1     is empty"),
+        ("- model: tiny\n", "1:1     wanted a mapping of keys at the top of the file"),
+        ("tiny\n", "1:1     wanted a mapping of keys at the top of the file"),
+        (TINY.partition("tables:")[0], "1:1     missing 'tables'"),
+        (ROWS, "10:5    tables[0]: missing 'rows'"),
+        (f"{ROWS}    rows:\n", "11:10   tables[0].rows: wanted a list"),
+        (f"{ROWS}    rows: []\n", "11:11   tables[0].rows: is empty, wanted at least one entry"),
+        (TINY.partition("tables:")[0] + "tables: []\n", "9:9     tables: is empty, wanted at least one entry"),
+        (b"model: tiny\nsize: \xff\n", "2:1     is not UTF-8 text"),
+        (TINY.encode("utf-16"), "1:1     is not UTF-8 text"),
+        (
+            "model: a\n---\nmodel: b\n",
+            "2:1     is not YAML: expected a single document in the stream but found another document",
+        ),
+    ],
+)
+def test_a_file_that_is_no_table(message: Message, content: str | bytes, fault: str) -> None:
+    assert message(content) == f"t.yaml: 1 problem\n  t.yaml:{fault}"
+
+
+SYNTAX = [
+    ("model: [1, 2\n", "2:1", "while parsing a flow sequence did not find expected ',' or ']'"),
+    (
+        "model: tiny\n\tsize: 1b\n",
+        "2:1",
+        "while scanning a plain scalar found a tab character that violates indentation",
+    ),
+    ("a: b: c\n", "1:5", "mapping values are not allowed in this context"),
+    ('model: "tiny\n', "2:1", "while scanning a quoted scalar found unexpected end of stream"),
+    ("model: *tiny\n", "1:8", "found undefined alias"),
+    ("model: \x00\n", "1:1", "unacceptable character #x0000: control characters are not allowed"),
+]
+
+
+@pytest.mark.skipif(not hasattr(yaml, "CSafeLoader"), reason="PyYAML was built without libyaml, whose words these are")
+@pytest.mark.parametrize(("content", "place", "problem"), SYNTAX)
+def test_a_syntax_error_has_its_place(message: Message, content: str, place: str, problem: str) -> None:
+    assert message(content) == f"t.yaml: 1 problem\n  t.yaml:{place:<7} is not YAML: {problem}"
+
+
+@pytest.mark.parametrize(("content", "place"), [case[:2] for case in SYNTAX])
+def test_without_libyaml_the_place_is_the_same(
+    message: Message, monkeypatch: pytest.MonkeyPatch, content: str, place: str
+) -> None:
+    monkeypatch.setattr(yamlfile, "_Loader", yaml.SafeLoader)
+    assert message(content).startswith(f"t.yaml: 1 problem\n  t.yaml:{place:<7} is not YAML: ")
+
+
+def test_a_long_text_is_shortened_and_still_says_what_is_wanted(message: Message) -> None:
+    problem = f"got '{'X' * 195} ... {'X' * 172}', wanted a name such as fp8"
+    text = change("dtype: bf16", f"dtype: {'X' * 100_000}")
+    assert message(text) == f"t.yaml: 1 problem\n  t.yaml:10:12   tables[0].dtype: {problem}"
+
+
+def test_a_tag_constructs_nothing(load: Callable[[str], object], message: Message, tmp_path: Path) -> None:
+    call = "!!python/object/apply:os.mkdir [made]"
+    assert message(change("dtype: bf16", f"dtype: {call}")) == (
+        "t.yaml: 1 problem\n  t.yaml:10:12   tables[0].dtype: wanted a name such as fp8"
+    )
+    load(change("dtype: bf16", "dtype: !!python/object/apply:os.mkdir bf16"))
+    assert [path.name for path in tmp_path.iterdir()] == ["t.yaml"]
+
+
+def billion_laughs(levels: int) -> str:
+    aliases = [f"  - &a{n + 1} [{', '.join([f'*a{n}'] * 10)}]" for n in range(levels)]
+    return "\n".join(["notes:", "  - &a0 ha", *aliases, ""])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        billion_laughs(15),
+        "&a [*a]\n",
+        "tables: &t\n  - rows: *t\n",
+        "? &a [*a]\n: 1\n",
+        "tables:\n  - &t\n    rows:\n      - &r {attributes: {a: 1}}\n" + "      - *r\n" * 2000 + "  - *t\n" * 2000,
+    ],
+    ids=["billion-laughs", "itself", "inside-itself", "key", "two-levels"],
+)
+def test_aliases_that_make_a_small_file_large(message: Message, content: str) -> None:
+    assert message(content) == (
+        "t.yaml: 1 problem\n  t.yaml:1:1     has more than 1,000,000 values once its aliases are written out"
+    )
+
+
+@pytest.mark.parametrize(
+    ("opening", "place"), [("[", "1:21"), ("{a: ", "1:81"), ("- ", "1:41"), ("? ", "1:41"), ("[{a: ", "1:51")]
+)
+def test_a_file_that_is_nested_too_deeply(message: Message, opening: str, place: str) -> None:
+    assert message(opening * 200_000) == f"t.yaml: 1 problem\n  t.yaml:{place:<7} is nested too deeply"
+
+
+def test_a_file_that_is_far_too_large(message: Message, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yamlfile, "MAX_BYTES", 100)
+    assert message(TINY) == "t.yaml: 1 problem\n  t.yaml:1:1     is larger than 100 bytes; this is no table"
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("random") / "t.yaml"
+
+
+def loads_or_says_why(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    try:
+        assert load_table(path)
+    except FileError as error:
+        wrong = error
+    else:
+        return
+    assert wrong.faults
+    assert all(fault.line > 0 and fault.column > 0 and fault.problem for fault in wrong.faults)
+    assert len(str(wrong).split("\n")) == len(wrong.faults) + 1
+
+
+@settings(max_examples=300, deadline=None)
+@given(content=st.binary(max_size=300))
+def test_random_bytes_raise_nothing_but_a_file_error(scratch: Path, content: bytes) -> None:
+    loads_or_says_why(scratch, content)
+
+
+FRAGMENTS = [
+    *(
+        "&a ",
+        "*a",
+        "{",
+        "}",
+        "[",
+        "]",
+        ": ",
+        "- ",
+        "\n",
+        "\t",
+        "? ",
+        "| ",
+        '"',
+        "'",
+        "!!python/name:os.system ",
+        "%",
+        "#",
+    ),
+    *(
+        "~",
+        "null",
+        "-1",
+        "0",
+        "1e999",
+        ".nan",
+        "5%",
+        "{gpus}",
+        "{x",
+        "<<: *a",
+        "---\n",
+        "...\n",
+        "\0",
+        "\u2028",
+        "\ufeff",
+    ),
+    *("gpus: 8", "rows:", "tables:", "case: x", "metric: step_time", "environment: {A: '{'}", "statistic: mean[1:"),
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    edits=st.lists(
+        st.tuples(st.integers(0, len(TINY)), st.integers(0, 12), st.sampled_from(FRAGMENTS)), min_size=1, max_size=5
+    )
+)
+def test_a_damaged_table_raises_nothing_but_a_file_error(scratch: Path, edits: list[tuple[int, int, str]]) -> None:
+    text = TINY
+    for place, removed, inserted in edits:
+        text = text[:place] + inserted + text[place + removed :]
+    loads_or_says_why(scratch, text.encode())

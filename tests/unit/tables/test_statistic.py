@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_gsw.tables.statistic import Kind, Statistic, parse_statistic
+
+WANTED = "wanted last, mean or median, optionally with a window such as mean[35:44] or median[-10:]"
+
+
+@pytest.mark.parametrize(
+    ("text", "statistic"),
+    [
+        ("last", Statistic("last")),
+        ("mean", Statistic("mean")),
+        ("median", Statistic("median")),
+        ("mean[35:44]", Statistic("mean", 35, 44)),
+        ("mean[35:35]", Statistic("mean", 35, 35)),
+        ("mean[:44]", Statistic("mean", None, 44)),
+        ("mean[0:]", Statistic("mean", 0, None)),
+        ("median[-10:]", Statistic("median", -10, None)),
+        ("median[-10:-1]", Statistic("median", -10, -1)),
+        ("mean[5:-2]", Statistic("mean", 5, -2)),
+        ("mean[-20:30]", Statistic("mean", -20, 30)),
+    ],
+)
+def test_what_a_statistic_says(text: str, statistic: Statistic) -> None:
+    assert parse_statistic(text) == statistic
+    assert str(statistic) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", f"got '', {WANTED}"),
+        ("mode", f"got 'mode', {WANTED}"),
+        ("Mean", f"got 'Mean', {WANTED}"),
+        ("mean ", f"got 'mean ', {WANTED}"),
+        ("mean[35]", f"got 'mean[35]', {WANTED}"),
+        ("mean[35:44", f"got 'mean[35:44', {WANTED}"),
+        ("mean[3.5:44]", f"got 'mean[3.5:44]', {WANTED}"),
+        ("mean[1:2:3]", f"got 'mean[1:2:3]', {WANTED}"),
+        ("mean[]", f"got 'mean[]', {WANTED}"),
+        ("mean[:]", f"got 'mean[:]', an empty window; {WANTED}"),
+        ("last[1:2]", "got 'last[1:2]', but 'last' is one step and takes no window"),
+        ("last[:]", "got 'last[:]', but 'last' is one step and takes no window"),
+        ("mean[44:35]", "got 'mean[44:35]', whose window ends before it starts"),
+        ("median[-1:-10]", "got 'median[-1:-10]', whose window ends before it starts"),
+    ],
+)
+def test_what_is_no_statistic(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match="got") as error:
+        parse_statistic(text)
+    assert str(error.value) == message
+
+
+@st.composite
+def statistics(draw: st.DrawFn) -> Statistic:
+    kind: Kind = draw(st.sampled_from(["last", "mean", "median"]))
+    if kind == "last":
+        return Statistic(kind)
+    bounds = st.none() | st.integers(-(10**9), 10**9)
+    first, last = draw(bounds), draw(bounds)
+    if first is not None and last is not None and (first < 0) == (last < 0):
+        first, last = sorted((first, last))
+    return Statistic(kind, first, last)
+
+
+@given(statistics())
+def test_a_statistic_reads_back_as_itself(statistic: Statistic) -> None:
+    assert parse_statistic(str(statistic)) == statistic
+
+
+@given(st.text(alphabet="lastmedin[]:-0123456789", max_size=16))
+def test_any_other_text_is_refused_or_says_what_it_means(text: str) -> None:
+    try:
+        statistic = parse_statistic(text)
+    except ValueError:
+        return
+    assert parse_statistic(str(statistic)) == statistic

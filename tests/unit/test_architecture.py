@@ -1,0 +1,40 @@
+"""The design's rules about imports."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
+
+import pytest_gsw
+
+PACKAGE = Path(pytest_gsw.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def test_imports_follow_the_data() -> None:
+    contract = Path(__file__).parents[2] / ".importlinter"
+    assert lint_imports(config_filename=str(contract), no_cache=True, no_logo=True) == EXIT_STATUS_SUCCESS
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_nothing_private_of_pytest_is_imported(path: Path) -> None:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    assert not {name for name in names if name.partition(".")[0] == "_pytest"}
+
+
+def test_the_package_can_be_imported_without_pytest() -> None:
+    program = (
+        "import sys, pytest_gsw, pytest_gsw.cli; print(sorted({'pytest', '_pytest', 'pluggy'} & set(sys.modules)))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[]\n"
