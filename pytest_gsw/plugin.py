@@ -167,8 +167,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """End whatever still runs: after -x, after Ctrl-C, after an internal error."""
     session.config.stash[FINISHED] = True
     fleet = session.config.stash.get(FLEET, None)
-    if fleet is not None:
+    if fleet is None:
+        return
+    try:
         cancelled = fleet.close()
+    except RunError as error:
+        # Jobs that may still burn GPU-hours are worth a red session, whatever its rows were.
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+        _write(session.config, f"gsw: {error}")
+    else:
         if cancelled:
             jobs = "1 job was" if cancelled == 1 else f"{cancelled} jobs were"
             _write(session.config, f"gsw: {jobs} still pending or running, and cancelled")

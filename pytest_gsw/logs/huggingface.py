@@ -10,9 +10,9 @@ single step, but for the progress bar's rate, which is smoothed.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
-from statistics import median_low
 from typing import TYPE_CHECKING
 
 from pytest_gsw.logs.attempts import Unit, Unnumbered, step_log
@@ -58,8 +58,8 @@ class HuggingFace:
         # The block is exact where version 5 rounds the dictionary; both agree before.
         best = rates.get(b"exact") or rates.get(b"block") or rates.get(b"rounded")
         if best:
-            value = median_low(rate for rate, _ in best)
-            series.add(value, next(offset for rate, offset in best if rate == value), problem)
+            finite = sorted(rate for rate in best if math.isfinite(rate[0])) or best[:1]
+            series.add(*finite[(len(finite) - 1) // 2], problem)
             series.attempts = max(runs, 1)
         return step_log(self.name, series, unit=Unit.SAMPLES_PER_S)
 

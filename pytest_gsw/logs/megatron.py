@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pytest_gsw.logs.model import Dialect, StepLog
 
 #: "iteration: 5 / 50 | … elapsed_time_per_iteration_ms: 13.8K" is nanotron.
-_ITERATION = re.compile(rb"\biteration[ =] {0,12}(\d{1,12}) {0,12}/ {0,12}(\d{1,12}) \|")
+_ITERATION = re.compile(rb"\biteration[ =] {0,12}(\d{1,12}) {0,12}/ {0,12}(\d{1,12}) {0,8}\|")
 #: Of "current/average" the current.
 _ELAPSED = re.compile(rb"elapsed time per iteration \((ms|s)\): {0,12}(%b)(?=[\s|/]|$)" % NUMBER)
 _ELAPSED_KEY = re.compile(rb"elapsed_time_per_iteration_(ms|s)= {0,12}(%b)(?=[\s|]|$)" % NUMBER)

@@ -48,6 +48,9 @@ _BAR_STEP = re.compile(rb"\bglobal_step=(%b)(?=[,.]|$)" % NUMBER)
 _BAR_EPOCH = re.compile(rb"Epoch (\d{1,9}): ")
 #: From here on the bar, which has three digits, no longer tells one step from the next.
 _EXACT_BELOW = 1000
+_ROUNDING = 0.005
+#: The counter is one more than the step, and at a first repaint two more than the step that is still shown.
+_AHEAD = 2
 
 
 @dataclass
@@ -97,7 +100,7 @@ def _global_step(step: re.Match[bytes], bar: re.Match[bytes]) -> int | None:
     if shown is None or not 0 <= shown < 1e12:  # also where it is NaN or absurd
         return None
     counter = int(bar[1])
-    agrees = shown >= _EXACT_BELOW and float(f"{counter:.3g}") == float(f"{shown:.3g}")
+    agrees = shown >= _EXACT_BELOW and abs(counter - shown) <= shown * _ROUNDING + _AHEAD
     return counter if agrees else int(shown)
 
 

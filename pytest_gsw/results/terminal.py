@@ -71,7 +71,7 @@ def failure_text(record: Record, verdict: Verdict, facts: Sequence[tuple[str, st
     return "\n".join([*lines, *fact_lines(facts)])
 
 
-def figures_table(record: Record, verdict: Verdict | None) -> str:
+def figures_table(record: Record, verdict: Verdict) -> str:
     """Measured against documented figures, one line each."""
     rows = []
     judged = _judged_key(record)
@@ -81,10 +81,10 @@ def figures_table(record: Record, verdict: Verdict | None) -> str:
             continue
         change = "" if documented is None else percent(measured / documented - 1)
         allowed, word = "", "derived"
-        if verdict is not None and key == judged:
+        if key == judged:
             limit = verdict.allowed_time_change
             allowed, word = percent(limit) if limit < math.inf else "any", verdict.outcome.value
-        elif verdict is not None and key == "tokens_per_s":
+        elif key == "tokens_per_s":
             allowed, word = percent(verdict.allowed_throughput_change), verdict.outcome.value
         shown = form.format if form else share
         rows.append((label, shown(measured), shown(documented) if documented else "", change, allowed, word))

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_gsw import hookspecs
 from pytest_gsw.demo.faults import FAULTS
+from pytest_gsw.logs.failures import SIGNATURES, Signature
 from pytest_gsw.options import OPTIONS
 from pytest_gsw.tables.clusters import CLUSTER_FIELDS, find_cluster
 from pytest_gsw.tables.load import FILE_FIELDS
@@ -157,3 +158,16 @@ def test_ci_runs_the_commands_of_the_readme() -> None:
         (command,) = [line for line in block.splitlines() if line.strip()]
         assert shlex.split(command)
         assert command in ci, f".ci/run does not run: {command}"
+
+
+@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda signature: signature.name)
+def test_every_cause_is_in_troubleshooting(signature: Signature) -> None:
+    assert f"| {signature.name} | {signature.advice} |" in (ROOT / "docs" / "troubleshooting.md").read_text()
+
+
+def test_troubleshooting_quotes_what_the_program_says() -> None:
+    source = "\n".join(path.read_text() for path in sorted((ROOT / "pytest_gsw").rglob("*.py")))
+    words = set(re.findall(r"[a-z]{3,}", source))
+    for quote in re.findall(r"^> (.+)$", (ROOT / "docs" / "troubleshooting.md").read_text(), re.MULTILINE):
+        unknown = set(re.findall(r"[a-z]{3,}", quote)) - words - {"eso", "batchsize", "lustre"}
+        assert not unknown, f"no message of the program has {unknown} of: {quote}"

@@ -97,3 +97,13 @@ def test_what_is_missing_is_said_with_the_command_that_installs_it(monkeypatch: 
     monkeypatch.setattr(cluster_module, "_BINARIES", ("sh",))
     monkeypatch.setattr(cluster_module.os, "geteuid", lambda: 1000)
     assert missing_requirements() == (f"a Slurm cluster needs root, because slurmd does: run as root, after {INSTALL}")
+
+
+@pytest.mark.parametrize(("required", "outcome"), [("0", pytest.skip.Exception), ("1", pytest.fail.Exception)])
+def test_a_machine_without_slurm_skips_unless_it_must_not(
+    monkeypatch: pytest.MonkeyPatch, required: str, outcome: type[BaseException]
+) -> None:
+    monkeypatch.setattr(cluster_module, "_BINARIES", ("no-such-daemon",))
+    monkeypatch.setenv("GSW_REQUIRE_SLURM", required)
+    with pytest.raises(outcome, match=rf"a Slurm cluster needs no-such-daemon: {INSTALL}$"):
+        next(start(1))

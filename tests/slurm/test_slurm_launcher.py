@@ -207,7 +207,7 @@ def test_a_submission_whose_answer_is_lost_is_found_by_its_name(
     path = slurm32.environ["PATH"]
     slow.write_text(f'#!/bin/bash\nPATH="{path}" sbatch "$@" >/dev/null\nexec sleep 20\n')
     slow.chmod(0o755)
-    launcher = SlurmLauncher(slurm32.environ | {"PATH": f"{slow.parent}:{path}"}, submit_timeout_s=1.5)
+    launcher = SlurmLauncher(slurm32.environ | {"PATH": f"{slow.parent}:{path}"}, command_timeout_s=1.5)
     # Python looks a program up on its own PATH unless the environment is given, as it is here.
     job = launcher.submit(make_spec("sleep 60"))
     assert wait(launcher, [job], JobState.RUNNING)[job.id].state is JobState.RUNNING

@@ -32,7 +32,7 @@ def said(text: str) -> Output:
 def say(monkeypatch: pytest.MonkeyPatch) -> Say:
     """Script what each command answers; what is returned fills with the commands that were run."""
 
-    def script(**answers: Output | OSError) -> list[tuple[str, ...]]:
+    def script(**answers: Output | BaseException) -> list[tuple[str, ...]]:
         commands: list[tuple[str, ...]] = []
 
         def run(
@@ -40,7 +40,7 @@ def say(monkeypatch: pytest.MonkeyPatch) -> Say:
         ) -> Output:
             commands.append(command)
             answer = answers[command[0]]
-            if isinstance(answer, OSError):
+            if isinstance(answer, BaseException):
                 raise answer
             return answer
 
@@ -264,6 +264,17 @@ def test_a_lost_answer_is_found(say: Say) -> None:
         squeue=said("7|RUNNING|None|n1|99999999999|N/A|N/A|gsw-a\n"),
     )
     assert SlurmLauncher({}).submit(SPEC).id == "7"
+
+
+def test_ctrl_c_amid_a_submission_leaves_no_job(say: Say) -> None:
+    commands = say(
+        sbatch=KeyboardInterrupt(),
+        squeue=said("7|RUNNING|None|n1|99999999999|N/A|N/A|gsw-a\n"),
+        scancel=NOTHING,
+    )
+    with pytest.raises(KeyboardInterrupt):
+        SlurmLauncher({}).submit(SPEC)
+    assert commands[-1] == ("scancel", "-Q", "--", "7")
 
 
 def test_cancel_that_fails_says_what_to_type(say: Say) -> None:

@@ -115,7 +115,7 @@ def test_checkpoint_saves_of_the_last_attempt_in_seconds(read: Read) -> None:
         "megatron",
         megatron(5, "4.0") + b"time (ms) | save-checkpoint: 99999.99\n" + megatron(1, "4.0") + old
         + b"time (ms) | forward: 1.0 | save checkpoint: 2000.0 | backward: 3.0\n"
-        + b"(min, max) time across ranks (ms):\n    save-checkpoint ................................: (3000.10, 3000.50)\n"
+        + b"(min, max) time across ranks (ms):\n    save-checkpoint ............................: (3000.10, 3000.50)\n"
         + b"    load-checkpoint ................................: (1.00, 1.00)\n"
         + b"0: time (ms) | save_checkpoint: 4000.0\n",
     )  # fmt: skip

@@ -49,7 +49,9 @@ def test_a_bar_that_begins_anew_is_a_restart(read: Read) -> None:
 
 
 def test_dllogger_is_preferred_to_the_bar_it_is_glued_to(read: Read) -> None:
-    log = read("nemo", bar(1, "0.000", "21.40") + dll(0, "21.367358684539795") + bar(2, "1.000", "12.80") + dll(1, "12.8175"))
+    log = read(
+        "nemo", bar(1, "0.000", "21.40") + dll(0, "21.367358684539795") + bar(2, "1.000", "12.80") + dll(1, "12.8175")
+    )
     assert (seconds(log), indexes(log), log.total_steps) == ([21.367359, 12.8175], [0, 1], 50)
 
 
@@ -97,7 +99,8 @@ def test_validation_is_no_step(read: Read) -> None:
 
 def test_plain_lightning_bars_number_their_steps_over_epochs(read: Read) -> None:
     def plain(epoch: int, done: int, time: str, total: str = "3") -> bytes:
-        return f"Epoch {epoch}:  33%|███▎ | {done}/{total} [00:02<00:05, 0.37it/s, v_num=1, train_step_timing in s={time}]".encode()
+        values = f"0.37it/s, v_num=1, train_step_timing in s={time}"
+        return f"Epoch {epoch}:  33%|███▎ | {done}/{total} [00:02<00:05, {values}]".encode()
 
     log = read(
         "nemo",

@@ -20,7 +20,9 @@ def test_other_status_lines_are_no_steps(read: Read) -> None:
 
 
 def test_one_rank_by_label(read: Read) -> None:
-    log = read("paxml", paxml("9.5", 7, "0: ") + paxml("8.5", 7, "1: ") + paxml("4.25", 7, "1: ") + paxml("5.5", 7, "0: "))
+    log = read(
+        "paxml", paxml("9.5", 7, "0: ") + paxml("8.5", 7, "1: ") + paxml("4.25", 7, "1: ") + paxml("5.5", 7, "0: ")
+    )
     assert seconds(log) == [9.5, 5.5]
 
 
@@ -52,4 +54,6 @@ def test_nan_loss_of_the_last_attempt_is_told(read: Read) -> None:
     bad = b"[PAX STATUS] step_i: 10, training loss: nan\n"
     assert read("paxml", paxml("4.5") + bad).not_finite == (10, "[PAX STATUS] step_i: 10, training loss: nan")
     assert read("paxml", paxml("4.5", 1) + bad + paxml_start(1) + paxml("4.5", 1)).not_finite is None
-    assert read("paxml", paxml("4.5") + b"[PAX STATUS] Applying nan_to_num, isnan: maybe_inf_to_nan\n").not_finite is None
+    assert (
+        read("paxml", paxml("4.5") + b"[PAX STATUS] Applying nan_to_num, isnan: maybe_inf_to_nan\n").not_finite is None
+    )

@@ -18,7 +18,10 @@ def test_deepspeed_pipe_engine_is_preferred_to_the_timer(read: Read) -> None:
 
 def test_deepspeed_current_rate_not_the_average(read: Read) -> None:
     log = read("deepspeed", throughput(10, "12.25") + throughput(20, "12.5"))
-    assert [(step.index, step.samples_per_s, step.seconds) for step in log.steps] == [(10, 12.25, None), (20, 12.5, None)]
+    assert [(step.index, step.samples_per_s, step.seconds) for step in log.steps] == [
+        (10, 12.25, None),
+        (20, 12.5, None),
+    ]
 
 
 def test_deepspeed_older_forms(read: Read) -> None:
@@ -26,7 +29,7 @@ def test_deepspeed_older_forms(read: Read) -> None:
         "deepspeed",
         b"worker-0: [INFO 2020-02-03 04:05:06] 0/50, SamplesPerSec=1292.5\n"
         b"[INFO] [timer.py:157:stop] 0/100, SamplesPerSec=1300.5, MemAllocated=1.0GB, MaxMemAllocated=2.0GB\n"
-        b"[INFO] [timer.py:198:stop] 0/150, RunningAvgSamplesPerSec=1296.0, CurrSamplesPerSec=1301.5, MemAllocated=1GB\n",
+        b"[INFO] [timer.py:198:stop] 0/150, RunningAvgSamplesPerSec=1296.0, CurrSamplesPerSec=1301.5, MemAllocated=1\n",
     )
     assert [step.samples_per_s for step in log.steps] == [1292.5, 1300.5, 1301.5]
     assert indexes(log) == [50, 100, 150]
@@ -57,7 +60,9 @@ def test_huggingface_summary_printed_by_each_node_counts_once(read: Read) -> Non
 
 def test_huggingface_5_quotes_and_rounds_so_the_block_is_taken(read: Read) -> None:
     quoted = b"\r      \x1b[A{'train_runtime': '1.07', 'train_samples_per_second': '1.2e+03', 'epoch': '1'}\n"
-    block = b"***** train metrics *****\n  train_runtime            = 0:00:01.07\n  train_samples_per_second =   1203.955\n"
+    block = (
+        b"***** train metrics *****\n  train_runtime            = 0:00:01.07\n  train_samples_per_second =   1203.955\n"
+    )
     assert [step.samples_per_s for step in read("huggingface", quoted).steps] == [1200.0]
     assert [step.samples_per_s for step in read("huggingface", quoted + block).steps] == [1203.955]
 
@@ -95,8 +100,13 @@ def test_huggingface_nan(read: Read) -> None:
 
 
 def test_torchtitan_tokens_of_one_device(read: Read) -> None:
-    log = read("torchtitan", titan(1, "410", "[rank0]:[titan] 2031-02-03 04:05:06,789 - root - INFO - ") + titan(2, "6,785"))
-    assert [(step.index, step.tokens_per_s_per_gpu, step.seconds) for step in log.steps] == [(1, 410, None), (2, 6785, None)]
+    log = read(
+        "torchtitan", titan(1, "410", "[rank0]:[titan] 2031-02-03 04:05:06,789 - root - INFO - ") + titan(2, "6,785")
+    )
+    assert [(step.index, step.tokens_per_s_per_gpu, step.seconds) for step in log.steps] == [
+        (1, 410, None),
+        (2, 6785, None),
+    ]
 
 
 def test_torchtitan_before_november_2024(read: Read) -> None:
@@ -104,7 +114,9 @@ def test_torchtitan_before_november_2024(read: Read) -> None:
 
 
 def test_torchtitan_median_over_ranks(read: Read) -> None:
-    log = read("torchtitan", b"".join(titan(step, f"{6000 + rank}", f"{rank}: ") for step in (1, 2) for rank in range(3)))
+    log = read(
+        "torchtitan", b"".join(titan(step, f"{6000 + rank}", f"{rank}: ") for step in (1, 2) for rank in range(3))
+    )
     assert [step.tokens_per_s_per_gpu for step in log.steps] == [6001, 6001]
 
 

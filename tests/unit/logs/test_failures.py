@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_gsw.errors import LogError
+from pytest_gsw.logs.failures import SIGNATURES, find_cause
+
+from .lines import NOISE, maxtext
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .conftest import WriteLog
+
+CAUSES = [
+    ("CUDA out of memory", b"[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 3"),
+    ("CUDA out of memory", b"[1,5]<stderr>:RuntimeError: CUDA out of memory. Tried to allocate 64.00 MiB (GPU 5;"),
+    ("CUDA out of memory", b"RuntimeError: CUDA error: out of memory"),
+    ("CUDA out of memory", b"torch.cuda.OutOfMemoryError: HIP out of memory. Tried to allocate 1.00 GiB"),
+    ("XLA out of memory", b"jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to"),
+    ("XLA out of memory", b"jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error."),
+    ("host out of memory", b"slurmstepd: error: Detected 1 oom-kill event(s) in StepId=77.0. Some of your processes"),
+    ("host out of memory", b"slurmstepd: error: Detected 2 oom_kill events in StepId=77.0. Some of the step tasks"),
+    ("host out of memory", b"srun: error: node3: task 0: Out Of Memory"),
+    ("host out of memory", b"RuntimeError: DataLoader worker (pid 4242) is killed by signal: Killed."),
+    ("shared memory exhausted", b"ERROR: Unexpected bus error encountered in worker. This might be caused by"),
+    ("shared memory exhausted", b"RuntimeError: DataLoader worker (pid 42) is killed by signal: Bus error. It is"),
+    ("NCCL time-out", b"[Rank 9] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2, OpType=ALLREDUCE"),
+    ("NCCL error", b"RuntimeError: NCCL error in: ../torch/lib/c10d/ProcessGroupNCCL.cpp:911, unhandled system error"),
+    ("NCCL error", b"torch.distributed.DistBackendError: NCCL error in: /x.cpp:42, remote process exited"),
+    ("GPU error (Xid)", b"kernel: NVRM: Xid (PCI:0000:41:00): 79, pid=4242, GPU has fallen off the bus."),
+    ("ECC error", b"RuntimeError: CUDA error: uncorrectable ECC error encountered"),
+    ("node failure", b"srun: error: Node failure on node7"),
+    (
+        "node failure",
+        b"slurmstepd: error: *** STEP 77.0 ON n7 CANCELLED AT 2031-02-03T04:05:06 DUE TO NODE FAILURE, SEE",
+    ),
+    ("node failure", b"srun: error: Nodes node[7-9] are still not ready"),
+    (
+        "time limit",
+        b" 0: slurmstepd: error: *** STEP 77.1 ON n7 CANCELLED AT 2031-02-03T04:05:06 DUE TO TIME LIMIT ***",
+    ),
+    ("preemption", b"slurmstepd: error: *** JOB 77 ON n7 CANCELLED AT 2031-02-03T04:05:06 DUE TO PREEMPTION ***"),
+    ("requeued", b"slurmstepd: error: *** JOB 77 ON n7 CANCELLED AT 2031-02-03T04:05:06 DUE TO JOB REQUEUE ***"),
+    ("cancelled", b"slurmstepd: error: *** JOB 77 ON n7 CANCELLED AT 2031-02-03T04:05:06 ***"),
+    ("container import", b"slurmstepd: error: pyxis: child 4242 failed with error code: 1"),
+    ("container import", b"slurmstepd: error: pyxis: failed to import docker image"),
+    (
+        "container import",
+        b"slurmstepd: error: pyxis:     [ERROR] URL https://a.example/v2 returned error code: 401 Unauth",
+    ),
+    ("container import", b'srun: error: pyxis: mount source must be a relative path, an absolute path, "tmpfs"'),
+    ("container import", b"srun: error: Invalid --container-mounts argument: a:/b"),
+    ("model access refused", b"OSError: You are trying to access a gated repo."),
+    (
+        "model access refused",
+        b"huggingface_hub.errors.HfHubHTTPError: 401 Client Error: Unauthorized for url: https://x",
+    ),
+    (
+        "GPUs not requested",
+        b"srun: error: Unable to create step for job 77: Invalid generic resource (gres) specification",
+    ),
+    ("no GPU found", b"RuntimeError: No CUDA GPUs are available"),
+    ("no GPU found", b"RuntimeError: CUDA error: no CUDA-capable device is detected"),
+    (
+        "submission refused",
+        b"sbatch: error: Batch job submission failed: Invalid account or account/partition combination",
+    ),
+    ("submission refused", b"sbatch: error: Cannot submit batch jobs to gpu_interactive"),
+    ("port in use", b"torch.distributed.DistNetworkError: The server socket has failed to listen, name: EADDRINUSE"),
+    ("port in use", b"OSError: [Errno 98] Address already in use"),
+    (
+        "rendezvous failed",
+        b"torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 2/4 clients",
+    ),
+    ("rendezvous failed", b"torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError"),
+    ("NaN loss", b"AssertionError: Rank 1: found NaN in local forward loss calculation. Device: 1, node: n7"),
+    ("segmentation fault", b"[n7:42:0:42] Caught signal 11 (Segmentation fault: address not mapped to object at 0x8)"),
+    ("segmentation fault", b"Fatal Python error: Segmentation fault"),
+    ("segmentation fault", b"traceback : Signal 11 (SIGSEGV) received by PID 4242"),
+    ("module not found", b"ModuleNotFoundError: No module named 'megatron'"),
+    ("module not found", b"[rank0]: ModuleNotFoundError: No module named 'megatron'"),
+    ("script not found", b"python: can't open file '/opt/train.py': [Errno 2] No such file or directory"),
+    ("script not found", b"slurmstepd: error: execve(): /spool/job77/slurm_script: No such file or directory"),
+    ("disk full", b"OSError: [Errno 28] No space left on device"),
+    ("disk full", b"cp: cannot create directory: Disk quota exceeded"),
+]
+
+BENIGN = [
+    b"srun: error: node7: task 0: Exited with exit code 1",
+    b"srun: error: node7: tasks 0-3: Terminated",
+    b"W0203 04:05:06.7 4242 emitter.cc:6] Unsuccessful retry: error: RESOURCE_EXHAUSTED: Ran out of memory in vmem",
+    b"n7:42:43 [3] NCCL INFO comm 0x7f rank 3 nranks 8 cudaDev 3 busId 3 - Abort COMPLETE",
+    b"n7:42:43 [3] NCCL WARN Error: ncclSystemError: Connection closed by remote peer",
+    b"[1770000000.1] [n7:42:0] ucp_context.c:1 UCX WARN error: network device is not available",
+    b"number of nan iterations:   0 | grad norm: 1.0",
+    b"[rank0]:[W203 ProcessGroupNCCL.cpp:1] Warning: destroy_process_group() was not called",
+    b"check_for_nan_in_loss_and_grad .................. True",
+    b"WARNING: apex is not installed: ModuleNotFoundError: No module named 'apex'",
+    b"    raise RuntimeError('found NaN in loss')",
+    b"cuda_executor.cc: failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected",
+    b"pyxis: imported docker image: a.example/train:1",
+    b"slurmstepd: error: pyxis:     [INFO] Authentication succeeded",
+    b"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True avoids running out of memory",
+    b"slurmstepd: error: _xgetaddrinfo: getaddrinfo(ctl:6817) failed: Temporary failure in name resolution",
+]
+
+
+@pytest.mark.parametrize(("name", "line"), CAUSES)
+def test_cause(write_log: WriteLog, name: str, line: bytes) -> None:
+    cause = find_cause(write_log(NOISE + maxtext(0, "4.0") + b"12: \x1b[31m" + line + b"\x1b[0m\nmore\n"))
+    assert cause is not None
+    assert (cause.name, cause.line) == (name, 3)
+    assert line.decode().strip()[:60] in cause.text
+    assert cause.advice
+    assert cause.out_of_memory == ("out of memory" in name)
+
+
+@pytest.mark.parametrize("line", BENIGN)
+def test_benign(write_log: WriteLog, line: bytes) -> None:
+    assert find_cause(write_log(b"0: " + line + b"\n" + line + b"\n")) is None
+
+
+def test_every_signature_is_tested() -> None:
+    assert {name for name, _ in CAUSES} == {signature.name for signature in SIGNATURES}
+
+
+def test_gpus_are_asked_for_by_name(write_log: WriteLog) -> None:
+    cause = find_cause(
+        write_log(b"srun: error: Unable to create step for job 7: Invalid generic resource (gres) spec\n")
+    )
+    assert cause is not None
+    assert "--gres=gpu:8" in cause.advice
+
+
+def test_the_root_cause_is_the_earliest(write_log: WriteLog) -> None:
+    path = write_log(
+        b"7: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n" + NOISE * 99
+        + b"3: [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2)\n"
+        + b"slurmstepd: error: *** STEP 77.0 ON n7 CANCELLED AT 2031-02-03T04:05:06 DUE TO TIME LIMIT ***\n"
+    )  # fmt: skip
+    cause = find_cause(path)
+    assert cause is not None
+    assert cause.name == "CUDA out of memory"
+
+
+def test_what_follows_the_end_of_an_mlperf_run_is_no_cause(write_log: WriteLog) -> None:
+    stop = b':::MLLOG {"key": "run_stop", "value": null, "metadata": {"file": "a.py", "status": "%s"}}\n'
+    error = b"RuntimeError: NCCL error in: x.cpp\n"
+    assert find_cause(write_log(stop % b"success" + error)) is None
+    assert find_cause(write_log(stop % b"aborted" + error)) is not None
+
+
+def test_a_later_start(write_log: WriteLog) -> None:
+    first = b"srun: error: Node failure on node7\n"
+    cause = find_cause(write_log(first + b"RuntimeError: CUDA out of memory. Tried\n"), len(first))
+    assert cause is not None
+    assert (cause.name, cause.line) == ("CUDA out of memory", 2)
+
+
+def test_missing(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"\Athe log cannot be read: run\.log: No such file or directory\n"):
+        find_cause(tmp_path / "run.log")
+
+
+def test_no_line_makes_a_pattern_slow(write_log: WriteLog) -> None:
+    hostile = [
+        b"Error: error: " * 60_000,
+        b"RuntimeError: " * 60_000,
+        b"error: pyxis:" + b" " * 900_000,
+        b"[" * 900_000 + b"Error: ",
+        b"*** STEP " + b"x" * 900_000 + b" CANCELLED AT ",
+        b"tasks " + b"1,2-" * 200_000 + b"error: ",
+        b" " * 900_000 + b"ModuleNotFoundError: ",
+    ]
+    begin = time.process_time()
+    find_cause(write_log(b"\n".join(hostile) + b"\n"))
+    assert time.process_time() - begin < 20  # linear: a fraction of a second
+
+
+@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda signature: signature.name)
+def test_patterns_have_no_unbounded_repetition(signature: object) -> None:
+    source = signature.pattern.pattern.decode()  # type: ignore[attr-defined]
+    assert not re.search(r"(?<!\\)[*+]", source.replace(r"\*", "").replace("[*+]", "").replace("[^*]", ""))

@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.errors import LogError
+from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.model import Identity
+from pytest_gsw.logs.reader import detect_format, last_step, line_number, read_log, safe_text, tail_lines
+
+from .conftest import Read, WriteLog
+from .lines import EXAMPLES, NOISE, bar, dll, maxtext, megatron, pipe, printer, seconds, summary, throughput
+
+MAXTEXT = FORMATS["maxtext"]
+
+
+def message(error: pytest.ExceptionInfo[LogError]) -> str:
+    assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)  # noqa: S301 - our own
+    return str(error.value)
+
+
+class TestMessages:
+    def test_missing(self, tmp_path: Path) -> None:
+        path = tmp_path / "run.log"
+        (tmp_path / "other.log").touch()
+        with pytest.raises(LogError) as error:
+            read_log(path, MAXTEXT)
+        assert message(error) == (
+            "the log does not exist: run.log\n"
+            "\n"
+            f"log        {path}\n"
+            f"folder     {tmp_path} holds 1 other entry\n"
+            "next       find out whether the job started, and whether it writes where this path says"
+        )
+
+    def test_missing_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(LogError) as error:
+            read_log(tmp_path / "results" / "run.log", MAXTEXT)
+        assert f"folder     {tmp_path}/results does not exist\n" in message(error)
+
+    def test_directory(self, tmp_path: Path) -> None:
+        with pytest.raises(LogError) as error:
+            detect_format(tmp_path)
+        assert message(error) == (
+            f"the log is a directory: {tmp_path.name}\n\nlog        {tmp_path}\nnext       name the log file itself"
+        )
+
+    def test_no_regular_file(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(LogError, match=r"\Athe log is no regular file: pipe\n"):
+            read_log(tmp_path / "pipe", MAXTEXT)
+
+    def test_empty(self, write_log: WriteLog) -> None:
+        path = write_log(b"")
+        with pytest.raises(LogError) as error:
+            read_log(path, MAXTEXT)
+        assert message(error) == (
+            "the log is empty: run.log\n"
+            "\n"
+            f"log        {path}, 0 bytes\n"
+            "next       the job ended before it wrote anything: look at the batch shell's output and at sacct"
+        )
+
+    def test_no_steps(self, write_log: WriteLog) -> None:
+        path = write_log(b"starting\n\x1b[31mTraceback\x1b[0m\n" + b"  8%|#   |\r 16%|##  |\r\nKilled")
+        with pytest.raises(LogError) as error:
+            read_log(path, MAXTEXT)
+        assert message(error) == (
+            "no maxtext step times in the log: run.log\n"
+            "\n"
+            f"log        {path}, {path.stat().st_size} bytes\n"
+            "searched   'completed step: '\n"
+            "last       starting\n"
+            "           Traceback\n"
+            "           16%|##  |\n"
+            "           Killed\n"
+            "next       the last lines may say why training did not get to its first logged step"
+        )
+
+    def test_no_steps_of_this_format_but_of_another(self, write_log: WriteLog) -> None:
+        with pytest.raises(LogError, match=r"next       the log holds megatron steps: read it as megatron\Z"):
+            read_log(write_log(megatron(1, "4.0")), MAXTEXT)
+
+    def test_no_step_time_is_finite(self, write_log: WriteLog) -> None:
+        with pytest.raises(LogError) as error:
+            read_log(write_log(maxtext(0, "nan")), MAXTEXT)
+        assert message(error).startswith("no step time in the maxtext log is finite: step time nan: run.log\n")
+
+    def test_unknown_format(self, write_log: WriteLog) -> None:
+        path = write_log(b"step_i: 100, training loss: 6.35\n")
+        with pytest.raises(LogError) as error:
+            detect_format(path)
+        assert message(error) == (
+            "no step times of a known format in the log: run.log\n"
+            "\n"
+            f"log        {path}, 33 bytes\n"
+            "known      deepspeed, huggingface, maxtext, megatron, nemo, paxml, torchtitan\n"
+            "last       step_i: 100, training loss: 6.35\n"
+            "next       the last lines may say why training did not get to its first logged step"
+        )
+
+    def test_nanotron_is_refused(self, write_log: WriteLog) -> None:
+        line = b"iteration: 51 / 120 | elapsed_time_per_iteration_ms: 13.8K | tokens_per_sec: 30.3K | lm_loss: 13.9\n"
+        with pytest.raises(LogError, match=r"\Ananotron logs are not supported: run\.log\n"):
+            detect_format(write_log(line))
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+    def test_no_permission(self, write_log: WriteLog) -> None:
+        path = write_log(maxtext(0, "4.0"))
+        path.chmod(0)
+        with pytest.raises(LogError, match=r"\Athe log cannot be read: run\.log: Permission denied\n"):
+            read_log(path, MAXTEXT)
+
+
+class TestDetectFormat:
+    @pytest.mark.parametrize("name", sorted(EXAMPLES))
+    def test_each(self, write_log: WriteLog, name: str) -> None:
+        assert detect_format(write_log(NOISE + EXAMPLES[name] + NOISE)).name == name
+
+    @pytest.mark.parametrize(
+        ("content", "name"),
+        [
+            (pipe(1, "4.0") + megatron(1, "4000.0") + pipe(2, "4.0"), "megatron"),
+            (throughput(10, "12.5") + summary("3.5"), "huggingface"),
+            (bar(1, "0.000", "4.0") + dll(0, "4.0"), "nemo"),
+            (EXAMPLES["deepspeed"] + EXAMPLES["maxtext"], "maxtext"),
+        ],
+    )
+    def test_precedence(self, write_log: WriteLog, content: bytes, name: str) -> None:
+        assert detect_format(write_log(content)).name == name
+
+    def test_steps_in_the_middle_of_a_large_log(self, write_log: WriteLog) -> None:
+        noise = NOISE * (5_000_000 // len(NOISE))
+        assert detect_format(write_log(noise + EXAMPLES["maxtext"] + noise)).name == "maxtext"
+
+
+class TestLastStep:
+    @pytest.mark.parametrize("name", sorted(EXAMPLES))
+    def test_is_the_last_of_all(self, write_log: WriteLog, name: str) -> None:
+        path = write_log(EXAMPLES[name])
+        assert last_step(path, FORMATS[name]) == read_log(path, FORMATS[name]).steps[-1]
+
+    def test_far_from_the_end(self, write_log: WriteLog) -> None:
+        path = write_log(maxtext(0, "9.0") + maxtext(1, "4.25") + NOISE * (3_000_000 // len(NOISE)))
+        step = last_step(path, MAXTEXT)
+        assert step is not None
+        assert (step.index, step.seconds) == (1, 4.25)
+
+    @pytest.mark.parametrize("shift", range(-150, 150, 7))
+    def test_a_line_across_the_border_of_two_pieces(self, write_log: WriteLog, shift: int) -> None:
+        line = megatron(2, "4250.0")
+        after = b"x" * 63 + b"\n"
+        padding = after * ((1 << 18) // 64 - 4) + b"y" * (255 + shift) + b"\n"
+        step = last_step(write_log(megatron(1, "9.0") + line + padding), FORMATS["megatron"])
+        assert step is not None
+        assert (step.index, step.seconds) == (2, 4.25)
+
+    def test_none_yet(self, write_log: WriteLog) -> None:
+        assert last_step(write_log(NOISE), MAXTEXT) is None
+        assert last_step(write_log(b""), MAXTEXT) is None
+
+    def test_missing(self, tmp_path: Path) -> None:
+        with pytest.raises(LogError, match=r"\Athe log does not exist: run\.log\n"):
+            last_step(tmp_path / "run.log", MAXTEXT)
+
+
+class TestIdentity:
+    LINE = (
+        b"GSW: MODEL=llama9 FRAMEWORK=maxtext MODEL_SIZE=7b JOB_NUM_NODES=8 GPUS_PER_NODE=4 DTYPE=fp8 "
+        b"SYNTHETIC_DATA=True XLA_PYTHON_CLIENT_MEM_FRACTION=0.9 GSW_VERSION=24.11 FW_VERSION=2031.02 "
+        b"IMAGE='/images/a b.sqsh' JOB_ID=4711 JOB_MODE=training OPTIMIZATION_NAME='' OPTIMIZATION_CODE='' "
+        b"BASE_CONFIG='x'\n"
+    )
+
+    def test_recipe_line(self, read: Read) -> None:
+        log = read("maxtext", b"3: " + self.LINE + maxtext(0, "4.0"))
+        assert log.identity == Identity("maxtext", "llama9", "7b", "fp8", 32, "4711", None)
+
+    def test_the_command_that_prints_it_says_nothing(self, read: Read) -> None:
+        echo = b"+ echo 'GSW: MODEL=other FRAMEWORK=x JOB_ID=1'\n  echo \"GSW: MODEL=${MODEL} JOB_ID=$SLURM_JOB_ID\"\n"
+        assert read("maxtext", echo + maxtext(0, "4.0")).identity == Identity()
+
+    def test_the_last_attempts_counts(self, read: Read) -> None:
+        again = self.LINE.replace(b"4711", b"4712")
+        runs = [line + b"".join(maxtext(step, "4.0") for step in range(4)) for line in (self.LINE, again)]
+        assert read("maxtext", b"".join(runs)).identity.job_id == "4712"
+
+    def test_the_last_attempts_counts_deep_in_a_large_log(self, read: Read) -> None:
+        noise = NOISE * (9_000_000 // len(NOISE))
+        again = self.LINE.replace(b"4711", b"4712")
+        log = read("megatron", self.LINE + megatron(1, "4.0") + megatron(2, "4.0") + noise + again + megatron(1, "4.0"))
+        assert (log.attempts, log.identity.job_id) == (2, "4712")
+
+    def test_incomplete_and_odd_values(self, read: Read) -> None:
+        log = read("maxtext", b"GSW: MODEL=m JOB_NUM_NODES=two GPUS_PER_NODE=8 DTYPE= JOB_ID=\n" + maxtext(0, "4.0"))
+        assert log.identity == Identity(model="m")
+
+    @pytest.mark.parametrize(
+        ("line", "gpus", "batch"),
+        [
+            (b"using world size: 64, data-parallel-size: 4\n", 64, None),
+            (b"All distributed processes registered. Starting with 16 processes\n", 16, None),
+            (b"  global_batch_size ............................... 1024\n", None, 1024),
+            (b"Config param global_batch_size_to_train_on: 512\n", None, 512),
+            (b"Config param global_batch_size_to_load: 256\n", None, None),
+            (b"  --global-batch-size 2048\n", None, None),
+            (b':::MLLOG {"key": "global_batch_size", "value": 1536, "metadata": {}}\n', None, 1536),
+            (b"[2031-02-03] [INFO] [config.py:999:print]   train_batch_size ............. 48\n", None, 48),
+        ],
+    )
+    def test_facts(self, read: Read, line: bytes, gpus: int | None, batch: int | None) -> None:
+        identity = read("maxtext", line + maxtext(0, "4.0")).identity
+        assert (identity.gpus, identity.global_batch_size) == (gpus, batch)
+
+    def test_step_lines_know_the_batch_best(self, read: Read) -> None:
+        log = read("nemo", b"  global_batch_size: 8\n" + printer(0, 0, "4.0"))
+        assert log.identity.global_batch_size == 256
+
+
+class TestTail:
+    def test_lines_are_safe_and_bounded(self, write_log: WriteLog) -> None:
+        path = write_log(b"a\nb\n\n\x1b]0;title\x07c\x00\x9b\xff\n" + b"d" * 1000 + b"\n10%\r20%\r\r\n\n")
+        tail = tail_lines(path, 3)
+        assert tail == ("c\ufffd\ufffd", "d" * 239 + "…", "20%")
+
+    def test_of_a_line_longer_than_what_is_read(self, write_log: WriteLog) -> None:
+        assert tail_lines(write_log(b"x" * 1_000_000)) == ("x" * 239 + "…",)
+
+    def test_missing(self, tmp_path: Path) -> None:
+        assert tail_lines(tmp_path / "run.log") == ()
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"\x1b[1;38;2;180;60;0mred\x1b[0m", "red"),
+        (b"a\tb\r\nc", "a b  c"),
+        ("\u202eevil\u200b\u2028".encode(), "evil"),
+        (b"caf\xc3\xa9 \xe2\x96\x88 \xe2\x96", "café █ \ufffd"),
+        (b"\x1b\x1b[\x07\x08x", "[x"),
+    ],
+)
+def test_safe_text(raw: bytes, text: str) -> None:
+    assert safe_text(raw) == text
+
+
+def test_line_number(write_log: WriteLog) -> None:
+    path = write_log(b"a\nb\nc\n")
+    assert [line_number(path, offset) for offset in (0, 1, 2, 4, 6, 99)] == [1, 1, 2, 3, 4, 4]
+
+
+def test_a_third_partys_format_needs_only_the_protocol(write_log: WriteLog) -> None:
+    from collections.abc import Iterator
+
+    from pytest_gsw.logs.model import LogFormat, Step, StepLog
+
+    class Mine:
+        name = "mine"
+        dialects = ((b"tick ",),)
+        first_index = None
+        wraps = False
+
+        def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
+            steps = tuple(Step(None, seconds=float(line.split()[1]), offset=offset) for offset, line in lines)
+            return StepLog("mine", steps, attempts=1 if steps else 0)
+
+    mine: LogFormat = Mine()
+    assert seconds(read_log(write_log(b"tick 4.5\nnoise\ntick 4.25\n"), mine)) == [4.5, 4.25]

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_gsw.logs import scan
+from pytest_gsw.logs.scan import matching_records
+
+from .conftest import Read, WriteLog
+from .lines import bar, dll, indexes, maxtext, megatron, seconds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BLOCKS = (1, 7, 64, 1023, 1 << 20)
+
+
+def records(path: Path, *markers: bytes, wraps: bool = False, block_bytes: int = 1 << 20) -> list[tuple[int, bytes]]:
+    return list(matching_records(path, markers, wraps=wraps, block_bytes=block_bytes))
+
+
+def labelled(task: str, text: bytes) -> bytes:
+    """Text as ``srun --label`` writes it: in lines of 1024 bytes at most, each after the label."""
+    lines = []
+    for line in text.split(b"\n"):
+        pieces = [line[at : at + 1024] for at in range(0, len(line), 1024)] or [b""]
+        lines += [task.encode() + piece + b"\n" for piece in pieces]
+    return b"".join(lines[:-1]) if text.endswith(b"\n") else b"".join(lines)
+
+
+@pytest.mark.parametrize("block_bytes", BLOCKS)
+def test_lines_that_hold_a_marker(write_log: WriteLog, block_bytes: int) -> None:
+    path = write_log(b"xx\na mark 1\r\nyy\nb mark 2 mark 3\n\nmark 4\rmark 5\n mark 6")
+    assert records(path, b"mark", block_bytes=block_bytes) == [
+        (3, b"a mark 1"),
+        (16, b"b mark 2 mark 3"),
+        (33, b"mark 4"),
+        (40, b"mark 5"),
+    ]
+
+
+def test_several_markers_and_strings_that_stand_together(write_log: WriteLog) -> None:
+    path = write_log(b"one (a)\ntwo [b]\nthree {c}\none\nfour, five: 1\nfour\nfive: 1\n")
+    found = [line for _, line in matching_records(path, (b"one (", b"two [", (b"four", b"five: ")))]
+    assert found == [b"one (a)", b"two [b]", b"four, five: 1"]
+
+
+@pytest.mark.parametrize("noise", [b"(((((((((((\n", b"plain words\n", b"per iteration\n"])
+def test_whatever_the_noise_holds(write_log: WriteLog, noise: bytes) -> None:
+    path = write_log((noise * 3000 + b"elapsed per iteration (ms)\n") * 3)
+    assert len(records(path, b"per iteration (")) == 3
+
+
+def test_escapes_and_nul_are_taken_out(write_log: WriteLog) -> None:
+    path = write_log(b"\x1b[34mmark: \x1b[38;2;1;2;3m6\x1b[0m\0\0\x1b[K\n\0\0\0mark 7\x1b[Amark 8\n")
+    assert [line for _, line in records(path, b"mark")] == [b"mark: 6", b"mark 7", b"mark 8"]
+
+
+def test_the_shells_trace_is_left_out(write_log: WriteLog) -> None:
+    path = write_log(b"+ echo mark\n++ mark\n 12: +++ mark\nx + mark\n")
+    assert [line for _, line in records(path, b"mark")] == [b"x + mark"]
+
+
+@pytest.mark.parametrize("block_bytes", [4096, 1 << 20])
+def test_a_line_of_megabytes_is_passed_over(
+    write_log: WriteLog, monkeypatch: pytest.MonkeyPatch, block_bytes: int
+) -> None:
+    monkeypatch.setattr(scan, "LONGEST_LINE_BYTES", 100_000)
+    long = b"mark " + b"x" * 200_000 + b" mark"
+    path = write_log(b"mark 1\n" + long + b"\nmark 2\n" + long + b"\rmark 3\n" + long)
+    assert [line for _, line in records(path, b"mark", block_bytes=block_bytes)] == [b"mark 1", b"mark 2", b"mark 3"]
+
+
+@pytest.mark.parametrize("block_bytes", [5000, 1 << 20])
+def test_a_bar_of_megabytes_without_a_line_end(write_log: WriteLog, block_bytes: int) -> None:
+    path = write_log(b"".join(b"\rmark %06d" % number for number in range(50_000)))
+    found = records(path, b"mark", block_bytes=block_bytes)
+    assert found[0] == (1, b"mark 000000")
+    assert found[-1] == (12 * 49_998 + 1, b"mark 049998")
+    assert len(found) == 49_999
+
+
+@pytest.mark.parametrize("start", [0, 1, 6, 7, 8])
+def test_a_part_of_a_file_begins_and_ends_with_whole_lines(write_log: WriteLog, start: int) -> None:
+    path = write_log(b"mark 1\nmark 2\nmark 3\n")
+    found = [line for _, line in matching_records(path, (b"mark",), start=start, stop=20)]
+    assert found == {0: [b"mark 1", b"mark 2"], 8: []}.get(start, [b"mark 2"])
+
+
+class TestSrunLabel:
+    """``srun --label`` breaks a message after 1024 bytes and labels each piece."""
+
+    @pytest.mark.parametrize("block_bytes", BLOCKS)
+    @pytest.mark.parametrize("task", ["0: ", "  7: ", "127: "])
+    def test_a_broken_line_is_mended_wherever_it_was_broken(
+        self, write_log: WriteLog, task: str, block_bytes: int
+    ) -> None:
+        for before in range(1000, 1030, 3):
+            text = b"x" * before + b"mark 12.625" + b"y" * 1500 + b"\n"
+            path = write_log(b"9: other\n" + labelled(task, text) + labelled(task, b"mark 2\n"))
+            first, second = records(path, b"mark 1", b"mark 2", wraps=True, block_bytes=block_bytes)
+            assert first == (9, task.encode() + text[:-1])
+            assert second[1] == task.encode() + b"mark 2"
+
+    def test_lines_of_other_tasks_come_between(self, write_log: WriteLog) -> None:
+        mine = labelled("3: ", b"x" * 1020 + b"mark 12.625\n").splitlines(keepends=True)
+        theirs = labelled("4: ", b"y" * 1022 + b"mark 8.5\n").splitlines(keepends=True)
+        path = write_log(mine[0] + theirs[0] + b"5: mark 7\n" + mine[1] + theirs[1])
+        found = [line for _, line in records(path, b"mark", wraps=True)]
+        assert [line[line.index(b"mark") :] for line in found] == [b"mark 7", b"mark 12.625", b"mark 8.5"]
+
+    def test_a_break_within_a_character(self, write_log: WriteLog) -> None:
+        path = write_log(labelled("0: ", b"x" * 1022 + "█ mark".encode() + b"\n"))
+        assert records(path, b"mark", wraps=True)[0][1].endswith("█ mark".encode())
+
+    def test_what_is_open_at_the_end_does_not_count(self, write_log: WriteLog) -> None:
+        assert records(write_log(labelled("0: ", b"mark" + b"x" * 1020 + b"y" * 9)[:-13]), b"mark", wraps=True) == []
+
+    def test_an_unlabelled_line_of_1024_bytes_is_whole(self, write_log: WriteLog) -> None:
+        line = b"mark" + b"x" * 1020 + b"\n"
+        assert len(records(write_log(line * 2), b"mark", wraps=True)) == 2
+
+    def test_a_message_that_never_ends_is_told_as_it_goes(self, write_log: WriteLog) -> None:
+        text = b"".join(b"\rmark %06d" % number for number in range(40_000)) + b"\n"
+        path = write_log(labelled("12: ", text))
+        assert len(records(path, b"mark", wraps=True)) == 40_000
+
+    def test_nemo_bars(self, read: Read) -> None:
+        text = b"".join(
+            b"\r" + bar(step + 1, f"{step}.000", f"{40 + step}.50", total="20") for step in range(20)
+        ) + dll(0, "4.25") + b"\n"  # fmt: skip
+        log = read("nemo", labelled(" 0: ", text.replace(dll(0, "4.25"), b"")))
+        assert (indexes(log), seconds(log)) == (list(range(20)), [40.5 + step for step in range(20)])
+        assert seconds(read("nemo", labelled(" 0: ", text))) == [4.25]
+
+
+def test_crlf_and_labels(read: Read) -> None:
+    content = b"".join(b"%3d: " % rank + maxtext(step, "4.5") for step in (0, 1) for rank in (0, 64, 127))
+    assert seconds(read("maxtext", content.replace(b"\n", b"\r\n"))) == [4.5, 4.5]
+
+
+def test_invalid_utf8_around(read: Read) -> None:
+    assert seconds(read("megatron", b"\xff\xfe\n\xe2\x96" + megatron(1, "4250.0") + b"\xc3\n")) == [4.25]

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+
+from pytest_gsw.results.junit import properties
+from pytest_gsw.results.record import Record
+
+from .records import SLOW
+from .test_record import RECORDS
+
+
+def test_the_properties_of_a_measured_row() -> None:
+    assert properties(SLOW) == [
+        ("gsw_row", "llama2_70b_fp8[H100x128]"),
+        ("gsw_outcome", "regressed"),
+        ("gsw_fact", "throughput 205,201 tokens/s is 10.8 % below the documented 230,153 (allowed 5 %)"),
+        ("gsw_cluster", "eos"),
+        ("gsw_tolerance", 0.05),
+        ("gsw_gpus", 128),
+        ("gsw_measured_step_time_s", 5.11),
+        ("gsw_measured_tokens_per_s", 205200.78),
+        ("gsw_measured_mfu", 0.36025),
+        ("gsw_measured_days_to_train_1t_tokens", 56.4043),
+        ("gsw_measured_tflops_per_gpu", 712.94),
+        ("gsw_documented_step_time_s", 4.556),
+        ("gsw_documented_tokens_per_s", 230152.77),
+        ("gsw_documented_mfu", 0.404),
+        ("gsw_documented_days_to_train_1t_tokens", 50.29),
+        ("gsw_statistic", "last"),
+        ("gsw_steps", 49),
+        ("gsw_median_step_s", 5.1),
+        ("gsw_p90_step_s", 5.14),
+        ("gsw_job_id", "481221"),
+        ("gsw_job_state", "COMPLETED"),
+        ("gsw_job_exit_code", 0),
+        ("gsw_job_nodes", "pool0-[0017-0032]"),
+        ("gsw_job_queue_s", 30.0),
+        ("gsw_job_run_s", 662.0),
+        ("gsw_log", "/stage/results/24.11/fp8/70b/128/log-maxtext_llama2_70b_128_481221.out"),
+        ("gsw_baseline", "baselines/maxtext/llama2_70b.yaml:41"),
+        ("gsw_document", "readme.md:31"),
+    ]
+
+
+def test_a_row_that_was_never_submitted_has_no_properties_of_a_job() -> None:
+    record = replace(SLOW, outcome="error", job=None, log=None, measured={}, statistic="", steps=0, median_s=None)
+    names = [name for name, _ in properties(replace(record, p90_s=None))]
+    assert not [name for name in names if name.startswith(("gsw_job", "gsw_measured", "gsw_log", "gsw_steps"))]
+    assert "gsw_fact" in names
+
+
+def test_what_makes_figures_useless_is_said() -> None:
+    marked = dict(properties(replace(SLOW, simulated=True, not_comparable="--gsw-profile=nsight")))
+    assert marked["gsw_simulated"] is True
+    assert marked["gsw_not_comparable"] == "--gsw-profile=nsight"
+    assert not {"gsw_simulated", "gsw_not_comparable"} & dict(properties(SLOW)).keys()
+
+
+@given(record=RECORDS)
+def test_properties_are_unique_and_of_kinds_that_junit_can_carry(record: Record) -> None:
+    found = properties(record)
+    assert {type(value) for _, value in found} <= {str, int, float, bool}
+    assert len(dict(found)) == len(found)

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_gsw.results.record import JobFacts, Record, read_record, read_records, write_record
+
+from .records import SLOW
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
+FIGURES = st.dictionaries(st.sampled_from(["step_time_s", "tokens_per_s", "mfu"]), st.none() | NUMBERS)
+JOBS = st.builds(
+    JobFacts,
+    id=TEXTS,
+    launcher=TEXTS,
+    state=TEXTS,
+    exit_code=st.none() | st.integers(0, 255),
+    nodes=TEXTS,
+    submit_s=st.none() | NUMBERS,
+    run_s=st.none() | NUMBERS,
+)
+RECORDS = st.builds(
+    Record,
+    **dict.fromkeys(("run_id", "row", "baseline", "document", "cluster", "outcome", "fact", "workload"), TEXTS),
+    **dict.fromkeys(("framework", "dtype", "accelerator", "statistic"), TEXTS),
+    node_id=st.just("x.yaml::y"),
+    document_line=st.integers(1),
+    simulated=st.booleans(),
+    tolerance=NUMBERS,
+    gpus=st.integers(1),
+    documented=FIGURES,
+    measured=FIGURES,
+    steps=st.integers(0),
+    median_s=st.none() | NUMBERS,
+    series_s=st.lists(NUMBERS).map(tuple),
+    job=st.none() | JOBS,
+    log=st.none() | TEXTS,
+    not_comparable=st.none() | TEXTS,
+    schema=st.just(1),
+)
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("records")
+
+
+@settings(deadline=None)
+@given(record=RECORDS)
+def test_a_record_reads_back_as_it_was_written(scratch: Path, record: Record) -> None:
+    assert read_record(write_record(scratch, record)) == record
+
+
+def test_a_record_is_named_after_its_node_id(tmp_path: Path) -> None:
+    path = write_record(tmp_path, SLOW)
+    name = "baselines_maxtext_llama2_70b.yaml_llama2_70b_fp8_H100x128.json"
+    assert path == tmp_path / "records" / name
+    assert [entry.name for entry in path.parent.iterdir()] == [name]
+
+
+def test_records_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
+    for name in ("b", "a", "c"):
+        write_record(tmp_path, replace(SLOW, node_id=name))
+    assert [record.node_id for record in read_records(tmp_path)] == ["a", "b", "c"]
+
+
+def test_a_directory_without_records_has_none(tmp_path: Path) -> None:
+    assert read_records(tmp_path) == ()
+
+
+def test_the_last_record_of_a_row_stands(tmp_path: Path) -> None:
+    write_record(tmp_path, SLOW)
+    write_record(tmp_path, replace(SLOW, fact="second"))
+    assert [record.fact for record in read_records(tmp_path)] == ["second"]
+
+
+def test_a_write_that_fails_leaves_the_old_record_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_record(tmp_path, SLOW)
+
+    def full_disk(self: Path, target: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        write_record(tmp_path, replace(SLOW, fact="second"))
+    assert read_records(tmp_path) == (SLOW,)
+
+
+def test_a_draft_that_was_left_behind_is_no_record(tmp_path: Path) -> None:
+    path = write_record(tmp_path, SLOW)
+    path.with_name(f".{path.name}.{os.getpid()}").write_text("{")
+    assert read_records(tmp_path) == (SLOW,)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_what_is_not_finite_is_never_written(tmp_path: Path, number: float) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_record(tmp_path, replace(SLOW, measured={"mfu": number}))
+    assert read_records(tmp_path) == ()
+
+
+def test_a_record_of_another_version(tmp_path: Path) -> None:
+    path = write_record(tmp_path, replace(SLOW, schema=2))
+    with pytest.raises(ValueError, match="version") as error:
+        read_records(tmp_path)
+    assert str(error.value) == f"{path} is a record of version 2, this pytest-gsw reads version 1"
+
+
+WHOLE = asdict(SLOW)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "{} is no record: Expecting value: line 1 column 1 (char 0)"),
+        (b"\xff", "{} is no record: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+        (b"[]", "{} is no record: it has no 'schema'"),
+        (b"{}", "{} is no record: it has no 'schema'"),
+        (b'{"schema": 1}', "{} is no record: it has no 'job'"),
+        (
+            json.dumps({**WHOLE, "colour": "red"}).encode(),
+            "{} is no record: Record.__init__() got an unexpected keyword argument 'colour'",
+        ),
+        (
+            json.dumps({name: value for name, value in WHOLE.items() if name != "gpus"}).encode(),
+            "{} is no record: Record.__init__() missing 1 required positional argument: 'gpus'",
+        ),
+    ],
+)
+def test_a_file_that_is_no_record(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="is no record") as error:
+        read_record(path)
+    assert str(error.value) == message.format(path)
+
+
+def test_a_record_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="cannot be read") as error:
+        read_record(tmp_path / "x.json")
+    assert str(error.value) == f"{tmp_path}/x.json cannot be read: No such file or directory"

@@ -1,0 +1,279 @@
+"""What people read, to the letter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_gsw.errors import JobError, LogError, SubmissionError
+from pytest_gsw.performance.verdict import Outcome, Verdict
+from pytest_gsw.results import terminal
+from pytest_gsw.results.record import Record
+
+from .records import JOB, SLOW
+
+REGRESSED = Verdict(Outcome.REGRESSED, measured_s=5.11, documented_s=4.556, tolerance=0.05)
+IMPROVED = Verdict(Outcome.IMPROVED, measured_s=4.0, documented_s=4.556, tolerance=0.05)
+AGAIN = terminal.command("pytest", "--gsw-cluster=eos", SLOW.node_id)
+OFFLINE = terminal.command("pytest", "--gsw-cluster=eos", "--gsw-replay=.gsw/runs/r1", SLOW.node_id)
+SAVE = replace(
+    SLOW,
+    documented={"checkpoint_save_time_s": 17.96068},
+    measured={"checkpoint_save_time_s": 19.93},
+    steps=1,
+    tolerance=0.4,
+)
+NOT_MEASURED = replace(SLOW, outcome="error", measured={}, steps=0)
+
+WHOLE_SCREEN = """\
+throughput 205,201 tokens/s is 10.8 % below the documented 230,153 (allowed 5 %)
+
+metric                     measured    documented    change    allowed
+step time (s)                 5.110         4.556   +12.2 %     +5.3 %  regressed
+throughput (tokens/s)       205,201       230,153   -10.8 %     -5.0 %  regressed
+MFU                          36.0 %        40.4 %   -10.8 %             derived
+TFLOP/s per GPU               712.9                                     derived
+days to train 1T tokens       56.40         50.29   +12.2 %             derived
+
+baseline   baselines/maxtext/llama2_70b.yaml:41  (readme.md:31)
+job        slurm 481221 COMPLETED 0:0 in 11m02s on pool0-[0017-0032]
+steps      49 read, last used; median 5.1 s, p90 5.14 s
+log        /stage/results/24.11/fp8/70b/128/log-maxtext_llama2_70b_128_481221.out
+again      pytest --gsw-cluster=eos 'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]'
+offline    pytest --gsw-cluster=eos --gsw-replay=.gsw/runs/r1 \
+'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]'"""
+
+
+def facts(record: Record) -> list[tuple[str, str]]:
+    return terminal.run_facts(record, AGAIN, OFFLINE)
+
+
+def test_the_whole_text_of_a_regression() -> None:
+    assert terminal.failure_text(SLOW, REGRESSED, facts(SLOW)) == WHOLE_SCREEN
+
+
+def test_the_first_line_says_the_same_as_the_table() -> None:
+    assert terminal.verdict_fact(SLOW.documented, REGRESSED, 205200.78) == WHOLE_SCREEN.partition("\n")[0]
+
+
+def test_the_limits_of_an_improvement_are_those_that_it_went_beyond() -> None:
+    measured = {"step_time_s": 4.0, "tokens_per_s": 262144.0, "mfu": 0.46}
+    assert terminal.figures_table(replace(SLOW, measured=measured), IMPROVED) == (
+        "metric                   measured    documented    change    allowed\n"
+        "step time (s)               4.000         4.556   -12.2 %     -4.8 %  improved\n"
+        "throughput (tokens/s)     262,144       230,153   +13.9 %     +5.0 %  improved\n"
+        "MFU                        46.0 %        40.4 %   +13.9 %             derived"
+    )
+
+
+def test_the_table_of_a_checkpoint_row() -> None:
+    verdict = Verdict(Outcome.PASSED, measured_s=19.93, documented_s=17.96068, tolerance=0.4)
+    assert terminal.figures_table(SAVE, verdict) == (
+        "metric                 measured    documented    change    allowed\n"
+        "checkpoint save (s)      19.930        17.961   +11.0 %    +66.7 %  passed"
+    )
+
+
+def test_a_tolerance_of_everything_allows_any_time() -> None:
+    verdict = Verdict(Outcome.PASSED, measured_s=5.11, documented_s=4.556, tolerance=1.0)
+    assert terminal.figures_table(replace(SLOW, measured={"step_time_s": 5.11}), verdict) == (
+        "metric           measured    documented    change    allowed\n"
+        "step time (s)       5.110         4.556   +12.2 %        any  passed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("documented", "verdict", "tokens_per_s", "text"),
+    [
+        (
+            SLOW.documented,
+            Verdict(Outcome.PASSED, 4.5, 4.556, 0.05),
+            233017.0,
+            "throughput 233,017 tokens/s is 1.2 % above the documented 230,153 (allowed 5 %)",
+        ),
+        (
+            SLOW.documented,
+            Verdict(Outcome.PASSED, 4.556, 4.556, 0.025),
+            230152.77,
+            "throughput 230,153 tokens/s is 0.0 % above the documented 230,153 (allowed 2.5 %)",
+        ),
+        (
+            {"tflops_per_gpu": 52.8},
+            Verdict(Outcome.REGRESSED, 258.0, 129.0, 0.4),
+            4064.2,
+            "throughput 4,064 tokens/s is 50.0 % below the documented 8,128 (allowed 40 %)",
+        ),
+        (
+            SAVE.documented,
+            Verdict(Outcome.REGRESSED, 19.93, 17.96068, 0.05),
+            None,
+            "19.93 s is 9.9 % slower than the documented 17.96 s (allowed 5 %)",
+        ),
+        (
+            SAVE.documented,
+            Verdict(Outcome.PASSED, 17.5, 17.96068, 0.05),
+            None,
+            "17.5 s is 2.6 % faster than the documented 17.96 s (allowed 5 %)",
+        ),
+    ],
+)
+def test_the_fact_of_a_verdict(
+    documented: dict[str, float | None], verdict: Verdict, tokens_per_s: float | None, text: str
+) -> None:
+    assert terminal.verdict_fact(documented, verdict, tokens_per_s) == text
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        (SLOW, "5.11 s/step  +12.2 %  MFU 36.0 %  job 481221"),
+        (replace(SLOW, outcome="improved"), "5.11 s/step  +12.2 %  MFU 36.0 %  job 481221  improved"),
+        (replace(SLOW, simulated=True), "5.11 s/step  +12.2 %  MFU 36.0 %  job 481221  simulated"),
+        (replace(SLOW, measured={"step_time_s": 435.0}, documented={}), "435 s/step  job 481221"),
+        (replace(SLOW, measured={"step_time_s": 4.5559}), "4.556 s/step  +0.0 %  job 481221"),
+        (SAVE, "19.93 s/save  +11.0 %  job 481221"),
+        (NOT_MEASURED, "job 481221"),
+        (replace(NOT_MEASURED, job=None), ""),
+    ],
+)
+def test_what_stands_behind_the_outcome(record: Record, text: str) -> None:
+    assert terminal.headline(record) == text
+
+
+def test_the_text_of_a_job_that_failed() -> None:
+    error = JobError(
+        "job 481221 failed with exit code 1: NCCL error",
+        evidence=(
+            ("job", "481221 FAILED 1:0 after 3m20s on pool0-[0017-0032]"),
+            ("log", "/stage/log.out"),
+            ("cause", "/stage/log.out:812: NCCL WARN Call to connect failed"),
+        ),
+        advice="look at the fabric of these nodes",
+    )
+    assert terminal.error_text(error, facts(NOT_MEASURED)) == (
+        "job 481221 failed with exit code 1: NCCL error\n"
+        "\n"
+        "job        481221 FAILED 1:0 after 3m20s on pool0-[0017-0032]\n"
+        "log        /stage/log.out\n"
+        "cause      /stage/log.out:812: NCCL WARN Call to connect failed\n"
+        "next       look at the fabric of these nodes\n"
+        "baseline   baselines/maxtext/llama2_70b.yaml:41  (readme.md:31)\n"
+        f"again      {AGAIN}\n"
+        f"offline    {OFFLINE}"
+    )
+
+
+def test_the_text_of_a_log_that_is_too_short() -> None:
+    error = LogError(
+        "the log holds 3 steps, 45 of 50 needed",
+        evidence=(("log", "/stage/log.out:12"), ("steps", "3 read as maxtext")),
+        tail=("completed step: 1, seconds: 4.3", "completed step: 2, seconds: 4.3"),
+        advice="the run stopped early or its log was cut; look at the last lines",
+    )
+    assert terminal.error_text(error, facts(replace(SLOW, outcome="error"))) == (
+        "the log holds 3 steps, 45 of 50 needed\n"
+        "\n"
+        "log        /stage/log.out:12\n"
+        "steps      3 read as maxtext\n"
+        "last       completed step: 1, seconds: 4.3\n"
+        "           completed step: 2, seconds: 4.3\n"
+        "next       the run stopped early or its log was cut; look at the last lines\n"
+        "baseline   baselines/maxtext/llama2_70b.yaml:41  (readme.md:31)\n"
+        "job        slurm 481221 COMPLETED 0:0 in 11m02s on pool0-[0017-0032]\n"
+        f"again      {AGAIN}\n"
+        f"offline    {OFFLINE}"
+    )
+
+
+def test_the_text_of_a_row_that_was_never_submitted_offers_no_replay() -> None:
+    error = SubmissionError("100 GPUs do not fill whole nodes of 8 on eos")
+    assert terminal.error_text(error, facts(replace(NOT_MEASURED, job=None, log=None))) == (
+        "100 GPUs do not fill whole nodes of 8 on eos\n"
+        "\n"
+        "baseline   baselines/maxtext/llama2_70b.yaml:41  (readme.md:31)\n"
+        f"again      {AGAIN}"
+    )
+
+
+def test_what_is_not_known_of_a_job_is_left_out() -> None:
+    job = replace(JOB, launcher="replay", state="REPLAYED", exit_code=None, nodes="", run_s=None)
+    assert ("job", "replay 481221 REPLAYED") in facts(replace(SLOW, job=job))
+
+
+def test_a_simulation_says_so() -> None:
+    assert ("note", "this is a simulation: no GPU was used, the figures are made up") in facts(
+        replace(SLOW, simulated=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("fraction", "text"),
+    [
+        (0.12156, "+12.2 %"),
+        (-0.108, "-10.8 %"),
+        (0.0, "+0.0 %"),
+        (-0.0004, "+0.0 %"),
+        (-0.0006, "-0.1 %"),
+        (1, "+100.0 %"),
+    ],
+)
+def test_changes_have_a_sign_and_nought_has_none_of_its_own(fraction: float, text: str) -> None:
+    assert terminal.percent(fraction) == text
+
+
+def test_a_command_can_be_pasted() -> None:
+    assert terminal.command("pytest", "-k", "a and b", "x.yaml::y[1]") == "pytest -k 'a and b' 'x.yaml::y[1]'"
+
+
+PLANNED = {
+    "node_id": SLOW.node_id,
+    "gpus": 2304,
+    "nodes": 288,
+    "minutes": 15.28,
+    "directory": "/recipes/maxtext",
+    "command": "sbatch -N 288 launch.sh",
+    "environment": {"DTYPE": "fp8", "HF_TOKEN": "***"},
+    "log": "/stage/results/*/fp8/70b/128/log_{job_id}.out",
+}
+OF_ONE_GPU = {**PLANNED, "node_id": "t.yaml::tiny", "gpus": 1, "nodes": 1, "minutes": None, "environment": {}}
+
+
+def test_a_plan() -> None:
+    skipped = [("b.yaml::b200", "the row is for B200, eos has H100")]
+    assert "\n".join(terminal.plan_text([PLANNED, OF_ONE_GPU], skipped)) == (
+        "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]\n"
+        "  2,304 GPUs on 288 nodes, about 15 minutes\n"
+        "  directory    /recipes/maxtext\n"
+        "  command      sbatch -N 288 launch.sh\n"
+        "  environment  DTYPE=fp8\n"
+        "  environment  HF_TOKEN=***\n"
+        "  log          /stage/results/*/fp8/70b/128/log_{job_id}.out\n"
+        "\n"
+        "t.yaml::tiny\n"
+        "  1 GPU on 1 node, run time not known\n"
+        "  directory    /recipes/maxtext\n"
+        "  command      sbatch -N 288 launch.sh\n"
+        "  log          /stage/results/*/fp8/70b/128/log_{job_id}.out\n"
+        "\n"
+        "b.yaml::b200\n"
+        "  skipped: the row is for B200, eos has H100\n"
+        "\n"
+        "2 rows, 2,305 GPUs on 289 nodes if all run at once, about 587 GPU-hours "
+        "without the 1 row whose run time is not known"
+    )
+
+
+def test_a_plan_of_one_row() -> None:
+    assert terminal.plan_text([PLANNED], [])[-1] == (
+        "1 row, 2,304 GPUs on 288 nodes if all run at once, about 587 GPU-hours"
+    )
+
+
+def test_a_plan_of_nothing() -> None:
+    assert terminal.plan_text([], [("b.yaml::b200", "marked as skipped")]) == [
+        "b.yaml::b200",
+        "  skipped: marked as skipped",
+        "",
+        "nothing would be submitted",
+    ]
