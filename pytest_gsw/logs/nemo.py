@@ -64,6 +64,7 @@ class _Bars:
     series: OnePrinter = field(default_factory=lambda: OnePrinter(repaints=True))
     total: int | None = None
     _epoch: int = 0
+    _headed: bool = False
     _counter: int = 0
     _before: int = 0
 
@@ -84,13 +85,16 @@ class _Bars:
         """The step of a bar without ``global_step``, from 0; ``None`` at an epoch's start, which shows the last."""
         if counter == 0:
             return None
-        epochs = _BAR_EPOCH.findall(head)
-        epoch = int(epochs[-1]) if epochs else self._epoch + (counter < self._counter)
-        if epoch < self._epoch or (epoch == self._epoch and counter < self._counter):
+        heads = _BAR_EPOCH.findall(head)
+        # Lines printed over a bar take its head away; then only the counter tells a new epoch.
+        epoch = int(heads[-1]) if heads else None
+        fell = counter < self._counter
+        if epoch is not None and (epoch < self._epoch or (epoch == self._epoch and self._headed and fell)):
             self._before = 0  # a restart
-        elif epoch > self._epoch:
+        elif fell or (epoch is not None and self._headed and epoch > self._epoch):
             self._before += self._counter
-        self._epoch, self._counter = epoch, counter
+        self._epoch = self._epoch if epoch is None else epoch
+        self._headed, self._counter = epoch is not None, counter
         return self._before + counter - 1
 
 

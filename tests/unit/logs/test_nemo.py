@@ -112,6 +112,18 @@ def test_plain_lightning_bars_number_their_steps_over_epochs(read: Read) -> None
     assert (seconds(log), indexes(log), log.attempts) == ([2.71, 0.25, 0.375, 0.5], [0, 1, 2, 3], 1)
 
 
+def test_plain_bars_whose_heads_other_lines_took_away(read: Read) -> None:
+    def headless(done: int, head: str = "[NeMo I 2031-02-03 nemo_logging:393]     ") -> bytes:
+        return f"{head}| {done}/41 [00:02<00:24, 1.53it/s, train_step_timing in s=0.250]\n".encode()
+
+    one_epoch = b"".join(headless(done) for done in (4, 24, 4, 39))
+    log = read("nemo", one_epoch + headless(41, "Epoch 0: 100%") + one_epoch + headless(41, "Epoch 1: 100%"))
+    assert log.attempts == 1
+    assert indexes(log) == [3, 23, 27, 62, 64, 68, 88, 92, 127, 129]
+    again = read("nemo", headless(8, "Epoch 1:  20%") + headless(2, "Epoch 0:   5%") + headless(3, "Epoch 0:   7%"))
+    assert (again.attempts, indexes(again)) == (2, [1, 2])
+
+
 def test_cursor_moves_part_repaints(read: Read) -> None:
     log = read("nemo", bar(1, "0.000", "21.40") + b"\x1b[A\x1b[K" + bar(2, "1.000", "12.80") + b"\x1b[A\n")
     assert seconds(log) == [21.4, 12.8]
