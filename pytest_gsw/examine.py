@@ -7,6 +7,8 @@ finite, and the result is possible at all.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -134,7 +136,7 @@ def measure(
     measurement = summarize(baseline, timed, judged_s, peak_flops)
     if measurement.figures.mfu is not None and measurement.figures.mfu > 1:
         raise LogError(
-            f"MFU {measurement.figures.mfu:.1%} is impossible: {judged_s:.4g} s/step is faster than the hardware",
+            f"MFU {measurement.figures.mfu * 100:.1f} % is impossible: {judged_s:.4g} s/step is faster than the hardware",
             evidence=_log_evidence(run, log),
             advice="the log shows when steps were dispatched, not how long they took; check its statistic",
         )
@@ -216,26 +218,37 @@ def _check_steps(
     first_index: int | None,
 ) -> None:
     what = "steps" if baseline.metric == "step_time" else "checkpoint saves"
+    interval = log_interval(timed)
+    covered = len(timed) * interval
     min_steps = baseline.min_steps if steps is None else min(baseline.min_steps, steps)
-    if len(timed) < min_steps:
+    if covered < min_steps:
         wanted = f"{min_steps} needed" if steps is None else f"{min_steps} of {steps} needed"
-        raise LogError(
-            f"the log holds {len(timed)} {what}, {wanted}",
-            evidence=_log_evidence(run, log),
-            tail=_last_lines(run),
-            advice="the run stopped early or its log was cut; look at the last lines",
-        )
+        raise _cut_short(f"the log holds {covered} {what}, {wanted}", run, log)
     last = timed[-1].index
     logged_all = baseline.recipe.logged_steps is None
     if steps is not None and last is not None and first_index is not None and logged_all:
         final = first_index + steps - 1
-        if last < final:
-            raise LogError(
-                f"the log ends at step {last}, the run's last step is {final}",
-                evidence=_log_evidence(run, log),
-                tail=_last_lines(run),
-                advice="the run stopped early or its log was cut; look at the last lines",
-            )
+        if last + interval <= final:
+            raise _cut_short(f"the log ends at step {last}, the run's last step is {final}", run, log)
+
+
+def log_interval(timed: Sequence[TimedStep]) -> int:
+    """How many steps each line stands for: 10 for a Megatron log with ``--log-interval 10``."""
+    gaps = [
+        later.index - earlier.index
+        for earlier, later in itertools.pairwise(timed)
+        if later.index is not None and earlier.index is not None
+    ]
+    return max(1, min(gaps, default=1))
+
+
+def _cut_short(fact: str, run: Run, log: StepLog) -> LogError:
+    return LogError(
+        fact,
+        evidence=_log_evidence(run, log),
+        tail=_last_lines(run),
+        advice="the run stopped early or its log was cut; look at the last lines",
+    )
 
 
 def job_evidence(run: Run) -> tuple[tuple[str, str], ...]:
@@ -285,7 +298,7 @@ def _job_advice(run: Run) -> str:
 
 
 def _cause_evidence(found: FoundCause | None) -> tuple[tuple[str, str], ...]:
-    return () if found is None else (("cause", f"{found.path}:{found.cause.line}: {found.cause.text}"),)
+    return () if found is None else (("cause", found.cause.text), ("said at", f"{found.path}:{found.cause.line}"))
 
 
 def _last_lines(run: Run) -> tuple[str, ...]:

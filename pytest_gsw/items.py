@@ -20,6 +20,7 @@ from pytest_gsw.fleet import Fleet
 from pytest_gsw.jobs.spec import NCCL_TRACE_STEPS
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.options import Settings
+from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.verdict import Outcome, Verdict
 from pytest_gsw.results import junit, terminal
@@ -156,7 +157,9 @@ class BaselineItem(pytest.Item):
     def _measure(self, run: Run) -> _Measured:
         if self.baseline.expected_failure:
             return _Measured(run)
-        log_format: LogFormat | None = self.config.hook.pytest_gsw_log_format(config=self.config, baseline=self.baseline)
+        log_format: LogFormat | None = self.config.hook.pytest_gsw_log_format(
+            config=self.config, baseline=self.baseline
+        )
         if log_format is None:
             raise LogError(
                 f"nobody reads logs of the format '{self.baseline.log_format}'",
@@ -221,6 +224,7 @@ class BaselineItem(pytest.Item):
             accelerator=baseline.accelerator,
             gpus=baseline.gpus,
             documented=self._documented(),
+            implied=asdict(figures(baseline, baseline.documented.step_time_s, self._peak_flops())),
             measured=asdict(measurement.figures) if measurement else {},
             statistic=measurement.statistic if measurement else "",
             steps=measurement.steps if measurement else 0,

@@ -125,7 +125,7 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     """How much is about to run."""
     settings = config.stash[SETTINGS]
     rows = _runnable(items, settings)
-    if not settings.judges or not any(isinstance(item, BaselineItem) for item in items):
+    if not settings.judges or config.option.verbose < 0 or not any(isinstance(i, BaselineItem) for i in items):
         return []
     count = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
     if settings.replay is not None:
@@ -135,6 +135,20 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     if settings.cluster is not None and settings.cluster.simulated:
         return [f"gsw: {count}, simulated on this machine"]
     return [f"gsw: {count}, about {hours:,.0f} GPU-hours by the documented step times"]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Make sure that a row's id means one row: jobs, logs and records are found by it."""
+    seen: dict[str, BaselineItem] = {}
+    for item in session.items:
+        if isinstance(item, BaselineItem):
+            other = seen.setdefault(item.baseline.id, item)
+            if other is not item:
+                raise pytest.UsageError(
+                    f"two rows are called {item.baseline.id}:\n"
+                    f"  {other.baseline.location}\n  {item.baseline.location}\n"
+                    "next: give one of them a 'case' of its own, or select one of the files"
+                )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -192,13 +206,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-def pytest_report_teststatus(
-    report: Any, config: pytest.Config
-) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
+def pytest_report_teststatus(report: Any, config: pytest.Config) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
     """``PASSED`` and ``FAILED`` with the row's figures behind them, while the rows run."""
     headline = getattr(report, "gsw_headline", "")
     # pytest's short summary puts the same word in front of each id: there it is to be the bare outcome.
-    if not headline or config.stash.get(FINISHED, False) or report.when != "call" or report.outcome not in {"passed", "failed"}:
+    if (
+        not headline
+        or config.stash.get(FINISHED, False)
+        or report.when != "call"
+        or report.outcome not in {"passed", "failed"}
+    ):
         return None
     passed = report.outcome == "passed"
     word = f"{report.outcome.upper()} {headline}"
@@ -216,7 +233,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(
             "These rows passed. If the gain stays, a tighter baseline keeps it; --gsw-strict makes such rows fail."
         )
-    if settings.cluster is not None and settings.cluster.simulated and not settings.plan:
+    if settings.cluster is not None and settings.cluster.simulated and config.option.verbose >= 0:
         terminalreporter.section("simulation")
         terminalreporter.write_line("The cluster 'demo' is simulated: no GPU was used, and its figures say nothing.")
 

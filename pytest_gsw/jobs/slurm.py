@@ -175,7 +175,7 @@ class SlurmLauncher:
         told = self._ask(sacct_command([job.id for job in open_jobs], clusters))
         recorded = parse_sacct(told.stdout) if told.returncode == 0 else {}
         for job in open_jobs:
-            final = _ours(job, recorded[job.id]) if job.id in recorded else None
+            final = _recorded(job, recorded)
             # slurmctld still has the job, so scontrol has it too; one that left it needs no asking.
             if (final is None or not final.state.ended) and job.id in queued:
                 final = self._ask_scontrol(clusters, job) or final
@@ -263,6 +263,18 @@ def _ours(job: Job, answer: Answer) -> JobStatus:
         earlier_s = job.submitted_s - status.submit_s
         return _unknown(f"job {job.id} is another one: it was submitted {earlier_s:.0f} s before ours", status)
     return status
+
+
+def _recorded(job: Job, recorded: Mapping[str, Answer]) -> JobStatus | None:
+    """What accounting has on record; only an end must be checked to be ours, the rest proves nothing.
+
+    A controller that stops soon after a job's start leaves a stub in accounting: PENDING, without a
+    time, and named "allocation".
+    """
+    answer = recorded.get(job.id)
+    if answer is None:
+        return None
+    return _ours(job, answer) if answer.status.state.ended else answer.status
 
 
 def _unknown(reason: str, status: JobStatus) -> JobStatus:

@@ -41,7 +41,12 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_baseline": record.baseline,
         "gsw_document": f"{record.document}:{record.document_line}",
     }
-    return [(name, value) for name, value in facts.items() if value is not None]
+    return [(name, _rounded(value)) for name, value in facts.items() if value is not None]
+
+
+def _rounded(value: Property) -> Property:
+    # Microseconds and parts per million; what stands behind is noise of the arithmetic.
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def _figures(prefix: str, figures: Any) -> dict[str, float]:

@@ -59,7 +59,9 @@ class Record:
     dtype: str
     accelerator: str
     gpus: int
+    #: What the document states, what follows from its step time, and what was measured, by the names of Figures.
     documented: Mapping[str, float | None]
+    implied: Mapping[str, float | None] = field(default_factory=dict)
     measured: Mapping[str, float | None] = field(default_factory=dict)
     statistic: str = ""
     #: Steps read, and the series' first, last, median and 90th percentile in seconds.

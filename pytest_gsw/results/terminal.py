@@ -24,6 +24,9 @@ _ROWS = (
     ("days to train 1T tokens", "days_to_train_1t_tokens", "{:,.2f}"),
 )
 
+#: Figures that a table shows even where the document does not state them: they follow from its step time.
+_ALWAYS_SHOWN = frozenset({"step_time_s", "checkpoint_save_time_s", "tokens_per_s", "mfu"})
+
 
 def percent(fraction: float) -> str:
     """A change with its sign: ``+12.2 %``."""
@@ -77,8 +80,9 @@ def figures_table(record: Record, verdict: Verdict) -> str:
     judged = _judged_key(record)
     for label, key, form in _ROWS:
         measured, documented = record.measured.get(key), record.documented.get(key)
-        if measured is None:
+        if measured is None or (documented is None and key not in _ALWAYS_SHOWN):
             continue
+        documented = documented or record.implied.get(key)
         change = "" if documented is None else percent(measured / documented - 1)
         allowed, word = "", "derived"
         if key == judged:
@@ -120,10 +124,13 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
 
 
 def error_text(error: RunError, facts: Sequence[tuple[str, str]]) -> str:
-    """The whole text of a row that could not be measured."""
+    """The whole text of a row that could not be measured; it ends with what to do and what to type."""
     said = {name for name, _ in error.evidence}
-    rest = [(name, value) for name, value in facts if name not in said and name != "steps"]
-    return "\n".join([str(error), *([""] if "\n" not in str(error) else []), *fact_lines(rest)])
+    rest = [(name, value) for name, value in facts if name not in said and name not in {"steps", "again", "offline"}]
+    tail = [("last" if number == 0 else "", line) for number, line in enumerate(error.tail)]
+    advice = [("next", error.advice)] if error.advice else []
+    commands = [(name, value) for name, value in facts if name in {"again", "offline"}]
+    return "\n".join([error.fact, "", *fact_lines([*error.evidence, *tail, *rest, *advice, *commands])])
 
 
 def command(*arguments: str) -> str:

@@ -139,7 +139,7 @@ def _filled(entry: Value, key: str, environ: Mapping[str, str], faults: list[Fau
 def _substitute(text: str, place: Value, key: str, environ: Mapping[str, str], faults: list[Fault]) -> str:
     def replace(match: re.Match[str]) -> str:
         variable = match.group(1)
-        if variable not in environ:
+        if not environ.get(variable):  # an empty one too: "--account=" is no account
             problem = f"the variable {variable} is not set; export {variable}=… or write the value here"
             faults.append(Fault(place.line, place.column, key, problem))
             return ""

@@ -11,7 +11,9 @@ import pytest
 
 import pytest_gsw.demo
 
-SIX_ROWS = [f"baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x{gpus}]" for gpus in (64, 128, 256, 512, 1024, 2048)]
+SIX_ROWS = [
+    f"baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x{gpus}]" for gpus in (64, 128, 256, 512, 1024, 2048)
+]
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,9 @@ def test_a_directory_of_tables(pytester: pytest.Pytester, table: Path) -> None:
     result.stdout.fnmatch_lines(["site/tiny.yaml::tiny_1b_bf16[[]H100x8] PASSED *"])
 
 
-def test_the_ini_twin_is_relative_to_the_ini_file(pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ini_twin_is_relative_to_the_ini_file(
+    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytester.makeini("[pytest]\ngsw_baselines = site\n")
     monkeypatch.chdir(pytester.mkdir("elsewhere"))
     pytester.runpytest("--gsw-cluster=demo", "-c", str(pytester.path / "tox.ini")).assert_outcomes(passed=3)
@@ -43,7 +45,11 @@ def test_other_yaml_files_are_left_alone(pytester: pytest.Pytester) -> None:
 
 
 def test_every_fault_of_a_file_at_once(pytester: pytest.Pytester, table: Path) -> None:
-    text = table.read_text().replace("global_batch_size", "global_batchsize").replace("step_time_s: 0.500", "step_time_s: fast")
+    text = (
+        table.read_text()
+        .replace("global_batch_size", "global_batchsize")
+        .replace("step_time_s: 0.500", "step_time_s: fast")
+    )
     table.write_text(text)
     result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site")
     assert result.ret == pytest.ExitCode.INTERRUPTED
@@ -68,3 +74,19 @@ def test_a_log_format_that_nobody_reads(pytester: pytest.Pytester, table: Path) 
     table.write_text(table.read_text().replace("framework: maxtext", "framework: maxtext\nlog_format: unheard"))
     result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site", "-k", "x16")
     result.assert_outcomes(errors=1, deselected=2)
+
+
+def test_two_rows_of_one_name_are_a_usage_error(pytester: pytest.Pytester, table: Path) -> None:
+    twin = table.with_name("twin.yaml")
+    twin.write_text(table.read_text())
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: two rows are called tiny_1b_bf16[[]H100x8]:",
+            f"  {table}:14",
+            f"  {twin}:14",
+            "next: give one of them a 'case' of its own, or select one of the files",
+        ]
+    )
+    pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site", "site/twin.yaml").assert_outcomes(passed=3)

@@ -60,7 +60,17 @@ def test_rows_json_of_one_row(capsys: pytest.CaptureFixture[str]) -> None:
 def test_rows_of_a_path(capsys: pytest.CaptureFixture[str], table: Path) -> None:
     assert main(["rows", str(table)]) == 0
     out = capsys.readouterr().out
-    assert out.splitlines()[0].split() == ["row", "nodes", "GBS", "seconds", "tokens/s", "MFU", "TFLOP/s/GPU", "tolerance", "document"]
+    assert out.splitlines()[0].split() == [
+        "row",
+        "nodes",
+        "GBS",
+        "seconds",
+        "tokens/s",
+        "MFU",
+        "TFLOP/s/GPU",
+        "tolerance",
+        "document",
+    ]
     assert out.splitlines()[2].split() == ["tiny_1b_bf16[H100x8]", "1", "64", "1", "65,536", "5", "%", "site.md:10"]
     assert out.endswith("3 rows\n")
 
@@ -97,7 +107,9 @@ def test_metrics_with_a_statistic(capsys: pytest.CaptureFixture[str], tmp_path: 
     log.write_text(MEGATRON)
     assert metrics(capsys, str(log), "--statistic=mean[2:3]")["step_time_s"] == 2.45
     assert main(["metrics", str(log), "--statistic=average"]) == 2
-    assert capsys.readouterr().err.startswith("pytest-gsw metrics: --statistic: got 'average', wanted last, mean or median")
+    assert capsys.readouterr().err.startswith(
+        "pytest-gsw metrics: --statistic: got 'average', wanted last, mean or median"
+    )
 
 
 def test_metrics_of_the_last_step_only(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -81,7 +81,9 @@ def test_rows_that_do_not_fit_are_skipped_with_the_reason(pytester: pytest.Pytes
     (pytester.path / "clusters.yaml").write_text(
         "clusters:\n  small: {scheduler: local, accelerator: H100, gpus: 8, stage: stage}\n"
     )
-    result = pytester.runpytest("--gsw-cluster=small", "--gsw-baselines=site", "-rs", "-m", "gsw(gpus=16) or gsw(accelerator='B200')")
+    result = pytester.runpytest(
+        "--gsw-cluster=small", "--gsw-baselines=site", "-rs", "-m", "gsw(gpus=16) or gsw(accelerator='B200')"
+    )
     result.assert_outcomes(skipped=2, deselected=1)
     result.stdout.fnmatch_lines(
         [

@@ -36,4 +36,6 @@ def test_keyword_expression(pytester: pytest.Pytester, expression: str, count: i
 def test_markers_are_registered(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("--markers")
     result.stdout.fnmatch_lines(["@pytest.mark.gsw(workload, model, size, *", "@pytest.mark.proxy: *"])
-    pytester.runpytest("--gsw-cluster=demo", "--strict-markers", "-k", "gpt3_175b").assert_outcomes(passed=5, deselected=134)
+    pytester.runpytest("--gsw-cluster=demo", "--strict-markers", "-k", "gpt3_175b").assert_outcomes(
+        passed=5, deselected=134
+    )

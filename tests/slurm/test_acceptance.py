@@ -87,7 +87,7 @@ def test_six_rows_with_one_of_each_misfortune(pytester: pytest.Pytester, project
         [
             r"gsw: eos \(slurm, H100, 2304 GPUs\), run .*",
             r"throughput 20\d,\d{3} tokens/s is 1\d\.\d % below the documented 230,153 \(allowed 5 %\)",
-            rf"job \d+ (ended|failed).*: .*memory.*",
+            r"job \d+ (ended|failed).*: .*memory.*",
             r"job \d+ ended CANCELLED.*",
         ]
     )

@@ -95,6 +95,12 @@ def test_many_ids_are_split(say: Say) -> None:
     ("squeue", "sacct", "scontrol", "reason"),
     [
         (DOWN, NOTHING, DOWN, "squeue: Unable to contact slurm controller (connect failure)"),
+        (
+            DOWN,
+            said("1|PENDING|0:0|None|n1|Unknown|Unknown|Unknown|allocation\n"),
+            DOWN,
+            "squeue: Unable to contact slurm controller (connect failure)",
+        ),
         (PURGED, NOTHING, DOWN, "neither squeue nor sacct knows job 1"),
         (NOTHING, NOTHING, DOWN, "neither squeue nor sacct knows job 1"),
         (PURGED, NO_ACCOUNTING, DOWN, "left the queue, and sacct: Slurm accounting storage is disabled"),
