@@ -136,7 +136,7 @@ def measure(
     measurement = summarize(baseline, timed, judged_s, peak_flops)
     if measurement.figures.mfu is not None and measurement.figures.mfu > 1:
         raise LogError(
-            f"MFU {measurement.figures.mfu * 100:.1f} % is impossible: {judged_s:.4g} s/step is faster than the hardware",
+            f"MFU {measurement.figures.mfu * 100:.1f} % is impossible: no hardware takes {judged_s:.4g} s for a step",
             evidence=_log_evidence(run, log),
             advice="the log shows when steps were dispatched, not how long they took; check its statistic",
         )

@@ -36,8 +36,10 @@ def test_the_plan_of_one_row(pytester: pytest.Pytester, monkeypatch: pytest.Monk
             "baselines/nemo/llama3.1_405b.yaml::llama3.1_405b_fp8[[]H100x2304]",
             "  2,304 GPUs on 288 nodes, about 15 minutes",
             "  directory    /lustre/recipes/llama3.1",
-            "  command      sbatch --parsable *-J gsw-*-llama3.1_405b_fp8*H100x2304* --account=eng --partition=batch"
-            " --gres=gpu:8 --constraint=h100 --qos=acceptance* /lustre/recipes/llama3.1/launch.sh",
+            (
+                "  command      sbatch --parsable *-J gsw-*-llama3.1_405b_fp8*H100x2304* --account=eng --partition=batch"
+                " --gres=gpu:8 --constraint=h100 --qos=acceptance* /lustre/recipes/llama3.1/launch.sh"
+            ),
             "  environment  STAGE_PATH=/lustre/stage/llama3.1",
             "  environment  DTYPE=fp8",
             "  environment  MODEL_SIZE=405b",
@@ -100,8 +102,10 @@ def test_a_variable_that_is_not_set_is_a_usage_error(pytester: pytest.Pytester) 
     result.stderr.fnmatch_lines(
         [
             f"ERROR: {path}: 1 problem",
-            f"  {path}:4:14 *clusters.eos.account: the variable SLURM_ACCOUNT is not set; "
-            "export SLURM_ACCOUNT=* or write the value here",
+            (
+                f"  {path}:4:14 *clusters.eos.account: the variable SLURM_ACCOUNT is not set; "
+                "export SLURM_ACCOUNT=* or write the value here"
+            ),
         ]
     )
 
