@@ -44,11 +44,6 @@ from pytest_gsw.tables.model import Baseline
 #: Set once all rows have run.
 FINISHED = pytest.StashKey[bool]()
 
-#: Seconds between two questions to Slurm. With one question for all jobs this is 240 an hour.
-SLURM_POLL_S = 15.0
-#: Processes on this machine are asked about for nothing.
-LOCAL_POLL_S = 0.1
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--gsw-*`` and their ini twins."""
@@ -161,11 +156,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if not settings.judges or broken:
         return None
     rows = _runnable(session.items, settings)
-    fleet = Fleet(
-        _launcher(config, settings),
-        settings.poll_interval_s or (LOCAL_POLL_S if _is_local(settings) else SLURM_POLL_S),
-        observer=_observer(config, rows),
-    )
+    launcher = _launcher(config, settings)
+    poll_interval_s = settings.poll_interval_s or launcher.poll_interval_s
+    fleet = Fleet(launcher, poll_interval_s, observer=_observer(config, rows))
     config.stash[FLEET] = fleet
     if dry:
         return None
@@ -366,10 +359,6 @@ def _place(settings: Settings) -> str:
     facts = [cluster.scheduler, cluster.accelerator, f"{cluster.gpus} GPUs" if cluster.gpus else None]
     kind = "simulated" if cluster.simulated else ", ".join(fact for fact in facts if fact)
     return f"{cluster.name} ({kind})"
-
-
-def _is_local(settings: Settings) -> bool:
-    return settings.replay is not None or (settings.cluster is not None and settings.cluster.scheduler == "local")
 
 
 def _runnable(items: Iterable[pytest.Item], settings: Settings) -> list[BaselineItem]:

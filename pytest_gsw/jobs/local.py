@@ -99,6 +99,7 @@ class LocalLauncher:
 
     name = "local"
     log_wait_s = 2.0
+    poll_interval_s = 0.1
 
     def __init__(
         self,

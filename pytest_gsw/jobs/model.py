@@ -122,6 +122,11 @@ class Launcher(Protocol):
         """How long a finished job's log may take to appear (shared file systems are slow to tell)."""
         ...
 
+    @property
+    def poll_interval_s(self) -> float:
+        """Seconds between two questions about all jobs that its scheduler bears well."""
+        ...
+
     def command(self, spec: JobSpec) -> tuple[str, ...]:
         """The exact command that :meth:`submit` runs, for ``--gsw-plan``."""
         ...

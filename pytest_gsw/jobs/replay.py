@@ -40,6 +40,7 @@ class ReplayLauncher:
 
     name = "replay"
     log_wait_s = 0.0
+    poll_interval_s = 0.0
 
     def __init__(self, source: Path, recorded: Mapping[str, RecordedRun] | None = None) -> None:
         self._source = source

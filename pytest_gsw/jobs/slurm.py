@@ -69,6 +69,8 @@ class SlurmLauncher:
 
     name = "slurm"
     log_wait_s = 30.0
+    #: With one question for all jobs this is 240 an hour, however many jobs there are.
+    poll_interval_s = 15.0
 
     def __init__(
         self,

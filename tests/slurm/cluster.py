@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import re
 import shutil
 import signal
@@ -431,12 +432,16 @@ StorageLoc=slurm_acct_db
 
 
 def _free_ports(count: int) -> list[int]:
-    """That many free loopback ports in a row, below those that the kernel gives to clients."""
-    for first in range(20000 + os.getpid() % 1000, 32000 - count, count):
+    """That many free loopback ports in a row, below those that the kernel gives to clients.
+
+    Looked for at random, so that two clusters that start at one time rarely want the same ones.
+    """
+    for _ in range(100):
+        first = random.randrange(10000, 32000 - count)  # noqa: S311 - no secret
         ports = list(range(first, first + count))
         if all(map(_is_free, ports)):
             return ports
-    raise ClusterError(f"no {count} free ports in a row between 20000 and 32000")
+    raise ClusterError(f"no {count} free ports in a row between 10000 and 32000")
 
 
 def _is_free(port: int) -> bool:

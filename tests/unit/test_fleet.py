@@ -50,6 +50,7 @@ class FakeLauncher:
     #: When each row's log appears; ``None`` for never.
     log_at_s: dict[str, float | None] = field(default_factory=dict)
     log_wait_s: float = 60.0
+    poll_interval_s: float = 15.0
     name: str = "fake"
     refused: tuple[str, ...] = ()
     polls: list[list[str]] = field(default_factory=list)

@@ -1,0 +1,88 @@
+"""Every option has an ini twin that means the same."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from pytest_gsw.items import SETTINGS
+from pytest_gsw.options import OPTIONS, Settings
+
+CLUSTERS = "clusters:\n  here: {scheduler: local, gpus: 8, stage: stage}\n"
+
+#: By option, the command line and the ini file that say the same.
+TWINS = {
+    "cluster": (["--gsw-cluster=demo"], "gsw_cluster = demo"),
+    "clusters": (["--gsw-cluster=here", "--gsw-clusters=etc.yaml"], "gsw_cluster = here\ngsw_clusters = etc.yaml"),
+    "baselines": (["--gsw-baselines=one", "--gsw-baselines=two"], "gsw_baselines =\n    one\n    two"),
+    "tolerance": (["--gsw-tolerance=3%"], "gsw_tolerance = 3%"),
+    "strict": (["--gsw-strict"], "gsw_strict = true"),
+    "plan": (["--gsw-cluster=demo", "--gsw-plan"], "gsw_cluster = demo\ngsw_plan = yes"),
+    "replay": (["--gsw-replay=one"], "gsw_replay = one"),
+    "results": (["--gsw-results=out"], "gsw_results = out"),
+    "timeout": (["--gsw-timeout=90"], "gsw_timeout = 90"),
+    "poll-interval": (["--gsw-poll-interval=30"], "gsw_poll_interval = 30"),
+    "profile": (["--gsw-profile=nccl-trace"], "gsw_profile = nccl-trace"),
+    "profile-steps": (["--gsw-profile=nsight", "--gsw-profile-steps=20:30"], "gsw_profile = nsight\ngsw_profile_steps = 20:30"),
+    "profile-ranks": (["--gsw-profile=nsight", "--gsw-profile-ranks=0,1"], "gsw_profile = nsight\ngsw_profile_ranks = 0,1"),
+    "profile-gpu-metrics": (["--gsw-profile=nsight", "--gsw-profile-gpu-metrics"], "gsw_profile = nsight\ngsw_profile_gpu_metrics = 1"),
+    "profile-cpu-metrics": (["--gsw-profile=nsight", "--gsw-profile-cpu-metrics"], "gsw_profile = nsight\ngsw_profile_cpu_metrics = on"),
+    "demo": (["--gsw-cluster=demo", "--gsw-demo=*x8]=fail", "--gsw-demo=*=slow:3%"], "gsw_cluster = demo\ngsw_demo =\n    *x8]=fail\n    *=slow:3%"),
+}  # fmt: skip
+
+
+def settings(pytester: pytest.Pytester, *arguments: str) -> dict[str, object]:
+    config = pytester.parseconfigure(*arguments)
+    found: Settings = config.stash[SETTINGS]
+    config._ensure_unconfigure()
+    facts = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
+    facts["run_id"] = None
+    if found.cluster is not None and found.cluster.simulated:
+        facts["cluster"] = dataclasses.replace(found.cluster, stage=None)  # its stage has the run's own id
+    return facts
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_the_ini_twin(pytester: pytest.Pytester, option: object) -> None:
+    arguments, ini = TWINS[option.name]  # type: ignore[attr-defined]
+    for name in ("one", "two"):
+        pytester.mkdir(name)
+    (pytester.path / "etc.yaml").write_text(CLUSTERS)
+    without = settings(pytester)
+    given = settings(pytester, *arguments)
+    pytester.makeini(f"[pytest]\n{ini}\n")
+    assert settings(pytester) == given
+    assert given != without
+
+
+def test_the_command_line_counts_before_the_ini_file(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\ngsw_tolerance = 3%\n")
+    assert settings(pytester, "--gsw-tolerance=7%")["tolerance"] == 0.07
+
+
+def test_help_lists_every_option(pytester: pytest.Pytester) -> None:
+    text = pytester.runpytest("--help").stdout.str()
+    for option in OPTIONS:
+        assert option.flag in text
+        assert f"{option.ini} (" in text
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--gsw-timeout=0", "--gsw-timeout: got '0', wanted a number above 0"),
+        ("--gsw-timeout=nan", "--gsw-timeout: got 'nan', wanted a number above 0"),
+        ("--gsw-poll-interval=fast", "--gsw-poll-interval: got 'fast', wanted a number above 0"),
+    ],
+)
+def test_what_is_no_number_is_a_usage_error(pytester: pytest.Pytester, argument: str, message: str) -> None:
+    result = pytester.runpytest(argument)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])
+
+
+def test_results_go_where_they_are_told(pytester: pytest.Pytester) -> None:
+    pytester.runpytest("--gsw-cluster=demo", "--gsw-results=out", "-k", "gpt3_175b and H100x128")
+    assert len(list((pytester.path / "out").glob("runs/*/records/*.json"))) == 1
+    assert not (pytester.path / ".gsw").exists()
