@@ -73,7 +73,8 @@ class BaselineFile(pytest.File):
         wanted = selection.rows.get(self.nodeid) if selection else None
         for row in rows:
             if wanted is None or row.id in wanted:
-                yield BaselineItem.from_parent(self, name=row.id, baseline=row)
+                # The id as text: pytest takes the bracket apart as it does when it reads --lf's cache.
+                yield BaselineItem.from_parent(self, name=row.id, nodeid=f"{self.nodeid}::{row.id}", baseline=row)
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[SETTINGS] = settings
     if settings.judges:
         _point_at_tables(config, settings.baselines)
-        if config.option.verbose == 0:
+        if config.getoption("verbose", None) == 0:
             # One line a row with its figures, as soon as it is judged; -q goes back to dots.
             config.option.verbose = 1
 
@@ -120,7 +120,7 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     """How much is about to run."""
     settings = config.stash[SETTINGS]
     rows = _runnable(items, settings)
-    if not settings.judges or config.option.verbose < 0 or not any(isinstance(i, BaselineItem) for i in items):
+    if not settings.judges or config.getoption("verbose") < 0 or not any(isinstance(i, BaselineItem) for i in items):
         return []
     count = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
     if settings.replay is not None:
@@ -226,7 +226,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(
             "These rows passed. If the gain stays, a tighter baseline keeps it; --gsw-strict makes such rows fail."
         )
-    if settings.cluster is not None and settings.cluster.simulated and config.option.verbose >= 0:
+    if settings.cluster is not None and settings.cluster.simulated and config.getoption("verbose") >= 0:
         terminalreporter.section("simulation")
         terminalreporter.write_line("The cluster 'demo' is simulated: no GPU was used, and its figures say nothing.")
 

@@ -49,7 +49,12 @@ def headline(record: Record) -> str:
     change = "" if documented is None else percent(measured / documented - 1)
     mfu = record.measured.get("mfu")
     parts = (f"{measured:.4g} {unit}", change, "" if mfu is None else f"MFU {share(mfu)}", job)
-    marks = ("simulated" if record.simulated else "", "improved" if record.outcome == "improved" else "")
+    marks = (
+        "simulated" if record.simulated else "",
+        # No job ended here: that it ended well is what whoever gave the log says.
+        "log only" if record.job and record.job.state == "REPLAYED" else "",
+        "improved" if record.outcome == "improved" else "",
+    )
     return "  ".join(part for part in (*parts, *marks) if part)
 
 

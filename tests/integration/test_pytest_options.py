@@ -1,0 +1,73 @@
+"""pytest's own options mean for rows what they mean for tests."""
+
+from __future__ import annotations
+
+import pytest
+
+BROKEN = ("--gsw-cluster=demo", "-k", "gpt3_175b", "--gsw-demo=*x256]=slow:10%", "--gsw-demo=*x512]=fail")
+
+
+def test_lf_runs_what_failed(pytester: pytest.Pytester) -> None:
+    pytester.runpytest(*BROKEN).assert_outcomes(passed=3, failed=1, errors=1, deselected=134)
+    pytester.runpytest("--gsw-cluster=demo", "--lf").assert_outcomes(passed=2, deselected=137)
+
+
+def test_ff_runs_what_failed_first(pytester: pytest.Pytester) -> None:
+    pytester.runpytest(*BROKEN)
+    result = pytester.runpytest("--gsw-cluster=demo", "--ff", "-k", "gpt3_175b")
+    first = next(line for line in result.outlines if " PASSED " in line)
+    assert "[H100x256]" in first
+
+
+def test_sw_stops_at_the_first_failure_and_goes_on_from_it(pytester: pytest.Pytester) -> None:
+    pytester.runpytest(*BROKEN, "--sw").assert_outcomes(passed=1, failed=1, deselected=134)
+    result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b", "--sw")
+    assert result.parseoutcomes()["passed"] == 4
+
+
+def test_maxfail(pytester: pytest.Pytester) -> None:
+    pytester.runpytest(*BROKEN, "--maxfail=2").assert_outcomes(passed=1, failed=1, errors=1, deselected=134)
+
+
+def test_deselect(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest(
+        "--gsw-cluster=demo", "-k", "gpt3_175b", "--deselect", "baselines/paxml/gpt3_175b.yaml::gpt3_175b_fp8[H100x256]"
+    )
+    result.assert_outcomes(passed=4, deselected=135)
+
+
+def test_quiet_is_quiet(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b", "-q")
+    assert next(line for line in result.outlines if line.strip()).startswith(".....")
+    assert len([line for line in result.outlines if line.strip()]) == 2
+
+
+def test_without_a_terminal(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b", "-p", "no:terminal")
+    assert (result.ret, result.outlines, result.errlines) == (0, [], [])
+
+
+def test_a_plan_without_a_terminal(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b and x128", "-p", "no:terminal", "--gsw-plan")
+    assert result.outlines[-1].startswith("1 row, 128 GPUs on 16 nodes")
+
+
+def test_nothing_selected_is_no_success(pytester: pytest.Pytester) -> None:
+    assert pytester.runpytest("--gsw-cluster=demo", "-k", "nosuch").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_a_mark_of_a_conftest_skips_a_row(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                if item.get_closest_marker("gsw").kwargs["gpus"] == 256:
+                    item.add_marker(pytest.mark.skip(reason="rack 7 is down"))
+        """
+    )
+    result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b", "-rs")
+    result.assert_outcomes(passed=4, skipped=1, deselected=134)
+    result.stdout.fnmatch_lines(["SKIPPED * rack 7 is down"])
+    assert len(list(pytester.path.glob(".gsw/runs/*/batch/*.out"))) == 4
