@@ -250,20 +250,7 @@ class BaselineItem(pytest.Item):
         status = run.status if run else fleet.status(self.baseline.id)
         if job_id is None or status is None:
             return None
-        return JobFacts(
-            id=job_id,
-            launcher=fleet.launcher.name,
-            state=status.state.value,
-            exit_code=status.exit_code,
-            signal=status.signal,
-            reason=status.reason,
-            nodes=status.nodes,
-            submit_s=status.submit_s,
-            start_s=status.start_s,
-            end_s=status.end_s,
-            queue_s=status.queue_s,
-            run_s=status.run_s,
-        )
+        return JobFacts.of(job_id, fleet.launcher.name, status)
 
     def _facts(self, record: Record) -> list[tuple[str, str]]:
         settings = self._settings

@@ -25,7 +25,7 @@ from pytest_gsw.items import (
 )
 from pytest_gsw.jobs.environment import masked_environment
 from pytest_gsw.jobs.local import LocalLauncher
-from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
 from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
 from pytest_gsw.jobs.slurm import SlurmLauncher
 from pytest_gsw.jobs.spec import expected_run_s, make_job_spec
@@ -35,7 +35,7 @@ from pytest_gsw.options import Settings, add_options, read_settings
 from pytest_gsw.performance import peaks, verdict
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.results import terminal
-from pytest_gsw.results.record import Record, read_records
+from pytest_gsw.results.record import read_records
 from pytest_gsw.tables.clusters import Cluster
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_table, table_files
@@ -375,24 +375,11 @@ def _recorded_runs(settings: Settings) -> dict[str, RecordedRun] | None:
         records = read_records(settings.replay)
     except ValueError as error:
         raise pytest.UsageError(f"--gsw-replay: {error}") from None
-    return {record.row: _recorded_run(record) for record in records if record.job is not None}
-
-
-def _recorded_run(record: Record) -> RecordedRun:
-    job = record.job
-    assert job is not None
-    status = JobStatus(
-        state=JobState(job.state),
-        raw_state=job.state,
-        exit_code=job.exit_code,
-        signal=job.signal,
-        reason=job.reason,
-        nodes=job.nodes,
-        submit_s=job.submit_s,
-        start_s=job.start_s,
-        end_s=job.end_s,
-    )
-    return RecordedRun(log=Path(record.log) if record.log else None, job_id=job.id, status=status)
+    return {
+        record.row: RecordedRun(Path(record.log) if record.log else None, record.job.id, record.job.status)
+        for record in records
+        if record.job is not None
+    }
 
 
 def _launcher(config: pytest.Config, settings: Settings) -> Launcher:

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pytest_gsw.jobs.model import JobState, JobStatus
+
 #: Version of the record's JSON; it grows when a reader of older records would misread it.
 SCHEMA = 1
 
@@ -20,6 +22,7 @@ class JobFacts:
 
     id: str
     launcher: str
+    #: Name of a :class:`~pytest_gsw.jobs.model.JobState`.
     state: str
     exit_code: int | None = None
     signal: int = 0
@@ -30,6 +33,21 @@ class JobFacts:
     end_s: float | None = None
     queue_s: float | None = None
     run_s: float | None = None
+
+    @classmethod
+    def of(cls, job_id: str, launcher: str, status: JobStatus) -> JobFacts:
+        """What a record keeps of a job's last status."""
+        shared = {name: getattr(status, name) for name in _SHARED_WITH_STATUS}
+        return cls(job_id, launcher, status.state.value, queue_s=status.queue_s, run_s=status.run_s, **shared)
+
+    @property
+    def status(self) -> JobStatus:
+        """The status again, for a replay."""
+        shared = {name: getattr(self, name) for name in _SHARED_WITH_STATUS}
+        return JobStatus(JobState(self.state), raw_state=self.state, **shared)
+
+
+_SHARED_WITH_STATUS = ("exit_code", "signal", "reason", "nodes", "submit_s", "start_s", "end_s")
 
 
 @dataclass(frozen=True)

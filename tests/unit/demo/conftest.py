@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_gsw.demo.recipe import train
-from pytest_gsw.tables.model import Baseline, Figures, Location, Parallelism, Recipe, Source
+from pytest_gsw.tables.model import Baseline, Figures, Parallelism, Recipe
+from tests.unit.rows import LLAMA2_FP8_X128
 
 ENVIRONMENT = {
     "SLURM_JOB_ID": "481220",
@@ -22,36 +22,13 @@ ENVIRONMENT = {
     "GSW_DEMO_SECONDS": "0",
 }
 
-LLAMA2 = Baseline(
+LLAMA2 = replace(
+    LLAMA2_FP8_X128,
     id="llama2_70b_fp8[H100x64]",
-    model="llama2",
-    size="70b",
-    framework="maxtext",
-    log_format="maxtext",
-    dtype="fp8",
-    accelerator="H100",
     gpus=64,
-    gpus_per_node=8,
-    sequence_length=4096,
     global_batch_size=128,
-    micro_batch_size=2,
-    gradient_accumulation_steps=None,
     layers=80,
-    parallelism=Parallelism(),
     documented=Figures(step_time_s=4.324),
-    metric="step_time",
-    statistic="last",
-    min_steps=45,
-    tolerance=0.05,
-    model_flops_per_sample=1.82e15,
-    activation_recomputation=False,
-    proxy=False,
-    expected_failure=None,
-    notes=None,
-    attributes={},
-    recipe=Recipe("maxtext", steps=50),
-    source=Source("README_70b.md", 41),
-    location=Location(Path("llama2_70b.yaml"), 1, 1),
 )
 
 

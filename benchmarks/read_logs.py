@@ -1,0 +1,115 @@
+"""How fast logs are read, against the commands that one would use instead.
+
+    python benchmarks/read_logs.py [--size-mb 1024]
+
+Writes a MaxText and a Megatron log of the given size to a temporary directory (few step lines
+among NCCL's noise), and compares in pairs, each the best of five with a warm cache:
+
+- the full series (``read_log``) with ``grep -F`` for the step lines,
+- the last step (``last_step``) with ``tail -c 1M``.
+
+Prints times and ratios; below 1 pytest-gsw is faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.reader import last_step, read_log
+
+STEPS = 50
+
+
+def noise(count: int) -> bytes:
+    """Lines as NCCL prints them, one in ten with commas."""
+    lines = (
+        f"node{n % 64:04d}:{n}:{n + 7} [{n % 8}] NCCL INFO Channel {n % 32:02d}/0 : {n % 512}[{n % 8}] -> "
+        f"{(n + 1) % 512}[{(n + 1) % 8}] via P2P/CUMEM/read{', trees 2, rings 4' if n % 10 == 0 else ''}\n"
+        for n in range(count)
+    )
+    return "".join(lines).encode()
+
+
+def maxtext(step: int) -> bytes:
+    """One step line of MaxText."""
+    return (
+        f"completed step: {step}, seconds: 4.3{step % 10}1, TFLOP/s/device: 846.1, Tokens/s/device: 1896.2, "
+        "total_weights: 524288, loss: 9.021\n"
+    ).encode()
+
+
+def megatron(step: int) -> bytes:
+    """One step line of Megatron-LM."""
+    return (
+        f" iteration {step + 1:8d}/{STEPS:8d} | consumed samples: {step * 256:12d} | elapsed time per iteration (ms): "
+        f"43{step % 10}1.0 | learning rate: 1.500E-04 | global batch size:   256 | lm loss: 9.021000E+00 |\n"
+    ).encode()
+
+
+LOGS: dict[str, tuple[str, Callable[[int], bytes]]] = {
+    "maxtext": ("completed step: ", maxtext),
+    "megatron": ("elapsed time per iteration", megatron),
+}
+
+
+def write_log(path: Path, size_bytes: int, step_line: Callable[[int], bytes]) -> None:
+    """A log of about this size with its step lines spread over it."""
+    block = noise(20_000)
+    repeats = max(1, size_bytes // len(block) // STEPS)
+    with path.open("wb") as log:
+        for step in range(STEPS):
+            for _ in range(repeats):
+                log.write(block)
+            log.write(step_line(step))
+
+
+def pairs(ours: Callable[[], object], theirs: Callable[[], object], rounds: int = 5) -> tuple[float, float]:
+    """The best time of each, seconds, run in turn."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds):
+        for run, taken in zip((ours, theirs), times, strict=True):
+            start_s = time.perf_counter()
+            run()
+            taken.append(time.perf_counter() - start_s)
+    return min(times[0]), min(times[1])
+
+
+def measure(directory: Path, size_bytes: int) -> Iterator[tuple[str, str, float, float]]:
+    """What was done, against what, and the two times in seconds."""
+    environ = {**os.environ, "LC_ALL": "C"}
+    for name, (marker, step_line) in LOGS.items():
+        path = directory / f"{name}.log"
+        write_log(path, size_bytes, step_line)
+        log_format = FORMATS[name]
+        assert len(read_log(path, log_format).steps) == STEPS
+
+        def grep(marker: str = marker, path: Path = path) -> None:
+            subprocess.run(["grep", "-aF", marker, str(path)], env=environ, check=True, stdout=subprocess.PIPE)
+
+        def tail(path: Path = path) -> None:
+            subprocess.run(["tail", "-c", "1M", str(path)], env=environ, check=True, stdout=subprocess.PIPE)
+
+        yield f"{name}: full series", "grep -F", *pairs(lambda: read_log(path, log_format), grep)  # noqa: B023
+        yield f"{name}: last step", "tail -c 1M", *pairs(lambda: last_step(path, log_format), tail)  # noqa: B023
+        path.unlink()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="How fast logs are read.")
+    parser.add_argument("--size-mb", type=int, default=1024)
+    size_mb = parser.parse_args().size_mb
+    with tempfile.TemporaryDirectory() as directory:
+        print(f"{'what':<24}{'against':<14}{'ours':>10}{'theirs':>10}{'ratio':>8}   ({size_mb} MB)")
+        for what, against, ours_s, theirs_s in measure(Path(directory), size_mb << 20):
+            print(f"{what:<24}{against:<14}{ours_s:>9.4f}s{theirs_s:>9.4f}s{ours_s / theirs_s:>8.2f}")
+
+
+if __name__ == "__main__":
+    main()
