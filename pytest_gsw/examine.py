@@ -8,6 +8,7 @@ finite, and the result is possible at all.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,6 +134,12 @@ def measure(
             f"the log does not hold the steps that {baseline.statistic} needs: {error}",
             evidence=_log_evidence(run, log),
         ) from error
+    if not 0 < judged_s < math.inf:  # before anything is divided by it
+        raise LogError(
+            f"{judged_s:g} s is no time of a step",
+            evidence=_log_evidence(run, log),
+            advice="the log shows when steps were dispatched, not how long they took; check its statistic",
+        )
     measurement = summarize(baseline, timed, judged_s, peak_flops)
     if measurement.figures.mfu is not None and measurement.figures.mfu > 1:
         raise LogError(
@@ -222,7 +229,8 @@ def _check_steps(
     covered = len(timed) * interval
     min_steps = baseline.min_steps if steps is None else min(baseline.min_steps, steps)
     if covered < min_steps:
-        wanted = f"{min_steps} needed" if steps is None else f"{min_steps} of {steps} needed"
+        logged = baseline.recipe.logged_steps or steps
+        wanted = f"{min_steps} needed" if logged is None else f"{min_steps} of {logged} needed"
         raise _cut_short(f"the log holds {covered} {what}, {wanted}", run, log)
     last = timed[-1].index
     logged_all = baseline.recipe.logged_steps is None

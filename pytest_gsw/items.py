@@ -131,10 +131,7 @@ class BaselineItem(pytest.Item):
             record = self._record("unexpected_success", fact, run=measured.run)
             _fail("\n".join([fact, "", *terminal.fact_lines(self._facts(record))]))
         assert measured.measurement is not None
-        try:
-            verdict = self._judge(measured.measurement)
-        except ValueError as error:
-            self._raise_error(LogError(str(error)), measured.run)
+        verdict = self._judge(measured.measurement)
         profiling = self._settings.profiling
         record = self._record(
             "profiled" if profiling else verdict.outcome.value,

@@ -1,0 +1,396 @@
+"""From an ended job and its log to a measurement: everything that must hold before a number is judged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_gsw.errors import JobError, LogError
+from pytest_gsw.examine import (
+    Run,
+    check_job,
+    duration,
+    log_interval,
+    measure,
+    ran_out_of_memory,
+    read_steps,
+    timed_steps,
+)
+from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.model import Step, StepLog
+from pytest_gsw.performance.measurement import TimedStep
+from pytest_gsw.tables.model import Baseline, Figures, Recipe
+
+from .rows import LLAMA2_FP8_X128
+
+GOOD = JobStatus(JobState.COMPLETED, exit_code=0, nodes="pool0-[0017-0032]", start_s=1000.0, end_s=1662.0)
+IDENTITY = (
+    "GSW: MODEL=llama2 FRAMEWORK=maxtext MODEL_SIZE=70b JOB_NUM_NODES=16 GPUS_PER_NODE=8 DTYPE=fp8 "
+    "SYNTHETIC_DATA=True GSW_VERSION=24.11 JOB_ID=481221 JOB_MODE=training\n"
+)
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+
+
+def step_lines(steps: range, seconds: str = "4.560", loss: str = "9.021") -> str:
+    return "".join(
+        f"completed step: {n}, seconds: {seconds}, TFLOP/s/device: 797.5, Tokens/s/device: 1796.5, loss: {loss}\n"
+        for n in steps
+    )
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log-maxtext_llama2_70b_128_481221.out"
+    path.write_text(IDENTITY + step_lines(range(50)))
+    return path
+
+
+def run(log: Path | None, status: JobStatus = GOOD, batch_output: Path | None = None) -> Run:
+    return Run("481221", status, log, batch_output)
+
+
+def measured(log: Path, row: Baseline = LLAMA2_FP8_X128, status: JobStatus = GOOD, peak_flops: float | None = 1979e12):  # type: ignore[no-untyped-def]
+    of = run(log, status)
+    log_format = FORMATS[row.log_format]
+    steps = read_steps(row, of, log_format)
+    return measure(row, of, steps, peak_flops=peak_flops, steps=row.recipe.steps, first_index=log_format.first_index)
+
+
+def test_a_good_run_is_measured(log: Path) -> None:
+    check_job(run(log))
+    result = measured(log)
+    assert (result.judged_s, result.steps, result.first_s, result.last_s, result.median_s) == (
+        4.56,
+        50,
+        4.56,
+        4.56,
+        4.56,
+    )
+    assert result.figures.tokens_per_s == pytest.approx(4096 * 256 / 4.56)
+    assert result.figures.mfu == pytest.approx(256 * 1.82e15 / 4.56 / 128 / 1979e12)
+
+
+@given(
+    state=st.sampled_from([state for state in JobState if state is not JobState.REPLAYED]),
+    exit_code=st.one_of(st.none(), st.integers(0, 255)),
+    signal=st.integers(0, 64),
+)
+def test_only_completed_with_exit_code_0_goes_on(state: JobState, exit_code: int | None, signal: int) -> None:
+    status = JobStatus(state, exit_code=exit_code, signal=signal)
+    if (state, exit_code, signal) == (JobState.COMPLETED, 0, 0):
+        check_job(run(None, status))
+    else:
+        with pytest.raises(JobError):
+            check_job(run(None, status))
+
+
+@pytest.mark.parametrize(
+    ("status", "fact"),
+    [
+        (JobStatus(JobState.FAILED, exit_code=7), "job 481221 failed with exit code 7"),
+        (JobStatus(JobState.COMPLETED, exit_code=7), "job 481221 ended with exit code 7"),
+        (JobStatus(JobState.COMPLETED), "the exit code of job 481221 is not known"),
+        (JobStatus(JobState.FAILED, exit_code=0, signal=9), "job 481221 failed by signal 9"),
+        (JobStatus(JobState.TIMEOUT, exit_code=0), "job 481221 ended TIMEOUT"),
+        (JobStatus(JobState.CANCELLED, exit_code=0), "job 481221 ended CANCELLED"),
+        (JobStatus(JobState.NODE_FAIL, exit_code=0), "job 481221 ended NODE_FAIL"),
+        (JobStatus(JobState.OUT_OF_MEMORY, exit_code=0, signal=125), "job 481221 ended OUT_OF_MEMORY by signal 125"),
+        (JobStatus(JobState.UNKNOWN, reason="no answer"), "the end of job 481221 is not known: no answer"),
+        (JobStatus(JobState.UNKNOWN, raw_state="BANANA"), "the end of job 481221 is not known: BANANA"),
+    ],
+)
+def test_how_a_job_ended(status: JobStatus, fact: str) -> None:
+    with pytest.raises(JobError) as caught:
+        check_job(run(None, status))
+    assert caught.value.fact == fact
+
+
+def test_a_complete_log_does_not_save_a_cancelled_job(log: Path) -> None:
+    with pytest.raises(JobError):
+        check_job(run(log, replace(GOOD, state=JobState.CANCELLED)))
+
+
+def test_the_whole_message_of_a_failed_job_with_a_cause(tmp_path: Path) -> None:
+    path = tmp_path / "job.out"
+    path.write_text(f"starting\n{OOM}")
+    status = JobStatus(
+        JobState.FAILED, exit_code=1, nodes="n[001-016]", start_s=0.0, end_s=72.0, reason="NonZeroExitCode"
+    )
+    with pytest.raises(JobError) as caught:
+        check_job(run(path, status))
+    assert str(caught.value) == (
+        "job 481221 failed with exit code 1: CUDA out of memory\n"
+        "\n"
+        "job        481221 FAILED 1:0 after 1m12s on n[001-016]\n"
+        "reason     NonZeroExitCode\n"
+        f"log        {path}\n"
+        f"cause      {OOM.strip()}\n"
+        f"said at    {path}:2\n"
+        "next       check that the GPUs were free, then batch size, parallelism and activation checkpointing of the row"
+    )
+
+
+def test_the_whole_message_of_a_failed_job_without_a_cause(tmp_path: Path) -> None:
+    batch = tmp_path / "slurm-481221.out"
+    batch.write_text("one\ntwo\n")
+    with pytest.raises(JobError) as caught:
+        check_job(run(None, JobStatus(JobState.FAILED, exit_code=1), batch))
+    assert str(caught.value) == (
+        "job 481221 failed with exit code 1\n"
+        "\n"
+        "job        481221 FAILED 1:0\n"
+        f"batch log  {batch}\n"
+        "last       one\n"
+        "           two\n"
+        f"next       look at {batch}"
+    )
+
+
+def test_a_cause_is_looked_for_in_the_batch_shells_output_as_well(log: Path, tmp_path: Path) -> None:
+    batch = tmp_path / "slurm-481221.out"
+    batch.write_text("slurmstepd: error: Detected 1 oom_kill event in StepId=481221.0.\n")
+    status = JobStatus(JobState.FAILED, exit_code=137)
+    assert ran_out_of_memory(run(log, status, batch))
+    assert not ran_out_of_memory(run(log, status))
+
+
+def test_out_of_memory(tmp_path: Path) -> None:
+    path = tmp_path / "job.out"
+    path.write_text(OOM)
+    assert ran_out_of_memory(run(path, JobStatus(JobState.FAILED, exit_code=1)))
+    assert ran_out_of_memory(run(None, JobStatus(JobState.OUT_OF_MEMORY, exit_code=0)))
+    # A run that recovered from one and completed did not run out of memory.
+    assert not ran_out_of_memory(run(path, GOOD))
+    path.write_text("ValueError: wrong\n")
+    assert not ran_out_of_memory(run(path, JobStatus(JobState.FAILED, exit_code=1)))
+
+
+@pytest.mark.parametrize(
+    ("said", "instead", "name", "line"),
+    [
+        ("MODEL=llama2", "MODEL=llama3", "model", "model      llama3 in the log, llama2 in the row"),
+        ("MODEL_SIZE=70b", "MODEL_SIZE=13b", "model size", "model size 13b in the log, 70b in the row"),
+        ("FRAMEWORK=maxtext", "FRAMEWORK=nemo", "framework", "framework  nemo in the log, maxtext in the row"),
+        ("DTYPE=fp8", "DTYPE=bf16", "dtype", "dtype      bf16 in the log, fp8 in the row"),
+        ("NODES=16", "NODES=32", "GPUs", "GPUs       256 in the log, 128 in the row"),
+        ("JOB_ID=481221", "JOB_ID=481220", "job", "job        481220 in the log, 481221 in the row"),
+    ],
+)
+def test_a_log_of_another_run(log: Path, said: str, instead: str, name: str, line: str) -> None:
+    log.write_text(log.read_text().replace(said, instead))
+    with pytest.raises(LogError) as caught:
+        measured(log)
+    assert caught.value.fact == f"the log belongs to another run, by its {name}"
+    assert line in str(caught.value).splitlines()
+
+
+def test_names_are_compared_without_case(log: Path) -> None:
+    log.write_text(log.read_text().replace("DTYPE=fp8", "DTYPE=FP8"))
+    assert measured(log).steps == 50
+
+
+def test_a_replayed_log_may_be_of_any_job(log: Path) -> None:
+    log.write_text(log.read_text().replace("JOB_ID=481221", "JOB_ID=7"))
+    assert measured(log, status=JobStatus(JobState.REPLAYED)).steps == 50
+
+
+def test_a_log_that_does_not_say_whose_it_is_counts_as_the_jobs_own(log: Path) -> None:
+    log.write_text(step_lines(range(50)))
+    assert measured(log).steps == 50
+
+
+def test_no_log_at_all() -> None:
+    with pytest.raises(LogError) as caught:
+        read_steps(LLAMA2_FP8_X128, run(None), FORMATS["maxtext"])
+    assert str(caught.value) == (
+        "job 481221 left no log\n\njob        481221 COMPLETED 0:0 after 11m02s on pool0-[0017-0032]"
+    )
+
+
+def test_a_loss_that_is_not_finite(log: Path) -> None:
+    log.write_text(IDENTITY + step_lines(range(25)) + step_lines(range(25, 50), loss="nan"))
+    with pytest.raises(LogError) as caught:
+        measured(log)
+    assert caught.value.fact == "the loss or a step time is not finite at step 25: loss: nan"
+
+
+def test_too_few_steps(log: Path) -> None:
+    log.write_text(IDENTITY + step_lines(range(44)))
+    with pytest.raises(LogError) as caught:
+        measured(log)
+    assert str(caught.value).splitlines() == [
+        "the log holds 44 steps, 45 of 50 needed",
+        "",
+        f"log        {log}:45",
+        "steps      44 read as maxtext",
+        "job        481221 COMPLETED 0:0 after 11m02s on pool0-[0017-0032]",
+        *[
+            f"{'last' if n == 39 else '':<10} completed step: {n}, seconds: 4.560, TFLOP/s/device: 797.5, "
+            "Tokens/s/device: 1796.5, loss: 9.021"
+            for n in range(39, 44)
+        ],
+        "next       the run stopped early or its log was cut; look at the last lines",
+    ]
+
+
+@pytest.mark.parametrize("last", [45, 48])
+def test_the_last_step_must_be_there(log: Path, last: int) -> None:
+    log.write_text(IDENTITY + step_lines(range(last + 1)))
+    with pytest.raises(LogError) as caught:
+        measured(log)
+    assert caught.value.fact == f"the log ends at step {last}, the run's last step is 49"
+
+
+def test_a_last_line_that_is_cut_does_not_count(log: Path) -> None:
+    text = IDENTITY + step_lines(range(50))
+    log.write_text(text[: text.rindex("seconds: ") + len("seconds: 4.5")])
+    with pytest.raises(LogError) as caught:
+        measured(log)
+    assert caught.value.fact == "the log ends at step 48, the run's last step is 49"
+
+
+def test_a_few_lost_lines_do_no_harm(log: Path) -> None:
+    kept = [line for n, line in enumerate(step_lines(range(50)).splitlines(keepends=True)) if n not in {7, 8, 30}]
+    log.write_text(IDENTITY + "".join(kept))
+    assert measured(log).steps == 47
+
+
+def test_only_the_last_run_in_the_file_counts(log: Path) -> None:
+    log.write_text(IDENTITY + step_lines(range(50), "9.000") + step_lines(range(50)))
+    assert measured(log).judged_s == 4.56
+    log.write_text(IDENTITY + step_lines(range(50)) + step_lines(range(20)))
+    with pytest.raises(LogError):
+        measured(log)
+
+
+def test_steps_without_numbers_are_counted(tmp_path: Path) -> None:
+    row = replace(
+        LLAMA2_FP8_X128,
+        framework="paxml",
+        log_format="paxml",
+        min_steps=18,
+        recipe=Recipe("paxml", steps=100, logged_steps=20),
+    )
+    log = tmp_path / "paxml.out"
+    line = "I0411 15:03:26.866614 140737350317184 programs.py:366] [PAX STATUS]: train_step() took 7.470000 seconds.\n"
+    log.write_text(line * 20)
+    assert measured(log, row).judged_s == 7.47
+    log.write_text(line * 17)
+    with pytest.raises(LogError) as caught:
+        measured(log, row)
+    assert caught.value.fact == "the log holds 17 steps, 18 of 20 needed"
+
+
+def test_a_line_for_every_tenth_step_stands_for_ten() -> None:
+    every_tenth = [TimedStep(n, 1.0) for n in (10, 20, 30)]
+    assert log_interval(every_tenth) == 10
+    assert log_interval([TimedStep(n, 1.0) for n in (1, 2, 4)]) == 1
+    assert log_interval([TimedStep(None, 1.0)] * 3) == 1
+    assert log_interval([TimedStep(5, 1.0)]) == 1
+
+
+def megatron(steps: range, total: int = 50) -> str:
+    return "".join(
+        f" iteration {n:8d}/{total:8d} | consumed samples: {n * 256:12d} | elapsed time per iteration (ms): 4560.0 |"
+        " learning rate: 1.500E-04 | global batch size:   256 | lm loss: 9.0E+00 | number of nan iterations:   0 |\n"
+        for n in steps
+    )
+
+
+MEGATRON_ROW = replace(LLAMA2_FP8_X128, framework="megatron", log_format="megatron")
+
+
+def test_the_last_line_of_a_log_interval_may_come_before_the_last_step(tmp_path: Path) -> None:
+    log = tmp_path / "megatron.out"
+    log.write_text(megatron(range(10, 51, 10)))
+    assert measured(log, MEGATRON_ROW).steps == 5
+    log.write_text(megatron(range(15, 50, 15)))  # steps 46 to 50 have no line
+    assert measured(log, replace(MEGATRON_ROW)).steps == 3
+    log.write_text(megatron(range(10, 41, 10)))
+    with pytest.raises(LogError) as caught:
+        measured(log, MEGATRON_ROW)
+    assert caught.value.fact == "the log holds 40 steps, 45 of 50 needed"
+
+
+def test_another_global_batch_size_is_another_run(tmp_path: Path) -> None:
+    log = tmp_path / "megatron.out"
+    log.write_text(megatron(range(1, 51)))
+    with pytest.raises(LogError) as caught:
+        measured(log, replace(MEGATRON_ROW, global_batch_size=512))
+    assert caught.value.fact == "the log belongs to another run, by its global batch size"
+
+
+def test_a_window_that_the_log_does_not_reach(tmp_path: Path) -> None:
+    log = tmp_path / "megatron.out"
+    log.write_text(megatron(range(1, 31)))
+    row = replace(MEGATRON_ROW, statistic="mean[31:40]", min_steps=2, recipe=Recipe("x"))
+    with pytest.raises(LogError) as caught:
+        measured(log, row)
+    assert caught.value.fact == (
+        "the log does not hold the steps that mean[31:40] needs: no step lies in the window of mean[31:40]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "fact"),
+    [
+        ("0.000", "0 s is no time of a step"),
+        ("0.029", "MFU 6342.5 % is impossible: no hardware takes 0.029 s for a step"),
+    ],
+)
+def test_what_cannot_be(log: Path, seconds: str, fact: str) -> None:
+    log.write_text(IDENTITY + step_lines(range(50), seconds))
+    with pytest.raises(LogError) as caught:
+        measured(log)
+    assert caught.value.fact == fact
+
+
+def test_rates_become_seconds_by_the_rows_batch() -> None:
+    rates = StepLog(
+        "any",
+        (Step(1, seconds=2.0), Step(2, samples_per_s=64.0), Step(3, tokens_per_s_per_gpu=4096.0)),
+        attempts=1,
+    )
+    assert timed_steps(LLAMA2_FP8_X128, rates) == (
+        TimedStep(1, 2.0),
+        TimedStep(2, 256 / 64),
+        TimedStep(3, 256 * 4096 / 128 / 4096),
+    )
+    without_batch = replace(LLAMA2_FP8_X128, global_batch_size=None)
+    assert timed_steps(without_batch, rates) == (TimedStep(1, 2.0),)
+
+
+def test_a_checkpoint_row_is_judged_on_its_saves(tmp_path: Path) -> None:
+    row = replace(
+        MEGATRON_ROW,
+        global_batch_size=None,
+        metric="checkpoint_save_time",
+        documented=Figures(checkpoint_save_time_s=17.96068),
+        statistic="mean",
+        min_steps=1,
+        recipe=Recipe("x"),
+    )
+    log = tmp_path / "megatron.out"
+    log.write_text(
+        megatron(range(1, 4)) + "time (ms) | save-checkpoint: 18000.00\n" + "time (ms) | save-checkpoint: 17000.00\n"
+    )
+    result = measured(log, row)
+    assert (result.judged_s, result.steps) == (17.5, 2)
+    assert result.figures == Figures(checkpoint_save_time_s=17.5)
+    log.write_text(megatron(range(1, 4)))
+    with pytest.raises(LogError) as caught:
+        measured(log, row)
+    assert caught.value.fact == "the log holds 0 checkpoint saves, 1 needed"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (59.4, "59s"), (59.6, "1m00s"), (662, "11m02s"), (3600, "1h00m"), (86399, "23h59m")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
