@@ -112,7 +112,7 @@ class BaselineItem(pytest.Item):
             return  # --setup-only and --setup-plan run nothing
         run: Run | None = None
         try:
-            run = fleet.wait(self.baseline.id)
+            run = fleet.take(self.baseline.id)
             if self.baseline.expected_failure and ran_out_of_memory(run):
                 fact = "ran out of memory, as documented"
                 self._record("expected_failure", fact, run=run)

@@ -21,6 +21,9 @@ import pytest
 import pytest_gsw.demo
 from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.fleet import Limits
+from pytest_gsw.jobs.journal import NAME as JOURNAL
+from pytest_gsw.jobs.journal import Past, read_journal
 from pytest_gsw.jobs.spec import Profile, profiling_in
 from pytest_gsw.tables.clusters import DEMO, Cluster, find_cluster
 from pytest_gsw.tables.fields import nearest, read_percentage
@@ -60,6 +63,10 @@ OPTIONS = (
     Option("replay", "judge logs that exist already: a log, a staging area, or a run's directory", "path", "PATH"),
     Option("results", "directory for the records of runs (default: .gsw)", "path", "DIR"),
     Option("timeout", "limit on each job's run time, minutes (default: the launch script's own)", metavar="MINUTES"),
+    Option("max-jobs", "submit no more than this many jobs at once", metavar="N"),
+    Option("max-gpus", "take no more than this many GPUs at once", metavar="N"),
+    Option("detach", "leave jobs running when the session ends early, for --gsw-resume", "flag"),
+    Option("resume", "go on with a session that ended early: a run's id or directory, or 'last'", metavar="RUN"),
     Option("poll-interval", "seconds between two questions to the scheduler (default: 15)", metavar="SECONDS"),
     Option("profile", "profile the runs with nsight or nccl-trace; such runs are never judged", metavar="KIND"),
     Option("profile-steps", "first and last step that nsight profiles", metavar="START:STOP"),
@@ -90,6 +97,10 @@ class Settings:
     results: Path
     time_limit_s: float | None
     poll_interval_s: float | None
+    limits: Limits
+    detach: bool
+    #: What the session that is resumed has left behind.
+    past: Past | None
     profile: Profile | None
     #: Faults of the simulated recipe, in the words that it reads.
     demo: str
@@ -141,6 +152,13 @@ def read_settings(config: pytest.Config) -> Settings:
         raise ConfigurationError(f"--gsw-replay: there is no file or directory {replay}")
     results: Path = values["results"] or config.rootpath / ".gsw"
     run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
+    past = None
+    if values["resume"]:
+        resumed = _resumed(values["resume"], results)
+        past, run_id = read_journal(resumed), resumed.name
+        if values["cluster"] not in {None, past.cluster}:
+            raise ConfigurationError(f"--gsw-resume: the run {run_id} is of the cluster '{past.cluster}'")
+        values["cluster"] = past.cluster
     return Settings(
         run_id=run_id,
         cluster=_cluster(config, values, results / "runs" / run_id) if values["cluster"] else None,
@@ -152,6 +170,12 @@ def read_settings(config: pytest.Config) -> Settings:
         results=results,
         time_limit_s=_positive("timeout", values["timeout"], factor=60),
         poll_interval_s=_positive("poll-interval", values["poll-interval"]),
+        limits=Limits(
+            jobs=_positive("max-jobs", values["max-jobs"]) or math.inf,
+            gpus=_positive("max-gpus", values["max-gpus"]) or math.inf,
+        ),
+        detach=values["detach"],
+        past=past,
         profile=_profile(values),
         demo=_demo(values["demo"]),
     )
@@ -193,10 +217,12 @@ def _check_conflicts(config: pytest.Config, values: Mapping[str, Any]) -> None:
     if values["plan"] and not values["cluster"]:
         raise ConfigurationError("--gsw-plan needs a cluster; add --gsw-cluster=NAME")
     if values["replay"]:
-        for name in ("plan", "profile", "demo"):
+        for name in ("plan", "profile", "demo", "resume"):
             if values[name]:
                 raise ConfigurationError(f"--gsw-{name} and --gsw-replay exclude each other: a replay runs nothing")
-    if values["demo"] and values["cluster"] != DEMO.name:
+    if values["plan"] and values["resume"]:
+        raise ConfigurationError("--gsw-plan and --gsw-resume exclude each other: what is resumed was submitted")
+    if values["demo"] and values["cluster"] != DEMO.name and not values["resume"]:
         raise ConfigurationError("--gsw-demo breaks simulated rows only; add --gsw-cluster=demo")
     workers = config.getoption("numprocesses", None) or getattr(config, "workerinput", None)
     if workers and (values["cluster"] or values["replay"]):
@@ -218,6 +244,19 @@ def _cluster(config: pytest.Config, values: Mapping[str, Any], run_directory: Pa
             f"next: export STAGE_PATH=DIR, or write 'stage: DIR' for it in {cluster.path}"
         )
     return cluster
+
+
+def _resumed(given: str, results: Path) -> Path:
+    """The directory of the run to resume."""
+    if given == "last":
+        runs = sorted((path.parent for path in results.glob(f"runs/*/{JOURNAL}")), key=lambda path: path.name)
+        if not runs:
+            raise ConfigurationError(f"--gsw-resume: there is no run to resume in {results / 'runs'}")
+        return runs[-1]
+    for directory in (results / "runs" / given, Path(given)):
+        if directory.is_dir():
+            return directory.resolve()
+    raise ConfigurationError(f"--gsw-resume: there is no run '{given}' in {results / 'runs'}")
 
 
 def _demo_cluster(cluster: Cluster, run_directory: Path, faults: str) -> Cluster:

@@ -24,13 +24,16 @@ from pytest_gsw.items import (
     Selection,
 )
 from pytest_gsw.jobs.environment import masked_environment
+from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.local import LocalLauncher
-from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
+from pytest_gsw.jobs.model import Job, JobSpec, JobStatus, Launcher
+from pytest_gsw.jobs.orphans import SubmissionLock
 from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
 from pytest_gsw.jobs.slurm import SlurmLauncher
 from pytest_gsw.jobs.spec import expected_run_s, make_job_spec
 from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.model import LogFormat
+from pytest_gsw.loop import run_session
 from pytest_gsw.options import Settings, add_options, read_settings
 from pytest_gsw.performance import peaks, verdict
 from pytest_gsw.performance.measurement import Measurement
@@ -104,12 +107,16 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> BaselineFi
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a replayed run, keep the rows that it ran."""
+    """Of a run that is replayed or resumed, keep the rows that it had."""
     settings = config.stash[SETTINGS]
     recorded = _recorded_runs(settings)
-    if recorded is None:
+    rows = [item for item in items if isinstance(item, BaselineItem)]
+    if recorded is not None:
+        dropped = [item for item in rows if item.baseline.id not in recorded]
+    elif settings.past is not None:
+        dropped = [item for item in rows if item.nodeid not in settings.past.rows]
+    else:
         return
-    dropped = [item for item in items if isinstance(item, BaselineItem) and item.baseline.id not in recorded]
     if dropped:
         gone = set(dropped)
         items[:] = [item for item in items if item not in gone]
@@ -148,44 +155,52 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Submit every selected row before the first is waited for; or print the plan and run nothing."""
+    """Submit every selected row, run other tests meanwhile, then judge rows in the order in which their jobs end."""
     config = session.config
     settings = config.stash[SETTINGS]
     broken = session.testsfailed and not config.option.continue_on_collection_errors
     dry = config.option.collectonly or config.option.setuponly or config.option.setupplan
-    if not settings.judges or broken:
+    items = [item for item in session.items if isinstance(item, BaselineItem)]
+    if not settings.judges or not items or broken:
         return None
-    rows = _runnable(session.items, settings)
+    rows = _runnable(items, settings)
     launcher = _launcher(config, settings)
+    submits = not dry and not settings.plan and settings.replay is None
+    journal = Journal(settings.run_directory) if submits else None
     poll_interval_s = settings.poll_interval_s or launcher.poll_interval_s
-    fleet = Fleet(launcher, poll_interval_s, observer=_observer(config, rows))
+    fleet = Fleet(launcher, poll_interval_s, _observer(config, rows), journal, settings.limits)
     config.stash[FLEET] = fleet
     if dry:
         return None
     specs = {item.baseline.id: _spec(item, settings) for item in rows}
     if settings.plan:
-        _print_plan(session, rows, specs, fleet.launcher)
+        _print_plan(session, rows, specs, launcher)
         return True
-    fleet.submit(specs)
-    return None
+    if journal is not None and settings.cluster is not None:
+        journal.session(settings.cluster.name, [item.nodeid for item in rows])
+    _attach(fleet, settings, specs)
+    fleet.submit(dict(sorted(specs.items(), key=lambda pair: _gpu_seconds(pair[0], rows), reverse=True)))
+    run_session(session, fleet, detach=settings.detach)
+    return True
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """End whatever still runs: after -x, after Ctrl-C, after an internal error."""
-    session.config.stash[FINISHED] = True
-    fleet = session.config.stash.get(FLEET, None)
+    config = session.config
+    config.stash[FINISHED] = True
+    fleet = config.stash.get(FLEET, None)
     if fleet is None:
         return
     try:
-        cancelled = fleet.close()
+        cancelled = fleet.close(detach=config.stash[SETTINGS].detach)
     except RunError as error:
         # Jobs that may still burn GPU-hours are worth a red session, whatever its rows were.
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
-        _write(session.config, f"gsw: {error}")
+        _write(config, f"gsw: {error}")
     else:
         if cancelled:
             jobs = "1 job was" if cancelled == 1 else f"{cancelled} jobs were"
-            _write(session.config, f"gsw: {jobs} still pending or running, and cancelled")
+            _write(config, f"gsw: {jobs} still pending or running, and cancelled")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -235,7 +250,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_gsw_make_launcher(config: pytest.Config, cluster: Cluster, run_directory: Path) -> Launcher | None:
     """The launchers that come with pytest-gsw."""
     if cluster.scheduler == "slurm":
-        return SlurmLauncher()
+        return SlurmLauncher(lock=SubmissionLock(run_directory.name))
     if cluster.scheduler == "local":
         slots = cluster.gpus or len(glob.glob("/dev/nvidia[0-9]*"))
         return LocalLauncher(slots, work_directory=run_directory / "batch", real_gpus=not cluster.simulated)
@@ -406,6 +421,33 @@ def _observer(config: pytest.Config, rows: list[BaselineItem]) -> StateObserver:
         )
 
     return observe
+
+
+def _gpu_seconds(row_id: str, rows: list[BaselineItem]) -> float:
+    """What a row is expected to take, for the order of submission; one whose time nobody knows counts its GPUs."""
+    baseline = next(item.baseline for item in rows if item.baseline.id == row_id)
+    return baseline.gpus * (expected_run_s(baseline) or 1.0)
+
+
+def _attach(fleet: Fleet, settings: Settings, specs: dict[str, JobSpec | RunError]) -> None:
+    """Of a session that is resumed: take its jobs over, so that only the rest is submitted."""
+    submissions = settings.past.submissions if settings.past else {}
+    for row_id, submission in submissions.items():
+        spec = specs.get(row_id)
+        if not isinstance(spec, JobSpec):
+            continue
+        if submission.job_id is None:
+            # The answer of this submission was never read. The job may be there all the same.
+            try:
+                job = fleet.launcher.find(spec, submission.intended_s)
+            except RunError as error:
+                specs[row_id] = error
+                continue
+        else:
+            job = Job(submission.job_id, spec, submission.intended_s)
+        if job is not None and (submission.ended is not None or fleet.launcher.jobs_outlive_session):
+            fleet.attach(job, submission.ended)
+            del specs[row_id]
 
 
 def _spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:

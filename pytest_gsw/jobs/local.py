@@ -100,6 +100,8 @@ class LocalLauncher:
     name = "local"
     log_wait_s = 2.0
     poll_interval_s = 0.1
+    parallel_submissions = 1
+    jobs_outlive_session = False
 
     def __init__(
         self,
@@ -155,6 +157,10 @@ class LocalLauncher:
         self._queue.runs[job.id] = _Run(job, directory / f"slurm-{job.id}.out", mark)
         self._advance()
         return job
+
+    def find(self, spec: JobSpec, since_s: float) -> Job | None:
+        """None: its jobs do not outlive their session."""
+        return None
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """The status of each job by its id. Also starts, times out and reaps jobs; never raises."""

@@ -127,6 +127,11 @@ class Launcher(Protocol):
         """Seconds between two questions about all jobs that its scheduler bears well."""
         ...
 
+    @property
+    def parallel_submissions(self) -> int:
+        """How many threads may call :meth:`submit` at once; 1 where it must be the session's own."""
+        ...
+
     def command(self, spec: JobSpec) -> tuple[str, ...]:
         """The exact command that :meth:`submit` runs, for ``--gsw-plan``."""
         ...
@@ -137,6 +142,19 @@ class Launcher(Protocol):
         Raises:
             SubmissionError: The scheduler refused it.
             LogError: A log is replayed, and there is none, or more than one.
+        """
+        ...
+
+    @property
+    def jobs_outlive_session(self) -> bool:
+        """Whether a later session can ask about the jobs of an earlier one."""
+        ...
+
+    def find(self, spec: JobSpec, since_s: float) -> Job | None:
+        """The job that was submitted for this spec at or after a time (seconds since the epoch), by its name.
+
+        A session that resumes another asks for submissions whose answer that one did not live
+        to read. ``None`` where there is no such job, or where jobs do not outlive their session.
         """
         ...
 

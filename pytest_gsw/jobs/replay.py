@@ -41,13 +41,15 @@ class ReplayLauncher:
     name = "replay"
     log_wait_s = 0.0
     poll_interval_s = 0.0
+    parallel_submissions = 1
+    jobs_outlive_session = False
 
     def __init__(self, source: Path, recorded: Mapping[str, RecordedRun] | None = None) -> None:
         self._source = source
         self._recorded = dict(recorded or {})
         self._runs: dict[str, RecordedRun] = {}
 
-    def command(self, spec: JobSpec) -> tuple[str, ...]:  # noqa: ARG002 - the protocol has it
+    def command(self, spec: JobSpec) -> tuple[str, ...]:
         """Nothing is run."""
         return ()
 
@@ -60,6 +62,10 @@ class ReplayLauncher:
         run = self._find(spec)
         self._runs[spec.row_id] = run
         return Job(run.job_id, spec, time.time())
+
+    def find(self, spec: JobSpec, since_s: float) -> Job | None:
+        """None: its jobs do not outlive their session."""
+        return None
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """What was recorded, else REPLAYED: whatever the job did, it is over."""
@@ -85,7 +91,7 @@ class ReplayLauncher:
             )
         return log
 
-    def batch_output(self, job: Job) -> Path | None:  # noqa: ARG002 - the protocol has it
+    def batch_output(self, job: Job) -> Path | None:
         """A replayed run's batch shell is of no interest: only its log is judged."""
         return None
 

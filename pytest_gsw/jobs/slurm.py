@@ -27,6 +27,7 @@ from pytest_gsw.errors import JobError, SubmissionError
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.environment import job_environment, query_environment
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.orphans import SubmissionLock
 from pytest_gsw.jobs.slurm_answers import (
     Answer,
     Output,
@@ -38,6 +39,7 @@ from pytest_gsw.jobs.slurm_answers import (
 )
 from pytest_gsw.jobs.slurm_commands import (
     clusters_of,
+    sacct_by_name_command,
     sacct_command,
     sbatch_command,
     scancel_command,
@@ -65,22 +67,28 @@ class SlurmLauncher:
         environ: The session's environment; by default that of this process, at the time of each call.
         query_timeout_s: How long one question may take.
         command_timeout_s: How long one submission or cancellation may take.
+        lock: Held by each submission while it is under way.
     """
 
     name = "slurm"
     log_wait_s = 30.0
     #: With one question for all jobs this is 240 an hour, however many jobs there are.
     poll_interval_s = 15.0
+    #: sbatch mostly waits for the controller; more at once than this only makes it busier.
+    parallel_submissions = 8
+    jobs_outlive_session = True
 
     def __init__(
         self,
         environ: Mapping[str, str] | None = None,
         query_timeout_s: float = QUERY_TIMEOUT_S,
         command_timeout_s: float = COMMAND_TIMEOUT_S,
+        lock: SubmissionLock | None = None,
     ) -> None:
         self._environ: Mapping[str, str] = os.environ if environ is None else environ
         self._query_timeout_s = query_timeout_s
         self._command_timeout_s = command_timeout_s
+        self._lock = lock
         self._outputs: dict[str, Path] = {}
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
@@ -97,7 +105,11 @@ class SlurmLauncher:
         submitted_s = time.time()
         try:
             answer = _run(
-                command, job_environment(self._environ, spec), self._command_timeout_s, directory=spec.directory
+                command,
+                job_environment(self._environ, spec),
+                self._command_timeout_s,
+                directory=spec.directory,
+                inherited=() if self._lock is None else (self._lock.descriptor(),),
             )
         except OSError as error:
             raise SubmissionError(
@@ -116,6 +128,20 @@ class SlurmLauncher:
         if job_id is None:
             raise _refusal(spec, command, answer)
         return Job(job_id, spec, submitted_s)
+
+    def find(self, spec: JobSpec, since_s: float) -> Job | None:
+        """The job that was submitted for this spec since then, by its name.
+
+        Raises:
+            SubmissionError: An earlier session's sbatch hangs, so that nobody can tell.
+        """
+        if self._lock is not None and not self._lock.wait_for_orphans():
+            raise SubmissionError(
+                f"an sbatch of the session that is resumed still hangs, and may yet submit {spec.row_id}",
+                advice="end it (pgrep -a sbatch), and resume again",
+            )
+        job_id = self._find_submission(spec, since_s)
+        return None if job_id is None else Job(job_id, spec, since_s)
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """The status of each job by its id. Never raises; what could not be learnt is UNKNOWN."""
@@ -164,7 +190,9 @@ class SlurmLauncher:
         return told if told is not None and told.is_file() else None
 
     def close(self) -> None:
-        """Nothing is held. Jobs that still run are not touched."""
+        """Let go of the lock. Jobs that still run are not touched."""
+        if self._lock is not None:
+            self._lock.close()
 
     def _poll(self, clusters: tuple[str, ...], jobs: Sequence[Job]) -> dict[str, JobStatus]:
         ids = [job.id for job in jobs]
@@ -196,10 +224,14 @@ class SlurmLauncher:
 
     def _find_submission(self, spec: JobSpec, submitted_s: float) -> str | None:
         """The job of a submission whose answer was lost, found by its name; else it would run unseen."""
-        answer = self._ask(squeue_by_name_command(spec.name, clusters_of(spec)))
+        clusters = clusters_of(spec)
+        answers = parse_squeue(self._ask(squeue_by_name_command(spec.name, clusters)).stdout)
+        if not answers:
+            # It may have ended, and slurmctld forgets such jobs soon.
+            answers = parse_sacct(self._ask(sacct_by_name_command(spec.name, submitted_s - 1, clusters)).stdout)
         ids = [
             job_id
-            for job_id, told in parse_squeue(answer.stdout).items()
+            for job_id, told in answers.items()
             if told.job_name == spec.name and (told.status.submit_s or 0) >= submitted_s - 1
         ]
         return ids[0] if len(ids) == 1 else None
@@ -217,7 +249,11 @@ class SlurmLauncher:
 
 
 def _run(
-    command: tuple[str, ...], environment: Mapping[str, str], timeout_s: float, directory: Path | None = None
+    command: tuple[str, ...],
+    environment: Mapping[str, str],
+    timeout_s: float,
+    directory: Path | None = None,
+    inherited: tuple[int, ...] = (),
 ) -> Output:
     try:
         done = subprocess.run(
@@ -225,6 +261,7 @@ def _run(
             env=environment,
             cwd=directory,
             stdin=subprocess.DEVNULL,
+            pass_fds=inherited,
             capture_output=True,
             encoding="utf-8",
             errors="replace",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 
 from pytest_gsw.jobs.model import JobSpec
@@ -35,6 +36,12 @@ def squeue_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[
 def squeue_by_name_command(name: str, clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Ask slurmctld for the jobs of a name."""
     return ("squeue", *clusters, "-h", "--all", "-t", "all", "-o", _SQUEUE_FORMAT, f"--name={name}")
+
+
+def sacct_by_name_command(name: str, since_s: float, clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Ask accounting for the jobs of a name that were in the system since then: slurmctld forgets them soon."""
+    since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since_s))
+    return ("sacct", *clusters, "-X", "-n", "-P", "-o", _SACCT_FIELDS, f"--name={name}", "-S", since)
 
 
 def sacct_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[str, ...]:

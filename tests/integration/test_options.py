@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from pytest_gsw.items import SETTINGS
+from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.options import OPTIONS, Settings
 
 CLUSTERS = "clusters:\n  here: {scheduler: local, gpus: 8, stage: stage}\n"
@@ -22,6 +23,10 @@ TWINS = {
     "replay": (["--gsw-replay=one"], "gsw_replay = one"),
     "results": (["--gsw-results=out"], "gsw_results = out"),
     "timeout": (["--gsw-timeout=90"], "gsw_timeout = 90"),
+    "max-jobs": (["--gsw-max-jobs=40"], "gsw_max_jobs = 40"),
+    "max-gpus": (["--gsw-max-gpus=2304"], "gsw_max_gpus = 2304"),
+    "detach": (["--gsw-detach"], "gsw_detach = true"),
+    "resume": (["--gsw-resume=night"], "gsw_resume = night"),
     "poll-interval": (["--gsw-poll-interval=30"], "gsw_poll_interval = 30"),
     "profile": (["--gsw-profile=nccl-trace"], "gsw_profile = nccl-trace"),
     "profile-steps": (["--gsw-profile=nsight", "--gsw-profile-steps=20:30"], "gsw_profile = nsight\ngsw_profile_steps = 20:30"),
@@ -49,6 +54,7 @@ def test_the_ini_twin(pytester: pytest.Pytester, option: object) -> None:
     for name in ("one", "two"):
         pytester.mkdir(name)
     (pytester.path / "etc.yaml").write_text(CLUSTERS)
+    Journal(pytester.path / ".gsw" / "runs" / "night").session("demo", [])
     without = settings(pytester)
     given = settings(pytester, *arguments)
     pytester.makeini(f"[pytest]\n{ini}\n")

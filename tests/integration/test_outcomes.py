@@ -127,7 +127,7 @@ def test_a_row_of_an_expected_failure_that_fails_otherwise_is_an_error(pytester:
 
 def test_the_first_failure_ends_the_session_and_the_other_jobs(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(
-        "--gsw-cluster=demo", "--gsw-demo=*x64]=slow:20%", "--gsw-demo=*x2048]=stall", "-k", "llama2_70b_fp8", "-x"
+        "--gsw-cluster=demo", "--gsw-demo=*=stall", "--gsw-demo=*x2048]=slow:20%", "-k", "llama2_70b_fp8", "-x"
     )
     result.assert_outcomes(failed=1, deselected=133)
     result.stdout.re_match_lines([r"gsw: \d jobs? (was|were) still pending or running, and cancelled"])

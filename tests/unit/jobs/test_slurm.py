@@ -252,7 +252,8 @@ def test_no_slurm_here(say: Say) -> None:
 @pytest.mark.parametrize("count", [0, 2])
 def test_a_lost_answer_is_no_job_unless_exactly_one_bears_the_name(say: Say, count: int) -> None:
     late = "\n".join(f"{number}|RUNNING|None|n1|99999999999|99999999999|N/A|gsw-a" for number in range(count))
-    say(sbatch=Output(1, "", "sbatch: error: Socket timed out on send/recv operation\n"), squeue=said(late))
+    timed_out = Output(1, "", "sbatch: error: Socket timed out on send/recv operation\n")
+    say(sbatch=timed_out, squeue=said(late), sacct=said(""))
     with pytest.raises(SubmissionError) as refused:
         SlurmLauncher({}).submit(SPEC)
     assert refused.value.advice == "scontrol ping; squeue --name=gsw-a tells whether the job was taken all the same"
@@ -262,6 +263,15 @@ def test_a_lost_answer_is_not_an_older_job_of_the_same_name(say: Say) -> None:
     say(sbatch=said("hello\n"), squeue=said("7|RUNNING|None|n1|1000|1001|N/A|gsw-a\n"))
     with pytest.raises(SubmissionError, match=r"^sbatch gave no job id\n"):
         SlurmLauncher({}).submit(SPEC)
+
+
+def test_a_lost_answer_is_found_though_the_job_has_ended(say: Say) -> None:
+    say(
+        sbatch=Output(124, "", "sbatch gave no answer within 120 s", timed_out=True),
+        squeue=said(""),
+        sacct=said("7|COMPLETED|0:0|None|n1|99999999999|99999999999|99999999999|gsw-a\n"),
+    )
+    assert SlurmLauncher({}).submit(SPEC).id == "7"
 
 
 def test_a_lost_answer_is_found(say: Say) -> None:

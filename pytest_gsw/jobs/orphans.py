@@ -1,0 +1,75 @@
+"""Submissions that outlive their session: a killed session's sbatch may still be talking to the controller.
+
+Each submission holds a shared lock on a file of the run, by a descriptor that it inherits; the
+kernel lets go of it when the last of them has ended, however its session ended. Whoever takes
+the exclusive lock knows that no submission of the run is under way any more, and that what
+Slurm does not list was not submitted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+#: How long a submission may take to end by itself; sbatch gives up long before.
+PATIENCE_S = 150.0
+
+
+class SubmissionLock:
+    """The lock of one run's submissions, on this machine.
+
+    The file is in the machine's own directory for temporary files, not in the run's: locks on
+    shared file systems do not pass on to child processes.
+
+    Args:
+        run_id: The run, whose name the file bears.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self._path = Path(tempfile.gettempdir()) / f"pytest-gsw-{os.getuid()}-{run_id}.lock"
+        self._descriptor: int | None = None
+        self._opening = threading.Lock()
+
+    def descriptor(self) -> int:
+        """A descriptor that holds the shared lock, for submissions to inherit."""
+        with self._opening:
+            if self._descriptor is None:
+                self._descriptor = self._open()
+                fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+            return self._descriptor
+
+    def wait_for_orphans(self) -> bool:
+        """Wait until no submission of an earlier session is under way.
+
+        Returns:
+            Whether that is so; not if one hangs for longer than :data:`PATIENCE_S`.
+        """
+        if self._descriptor is not None:
+            return True  # this session has begun to submit: it has waited before
+        descriptor = self._open()
+        deadline_s = time.monotonic() + PATIENCE_S
+        try:
+            while time.monotonic() < deadline_s:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    time.sleep(0.05)
+                else:
+                    return True
+        finally:
+            os.close(descriptor)
+        return False
+
+    def close(self) -> None:
+        """Let go of the lock, and remove the file unless a submission still holds it."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+            self._path.unlink(missing_ok=True)
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)

@@ -1,0 +1,167 @@
+"""Nothing is lost: sessions that are killed, interrupted or detached, and resumed, on a real Slurm."""
+
+from __future__ import annotations
+
+import collections
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import pytest_gsw.demo
+from tests.integration.conftest import junit, properties
+
+from .cluster import SlurmCluster
+
+ROWS = 40
+
+
+@pytest.fixture
+def project(tmp_path: Path, slurm32: SlurmCluster) -> Path:
+    """A project with forty small rows, and a cluster that is the real Slurm."""
+    rows = "\n".join(
+        f"      - {{gpus: 8, case: r{n:02d}, step_time_s: {1 + n / 100}, line: {n + 1}}}" for n in range(ROWS)
+    )
+    tables = tmp_path / "site"
+    tables.mkdir()
+    (tables / "tiny.yaml").write_text(
+        f"""\
+model: tiny
+size: 1b
+framework: maxtext
+accelerator: H100
+gpus_per_node: 8
+document: site.md
+recipe: {{directory: tiny, steps: 20}}
+sequence_length: 1024
+global_batch_size: 64
+model_flops: 6.0e+12
+tables:
+  - dtype: bf16
+    rows:
+{rows}
+"""
+    )
+    (tmp_path / "recipes" / "tiny").mkdir(parents=True)
+    shutil.copy(Path(pytest_gsw.demo.__file__).parent / "launch.sh", tmp_path / "recipes" / "tiny")
+    (tmp_path / "clusters.yaml").write_text(
+        f"""\
+clusters:
+  here:
+    scheduler: slurm
+    gres: gpu:8
+    stage: {tmp_path}/stage
+    recipes: {tmp_path}/recipes
+    environment: {{GSW_PYTHON: {sys.executable}, GSW_DEMO_SECONDS: "2"}}
+"""
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\ngsw_baselines = site\ngsw_poll_interval = 0.5\n")
+    slurm32.cancel_all()
+    return tmp_path
+
+
+def start(project: Path, slurm: SlurmCluster, *options: str) -> subprocess.Popen[str]:
+    """A session of its own, in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options],
+        cwd=project,
+        env=slurm.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(session: subprocess.Popen[str], timeout_s: float = 120) -> str:
+    out, _ = session.communicate(timeout=timeout_s)
+    return out
+
+
+def jobs_by_name(slurm: SlurmCluster, since: str) -> collections.Counter[str]:
+    """How many jobs of each name there were in all."""
+    names = slurm.run("sacct", "-X", "-n", "-P", "-S", since, "-o", "JobName").split()
+    return collections.Counter(name for name in names if name.startswith("gsw-"))
+
+
+def test_killed_at_twenty_moments_no_job_is_lost_and_none_is_submitted_twice(
+    project: Path, slurm32: SlurmCluster
+) -> None:
+    moments = random.Random(20)  # noqa: S311 - moments, not secrets
+    since = time.strftime("%Y-%m-%dT%H:%M:%S")
+    for _ in range(20):
+        resume = ["--gsw-resume=last"] if list(project.glob(".gsw/runs/*/journal.jsonl")) else ["--gsw-cluster=here"]
+        session = start(project, slurm32, *resume)
+        time.sleep(moments.uniform(0.4, 3.0))
+        session.send_signal(signal.SIGKILL)
+        finish(session)
+    out = finish(start(project, slurm32, "--gsw-resume=last", "--junitxml=junit.xml"))
+    assert f"{ROWS} passed" in out, out
+    assert len(junit(project / "junit.xml")) == ROWS
+    (run,) = (project / ".gsw" / "runs").iterdir()
+    records = [json.loads(path.read_text()) for path in run.glob("records/*.json")]
+    assert len(records) == ROWS
+    assert {record["outcome"] for record in records} == {"passed"}
+    names = jobs_by_name(slurm32, since)
+    assert len(names) == ROWS
+    assert set(names.values()) == {1}, names
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_session_cancels_everything_at_once_and_says_so(
+    project: Path, slurm32: SlurmCluster, number: signal.Signals
+) -> None:
+    session = start(project, slurm32, "--gsw-cluster=here", "--junitxml=junit.xml")
+    slurm32.wait_until(lambda: len(slurm32.run("squeue", "-h").splitlines()) >= ROWS - 5, "jobs", 60)
+    slurm32.reset_rpc_counts()
+    session.send_signal(number)
+    out = finish(session)
+    assert session.returncode == pytest.ExitCode.INTERRUPTED, out
+    cases = junit(project / "junit.xml")
+    assert len(cases) == ROWS
+    interrupted = [case for case in cases.values() if "interrupted: job " in ("".join(case.itertext()))]
+    finished = [case for case in cases.values() if properties(case)["gsw_outcome"] == "passed"]
+    assert len(interrupted) + len(finished) == ROWS
+    assert interrupted
+    assert len(list(project.glob(".gsw/runs/*/records/*.json"))) == ROWS
+    slurm32.wait_until(lambda: not slurm32.run("squeue", "-h").strip(), "an empty queue", 30)
+    kills = sum(count for name, count in slurm32.rpc_counts().items() if "KILL" in name or "CANCEL" in name)
+    assert kills <= ROWS + 1  # scancel asks for each job; the command was one
+
+
+def test_a_detached_session_leaves_its_jobs_to_be_resumed(project: Path, slurm32: SlurmCluster) -> None:
+    since = time.strftime("%Y-%m-%dT%H:%M:%S")
+    session = start(project, slurm32, "--gsw-cluster=here", "--gsw-detach", "-k", "r0 or r1")
+    slurm32.wait_until(lambda: len(slurm32.run("squeue", "-h").splitlines()) >= 18, "jobs", 60)
+    session.send_signal(signal.SIGINT)
+    out = finish(session)
+    assert "interrupted: job " in out
+    assert "was left running" in out
+    out = finish(start(project, slurm32, "--gsw-resume=last"))
+    assert "20 passed, 20 deselected" in out, out
+    assert sum(jobs_by_name(slurm32, since).values()) == 20
+
+
+def test_limits_hold(project: Path, slurm32: SlurmCluster) -> None:
+    (project / "conftest.py").write_text(
+        "import subprocess\n"
+        "def pytest_gsw_job_state_changed():\n"
+        "    queue = subprocess.run(['squeue', '-h', '-t', 'pending,running'], capture_output=True, text=True).stdout\n"
+        "    with open('taken.txt', 'a') as taken:\n"
+        "        taken.write(f'{len(queue.splitlines())}\\n')\n"
+    )
+    out = finish(start(project, slurm32, "--gsw-cluster=here", "--gsw-max-gpus=40", "-k", "r0"))
+    assert "10 passed" in out, out
+    assert 1 <= max(int(line) for line in (project / "taken.txt").read_text().split()) <= 5
+
+
+def test_a_run_of_nothing_cannot_be_resumed(project: Path, slurm32: SlurmCluster) -> None:
+    session = start(project, slurm32, "--gsw-resume=last")
+    out = finish(session)
+    assert session.returncode == pytest.ExitCode.USAGE_ERROR
+    assert f"ERROR: --gsw-resume: there is no run to resume in {project}/.gsw/runs" in out
