@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import math
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tabulate import tabulate
 
@@ -22,35 +25,59 @@ from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.performance.verdict import judge
+from pytest_gsw.results.rebuild import counts, junit_text, read_run, rebuild_junit
 from pytest_gsw.results.terminal import percent
+from pytest_gsw.selftest import Report, selftest
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import bundled_baselines, load_tables
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.statistic import parse_statistic
+
+#: Wrong cases of a self-test that are shown in full.
+_SHOWN_WRONG = 20
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand.
 
     Returns:
-        0 when it did what was asked, 1 when a log could not be measured, 2 when what was
-        asked is wrong.
+        0 when it did what was asked, 1 when a log could not be measured or the self-test has
+        found a fault, 2 when what was asked is wrong.
     """
     parser = _parser()
     asked = parser.parse_args(arguments)
     try:
-        text: str = asked.run(asked)
+        answer: str | _Answer = asked.run(asked)
     except ConfigurationError as error:
         print(f"pytest-gsw {asked.command}: {error}", file=sys.stderr)
         return 2
     except RunError as error:
         print(f"pytest-gsw {asked.command}: {error}", file=sys.stderr)
         return 1
+    text, status = answer if isinstance(answer, _Answer) else _Answer(answer, 0)
     try:
-        print(text)
+        print(text, flush=True)
     except BrokenPipeError:  # "pytest-gsw rows | head" is no error
-        sys.stderr.close()
-    return 0
+        _drop_output()
+    except OSError as error:
+        print(f"pytest-gsw {asked.command}: the output cannot be written: {error.strerror}", file=sys.stderr)
+        _drop_output()
+        return 1
+    return status
+
+
+def _drop_output() -> None:
+    """Let go of what could not be written, or Python would try it again when it exits, and complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+class _Answer(NamedTuple):
+    """What to print, and the exit status."""
+
+    text: str
+    status: int
 
 
 def row_facts(row: Baseline) -> dict[str, Any]:
@@ -89,7 +116,7 @@ def row_facts(row: Baseline) -> dict[str, Any]:
 def _derived(of: Any) -> dict[str, float | None]:
     found = asdict(of)
     del found["step_time_s"]
-    return found
+    return {name: value if value is None or math.isfinite(value) else None for name, value in found.items()}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -110,6 +137,16 @@ def _parser() -> argparse.ArgumentParser:
     metrics.add_argument("--last", action="store_true", help="read only the last step, from the end of the log")
     metrics.add_argument("--json", action="store_true", help="print JSON: one object")
     metrics.set_defaults(run=_metrics)
+    test = commands.add_parser("selftest", help="check the comparator on logs whose truth is known")
+    test.add_argument("--seed", type=int, default=1, metavar="N", help="another set of cases (default: 1)")
+    test.add_argument("--keep", type=Path, metavar="DIR", help="keep the logs of cases that come out wrong there")
+    test.add_argument("--json", action="store_true", help="print JSON: one object")
+    test.set_defaults(run=_selftest)
+    junit = commands.add_parser("junit", help="rebuild a run's JUnit file from its records")
+    junit.add_argument("run_directory", type=Path, metavar="RUN", help="the run's directory, such as .gsw/runs/ID")
+    junit.add_argument("-o", "--output", type=Path, metavar="FILE", help="write it there (default: print it)")
+    junit.add_argument("--strict", action="store_true", help="rows faster than the tolerance allows are failures")
+    junit.set_defaults(run=_junit)
     return parser
 
 
@@ -134,23 +171,32 @@ def _rows(asked: argparse.Namespace) -> str:
     headers = ("row", "nodes", "GBS", "seconds", "tokens/s", "MFU", "TFLOP/s/GPU", "tolerance", "document")
     align = ("left", *["right"] * 7, "left")
     listing = tabulate(table, headers=headers, colalign=align, tablefmt="simple", disable_numparse=True)
-    return f"{listing}\n{len(rows)} rows"
+    return f"{listing}\n{len(rows)} {'row' if len(rows) == 1 else 'rows'}"
 
 
 def _metrics(asked: argparse.Namespace) -> str:
-    if asked.last and (asked.row or asked.statistic):
+    if asked.last and (asked.row is not None or asked.statistic is not None):
         raise ConfigurationError("--last reads one step only; leave out --row and --statistic")
-    row = _find_row(asked.row, asked.baselines) if asked.row else None
+    row = None if asked.row is None else _find_row(asked.row, asked.baselines)
     log_format = FORMATS[asked.format] if asked.format else _format_of(row, asked.log)
-    if asked.last:
-        facts = _last_facts(asked.log, log_format)
-    elif row is not None:
-        facts = _row_metrics(asked.log, log_format, row, asked.statistic)
-    else:
-        facts = _log_metrics(read_log(asked.log, log_format), asked.statistic or "last")
+    try:
+        facts = _facts(asked, log_format, row)
+    except OverflowError:
+        raise LogError(f"the numbers in {asked.log} are too large to be measured") from None
+    for name, value in facts.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise LogError(f"{name} is {value:g}: the numbers in {asked.log} cannot be measured")
     if asked.json:
         return json.dumps(facts, indent=2, allow_nan=False)
     return "\n".join(f"{name:<24} {_shown(name, value)}" for name, value in facts.items() if value is not None)
+
+
+def _facts(asked: argparse.Namespace, log_format: LogFormat, row: Baseline | None) -> dict[str, Any]:
+    if asked.last:
+        return _last_facts(asked.log, log_format)
+    if row is not None:
+        return _row_metrics(asked.log, log_format, row, asked.statistic)
+    return _log_metrics(read_log(asked.log, log_format), "last" if asked.statistic is None else asked.statistic)
 
 
 def _format_of(row: Baseline | None, log: Path) -> LogFormat:
@@ -268,6 +314,94 @@ def _row_metrics(path: Path, log_format: LogFormat, row: Baseline, statistic: st
         "tolerance": verdict.tolerance,
         "verdict": verdict.outcome.value,
     }
+
+
+def _selftest(asked: argparse.Namespace) -> _Answer:
+    try:
+        report = selftest(asked.seed, keep=asked.keep)
+    except OSError as error:
+        raise ConfigurationError(f"{error.filename} cannot be written: {error.strerror}") from None
+    text = json.dumps(_selftest_facts(report), indent=2) if asked.json else _selftest_text(report)
+    return _Answer(text, 1 if report.wrong else 0)
+
+
+def _selftest_facts(report: Report) -> dict[str, Any]:
+    return {
+        "seed": report.seed,
+        "cases": report.cases,
+        "right": report.right,
+        "formats": [asdict(tally) for tally in report.tallies],
+        "not_checked": [asdict(unchecked) for unchecked in report.unchecked],
+        "wrong": [
+            {
+                "case": wrong.case.name,
+                "row": wrong.case.baseline.id,
+                "seed": wrong.case.seed,
+                "done": wrong.case.done,
+                "expected": str(wrong.case.expected),
+                "got": wrong.got,
+                "again": wrong.again,
+            }
+            for wrong in report.wrong
+        ],
+    }
+
+
+def _selftest_text(report: Report) -> str:
+    table = [(t.log_format, t.framework, t.rows, f"{t.cases:,}", f"{t.right:,}") for t in report.tallies]
+    headers = ("format", "framework", "rows", "cases", "right")
+    align = ("left", "left", "right", "right", "right")
+    lines = [tabulate(table, headers=headers, colalign=align, tablefmt="simple", disable_numparse=True), ""]
+    kinds: dict[str, list[str]] = {}
+    for unchecked in report.unchecked:
+        kind = unchecked.log_format
+        if kind != unchecked.framework:
+            kind += f" ({unchecked.framework})"
+        kinds.setdefault(unchecked.what, []).append(kind)
+    lines += ["not checked, because such a log does not show it, or nothing looks for it:"]
+    lines += [f"  {what}: {', '.join(where)}" for what, where in kinds.items()]
+    for wrong in report.wrong[:_SHOWN_WRONG]:
+        facts = {
+            "wrong": wrong.case.name,
+            "row": wrong.case.row,
+            "seed": wrong.case.seed,
+            "done": wrong.case.done,
+            "expected": wrong.case.expected,
+            "got": wrong.got,
+            "again": wrong.again,
+        }
+        lines += ["", *(f"{name:<10} {value}" for name, value in facts.items())]
+    if len(report.wrong) > _SHOWN_WRONG:
+        lines += ["", f"and {len(report.wrong) - _SHOWN_WRONG:,} more; --json lists all"]
+    return "\n".join([*lines, "", f"{report.cases:,} cases, {report.right:,} right"])
+
+
+def _junit(asked: argparse.Namespace) -> str:
+    directory: Path = asked.run_directory
+    if not directory.is_dir():
+        raise ConfigurationError(f"there is no directory {directory}\nnext: ls {Path('.gsw', 'runs')}")
+    records, missing = read_run(directory)
+    if not records and not missing:
+        raise ConfigurationError(f"there are no records in {directory}\nnext: ls {Path('.gsw', 'runs')}")
+    root = rebuild_junit(directory, records, missing, strict=asked.strict)
+    if asked.output is None:
+        return junit_text(root)
+    _write_whole(asked.output, junit_text(root))
+    found = (f"{number} {name.removesuffix('s') if number == 1 else name}" for name, number in counts(root).items())
+    return f"{asked.output}: {', '.join(found)}"
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(f"{text}\n", encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise ConfigurationError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def _shown(name: str, value: Any) -> str:

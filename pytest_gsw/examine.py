@@ -7,21 +7,24 @@ finite, and the result is possible at all.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.errors import JobError, LogError
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.failures import Cause, find_cause
-from pytest_gsw.logs.model import LogFormat, Step, StepLog
+from pytest_gsw.logs.identity import MARKERS, with_identity
+from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import line_number, read_log, tail_lines
+from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.performance.figures import figures
-from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, p90
+from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, log_interval, p90
 from pytest_gsw.tables.model import Baseline, Figures
 from pytest_gsw.tables.statistic import parse_statistic
+
+#: A run says who it is at its beginning.
+_IDENTITY_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,11 @@ class Run:
     batch_output: Path | None = None
 
 
+def replayed(run: Run) -> bool:
+    """Whether no job was run: a log is judged by itself."""
+    return run.status.state is JobState.REPLAYED
+
+
 def check_job(run: Run) -> None:
     """Make sure that the job ran to COMPLETED with exit code 0.
 
@@ -43,7 +51,7 @@ def check_job(run: Run) -> None:
         JobError: It did not; the message has the cause as the log or the batch shell tells it.
     """
     status = run.status
-    if status.state is JobState.REPLAYED:
+    if replayed(run):
         return
     if status.state is JobState.COMPLETED and status.exit_code == 0 and status.signal == 0:
         return
@@ -80,11 +88,14 @@ def cause_of(run: Run) -> FoundCause | None:
 
 
 def ran_out_of_memory(run: Run) -> bool:
-    """Whether the job ended for want of memory, of the GPU or of the host."""
-    if run.status.state is JobState.COMPLETED and run.status.exit_code == 0:
-        return False
+    """Whether the job ended for want of memory, of the GPU or of the host.
+
+    A job that was cancelled, timed out or lost its node ended for that, whatever its log says.
+    """
     if run.status.state is JobState.OUT_OF_MEMORY:
         return True
+    if run.status.state not in {JobState.FAILED, JobState.REPLAYED}:
+        return False
     found = cause_of(run)
     return found is not None and found.cause.out_of_memory
 
@@ -98,7 +109,17 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
     if run.log is None:
         raise LogError(f"job {run.job_id} left no log", evidence=job_evidence(run))
     log = read_log(run.log, log_format)
-    _check_identity(baseline, run, log)
+    check_identity(baseline, run, log.identity)
+    if run.status.state is JobState.COMPLETED and baseline.recipe.steps is None:
+        # Nobody says how many steps there should be, so a script that goes on after its training
+        # has died would look like a short run.
+        cause = find_cause(run.log, log.steps[0].offset or 0) if log.steps else None
+        if cause is not None:
+            raise LogError(
+                f"job {run.job_id} completed, but its log tells of an end by {cause.name}",
+                evidence=(*job_evidence(run), *_cause_evidence(FoundCause(cause, run.log))),
+                advice=cause.advice,
+            )
     if log.not_finite is not None:
         index, text = log.not_finite
         raise LogError(
@@ -191,9 +212,18 @@ def step_seconds(step: Step, baseline: Baseline) -> float | None:
     return None
 
 
-def _check_identity(baseline: Baseline, run: Run, log: StepLog) -> None:
-    said = log.identity
-    replayed = run.status.state is JobState.REPLAYED
+def read_identity(path: Path) -> Identity:
+    """What a log says of the run that wrote it, of one that holds no steps as well."""
+    records = (record for _, record in matching_records(path, MARKERS, stop=_IDENTITY_BYTES))
+    return with_identity(StepLog("", (), attempts=0), records).identity
+
+
+def check_identity(baseline: Baseline, run: Run, said: Identity) -> None:
+    """Make sure that a log belongs to this row and job, as far as it says whose it is.
+
+    Raises:
+        LogError: It says something else.
+    """
     wanted = {
         "model": (said.model, baseline.model),
         "model size": (said.size, baseline.size),
@@ -201,18 +231,18 @@ def _check_identity(baseline: Baseline, run: Run, log: StepLog) -> None:
         "dtype": (said.dtype, baseline.dtype),
         "GPUs": (said.gpus, baseline.gpus),
         "global batch size": (said.global_batch_size, baseline.global_batch_size),
-        # A log that is replayed may have been renamed; a job's own log may not.
-        "job": (said.job_id, None if replayed else run.job_id),
+        # A replayed log may bear any name; then its name is no job's id.
+        "job": (said.job_id, run.job_id if run.job_id.isdigit() or not replayed(run) else None),
     }
     differing = [
-        (name, f"{found} in the log, {expected} in the row")
+        (name, f"{found} in the log, {expected} {'wanted' if name == 'job' else 'in the row'}")
         for name, (found, expected) in wanted.items()
         if found is not None and expected is not None and str(found).lower() != str(expected).lower()
     ]
     if differing:
         raise LogError(
             f"the log belongs to another run, by its {' and '.join(name for name, _ in differing)}",
-            evidence=(*differing, *_log_evidence(run, log)),
+            evidence=(*differing, *job_evidence(run)),
         )
 
 
@@ -225,29 +255,21 @@ def _check_steps(
     first_index: int | None,
 ) -> None:
     what = "steps" if baseline.metric == "step_time" else "checkpoint saves"
-    interval = log_interval(timed)
+    interval = log_interval(timed, first_index)
     covered = len(timed) * interval
+    last = timed[-1].index if timed else None
+    final = None
+    if steps is not None and first_index is not None and last is not None and baseline.recipe.logged_steps is None:
+        final = first_index + steps - 1
+    ended = final is not None and last is not None and last + interval > final
     min_steps = baseline.min_steps if steps is None else min(baseline.min_steps, steps)
-    if covered < min_steps:
+    # Where the end is there, lines are lost, not steps: a tenth of five lines for ten steps each is less than one.
+    if covered < (min_steps // interval * interval if ended else min_steps):
         logged = baseline.recipe.logged_steps or steps
         wanted = f"{min_steps} needed" if logged is None else f"{min_steps} of {logged} needed"
         raise _cut_short(f"the log holds {covered} {what}, {wanted}", run, log)
-    last = timed[-1].index
-    logged_all = baseline.recipe.logged_steps is None
-    if steps is not None and last is not None and first_index is not None and logged_all:
-        final = first_index + steps - 1
-        if last + interval <= final:
-            raise _cut_short(f"the log ends at step {last}, the run's last step is {final}", run, log)
-
-
-def log_interval(timed: Sequence[TimedStep]) -> int:
-    """How many steps each line stands for: 10 for a Megatron log with ``--log-interval 10``."""
-    gaps = [
-        later.index - earlier.index
-        for earlier, later in itertools.pairwise(timed)
-        if later.index is not None and earlier.index is not None
-    ]
-    return max(1, min(gaps, default=1))
+    if final is not None and not ended:
+        raise _cut_short(f"the log ends at step {last}, the run's last step is {final}", run, log)
 
 
 def _cut_short(fact: str, run: Run, log: StepLog) -> LogError:

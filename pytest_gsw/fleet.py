@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from pytest_gsw.errors import JobError, LogError, RunError, SubmissionError
@@ -59,6 +60,10 @@ class NoLog:
 
     def close(self) -> None:
         """Nothing is written."""
+
+
+#: By how much the clock of a file server may differ from this machine's.
+CLOCK_SKEW_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -358,6 +363,8 @@ class Fleet:
         batch_output = self.launcher.batch_output(entry.job)
         try:
             log = self.launcher.find_log(entry.job)
+            if entry.status.state is not JobState.REPLAYED:
+                _check_age(log, entry.job)
         except LogError as error:
             if not healthy:
                 entry.run = Run(entry.job.id, entry.status, None, batch_output)
@@ -366,3 +373,20 @@ class Fleet:
         else:
             entry.run = Run(entry.job.id, entry.status, log, batch_output)
         return entry.error is not None or entry.run is not None
+
+
+def _check_age(log: Path, job: Job) -> None:
+    """Make sure that a log was written since its job was submitted: job ids start again after a reinstallation.
+
+    Raises:
+        LogError: It was last written before.
+    """
+    written_s = log.stat().st_mtime
+    if written_s < job.submitted_s - CLOCK_SKEW_S:
+        written = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(written_s))
+        submitted = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job.submitted_s))
+        raise LogError(
+            f"no log of job {job.id} but an older one: it was last written at {written}",
+            (("log", str(log)), ("job", f"{job.id}, submitted at {submitted}")),
+            advice="an earlier job had the same id; move its results away, and run the row again",
+        )

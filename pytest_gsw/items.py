@@ -6,6 +6,7 @@ row from being measured is an ERROR (JUnit ``<error>``), and a regression is a F
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -14,10 +15,22 @@ from typing import Any, NoReturn
 
 import pytest
 
+from pytest_gsw.demo.writers import FIRST_LINE
 from pytest_gsw.errors import ConfigurationError, LogError, RunError
-from pytest_gsw.examine import Run, check_job, measure, ran_out_of_memory, read_steps
+from pytest_gsw.examine import (
+    Run,
+    check_identity,
+    check_job,
+    measure,
+    ran_out_of_memory,
+    read_identity,
+    read_steps,
+    replayed,
+)
 from pytest_gsw.fleet import Fleet
-from pytest_gsw.jobs.spec import NCCL_TRACE_STEPS
+from pytest_gsw.jobs.layout import is_nccl_traced
+from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.spec import NCCL_TRACE_STEPS, profiling_in
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.options import Settings
 from pytest_gsw.performance.figures import figures
@@ -94,6 +107,10 @@ class BaselineItem(pytest.Item):
         self.baseline = baseline
         self._settings = self.config.stash[SETTINGS]
         self._measured: _Measured | None = None
+        #: How the row is started, once that is known.
+        self.spec: JobSpec | None = None
+        #: What an earlier session recorded of the row, in a replay of that session.
+        self.recorded: Record | None = None
         self.add_marker(pytest.mark.gsw(**marker_facts(baseline)))
         if baseline.proxy:
             self.add_marker(pytest.mark.proxy)
@@ -103,7 +120,9 @@ class BaselineItem(pytest.Item):
 
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
         """Where the row is written."""
-        return self.path, self.baseline.location.line - 1, self.name
+        # The blank keeps pytest from taking the name for that of a Python function, whose dots it
+        # would print as "::", so that llama3.1_405b had a node id on the screen that does not exist.
+        return self.path, self.baseline.location.line - 1, f"{self.name} "
 
     def setup(self) -> None:
         """Wait for the job and measure its log."""
@@ -113,10 +132,9 @@ class BaselineItem(pytest.Item):
         run: Run | None = None
         try:
             run = fleet.take(self.baseline.id)
+            self._check_recorded(run)
             if self.baseline.expected_failure and ran_out_of_memory(run):
-                fact = "ran out of memory, as documented"
-                self._record("expected_failure", fact, run=run)
-                pytest.xfail(fact)
+                self._expected_failure(run)
             check_job(run)
             self._measured = self._measure(run)
         except RunError as error:
@@ -132,18 +150,21 @@ class BaselineItem(pytest.Item):
             _fail("\n".join([fact, "", *terminal.fact_lines(self._facts(record))]))
         assert measured.measurement is not None
         verdict = self._judge(measured.measurement)
-        profiling = self._settings.profiling
+        not_comparable = self._not_comparable(measured.run)
         record = self._record(
-            "profiled" if profiling else verdict.outcome.value,
+            "profiled" if not_comparable else verdict.outcome.value,
             terminal.verdict_fact(self._documented(), verdict, measured.measurement.figures.tokens_per_s),
             run=measured.run,
             measurement=measured.measurement,
-            not_comparable=profiling,
+            not_comparable=not_comparable,
         )
-        if profiling:
+        if not_comparable:
             judged = terminal.headline(record)
-            pytest.skip(f"not judged, because {profiling} makes the figures not comparable: {judged}")
-        if verdict.outcome is Outcome.REGRESSED or (verdict.outcome is Outcome.IMPROVED and self._settings.strict):
+            pytest.skip(f"not judged, because {not_comparable} makes the figures not comparable: {judged}")
+        passed = verdict.outcome is Outcome.PASSED or (
+            verdict.outcome is Outcome.IMPROVED and not self._settings.strict
+        )
+        if not passed:
             _fail(terminal.failure_text(record, verdict, self._facts(record)))
 
     @property
@@ -152,9 +173,39 @@ class BaselineItem(pytest.Item):
         cluster = self._settings.cluster
         return self._settings.tolerance or (cluster and cluster.tolerance) or self.baseline.tolerance
 
+    def _check_recorded(self, run: Run) -> None:
+        """Of a run that an earlier session recorded: make sure that its log is still the same."""
+        if self.recorded is None or self.recorded.log_bytes is None or run.log is None:
+            return
+        size = run.log.stat().st_size
+        if size != self.recorded.log_bytes:
+            raise LogError(
+                f"the log has changed since the run was recorded: {self.recorded.log_bytes:,} bytes then, {size:,} now",
+                evidence=(("log", str(run.log)),),
+                advice=f"to judge it as it is now, name it: --gsw-replay={run.log}",
+            )
+
+    def _expected_failure(self, run: Run) -> None:
+        """The row ran out of memory, as its document says."""
+        if run.log is not None:
+            check_identity(self.baseline, run, read_identity(run.log))
+        fact = "ran out of memory, as documented"
+        self._record("expected_failure", fact, run=run)
+        pytest.xfail(fact)
+        _fail(fact)  # with --runxfail
+
+    def _not_comparable(self, run: Run) -> str | None:
+        """What makes the row's figures not comparable, or ``None``."""
+        if self.recorded is not None:
+            return self.recorded.not_comparable
+        if self._settings.profile is not None:
+            return f"--gsw-profile={self._settings.profile.kind}"
+        if run.log is not None and any(part.endswith("-nccl-trace") for part in run.log.parts):
+            return "NCCL tracing"
+        variable = profiling_in(self.spec.environment) if self.spec and not replayed(run) else None
+        return None if variable is None else f"{variable} in the environment"
+
     def _measure(self, run: Run) -> _Measured:
-        if self.baseline.expected_failure:
-            return _Measured(run)
         log_format: LogFormat | None = self.config.hook.pytest_gsw_log_format(
             config=self.config, baseline=self.baseline
         )
@@ -165,8 +216,9 @@ class BaselineItem(pytest.Item):
                 advice="correct log_format there, or install the plugin that provides it",
             )
         log = read_steps(self.baseline, run, log_format)
-        profile = self._settings.profile
-        traced = profile is not None and profile.kind == "nccl-trace"
+        if self.baseline.expected_failure:
+            return _Measured(run, log)
+        traced = self._is_traced(run)
         measurement = measure(
             self.baseline,
             run,
@@ -177,11 +229,19 @@ class BaselineItem(pytest.Item):
         )
         return _Measured(run, log, measurement)
 
+    def _is_traced(self, run: Run) -> bool:
+        """Whether the run was one of the few steps for which NCCL is traced."""
+        in_spec = self.spec is not None and is_nccl_traced(self.spec.environment)
+        return in_spec or (run.log is not None and any(part.endswith("-nccl-trace") for part in run.log.parts))
+
     def _judge(self, measurement: Measurement) -> Verdict:
         verdict: Verdict | None = self.config.hook.pytest_gsw_judge(
             config=self.config, baseline=self.baseline, measurement=measurement, tolerance=self.tolerance
         )
-        assert verdict is not None, "the built-in judge always answers"
+        numbers = (verdict.measured_s, verdict.documented_s, verdict.tolerance) if isinstance(verdict, Verdict) else ()
+        sound = bool(numbers) and all(math.isfinite(number) for number in numbers)
+        if not sound or not isinstance(verdict, Verdict) or not isinstance(verdict.outcome, Outcome):
+            raise TypeError(f"an implementation of pytest_gsw_judge returned {verdict!r}, which is no sound Verdict")
         return verdict
 
     def _peak_flops(self) -> float | None:
@@ -212,7 +272,7 @@ class BaselineItem(pytest.Item):
             document=baseline.source.document,
             document_line=baseline.source.line,
             cluster=settings.cluster.name if settings.cluster else "replay",
-            simulated=bool(settings.cluster and settings.cluster.simulated),
+            simulated=self._is_simulated(run),
             outcome=outcome,
             fact=fact,
             tolerance=self.tolerance,
@@ -233,6 +293,7 @@ class BaselineItem(pytest.Item):
             series_s=measurement.series_s if measurement else (),
             job=self._job_facts(run),
             log=str(run.log) if run and run.log else None,
+            log_bytes=run.log.stat().st_size if run and run.log else None,
             not_comparable=not_comparable,
         )
         write_record(settings.run_directory, record)
@@ -240,6 +301,17 @@ class BaselineItem(pytest.Item):
         self.user_properties.extend(junit.properties(record))
         self.config.hook.pytest_gsw_run_recorded(config=self.config, record=record)
         return record
+
+    def _is_simulated(self, run: Run | None) -> bool:
+        """Whether the figures are made up: by the cluster, by the record, or by what the log says of itself."""
+        if self._settings.cluster is not None and self._settings.cluster.simulated:
+            return True
+        if self.recorded is not None:
+            return self.recorded.simulated
+        if run is None or run.log is None:
+            return False
+        with run.log.open("rb") as log:
+            return log.read(len(FIRST_LINE)) == FIRST_LINE.encode()
 
     def _job_facts(self, run: Run | None) -> JobFacts | None:
         fleet = self.config.stash[FLEET]

@@ -24,9 +24,9 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.fleet import Limits
 from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.jobs.journal import Past, read_journal
-from pytest_gsw.jobs.spec import Profile, profiling_in
+from pytest_gsw.jobs.spec import Profile
 from pytest_gsw.tables.clusters import DEMO, Cluster, find_cluster
-from pytest_gsw.tables.fields import nearest, read_percentage
+from pytest_gsw.tables.fields import nearest, read_tolerance
 from pytest_gsw.tables.load import bundled_baselines
 
 
@@ -114,15 +114,6 @@ class Settings:
     def judges(self) -> bool:
         """Whether rows are run or replayed at all."""
         return self.cluster is not None or self.replay is not None
-
-    @property
-    def profiling(self) -> str | None:
-        """What makes these runs not comparable, or ``None``."""
-        if self.profile is not None:
-            return f"--gsw-profile={self.profile.kind}"
-        environment = {**os.environ, **(self.cluster.environment if self.cluster else {})}
-        variable = profiling_in(environment) if self.cluster and not self.replay else None
-        return None if variable is None else f"{variable} in the environment"
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -277,7 +268,7 @@ def _tolerance(given: str | None) -> float | None:
     if given is None:
         return None
     try:
-        return read_percentage(given)
+        return read_tolerance(given)
     except ValueError as error:
         raise ConfigurationError(f"--gsw-tolerance: {error}") from None
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import glob
+import os
 import sys
 from collections.abc import Generator, Iterable
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw import hookspecs
+from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import ConfigurationError, RunError, SubmissionError
 from pytest_gsw.fleet import Fleet, StateObserver
 from pytest_gsw.items import (
@@ -30,7 +33,7 @@ from pytest_gsw.jobs.model import Job, JobSpec, JobStatus, Launcher
 from pytest_gsw.jobs.orphans import SubmissionLock
 from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
 from pytest_gsw.jobs.slurm import SlurmLauncher
-from pytest_gsw.jobs.spec import expected_run_s, make_job_spec
+from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s, make_job_spec
 from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.loop import run_session
@@ -38,7 +41,7 @@ from pytest_gsw.options import Settings, add_options, read_settings
 from pytest_gsw.performance import peaks, verdict
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.results import terminal
-from pytest_gsw.results.record import read_records
+from pytest_gsw.results.record import Record, read_records
 from pytest_gsw.tables.clusters import Cluster
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_table, table_files
@@ -109,7 +112,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> BaselineFi
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of a run that is replayed or resumed, keep the rows that it had."""
     settings = config.stash[SETTINGS]
-    recorded = _recorded_runs(settings)
+    recorded = _recorded(settings)
     rows = [item for item in items if isinstance(item, BaselineItem)]
     if recorded is not None:
         dropped = [item for item in rows if item.baseline.id not in recorded]
@@ -153,6 +156,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 )
 
 
+def _check_faults(items: list[BaselineItem], settings: Settings) -> None:
+    """Make sure that every fault of ``--gsw-demo`` is some row's: a row that is not broken looks healthy."""
+    for fault in parse_faults(settings.demo):
+        if not any(fault.matches(item.baseline.id) for item in items):
+            raise pytest.UsageError(f"--gsw-demo: no selected row matches '{fault.pattern}'")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Submit every selected row, run other tests meanwhile, then judge rows in the order in which their jobs end."""
@@ -163,16 +173,30 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     items = [item for item in session.items if isinstance(item, BaselineItem)]
     if not settings.judges or not items or broken:
         return None
+    _check_faults(items, settings)
     rows = _runnable(items, settings)
     launcher = _launcher(config, settings)
     submits = not dry and not settings.plan and settings.replay is None
-    journal = Journal(settings.run_directory) if submits else None
+    try:
+        if not dry and not settings.plan:
+            settings.run_directory.mkdir(parents=True, exist_ok=True)
+        journal = Journal(settings.run_directory) if submits else None
+    except OSError as error:
+        raise pytest.UsageError(
+            f"the results cannot be written to {settings.run_directory}: {error.strerror}\n"
+            "next: give another directory with --gsw-results=DIR"
+        ) from None
     poll_interval_s = settings.poll_interval_s or launcher.poll_interval_s
     fleet = Fleet(launcher, poll_interval_s, _observer(config, rows), journal, settings.limits)
     config.stash[FLEET] = fleet
     if dry:
         return None
     specs = {item.baseline.id: _spec(item, settings) for item in rows}
+    recorded = _recorded(settings) or {}
+    for item in rows:
+        spec = specs[item.baseline.id]
+        item.spec = spec if isinstance(spec, JobSpec) else None
+        item.recorded = recorded.get(item.baseline.id)
     if settings.plan:
         _print_plan(session, rows, specs, launcher)
         return True
@@ -382,24 +406,25 @@ def _runnable(items: Iterable[pytest.Item], settings: Settings) -> list[Baseline
     return [row for row in rows if row.get_closest_marker("skip") is None]
 
 
-def _recorded_runs(settings: Settings) -> dict[str, RecordedRun] | None:
-    """The runs that a replayed run's directory recorded, by row; ``None`` if it is no such directory."""
+def _recorded(settings: Settings) -> dict[str, Record] | None:
+    """What a replayed run's directory recorded, by row; ``None`` if it is no such directory."""
     if settings.replay is None or not (settings.replay / "records").is_dir():
         return None
     try:
         records = read_records(settings.replay)
     except ValueError as error:
         raise pytest.UsageError(f"--gsw-replay: {error}") from None
-    return {
-        record.row: RecordedRun(Path(record.log) if record.log else None, record.job.id, record.job.status)
-        for record in records
-        if record.job is not None
-    }
+    return {record.row: record for record in records if record.job is not None}
 
 
 def _launcher(config: pytest.Config, settings: Settings) -> Launcher:
     if settings.replay is not None:
-        return ReplayLauncher(settings.replay, recorded=_recorded_runs(settings) or {})
+        runs = {
+            row: RecordedRun(Path(record.log) if record.log else None, record.job.id, record.job.status)
+            for row, record in (_recorded(settings) or {}).items()
+            if record.job is not None
+        }
+        return ReplayLauncher(settings.replay, recorded=runs)
     launcher: Launcher | None = config.hook.pytest_gsw_make_launcher(
         config=config, cluster=settings.cluster, run_directory=settings.run_directory
     )
@@ -458,9 +483,17 @@ def _spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
         )
     except RunError as error:
         return error
-    if spec is None:
-        return SubmissionError(f"no hook says how to start {item.baseline.id}")
-    return spec
+    if not isinstance(spec, JobSpec):
+        return SubmissionError(f"an implementation of pytest_gsw_make_job_spec returned {spec!r}, which is no JobSpec")
+    if item.config.hook.pytest_gsw_log_format(config=item.config, baseline=item.baseline) is None:
+        return SubmissionError(
+            f"nobody reads logs of the format '{item.baseline.log_format}'{nearest(item.baseline.log_format, FORMATS)}",
+            evidence=(("baseline", str(item.baseline.location)), ("known", ", ".join(sorted(FORMATS)))),
+            advice="correct log_format (or framework) there, or install the plugin that provides it",
+        )
+    # What the session's environment hands on is part of how the job is started.
+    handed_on = {name: os.environ[name] for name in PROFILING_VARIABLES if name in os.environ}
+    return dataclasses.replace(spec, environment={**handed_on, **spec.environment})
 
 
 def _print_plan(

@@ -48,6 +48,8 @@ class ReplayLauncher:
         self._source = source
         self._recorded = dict(recorded or {})
         self._runs: dict[str, RecordedRun] = {}
+        #: By log, the rows that asked for it: one run is of one row.
+        self._rows_of: dict[Path, list[str]] = {}
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
         """Nothing is run."""
@@ -60,6 +62,11 @@ class ReplayLauncher:
             LogError: There is none, or several jobs ran the row.
         """
         run = self._find(spec)
+        if run.log is not None:
+            rows = self._rows_of.setdefault(run.log.resolve(), [])
+            rows.append(spec.row_id)
+            if len(rows) > 1:
+                raise _shared(run.log, rows)
         self._runs[spec.row_id] = run
         return Job(run.job_id, spec, time.time())
 
@@ -81,6 +88,9 @@ class ReplayLauncher:
             LogError: The recorded run had none, or it is gone.
         """
         log = self._runs[job.spec.row_id].log
+        rows = self._rows_of.get(log.resolve(), []) if log is not None else []
+        if log is not None and len(rows) > 1:
+            raise _shared(log, rows)
         if log is None:
             raise LogError(f"the recorded run of {job.spec.row_id} had no log", (("job", job.id),))
         if not log.is_file():
@@ -149,6 +159,14 @@ def _ambiguous(source: Path, spec: JobSpec, found: Sequence[FoundLog]) -> LogErr
         f"ambiguous: {what} of {spec.row_id} below {source}",
         tuple((f"job {log.job_id}", _describe(log.path)) for log in newest_first),
         advice="name the one you mean: " + f"--gsw-replay={newest_first[0].path}",
+    )
+
+
+def _shared(log: Path, rows: Sequence[str]) -> LogError:
+    return LogError(
+        f"{log.name} can be the log of only one of {len(rows)} rows",
+        (("log", str(log)), ("rows", ", ".join(rows))),
+        advice="select the row that it belongs to: -k, or its node id",
     )
 
 

@@ -22,6 +22,10 @@ NCCL_TRACE_STEPS = 10
 START_UP_S = 300.0
 
 
+#: The recipes' variables that turn profiling or tracing on; NeMo 2 recipes spell the last one so.
+PROFILING_VARIABLES = ("ENABLE_PROFILE", "ENABLE_NCCL_TRACE", "ENABLE_NCCLTRACE")
+
+
 @dataclass(frozen=True)
 class Profile:
     """Profiling as the Grok 1 document describes it. A profiled run is never judged."""
@@ -56,7 +60,7 @@ def profiling_in(environment: Mapping[str, str]) -> str | None:
     A profiled run "is not valid for comparison", whoever turned the profiling on: it may
     as well have been left exported in the shell. NeMo 2 recipes spell it ENABLE_NCCLTRACE.
     """
-    for name in ("ENABLE_PROFILE", "ENABLE_NCCL_TRACE", "ENABLE_NCCLTRACE"):
+    for name in PROFILING_VARIABLES:
         if environment.get(name, "").lower() in {"1", "true", "yes", "on"}:
             return name
     return None
@@ -114,6 +118,7 @@ def make_job_spec(
         # user. A name of its own lets rows run side by side; where two jobs of one row must
         # not, the row's name without the session's keeps them apart.
         name=f"gsw-{slug}" if recipe.one_job_per_row else f"gsw-{run_id}-{slug}",
+        unique_name=not recipe.one_job_per_row,
         script=directory / recipe.script,
         directory=directory,
         stage=stage,

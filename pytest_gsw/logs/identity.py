@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_gsw.logs.model import Identity, StepLog
+from pytest_gsw.logs.text import safe_text, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 #: Every rank of a DGX Cloud Benchmarking recipe prints one such line (v24.11 to v25.04).
 _RECIPE = re.compile(rb"\bGSW: (MODEL=.{1,4000})")
 _FIELD = re.compile(rb"\b([A-Z][A-Z_]{1,40})=('[^']{0,400}'|[^\s']{0,400})")
+_SHOWN_CHARACTERS = 120
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,10 @@ _GPUS = (
 )
 _TOTAL_STEPS = (_fact("Total optimization steps", r"Total optimization steps = (\d[\d,]{0,14})"),)  # HF Trainer
 
+#: What a recipe's own line holds.
+RECIPE_MARKER = b"GSW: MODEL="
 MARKERS: tuple[bytes, ...] = (
-    b"GSW: MODEL=",
+    RECIPE_MARKER,
     *dict.fromkeys(fact.marker for fact in (*_GLOBAL_BATCH, *_GPUS, *_TOTAL_STEPS)),
 )
 
@@ -58,7 +62,7 @@ def with_identity(log: StepLog, records: Iterable[bytes]) -> StepLog:
     found = Identity()
     numbers: dict[_Fact, int] = {}
     for record in records:
-        found = _of_recipe(record) or found
+        found = recipe_identity(record) or found
         for fact in (*_GLOBAL_BATCH, *_GPUS, *_TOTAL_STEPS):
             if fact.marker in record:
                 for match in fact.pattern.finditer(record):
@@ -79,13 +83,14 @@ def _first(numbers: dict[_Fact, int], facts: tuple[_Fact, ...]) -> int | None:
     return next((numbers[fact] for fact in facts if fact in numbers), None)
 
 
-def _of_recipe(record: bytes) -> Identity | None:
-    """A recipe's own line; ``None`` for others, and for the command that is to print it."""
+def recipe_identity(record: bytes) -> Identity | None:
+    """What a recipe's own line says, safe to show; ``None`` for others, and for the command that is to print it."""
     line = _RECIPE.search(record)
     if line is None or b"$" in line[1]:
         return None
     fields = {
-        name.decode(): value.strip(b"'").decode("utf-8", errors="replace") for name, value in _FIELD.findall(line[1])
+        name.decode(): shortened(safe_text(value.strip(b"'")), _SHOWN_CHARACTERS)
+        for name, value in _FIELD.findall(line[1])
     }
     return Identity(
         framework=fields.get("FRAMEWORK") or None,

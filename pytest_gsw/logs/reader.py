@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.formats import FORMATS, REFUSED
-from pytest_gsw.logs.identity import MARKERS, with_identity
+from pytest_gsw.logs.identity import MARKERS, RECIPE_MARKER, recipe_identity, with_identity
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
-from pytest_gsw.logs.text import safe_text
+from pytest_gsw.logs.text import safe_text, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,12 +43,20 @@ def read_log(path: Path, log_format: LogFormat, *, block_bytes: int = BLOCK_BYTE
         block_bytes: How much to read at once; it does not change the result.
 
     Raises:
-        LogError: The log is missing, no file, empty, or holds no step times.
+        LogError: The log is missing, no file, empty, or holds no step times, or none of the last run in it.
     """
     size = _size(path)
     log = _reading(path, lambda: _read(path, log_format, block_bytes))
     if not log.steps:
         raise _no_steps(path, size, log_format, log)
+    later = _reading(path, lambda: _later_run(path, log, block_bytes))
+    if later is not None:
+        raise LogError(
+            "a later run in the same file logged no steps",
+            evidence=(("log", f"{path}:{line_number(path, later)}"),),
+            tail=tail_lines(path),
+            advice="look at the last lines: the steps before them are of an earlier run, which is not judged",
+        )
     return log
 
 
@@ -64,15 +72,25 @@ def _read(path: Path, log_format: LogFormat, block_bytes: int) -> StepLog:
 def _identity_records(path: Path, log: StepLog, block_bytes: int) -> Iterator[bytes]:
     """Records that may tell whose run it was.
 
-    They stand at a run's beginning. Searching gigabytes for them would take longer than for
-    the steps, so only the log's beginning is searched, and what precedes the last attempt.
+    They stand at a run's beginning: what follows the first step may be another run's. Searching
+    gigabytes for them would take longer than for the steps, so only the log's beginning is
+    searched, and what directly precedes the last attempt.
     """
-    first = (log.steps[0].offset or 0) if log.steps else 0
-    head = min(_END_BYTES, path.stat().st_size)
+    first = path.stat().st_size if not log.steps or log.steps[0].offset is None else log.steps[0].offset
+    head = min(_END_BYTES, first)
     for start, stop in ((0, head), (max(head, first - _END_BYTES), first)):
         if start < stop:
             for _, record in matching_records(path, MARKERS, start=start, stop=stop, block_bytes=block_bytes):
                 yield record
+
+
+def _later_run(path: Path, log: StepLog, block_bytes: int) -> int | None:
+    """Where, behind the last step, another run says who it is."""
+    start = log.steps[-1].offset
+    if start is None:
+        return None
+    records = matching_records(path, (RECIPE_MARKER,), start=start, block_bytes=block_bytes)
+    return next((offset for offset, record in records if recipe_identity(record) is not None), None)
 
 
 def last_step(path: Path, log_format: LogFormat) -> Step | None:
@@ -159,8 +177,7 @@ def tail_lines(path: Path, count: int = _SHOWN_LINES) -> tuple[str, ...]:
             break
         repaints = [text for part in line.split(b"\r") if (text := safe_text(part))]
         if repaints:
-            text = repaints[-1]
-            lines.append(text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…")
+            lines.append(shortened(repaints[-1], _SHOWN_CHARACTERS))
     return tuple(reversed(lines))
 
 

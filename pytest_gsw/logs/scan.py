@@ -56,17 +56,49 @@ def matching_records(
     Raises:
         OSError: The file cannot be read.
     """
-    wanted = tuple((marker,) if isinstance(marker, bytes) else marker for marker in markers)
-    finder = _Finder(wanted)
-    mender = _Mender()
+    scanner = Scanner(markers, wraps=wraps)
     with path.open("rb", buffering=0) as file:
         for offset, block, end in _blocks(file, start, stop, block_bytes):
-            if wraps and mender.is_needed(block, end):
-                lines = mender.lines(bytes(memoryview(block)[:end]), offset)
-            else:
-                lines = ((offset + at, line) for at, line in _lines_at(block, end, finder.places(block, end)))
-            for at, line in lines:
-                yield from _records(at, line, wanted)
+            yield from scanner.records(block, end, offset)
+
+
+class Scanner:
+    """Finds the records that hold a marker in one block after the other of the same file.
+
+    Args:
+        markers: The byte strings; of those in a tuple a record holds all.
+        wraps: Whether to undo the line breaks of ``srun --label``, also between blocks.
+    """
+
+    def __init__(self, markers: Dialect, *, wraps: bool = False) -> None:
+        self._wanted = tuple((marker,) if isinstance(marker, bytes) else marker for marker in markers)
+        self._finder = _Finder(self._wanted)
+        self._mender = _Mender()
+        self._wraps = wraps
+
+    def records(self, block: bytearray, end: int, offset: int) -> Iterator[tuple[int, bytes]]:
+        """The records of whole lines, each with its byte offset in the file.
+
+        Args:
+            block: The lines; they may be followed by other bytes.
+            end: Where in the block they end.
+            offset: Where in the file the block begins, bytes.
+        """
+        if self._wraps and self._mender.is_needed(block, end):
+            lines = self._mender.lines(bytes(memoryview(block)[:end]), offset)
+        else:
+            lines = ((offset + at, line) for at, line in _lines_at(block, end, self._finder.places(block, end)))
+        for at, line in lines:
+            yield from _records(at, line, self._wanted)
+
+    def glance(self, block: bytearray, end: int, offset: int) -> list[tuple[int, bytes]]:
+        """The same of a line that is not whole yet: it is remembered as if it had not been seen."""
+        mender = self._mender
+        self._mender = mender.copy()
+        try:
+            return list(self.records(block, end, offset))
+        finally:
+            self._mender = mender
 
 
 def _records(offset: int, line: bytes, markers: tuple[tuple[bytes, ...], ...]) -> Iterator[tuple[int, bytes]]:
@@ -209,6 +241,12 @@ class _Mender:
 
     def __init__(self) -> None:
         self._open: dict[bytes, tuple[int, bytes]] = {}
+
+    def copy(self) -> _Mender:
+        """One that remembers the same."""
+        other = _Mender()
+        other._open = dict(self._open)
+        return other
 
     def is_needed(self, block: bytearray, end: int) -> bool:
         """Whether the block holds a broken line, or what an earlier one goes on in."""

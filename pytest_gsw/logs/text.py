@@ -20,7 +20,8 @@ _ESCAPES = re.compile(rb"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256
 #: What no terminal, XML file or HTML page should get from a log: control characters, those
 #: that change the direction of writing or are not seen, and the two that XML forbids.
 _UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufffe\uffff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
 )
 
 _RANK = re.compile(
@@ -65,3 +66,8 @@ def safe_text(raw: bytes) -> str:
     """
     text = _ESCAPES.sub(b"", raw).decode("utf-8", errors="replace")
     return _UNSAFE.sub("", re.sub(r"[\t\r\n]", " ", text)).strip()
+
+
+def shortened(text: str, most: int) -> str:
+    """At most so many characters of a text, the last an ellipsis where some are left out."""
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -9,6 +10,9 @@ from dataclasses import dataclass
 
 from pytest_gsw.tables.model import Figures
 from pytest_gsw.tables.statistic import Statistic
+
+#: How much of a statistic's window the log must have: lines are lost where processes write over each other.
+_FILLED_SHARE = 0.9
 
 
 @dataclass(frozen=True)
@@ -39,8 +43,33 @@ class Measurement:
     series_s: tuple[float, ...]
 
 
-def select(statistic: Statistic, steps: Sequence[TimedStep]) -> tuple[float, ...]:
+def log_interval(steps: Sequence[TimedStep], first_index: int | None = None) -> int:
+    """How many steps each line stands for: 10 for a Megatron log with ``--log-interval 10``.
+
+    More than 1 only where the numbers leave no doubt: a log that lost most of its lines has gaps, too.
+
+    Args:
+        steps: The log's lines.
+        first_index: The number that the log's format gives to a run's first step, ``None`` where it is not known.
+    """
+    numbers = [step.index for step in steps if step.index is not None]
+    if len(numbers) < max(3, len(steps)):
+        return 1
+    gaps = [later - earlier for earlier, later in itertools.pairwise(numbers)]
+    interval = min(gaps)
+    if interval < 1 or any(gap % interval for gap in gaps) or 2 * gaps.count(interval) <= len(gaps):
+        return 1
+    fits = first_index is None or numbers[0] == first_index + interval - 1
+    return interval if fits else 1
+
+
+def select(statistic: Statistic, steps: Sequence[TimedStep], *, first_index: int | None = None) -> tuple[float, ...]:
     """The seconds that a statistic is taken over.
+
+    Args:
+        statistic: The statistic.
+        steps: The log's lines.
+        first_index: The number that the log's format gives to a run's first step, ``None`` where it is not known.
 
     Raises:
         ValueError: The steps do not fill the statistic's window.
@@ -57,16 +86,40 @@ def select(statistic: Statistic, steps: Sequence[TimedStep]) -> tuple[float, ...
         raise ValueError(f"there are {len(steps)} steps, fewer than the window of {statistic}")
     if last is not None and last >= 0 and (_number(steps[-1], len(steps) - 1)) < last:
         raise ValueError(f"the steps end at {_number(steps[-1], len(steps) - 1)}, before the window of {statistic}")
+    if first is not None and last is not None and first >= 0 and last >= 0:
+        _check_filled(statistic, range(first, last + 1), steps, first_index)
     return tuple(chosen)
 
 
-def apply(statistic: Statistic, steps: Sequence[TimedStep]) -> float:
+def _check_filled(statistic: Statistic, window: range, steps: Sequence[TimedStep], first_index: int | None) -> None:
+    numbers = {step.index for step in steps if step.index is not None}
+    if not numbers:
+        return
+    interval = log_interval(steps, first_index)
+    filled = 0
+    for number in sorted(numbers):
+        line = range(number - interval + 1, number + 1)
+        inside = len(range(max(line.start, window.start), min(line.stop, window.stop)))
+        if 0 < inside < interval:
+            stands = f"the line of step {number} stands for steps {line[0]} to {number}"
+            raise ValueError(f"{stands}, not all in the window of {statistic}")
+        filled += inside
+    if filled < _FILLED_SHARE * len(window):
+        raise ValueError(f"the window has {filled} of {len(window)} steps")
+
+
+def apply(statistic: Statistic, steps: Sequence[TimedStep], *, first_index: int | None = None) -> float:
     """The statistic of these steps, in seconds.
+
+    Args:
+        statistic: The statistic.
+        steps: The log's lines.
+        first_index: The number that the log's format gives to a run's first step, ``None`` where it is not known.
 
     Raises:
         ValueError: The steps do not fill the statistic's window.
     """
-    chosen = select(statistic, steps)
+    chosen = select(statistic, steps, first_index=first_index)
     return statistics.median(chosen) if statistic.kind == "median" else statistics.fmean(chosen)
 
 

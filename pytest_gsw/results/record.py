@@ -91,6 +91,8 @@ class Record:
     series_s: tuple[float, ...] = ()
     job: JobFacts | None = None
     log: str | None = None
+    #: Size of the log when it was judged, by which a replay notices that it has changed.
+    log_bytes: int | None = None
     #: Why the figures cannot be compared, where they cannot.
     not_comparable: str | None = None
     schema: int = SCHEMA

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -25,7 +26,7 @@ def test_a_slow_row_fails_with_the_whole_story(pytester: pytest.Pytester, monkey
     result.stdout.re_match_lines(
         [
             r"baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8\[H100x128\] FAILED 5\.\d+ s/step  \+1\d\.\d %  MFU 3\d\.\d %  job \d+  simulated.*",
-            r"_+ llama2_70b_fp8\[H100x128\] _+",
+            r"_+ llama2_70b_fp8\[H100x128\] +_+",
             r"throughput 20\d,\d{3} tokens/s is 1\d\.\d % below the documented 230,153 \(allowed 5 %\)",
             r"metric +measured +documented +change +allowed *",
             r"step time \(s\) +5\.\d{3} +4\.556 +\+1\d\.\d % +\+5\.3 % +regressed",
@@ -131,3 +132,50 @@ def test_the_first_failure_ends_the_session_and_the_other_jobs(pytester: pytest.
     )
     result.assert_outcomes(failed=1, deselected=133)
     result.stdout.re_match_lines([r"gsw: \d jobs? (was|were) still pending or running, and cancelled"])
+
+
+def test_an_older_log_under_the_same_job_id_is_not_the_jobs_own(pytester: pytest.Pytester, recipes: Path) -> None:
+    script = recipes / "maxtext" / "launch.sh"
+    body = script.read_text()
+    # The job writes nothing; a log of its id is there already, from long ago.
+    script.write_text(body + '\ntouch -d "2020-01-01" "$GSW_DEMO_LOG"\n')
+    (pytester.path / "clusters.yaml").write_text(
+        f"clusters: {{here: {{scheduler: local, gpus: 128, stage: {pytester.path}/stage, recipes: {recipes}}}}}\n"
+    )
+    result = pytester.runpytest("--gsw-cluster=here", ROW, "--junitxml=junit.xml")
+    result.assert_outcomes(errors=1)
+    result.stdout.re_match_lines([r"no log of job \d+ but an older one: it was last written at 2020-01-01 00:00:00"])
+
+
+def test_runxfail_makes_a_documented_out_of_memory_an_error(pytester: pytest.Pytester) -> None:
+    row = "baselines/deepspeed/gpt2.yaml::gpt2_52b_fp16[V100-32GBx64-zero-id11]"
+    result = pytester.runpytest("--gsw-cluster=demo", row, "--runxfail", "--junitxml=junit.xml")
+    result.assert_outcomes(errors=1)
+    outcomes = [p for p in junit(pytester.path / "junit.xml").values() for p in p.iter("property")]
+    assert [p.attrib["value"] for p in outcomes if p.attrib["name"] == "gsw_outcome"] == ["expected_failure"]
+
+
+def test_a_fault_that_is_no_rows_is_a_usage_error(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-demo=nomatch*=fail", ROW)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --gsw-demo: no selected row matches 'nomatch[*]'"])
+
+
+def test_results_that_cannot_be_written_are_a_usage_error(pytester: pytest.Pytester) -> None:
+    (pytester.path / "file").write_text("")
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-results=file", ROW)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: the results cannot be written to *: *", "next: give another directory with *"])
+
+
+@pytest.mark.parametrize("answer", ["'PASSED'", "Verdict(Outcome.PASSED, float('nan'), float('nan'), 0.05)"])
+def test_what_a_hook_makes_up_does_not_pass(pytester: pytest.Pytester, answer: str) -> None:
+    pytester.makeconftest(f"from pytest_gsw import Outcome, Verdict\n\ndef pytest_gsw_judge():\n    return {answer}\n")
+    result = run(pytester, "slow:50%")
+    result.assert_outcomes(failed=1)
+
+
+def test_names_with_dots_are_whole_on_the_screen(pytester: pytest.Pytester) -> None:
+    node_id = "baselines/nemo/llama3.1_405b.yaml::llama3.1_405b_fp8[H100x576]"
+    result = pytester.runpytest("--gsw-cluster=demo", node_id)
+    assert any(line.startswith(f"{node_id} PASSED") for line in result.outlines)

@@ -105,3 +105,56 @@ def test_a_replay_runs_nothing(pytester: pytest.Pytester, other: str) -> None:
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     name = other.partition("=")[0]
     result.stderr.fnmatch_lines([f"ERROR: {name} and --gsw-replay exclude each other: a replay runs nothing"])
+
+
+def test_one_log_serves_one_row(pytester: pytest.Pytester, recorded: Path) -> None:
+    (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
+    bare = pytester.path / "bare.log"
+    bare.write_text("".join(line for line in log.read_text().splitlines(keepends=True) if "GSW: " not in line))
+    result = pytester.runpytest("--gsw-replay=bare.log", "-k", "llama2_70b and (H100x64 or H100x128)")
+    result.assert_outcomes(errors=4, deselected=135)
+    result.stdout.fnmatch_lines(["bare.log can be the log of only one of 4 rows"])
+
+
+def test_a_replay_of_a_simulation_says_so(pytester: pytest.Pytester, recorded: Path) -> None:
+    for source in (recorded, recorded / "stage"):
+        result = pytester.runpytest(f"--gsw-replay={source}", "-k", "llama2_70b_fp8 and H100x64")
+        result.stdout.re_match_lines([r".*\[H100x64\] PASSED .* simulated.*"])
+
+
+def test_a_profiled_run_is_not_judged_in_a_replay_either(pytester: pytest.Pytester) -> None:
+    row = "baselines/nemo/grok1_314b.yaml::grok1_314b_fp8[H100x512]"
+    for kind in ("nsight", "nccl-trace"):
+        pytester.runpytest("--gsw-cluster=demo", f"--gsw-profile={kind}", row).assert_outcomes(skipped=1)
+    traced, profiled = sorted(
+        (pytester.path / ".gsw" / "runs").iterdir(), key=lambda run: "nccl" not in str(list(run.rglob("*")))
+    )
+    for source in (traced, profiled, next(traced.rglob("log-*.out"))):
+        result = pytester.runpytest(f"--gsw-replay={source}", row, "-rs")
+        result.assert_outcomes(skipped=1)
+        result.stdout.fnmatch_lines(["*makes the figures not comparable*"])
+
+
+def test_a_log_that_has_changed_is_an_error(pytester: pytest.Pytester, recorded: Path) -> None:
+    (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
+    with log.open("a") as end:
+        end.write("one more line\n")
+    result = pytester.runpytest(f"--gsw-replay={recorded}", "-k", "H100x64")
+    result.assert_outcomes(errors=1, deselected=138)
+    result.stdout.fnmatch_lines(["the log has changed since the run was recorded: * bytes then, * now"])
+
+
+def test_an_empty_log_is_no_documented_out_of_memory(pytester: pytest.Pytester) -> None:
+    (pytester.path / "oom.log").write_text("")
+    result = pytester.runpytest("--gsw-replay=oom.log", "-k", "zero-id11")
+    result.assert_outcomes(errors=1, deselected=138)
+
+
+def test_an_out_of_memory_of_another_run_is_an_error(pytester: pytest.Pytester) -> None:
+    (pytester.path / "oom.log").write_text(
+        "GSW: MODEL=other FRAMEWORK=nemo MODEL_SIZE=1b JOB_NUM_NODES=1 GPUS_PER_NODE=8 DTYPE=bf16 JOB_ID=7\n"
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    )
+    result = pytester.runpytest("--gsw-replay=oom.log", "-k", "zero-id11")
+    result.assert_outcomes(errors=1, deselected=138)
+    result.stdout.fnmatch_lines(["the log belongs to another run, by its model and model size and *"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from pytest_gsw.examine import (
     Run,
     check_job,
     duration,
-    log_interval,
     measure,
     ran_out_of_memory,
     read_steps,
@@ -36,7 +36,7 @@ IDENTITY = (
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 
 
-def step_lines(steps: range, seconds: str = "4.560", loss: str = "9.021") -> str:
+def step_lines(steps: Iterable[int], seconds: str = "4.560", loss: str = "9.021") -> str:
     return "".join(
         f"completed step: {n}, seconds: {seconds}, TFLOP/s/device: 797.5, Tokens/s/device: 1796.5, loss: {loss}\n"
         for n in steps
@@ -178,7 +178,7 @@ def test_out_of_memory(tmp_path: Path) -> None:
         ("FRAMEWORK=maxtext", "FRAMEWORK=nemo", "framework", "framework  nemo in the log, maxtext in the row"),
         ("DTYPE=fp8", "DTYPE=bf16", "dtype", "dtype      bf16 in the log, fp8 in the row"),
         ("NODES=16", "NODES=32", "GPUs", "GPUs       256 in the log, 128 in the row"),
-        ("JOB_ID=481221", "JOB_ID=481220", "job", "job        481220 in the log, 481221 in the row"),
+        ("JOB_ID=481221", "JOB_ID=481220", "job", "job        481220 in the log, 481221 wanted"),
     ],
 )
 def test_a_log_of_another_run(log: Path, said: str, instead: str, name: str, line: str) -> None:
@@ -196,7 +196,10 @@ def test_names_are_compared_without_case(log: Path) -> None:
 
 def test_a_replayed_log_may_be_of_any_job(log: Path) -> None:
     log.write_text(log.read_text().replace("JOB_ID=481221", "JOB_ID=7"))
-    assert measured(log, status=JobStatus(JobState.REPLAYED)).steps == 50
+    renamed = replace(run(log, JobStatus(JobState.REPLAYED)), job_id="some")
+    assert len(read_steps(LLAMA2_FP8_X128, renamed, FORMATS["maxtext"]).steps) == 50
+    with pytest.raises(LogError):  # a name that is a job's id has to be that of the job in the log
+        measured(log, status=JobStatus(JobState.REPLAYED))
 
 
 def test_a_log_that_does_not_say_whose_it_is_counts_as_the_jobs_own(log: Path) -> None:
@@ -286,15 +289,15 @@ def test_steps_without_numbers_are_counted(tmp_path: Path) -> None:
     assert caught.value.fact == "the log holds 17 steps, 18 of 20 needed"
 
 
-def test_a_line_for_every_tenth_step_stands_for_ten() -> None:
-    every_tenth = [TimedStep(n, 1.0) for n in (10, 20, 30)]
-    assert log_interval(every_tenth) == 10
-    assert log_interval([TimedStep(n, 1.0) for n in (1, 2, 4)]) == 1
-    assert log_interval([TimedStep(None, 1.0)] * 3) == 1
-    assert log_interval([TimedStep(5, 1.0)]) == 1
+@pytest.mark.parametrize("kept", [[0, 25], [24, 49], [16, 33, 49], [0, 10, 20, 30, 40]])
+def test_a_few_steps_are_not_taken_for_a_log_interval(log: Path, kept: list[int]) -> None:
+    log.write_text(IDENTITY + step_lines(kept))
+    with pytest.raises(LogError) as caught:
+        measured(log)
+    assert caught.value.fact == f"the log holds {len(kept)} steps, 45 of 50 needed"
 
 
-def megatron(steps: range, total: int = 50) -> str:
+def megatron(steps: Iterable[int], total: int = 50) -> str:
     return "".join(
         f" iteration {n:8d}/{total:8d} | consumed samples: {n * 256:12d} | elapsed time per iteration (ms): 4560.0 |"
         " learning rate: 1.500E-04 | global batch size:   256 | lm loss: 9.0E+00 | number of nan iterations:   0 |\n"
@@ -315,6 +318,31 @@ def test_the_last_line_of_a_log_interval_may_come_before_the_last_step(tmp_path:
     with pytest.raises(LogError) as caught:
         measured(log, MEGATRON_ROW)
     assert caught.value.fact == "the log holds 40 steps, 45 of 50 needed"
+    with pytest.raises(LogError) as caught:
+        measured(log, replace(MEGATRON_ROW, min_steps=40))
+    assert caught.value.fact == "the log ends at step 40, the run's last step is 50"
+
+
+def test_one_line_of_a_log_interval_may_be_lost_where_the_last_is_there(tmp_path: Path) -> None:
+    log = tmp_path / "megatron.out"
+    log.write_text(megatron([10, 20, 30, 50]))
+    assert measured(log, MEGATRON_ROW).steps == 4
+    log.write_text(megatron([10, 20, 50]))
+    with pytest.raises(LogError) as caught:
+        measured(log, MEGATRON_ROW)
+    assert caught.value.fact == "the log holds 3 steps, 45 of 50 needed"
+    log.write_text(megatron([5, 10, 15, 35, 40, 45, 50]))
+    with pytest.raises(LogError) as caught:
+        measured(log, MEGATRON_ROW)
+    assert caught.value.fact == "the log holds 35 steps, 45 of 50 needed"
+
+
+def test_a_window_that_lacks_steps(tmp_path: Path) -> None:
+    log = tmp_path / "megatron.out"
+    log.write_text(megatron([*range(1, 35), *range(40, 51)]))
+    with pytest.raises(LogError) as caught:
+        measured(log, replace(MEGATRON_ROW, statistic="mean[35:44]"))
+    assert caught.value.fact == ("the log does not hold the steps that mean[35:44] needs: the window has 5 of 10 steps")
 
 
 def test_another_global_batch_size_is_another_run(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import LogError
+from pytest_gsw.logs.failures import find_cause
 from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.model import Identity
 from pytest_gsw.logs.reader import detect_format, last_step, line_number, read_log, safe_text, tail_lines
@@ -15,6 +16,11 @@ from .conftest import Read, WriteLog
 from .lines import EXAMPLES, NOISE, bar, dll, maxtext, megatron, pipe, printer, seconds, summary, throughput
 
 MAXTEXT = FORMATS["maxtext"]
+
+#: Controls of both sets, line separators, what turns the direction of writing, what is not seen.
+UNSAFE = tuple(
+    map(chr, (0x00, 0x07, 0x1B, 0x7F, 0x80, 0x85, 0x9B, 0x9F, 0x200B, 0x200E, 0x2028, 0x2029, *range(0x202A, 0x202F)))
+) + tuple(map(chr, (*range(0x2066, 0x206A), 0x061C, 0x180E, 0xFEFF, 0xFFF9, 0xFFFB, 0xFFFE, 0xE0001, 0xE007F)))
 
 
 def message(error: pytest.ExceptionInfo[LogError]) -> str:
@@ -194,6 +200,50 @@ class TestIdentity:
         log = read("megatron", self.LINE + megatron(1, "4.0") + megatron(2, "4.0") + noise + again + megatron(1, "4.0"))
         assert (log.attempts, log.identity.job_id) == (2, "4712")
 
+    def test_what_precedes_the_last_attempt_counts_where_nothing_precedes_it_directly(self, read: Read) -> None:
+        run = b"".join(maxtext(step, "4.0") for step in range(4))
+        log = read("maxtext", self.LINE + run + run)
+        assert (log.attempts, log.identity.job_id) == (2, "4711")
+
+    def test_of_lines_before_the_same_attempt_the_last_counts(self, read: Read) -> None:
+        other = self.LINE.replace(b"MODEL_SIZE=7b", b"MODEL_SIZE=70b")
+        assert read("maxtext", self.LINE + NOISE + other + maxtext(0, "4.0")).identity.size == "70b"
+
+    def test_a_line_between_steps_says_nothing(self, read: Read) -> None:
+        late = self.LINE.replace(b"4711", b"4712")
+        log = read("maxtext", self.LINE + maxtext(0, "9.0") + late + maxtext(1, "4.0"))
+        assert log.identity.job_id == "4711"
+        assert read("maxtext", maxtext(0, "9.0") + late + maxtext(1, "4.0")).identity == Identity()
+
+    def test_facts_after_the_first_step_say_nothing(self, read: Read) -> None:
+        size = b"using world size: %d, data-parallel-size: 4\n"
+        assert read("maxtext", size % 64 + maxtext(0, "4.0") + size % 128).identity.gpus == 64
+
+    @pytest.mark.parametrize("label", [b"", b"3: "])
+    @pytest.mark.parametrize("noise", [NOISE, NOISE * (9_000_000 // len(NOISE))])
+    def test_a_later_run_without_steps(self, write_log: WriteLog, label: bytes, noise: bytes) -> None:
+        run = self.LINE + b"".join(maxtext(step, "4.0") for step in range(4))
+        path = write_log(run + noise + label + self.LINE + self.LINE + b"Killed\n")
+        with pytest.raises(LogError) as error:
+            read_log(path, MAXTEXT)
+        line = run.count(b"\n") + noise.count(b"\n") + 1
+        head = f"a later run in the same file logged no steps\n\nlog        {path}:{line}\nlast       "
+        assert message(error).startswith(head)
+        assert message(error).endswith(
+            "\n           Killed"
+            "\nnext       look at the last lines: the steps before them are of an earlier run, which is not judged"
+        )
+
+    def test_the_command_that_prints_it_starts_no_run(self, read: Read) -> None:
+        echo = b"+ echo 'GSW: MODEL=other JOB_ID=1'\n  echo \"GSW: MODEL=${MODEL} JOB_ID=$SLURM_JOB_ID\"\n"
+        assert read("maxtext", self.LINE + maxtext(0, "4.0") + echo).identity.job_id == "4711"
+
+    @pytest.mark.parametrize("letter", UNSAFE)
+    def test_hostile_values(self, read: Read, letter: str) -> None:
+        line = f"GSW: MODEL='a{letter}b' MODEL_SIZE={letter} DTYPE=f\x1b[31mp8 JOB_ID={'9' * 300}\n".encode()
+        identity = read("maxtext", line + maxtext(0, "4.0")).identity
+        assert identity == Identity(model="ab", dtype="fp8", job_id="9" * 119 + "…")
+
     def test_incomplete_and_odd_values(self, read: Read) -> None:
         log = read("maxtext", b"GSW: MODEL=m JOB_NUM_NODES=two GPUS_PER_NODE=8 DTYPE= JOB_ID=\n" + maxtext(0, "4.0"))
         assert log.identity == Identity(model="m")
@@ -245,6 +295,19 @@ class TestTail:
 )
 def test_safe_text(raw: bytes, text: str) -> None:
     assert safe_text(raw) == text
+
+
+@pytest.mark.parametrize("letter", UNSAFE)
+def test_safe_text_has_no_unsafe_letters(letter: str) -> None:
+    assert safe_text(f"a{letter}b{letter}".encode()) == "ab"
+
+
+@pytest.mark.parametrize("letter", UNSAFE)
+def test_last_lines_and_causes_have_no_unsafe_letters(write_log: WriteLog, letter: str) -> None:
+    path = write_log(f"ValueError: found NaN in {letter}x\n".encode())
+    cause = find_cause(path)
+    assert cause is not None
+    assert (tail_lines(path), cause.text) == (("ValueError: found NaN in x",), "ValueError: found NaN in x")
 
 
 def test_line_number(write_log: WriteLog) -> None:

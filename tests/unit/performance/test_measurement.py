@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.performance.measurement import TimedStep, apply, p90, select
+from pytest_gsw.performance.measurement import TimedStep, apply, log_interval, p90, select
 from pytest_gsw.tables.statistic import parse_statistic
 
 SECONDS = st.floats(1e-3, 1e4)
@@ -64,9 +64,89 @@ def test_a_log_of_every_tenth_step_has_one_entry_in_a_window_of_ten() -> None:
     assert chosen("mean[31:40]", numbered(4, first=10, every=10)) == [40]
 
 
-def test_a_lost_line_inside_of_a_window_is_not_counted() -> None:
-    thinned = [step for step in numbered(50) if step.index != 40]
-    assert chosen("mean[38:42]", thinned) == [38, 39, 41, 42]
+def without(lost: set[int], given_steps: list[TimedStep]) -> list[TimedStep]:
+    return [step for step in given_steps if step.index not in lost]
+
+
+def test_a_tenth_of_a_window_may_be_lost() -> None:
+    assert chosen("mean[35:44]", without({40}, numbered(50))) == [35, 36, 37, 38, 39, 41, 42, 43, 44]
+    assert chosen("mean[0:49]", numbered(50, first=1)) == list(range(1, 50))
+
+
+@pytest.mark.parametrize(
+    ("statistic", "given_steps", "message"),
+    [
+        ("mean[35:44]", without({35, 36, 37, 38, 39}, numbered(50)), "the window has 5 of 10 steps"),
+        ("mean[35:44]", without({36, 44}, numbered(50)), "the window has 8 of 10 steps"),
+        ("mean[38:42]", without({40}, numbered(50)), "the window has 4 of 5 steps"),
+        ("median[31:40]", [TimedStep(10, 1.0), TimedStep(40, 1.0)], "the window has 1 of 10 steps"),
+        ("mean[35:36]", [TimedStep(35, 1.0), TimedStep(35, 1.0), TimedStep(37, 1.0)], "the window has 1 of 2 steps"),
+        ("mean[11:50]", without({30}, numbered(6, first=10, every=10)), "the window has 30 of 40 steps"),
+    ],
+)
+def test_a_window_that_lacks_steps(statistic: str, given_steps: list[TimedStep], message: str) -> None:
+    with pytest.raises(ValueError, match="window") as error:
+        chosen(statistic, given_steps)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize("window", ["35:44", "31:44", "35:40", "31:42"])
+def test_lines_for_several_steps_must_tile_the_window(window: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"the line of step \d0 stands for steps \d1 to \d0, not all in the window of mean"
+    ):
+        chosen(f"mean[{window}]", numbered(5, first=10, every=10))
+
+
+def test_lines_for_several_steps_that_tile_the_window() -> None:
+    assert chosen("mean[21:40]", numbered(5, first=10, every=10)) == [30, 40]
+    assert chosen("mean[31:40]", numbered(10, first=5, every=5)) == [35, 40]
+
+
+def test_lines_that_do_not_fit_the_formats_first_step_stand_for_one_step() -> None:
+    every_tenth = numbered(5, first=0, every=10)
+    assert list(select(parse_statistic("mean[1:10]"), every_tenth)) == [10]
+    with pytest.raises(ValueError, match=r"^the window has 1 of 10 steps$"):
+        select(parse_statistic("mean[1:10]"), every_tenth, first_index=0)
+    with pytest.raises(ValueError, match=r"^the window has 1 of 10 steps$"):
+        apply(parse_statistic("mean[1:10]"), every_tenth, first_index=0)
+
+
+def test_only_windows_of_step_numbers_must_be_filled() -> None:
+    thinned = without(set(range(35, 45)), numbered(50))
+    assert chosen("mean[30:]", thinned) == [30, 31, 32, 33, 34, 45, 46, 47, 48, 49]
+    assert chosen("mean[-7:]", thinned) == [33, 34, 45, 46, 47, 48, 49]
+    assert chosen("mean[33:-4]", thinned) == [33, 34, 45, 46]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "first_index", "interval"),
+    [
+        ([10, 20, 30, 40, 50], 1, 10),
+        ([9, 19, 29], 0, 10),
+        ([10, 20, 40, 50], 1, 10),  # one line lost
+        ([110, 120, 130], None, 10),
+        ([10, 20, 40], 1, 1),  # is it one line in two that was lost, or in four?
+        ([20, 30, 40, 50], 1, 1),
+        ([10, 20, 30], 0, 1),
+        ([0, 25], 0, 1),
+        ([24, 49], 0, 1),
+        ([16, 33, 49], 0, 1),
+        ([1, 2, 4], 1, 1),
+        ([2, 5, 9, 11, 13], 1, 1),
+        ([30, 20, 10], None, 1),
+        ([5, 5, 5], 5, 1),
+        ([5], 5, 1),
+        ([], 0, 1),
+    ],
+)
+def test_how_many_steps_a_line_stands_for(numbers: list[int], first_index: int | None, interval: int) -> None:
+    assert log_interval([TimedStep(number, 1.0) for number in numbers], first_index) == interval
+
+
+def test_lines_without_numbers_stand_for_one_step() -> None:
+    assert log_interval([TimedStep(None, 1.0)] * 3) == 1
+    assert log_interval([*numbered(3, first=10, every=10), TimedStep(None, 1.0)]) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,180 @@
+"""JUnit from the records of a run, for a session that died before pytest could write its own.
+
+A row's test case has the same name, class name, properties and kind of element as in pytest's
+``--junitxml``. Its message is the row's fact, its text what the record keeps of the evidence.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from pytest_gsw.performance.verdict import Outcome, Verdict
+from pytest_gsw.results import junit, terminal
+from pytest_gsw.results.record import Record, read_record
+
+#: What XML 1.0 cannot hold, and DEL; pytest writes such a character as its number, ``#x07``.
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x80-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def rebuild_junit(
+    directory: Path, records: Iterable[Record], missing: Mapping[str, str] | None = None, *, strict: bool = False
+) -> ET.Element:
+    """The root element of the JUnit file.
+
+    Args:
+        directory: The run's directory, for the commands that repeat a row.
+        records: What is known of the rows that ended.
+        missing: By node id, why a row of the run has no record; each is an error. A row that has
+            a record is left out.
+        strict: Rows faster than the tolerance allows have failed, as with ``--gsw-strict``.
+    """
+    rows = list(records)
+    recorded = {record.node_id for record in rows}
+    cases = [_recorded(record, directory, strict) for record in rows]
+    cases += [_missing(node_id, why) for node_id, why in (missing or {}).items() if node_id not in recorded]
+    counts = Counter(element.tag for case in cases for element in case)
+    suite = _element(
+        "testsuite",
+        name="pytest",
+        errors=counts["error"],
+        failures=counts["failure"],
+        skipped=counts["skipped"],
+        tests=len(cases),
+        **_span(rows),
+    )
+    suite.extend(cases)
+    root = _element("testsuites", name="pytest tests")
+    root.append(suite)
+    return root
+
+
+def read_run(directory: Path) -> tuple[tuple[Record, ...], dict[str, str]]:
+    """The records of a run's directory, and, by their path in it, why others cannot be read."""
+    found = {path: _read(path) for path in sorted((directory / "records").glob("*.json"))}
+    records = tuple(record for record in found.values() if isinstance(record, Record))
+    # One that cannot be read must not hide the others, nor be lost itself.
+    return records, {f"records/{path.name}": why for path, why in found.items() if isinstance(why, str)}
+
+
+def _read(path: Path) -> Record | str:
+    try:
+        return read_record(path)
+    except ValueError as error:
+        return str(error)
+
+
+def junit_text(root: ET.Element) -> str:
+    """The file's text, plain ASCII, so that it is right in whatever encoding it is written."""
+    text: bytes = ET.tostring(root, encoding="us-ascii")
+    return f'<?xml version="1.0" encoding="utf-8"?>{text.decode("ascii")}'
+
+
+def counts(root: ET.Element) -> dict[str, int]:
+    """How many tests, failures, errors and skipped ones a JUnit file has."""
+    (suite,) = root
+    return {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
+
+
+def _recorded(record: Record, directory: Path, strict: bool) -> ET.Element:
+    took_s = record.job.run_s if record.job else None
+    case = _case(record.node_id, took_s or 0.0, junit.properties(record))
+    element = _outcome(record, directory, strict)
+    if element is not None:
+        case.append(element)
+    return case
+
+
+def _missing(node_id: str, why: str) -> ET.Element:
+    _, _, row = node_id.rpartition("::")
+    case = _case(node_id, 0.0, [("gsw_row", row), ("gsw_outcome", "error"), ("gsw_fact", why)])
+    case.append(_element("error", why, message=why))
+    return case
+
+
+def _outcome(record: Record, directory: Path, strict: bool) -> ET.Element | None:
+    """The element of an outcome; what is not known is an error, never a pass."""
+    match record.outcome:
+        case "improved" if strict:
+            return _element("failure", _failure_text(record, directory), message=record.fact)
+        case "passed" | "improved":
+            return None
+        case "regressed":
+            return _element("failure", _failure_text(record, directory), message=record.fact)
+        case "unexpected_success":
+            return _element("failure", _text(record, directory), message=record.fact)
+        case "expected_failure":
+            return _element("skipped", type="pytest.xfail", message=record.fact)
+        case "profiled":
+            judged = terminal.headline(record)
+            why = f"not judged, because {record.not_comparable} makes the figures not comparable: {judged}"
+            return _element("skipped", f"{record.baseline}: {why}", type="pytest.skip", message=why)
+        case "error":
+            return _element("error", _text(record, directory), message=record.fact)
+        case other:
+            why = f"the record has the outcome '{other}', which this pytest-gsw does not know"
+            return _element("error", why, message=why)
+
+
+def _failure_text(record: Record, directory: Path) -> str:
+    """The text that the session itself had for a row that was judged."""
+    judged = "checkpoint_save_time_s" if record.documented.get("checkpoint_save_time_s") else "step_time_s"
+    measured_s, documented_s = record.measured.get(judged), record.documented.get(judged)
+    if not measured_s or not documented_s:
+        return _text(record, directory)
+    verdict = Verdict(Outcome(record.outcome), measured_s, documented_s, record.tolerance)
+    return terminal.failure_text(record, verdict, _facts(record, directory))
+
+
+def _text(record: Record, directory: Path) -> str:
+    return "\n".join([record.fact, "", *terminal.fact_lines(_facts(record, directory))])
+
+
+def _facts(record: Record, directory: Path) -> Sequence[tuple[str, str]]:
+    replay = f"--gsw-replay={directory}"
+    if record.cluster == "replay":  # no cluster was given, and there is no job to repeat
+        again = offline = terminal.command("pytest", replay, record.node_id)
+    else:
+        cluster = f"--gsw-cluster={record.cluster}"
+        again = terminal.command("pytest", cluster, record.node_id)
+        offline = terminal.command("pytest", cluster, replay, record.node_id)
+    return terminal.run_facts(record, again, offline)
+
+
+def _case(node_id: str, took_s: float, properties: Iterable[tuple[str, junit.Property]]) -> ET.Element:
+    """A test case as pytest names it: ``baselines.nemo.grok1_314b.yaml`` and the row's id."""
+    path, _, row = node_id.partition("::")
+    case = _element("testcase", classname=path.replace("/", "."), name=row or path, time=f"{took_s:.3f}")
+    listed = _element("properties")
+    listed.extend(_element("property", name=name, value=value) for name, value in properties)
+    case.append(listed)
+    return case
+
+
+def _span(records: Iterable[Record]) -> dict[str, str]:
+    """When the first job was submitted, and the seconds until the last one ended, as far as is known."""
+    jobs = [record.job for record in records if record.job is not None]
+    starts = [job.submit_s for job in jobs if job.submit_s is not None]
+    ends = [job.end_s for job in jobs if job.end_s is not None]
+    if not starts:
+        return {"time": "0.000"}
+    start_s = min(starts)
+    took_s = max(0.0, max(ends, default=start_s) - start_s)
+    return {"time": f"{took_s:.3f}", "timestamp": datetime.fromtimestamp(start_s, timezone.utc).isoformat()}
+
+
+def _element(tag: str, text: str | None = None, /, **attributes: object) -> ET.Element:
+    element = ET.Element(tag, {name: _safe(value) for name, value in attributes.items()})
+    element.text = None if text is None else _safe(text)
+    return element
+
+
+def _safe(value: object) -> str:
+    def code(found: re.Match[str]) -> str:
+        return f"#x{ord(found[0]):02X}" if ord(found[0]) <= 0xFF else f"#x{ord(found[0]):04X}"
+
+    return _FORBIDDEN.sub(code, str(value))

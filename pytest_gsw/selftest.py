@@ -1,0 +1,717 @@
+"""``pytest-gsw selftest``: whether the comparator is right, on logs whose truth is known.
+
+For every kind of log that the simulated recipe writes, runs of a known speed are written to
+files, whole or broken, and go the way of a real run's log: the state of the job, the reader,
+the checks, the measurement, the verdict. What must come out is computed here, from the
+simulated steps and not from the log, by arithmetic that shares nothing with that way.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from itertools import takewhile
+from pathlib import Path
+from random import Random
+
+from pytest_gsw.demo.damage import damage
+from pytest_gsw.demo.faults import Fault
+from pytest_gsw.demo.simulation import DEEPSPEED_UNLOGGED_STEPS, Job, simulate
+from pytest_gsw.demo.simulation import Run as SimulatedRun
+from pytest_gsw.demo.writers import WRITERS, Event
+from pytest_gsw.errors import JobError, LogError, RunError
+from pytest_gsw.examine import Run, check_job, measure, read_steps
+from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.performance.figures import figures
+from pytest_gsw.performance.peaks import peak_flops
+from pytest_gsw.performance.verdict import judge
+from pytest_gsw.tables.load import STEP_SHARE, bundled_baselines, load_tables
+from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.statistic import parse_statistic
+
+#: How often each kind of row is drawn anew.
+ROUNDS = 2
+_ROWS_PER_KIND = 2
+
+#: How far a right measurement may be from the simulated time, as a fraction: half of the last digit that the
+#: framework prints. NeMo's bar has three digits; of two Hugging Face nodes the slower one counts.
+_ACCURACY = 0.0005
+_ACCURACY_OF_NEMO = 0.005
+_HUGGINGFACE_DIGIT_PER_S = 0.0005
+_HUGGINGFACE_NODES = 0.0004
+#: "Just beyond" a limit is this much farther than what the digits can tell.
+_MARGIN = 0.0005
+_TOLERANCES = (0.01, 0.02, 0.03, 0.05, 0.1)
+#: Steps that tables can state; tens, so that a Megatron log of every tenth iteration ends with the run.
+_STATED_STEPS = (20, 30, 50)
+_ENDED_WELL = JobStatus(JobState.COMPLETED, exit_code=0)
+#: By so many bytes before it a figure is found.
+_WORDS_BYTES = 8
+_STARTED = datetime(2026, 11, 20, 21, 0, tzinfo=timezone.utc)
+
+_TOO_FEW = "the log holds * needed"
+_ENDS_EARLY = "the log ends at step *, the run's last step is *"
+_NOT_FINITE = "the loss or a step time is not finite*"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What must come out of a case."""
+
+    #: passed, improved, regressed, or ``not measured``.
+    outcome: str
+    #: Of what is not measured: the kind of error, and its fact, in which ``*`` is any text; one of several.
+    error: type[RunError] = LogError
+    facts: tuple[str, ...] = ()
+    #: Of what is measured: the true time and number of steps, and how exactly a log can tell the time.
+    judged_s: float = math.nan
+    steps: int = 0
+    accuracy: float = 0.0
+
+    def __str__(self) -> str:
+        if self.facts:
+            return f"{self.outcome}, {self.error.__name__}: {' or '.join(self.facts)}"
+        return f"{self.outcome}, {_measured(self.judged_s, self.steps)} (give or take {self.accuracy * 100:g} %)"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One log, and what must come out of it."""
+
+    #: Unique within a self-test: ``maxtext-12-nan``.
+    name: str
+    baseline: Baseline
+    seed: int
+    #: What was done to the run or to its log.
+    done: str
+    log: bytes | None
+    expected: Expected
+    job_id: str
+    status: JobStatus = _ENDED_WELL
+    tolerance: float = 0.05
+
+    @property
+    def row(self) -> str:
+        """The row and what may differ from its table."""
+        steps = self.baseline.recipe.steps
+        return f"{self.baseline.id}, {self.baseline.statistic} of {'some' if steps is None else steps} steps"
+
+
+@dataclass(frozen=True)
+class Unchecked:
+    """What a kind of log cannot show, so that nothing can notice it."""
+
+    log_format: str
+    framework: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A case that came out wrong."""
+
+    case: Case
+    got: str
+
+    @property
+    def again(self) -> str:
+        """The command that repeats it and keeps its log."""
+        return f"pytest-gsw selftest --seed {self.case.seed} --keep DIR, then look at DIR/{self.case.name}.log"
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The cases of one log format and framework."""
+
+    log_format: str
+    framework: str
+    rows: int
+    cases: int
+    right: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a self-test went."""
+
+    seed: int
+    tallies: tuple[Tally, ...]
+    wrong: tuple[Wrong, ...]
+    unchecked: tuple[Unchecked, ...]
+
+    @property
+    def cases(self) -> int:
+        """How many cases there were."""
+        return sum(tally.cases for tally in self.tallies)
+
+    @property
+    def right(self) -> int:
+        """How many of them came out right."""
+        return sum(tally.right for tally in self.tallies)
+
+
+def selftest(seed: int, *, rounds: int = ROUNDS, keep: Path | None = None) -> Report:
+    """Write all logs of one seed, one after the other, and examine each.
+
+    Args:
+        seed: Which rows, noise, tolerances and damages are drawn.
+        rounds: How often each kind of row is drawn anew.
+        keep: A directory for the logs of cases that come out wrong.
+    """
+    wrong: list[Wrong] = []
+    unchecked: dict[Unchecked, None] = {}
+    rows: dict[tuple[str, str], set[str]] = {}
+    counts: dict[tuple[str, str], list[bool]] = {}
+    with tempfile.TemporaryDirectory(prefix="pytest-gsw-selftest-") as folder:
+        for case in cases(seed, rounds):
+            if isinstance(case, Unchecked):
+                unchecked[case] = None
+                continue
+            got = _examine(case, Path(folder))
+            kind = case.baseline.log_format, case.baseline.framework
+            rows.setdefault(kind, set()).add(case.baseline.id)
+            counts.setdefault(kind, []).append(got is None)
+            if got is not None:
+                wrong.append(Wrong(case, got))
+                _keep(case, keep)
+    tallies = tuple(Tally(*kind, len(rows[kind]), len(rights), sum(rights)) for kind, rights in sorted(counts.items()))
+    return Report(seed, tallies, tuple(wrong), tuple(unchecked))
+
+
+def cases(seed: int, rounds: int = ROUNDS) -> Iterator[Case | Unchecked]:
+    """All cases of one seed, and what none of them can check."""
+    number = 0
+    for draw in range(rounds):
+        for baseline in _rows(f"{seed} {draw}"):
+            number += 1
+            yield from _Trial(baseline, seed, f"{baseline.log_format}-{number}", f"{seed} {draw} {number}").cases()
+    for name in FORMATS:
+        if name not in WRITERS:
+            yield Unchecked(name, "any", "all of it: the simulated recipe writes no such log")
+
+
+def _examine(case: Case, folder: Path) -> str | None:
+    """What came out of a case, in words, where it is wrong; ``None`` where it is right."""
+    path = folder / f"{case.name}.log"
+    if case.log is not None:
+        path.write_bytes(case.log)
+    baseline, expected = case.baseline, case.expected
+    run = Run(case.job_id, case.status, path)
+    try:
+        check_job(run)
+        log_format = FORMATS[baseline.log_format]
+        measurement = measure(
+            baseline,
+            run,
+            read_steps(baseline, run, log_format),
+            peak_flops=peak_flops(baseline.accelerator, baseline.dtype),
+            steps=baseline.recipe.steps,
+            first_index=log_format.first_index,
+        )
+        outcome = judge(baseline, measurement, case.tolerance).outcome.value
+    except RunError as error:
+        right = type(error) is expected.error and any(_matches(fact, error.fact) for fact in expected.facts)
+        return None if right else f"not measured, {type(error).__name__}: {error.fact}"
+    except Exception as error:  # a fault of the program is a finding here, not the end of the self-test
+        return f"{type(error).__name__}: {error}"
+    finally:
+        path.unlink(missing_ok=True)
+    off = abs(measurement.judged_s / expected.judged_s - 1)  # NaN, and so never right, where no time was expected
+    right = outcome == expected.outcome and measurement.steps == expected.steps and off <= expected.accuracy
+    return None if right else f"{outcome}, {_measured(measurement.judged_s, measurement.steps)}"
+
+
+def _matches(pattern: str, fact: str) -> bool:
+    return re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), fact) is not None
+
+
+def _measured(seconds: float, steps: int) -> str:
+    return f"{seconds:.6g} s over {steps} {'step' if steps == 1 else 'steps'}"
+
+
+def _keep(case: Case, folder: Path | None) -> None:
+    if folder is not None and case.log is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{case.name}.log").write_bytes(case.log)
+
+
+def _random(seed: str) -> Random:
+    return Random(seed)  # noqa: S311 - noise, not cryptography
+
+
+# ---- The rows ------------------------------------------------------------------------------------
+
+
+def _rows(seed: str) -> Iterator[Baseline]:
+    """Bundled rows of every kind of log, and variants of them that no document has."""
+    random = _random(f"{seed} rows")
+    kinds: dict[tuple[object, ...], list[Baseline]] = {}
+    for row in load_tables([bundled_baselines()]):
+        if row.expected_failure is None:  # such a row is judged by its job, not by its log
+            pipeline = (row.parallelism.pp or 1) > 1
+            kind = row.log_format, row.framework, row.metric, row.statistic, pipeline
+            kinds.setdefault(kind, []).append(row)
+    for rows in kinds.values():
+        drawn = random.sample(rows, min(_ROWS_PER_KIND, len(rows)))
+        yield from drawn
+        row = drawn[0]
+        if row.metric == "step_time" and row.log_format != "huggingface":  # whose logs hold one number
+            yield _varied(row, random)
+        if row.framework == "deepspeed" and row.metric == "step_time":
+            # No table has DeepSpeed's own logs, but a site's may.
+            yield _varied(replace(row, log_format="deepspeed"), random)
+
+
+def _varied(row: Baseline, random: Random) -> Baseline:
+    """The row with its steps stated, and with another statistic."""
+    recipe = row.recipe
+    if recipe.steps is None:
+        recipe = replace(recipe, steps=random.choice(_STATED_STEPS))
+    assert recipe.steps is not None  # just stated
+    logged = recipe.logged_steps or recipe.steps
+    # Paxml's and DeepSpeed's windows count from where the log begins.
+    first = random.randrange(logged // 3, logged // 2)
+    window = f"{first}:{first + random.randrange(1, 6)}"
+    statistic = random.choice(
+        ("last", "mean", "median", f"mean[{window}]", f"median[{window}]", f"median[-{random.randrange(2, 11)}:]")
+    )
+    return replace(row, recipe=recipe, statistic=statistic, min_steps=math.ceil(logged * STEP_SHARE))
+
+
+# ---- What is true of a simulated run -------------------------------------------------------------
+
+
+def _logged(run: SimulatedRun) -> Sequence[tuple[int | None, float]]:
+    """Number and seconds of every step that the run's log tells, as a right reader has them."""
+    row, steps_s = run.baseline, run.steps_s
+    if row.metric == "checkpoint_save_time":
+        return [(None, seconds) for seconds in run.checkpoint_saves_s]
+    match row.log_format:
+        case "paxml":
+            return [(None, seconds) for seconds in steps_s[: run.logged_steps]]
+        case "maxtext":  # the median of two ranks
+            return [(index, sum(pair) / 2) for index, pair in enumerate(zip(steps_s, run.second_rank_s, strict=True))]
+        case "megatron":
+            every = run.log_interval
+            ends = range(every, len(steps_s) + 1, every)
+            return [(end, statistics.fmean(steps_s[end - every : end])) for end in ends]
+        case "deepspeed":
+            return list(enumerate(steps_s, start=1))[DEEPSPEED_UNLOGGED_STEPS:]
+        case "huggingface":
+            return [(None, statistics.fmean(steps_s))]
+        case _:
+            return list(enumerate(steps_s))
+
+
+def _statistic_s(text: str, logged: Sequence[tuple[int | None, float]]) -> float:
+    """The statistic, computed the plain way."""
+    wanted = parse_statistic(text)
+    seconds = [value for _, value in logged]
+    if wanted.kind == "last":
+        return seconds[-1]
+    numbers = [position if index is None else index for position, (index, _) in enumerate(logged)]
+
+    def bound(given: int | None, default: int) -> int:
+        return default if given is None else numbers[given] if given < 0 else given
+
+    low, high = bound(wanted.first, numbers[0]), bound(wanted.last, numbers[-1])
+    chosen = [value for number, value in zip(numbers, seconds, strict=True) if low <= number <= high]
+    return statistics.median(chosen) if wanted.kind == "median" else sum(chosen) / len(chosen)
+
+
+# ---- The cases of one row ------------------------------------------------------------------------
+
+
+class _Trial:
+    """All cases of one row with one seed."""
+
+    def __init__(self, baseline: Baseline, seed: int, name: str, randomness: str) -> None:
+        self.baseline = baseline
+        self._seed = seed
+        self._name = name
+        self._random = _random(f"{randomness} damage")
+        self._randomness = randomness
+        self._job = Job(
+            id=str(self._random.randrange(10**6, 10**9)),
+            nodes=baseline.nodes,
+            gpus=baseline.gpus,
+            gpus_per_node=baseline.gpus_per_node,
+            size=baseline.size,
+            dtype=baseline.dtype,
+            version="selftest",
+        )
+        self._run = self._simulate()
+        documented_s = baseline.judged_s
+        assert documented_s is not None  # the tables' loader has made sure of it
+        self._documented_s = documented_s
+        self._saves = baseline.metric == "checkpoint_save_time"
+        self._one_number = baseline.log_format == "huggingface"
+        self._steps_known = baseline.recipe.steps is not None and not self._saves
+        #: Whether a log without its last step can be told.
+        self._end_known = self._steps_known and FORMATS[baseline.log_format].first_index is not None
+
+    def cases(self) -> Iterator[Case | Unchecked]:
+        """All of them, and what cannot be checked."""
+        yield from self._speeds()
+        yield from self._not_finite()
+        yield from self._cut()
+        yield from self._of_others()
+        yield from self._of_two_runs()
+        yield from self._impossible_times()
+        yield from self._not_ended_well()
+
+    # Speeds ----
+
+    def _speeds(self) -> Iterator[Case]:
+        own = self.baseline.tolerance
+        yield self._judged("untouched", "nothing", self._run, "passed", own)
+        for sign, beyond in ((-1, "regressed"), (1, "improved")):
+            tolerance = self._random.choice((*_TOLERANCES, own))
+            limit = 1 + sign * tolerance
+            factor = 1 + sign * (self._accuracy(self._documented_s / limit) + _MARGIN)
+            word = "less" if sign < 0 else "more"
+            for name, throughput, outcome in (
+                ("within", limit / factor, "passed"),
+                ("beyond", limit * factor, beyond),
+                ("far", limit * (self._random.uniform(0.5, 0.9) if sign < 0 else 1.15), beyond),
+            ):
+                done = f"{abs(throughput - 1):.4%} {word} throughput, {tolerance:.2%} allowed"
+                yield self._judged(f"{word}-{name}", done, self._at(throughput), outcome, tolerance)
+
+    def _judged(
+        self, name: str, done: str, run: SimulatedRun, outcome: str, tolerance: float | None = None, log: bytes = b""
+    ) -> Case:
+        return self._measured(name, done, log or _bytes(self._events(run)), _logged(run), outcome, tolerance)
+
+    def _measured(
+        self,
+        name: str,
+        done: str,
+        log: bytes,
+        logged: Sequence[tuple[int | None, float]],
+        outcome: str,
+        tolerance: float | None = None,
+    ) -> Case:
+        true_s = _statistic_s(self.baseline.statistic, logged)
+        expected = Expected(outcome, judged_s=true_s, steps=len(logged), accuracy=self._accuracy(true_s))
+        return self._case(name, done, log, expected, tolerance=tolerance or self.baseline.tolerance)
+
+    def _accuracy(self, seconds: float) -> float:
+        """How exactly the log can tell a time."""
+        if self.baseline.log_format == "nemo":
+            return _ACCURACY_OF_NEMO
+        if self._one_number:
+            return _HUGGINGFACE_DIGIT_PER_S * seconds / self._run.global_batch_size + _HUGGINGFACE_NODES
+        return _ACCURACY
+
+    # Numbers that are none ----
+
+    def _not_finite(self) -> Iterator[Case | Unchecked]:
+        if self.baseline.log_format == "deepspeed":
+            yield self._unchecked("a loss that is not finite: the lines with the throughput hold no loss")
+        else:
+            run = self._simulate(Fault(self.baseline.id, "nan"))
+            yield self._broken("nan", "the loss is NaN from half way on", _bytes(self._events(run)), _NOT_FINITE)
+        events = self._events(self._run)
+        step = self._random.choice(_steps(events))
+        for text in ("nan", "inf"):
+            if self._saves:
+                if text == "nan":
+                    yield self._unchecked("one save whose time is not finite among others: the others count")
+                log = _with_all_figures(events, text)
+                yield self._broken(f"saves-{text}", f"the time of every save is {text}", log, _TOO_FEW)
+                continue
+            facts = [_NOT_FINITE]
+            if self._one_number:
+                facts = [f"no step time in the {self.baseline.log_format} log is finite: *"]
+            log = _bytes(_with_figure(events, text, step))
+            yield self._broken(f"step-{text}", f"the figure of step {step} is {text}", log, *facts)
+
+    def _impossible_times(self) -> Iterator[Case | Unchecked]:
+        """Times of zero, or without end, and times that no hardware can have."""
+        events = self._events(self._run)
+        rates = self.baseline.log_format in {"deepspeed", "huggingface"}
+        what = "rate" if rates else "time"
+        fact = _TOO_FEW if rates else "0 s is no time of a step"
+        yield self._broken("zero", f"every {what} is zero", _with_all_figures(events, "0.0"), fact)
+        if not self._saves and not self._one_number:
+            yield self._unchecked("a step of zero among others that a mean or median is taken over")
+        peak = peak_flops(self.baseline.accelerator, self.baseline.dtype)
+        mfu = None if self._saves else figures(self.baseline, self._documented_s, peak).mfu
+        if mfu is not None:
+            wanted = self._random.uniform(1.02, 5)
+            log = _bytes(self._events(self._at(wanted / mfu)))
+            yield self._broken("mfu", f"an MFU of {wanted:.0%}", log, "MFU * % is impossible: *")
+
+    # Logs that are cut ----
+
+    def _cut(self) -> Iterator[Case | Unchecked]:
+        events, none = self._events(self._run), f"no {self.baseline.log_format} step times in the log: *"
+        yield self._broken("no-log", "no log is left", None, "the log does not exist: *")
+        yield self._broken("empty", "the log is empty", b"", "the log is empty: *")
+        yield self._broken("no-steps", "the log ends before the first step", _bytes(_before_training(events)), none)
+        few = self._few(events)
+        if few is not None:
+            steps, log = few
+            what = "saves" if self._saves else "steps"
+            yield self._broken(
+                "few", f"the log ends after {steps} of {self.baseline.min_steps} needed {what}", log, _TOO_FEW
+            )
+        short = _bytes(damage(events, self._run, "short"))
+        if (facts := self._facts_of_short(none)) is not None:
+            yield self._broken("short", "the log ends after 60 % of the steps", short, *facts)
+        else:
+            missing = "saves" if self._saves else "steps"
+            yield self._unchecked(f"a log that ends early, where no table says how many {missing} the run had")
+        yield from self._cut_in_a_figure(events, none)
+        if self._end_known:
+            last = max(event.step for event in events)
+            end = next(number for number, event in enumerate(events) if event.step == last and event.figure_end)
+            log = _bytes(events[: end + 1])
+            at = self._random.randrange(1, len(log))
+            facts = (none, _TOO_FEW, _ENDS_EARLY)
+            yield self._broken("cut", f"the log is cut off behind byte {at:,}", log[:at], *facts)
+
+    def _few(self, events: Sequence[Event]) -> tuple[int, bytes] | None:
+        """The log with one step less than needed; ``None`` where a log holds but one number."""
+        if self._one_number:
+            return None
+        # A single line of a log with every tenth iteration does not tell that it stands for ten.
+        fewest = 0 if self._saves else 1
+        steps = max(fewest, (self.baseline.min_steps - 1) // self._run.log_interval)
+        numbers = _steps(events)
+        upto = numbers[steps - 1] if steps else 1
+        return steps, _bytes(takewhile(lambda event: event.step <= upto, events))
+
+    def _facts_of_short(self, none: str) -> tuple[str, ...] | None:
+        """Why six tenths of the steps are not measured; ``None`` where nothing can tell."""
+        if self._one_number:
+            return (none,)
+        if self._steps_known:
+            return (_TOO_FEW,)
+        if self._window_missing(self._run.logged_steps * 6 // 10):
+            return (self._window_fact,)
+        return None
+
+    def _window_missing(self, lines: int) -> bool:
+        """Whether the statistic's window ends behind this many lines of the log."""
+        last = parse_statistic(self.baseline.statistic).last
+        return not self._saves and last is not None and last >= 0 and lines * self._run.log_interval < last
+
+    @property
+    def _window_fact(self) -> str:
+        return f"the log does not hold the steps that {self.baseline.statistic} needs: *"
+
+    def _cut_in_a_figure(self, events: Sequence[Event], none: str) -> Iterator[Case | Unchecked]:
+        """What is left of the figure looks like another number, which must not count."""
+        last = max(event.step for event in events)
+        end = next(number for number, event in enumerate(events) if event.step == last and event.figure_end)
+        event = events[end]
+        start = _figure_start(event)
+        whole = _bytes(events[:end])
+        logs = {
+            "truncated": ("before its last digit", _bytes(damage(events, self._run, "truncated"))),
+            "digit": ("behind its first digit", whole + event.data[: start + 1]),
+        }
+        for name, (place, log) in logs.items():
+            done = f"the log is cut off in the last step's figure, {place}"
+            if self._one_number:
+                yield self._broken(name, done, log, none)
+            elif self._end_known:
+                yield self._broken(name, done, log, _ENDS_EARLY, _TOO_FEW)
+            elif self._steps_known and len(_logged(self._run)) == self.baseline.min_steps:
+                yield self._broken(name, done, log, _TOO_FEW)
+            else:
+                yield self._measured(name, f"{done}, which must not count", log, _logged(self._run)[:-1], "passed")
+        if self._steps_known and not self._end_known:
+            yield self._unchecked("that the last step is there: steps have no number from a fixed start")
+
+    # Logs of others ----
+
+    def _of_others(self) -> Iterator[Case | Unchecked]:
+        row, job = self.baseline, self._job
+        jobs = {
+            "model size": replace(job, size="8b" if job.size != "8b" else "70b"),
+            "dtype": replace(job, dtype="bf16" if row.dtype != "bf16" else "fp8"),
+            "GPUs": replace(job, nodes=job.nodes * 2),
+            "job": replace(job, id=str(int(job.id) - 1)),
+        }
+        rows = {"model": replace(row, model="another"), "framework": replace(row, framework="another")}
+        if row.log_format in {"paxml", "maxtext"}:
+            yield self._unchecked("a log of another global batch size: the log does not say it")
+        elif row.global_batch_size is not None:
+            rows["global batch size"] = replace(row, global_batch_size=row.global_batch_size * 2)
+        runs = {name: replace(self._run, job=other) for name, other in jobs.items()}
+        runs |= {name: replace(self._run, baseline=other) for name, other in rows.items()}
+        for name, run in runs.items():
+            fact = f"the log belongs to another run, by its {name}"
+            log = _bytes(self._events(run))
+            yield self._broken(f"other-{name.replace(' ', '-')}", f"the log is of another {name}", log, fact)
+        # Megatron under DeepSpeed prints DeepSpeed's lines as well.
+        unlike = {row.log_format} | ({"megatron"} if row.framework == "deepspeed" else set())
+        writer = self._random.choice([name for name in WRITERS if name not in unlike])
+        log = _bytes(tuple(WRITERS[writer](self._run)))
+        fact = f"no {row.log_format} step times in the log: *"
+        yield self._broken("other-format", f"the log is one of {writer}", log, fact)
+
+    def _of_two_runs(self) -> Iterator[Case]:
+        """Two runs in one file, as a requeued job leaves them: the last one counts, however it ended."""
+        healthy = _bytes(self._events(self._run))
+        slow = self._at((1 - self.baseline.tolerance) * self._random.uniform(0.5, 0.9))
+        again = tuple(_restarted(event) for event in self._events(slow))
+        yield self._judged("then-slow", "a slow run behind it", slow, "regressed", log=healthy + _bytes(again))
+        healed = tuple(_restarted(event) for event in self._events(self._run))
+        first = _bytes(self._events(slow))
+        yield self._judged("slow-then", "a slow run before it", self._run, "passed", log=first + _bytes(healed))
+        numbers = _steps(again)
+        upto = numbers[len(numbers) // 2 - 1]
+        log = healthy + _bytes(takewhile(lambda event: event.step <= upto, again))
+        done = "a slow run behind it, cut off half way"
+        if self._one_number:
+            log = healthy + _bytes(damage(again, slow, "short"))
+            yield self._broken("then-cut", done, log, f"no {self.baseline.log_format} step times in the log: *")
+        elif self._steps_known:
+            yield self._broken("then-cut", done, log, _TOO_FEW)
+        elif self._window_missing(upto):
+            yield self._broken("then-cut", done, log, self._window_fact)
+        else:
+            yield self._measured("then-cut", done, log, _logged(slow)[: len(numbers) // 2], "regressed")
+
+    # Jobs that did not end well ----
+
+    def _not_ended_well(self) -> Iterator[Case]:
+        job, healthy = f"job {self._job.id}", self._events(self._run)
+        ends = [
+            (JobStatus(JobState.FAILED, exit_code=3), f"{job} failed with exit code 3"),
+            (JobStatus(JobState.COMPLETED, exit_code=3), f"{job} ended with exit code 3"),
+            (JobStatus(JobState.COMPLETED, exit_code=0, signal=9), f"{job} ended by signal 9"),
+            (JobStatus(JobState.COMPLETED), f"the exit code of {job} is not known"),
+            (JobStatus(JobState.UNKNOWN, reason="no answer"), f"the end of {job} is not known: no answer"),
+        ]
+        with_words = {JobState.COMPLETED, JobState.FAILED, JobState.REPLAYED, JobState.UNKNOWN}
+        ends += [(JobStatus(s, exit_code=0), f"{job} ended {s.value}") for s in JobState if s not in with_words]
+        for status, fact in self._random.sample(ends, 4):
+            code = "unknown" if status.exit_code is None else status.exit_code
+            done = f"the log is whole, the job {status.state.value} with exit code {code}, signal {status.signal}"
+            name = f"job-{status.state.value.lower()}-{code}-{status.signal}"
+            yield self._failed(name, done, _bytes(healthy), status, fact)
+        failed, killed = JobStatus(JobState.FAILED, exit_code=1), JobStatus(JobState.OUT_OF_MEMORY, exit_code=0)
+        for word, status, fact in (
+            ("fail", failed, f"{job} failed with exit code 1"),
+            ("oom", failed, f"{job} failed with exit code 1: * out of memory"),
+            ("oom-kill", killed, f"{job} ended OUT_OF_MEMORY: host out of memory"),
+            ("stall", JobStatus(JobState.TIMEOUT, exit_code=0), f"{job} ended TIMEOUT"),
+        ):
+            log = _bytes(damage(healthy, self._run, word))
+            if status is killed:
+                fact_of_log = f"{job} completed, but its log tells of an end by host out of memory"
+                if self._one_number:
+                    fact_of_log = f"no {self.baseline.log_format} step times in the log: *"
+                elif self._steps_known:
+                    fact_of_log = _TOO_FEW
+                yield self._broken(f"{word}-lost", f"the demo's fault {word}, exit code 0", log, fact_of_log)
+            yield self._failed(word, f"the demo's fault {word}", log, status, fact)
+
+    # ----
+
+    def _simulate(self, fault: Fault | None = None) -> SimulatedRun:
+        return simulate(self.baseline, self._job, fault, _random(f"{self._randomness} noise"), _STARTED)
+
+    def _at(self, throughput: float) -> SimulatedRun:
+        """The run, with this share of the documented throughput to the last digit."""
+        true_s = _statistic_s(self.baseline.statistic, _logged(self._run))
+        factor = self._documented_s / throughput / true_s
+        run = self._run
+        return replace(
+            run,
+            steps_s=tuple(seconds * factor for seconds in run.steps_s),
+            second_rank_s=tuple(seconds * factor for seconds in run.second_rank_s),
+            checkpoint_saves_s=tuple(seconds * factor for seconds in run.checkpoint_saves_s),
+        )
+
+    def _events(self, run: SimulatedRun) -> tuple[Event, ...]:
+        return tuple(WRITERS[self.baseline.log_format](run))
+
+    def _broken(self, name: str, done: str, log: bytes | None, *facts: str) -> Case:
+        return self._case(name, done, log, Expected("not measured", facts=facts))
+
+    def _failed(self, name: str, done: str, log: bytes, status: JobStatus, fact: str) -> Case:
+        return self._case(name, done, log, Expected("not measured", JobError, (fact,)), status=status)
+
+    def _case(
+        self,
+        name: str,
+        done: str,
+        log: bytes | None,
+        expected: Expected,
+        *,
+        status: JobStatus = _ENDED_WELL,
+        tolerance: float | None = None,
+    ) -> Case:
+        return Case(
+            f"{self._name}-{name}",
+            self.baseline,
+            self._seed,
+            done,
+            log,
+            expected,
+            self._job.id,
+            status,
+            tolerance or self.baseline.tolerance,
+        )
+
+    def _unchecked(self, what: str) -> Unchecked:
+        return Unchecked(self.baseline.log_format, self.baseline.framework, what)
+
+
+# ---- Logs as bytes -------------------------------------------------------------------------------
+
+
+def _bytes(events: Iterable[Event]) -> bytes:
+    return b"".join(event.data for event in events)
+
+
+def _steps(events: Iterable[Event]) -> list[int]:
+    """The steps whose figures the events hold, without those of MaxText's run for the profile."""
+    return sorted({event.step for event in events if event.figure_end} - {0})
+
+
+def _before_training(events: Sequence[Event]) -> Iterator[Event]:
+    return takewhile(lambda event: not event.step and not event.figure_end, events)
+
+
+def _figure_start(event: Event) -> int:
+    """Where in the event's data its figure begins."""
+    figure = re.search(rb"[0-9.]+\Z", event.data[: event.figure_end + 1])
+    assert figure is not None  # writers mark the last character of a number
+    return figure.start()
+
+
+def _with_figure(events: Iterable[Event], text: str, step: int) -> Iterator[Event]:
+    """The events with another figure for one step, by whichever rank."""
+    for event in events:
+        if event.figure_end and event.step == step:
+            data = event.data[: _figure_start(event)] + text.encode() + event.data[event.figure_end + 1 :]
+            yield event._replace(data=data)
+        else:
+            yield event
+
+
+def _with_all_figures(events: Iterable[Event], text: str) -> bytes:
+    """The log with another figure wherever there is one, also where a bar is repainted with it."""
+    events = tuple(events)
+    event = next(event for event in events if event.figure_end)
+    start = _figure_start(event)
+    before = event.data[start - _WORDS_BYTES : start]
+    return re.sub(re.escape(before) + rb"[0-9.]+", before + text.encode(), _bytes(events))
+
+
+def _restarted(event: Event) -> Event:
+    """What a later process writes: absl shows its thread, which is another one."""
+    return event._replace(data=re.sub(rb"(?<= )1396837(\d{8}) (?=\w+\.py:)", rb"1397001\1 ", event.data))

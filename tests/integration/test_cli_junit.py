@@ -1,0 +1,265 @@
+"""``pytest-gsw junit``: the file that a session would have written, had it not died."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.cli import main
+from pytest_gsw.results.rebuild import counts, junit_text, read_run, rebuild_junit
+from pytest_gsw.results.record import Record, write_record
+from tests.integration.conftest import junit, properties
+from tests.integration.test_junit import assert_valid
+from tests.unit.results.records import JOB, SLOW
+
+OUTCOMES = {
+    "passed": None,
+    "improved": None,
+    "regressed": "failure",
+    "unexpected_success": "failure",
+    "error": "error",
+    "expected_failure": "skipped",
+    "profiled": "skipped",
+}
+
+
+def session(pytester: pytest.Pytester, *options: str) -> tuple[Path, Path]:
+    """A session's own JUnit file and its run's directory."""
+    pytester.runpytest("--gsw-cluster=demo", "--junitxml=junit.xml", *options)
+    (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
+    return pytester.path / "junit.xml", directory
+
+
+def rebuilt(directory: Path, *options: str) -> Path:
+    path = directory / "rebuilt.xml"
+    assert main(["junit", str(directory), f"--output={path}", *options]) == 0
+    return path
+
+
+def suite(path: Path) -> dict[str, str]:
+    found = ET.parse(path).getroot().find("testsuite")  # noqa: S314 - our own file
+    assert found is not None
+    return {name: found.attrib[name] for name in ("name", "tests", "failures", "errors", "skipped")}
+
+
+def elements(case: ET.Element) -> list[tuple[str, str | None]]:
+    return [(child.tag, child.get("type")) for child in case]
+
+
+def assert_alike(own: Path, again: Path) -> None:
+    """Both files tell the same, but for how long pytest waited and for the wording of the texts."""
+    assert_valid(again)
+    assert suite(again) == suite(own)
+    theirs, ours = junit(own), junit(again)
+    assert set(ours) == set(theirs)
+    for name, case in theirs.items():
+        assert set(ours[name].attrib) == set(case.attrib) == {"name", "classname", "time"}
+        assert ours[name].attrib["classname"] == case.attrib["classname"]
+        assert properties(ours[name]) == properties(case)
+        assert elements(ours[name]) == elements(case)
+
+
+def test_the_same_as_pytests_own(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    own, directory = session(
+        pytester,
+        "--gsw-strict",
+        "-k",
+        "llama2_70b_fp8 or zero-id11 or hf-zero2-offload]",
+        "--gsw-demo=*x128]=slow:12%",
+        "--gsw-demo=*x256]=oom",
+        "--gsw-demo=*x512]=fast:20%",
+        "--gsw-demo=*x1024]=nan",
+        "--gsw-demo=*hf-zero2-offload]=slow:0%",
+    )
+    capsys.readouterr()
+    again = rebuilt(directory.relative_to(pytester.path), "--strict")
+    assert capsys.readouterr().out == f"{again}: 8 tests, 3 failures, 2 errors, 1 skipped\n"
+    assert_alike(own, again)
+    outcomes = {properties(case)["gsw_outcome"] for case in junit(again).values()}
+    assert outcomes == set(OUTCOMES) - {"profiled"}
+    for name, case in junit(own).items():
+        element, other = case[-1], junit(again)[name][-1]
+        if element.tag == "failure":
+            assert other.text == element.text
+        if element.tag in {"failure", "error"}:
+            assert other.attrib["message"] == properties(case)["gsw_fact"]
+            assert other.attrib["message"] in element.attrib["message"]
+        else:
+            assert other.attrib == element.attrib
+    # A record does not say how strict its session was.
+    lenient = rebuilt(directory)
+    assert suite(lenient)["failures"] == "2"
+    assert_alike_but_for_texts_of_a_replay(pytester, directory)
+
+
+def assert_alike_but_for_texts_of_a_replay(pytester: pytest.Pytester, directory: Path) -> None:
+    """The records of a replay without a cluster know no command but the replay's."""
+    pytester.runpytest(f"--gsw-replay={directory}", "-k", "H100x128", "--junitxml=replay.xml")
+    (replay,) = set((pytester.path / ".gsw" / "runs").iterdir()) - {directory}
+    again = rebuilt(replay)
+    assert_alike(pytester.path / "replay.xml", again)
+    (failure,) = ET.parse(again).getroot().iter("failure")  # noqa: S314 - our own file
+    assert f"again      pytest --gsw-replay={replay} 'baselines/maxtext" in (failure.text or "")
+
+
+def test_a_profiled_session(pytester: pytest.Pytester) -> None:
+    own, directory = session(pytester, "-k", "grok1_314b_fp8 and H100x512", "--gsw-profile=nsight")
+    again = rebuilt(directory)
+    assert_alike(own, again)
+    (case,), (other,) = junit(own).values(), junit(again).values()
+    skipped, rebuilt_skipped = case.find("skipped"), other.find("skipped")
+    assert skipped is not None
+    assert rebuilt_skipped is not None
+    assert rebuilt_skipped.attrib == skipped.attrib
+
+
+# ---- Records that no session of the demo writes ---------------------------------------------------
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    write_record(tmp_path, SLOW)
+    return tmp_path
+
+
+def only(root: ET.Element) -> ET.Element:
+    (case,) = root.iter("testcase")
+    return case
+
+
+@pytest.mark.parametrize(("outcome", "element"), OUTCOMES.items())
+def test_the_element_of_an_outcome(run: Path, outcome: str, element: str | None) -> None:
+    record = replace(SLOW, outcome=outcome, not_comparable="--gsw-profile=nsight")
+    root = rebuild_junit(run, [record])
+    found = [child.tag for child in only(root)]
+    assert found == ["properties", *([element] if element else [])]
+    number = {"failure": "failures", "error": "errors"}.get(element or "", element)
+    assert counts(root) == {"tests": 1, "failures": 0, "errors": 0, "skipped": 0, **({number: 1} if number else {})}
+
+
+def test_an_outcome_that_is_not_known_is_an_error(run: Path) -> None:
+    case = only(rebuild_junit(run, [replace(SLOW, outcome="splendid")]))
+    error = case.find("error")
+    assert error is not None
+    assert error.attrib["message"] == ("the record has the outcome 'splendid', which this pytest-gsw does not know")
+
+
+def test_an_error_has_what_the_record_keeps(run: Path) -> None:
+    fact = "job 481221 failed with exit code 1: CUDA out of memory"
+    job = replace(JOB, state="FAILED", exit_code=1)
+    record = replace(SLOW, outcome="error", fact=fact, measured={}, steps=0, job=job)
+    error = only(rebuild_junit(Path("runs/7f3a"), [record])).find("error")
+    assert error is not None
+    assert error.attrib == {"message": fact}
+    assert error.text == (
+        f"{fact}\n"
+        "\n"
+        "baseline   baselines/maxtext/llama2_70b.yaml:41  (readme.md:31)\n"
+        "job        slurm 481221 FAILED 1:0 in 11m02s on pool0-[0017-0032]\n"
+        "log        /stage/results/24.11/fp8/70b/128/log-maxtext_llama2_70b_128_481221.out\n"
+        "again      pytest --gsw-cluster=eos 'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]'\n"
+        "offline    pytest --gsw-cluster=eos --gsw-replay=runs/7f3a "
+        "'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]'"
+    )
+
+
+def test_rows_without_a_record_are_errors(run: Path) -> None:
+    missing = {
+        "baselines/nemo/grok1_314b.yaml::grok1_314b_fp8[H100x512]": "interrupted: job 481230 was running",
+        SLOW.node_id: "interrupted",  # has a record all the same
+    }
+    root = rebuild_junit(run, [SLOW], missing)
+    assert counts(root) == {"tests": 2, "failures": 1, "errors": 1, "skipped": 0}
+    case = next(case for case in root.iter("testcase") if case.attrib["name"] == "grok1_314b_fp8[H100x512]")
+    assert case.attrib["classname"] == "baselines.nemo.grok1_314b.yaml"
+    assert properties(case) == {
+        "gsw_row": "grok1_314b_fp8[H100x512]",
+        "gsw_outcome": "error",
+        "gsw_fact": "interrupted: job 481230 was running",
+    }
+    error = case.find("error")
+    assert error is not None
+    assert error.attrib["message"] == error.text == "interrupted: job 481230 was running"
+
+
+def test_what_xml_forbids_is_replaced(tmp_path: Path) -> None:
+    record = replace(
+        SLOW, outcome="error", fact='bell \x07, escape \x1b[31m, <&">\n, half \ud83d, nobody \uffff, ü 漢 🚀'
+    )
+    path = tmp_path / "junit.xml"
+    path.write_text(junit_text(rebuild_junit(tmp_path, [record])), encoding="ascii")
+    assert_valid(path)
+    (error,) = ET.parse(path).getroot().iter("error")  # noqa: S314 - our own file
+    assert error.attrib["message"] == ('bell #x07, escape #x1B[31m, <&">\n, half #xD83D, nobody #xFFFF, ü 漢 🚀')
+    assert properties(junit(path)[record.row])["gsw_fact"] == error.attrib["message"]
+
+
+def test_the_time_is_that_of_the_jobs(run: Path) -> None:
+    later = replace(SLOW, node_id="other", job=replace(JOB, submit_s=1795212060.0, end_s=1795213000.5, run_s=0.25))
+    root = rebuild_junit(run, [SLOW, later, replace(SLOW, node_id="no job", job=None)])
+    assert [case.attrib["time"] for case in root.iter("testcase")] == ["662.000", "0.250", "0.000"]
+    (found,) = root
+    assert found.attrib["time"] == "1000.500"
+    assert found.attrib["timestamp"] == "2026-11-20T22:00:00+00:00"
+
+
+def test_without_jobs_there_is_no_time(run: Path) -> None:
+    (found,) = rebuild_junit(run, [replace(SLOW, job=None)])
+    assert found.attrib["time"] == "0.000"
+    assert "timestamp" not in found.attrib
+
+
+def test_a_record_that_cannot_be_read_hides_no_other(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = run / "records" / "broken.json"
+    broken.write_text('{"schema": 1')
+    records, missing = read_run(run)
+    assert [record.row for record in records] == [SLOW.row]
+    assert list(missing) == ["records/broken.json"]
+    path = rebuilt(run)
+    assert capsys.readouterr().out == f"{path}: 2 tests, 1 failure, 1 error, 0 skipped\n"
+    error = junit(path)["records/broken.json"].find("error")
+    assert error is not None
+    assert error.attrib["message"].startswith(f"{broken} is no record: Expecting ")
+
+
+def test_without_a_file_it_is_printed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["junit", str(run)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(
+        '<?xml version="1.0" encoding="utf-8"?><testsuites name="pytest tests"><testsuite name="pytest" errors="0"'
+        ' failures="1" skipped="0" tests="1" time="692.000" timestamp="2026-11-20T22:00:00+00:00"><testcase '
+    )
+    assert out == (junit_text(rebuild_junit(run, [read_one(run)])) + "\n")
+
+
+def read_one(run: Path) -> Record:
+    (record,), _ = read_run(run)
+    return record
+
+
+def test_the_output_is_written_whole_and_its_directory_made(run: Path) -> None:
+    path = run / "reports" / "nightly" / "junit.xml"
+    assert main(["junit", str(run), "-o", str(path)]) == 0
+    assert_valid(path)
+    assert [found.name for found in path.parent.iterdir()] == ["junit.xml"]
+
+
+def test_what_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["junit", str(tmp_path / "gone")]) == 2
+    assert capsys.readouterr().err == (
+        f"pytest-gsw junit: there is no directory {tmp_path / 'gone'}\nnext: ls .gsw/runs\n"
+    )
+    assert main(["junit", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"pytest-gsw junit: there are no records in {tmp_path}\nnext: ls .gsw/runs\n"
+
+
+def test_an_output_that_cannot_be_written(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = run / "file"
+    file.write_text("")
+    for output, why in ((file / "junit.xml", "File exists"), (run / "records", "Is a directory")):
+        assert main(["junit", str(run), "-o", str(output)]) == 2
+        assert capsys.readouterr().err == f"pytest-gsw junit: {output} cannot be written: {why}\n"
+    assert sorted(found.name for found in run.iterdir()) == ["file", "records"]
