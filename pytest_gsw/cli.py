@@ -17,6 +17,7 @@ from tabulate import tabulate
 
 from pytest_gsw.errors import ConfigurationError, LogError, RunError
 from pytest_gsw.examine import Run, measure, read_steps
+from pytest_gsw.jobs.journal import read_journal
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
@@ -279,15 +280,19 @@ def _row_metrics(path: Path, log_format: LogFormat, row: Baseline, statistic: st
     if statistic is not None:
         raise ConfigurationError(f"--statistic: the row has its own, {row.statistic}; leave out one of the two")
     run = Run(job_id="", status=JobStatus(JobState.REPLAYED), log=path)
-    log = read_steps(row, run, log_format)
-    measurement = measure(
-        row,
-        run,
-        log,
-        peak_flops=peak_flops(row.accelerator, row.dtype),
-        steps=row.recipe.steps,
-        first_index=log_format.first_index,
-    )
+    try:
+        log = read_steps(row, run, log_format)
+        measurement = measure(
+            row,
+            run,
+            log,
+            peak_flops=peak_flops(row.accelerator, row.dtype),
+            steps=row.recipe.steps,
+            first_index=log_format.first_index,
+        )
+    except LogError as error:  # a log by itself is of no job that there is anything to say of
+        evidence = tuple((name, text) for name, text in error.evidence if name != "job")
+        raise LogError(error.fact, evidence, error.tail, error.advice) from None
     try:
         verdict = judge(row, measurement, row.tolerance)
     except ValueError as error:
@@ -381,6 +386,7 @@ def _junit(asked: argparse.Namespace) -> str:
     if not directory.is_dir():
         raise ConfigurationError(f"there is no directory {directory}\nnext: ls {Path('.gsw', 'runs')}")
     records, missing = read_run(directory)
+    missing = {**_never_judged(directory, {record.node_id for record in records}), **missing}
     if not records and not missing:
         raise ConfigurationError(f"there are no records in {directory}\nnext: ls {Path('.gsw', 'runs')}")
     root = rebuild_junit(directory, records, missing, strict=asked.strict)
@@ -389,6 +395,16 @@ def _junit(asked: argparse.Namespace) -> str:
     _write_whole(asked.output, junit_text(root))
     found = (f"{number} {name.removesuffix('s') if number == 1 else name}" for name, number in counts(root).items())
     return f"{asked.output}: {', '.join(found)}"
+
+
+def _never_judged(directory: Path, judged: set[str]) -> dict[str, str]:
+    """The rows that the run's journal has and its records have not, and why that is an error."""
+    try:
+        past = read_journal(directory)
+    except ConfigurationError:
+        return {}  # a replay keeps no journal: it submits nothing
+    fact = f"the session ended before this row was judged; pytest --gsw-resume={directory.name} goes on with it"
+    return {node_id: fact for node_id in past.rows if node_id not in judged}
 
 
 def _write_whole(path: Path, text: str) -> None:

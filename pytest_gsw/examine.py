@@ -19,7 +19,7 @@ from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import line_number, read_log, tail_lines
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.performance.figures import figures
-from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, log_interval, p90
+from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, log_interval, p90, select
 from pytest_gsw.tables.model import Baseline, Figures
 from pytest_gsw.tables.statistic import parse_statistic
 
@@ -148,16 +148,19 @@ def measure(
     """
     timed = timed_steps(baseline, log)
     _check_steps(baseline, run, log, timed, steps, first_index)
+    statistic = parse_statistic(baseline.statistic)
     try:
-        judged_s = apply(parse_statistic(baseline.statistic), timed)
+        chosen_s = select(statistic, timed, first_index=first_index)
+        judged_s = apply(statistic, timed, first_index=first_index)
     except ValueError as error:
         raise LogError(
             f"the log does not hold the steps that {baseline.statistic} needs: {error}",
             evidence=_log_evidence(run, log),
         ) from error
-    if not 0 < judged_s < math.inf:  # before anything is divided by it
+    impossible_s = next((seconds for seconds in chosen_s if not 0 < seconds < math.inf), None)
+    if impossible_s is not None:  # before anything is divided by it
         raise LogError(
-            f"{judged_s:g} s is no time of a step",
+            f"{impossible_s:g} s is no time of a step",
             evidence=_log_evidence(run, log),
             advice="the log shows when steps were dispatched, not how long they took; check its statistic",
         )
@@ -204,12 +207,17 @@ def step_seconds(step: Step, baseline: Baseline) -> float | None:
         return step.seconds
     if baseline.global_batch_size is None:
         return None
-    if step.samples_per_s:
-        return baseline.global_batch_size / step.samples_per_s
-    if step.tokens_per_s_per_gpu:
+    if step.samples_per_s is not None:
+        return _seconds(baseline.global_batch_size, step.samples_per_s)
+    if step.tokens_per_s_per_gpu is not None:
         tokens = baseline.global_batch_size * baseline.sequence_length
-        return tokens / baseline.gpus / step.tokens_per_s_per_gpu
+        return _seconds(tokens / baseline.gpus, step.tokens_per_s_per_gpu)
     return None
+
+
+def _seconds(amount: float, per_s: float) -> float:
+    """How long an amount takes; a rate of zero is for ever, and :func:`measure` refuses that."""
+    return amount / per_s if per_s else math.inf
 
 
 def read_identity(path: Path) -> Identity:

@@ -20,6 +20,9 @@ UNKNOWN_LIMIT_S = 600.0
 #: How often what is not asked of the scheduler is looked at: answers of submissions, logs that are to appear.
 _LOOK_S = 0.1
 
+#: Called each time before the session waits.
+Ticker = Callable[["Fleet"], None]
+
 #: Called with the row's id, the job's id and the job's new status.
 StateObserver = Callable[[str, str, JobStatus], None]
 
@@ -109,6 +112,7 @@ class Fleet:
         launcher: How jobs are started and asked about.
         poll_interval_s: Seconds between two questions to the launcher.
         observer: Told of every change of a job's state.
+        ticker: Told each time before the session waits.
         journal: Told of every submission, before and after it.
         limits: How many jobs and GPUs may be taken at once.
         clock: Monotonic seconds.
@@ -122,6 +126,7 @@ class Fleet:
         observer: StateObserver = lambda *_: None,
         journal: Log | None = None,
         limits: Limits | None = None,
+        ticker: Ticker = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -130,6 +135,7 @@ class Fleet:
         self._observer = observer
         self._journal: Log = journal or NoLog()
         self._limits = limits or Limits()
+        self._ticker = ticker
         self._clock = clock
         self._sleep = sleep
         self._entries: dict[str, _Entry] = {}
@@ -308,6 +314,7 @@ class Fleet:
 
     def _wait(self) -> None:
         """Let time pass until there may be news, and ask about all jobs when their turn has come."""
+        self._ticker(self)
         now_s = self._clock()
         looking = any(
             entry.submission is not None or (entry.log_deadline_s is not None and entry.run is None)
@@ -381,7 +388,10 @@ def _check_age(log: Path, job: Job) -> None:
     Raises:
         LogError: It was last written before.
     """
-    written_s = log.stat().st_mtime
+    try:
+        written_s = log.stat().st_mtime
+    except OSError:
+        return  # gone again: whoever reads it will say so
     if written_s < job.submitted_s - CLOCK_SKEW_S:
         written = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(written_s))
         submitted = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job.submitted_s))

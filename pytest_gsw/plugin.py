@@ -6,6 +6,7 @@ import dataclasses
 import glob
 import os
 import sys
+import time
 from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from pytest_gsw import hookspecs
 from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import ConfigurationError, RunError, SubmissionError
-from pytest_gsw.fleet import Fleet, StateObserver
+from pytest_gsw.fleet import Fleet, StateObserver, Ticker
 from pytest_gsw.items import (
     FLEET,
     RECORD,
@@ -26,7 +27,7 @@ from pytest_gsw.items import (
     BaselineTables,
     Selection,
 )
-from pytest_gsw.jobs.environment import masked_environment
+from pytest_gsw.jobs.environment import masked_command, masked_environment
 from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import Job, JobSpec, JobStatus, Launcher
@@ -46,6 +47,9 @@ from pytest_gsw.tables.clusters import Cluster
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_table, table_files
 from pytest_gsw.tables.model import Baseline
+
+#: Seconds between two lines that say where a waiting session stands.
+HEARTBEAT_S = 240.0
 
 #: Set once all rows have run.
 FINISHED = pytest.StashKey[bool]()
@@ -187,7 +191,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
             "next: give another directory with --gsw-results=DIR"
         ) from None
     poll_interval_s = settings.poll_interval_s or launcher.poll_interval_s
-    fleet = Fleet(launcher, poll_interval_s, _observer(config, rows), journal, settings.limits)
+    fleet = Fleet(
+        launcher, poll_interval_s, _observer(config, rows), journal, settings.limits, ticker=_heartbeat(config)
+    )
     config.stash[FLEET] = fleet
     if dry:
         return None
@@ -475,6 +481,19 @@ def _attach(fleet: Fleet, settings: Settings, specs: dict[str, JobSpec | RunErro
             del specs[row_id]
 
 
+def _heartbeat(config: pytest.Config) -> Ticker:
+    """A line every few minutes, because CI servers end builds that are silent; none with -q or without a terminal."""
+    last_s = time.monotonic()
+
+    def beat(fleet: Fleet) -> None:
+        nonlocal last_s
+        if config.getoption("verbose", -1) >= 0 and time.monotonic() - last_s >= HEARTBEAT_S:
+            last_s = time.monotonic()
+            _write(config, terminal.heartbeat(fleet.statuses()))
+
+    return beat
+
+
 def _spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
     """How a row is started, or why it cannot be."""
     try:
@@ -518,7 +537,7 @@ def _print_plan(
                 "nodes": spec.nodes,
                 "minutes": None if run_s is None else run_s / 60,
                 "directory": spec.directory,
-                "command": terminal.command(*launcher.command(spec)),
+                "command": terminal.command(*masked_command(launcher.command(spec))),
                 "environment": masked_environment(spec.environment),
                 "log": spec.stage / spec.log_glob,
             }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pytest_gsw.jobs.model import JobSpec
 
@@ -13,10 +13,12 @@ MASK = "***"
 # Words, not letters: MONKEY is no key, TOKENIZERS_PARALLELISM and MAX_TOKENS are no tokens; HF_TOKEN,
 # PGPASSWORD and NGC_APIKEY are what they look like.
 _SECRET = re.compile(
-    r"(?:TOKEN|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)(?:_|$)"
-    r"|(?:^|_)(?:API|ACCESS|PRIVATE|SSH)?KEYS?(?:_|$)",
+    r"(?:TOKEN|SECRETS?|PASS|PASSWORD|PASSWD|PASSPHRASE|AUTH|CREDENTIALS?|COOKIES?)(?:_|$)"
+    r"|(?:^|_)(?:API|ACCESS|PRIVATE|SSH|SECRET)?KEYS?(?:_|$)",
     re.IGNORECASE,
 )
+#: ``https://user:password@host``; a token often stands alone there.
+_USER_INFO = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]{0,30}://)[^\s/?#]+@")
 
 #: Variables of the session that would change what a submission means, wherever pytest runs.
 CHANGES_THE_SUBMISSION = frozenset(
@@ -73,4 +75,26 @@ def query_environment(session: Mapping[str, str]) -> dict[str, str]:
 
 def masked_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """A copy that may be printed: the values of what looks like a secret are hidden."""
-    return {name: MASK if value and _SECRET.search(name) else value for name, value in environment.items()}
+    return {
+        name: MASK if value and _SECRET.search(name) else _USER_INFO.sub(rf"\1{MASK}@", value)
+        for name, value in environment.items()
+    }
+
+
+def masked_command(argv: Sequence[str]) -> tuple[str, ...]:
+    """A command that may be printed: of ``--api-key=x``, ``--export=ALL,HF_TOKEN=x`` and URLs, secrets are hidden."""
+    return tuple(_USER_INFO.sub(rf"\1{MASK}@", _masked_argument(argument)) for argument in argv)
+
+
+def _masked_argument(argument: str) -> str:
+    """An argument in which the values that are given to names of secrets, up to a comma or a blank, are hidden."""
+    shown, hiding = "", False
+    for piece in re.findall(r"[^=,\s]*[=,\s]?", argument):
+        end = piece[-1:] if piece[-1:] in {"=", ","} or piece[-1:].isspace() else ""
+        if not hiding:
+            shown += piece
+            if end == "=" and _SECRET.search(piece[:-1].replace("-", "_")):
+                hiding, shown = True, shown + MASK
+        elif end != "=":
+            hiding, shown = False, shown + end
+    return shown

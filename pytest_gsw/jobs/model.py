@@ -63,6 +63,8 @@ class JobSpec:
     time_limit_s: float | None = None
     #: Where the job's log is, as a glob below :attr:`stage`; ``{job_id}`` is the job's id.
     log_glob: str = ""
+    #: No job of another session ever has this name.
+    unique_name: bool = False
 
 
 @dataclass(frozen=True)

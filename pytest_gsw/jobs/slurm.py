@@ -19,13 +19,13 @@ import re
 import shlex
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.errors import JobError, SubmissionError
 from pytest_gsw.jobs import layout
-from pytest_gsw.jobs.environment import job_environment, query_environment
+from pytest_gsw.jobs.environment import job_environment, masked_command, query_environment
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.orphans import SubmissionLock
 from pytest_gsw.jobs.slurm_answers import (
@@ -58,6 +58,8 @@ COMMAND_TIMEOUT_S = 120.0
 IDS_PER_COMMAND = 1000
 #: How far the clocks of this machine and of the controller may be apart.
 CLOCK_SKEW_S = 300.0
+#: How far they may be apart where a job is ours by nothing but its name and the time of its submission.
+SUBMISSION_SKEW_S = 60.0
 
 
 class SlurmLauncher:
@@ -228,13 +230,19 @@ class SlurmLauncher:
         answers = parse_squeue(self._ask(squeue_by_name_command(spec.name, clusters)).stdout)
         if not answers:
             # It may have ended, and slurmctld forgets such jobs soon.
-            answers = parse_sacct(self._ask(sacct_by_name_command(spec.name, submitted_s - 1, clusters)).stdout)
-        ids = [
-            job_id
-            for job_id, told in answers.items()
-            if told.job_name == spec.name and (told.status.submit_s or 0) >= submitted_s - 1
-        ]
-        return ids[0] if len(ids) == 1 else None
+            answers = parse_sacct(
+                self._ask(sacct_by_name_command(spec.name, submitted_s - CLOCK_SKEW_S, clusters)).stdout
+            )
+        named = {job_id: told.status.submit_s or 0 for job_id, told in answers.items() if told.job_name == spec.name}
+        if spec.unique_name:
+            return _only(named)
+        # An earlier session's job may have the name as well. One by this machine's clock comes before
+        # one that is ours only if the controller's clock is behind; Slurm's times are whole seconds.
+        by_our_clock = [job_id for job_id, submit_s in named.items() if submit_s >= submitted_s - 1]
+        return _only(
+            by_our_clock
+            or [job_id for job_id, submit_s in named.items() if submit_s >= submitted_s - SUBMISSION_SKEW_S]
+        )
 
     def _cancel_unread(self, spec: JobSpec, submitted_s: float) -> None:
         job_id = self._find_submission(spec, submitted_s)
@@ -271,6 +279,10 @@ def _run(
     except subprocess.TimeoutExpired:
         return Output(124, "", f"{command[0]} gave no answer within {timeout_s:g} s", timed_out=True)
     return Output(done.returncode, done.stdout, done.stderr)
+
+
+def _only(ids: Collection[str]) -> str | None:
+    return next(iter(ids)) if len(ids) == 1 else None
 
 
 def _by_clusters(jobs: Iterable[Job]) -> list[tuple[tuple[str, ...], list[Job]]]:
@@ -360,7 +372,7 @@ def _may_have_been_taken(answer: Output) -> bool:
 
 
 def _submission_evidence(spec: JobSpec, command: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    return (("command", shlex.join(command)), ("directory", str(spec.directory)))
+    return (("command", shlex.join(masked_command(command))), ("directory", str(spec.directory)))
 
 
 def _refusal(spec: JobSpec, command: Sequence[str], answer: Output) -> SubmissionError:

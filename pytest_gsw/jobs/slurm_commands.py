@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Sequence
 
@@ -34,14 +35,15 @@ def squeue_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[
 
 
 def squeue_by_name_command(name: str, clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Ask slurmctld for the jobs of a name."""
-    return ("squeue", *clusters, "-h", "--all", "-t", "all", "-o", _SQUEUE_FORMAT, f"--name={name}")
+    """Ask slurmctld for this user's jobs of a name."""
+    return ("squeue", *clusters, "--me", "-h", "--all", "-t", "all", "-o", _SQUEUE_FORMAT, f"--name={name}")
 
 
 def sacct_by_name_command(name: str, since_s: float, clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Ask accounting for the jobs of a name that were in the system since then: slurmctld forgets them soon."""
+    """Ask accounting for this user's jobs of a name since then: slurmctld forgets them soon."""
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since_s))
-    return ("sacct", *clusters, "-X", "-n", "-P", "-o", _SACCT_FIELDS, f"--name={name}", "-S", since)
+    mine = (f"--user={os.getuid()}", f"--name={name}", "-S", since)
+    return ("sacct", *clusters, "-X", "-n", "-P", "-o", _SACCT_FIELDS, *mine)
 
 
 def sacct_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[str, ...]:

@@ -55,6 +55,11 @@ def log_interval(steps: Sequence[TimedStep], first_index: int | None = None) -> 
     numbers = [step.index for step in steps if step.index is not None]
     if len(numbers) < max(3, len(steps)):
         return 1
+    if first_index is not None and numbers[0] == first_index and len(numbers) > 3:
+        # Megatron (core 0.16 and newer) and torchtitan print the first step whatever the interval.
+        rest = log_interval(steps[1:], first_index)
+        if rest > 1:
+            return rest
     gaps = [later - earlier for earlier, later in itertools.pairwise(numbers)]
     interval = min(gaps)
     if interval < 1 or any(gap % interval for gap in gaps) or 2 * gaps.count(interval) <= len(gaps):

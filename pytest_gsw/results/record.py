@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from pytest_gsw.jobs.model import JobState, JobStatus
 
@@ -124,7 +126,7 @@ def read_record(path: Path) -> Record:
         content: Any = json.loads(path.read_text())
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:  # not JSON, or not even text
+    except (ValueError, RecursionError) as error:  # not JSON, or not even text
         raise ValueError(f"{path} is no record: {error}") from error
     version = content.get("schema") if isinstance(content, dict) else None
     if version is None:
@@ -132,19 +134,72 @@ def read_record(path: Path) -> Record:
     if version != SCHEMA:
         raise ValueError(f"{path} is a record of version {version}, this pytest-gsw reads version {SCHEMA}")
     try:
-        job = content.pop("job")
-        series = tuple(content.pop("series_s"))
+        _check_keys(Record, content)
+        job = content.pop("job", None)
+        if job is not None:
+            _check_keys(JobFacts, job, "job.")
+            _check_state(job["state"])
+        series = tuple(content.pop("series_s", ()))
         return Record(**content, series_s=series, job=None if job is None else JobFacts(**job))
-    except KeyError as error:
-        raise ValueError(f"{path} is no record: it has no {error}") from error
-    except TypeError as error:
-        raise ValueError(f"{path} is no record: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{path} is no record: {error}") from None
+
+
+def _check_keys(kind: type, content: Mapping[str, Any], prefix: str = "") -> None:
+    """Make sure that JSON has the keys of a dataclass, with values of their types.
+
+    Raises:
+        ValueError: It has not; the message names the first key.
+    """
+    hints = get_type_hints(kind)
+    for key in content:
+        if key not in hints:
+            raise ValueError(f"it has an unknown key '{prefix}{key}'")
+    for known in fields(kind):
+        if known.name not in content:
+            if known.default is MISSING and known.default_factory is MISSING:
+                raise ValueError(f"it has no '{prefix}{known.name}'")
+        elif not _is_a(content[known.name], hints[known.name]):
+            raise ValueError(f"'{prefix}{known.name}' is {_shown(content[known.name])}")
+
+
+def _check_state(state: str) -> None:
+    if state not in {known.value for known in JobState}:
+        raise ValueError(f"'job.state' is {_shown(state)}, which is no state of a job")
+
+
+def _is_a(value: Any, hint: Any) -> bool:
+    """Whether a value of JSON is what a field of a record holds."""
+    arguments = get_args(hint)
+    origin = get_origin(hint) or hint
+    if origin is UnionType:
+        return any(_is_a(value, argument) for argument in arguments)
+    if origin is Mapping:
+        return isinstance(value, dict) and all(_is_a(entry, arguments[1]) for entry in value.values())
+    if origin is tuple:
+        return isinstance(value, list) and all(_is_a(entry, arguments[0]) for entry in value)
+    if origin is JobFacts:
+        return isinstance(value, dict)
+    if origin is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return isinstance(value, origin) and (origin is bool or not isinstance(value, bool))
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def read_records(directory: Path) -> tuple[Record, ...]:
     """All records of one run's directory, in the order of their names.
 
     Raises:
-        ValueError: One of the files is no record.
+        ValueError: One of the files is no record, or two are of the same row.
     """
-    return tuple(read_record(path) for path in sorted((directory / "records").glob("*.json")))
+    found: dict[str, tuple[Path, Record]] = {}
+    for path in sorted((directory / "records").glob("*.json")):
+        record = read_record(path)
+        if record.row in found:
+            raise ValueError(f"{found[record.row][0]} and {path} are both records of {record.row}")
+        found[record.row] = (path, record)
+    return tuple(record for _, record in found.values())

@@ -11,6 +11,7 @@ from tabulate import tabulate
 
 from pytest_gsw.errors import RunError
 from pytest_gsw.examine import duration
+from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.performance.verdict import Verdict
 from pytest_gsw.results.record import Record
 
@@ -136,6 +137,19 @@ def error_text(error: RunError, facts: Sequence[tuple[str, str]]) -> str:
     advice = [("next", error.advice)] if error.advice else []
     commands = [(name, value) for name, value in facts if name in {"again", "offline"}]
     return "\n".join([error.fact, "", *fact_lines([*error.evidence, *tail, *rest, *advice, *commands])])
+
+
+def heartbeat(statuses: Mapping[str, JobStatus | None]) -> str:
+    """Where a session stands that has been silent for a while: jobs by state, with the reasons of those that wait."""
+    known = [status for status in statuses.values() if status is not None]
+    ended = sum(status.state.ended for status in known)
+    running = sum(status.state is JobState.RUNNING for status in known)
+    pending = [status for status in known if status.state is JobState.PENDING]
+    reasons = sorted({status.reason for status in pending if status.reason and status.reason != "None"})
+    why = f" ({', '.join(reasons)})" if reasons else ""
+    waiting = len(statuses) - len(known)
+    parts = [f"{ended} ended", f"{running} running", f"{len(pending)} pending{why}"]
+    return f"gsw: {', '.join([*parts, *([f'{waiting} not submitted yet'] if waiting else [])])}"
 
 
 def command(*arguments: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,33 @@ from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import fields as f
 from pytest_gsw.tables.yamlfile import Value, read_free_mapping
 
-_VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+#: What the launch contract sets for each row; with another's values a job would measure another row.
+CONTRACT_VARIABLES = frozenset(
+    {
+        *("STAGE_PATH", "DTYPE", "MODEL_SIZE", "NUM_NODES", "RUN_CONF_GPU_PER_NODE", "GSW_BASELINE_FILE"),
+        # What sbatch takes for options that a cluster may not give.
+        *("SBATCH_ARRAY_INX", "SBATCH_EXPORT", "SBATCH_WAIT"),
+    }
+)
+_CONTRACT_PREFIXES = ("GSW_ROW", "SLURM_JOB")
+
+#: Options of sbatch that break the launch contract, with their short form and the reason.
+_NOT_FOR_CLUSTERS = {
+    "array": ("a", "each row is one job"),
+    "wait": ("W", "sbatch must answer before the job has ended"),
+    "parsable": ("", "it is always given"),
+    "job-name": ("J", "each row has a job name of its own"),
+    "nodes": ("N", "the row's GPUs say how many"),
+    "export": ("", "the launch script needs the whole environment"),
+    "export-file": ("", "the launch script needs the whole environment"),
+    "test-only": ("", "no job would run; --gsw-plan submits nothing"),
+    "wrap": ("", "what runs is the recipe's launch script"),
+    "chdir": ("D", "jobs run in the recipe's directory"),
+}
+#: Short options without a value, which may stand before another: -HW is -H -W.
+_SHORT_FLAGS = "HIOQVhksuv"
 
 
 #: Every key of one cluster.
@@ -34,9 +60,9 @@ CLUSTER_FIELDS: f.Fields = {
     "constraint": f.text("Features that the nodes must have."),
     "stage": f.text("Staging area (STAGE_PATH by default); {recipe} is the recipe's directory."),
     "recipes": f.text("Directory that holds the recipes' directories; the staging area by default."),
-    "sbatch": f.Sequence_(None, "Further options of sbatch, one list entry each."),
+    "sbatch": f.Sequence_(None, "Further options of sbatch, one list entry each, such as --qos=acceptance."),
     "environment": f.Nested(None, "Further variables for every job."),
-    "tolerance": f.percentage("Accepted loss of throughput on this cluster."),
+    "tolerance": f.tolerance("Accepted loss of throughput on this cluster."),
 }
 
 
@@ -106,8 +132,15 @@ def _cluster(name: str, value: Value, path: Path, environ: Mapping[str, str]) ->
     keys: dict[str, Any] = {}
     for key, entry in value.value.items():
         keys[key] = _filled(entry, f"clusters.{name}.{key}", environ, faults)
+        if key in _CHECKS:
+            faults += (
+                Fault(place.line, place.column, f"clusters.{name}.{where}", problem)
+                for place, where, problem in _CHECKS[key](entry, key, keys[key])
+            )
     if faults:
         raise FileError(path, tuple(faults))
+    for key in keys.keys() & {"stage", "recipes"}:
+        keys[key] = str(path.parent.absolute() / keys[key])
     return Cluster(name=name, path=path, **{**_from_environment(environ), **keys})
 
 
@@ -116,7 +149,8 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     defaults: dict[str, Any] = {
         "account": environ.get("SBATCH_ACCOUNT") or environ.get("SLURM_ACCOUNT"),
         "partition": environ.get("SBATCH_PARTITION") or environ.get("SLURM_PARTITION"),
-        "stage": environ.get("STAGE_PATH"),
+        # Jobs run in the recipe's directory, where a relative path would be another one.
+        "stage": environ.get("STAGE_PATH") and str(Path(environ["STAGE_PATH"]).absolute()),
     }
     # The documents tell users to set "8 or null"; anything but a plain number is Slurm's affair.
     per_node = environ.get("SBATCH_GPUS_PER_NODE") or environ.get("SLURM_GPUS_PER_NODE") or ""
@@ -145,4 +179,55 @@ def _substitute(text: str, place: Value, key: str, environ: Mapping[str, str], f
             return ""
         return environ[variable]
 
-    return re.sub(rf"\$\{{({_VARIABLE})\}}", replace, text)
+    rest = re.search(r"\$\{[^}]*\}?", _VARIABLE.sub("", text))
+    if rest is not None:
+        faults.append(Fault(place.line, place.column, key, f"got '{rest[0]}', wanted ${{NAME}}"))
+    return _VARIABLE.sub(replace, text)
+
+
+#: What is wrong with a key: its place, the key, and the problem.
+_Problems = Iterator[tuple[Value, str, str]]
+
+
+def _check_placeholders(entry: Value, key: str, _filled: Any) -> _Problems:
+    for word in re.findall(r"(?<!\$)\{([^{}]*)\}", str(entry.value)):
+        if word != "recipe":
+            yield entry, key, f"unknown placeholder {{{word}}}{f.nearest(word, ['recipe'])}"
+
+
+def _check_environment(entry: Value, key: str, filled: Mapping[str, str]) -> _Problems:
+    for name in filled:
+        if name in CONTRACT_VARIABLES or name.startswith(_CONTRACT_PREFIXES):
+            yield (
+                entry,
+                f"{key}.{name}",
+                f"{name} is part of the launch contract, which sets it for each row; leave it out",
+            )
+
+
+def _check_sbatch(entry: Value, key: str, filled: Sequence[str]) -> _Problems:
+    for place, text in zip(entry.value, filled, strict=True):
+        if re.match(r"--?[A-Za-z]", text) is None:
+            yield place, key, f"got '{text}', wanted options of one list entry each, such as --qos=acceptance"
+            continue
+        for name, (short, why) in _NOT_FOR_CLUSTERS.items():
+            given = _given_as(text, name, short)
+            if given is not None:
+                yield place, key, f"got {given}, which breaks the launch contract: {why}; leave it out"
+                break
+
+
+def _given_as(text: str, name: str, short: str) -> str | None:
+    """How an entry spells this option, if it is this one; sbatch takes the beginning of a long one as well."""
+    if text.startswith("--"):
+        long = text[2:].partition("=")[0]
+        return f"--{long}" if name.startswith(long) else None
+    return f"-{short}" if short and re.match(rf"-[{_SHORT_FLAGS}]*{short}", text) else None
+
+
+_CHECKS: Mapping[str, Callable[[Value, str, Any], _Problems]] = {
+    "stage": _check_placeholders,
+    "recipes": _check_placeholders,
+    "environment": _check_environment,
+    "sbatch": _check_sbatch,
+}

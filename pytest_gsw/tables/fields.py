@@ -131,6 +131,24 @@ def percentage(help_: str, *, required: bool = False) -> Field:
     return Field(read_percentage, "a percentage such as 5%", help_, schema, required)
 
 
+def read_tolerance(raw: str) -> float:
+    """A percentage that something can fail: with 100 % every run would pass.
+
+    Raises:
+        ValueError: It is no percentage above 0 % and below 100 %.
+    """
+    fraction = read_percentage(raw)
+    if fraction >= 1:
+        raise ValueError(f"got '{raw}', wanted a percentage above 0% and below 100%, such as 5%")
+    return fraction
+
+
+def tolerance(help_: str) -> Field:
+    """A percentage above 0 % and below 100 %, kept as a fraction."""
+    schema = {"type": "string", "pattern": r"^0?\d{1,2}(\.\d{1,12})? ?%$"}
+    return Field(read_tolerance, "a percentage below 100%, such as 5%", help_, schema)
+
+
 def flag(help_: str) -> Field:
     """``true`` or ``false``, nothing else."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,14 @@ DEFAULT_TOLERANCE = 0.05
 #: now and then lost among the lines of other ranks; the last step must always be there.
 STEP_SHARE = 0.9
 
+#: Times that a log of a format shows at most, however many steps the run has.
+LOGGED_AT_MOST = {
+    # google/paxml, paxml/programs.py, BaseTrainProgram.run: the line is written by log_first_n(…, 20).
+    "paxml": 20,
+    # huggingface/transformers, Trainer: speed_metrics("train", …) once, when training has ended.
+    "huggingface": 1,
+}
+
 
 def _read_statistic(raw: str) -> str:
     return str(parse_statistic(raw))
@@ -35,8 +44,8 @@ ROW_FIELDS: f.Fields = {
     "gpus": f.whole("GPUs of the job."),
     "size": f.pattern(_NAME, "a name such as 70b", "Size of the model, as the recipe's MODEL_SIZE."),
     "case": f.pattern(
-        r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?",
-        "a short name of a-z, 0-9, '.' and '-'",
+        r"[a-z0-9]([a-z0-9.-]{0,58}[a-z0-9])?",
+        "a short name of a-z, 0-9, '.' and '-', at most 60 characters",
         "What tells this row from others with the same workload, dtype, accelerator and GPU count.",
     ),
     "dtype": f.pattern(_NAME, "a name such as fp8", "Number format of the training, as the recipe's DTYPE."),
@@ -71,7 +80,7 @@ ROW_FIELDS: f.Fields = {
         {"type": "string", "pattern": r"^(last|(mean|median)(\[-?\d*:-?\d*\])?)$"},
     ),
     "min_steps": f.whole("Fewest steps that must be read from the log."),
-    "tolerance": f.percentage("Accepted loss of throughput."),
+    "tolerance": f.tolerance("Accepted loss of throughput."),
     "proxy": f.flag("A smaller stand-in for the full model."),
     "expected_failure": f.choice(("out_of_memory",), "How the document says that the row fails."),
     "notes": f.text("The document's own note."),
@@ -180,7 +189,7 @@ def load_table(path: Path) -> tuple[Baseline, ...]:
             recipe = _recipe_keys(values, table.value)
             found = _row_faults(merged, recipe, key, row)
             if not found:
-                baseline = _baseline(merged, Recipe(**recipe), path, row)
+                baseline = _baseline(merged, _recipe(merged, recipe), path, row)
                 if baseline.id in taken:
                     problem = f"has the id {baseline.id} of line {taken[baseline.id]}; give it a 'case' of its own"
                     found = [Fault(row.line, row.column, key, problem)]
@@ -209,9 +218,15 @@ def load_tables(paths: Iterable[Path]) -> tuple[Baseline, ...]:
     """All rows of all these files and directories.
 
     Raises:
-        ConfigurationError: A path does not exist, or a file is wrong.
+        ConfigurationError: A path does not exist or holds no table, or a file is wrong.
     """
-    return tuple(row for path in paths for file in table_files(path) for row in load_table(file))
+    rows: list[Baseline] = []
+    for path in paths:
+        files = table_files(path)
+        if not files:
+            raise ConfigurationError(f"no baselines in {path}: there is no .yaml or .yml file")
+        rows += (row for file in files for row in load_table(file))
+    return tuple(rows)
 
 
 def bundled_baselines() -> Path:
@@ -238,7 +253,7 @@ def _row_faults(row: Mapping[str, Any], recipe: Mapping[str, Any], key: str, pla
         problems.append(f"missing '{judged}', on which the verdict rests")
     if "directory" not in recipe:
         problems.append("missing 'recipe.directory' (at its table or at the file)")
-    if "min_steps" not in row and "steps" not in recipe and "logged_steps" not in recipe:
+    if _default_min_steps(row, recipe.get("steps"), recipe.get("logged_steps")) is None and "min_steps" not in row:
         problems.append("missing 'min_steps': neither it nor recipe.steps says how many steps a log must hold")
     gpus, per_node = row.get("gpus"), row.get("gpus_per_node")
     if gpus and per_node and gpus > per_node and gpus % per_node:
@@ -255,12 +270,34 @@ def _recipe_keys(file: Values, table: Values) -> dict[str, Any]:
     return keys
 
 
+def _logged_at_most(row: Mapping[str, Any]) -> int | None:
+    return LOGGED_AT_MOST.get(row.get("log_format", row["framework"]))
+
+
+def _recipe(row: Mapping[str, Any], keys: Mapping[str, Any]) -> Recipe:
+    recipe = Recipe(**keys)
+    most = _logged_at_most(row)
+    # One record is no step: it stands for all of them.
+    if most is None or most == 1 or recipe.logged_steps is not None or recipe.steps is None:
+        return recipe
+    return replace(recipe, logged_steps=most) if recipe.steps > most else recipe
+
+
+def _default_min_steps(row: Mapping[str, Any], steps: int | None, logged_steps: int | None) -> int | None:
+    """Fewest steps of a row that does not say so itself; ``None`` where nothing says how many there are."""
+    most = _logged_at_most(row)
+    if row.get("metric") == "checkpoint_save_time" or most == 1:
+        return 1  # steps say nothing of how many saves, or summaries, there are
+    logged = logged_steps or steps
+    if logged is None:
+        return None
+    return math.ceil(min(logged, most or logged) * STEP_SHARE)
+
+
 def _min_steps(row: Mapping[str, Any], recipe: Recipe) -> int:
-    if "min_steps" in row:
-        return int(row["min_steps"])
-    steps = recipe.logged_steps or recipe.steps
-    assert steps is not None  # _row_faults has made sure of it
-    return math.ceil(steps * STEP_SHARE)
+    fewest = row.get("min_steps") or _default_min_steps(row, recipe.steps, recipe.logged_steps)
+    assert fewest is not None  # _row_faults has made sure of it
+    return int(fewest)
 
 
 def _baseline(row: Mapping[str, Any], recipe: Recipe, path: Path, place: Value) -> Baseline:

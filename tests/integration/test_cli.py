@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +114,8 @@ def test_metrics_with_a_statistic(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert capsys.readouterr().err.startswith(
         "pytest-gsw metrics: --statistic: got 'average', wanted last, mean or median"
     )
+    assert main(["metrics", str(log), "--statistic="]) == 2
+    assert capsys.readouterr().err.startswith("pytest-gsw metrics: --statistic: got '', wanted last, mean or median")
 
 
 def test_metrics_of_the_last_step_only(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -148,3 +154,72 @@ def test_a_log_that_cannot_be_measured(capsys: pytest.CaptureFixture[str], tmp_p
     log.write_text("")
     assert main(["metrics", str(log)]) == 1
     assert str(log) in capsys.readouterr().err
+
+
+def test_one_row_is_one_row(capsys: pytest.CaptureFixture[str], tmp_path: Path, table: Path) -> None:
+    path = tmp_path / "one.yaml"
+    path.write_text("\n".join(line for line in table.read_text().split("\n") if not re.search(r"line: 1[12]", line)))
+    assert main(["rows", str(path)]) == 0
+    assert capsys.readouterr().out.endswith("\n1 row\n")
+
+
+def test_rows_of_a_directory_without_tables(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["rows", "--json", str(tmp_path)]) == 2
+    assert capsys.readouterr() == (
+        "",
+        f"pytest-gsw rows: no baselines in {tmp_path}: there is no .yaml or .yml file\n",
+    )
+
+
+def test_a_log_as_a_run_of_a_row_is_of_no_job(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    row = "gpt2_18b_fp16[V100-32GBx16-pp8-gas64-mbs4]"
+    log.write_text(MEGATRON[: MEGATRON.index("\n") + 1].replace("9000.0", "1.0"))
+    assert main(["metrics", str(log), "--row", row]) == 1
+    error = capsys.readouterr().err
+    assert "\nlog " in error
+    assert "REPLAYED" not in error
+
+
+def test_a_rate_of_next_to_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text("{'train_runtime': 1.0, 'train_samples_per_second': 1e-320, 'epoch': 1.0}\n")
+    row = "gpt2_52b_fp16[V100-32GBx64-hf-mbs8-0525]"
+    assert main(["metrics", str(path), "--json", "--row", row]) == 1
+    out, error = capsys.readouterr()
+    assert (out, error.partition("\n")[0]) == ("", "pytest-gsw metrics: inf s is no time of a step")
+
+
+def test_a_statistic_that_overflows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    step = "[PAX STATUS]: train_step() took 1e308 seconds.\n"
+    path.write_text(step * 2)
+    assert main(["metrics", str(path), "--json", "--statistic=mean"]) == 1
+    assert capsys.readouterr() == (
+        "",
+        f"pytest-gsw metrics: the numbers in {path} are too large to be measured\n",
+    )
+    assert main(["metrics", str(path), "--json"]) == 1
+    assert capsys.readouterr() == (
+        "",
+        f"pytest-gsw metrics: median_step_time_s is inf: the numbers in {path} cannot be measured\n",
+    )
+
+
+def test_output_that_cannot_be_written() -> None:
+    command = [sys.executable, "-m", "pytest_gsw.cli", "rows"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "pytest-gsw rows: the output cannot be written: No space left on device\n",
+    )
+
+
+def test_a_reader_that_has_gone_is_no_error() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "pytest_gsw.cli", "rows"]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")

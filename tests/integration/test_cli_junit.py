@@ -263,3 +263,18 @@ def test_an_output_that_cannot_be_written(run: Path, capsys: pytest.CaptureFixtu
         assert main(["junit", str(run), "-o", str(output)]) == 2
         assert capsys.readouterr().err == f"pytest-gsw junit: {output} cannot be written: {why}\n"
     assert sorted(found.name for found in run.iterdir()) == ["file", "records"]
+
+
+def test_rows_that_a_dead_session_never_judged_are_errors(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b")
+    (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
+    next(directory.glob("records/*H100x128.json")).unlink()
+    assert main(["junit", str(directory), "-o", "rebuilt.xml"]) == 0
+    assert "1 error" in capsys.readouterr().out
+    case = junit(pytester.path / "rebuilt.xml")["gpt3_175b_fp8[H100x128]"]
+    (error,) = case.iter("error")
+    assert error.attrib["message"].endswith(
+        f"the session ended before this row was judged; pytest --gsw-resume={directory.name} goes on with it"
+    )

@@ -67,3 +67,11 @@ def test_a_mark_of_a_conftest_skips_a_row(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=4, skipped=1, deselected=134)
     result.stdout.fnmatch_lines(["SKIPPED * rack 7 is down"])
     assert len(list(pytester.path.glob(".gsw/runs/*/batch/*.out"))) == 4
+
+
+def test_a_session_that_waits_says_where_it_stands(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_gsw.plugin.HEARTBEAT_S", 0.2)
+    arguments = ("--gsw-cluster=demo", "-k", "gpt3_175b and H100x128", "--gsw-demo=*=stall", "--gsw-timeout=0.02")
+    result = pytester.runpytest(*arguments)
+    result.stdout.re_match_lines([r"gsw: 0 ended, 1 running, 0 pending"])
+    assert "running, 0 pending" not in pytester.runpytest(*arguments, "-q").stdout.str()

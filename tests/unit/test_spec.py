@@ -51,6 +51,7 @@ def test_the_launch_contract_of_the_recipes() -> None:
         options=(),
         time_limit_s=None,
         log_glob="results/*/fp8/70b/128/log-maxtext_llama2_70b_128_{job_id}.out",
+        unique_name=True,
     )
 
 
@@ -78,7 +79,7 @@ def test_a_cluster_without_slurm_has_no_options() -> None:
 
 def test_rows_that_must_not_run_twice_at_once_share_a_name_across_sessions() -> None:
     single = spec(replace(LLAMA2_FP8_X128, recipe=Recipe("maxtext", one_job_per_row=True)))
-    assert single.name == "gsw-llama2_70b_fp8-H100x128"
+    assert (single.name, single.unique_name) == ("gsw-llama2_70b_fp8-H100x128", False)
     assert single.options == ("--dependency=singleton",)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.jobs.environment import job_environment, masked_environment, query_environment
+from pytest_gsw.jobs.environment import job_environment, masked_command, masked_environment, query_environment
 from pytest_gsw.jobs.model import JobSpec
 
 
@@ -77,16 +77,57 @@ def test_queries_are_asked_plainly() -> None:
         "KEY",
         "GITHUB_TOKEN_FILE",
         "DB_PASSWORD_2",
+        "DB_PASS",
+        "SSHPASS",
+        "WANDB_AUTH",
+        "AUTH_HEADER",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "session_cookie",
     ],
 )
 def test_secrets_are_masked(name: str) -> None:
     assert masked_environment({name: "hunter2"}) == {name: "***"}
 
 
-@pytest.mark.parametrize("name", ["MODEL_SIZE", "MONKEY", "TOKENIZERS_PARALLELISM", "MAX_TOKENS", "KEYBOARD", "DTYPE"])
+@pytest.mark.parametrize(
+    "name", ["MODEL_SIZE", "MONKEY", "AUTHOR", "PASSES", "TOKENIZERS_PARALLELISM", "MAX_TOKENS", "KEYBOARD", "DTYPE"]
+)
 def test_the_rest_is_shown(name: str) -> None:
     assert masked_environment({name: "value"}) == {name: "value"}
 
 
 def test_an_empty_secret_is_no_secret() -> None:
     assert masked_environment({"HF_TOKEN": ""}) == {"HF_TOKEN": ""}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://me:hunter2@host/x", "https://***@host/x"),
+        ("http://ghp_hunter2@host", "http://***@host"),
+        ("a,redis://:hunter2@h:1,b", "a,redis://***@h:1,b"),
+        ("https://me:hunter@2@host", "https://***@host"),
+        ("https://host/a@b?c=d@e", "https://host/a@b?c=d@e"),
+        ("me@host", "me@host"),
+    ],
+)
+def test_the_user_of_an_url_is_masked(text: str, shown: str) -> None:
+    assert masked_environment({"PROXY": text}) == {"PROXY": shown}
+    assert masked_command(("sbatch", f"--comment=see {text}")) == ("sbatch", f"--comment=see {shown}")
+
+
+@pytest.mark.parametrize(
+    ("argument", "shown"),
+    [
+        ("--api-key=hunter2", "--api-key=***"),
+        ("--comment=HF_TOKEN=hunter2==", "--comment=HF_TOKEN=***"),
+        ("--x=ALL,HF_TOKEN=hunter2,A=b", "--x=ALL,HF_TOKEN=***,A=b"),
+        ("--comment=token=hunter2 of me", "--comment=token=*** of me"),
+        ("--account=eng", "--account=eng"),
+        ("--gres=gpu:8", "--gres=gpu:8"),
+        ("/r/launch.sh", "/r/launch.sh"),
+        ("", ""),
+    ],
+)
+def test_secrets_of_a_command_are_masked(argument: str, shown: str) -> None:
+    assert masked_command((argument,)) == (shown,)

@@ -35,9 +35,7 @@ def say(monkeypatch: pytest.MonkeyPatch) -> Say:
     def script(**answers: Output | BaseException) -> list[tuple[str, ...]]:
         commands: list[tuple[str, ...]] = []
 
-        def run(
-            command: tuple[str, ...], environment: Mapping[str, str], timeout_s: float, directory: Path | None = None
-        ) -> Output:
+        def run(command: tuple[str, ...], environment: Mapping[str, str], timeout_s: float, **_: object) -> Output:
             commands.append(command)
             answer = answers[command[0]]
             if isinstance(answer, BaseException):
@@ -280,6 +278,38 @@ def test_a_lost_answer_is_found(say: Say) -> None:
         squeue=said("7|RUNNING|None|n1|99999999999|N/A|N/A|gsw-a\n"),
     )
     assert SlurmLauncher({}).submit(SPEC).id == "7"
+
+
+@pytest.mark.parametrize(
+    ("unique_name", "submit_s", "found"),
+    [
+        (True, [0], "0"),
+        (True, [0, 1000], None),
+        (False, [0], None),
+        (False, [939], None),
+        (False, [940], "0"),
+        (False, [1061], "0"),
+        (False, [999], "0"),
+        (False, [0, 970], "1"),
+        (False, [970, 1000], "1"),
+        (False, [960, 970], None),
+        (False, [1000, 1001], None),
+    ],
+)
+def test_which_job_of_a_name_is_ours(say: Say, unique_name: bool, submit_s: list[int], found: str | None) -> None:
+    lines = [f"{number}|RUNNING|None|n1|{at_s}|{at_s}|N/A|gsw-a" for number, at_s in enumerate(submit_s)]
+    say(squeue=said("\n".join(lines)))
+    job = SlurmLauncher({}).find(dataclasses.replace(SPEC, unique_name=unique_name), since_s=1000.0)
+    assert (job and job.id) == found
+
+
+def test_a_refusal_shows_no_secret(say: Say) -> None:
+    say(sbatch=Output(1, "", ""))
+    spec = dataclasses.replace(SPEC, options=("--comment=https://me:hunter2@host", "--x=HF_TOKEN=hunter2"))
+    with pytest.raises(SubmissionError) as refused:
+        SlurmLauncher({}).submit(spec)
+    assert "hunter2" not in str(refused.value)
+    assert "'--comment=https://***@host'" in str(refused.value)
 
 
 def test_ctrl_c_amid_a_submission_leaves_no_job(say: Say) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.slurm_commands import (
     clusters_of,
+    sacct_by_name_command,
     sacct_command,
     sbatch_command,
     scancel_command,
@@ -47,8 +49,9 @@ def test_queries() -> None:
         *("squeue", "-h", "--all", "-t", "all", "-o", "%i|%T|%r|%N|%V|%S|%e|%j", "-j", "1,2"),
     )
     assert squeue_by_name_command("gsw-x") == (
-        *("squeue", "-h", "--all", "-t", "all", "-o", "%i|%T|%r|%N|%V|%S|%e|%j", "--name=gsw-x"),
+        *("squeue", "--me", "-h", "--all", "-t", "all", "-o", "%i|%T|%r|%N|%V|%S|%e|%j", "--name=gsw-x"),
     )
+    assert sacct_by_name_command("gsw-x", 0.0)[-4:-1] == (f"--user={os.getuid()}", "--name=gsw-x", "-S")
     assert sacct_command(["1", "2"]) == (
         *("sacct", "-X", "-n", "-P", "-o", "JobIDRaw,State,ExitCode,Reason,NodeList,Submit,Start,End,JobName"),
         *("-j", "1,2"),

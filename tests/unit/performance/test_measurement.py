@@ -211,3 +211,10 @@ def test_a_window_is_a_slice(values: list[float], first: int, length: int) -> No
     else:
         with pytest.raises(ValueError, match="window"):
             apply(window, steps(*values))
+
+
+def test_an_interval_is_seen_behind_a_first_step_that_is_always_printed() -> None:
+    steps = [TimedStep(n, 1.0) for n in (1, 10, 20, 30, 40, 50)]
+    assert log_interval(steps, 1) == 10
+    assert log_interval(steps[:4], 1) == 10
+    assert log_interval(steps[:3], 1) == 1

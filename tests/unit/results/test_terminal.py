@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_gsw.errors import JobError, LogError, SubmissionError
+from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.performance.verdict import Outcome, Verdict
 from pytest_gsw.results import terminal
 from pytest_gsw.results.record import Record
@@ -278,3 +279,17 @@ def test_a_plan_of_nothing() -> None:
         "",
         "nothing would be submitted",
     ]
+
+
+def test_where_a_waiting_session_stands() -> None:
+    statuses = {
+        "a": JobStatus(JobState.COMPLETED),
+        "b": JobStatus(JobState.RUNNING, reason="None"),
+        "c": JobStatus(JobState.PENDING, reason="Priority"),
+        "d": JobStatus(JobState.PENDING, reason="Resources"),
+        "e": None,
+    }
+    assert terminal.heartbeat(statuses) == (
+        "gsw: 1 ended, 1 running, 2 pending (Priority, Resources), 1 not submitted yet"
+    )
+    assert terminal.heartbeat({"a": JobStatus(JobState.RUNNING)}) == "gsw: 0 ended, 1 running, 0 pending"

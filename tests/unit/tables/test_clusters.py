@@ -91,8 +91,94 @@ def test_variables_of_other_clusters_may_be_missing(find: Find) -> None:
 
 
 def test_a_dollar_sign_without_braces_is_itself(find: Find) -> None:
-    cluster = find("a", "clusters: {a: {scheduler: local, stage: '/$HOME/$$/${}/$(id)'}}\n", environ=ENVIRON)
-    assert cluster.stage == "/$HOME/$$/${}/$(id)"
+    cluster = find("a", "clusters: {a: {scheduler: local, stage: '/$HOME/$$/$(id)'}}\n", environ=ENVIRON)
+    assert cluster.stage == "/$HOME/$$/$(id)"
+
+
+def test_relative_directories_start_at_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "etc" / "clusters.yaml"
+    path.parent.mkdir()
+    path.write_text("clusters: {a: {scheduler: local, stage: '../stage/{recipe}', recipes: '{recipe}'}}\n")
+    cluster = find_cluster("a", [path], {})
+    assert (cluster.stage, cluster.recipes) == (f"{tmp_path}/etc/../stage/{{recipe}}", f"{tmp_path}/etc/{{recipe}}")
+
+
+def test_a_relative_stage_path_starts_at_the_working_directory(find: Find, tmp_path: Path) -> None:
+    assert find("a", BARE, environ={"STAGE_PATH": "stage"}).stage == str(tmp_path / "stage")
+
+
+@pytest.mark.parametrize(
+    ("key", "written", "problem"),
+    [
+        ("account", "'${X:-y}'", "got '${X:-y}', wanted ${NAME}"),
+        ("sbatch", "['--qos=${1}']", "got '${1}', wanted ${NAME}"),
+        ("environment", "{A: '${HOME'}", "got '${HOME', wanted ${NAME}"),
+        ("stage", "'/${}'", "got '${}', wanted ${NAME}"),
+        ("stage", "'/x/{recipes}'", "unknown placeholder {recipes}; did you mean 'recipe'?"),
+        ("recipes", "'/x/{model}'", "unknown placeholder {model}"),
+        ("recipes", "'/x/{}/{recipe}'", "unknown placeholder {}"),
+        *(
+            (
+                "environment",
+                f"{{{name}: 1}}",
+                f"{name} is part of the launch contract, which sets it for each row; leave it out",
+            )
+            for name in (
+                *("STAGE_PATH", "DTYPE", "MODEL_SIZE", "NUM_NODES", "RUN_CONF_GPU_PER_NODE"),
+                *("GSW_ROW", "GSW_ROW_CASE", "GSW_BASELINE_FILE", "SLURM_JOB_ID", "SLURM_JOBID", "SBATCH_WAIT"),
+            )
+        ),
+        *(
+            (
+                "sbatch",
+                f"['{given}']",
+                f"got '{given}', wanted options of one list entry each, such as --qos=acceptance",
+            )
+            for given in ("qos=high", "acceptance", "", "-", "--", "launch.sh")
+        ),
+        *(
+            ("sbatch", f"['{entry}']", f"got {option}, which breaks the launch contract: {why}; leave it out")
+            for entry, option, why in (
+                ("--array=1-3", "--array", "each row is one job"),
+                ("-a1-3", "-a", "each row is one job"),
+                ("--wait", "--wait", "sbatch must answer before the job has ended"),
+                ("-HW", "-W", "sbatch must answer before the job has ended"),
+                ("--parsable", "--parsable", "it is always given"),
+                ("--job-name=x", "--job-name", "each row has a job name of its own"),
+                ("-J x", "-J", "each row has a job name of its own"),
+                ("--nodes=4", "--nodes", "the row's GPUs say how many"),
+                ("-N4", "-N", "the row's GPUs say how many"),
+                ("--export=NONE", "--export", "the launch script needs the whole environment"),
+                ("--export=ALL", "--export", "the launch script needs the whole environment"),
+                ("--export-file=x", "--export-file", "the launch script needs the whole environment"),
+                ("--test-only", "--test-only", "no job would run; --gsw-plan submits nothing"),
+                ("--wrap=true", "--wrap", "what runs is the recipe's launch script"),
+                ("--chdir=/x", "--chdir", "jobs run in the recipe's directory"),
+                ("--chd=/x", "--chd", "jobs run in the recipe's directory"),
+                ("-D/x", "-D", "jobs run in the recipe's directory"),
+            )
+        ),
+    ],
+)
+def test_a_value_that_breaks_the_launch_contract(find: Find, key: str, written: str, problem: str) -> None:
+    with pytest.raises(FileError) as error:
+        find("a", f"clusters:\n  a:\n    scheduler: slurm\n    {key}: {written}\n", environ=ENVIRON)
+    (fault,) = error.value.faults
+    assert (fault.line, fault.key.partition(".a.")[2].partition(".")[0], fault.problem) == (4, key, problem)
+
+
+@pytest.mark.parametrize(
+    "entry", ["--wait-all-nodes=1", "--nodelist=n1", "--export-x", "-n8", "-pbatch", "-H", "-t 5", "-Meos", "--no-kill"]
+)
+def test_other_options_are_handed_on(find: Find, entry: str) -> None:
+    cluster = find("a", f"clusters: {{a: {{scheduler: slurm, sbatch: ['{entry}']}}}}\n")
+    assert cluster.sbatch == (entry,)
+
+
+def test_other_variables_are_handed_on(find: Find) -> None:
+    environment = {"SLURM_CPU_BIND": "none", "GSW_PYTHON": "python3", "ENABLE_PROFILE": "false"}
+    given = ", ".join(f"{name}: '{value}'" for name, value in environment.items())
+    assert find("a", f"clusters: {{a: {{scheduler: slurm, environment: {{{given}}}}}}}\n").environment == environment
 
 
 BARE = "clusters: {a: {scheduler: slurm}}\n"

@@ -82,6 +82,7 @@ def test_rows_that_lack_something_are_told_at_once(message: Message) -> None:
 WHOLE = "wanted a whole number above 0, such as 64"
 NUMBER = "wanted a number above 0, such as 4.324"
 PERCENTAGE = "wanted a percentage such as 5%"
+CASE = "wanted a short name of a-z, 0-9, '.' and '-', at most 60 characters"
 OUT = "; leave the key out where there is none"
 
 
@@ -114,6 +115,10 @@ OUT = "; leave the key out where there is none"
         ("mfu", "-5%", f"got '-5%', {PERCENTAGE}"),
         ("mfu", "100.1%", f"got '100.1%', {PERCENTAGE}"),
         ("mfu", "[5%]", PERCENTAGE),
+        ("tolerance", "101%", f"got '101%', {PERCENTAGE}"),
+        ("tolerance", "100%", "got '100%', wanted a percentage above 0% and below 100%, such as 5%"),
+        ("tolerance", "100.00 %", "got '100.00 %', wanted a percentage above 0% and below 100%, such as 5%"),
+        ("tolerance", "[5%]", "wanted a percentage below 100%, such as 5%"),
         ("proxy", "yes", "got 'yes', wanted true or false"),
         ("proxy", "True", "got 'True', wanted true or false"),
         ("proxy", "1", "got '1', wanted true or false"),
@@ -135,8 +140,9 @@ OUT = "; leave the key out where there is none"
         ),
         ("statistic", '"mean[9:3]"', "got 'mean[9:3]', whose window ends before it starts"),
         ("statistic", "[9]", "wanted a statistic such as last, mean[35:44] or median[-10:]"),
-        ("case", "Big_Batch", "got 'Big_Batch', wanted a short name of a-z, 0-9, '.' and '-'"),
-        ("case", "x-", "got 'x-', wanted a short name of a-z, 0-9, '.' and '-'"),
+        ("case", "Big_Batch", f"got 'Big_Batch', {CASE}"),
+        ("case", "x-", f"got 'x-', {CASE}"),
+        ("case", "x" * 61, f"got '{'x' * 61}', {CASE}"),
         ("size", "70B", "got '70B', wanted a name such as 70b"),
         ("dtype", '"fp8\\n"', "got 'fp8\\n', wanted a name such as fp8"),
         ("dtype", '"\\e[31mfp8"', "got '\\x1b[31mfp8', wanted a name such as fp8"),

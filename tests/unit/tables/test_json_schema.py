@@ -47,6 +47,8 @@ def test_every_key_has_a_description() -> None:
         ("gpus", 0),
         ("tolerance", 5),
         ("tolerance", "5"),
+        ("tolerance", "100%"),
+        ("tolerance", "100.0 %"),
         ("proxy", "yes"),
         ("metric", "speed"),
         ("statistic", "mode"),
@@ -97,7 +99,14 @@ def test_a_cluster_is_valid() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("acount", "eng"), ("gpus_per_node", "eight"), ("sbatch", "--qos=high"), ("scheduler", "Slurm")]
+    ("key", "value"),
+    [
+        ("acount", "eng"),
+        ("gpus_per_node", "eight"),
+        ("sbatch", "--qos=high"),
+        ("scheduler", "Slurm"),
+        ("tolerance", "100%"),
+    ],
 )
 def test_a_cluster_that_the_loader_refuses_is_not_valid(key: str, value: object) -> None:
     clusters: Any = copy.deepcopy(CLUSTER)

@@ -177,6 +177,36 @@ def test_nine_tenths_of_the_steps_must_be_found(load: Load, recipe: str, min_ste
     assert [row.min_steps for row in rows] == [min_steps, min_steps]
 
 
+@pytest.mark.parametrize(
+    ("log_format", "recipe", "min_steps", "logged_steps"),
+    [
+        ("paxml", "steps: 100", 18, 20),
+        ("paxml", "steps: 20", 18, None),
+        ("paxml", "steps: 10", 9, None),
+        ("paxml", "steps: 100, logged_steps: 10", 9, 10),
+        ("huggingface", "steps: 100", 1, None),
+        ("huggingface", "script: x.sh", 1, None),
+    ],
+)
+def test_formats_that_do_not_log_every_step(
+    load: Load, log_format: str, recipe: str, min_steps: int, logged_steps: int | None
+) -> None:
+    (row, _) = load(change("steps: 20", recipe).replace("size: 1b", f"size: 1b\nlog_format: {log_format}"))
+    assert (row.min_steps, row.recipe.logged_steps) == (min_steps, logged_steps)
+
+
+def test_steps_say_nothing_of_how_many_checkpoints_are_saved(load: Load) -> None:
+    checkpoint = change("step_time_s: 1.5", "metric: checkpoint_save_time, checkpoint_save_time_s: 17.9")
+    assert [row.min_steps for row in load(checkpoint)] == [1, 18]
+    (row, _) = load(checkpoint.replace("17.9", "17.9, min_steps: 3"))
+    assert row.min_steps == 3
+
+
+def test_a_case_may_have_60_characters(load: Load) -> None:
+    (row, _) = load(change("gpus: 8,", f"gpus: 8, case: {'x' * 60},"))
+    assert row.id == f"tiny_1b_bf16[H100x8-{'x' * 60}]"
+
+
 def test_a_percentage_is_the_decimal_number_that_is_written(load: Load) -> None:
     (row, _) = load(change("gpus: 8,", "gpus: 8, tolerance: 0.1%, mfu: 100 %,"))
     assert row.tolerance == 0.001
@@ -223,6 +253,12 @@ def test_tables_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as error:
         load_tables([tmp_path / "nowhere"])
     assert str(error.value) == f"no baselines at {tmp_path}/nowhere: there is no such file or directory"
+
+
+def test_a_directory_without_tables(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        load_tables([tmp_path])
+    assert str(error.value) == f"no baselines in {tmp_path}: there is no .yaml or .yml file"
 
 
 def test_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
