@@ -262,7 +262,7 @@ def _check_steps(
     steps: int | None,
     first_index: int | None,
 ) -> None:
-    what = "steps" if baseline.metric == "step_time" else "checkpoint saves"
+    what = "step" if baseline.metric == "step_time" else "checkpoint save"
     interval = log_interval(timed, first_index)
     covered = len(timed) * interval
     last = timed[-1].index if timed else None
@@ -275,7 +275,7 @@ def _check_steps(
     if covered < (min_steps // interval * interval if ended else min_steps):
         logged = baseline.recipe.logged_steps or steps
         wanted = f"{min_steps} needed" if logged is None else f"{min_steps} of {logged} needed"
-        raise _cut_short(f"the log holds {covered} {what}, {wanted}", run, log)
+        raise _cut_short(f"the log holds {covered} {what}{'' if covered == 1 else 's'}, {wanted}", run, log)
     if final is not None and not ended:
         raise _cut_short(f"the log ends at step {last}, the run's last step is {final}", run, log)
 
