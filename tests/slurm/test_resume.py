@@ -83,10 +83,11 @@ def finish(session: subprocess.Popen[str], timeout_s: float = 120) -> str:
     return out
 
 
-def jobs_by_name(slurm: SlurmCluster, since: str) -> collections.Counter[str]:
-    """How many jobs of each name there were in all."""
+def jobs_by_name(slurm: SlurmCluster, project: Path, since: str) -> collections.Counter[str]:
+    """How many jobs of each name the project's one run has had in all."""
+    (run,) = (project / ".gsw" / "runs").iterdir()
     names = slurm.run("sacct", "-X", "-n", "-P", "-S", since, "-o", "JobName").split()
-    return collections.Counter(name for name in names if name.startswith("gsw-"))
+    return collections.Counter(name for name in names if name.startswith(f"gsw-{run.name}-"))
 
 
 def test_killed_at_twenty_moments_no_job_is_lost_and_none_is_submitted_twice(
@@ -107,7 +108,7 @@ def test_killed_at_twenty_moments_no_job_is_lost_and_none_is_submitted_twice(
     records = [json.loads(path.read_text()) for path in run.glob("records/*.json")]
     assert len(records) == ROWS
     assert {record["outcome"] for record in records} == {"passed"}
-    names = jobs_by_name(slurm32, since)
+    names = jobs_by_name(slurm32, project, since)
     assert len(names) == ROWS
     assert set(names.values()) == {1}, names
 
@@ -144,7 +145,7 @@ def test_a_detached_session_leaves_its_jobs_to_be_resumed(project: Path, slurm32
     assert "was left running" in out
     out = finish(start(project, slurm32, "--gsw-resume=last"))
     assert "20 passed, 20 deselected" in out, out
-    assert sum(jobs_by_name(slurm32, since).values()) == 20
+    assert sum(jobs_by_name(slurm32, project, since).values()) == 20
 
 
 def test_limits_hold(project: Path, slurm32: SlurmCluster) -> None:

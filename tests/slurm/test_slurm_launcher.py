@@ -95,7 +95,7 @@ def test_a_job_from_submission_to_its_log(slurm32: SlurmCluster, make_spec: Spec
 
 def test_hundred_jobs_are_one_question(slurm32: SlurmCluster, make_spec: SpecMaker) -> None:
     launcher = SlurmLauncher(slurm32.environ)
-    jobs = [launcher.submit(make_spec("sleep 60")) for _ in range(100)]
+    jobs = [launcher.submit(make_spec("sleep 900")) for _ in range(100)]
     wait(launcher, jobs, JobState.RUNNING, JobState.PENDING)
     slurm32.reset_rpc_counts()
     launcher.poll(jobs)
