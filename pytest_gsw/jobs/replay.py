@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_gsw.errors import LogError
+from pytest_gsw.errors import JobError, LogError
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.layout import FoundLog
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
@@ -125,7 +125,13 @@ class ReplayLauncher:
                 (("replayed", str(self._source)), ("has", ", ".join(sorted(self._recorded)))),
                 advice="select the rows that it has: -k, or their node ids",
             )
-        return self._recorded[spec.row_id]
+        run = self._recorded[spec.row_id]
+        if not run.status.state.ended:
+            raise JobError(
+                f"job {run.job_id} had not ended when its session did: it was {run.status.state.value}",
+                advice="go on with that session: pytest --gsw-resume=RUN",
+            )
+        return run
 
 
 def _job_id_of_file(log: Path, spec: JobSpec) -> str:

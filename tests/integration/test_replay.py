@@ -158,3 +158,14 @@ def test_an_out_of_memory_of_another_run_is_an_error(pytester: pytest.Pytester) 
     result = pytester.runpytest("--gsw-replay=oom.log", "-k", "zero-id11")
     result.assert_outcomes(errors=1, deselected=138)
     result.stdout.fnmatch_lines(["the log belongs to another run, by its model and model size and *"])
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING", "UNKNOWN"])
+def test_a_recorded_job_that_had_not_ended_is_an_error(pytester: pytest.Pytester, recorded: Path, state: str) -> None:
+    path = next(recorded.glob("records/*H100x64.json"))
+    record = json.loads(path.read_text())
+    record["job"]["state"] = state
+    path.write_text(json.dumps(record))
+    result = pytester.runpytest(f"--gsw-replay={recorded}", "-k", "H100x64")
+    result.assert_outcomes(errors=1, deselected=138)
+    result.stdout.fnmatch_lines([f"job * had not ended when its session did: it was {state}"])

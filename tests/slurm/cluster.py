@@ -43,6 +43,14 @@ _BINARIES += ("sbatch", "squeue", "sacct", "scancel", "scontrol", "sdiag", "sinf
 #: ``mknod`` numbers of /dev/null: slurmd refuses a plain file as a GPU but accepts any character device.
 _DEV_NULL = os.makedev(1, 3)
 
+_PREEMPTION = """\
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=low Nodes=ALL MaxTime=INFINITE PriorityTier=1 PreemptMode=CANCEL
+PartitionName=requeued Nodes=ALL MaxTime=INFINITE PriorityTier=1 PreemptMode=REQUEUE
+PartitionName=high Nodes=ALL MaxTime=INFINITE PriorityTier=10 PreemptMode=OFF
+"""
+
 
 def missing_requirements() -> str | None:
     """What this machine lacks for a :class:`SlurmCluster`, and what to type; ``None`` if nothing."""
@@ -68,6 +76,8 @@ class SlurmCluster:
         min_job_age_s: How long slurmctld remembers a job that has ended.
         slurmd_timeout_s: How long a node may be silent before its jobs end in NODE_FAIL.
         start_timeout_s: How long all of the start may take.
+        preemption: Whether jobs of the partition ``high`` take the nodes of those in ``low``, which end
+            in PREEMPTED, and in ``requeued``, which go back to the queue if they may: after ten seconds, not 120.
     """
 
     def __init__(
@@ -79,6 +89,7 @@ class SlurmCluster:
         min_job_age_s: int = 300,
         slurmd_timeout_s: int = 60,
         start_timeout_s: float = 120,
+        preemption: bool = False,
     ) -> None:
         self.node_names = tuple(f"n{number:03}" for number in range(1, nodes + 1))
         self.gpus_per_node = gpus_per_node
@@ -86,6 +97,7 @@ class SlurmCluster:
         self.min_job_age_s = min_job_age_s
         self.slurmd_timeout_s = slurmd_timeout_s
         self.start_timeout_s = start_timeout_s
+        self.preemption = preemption
         self.directory = Path()
         self._deadline = 0.0
         self._memory_cgroup: Path | None = None
@@ -189,7 +201,7 @@ SlurmctldPort={slurmctld_port}
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={self._munge_socket}
+AuthInfo=socket={self._munge_socket}{",cred_expire=10" if self.preemption else ""}
 {accounting}
 StateSaveLocation={self.directory}/ctld
 SlurmctldPidFile={self.directory}/slurmctld.pid
@@ -215,8 +227,8 @@ SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=0,batch_sc
 GresTypes=gpu
 NodeName={self._node_range} NodeAddr=127.0.0.1 NodeHostname={host} Port=[{first}-{last}] \
 CPUs=16 RealMemory=64000 Gres=gpu:{self.gpus_per_node} State=UNKNOWN
-PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-"""
+PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=10 State=UP
+{_PREEMPTION if self.preemption else ""}"""
 
     def _cgroup_conf(self) -> str:
         if self._memory_cgroup is None:
@@ -325,6 +337,11 @@ StorageLoc=slurm_acct_db
         """Take the controller away: sbatch, squeue and scancel fail, sacct works."""
         self._end(["slurmctld"])
 
+    def lose_state(self) -> None:
+        """Take from a controller that is stopped all that it knows: job ids start again at 1, accounting remembers."""
+        shutil.rmtree(self.directory / "ctld")
+        (self.directory / "ctld").mkdir(mode=0o755)
+
     def kill_slurmd(self, node: str) -> None:
         """Let a node fall silent, as if it had lost its power: the processes of its jobs end too."""
         daemon = self._daemons.pop(f"slurmd {node}")
@@ -337,7 +354,8 @@ StorageLoc=slurm_acct_db
         """Give a node back and wait until it is idle."""
         self._spawn_slurmd(node)
         self.wait_until(
-            lambda: self._output("sinfo", "-h", "-n", node, "-o", "%T").strip() == "idle", f"{node} is idle"
+            lambda: self._output("sinfo", "-h", "-p", "batch", "-n", node, "-o", "%T").strip() == "idle",
+            f"{node} is idle",
         )
 
     def rpc_counts(self) -> dict[str, int]:
@@ -419,7 +437,7 @@ StorageLoc=slurm_acct_db
         return True
 
     def _idle_nodes(self) -> int:
-        return len(self._output("sinfo", "-h", "-N", "-t", "idle", "-o", "%N").split())
+        return len(self._output("sinfo", "-h", "-N", "-p", "batch", "-t", "idle", "-o", "%N").split())
 
     def _last_words(self, names: Sequence[str]) -> str:
         logs = [self.directory / "log" / name.replace(" ", "-") for name in names or ("slurmctld", "slurmdbd")]

@@ -22,6 +22,12 @@ def start(nodes: int, **options: object) -> Iterator[SlurmCluster]:
 
 
 @pytest.fixture(scope="session")
+def slurm8() -> Iterator[SlurmCluster]:
+    """Eight nodes that are missed soon, a controller that forgets jobs soon, and partitions that preempt."""
+    yield from start(8, min_job_age_s=2, slurmd_timeout_s=10, preemption=True)
+
+
+@pytest.fixture(scope="session")
 def slurm32() -> Iterator[SlurmCluster]:
     """32 nodes of 8 GPUs, with accounting."""
     yield from start(32)

@@ -1,0 +1,356 @@
+"""Never green by accident: what needs no Slurm, for every log format. The rest is in tests/slurm."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import pytest
+
+import pytest_gsw.demo
+from pytest_gsw.demo.recipe import train
+from pytest_gsw.jobs.local import LocalLauncher
+from pytest_gsw.jobs.model import Job, JobSpec
+from pytest_gsw.tables.load import load_table
+from tests.integration.conftest import junit
+
+
+class Shape(NamedTuple):
+    """Where the log of a framework has its figures."""
+
+    time: bytes
+    #: ``None`` where the format's own lines bear none.
+    loss: bytes | None
+    #: 40 ms a step, in the format's unit.
+    too_fast: bytes
+    #: The fewest steps that the log must hold; one line stands for all steps of a Hugging Face run.
+    min_steps: int = 18
+
+
+SHAPES: Mapping[str, Shape] = {
+    "maxtext": Shape(rb"completed step: \d+, seconds: ([\d.]+)", rb" loss: ([\d.]+)", b"0.040"),
+    "nemo": Shape(rb"train_step_timing in s=([\d.]+)", rb"reduced_train_loss=([\d.]+)", b"0.04"),
+    "paxml": Shape(rb"train_step\(\) took ([\d.]+)", rb"training loss: ([\d.]+)", b"0.040000"),
+    "megatron": Shape(rb"elapsed time per iteration \(ms\): ([\d.]+)", rb"lm loss: ([\d.E+]+)", b"40.0"),
+    "deepspeed": Shape(rb"CurrSamplesPerSec=([\d.]+)", None, b"1600.0"),
+    "huggingface": Shape(rb"train_samples_per_second(?:': | +=  +)([\d.]+)", rb"'train_loss': ([\d.]+)", b"1600.0", 1),
+}
+
+TABLE = """\
+model: tiny
+size: 1b
+framework: {framework}
+accelerator: H100
+gpus_per_node: 8
+document: site.md
+recipe: {{directory: tiny, steps: 20}}
+sequence_length: 1024
+global_batch_size: 64
+model_flops: 6.0e+12
+tables:
+  - dtype: bf16
+    rows:
+      - {{gpus: 8, case: {framework}, step_time_s: 1.000, min_steps: {min_steps}, line: 10}}
+"""
+
+JOB = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_JOB_NUM_NODES": "1",
+    "JOB_TOTAL_GPUS": "8",
+    "GPUS_PER_NODE": "8",
+    "MODEL_SIZE": "1b",
+    "DTYPE": "bf16",
+    "GSW_DEMO_SECONDS": "0",
+    "GSW_DEMO_SEED": "1",
+}
+
+HUGGINGFACE = "log-huggingface_tiny_1b_8_7.out"
+
+#: A row in JUnit: its element besides the properties, and the first line of that one's text.
+Verdict = tuple[str, str]
+
+
+class Judge(Protocol):
+    """Judges the log of each framework in one session, with a fault of the demo's or damaged."""
+
+    def __call__(self, damage: Callable[[bytes, Shape], bytes] = ..., fault: str = ...) -> dict[str, Verdict]: ...
+
+
+@pytest.fixture
+def judge(pytester: pytest.Pytester) -> Judge:
+    def judge(
+        damage: Callable[[bytes, Shape], bytes] = lambda log, _: log, fault: str = "slow:0%"
+    ) -> dict[str, Verdict]:
+        results = pytester.path / "stage" / "results" / "24.11" / "bf16" / "1b" / "8"
+        results.mkdir(parents=True)
+        tables = pytester.mkdir("site")
+        for framework, shape in SHAPES.items():
+            table = tables / f"{framework}.yaml"
+            table.write_text(TABLE.format(framework=framework, min_steps=shape.min_steps))
+            (row,) = load_table(table)
+            log = io.BytesIO()
+            train(row, {**JOB, "GSW_DEMO": f"*={fault}"}, log)
+            (results / f"log-{framework}_tiny_1b_8_7.out").write_bytes(damage(log.getvalue(), shape))
+        result = pytester.runpytest("--gsw-replay=stage", "--gsw-baselines=site", "--junitxml=junit.xml")
+        found = verdicts(pytester.path)
+        outcomes = result.parseoutcomes()
+        assert outcomes.get("errors", outcomes.get("error", 0)) == sum(kind == "error" for kind, _ in found.values())
+        assert outcomes.get("passed", 0) == sum(kind == "" for kind, _ in found.values())
+        assert result.ret == (pytest.ExitCode.TESTS_FAILED if "errors" in outcomes else pytest.ExitCode.OK)
+        return {name.partition("x8-")[2].rstrip("]"): verdict for name, verdict in found.items()}
+
+    return judge
+
+
+def verdicts(directory: Path) -> dict[str, Verdict]:
+    found = {}
+    for name, case in junit(directory / "junit.xml").items():
+        said = [child for child in case if child.tag != "properties"]
+        assert len(said) <= 1
+        found[name] = (said[0].tag, (said[0].text or "").split("\n")[0]) if said else ("", "")
+    return found
+
+
+def from_the_middle(log: bytes, figure: bytes, instead: bytes) -> bytes:
+    """The log with the second half of its figures replaced; of three or fewer, with all."""
+    found = list(re.finditer(figure, log))
+    for match in reversed(found[len(found) // 2 if len(found) > 3 else 0 :]):
+        log = log[: match.start(1)] + instead + log[match.end(1) :]
+    return log
+
+
+def test_the_logs_pass_as_they_are(judge: Judge) -> None:
+    assert judge() == dict.fromkeys(SHAPES, ("", ""))
+
+
+@pytest.mark.parametrize("word", ["nan", "inf"])
+def test_a_step_time_that_is_not_finite(judge: Judge, word: str) -> None:
+    not_finite = "the loss or a step time is not finite"
+    assert judge(lambda log, shape: from_the_middle(log, shape.time, word.encode())) == {
+        "maxtext": ("error", f"{not_finite} at step 2: step time {word}"),
+        "nemo": ("error", f"{not_finite} at step 10: step time {word}"),
+        "paxml": ("error", f"{not_finite}: step time {word}"),
+        "megatron": ("error", f"{not_finite} at step 11: step time {word}"),
+        "deepspeed": ("error", f"{not_finite} at step 12: step time {word}"),
+        "huggingface": ("error", f"no step time in the huggingface log is finite: step time {word}: {HUGGINGFACE}"),
+    }
+
+
+@pytest.mark.parametrize("word", ["nan", "inf"])
+def test_a_loss_that_is_not_finite(judge: Judge, word: str) -> None:
+    not_finite = "the loss or a step time is not finite"
+
+    def damage(log: bytes, shape: Shape) -> bytes:
+        return log if shape.loss is None else from_the_middle(log, shape.loss, word.encode())
+
+    found = judge(damage)
+    del found["deepspeed"]  # its engine's lines say nothing of a loss
+    assert found == {
+        "maxtext": ("error", f"{not_finite} at step 2: loss: {word}"),
+        "nemo": ("error", f"{not_finite} at step 10: reduced_train_loss={word}"),
+        "paxml": ("error", f"{not_finite} at step 10: [PAX STATUS] step_i: 10, training loss: {word}"),
+        "megatron": ("error", f"{not_finite} at step 11: loss: {word}"),
+        "huggingface": ("error", f"{not_finite}: 'train_loss': {word}"),
+    }
+
+
+def test_a_metric_that_is_not_in_the_log(judge: Judge) -> None:
+    assert judge(lambda log, shape: re.sub(shape.time, b"", log)) == {
+        framework: ("error", f"no {framework} step times in the log: log-{framework}_tiny_1b_8_7.out")
+        for framework in SHAPES
+    }
+
+
+def test_an_mfu_above_100_percent(judge: Judge) -> None:
+    impossible = ("error", "MFU 121.3 % is impossible: no hardware takes 0.04 s for a step")
+    assert judge(lambda log, shape: from_the_middle(log, shape.time, shape.too_fast)) == dict.fromkeys(
+        SHAPES, impossible
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "instead", "what"),
+    [
+        (b"MODEL=tiny", b"MODEL=teeny", "model"),
+        (b"MODEL_SIZE=1b", b"MODEL_SIZE=7b", "model size"),
+        (b"DTYPE=bf16", b"DTYPE=fp8", "dtype"),
+        (b"JOB_NUM_NODES=1", b"JOB_NUM_NODES=2", "GPUs"),
+        (b"JOB_ID=7", b"JOB_ID=6", "job"),
+    ],
+)
+def test_a_log_of_another_run(judge: Judge, said: bytes, instead: bytes, what: str) -> None:
+    other = ("error", f"the log belongs to another run, by its {what}")
+    assert judge(lambda log, _: log.replace(said, instead)) == dict.fromkeys(SHAPES, other)
+
+
+def test_an_empty_log(judge: Judge) -> None:
+    assert judge(lambda *_: b"") == {
+        framework: ("error", f"the log is empty: log-{framework}_tiny_1b_8_7.out") for framework in SHAPES
+    }
+
+
+def test_fewer_steps_than_documented(judge: Judge) -> None:
+    """The run stops without a word after 60 % of its steps."""
+    short = ("error", "the log holds 12 steps, 18 of 20 needed")
+    assert judge(fault="short") == {
+        "maxtext": short,
+        "nemo": short,
+        "paxml": short,
+        "megatron": short,
+        "deepspeed": ("error", "the log holds 10 steps, 18 of 20 needed"),  # it never times the first two
+        "huggingface": ("error", f"no huggingface step times in the log: {HUGGINGFACE}"),
+    }
+
+
+def test_a_log_that_ends_in_the_middle_of_a_line(judge: Judge) -> None:
+    """All but one digit of the last step's figure is there."""
+    found = judge(fault="truncated")
+    numbered = {name: verdict for name, verdict in found.items() if name != "paxml"}
+    assert numbered == {
+        "maxtext": ("error", "the log ends at step 18, the run's last step is 19"),
+        "nemo": ("error", "the log ends at step 18, the run's last step is 19"),
+        "megatron": ("error", "the log ends at step 19, the run's last step is 20"),
+        "deepspeed": ("error", "the log holds 17 steps, 18 of 20 needed"),
+        "huggingface": ("error", f"no huggingface step times in the log: {HUGGINGFACE}"),
+    }
+
+
+STATES = {
+    "cancelled": "CANCELLED",
+    "timeout": "TIMEOUT",
+    "out-of-memory": "OUT_OF_MEMORY",
+    "node-fail": "NODE_FAIL",
+    "preempted": "PREEMPTED",
+    "boot-fail": "BOOT_FAIL",
+    "deadline": "DEADLINE",
+    "revoked": "REVOKED",
+}
+
+
+def test_every_bad_end_with_exit_code_0_and_a_perfect_log(pytester: pytest.Pytester) -> None:
+    table = pytester.mkdir("site") / "tiny.yaml"
+    rows = [
+        f"      - {{gpus: 8, case: {case}, step_time_s: 1.000, line: 10}}\n" for case in (*STATES, "failed", "good")
+    ]
+    table.write_text(TABLE.format(framework="maxtext", min_steps=18).rpartition("      - ")[0] + "".join(rows))
+    pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site").assert_outcomes(passed=len(rows))
+    (run,) = (pytester.path / ".gsw" / "runs").iterdir()
+    jobs = {}
+    for path in run.glob("records/*.json"):
+        record = json.loads(path.read_text())
+        case = record["row"].partition("x8-")[2].rstrip("]")
+        jobs[case] = record["job"]["id"]
+        record["job"] |= {"state": STATES.get(case, "FAILED" if case == "failed" else "COMPLETED"), "exit_code": 0}
+        path.write_text(json.dumps(record))
+    result = pytester.runpytest(f"--gsw-replay={run}", "--gsw-baselines=site", "--junitxml=junit.xml")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(errors=len(rows) - 1, passed=1)
+    assert verdicts(pytester.path) == {
+        "tiny_1b_bf16[H100x8-good]": ("", ""),
+        "tiny_1b_bf16[H100x8-failed]": ("error", f"job {jobs['failed']} failed"),
+        **{
+            f"tiny_1b_bf16[H100x8-{case}]": ("error", f"job {jobs[case]} ended {state}")
+            for case, state in STATES.items()
+        },
+    }
+
+
+def test_a_table_without_the_figure_that_is_judged(pytester: pytest.Pytester, table: Path) -> None:
+    table.write_text(table.read_text().replace("step_time_s: 1.000, ", ""))
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site", "--junitxml=junit.xml")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.assert_outcomes(errors=1)
+    message = f"{table}: 1 problem"
+    result.stdout.fnmatch_lines([message, "*tables[[]0].rows[[]0]: missing 'step_time_s', on which the verdict rests"])
+    assert set(verdicts(pytester.path).values()) == {("error", message)}
+    assert not list(pytester.path.glob(".gsw/runs/*/batch"))  # nothing was submitted
+
+
+def test_no_row_selected(pytester: pytest.Pytester, table: Path) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site", "-k", "nosuch", "--junitxml=junit.xml")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED == 5
+    result.assert_outcomes(deselected=3)
+    result.stdout.fnmatch_lines(
+        ["collecting ... collected 3 items / 3 deselected / 0 selected", "*= 3 deselected in *="]
+    )
+    assert junit(pytester.path / "junit.xml") == {}
+
+
+def test_a_row_for_another_accelerator(pytester: pytest.Pytester, table: Path) -> None:
+    recipe = pytester.path / "recipes" / "tiny"
+    recipe.mkdir(parents=True)
+    shutil.copy(Path(pytest_gsw.demo.__file__).parent / "launch.sh", recipe)
+    (pytester.path / "clusters.yaml").write_text(
+        f"""\
+clusters:
+  here:
+    scheduler: local
+    accelerator: H100
+    gpus: 64
+    stage: {pytester.path}/stage
+    recipes: {pytester.path}/recipes
+"""
+    )
+    result = pytester.runpytest("--gsw-cluster=here", "--gsw-baselines=site", "-rs", "--junitxml=junit.xml")
+    assert result.ret == pytest.ExitCode.OK
+    result.assert_outcomes(passed=2, skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED * the row is for B200, here has H100"])
+    found = verdicts(pytester.path)
+    assert found["tiny_1b_bf16[B200x8]"][0] == "skipped"
+    message = junit(pytester.path / "junit.xml")["tiny_1b_bf16[B200x8]"].find("skipped")
+    assert message is not None
+    assert message.attrib["message"] == "the row is for B200, here has H100"
+    assert len(list(pytester.path.rglob("log-*.out"))) == 2  # it was not run
+
+
+def test_a_profiled_run(pytester: pytest.Pytester, table: Path) -> None:
+    result = pytester.runpytest(
+        "--gsw-cluster=demo", "--gsw-baselines=site", "-k", "H100x16", "--gsw-profile=nsight", "--junitxml=junit.xml"
+    )
+    assert result.ret == pytest.ExitCode.OK
+    result.assert_outcomes(skipped=1, deselected=2)
+    skipped = junit(pytester.path / "junit.xml")["tiny_1b_bf16[H100x16]"].find("skipped")
+    assert skipped is not None
+    assert re.fullmatch(
+        r"not judged, because --gsw-profile=nsight makes the figures not comparable: "
+        r"0\.\d+ s/step  [+-]0\.\d %  MFU 4\.\d %  job \d+  simulated",
+        skipped.attrib["message"],
+    )
+
+
+def test_the_wall_clock_jumps_backwards(
+    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session's clock is a day behind from the submission on."""
+    submit, now = LocalLauncher.submit, time.time
+
+    def submit_and_jump(launcher: LocalLauncher, spec: JobSpec) -> Job:
+        job = submit(launcher, spec)
+        monkeypatch.setattr(time, "time", lambda: now() - 86400)
+        return job
+
+    monkeypatch.setattr(LocalLauncher, "submit", submit_and_jump)
+    result = pytester.runpytest(
+        *("--gsw-cluster=demo", "--gsw-baselines=site", "--junitxml=junit.xml"),
+        *("--gsw-demo=*H100x8]=slow:50%", "--gsw-demo=*H100x16]=exit:3", "--gsw-demo=*B200x8]=no-log"),
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(failed=1, errors=2)
+    found = verdicts(pytester.path)
+    assert {name: kind for name, (kind, _) in found.items()} == {
+        "tiny_1b_bf16[H100x8]": "failure",
+        "tiny_1b_bf16[H100x16]": "error",
+        "tiny_1b_bf16[B200x8]": "error",
+    }
+    assert re.fullmatch(
+        r"throughput 43,\d{3} tokens/s is 33\.\d % below the documented 65,536 \(allowed 5 %\)",
+        found["tiny_1b_bf16[H100x8]"][1],
+    )
+    assert re.fullmatch(r"job \d+ failed with exit code 3", found["tiny_1b_bf16[H100x16]"][1])
+    assert re.fullmatch(r"no log of job \d+", found["tiny_1b_bf16[B200x8]"][1])

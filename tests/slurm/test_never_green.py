@@ -1,0 +1,602 @@
+"""Never green by accident, on a real Slurm: each misfortune has a log that would pass, and does not.
+
+Each test is one pytest session with one row, run as users run it. Those whose job does all by itself are
+started together, so that Slurm's own waits (30 s until it looks for jobs over their limit) are waited for once. What is in
+a log is another file's: tests/integration/test_never_green.py has it for every log format.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import pytest
+
+from tests.integration.conftest import properties
+
+from .cluster import SlurmCluster
+from .conftest import start
+
+ROW = "tiny_1b_bf16[H100x8]"
+
+TABLE = """\
+model: tiny
+size: 1b
+framework: maxtext
+accelerator: H100
+gpus_per_node: 8
+document: site.md
+recipe: {directory: tiny, steps: 20}
+sequence_length: 1024
+global_batch_size: 64
+model_flops: 6.0e+12
+tables:
+  - dtype: bf16
+    rows:
+      - {gpus: 8, step_time_s: 1.000, line: 10}
+"""
+
+CLUSTERS = """\
+clusters:
+  eos:
+    scheduler: slurm
+    accelerator: H100
+    gpus_per_node: 8
+    stage: {directory}/stage
+    recipes: {directory}/recipes
+    sbatch: [{sbatch}]
+"""
+
+#: What a job can say. "perfect" is the log that passes: each step takes as long as documented.
+LAUNCH = """\
+#!/bin/bash
+{directives}
+results=$STAGE_PATH/results/24.11/$DTYPE/$MODEL_SIZE/8
+log=$results/log-maxtext_tiny_1b_8_$SLURM_JOB_ID.out
+mkdir -p "$results"
+
+identity() {{
+    echo "GSW: MODEL=tiny FRAMEWORK=maxtext MODEL_SIZE=$MODEL_SIZE JOB_NUM_NODES=1 GPUS_PER_NODE=8 DTYPE=$DTYPE" \\
+        "JOB_ID=$SLURM_JOB_ID"
+}}
+
+steps() {{ # FIRST LAST [SECONDS [LOSS]]
+    for ((step = $1; step <= $2; step++)); do
+        echo "completed step: $step, seconds: ${{3:-1.000}}, TFLOP/s/device: 48.0, loss: ${{4:-9.021}}"
+    done
+}}
+
+perfect() {{ {{ identity; steps 0 19; }} >>"$log"; }}
+
+stay() {{ # until it is asked to end, which it does with exit code 0
+    trap 'exit 0' TERM
+    sleep 300 &
+    wait
+}}
+
+{body}
+"""
+
+#: What keeps these sessions short; nothing that a verdict rests on.
+CONFTEST = """\
+import time
+
+import pytest_gsw.fleet
+from pytest_gsw.jobs.slurm import SlurmLauncher
+
+SlurmLauncher.log_wait_s = 3.0
+"""
+
+#: A scheduler that stays out of reach is waited for this long, not for ten minutes.
+GIVES_UP_SOON = "pytest_gsw.fleet.UNKNOWN_LIMIT_S = 4.0\n"
+
+
+class Seen(NamedTuple):
+    """One row of one session, as a terminal, Jenkins and a shell see it."""
+
+    outcome: str
+    #: Of the JUnit test case, besides its properties.
+    elements: tuple[str, ...]
+    #: The first line of the element's text.
+    message: str
+    exit_status: int
+
+
+class Told(NamedTuple):
+    """What was seen, and the job's id for the messages."""
+
+    seen: Seen
+    job: str
+
+
+def error(message: str) -> Seen:
+    return Seen("error", ("error",), message, 1)
+
+
+def failure(message: str) -> Seen:
+    return Seen("failed", ("failure",), message, 1)
+
+
+PASSED = Seen("passed", (), "", 0)
+
+#: The verdict on a run whose steps took 1.25 s.
+REGRESSED = failure("throughput 52,429 tokens/s is 20.0 % below the documented 65,536 (allowed 5 %)")
+
+
+@dataclass(frozen=True)
+class Session:
+    """A pytest of its own that was started in a project's directory."""
+
+    directory: Path
+    process: subprocess.Popen[bytes]
+
+    def end(self) -> Told:
+        """Wait for its end, and look at its row."""
+        self.process.wait(150)
+        output = (self.directory / "output").read_text()
+        counts = re.findall(r"\b1 (passed|failed|error|skipped|xfailed)\b", output.rstrip().rpartition("\n")[2])
+        assert len(counts) == 1, output
+        (case,) = ET.parse(self.directory / "junit.xml").getroot().iter("testcase")  # noqa: S314 - our own file
+        assert case.attrib["name"] == ROW, output
+        said = [child for child in case if child.tag != "properties"]
+        message = (said[0].text or "").split("\n")[0] if said else ""
+        seen = Seen(counts[0], tuple(child.tag for child in said), message, self.process.returncode)
+        return Told(seen, properties(case)["gsw_job_id"])
+
+    def job_id(self) -> str:
+        """The id of its job, once that has written its log."""
+        ready = self.directory / "ready"
+        deadline_s = time.monotonic() + 120
+        while not (ready.exists() and ready.read_text().strip()):
+            assert time.monotonic() < deadline_s, "the job does not get ready"
+            time.sleep(0.05)
+        return ready.read_text().strip()
+
+
+@dataclass(frozen=True)
+class Misfortune:
+    """What befalls the one row of a session."""
+
+    #: What its job does.
+    body: str
+    #: Of its launch script, and of the cluster's file.
+    directives: str = ""
+    sbatch: str = "--mem=50M"
+    #: Python that the session runs first.
+    conftest: str = ""
+    #: Commands of Slurm that do something else in this session.
+    shims: Mapping[str, str] = field(default_factory=dict)
+
+
+Test = TypeVar("Test", bound=Callable[..., None])
+
+ALONE: dict[str, Misfortune] = {}
+
+
+def job(body: str, **more: Any) -> Callable[[Test], Test]:
+    """What befalls a test by itself; it takes what was seen of it as its fixture ``told``."""
+
+    def note(test: Test) -> Test:
+        ALONE[test.__name__] = Misfortune(body, **more)
+        return test
+
+    return note
+
+
+class Site:
+    """Starts sessions on one cluster, and leaves none behind."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._numbers = itertools.count(1)
+        self._sessions: list[Session] = []
+
+    def run(self, cluster: SlurmCluster, misfortune: Misfortune, directory: Path | None = None) -> Session:
+        """Start a session in a project of its own, or in one that has been run before."""
+        directory = directory or self._root / str(next(self._numbers))
+        _write_project(directory, misfortune)
+        options = ("--gsw-cluster=eos", "--gsw-baselines=site", "--gsw-poll-interval=1", "--junitxml=junit.xml")
+        environ = cluster.environ | {"NO_COLOR": "1", "COLUMNS": "200"}
+        environ["PATH"] = f"{directory}/bin{os.pathsep}{environ['PATH']}"
+        for name in ("STAGE_PATH", "ENABLE_PROFILE", "ENABLE_NCCL_TRACE", "PYTEST_ADDOPTS"):
+            environ.pop(name, None)
+        with (directory / "output").open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "pytest", *options],
+                cwd=directory,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        self._sessions.append(Session(directory, process))
+        return self._sessions[-1]
+
+    def wait(self) -> None:
+        """Wait until every session has ended."""
+        for session in self._sessions:
+            session.process.wait(150)
+
+    def close(self) -> None:
+        """End what a failed test has left running."""
+        for session in self._sessions:
+            session.process.kill()
+            session.process.wait()
+
+
+def _write_project(directory: Path, misfortune: Misfortune) -> None:
+    script = LAUNCH.format(
+        directives=misfortune.directives,
+        body=misfortune.body.replace("READY", f'echo "$SLURM_JOB_ID" >{directory}/ready'),
+    )
+    files = {
+        "pytest.ini": "[pytest]\nfilterwarnings = error\n",
+        "conftest.py": CONFTEST + misfortune.conftest,
+        "clusters.yaml": CLUSTERS.format(directory=directory, sbatch=misfortune.sbatch),
+        "site/tiny.yaml": TABLE,
+        "recipes/tiny/launch.sh": script,
+        **{f"bin/{command}": f"#!/bin/bash\n{body}\n" for command, body in misfortune.shims.items()},
+    }
+    for name, text in files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+
+@pytest.fixture(scope="module")
+def site(slurm8: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    site = Site(tmp_path_factory.mktemp("never-green"))
+    yield site
+    site.close()
+    slurm8.cancel_all()
+
+
+@pytest.fixture(scope="module")
+def alone(request: pytest.FixtureRequest, slurm8: SlurmCluster, site: Site) -> Iterator[dict[str, Session]]:
+    """The sessions of all selected tests that need no more than their job, started at once."""
+    names = {item.name for item in request.session.items if item.path == Path(__file__)}
+    chosen = {name: misfortune for name, misfortune in ALONE.items() if name in names}
+    lost = chosen.pop("test_the_node_is_lost", None)
+    sessions = {}
+    if lost is not None:  # first, because it has to wait until the node is missed
+        sessions["test_the_node_is_lost"] = site.run(slurm8, lost)
+        sessions["test_the_node_is_lost"].job_id()
+        slurm8.kill_slurmd("n008")
+    sessions |= {name: site.run(slurm8, misfortune) for name, misfortune in chosen.items()}
+    yield sessions
+    if lost is not None:
+        slurm8.start_slurmd("n008")
+
+
+@pytest.fixture
+def told(request: pytest.FixtureRequest, alone: dict[str, Session]) -> Told:
+    return alone[request.function.__name__].end()
+
+
+@pytest.fixture
+def slurm(slurm8: SlurmCluster, alone: dict[str, Session], site: Site) -> SlurmCluster:
+    """The cluster when no other session needs it any more: its daemons may be stopped."""
+    site.wait()
+    return slurm8
+
+
+def until_forgotten(cluster: SlurmCluster, *sessions: Session) -> None:
+    """Let sessions sleep until their jobs have ended and the controller has forgotten them."""
+    jobs = [session.job_id() for session in sessions]
+    for session in sessions:
+        session.process.send_signal(signal.SIGSTOP)
+    for job_id in jobs:
+        cluster.purge(job_id)
+    for session in sessions:
+        session.process.send_signal(signal.SIGCONT)
+
+
+def test_the_controller_forgets_a_job_where_there_is_no_accounting(alone: dict[str, Session], site: Site) -> None:
+    """On a cluster of its own, while the sessions on the other one go on."""
+    for cluster in start(1, accounting=False, min_job_age_s=2):
+        session = site.run(cluster, Misfortune("perfect; READY; sleep 1", conftest=GIVES_UP_SOON))
+        until_forgotten(cluster, session)
+        told = session.end()
+    why = "left the queue, and sacct: Slurm accounting storage is disabled"
+    assert told.seen == error(f"the end of job {told.job} is not known: {why}")
+
+
+# -- how the job ended: the log is perfect each time ----------------------------------------------
+
+
+@job("perfect; READY; stay", directives="#SBATCH --nodelist=n008 --exclusive")
+def test_the_node_is_lost(told: Told, slurm8: SlurmCluster) -> None:
+    assert told.seen == error(f"job {told.job} ended NODE_FAIL")
+    assert sacct(slurm8, told.job) == "NODE_FAIL|0:0"
+
+
+@job("perfect")
+def test_nothing_goes_wrong(told: Told) -> None:
+    """What makes all others worth their names: but for the misfortune, they would pass."""
+    assert told.seen == PASSED
+
+
+@job("perfect; exit 7")
+def test_an_exit_code_other_than_0(told: Told) -> None:
+    assert told.seen == error(f"job {told.job} failed with exit code 7")
+
+
+@job("perfect; kill -9 $$")
+def test_a_signal(told: Told) -> None:
+    assert told.seen == error(f"job {told.job} failed by signal 9")
+
+
+@job("perfect; scancel $SLURM_JOB_ID; stay")
+def test_cancelled_after_the_last_step(told: Told, slurm8: SlurmCluster) -> None:
+    assert told.seen == error(f"job {told.job} ended CANCELLED: cancelled")
+    assert sacct(slurm8, told.job) == "CANCELLED by 0|0:0"
+
+
+@job("perfect; scontrol update JobId=$SLURM_JOB_ID EndTime=now+1; stay")
+def test_over_the_time_limit_after_the_last_step(told: Told, slurm8: SlurmCluster) -> None:
+    assert told.seen == error(f"job {told.job} ended TIMEOUT: time limit")
+    assert sacct(slurm8, told.job) == "TIMEOUT|0:0"
+
+
+@job(f"perfect; {sys.executable} -c 'bytearray(300 << 20)'; exit 0")
+def test_out_of_memory_after_the_last_step(told: Told, slurm8: SlurmCluster) -> None:
+    if not slurm8.memory_limits:
+        pytest.skip("no memory cgroup that Slurm could use")
+    assert told.seen == error(f"job {told.job} ended OUT_OF_MEMORY by signal 125: host out of memory")
+
+
+PREEMPT = "sbatch --partition=high --nodelist=$SLURMD_NODENAME --exclusive --mem=50M --wrap=true; stay"
+
+
+@job(f"perfect; {PREEMPT}", directives="#SBATCH --partition=low --nodelist=n007")
+def test_preempted_after_the_last_step(told: Told, slurm8: SlurmCluster) -> None:
+    assert told.seen == error(f"job {told.job} ended PREEMPTED: preemption")
+    assert sacct(slurm8, told.job) == "PREEMPTED|0:0"
+
+
+APPENDS = "--mem=50M, --requeue, --open-mode=append"
+
+
+@job(
+    f'if [[ -z ${{SLURM_RESTART_COUNT:-}} ]]; then perfect; {PREEMPT}; fi; {{ identity; steps 0 8; }} >>"$log"',
+    directives="#SBATCH --partition=requeued --nodelist=n006",
+    sbatch=APPENDS,
+)
+def test_steps_before_a_preemption_that_requeued_do_not_count(told: Told) -> None:
+    assert told.seen == error("the log holds 9 steps, 18 of 20 needed")
+
+
+@job(
+    "if [[ -z ${SLURM_RESTART_COUNT:-} ]]; then perfect; scontrol requeue $SLURM_JOB_ID; stay; fi\n"
+    '{ identity; steps 0 19 1.250; } >>"$log"',
+    sbatch=APPENDS,
+)
+def test_steps_before_a_requeue_by_hand_do_not_count(told: Told) -> None:
+    assert told.seen == REGRESSED
+
+
+@job(
+    'if [[ -z ${SLURM_RESTART_COUNT:-} ]]; then perfect; scontrol requeue $SLURM_JOB_ID; stay; fi\nidentity >>"$log"',
+    sbatch=APPENDS,
+)
+def test_steps_before_a_requeue_do_not_count_where_none_follows(told: Told) -> None:
+    """As where training finds its last checkpoint and has nothing to do."""
+    assert told.seen == error("a later run in the same file logged no steps")
+
+
+# -- what the job left: it ended in COMPLETED with exit code 0 each time --------------------------
+
+
+@job("true")
+def test_a_log_that_never_appears(told: Told) -> None:
+    assert told.seen == error(f"no log of job {told.job}")
+
+
+@job('>"$log"')
+def test_an_empty_log(told: Told) -> None:
+    assert told.seen == error(f"the log is empty: log-maxtext_tiny_1b_8_{told.job}.out")
+
+
+@job('{ identity; steps 0 11; } >"$log"')
+def test_fewer_steps_than_documented(told: Told) -> None:
+    assert told.seen == error("the log holds 12 steps, 18 of 20 needed")
+
+
+@job('{ identity; steps 0 18; } >"$log"')
+def test_all_but_the_last_step(told: Told) -> None:
+    assert told.seen == error("the log ends at step 18, the run's last step is 19")
+
+
+@job('{ identity; steps 0 18; steps 19 19 1.000 | head -c 33; } >"$log"')
+def test_a_log_that_ends_in_the_middle_of_a_line(told: Told) -> None:
+    """What is left of the last line is ``completed step: 19, seconds: 1.``."""
+    assert told.seen == error("the log ends at step 18, the run's last step is 19")
+
+
+@job("SLURM_JOB_ID=$((SLURM_JOB_ID + 1)); log=${log/%_*.out/_$SLURM_JOB_ID.out}; perfect")
+def test_a_log_of_another_job_in_the_same_directory(told: Told) -> None:
+    assert told.seen == error(f"no log of job {told.job}")
+
+
+@job("SLURM_JOB_ID=$((SLURM_JOB_ID - 1)); log=${log/%_*.out/_$SLURM_JOB_ID.out}; perfect; touch -d yesterday $log")
+def test_last_nights_log_of_the_same_row(told: Told) -> None:
+    assert told.seen == error(f"no log of job {told.job}")
+
+
+@job(
+    'log=$results/log-maxtext_teeny_1b_8_$SLURM_JOB_ID.out; perfect; log=${log/bf16/fp8}; mkdir -p "${log%/*}"; perfect'
+)
+def test_logs_of_another_model_and_dtype_with_the_jobs_id(told: Told) -> None:
+    assert told.seen == error(f"no log of job {told.job}")
+
+
+# -- Slurm out of reach ---------------------------------------------------------------------------
+
+SLOW = '{ identity; steps 0 19 1.250; } >"$log"'
+
+SILENT = 'echo "slurm_load_jobs error: Socket timed out on send/recv operation" >&2; exit 1'
+
+
+@job("perfect; exit 7", shims={"squeue": SILENT})
+def test_squeue_never_answers(told: Told) -> None:
+    """Accounting alone tells how the job ended."""
+    assert told.seen == error(f"job {told.job} failed with exit code 7")
+
+
+@job("perfect", shims={"squeue": SILENT, "sacct": "exit 1"}, conftest=GIVES_UP_SOON)
+def test_squeue_and_sacct_never_answer(told: Told) -> None:
+    why = "squeue: Socket timed out on send/recv operation"
+    assert told.seen == error(f"the end of job {told.job} is not known: {why}")
+
+
+@job("perfect", shims={"squeue": "exit 0", "sacct": "exit 0"}, conftest=GIVES_UP_SOON)
+def test_squeue_and_sacct_say_nothing(told: Told) -> None:
+    """Both succeed without a word: an empty answer is no end."""
+    why = f"neither squeue nor sacct knows job {told.job}"
+    assert told.seen == error(f"the end of job {told.job} is not known: {why}")
+
+
+def test_the_controller_is_away_while_jobs_end(slurm: SlurmCluster, site: Site) -> None:
+    slow = site.run(slurm, Misfortune(f"{SLOW}; READY; sleep 5"))
+    broken = site.run(slurm, Misfortune("perfect; READY; sleep 5; exit 7"))
+    assert slow.job_id() != broken.job_id()
+    slurm.stop_slurmctld()
+    try:
+        time.sleep(8)  # both end, and nobody can be asked
+        assert (slow.process.poll(), broken.process.poll()) == (None, None)
+    finally:
+        slurm.start_slurmctld()
+    assert slow.end().seen == REGRESSED
+    told = broken.end()
+    assert told.seen == error(f"job {told.job} failed with exit code 7")
+
+
+def test_the_controller_never_comes_back(slurm: SlurmCluster, site: Site) -> None:
+    session = site.run(slurm, Misfortune("perfect; READY; stay", conftest=GIVES_UP_SOON))
+    session.job_id()
+    slurm.stop_slurmctld()
+    try:
+        told = session.end()
+    finally:
+        slurm.start_slurmctld()
+        slurm.cancel_all()
+    why = "squeue: Unable to contact slurm controller (connect failure)"
+    assert told.seen == error(f"the end of job {told.job} is not known: {why}")
+
+
+def test_accounting_is_down_when_the_controller_forgets_jobs(slurm: SlurmCluster, site: Site) -> None:
+    slurm.stop_slurmdbd()
+    try:
+        patient = site.run(slurm, Misfortune(f"{SLOW}; READY; sleep 1"))
+        impatient = site.run(slurm, Misfortune("perfect; READY; sleep 1", conftest=GIVES_UP_SOON))
+        until_forgotten(slurm, patient, impatient)
+        told = impatient.end()
+        assert patient.process.poll() is None
+    finally:
+        slurm.start_slurmdbd()
+    why = "left the queue, and sacct: Problem talking to the database: Connection refused"
+    assert told.seen == error(f"the end of job {told.job} is not known: {why}")
+    assert patient.end().seen == REGRESSED
+
+
+def install_anew(cluster: SlurmCluster) -> None:
+    """Let the controller forget everything: its job ids start again at 1."""
+    cluster.stop_slurmctld()
+    cluster.lose_state()
+    cluster.start_slurmctld()
+
+
+UNLESS_THERE = "if [[ ! -e $log ]]; then perfect; fi"
+
+
+@pytest.fixture(scope="module")
+def last_night(slurm8: SlurmCluster, alone: dict[str, Session], site: Site) -> Session:
+    """A good run twelve hours ago, since when the controller was installed anew."""
+    site.wait()
+    install_anew(slurm8)
+    session = site.run(slurm8, Misfortune(UNLESS_THERE))
+    assert session.end().seen == PASSED
+    (log,) = session.directory.rglob("log-*.out")
+    os.utime(log, (time.time() - 12 * 3600,) * 2)
+    return session
+
+
+def test_last_nights_log_of_the_same_row_and_job_id(last_night: Session, slurm: SlurmCluster, site: Site) -> None:
+    before = last_night.end()
+    (log,) = last_night.directory.rglob("log-*.out")
+    written = datetime.fromtimestamp(log.stat().st_mtime).strftime("%Y-%m-%d %H:%M:%S")  # noqa: DTZ006 - as people read it
+    install_anew(slurm)
+    told = site.run(slurm, Misfortune(UNLESS_THERE), last_night.directory).end()
+    assert told.job == before.job
+    assert told.seen == error(f"no log of job {told.job} but an older one: it was last written at {written}")
+
+
+def test_accounting_answers_with_an_earlier_job_of_the_same_id(
+    last_night: Session, slurm: SlurmCluster, site: Site
+) -> None:
+    """The controller has lost its state, and our job with it before accounting heard of that."""
+    install_anew(slurm)
+    slurm.stop_slurmdbd()
+    try:
+        session = site.run(slurm, Misfortune("perfect; READY; stay", conftest=GIVES_UP_SOON))
+        job_id = session.job_id()
+        slurm.stop_slurmctld()
+        slurm.lose_state()
+    finally:
+        slurm.start_slurmdbd()
+        slurm.start_slurmctld()
+    told = session.end()
+    assert told.job == job_id == "1"
+    name = slurm.run("sacct", "-X", "-n", "-P", "-o", "JobName", "-j", job_id).strip()
+    assert name.startswith("gsw-")
+    why = f'job {told.job} is another one by now: its name is "{name}"'
+    assert told.seen == error(f"the end of job {told.job} is not known: {why}")
+
+
+# -- the wall clock -------------------------------------------------------------------------------
+
+#: From the submission on, the session's wall clock is a day behind; the controller's is not.
+JUMPS_BACK = """
+submit, now = SlurmLauncher.submit, time.time
+
+
+def submit_and_jump(launcher, spec):
+    job = submit(launcher, spec)
+    time.time = lambda: now() - 86400
+    return job
+
+
+SlurmLauncher.submit = submit_and_jump
+"""
+
+
+@job(f"{SLOW}; sleep 1", conftest=JUMPS_BACK)
+def test_the_wall_clock_jumps_backwards_during_a_slow_run(told: Told) -> None:
+    assert told.seen == REGRESSED
+
+
+@job("perfect; sleep 1; exit 7", conftest=JUMPS_BACK)
+def test_the_wall_clock_jumps_backwards_during_a_run_that_fails(told: Told) -> None:
+    assert told.seen == error(f"job {told.job} failed with exit code 7")
+
+
+@job("perfect; sleep 1", conftest=JUMPS_BACK)
+def test_the_wall_clock_jumps_backwards_during_a_good_run(told: Told) -> None:
+    assert told.seen == PASSED
+
+
+def sacct(cluster: SlurmCluster, job_id: str) -> str:
+    """State and exit code, as Slurm has them on record."""
+    return cluster.run("sacct", "-X", "-n", "-P", "-o", "State,ExitCode", "-j", job_id).strip()
