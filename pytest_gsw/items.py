@@ -200,7 +200,7 @@ class BaselineItem(pytest.Item):
             return self.recorded.not_comparable
         if self._settings.profile is not None:
             return f"--gsw-profile={self._settings.profile.kind}"
-        if run.log is not None and any(part.endswith("-nccl-trace") for part in run.log.parts):
+        if _in_traced_results(run):
             return "NCCL tracing"
         variable = profiling_in(self.spec.environment) if self.spec and not replayed(run) else None
         return None if variable is None else f"{variable} in the environment"
@@ -231,8 +231,7 @@ class BaselineItem(pytest.Item):
 
     def _is_traced(self, run: Run) -> bool:
         """Whether the run was one of the few steps for which NCCL is traced."""
-        in_spec = self.spec is not None and is_nccl_traced(self.spec.environment)
-        return in_spec or (run.log is not None and any(part.endswith("-nccl-trace") for part in run.log.parts))
+        return _in_traced_results(run) or (self.spec is not None and is_nccl_traced(self.spec.environment))
 
     def _judge(self, measurement: Measurement) -> Verdict:
         verdict: Verdict | None = self.config.hook.pytest_gsw_judge(
@@ -331,6 +330,11 @@ class BaselineItem(pytest.Item):
     def _raise_error(self, error: RunError, run: Run | None) -> NoReturn:
         record = self._record("error", error.fact, run=run)
         _fail(terminal.error_text(error, self._facts(record)))
+
+
+def _in_traced_results(run: Run) -> bool:
+    """Whether the log lies where the recipes put those of runs that trace NCCL."""
+    return run.log is not None and any(part.endswith("-nccl-trace") for part in run.log.parts)
 
 
 def marker_facts(baseline: Baseline) -> dict[str, str | int | bool | None]:

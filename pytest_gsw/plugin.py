@@ -179,7 +179,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         return None
     _check_faults(items, settings)
     rows = _runnable(items, settings)
-    launcher = _launcher(config, settings)
+    recorded = _recorded(settings) or {}
+    launcher = _launcher(config, settings, recorded)
     submits = not dry and not settings.plan and settings.replay is None
     try:
         if not dry and not settings.plan:
@@ -198,7 +199,6 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if dry:
         return None
     specs = {item.baseline.id: _spec(item, settings) for item in rows}
-    recorded = _recorded(settings) or {}
     for item in rows:
         spec = specs[item.baseline.id]
         item.spec = spec if isinstance(spec, JobSpec) else None
@@ -209,7 +209,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if journal is not None and settings.cluster is not None:
         journal.session(settings.cluster.name, [item.nodeid for item in rows])
     _attach(fleet, settings, specs)
-    fleet.submit(dict(sorted(specs.items(), key=lambda pair: _gpu_seconds(pair[0], rows), reverse=True)))
+    weights = {item.baseline.id: _gpu_seconds(item.baseline) for item in rows}
+    fleet.submit(dict(sorted(specs.items(), key=lambda pair: weights[pair[0]], reverse=True)))
     run_session(session, fleet, detach=settings.detach)
     return True
 
@@ -423,11 +424,11 @@ def _recorded(settings: Settings) -> dict[str, Record] | None:
     return {record.row: record for record in records if record.job is not None}
 
 
-def _launcher(config: pytest.Config, settings: Settings) -> Launcher:
+def _launcher(config: pytest.Config, settings: Settings, recorded: dict[str, Record]) -> Launcher:
     if settings.replay is not None:
         runs = {
             row: RecordedRun(Path(record.log) if record.log else None, record.job.id, record.job.status)
-            for row, record in (_recorded(settings) or {}).items()
+            for row, record in recorded.items()
             if record.job is not None
         }
         return ReplayLauncher(settings.replay, recorded=runs)
@@ -454,9 +455,8 @@ def _observer(config: pytest.Config, rows: list[BaselineItem]) -> StateObserver:
     return observe
 
 
-def _gpu_seconds(row_id: str, rows: list[BaselineItem]) -> float:
+def _gpu_seconds(baseline: Baseline) -> float:
     """What a row is expected to take, for the order of submission; one whose time nobody knows counts its GPUs."""
-    baseline = next(item.baseline for item in rows if item.baseline.id == row_id)
     return baseline.gpus * (expected_run_s(baseline) or 1.0)
 
 
