@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from pytest_gsw.errors import JobError, LogError, RunError, SubmissionError
 from pytest_gsw.examine import Run
+from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
 
 #: How long a job may stay unknown before its row is given up: longer than a controller's restart.
@@ -25,44 +25,6 @@ Ticker = Callable[["Fleet"], None]
 
 #: Called with the row's id, the job's id and the job's new status.
 StateObserver = Callable[[str, str, JobStatus], None]
-
-
-class Log(Protocol):
-    """Who writes down what is submitted, see :class:`pytest_gsw.jobs.journal.Journal`."""
-
-    def intent(self, spec: JobSpec, now_s: float) -> None:
-        """A row is about to be submitted."""
-
-    def submitted(self, job: Job) -> None:
-        """The scheduler has answered with a job."""
-
-    def refused(self, row_id: str) -> None:
-        """The scheduler has refused the row."""
-
-    def ended(self, job: Job, status: JobStatus) -> None:
-        """A job was seen to have ended."""
-
-    def close(self) -> None:
-        """Nothing more will be written."""
-
-
-class NoLog:
-    """Writes nothing down: a replay submits nothing."""
-
-    def intent(self, spec: JobSpec, now_s: float) -> None:
-        """Nothing is written."""
-
-    def submitted(self, job: Job) -> None:
-        """Nothing is written."""
-
-    def refused(self, row_id: str) -> None:
-        """Nothing is written."""
-
-    def ended(self, job: Job, status: JobStatus) -> None:
-        """Nothing is written."""
-
-    def close(self) -> None:
-        """Nothing is written."""
 
 
 #: By how much the clock of a file server may differ from this machine's.
@@ -113,7 +75,7 @@ class Fleet:
         poll_interval_s: Seconds between two questions to the launcher.
         observer: Told of every change of a job's state.
         ticker: Told each time before the session waits.
-        journal: Told of every submission, before and after it.
+        journal: Told of every submission, before and after it; a replay, which submits nothing, needs none.
         limits: How many jobs and GPUs may be taken at once.
         clock: Monotonic seconds.
         sleep: Waits for some seconds.
@@ -124,7 +86,7 @@ class Fleet:
         launcher: Launcher,
         poll_interval_s: float,
         observer: StateObserver = lambda *_: None,
-        journal: Log | None = None,
+        journal: Journal | None = None,
         limits: Limits | None = None,
         ticker: Ticker = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
@@ -133,7 +95,7 @@ class Fleet:
         self.launcher = launcher
         self._poll_interval_s = poll_interval_s
         self._observer = observer
-        self._journal: Log = journal or NoLog()
+        self._journal = journal
         self._limits = limits or Limits()
         self._ticker = ticker
         self._clock = clock
@@ -243,7 +205,8 @@ class Fleet:
             if self._threads is not None:
                 self._threads.shutdown()
             self.launcher.close()
-            self._journal.close()
+            if self._journal is not None:
+                self._journal.close()
         return len(running)
 
     def _running(self) -> list[_Entry]:
@@ -273,6 +236,8 @@ class Fleet:
                 self._take_answer(entry, self._answer(entry.spec))
 
     def _submit(self, spec: JobSpec) -> Job:
+        if self._journal is None:
+            return self.launcher.submit(spec)
         self._journal.intent(spec, time.time())
         try:
             job = self.launcher.submit(spec)
@@ -353,7 +318,7 @@ class Fleet:
         changed = status.state is not entry.status.state
         entry.status = status
         if entry.job is not None:
-            if status.state.ended:
+            if status.state.ended and self._journal is not None:
                 self._journal.ended(entry.job, status)
             if changed:
                 self._observer(row_id, entry.job.id, status)
