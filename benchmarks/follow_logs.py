@@ -1,6 +1,6 @@
 """What it costs to follow many growing logs.
 
-    python benchmarks/follow_logs.py [--logs 500] [--wall-s 60] [--poll-s 5]
+    python benchmarks/follow_logs.py [--logs 500] [--wall-s 60] [--poll-s 5] [--json]
 
 The logs of all formats grow in virtual time: each has a step every 1 to 20 s, and NCCL's noise
 between the steps. Every few seconds all are looked at, as a session does while it waits. Only the
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import random
 import tempfile
 import time
@@ -176,7 +177,17 @@ def main() -> None:
     parser.add_argument("--logs", type=int, default=500)
     parser.add_argument("--wall-s", type=float, default=60)
     parser.add_argument("--poll-s", type=float, default=5)
+    parser.add_argument("--json", action="store_true", help="print what was measured as JSON")
     options = parser.parse_args()
+    if options.json:
+        measured = []
+        for case in CASES:
+            with tempfile.TemporaryDirectory() as directory:
+                used_s, looks, held = measure(Path(directory), options.logs, case, options.wall_s, options.poll_s)
+            of_one_core = used_s / options.wall_s
+            measured.append({"case": case.name, "of_one_core": of_one_core, "look_s": used_s / looks, "bytes": held})
+        print(json.dumps(measured))
+        return
     print(f"{'case':<8}{'CPU':>9}{'look':>12}{'memory':>12}   ({options.logs} logs, every {options.poll_s:g} s)")
     for case in CASES:
         with tempfile.TemporaryDirectory() as directory:

@@ -1,6 +1,6 @@
 """How fast logs are read, against the commands that one would use instead.
 
-    python benchmarks/read_logs.py [--size-mb 1024]
+    python benchmarks/read_logs.py [--size-mb 1024] [--json]
 
 Writes a MaxText and a Megatron log of the given size to a temporary directory (few step lines
 among NCCL's noise), and compares in pairs, each the best of five with a warm cache:
@@ -14,6 +14,7 @@ Prints times and ratios; below 1 pytest-gsw is faster.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import tempfile
@@ -104,8 +105,15 @@ def measure(directory: Path, size_bytes: int) -> Iterator[tuple[str, str, float,
 def main() -> None:
     parser = argparse.ArgumentParser(description="How fast logs are read.")
     parser.add_argument("--size-mb", type=int, default=1024)
-    size_mb = parser.parse_args().size_mb
+    parser.add_argument("--json", action="store_true", help="print what was measured as JSON")
+    options = parser.parse_args()
+    size_mb = options.size_mb
     with tempfile.TemporaryDirectory() as directory:
+        if options.json:
+            keys = ("what", "against", "ours_s", "theirs_s")
+            measured = measure(Path(directory), size_mb << 20)
+            print(json.dumps([dict(zip(keys, figures, strict=True)) for figures in measured]))
+            return
         print(f"{'what':<24}{'against':<14}{'ours':>10}{'theirs':>10}{'ratio':>8}   ({size_mb} MB)")
         for what, against, ours_s, theirs_s in measure(Path(directory), size_mb << 20):
             print(f"{what:<24}{against:<14}{ours_s:>9.4f}s{theirs_s:>9.4f}s{ours_s / theirs_s:>8.2f}")
