@@ -26,6 +26,7 @@ from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.performance.verdict import judge
+from pytest_gsw.quoting import quoted
 from pytest_gsw.results.rebuild import counts, junit_text, read_run, rebuild_junit
 from pytest_gsw.results.terminal import percent
 from pytest_gsw.selftest import Report, selftest
@@ -49,12 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     try:
         answer: str | _Answer = asked.run(asked)
-    except ConfigurationError as error:
-        print(f"pytest-gsw {asked.command}: {error}", file=sys.stderr)
-        return 2
-    except RunError as error:
-        print(f"pytest-gsw {asked.command}: {error}", file=sys.stderr)
-        return 1
+    except (ConfigurationError, RunError) as error:
+        print(f"pytest-gsw {asked.command}: {quoted(str(error), os.environ)}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigurationError) else 1
     text, status = answer if isinstance(answer, _Answer) else _Answer(answer, 0)
     try:
         print(text, flush=True)
@@ -265,7 +263,7 @@ def _log_metrics(log: StepLog, statistic: str) -> dict[str, Any]:
         "global_batch_size": log.identity.global_batch_size,
         "checkpoint_save_time_s": log.checkpoint_saves_s[-1] if log.checkpoint_saves_s else None,
         "runs_in_file": log.attempts,
-        "not_finite": log.not_finite[1] if log.not_finite else None,
+        "not_finite": quoted(log.not_finite[1], os.environ) if log.not_finite else None,
     }
 
 

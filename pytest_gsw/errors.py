@@ -7,6 +7,7 @@
     │   └── FileError            a YAML file is wrong: every fault at once, each with line and column
     └── RunError                  one row could not be measured (pytest: ERROR, JUnit: <error>)
         ├── SubmissionError       the scheduler refused the job, or its answer made no sense
+        │   └── SchedulerAwayError  it did not answer, and may have the job all the same
         ├── JobError              the job did not end in COMPLETED with exit code 0
         └── LogError              the log is missing, ambiguous, another run's, too short, or not finite
 
@@ -107,6 +108,10 @@ class RunError(GswError):
 
 class SubmissionError(RunError):
     """The scheduler refused the job, or its answer made no sense."""
+
+
+class SchedulerAwayError(SubmissionError):
+    """The scheduler did not answer. It may have taken the job all the same, and may answer in a while."""
 
 
 class JobError(RunError):

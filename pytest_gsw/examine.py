@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.errors import JobError, LogError
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.model import Attempt, JobState, JobStatus, Stop
 from pytest_gsw.logs.failures import Cause, find_cause
 from pytest_gsw.logs.identity import MARKERS, with_identity
 from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog
@@ -25,6 +25,16 @@ from pytest_gsw.tables.statistic import parse_statistic
 
 #: A run says who it is at its beginning.
 _IDENTITY_BYTES = 4 << 20
+#: Causes that Slurm tells by the state alone; a log that names the same one says no more.
+CAUSE_OF_STATE = {
+    JobState.CANCELLED: "cancelled",
+    JobState.TIMEOUT: "time limit",
+    JobState.PREEMPTED: "preemption",
+    JobState.NODE_FAIL: "node failure",
+    JobState.BOOT_FAIL: "boot failure",
+}
+#: So few lines of a log may be all there are at its interval.
+_FEW_LINES = 3
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,10 @@ class Run:
     log: Path | None
     #: The batch shell's own output.
     batch_output: Path | None = None
+    #: Why the session ended the job early, where it did.
+    stopped: Stop | None = None
+    #: The row's jobs before this one.
+    attempts: tuple[Attempt, ...] = ()
 
 
 def replayed(run: Run) -> bool:
@@ -55,6 +69,8 @@ def check_job(run: Run) -> None:
         return
     if status.state is JobState.COMPLETED and status.exit_code == 0 and status.signal == 0:
         return
+    if run.stopped is not None:
+        raise JobError(run.stopped.fact, evidence=job_evidence(run), tail=_last_lines(run), advice=run.stopped.advice)
     cause = cause_of(run)
     raise JobError(
         _job_fact(run, cause),
@@ -104,7 +120,8 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
     """The steps of the row's own log.
 
     Raises:
-        LogError: The log is missing, empty, another run's, or its loss is not finite.
+        LogError: The log is missing, empty, another run's, its loss is not finite, or it is of a resumed run
+            whose figure would be too good.
     """
     if run.log is None:
         raise LogError(f"job {run.job_id} left no log", evidence=job_evidence(run))
@@ -126,6 +143,12 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
             f"the loss or a step time is not finite{'' if index is None else f' at step {index}'}: {text}",
             evidence=_log_evidence(run, log),
             advice="a run that diverged says nothing of performance: find out why before measuring",
+        )
+    if log.resumed_at is not None:
+        raise LogError(
+            f"the run went on from a checkpoint of step {log.resumed_at}, and its mean counts the steps before it",
+            evidence=_log_evidence(run, log),
+            advice="remove the checkpoint, or do not resume from it, and run it again",
         )
     return log
 
@@ -265,27 +288,68 @@ def _check_steps(
     what = "step" if baseline.metric == "step_time" else "checkpoint save"
     interval = log_interval(timed, first_index)
     covered = len(timed) * interval
-    last = timed[-1].index if timed else None
+    last = log.steps[-1].index if log.steps else None
     final = None
     if steps is not None and first_index is not None and last is not None and baseline.recipe.logged_steps is None:
         final = first_index + steps - 1
-    ended = final is not None and last is not None and last + interval > final
+    each_line = interval if baseline.metric == "step_time" else log_interval(_lines(log), first_index)
+    ended = final is not None and last is not None and last + each_line > final
     min_steps = baseline.min_steps if steps is None else min(baseline.min_steps, steps)
     # Where the end is there, lines are lost, not steps: a tenth of five lines for ten steps each is less than one.
     if covered < (min_steps // interval * interval if ended else min_steps):
-        logged = baseline.recipe.logged_steps or steps
+        logged = baseline.recipe.logged_steps or steps if what == "step" else None
         wanted = f"{min_steps} needed" if logged is None else f"{min_steps} of {logged} needed"
         raise _cut_short(f"the log holds {covered} {what}{'' if covered == 1 else 's'}, {wanted}", run, log)
     if final is not None and not ended:
         raise _cut_short(f"the log ends at step {last}, the run's last step is {final}", run, log)
+    # A run that goes on beyond the table's last step ends at the log's.
+    beyond = final is not None and last is not None and last > final
+    if not replayed(run) and (steps is None or beyond):
+        _check_own_end(run, log, first_index)
 
 
-def _cut_short(fact: str, run: Run, log: StepLog) -> LogError:
+def _check_own_end(run: Run, log: StepLog, first_index: int | None) -> None:
+    """Make sure that a log whose last step no table states has the one that it names itself.
+
+    Published logs often stop before it: somebody had seen enough. A job that ended well does not.
+    """
+    last = log.steps[-1].index if log.steps else None
+    if log.total_steps is None or first_index is None or last is None:
+        return
+    final = first_index + log.total_steps - 1
+    if last + _steps_each_line(log, first_index) <= final:
+        done = last - first_index + 1
+        raise _cut_short(
+            f"the log ends at step {last}, and says itself that the last one is {final}",
+            run,
+            log,
+            then=f"if its script ends the run there on purpose, write 'recipe: {{steps: {done}}}' in the table",
+        )
+
+
+def _steps_each_line(log: StepLog, first_index: int) -> int:
+    """How many steps a line of the log stands for, guessed where the lines are too few to tell: 5 and 10 mean 5."""
+    interval = log_interval(_lines(log), first_index)
+    numbers = [step.index for step in log.steps if step.index is not None]
+    if interval > 1 or not 2 <= len(numbers) <= _FEW_LINES:
+        return interval
+    gap = numbers[-1] - numbers[-2]
+    # The first step may have a line whatever the interval.
+    regular = gap > 0 and all((number - first_index + 1) % gap == 0 for number in numbers if number != first_index)
+    return gap if regular else 1
+
+
+def _lines(log: StepLog) -> tuple[TimedStep, ...]:
+    """The log's lines by their numbers alone."""
+    return tuple(TimedStep(step.index, 0.0) for step in log.steps)
+
+
+def _cut_short(fact: str, run: Run, log: StepLog, then: str = "look at the last lines") -> LogError:
     return LogError(
         fact,
         evidence=_log_evidence(run, log),
         tail=_last_lines(run),
-        advice="the run stopped early or its log was cut; look at the last lines",
+        advice=f"the run stopped early or its log was cut; {then}",
     )
 
 
@@ -320,13 +384,17 @@ def _job_fact(run: Run, found: FoundCause | None) -> str:
     if status.state is JobState.COMPLETED and status.exit_code is None:
         return f"the exit code of job {run.job_id} is not known"
     ended = {JobState.COMPLETED: "ended", JobState.FAILED: "failed"}.get(status.state, f"ended {status.state.value}")
-    how = ""
-    if status.signal:
-        how = f" by signal {status.signal}"
-    elif status.exit_code:
-        how = f" with exit code {status.exit_code}"
-    why = f": {found.cause.name}" if found else ""
+    # Where Slurm has ended the batch shell, that shell's exit code says nothing more.
+    by_slurm = status.state in {JobState.TIMEOUT, JobState.CANCELLED}
+    how = "" if by_slurm else _how_it_ended(status)
+    why = f": {found.cause.name}" if found and found.cause.name != CAUSE_OF_STATE.get(status.state) else ""
     return f"job {run.job_id} {ended}{how}{why}"
+
+
+def _how_it_ended(status: JobStatus) -> str:
+    if status.signal:
+        return f" by signal {status.signal}"
+    return f" with exit code {status.exit_code}" if status.exit_code else ""
 
 
 def _job_advice(run: Run) -> str:
@@ -340,13 +408,15 @@ def _cause_evidence(found: FoundCause | None) -> tuple[tuple[str, str], ...]:
 
 
 def _last_lines(run: Run) -> tuple[str, ...]:
-    """The last lines of the log, or of the batch shell where there is no log."""
-    for path in (run.log, run.batch_output):
-        if path is not None and path.is_file():
-            lines = tail_lines(path, 5)
-            if lines:
-                return lines
-    return ()
+    """The last lines of the log and of the batch shell's output, each under its name where there are both."""
+    said = []
+    for name, path in (("log", run.log), ("batch log", run.batch_output)):
+        lines = tail_lines(path, 5) if path is not None and path.is_file() else ()
+        if lines:
+            said.append((name, lines))
+    if len(said) < 2:
+        return said[0][1] if said else ()
+    return tuple(line for name, lines in said for line in (f"-- {name}:", *lines))
 
 
 def _log_evidence(run: Run, log: StepLog) -> tuple[tuple[str, str], ...]:

@@ -1,24 +1,54 @@
-"""All selected rows at once: submit them, poll all their jobs with one question, hand over what has ended."""
+"""All selected rows at once: submit them, poll all their jobs with one question, hand over what has ended.
+
+A row goes one way through the fleet: it *waits*, is being *submitted*, is *live* (its job is in the
+queue or runs), has *ended* (its log is awaited), and is *over*. Each of these is a dictionary in
+which a row is found at once, so that a poll costs what the jobs cost that it asks about, and not
+what the session has done so far.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_gsw.errors import JobError, LogError, RunError, SubmissionError
+from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.examine import Run
-from pytest_gsw.jobs.journal import Journal
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.journal import Journal, Submission
+from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Launcher, Stop
+from pytest_gsw.quoting import quoted
+from pytest_gsw.retry import infrastructure_failure
+from pytest_gsw.watch import Sight, Watch
 
-#: How long a job may stay unknown before its row is given up: longer than a controller's restart.
+#: How long the scheduler may be out of reach before rows are given up: longer than a controller's restart.
 UNKNOWN_LIMIT_S = 600.0
+#: After a failure to reach the scheduler: the first wait, and the longest; each is twice the one before.
+BACK_OFF_S = 5.0
+LONGEST_BACK_OFF_S = 60.0
+#: How often running jobs' logs are looked at; it costs the file system one ``stat`` a job.
+LOG_LOOK_S = 2.0
+#: A job whose log shows its last step is given this long to end before the scheduler is asked.
+SETTLE_S = 1.0
+#: However many batches of jobs end in one interval.
+MOST_POLLS_PER_INTERVAL = 5
+#: How often the log of an ended job is looked for: at first, and at last.
+_MISSING_LOG_LOOK_S = 0.1
+_LONGEST_LOG_LOOK_S = 1.0
+#: Submissions that wait for a free thread, for each thread: enough to keep all busy.
+_QUEUED_PER_THREAD = 2
+#: By how much the clock of a file server may differ from this machine's.
+CLOCK_SKEW_S = 300.0
 
-#: How often what is not asked of the scheduler is looked at: answers of submissions, logs that are to appear.
-_LOOK_S = 0.1
+#: Slurm's words for jobs that are not over, and do not run either.
+_STANDING_STILL = frozenset({"SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING", "COMPLETING"})
+
+_NO_ANSWER = JobStatus(JobState.UNKNOWN, reason="no answer")
 
 #: Called each time before the session waits.
 Ticker = Callable[["Fleet"], None]
@@ -26,9 +56,11 @@ Ticker = Callable[["Fleet"], None]
 #: Called with the row's id, the job's id and the job's new status.
 StateObserver = Callable[[str, str, JobStatus], None]
 
+#: Called with the row's id and the attempt that is not its last.
+RepeatObserver = Callable[[str, Attempt], None]
 
-#: By how much the clock of a file server may differ from this machine's.
-CLOCK_SKEW_S = 300.0
+#: Makes the watch of a row's job, or ``None`` where nobody can read its log.
+Watcher = Callable[[str], Watch | None]
 
 
 @dataclass(frozen=True)
@@ -37,34 +69,61 @@ class Limits:
 
     jobs: float = math.inf
     gpus: float = math.inf
+    #: Jobs that are pending.
+    pending: float = math.inf
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where one row stands, for whoever tells the user."""
+
+    row_id: str
+    gpus: int
+    #: What was last known of its job; ``None`` where there is none.
+    status: JobStatus | None
+    #: What its log showed last; ``None`` before the first look.
+    sight: Sight | None
+    over: bool
 
 
 @dataclass
 class _Entry:
-    """One row as the fleet sees it: waiting, being submitted, a job, or over."""
+    """One row as the fleet sees it."""
 
+    row_id: str
     spec: JobSpec | None = None
+    #: When its submission was first tried, where the answer was lost: seconds since the epoch.
+    since_s: float | None = None
+    #: Since when the scheduler has been out of reach for its submission; monotonic seconds.
+    away_since_s: float | None = None
     submission: Future[Job] | None = None
     job: Job | None = None
     error: RunError | None = None
     status: JobStatus = field(default_factory=lambda: JobStatus(JobState.PENDING))
-    #: Since when nothing is known of the job, and until when its log may appear; monotonic seconds.
+    #: Since when nothing is known of the job; monotonic seconds.
     unknown_since_s: float | None = None
-    log_deadline_s: float | None = None
+    watch: Watch | None = None
+    #: Nobody can watch it.
+    unwatched: bool = False
+    #: The job's log, once it was found while the job runs.
+    log: Path | None = None
+    sight: Sight | None = None
+    #: Why the job is to be ended early, and whether the launcher has been told by this session.
+    stopped: Stop | None = None
+    stop_sent: bool = False
+    attempts: tuple[Attempt, ...] = ()
+    #: Until when an ended job's log may appear, when it is looked for next, and how long after that.
+    log_deadline_s: float = 0.0
+    log_look_s: float = 0.0
+    log_pause_s: float = _MISSING_LOG_LOOK_S
     #: The ended job with its log, once that is there.
     run: Run | None = None
-    given_up: bool = False
     #: The launcher was told to end it.
     cancelled: bool = False
 
     @property
-    def taken(self) -> bool:
-        """Whether it counts against the limits."""
-        return (self.submission is not None or self.job is not None) and not self.ended
-
-    @property
-    def ended(self) -> bool:
-        return self.error is not None or self.status.state.ended or self.given_up
+    def gpus(self) -> int:
+        return self.spec.gpus if self.spec else 0
 
 
 class Fleet:
@@ -76,7 +135,10 @@ class Fleet:
         observer: Told of every change of a job's state.
         ticker: Told each time before the session waits.
         journal: Told of every submission, before and after it; a replay, which submits nothing, needs none.
-        limits: How many jobs and GPUs may be taken at once.
+        limits: How many jobs and GPUs may be taken at once, and how many jobs may be pending.
+        watcher: Makes the watch of each running job's log; by default none is watched.
+        retries: How often a row is run again when the infrastructure failed.
+        on_repeat: Told of every job that is not its row's last.
         clock: Monotonic seconds.
         sleep: Waits for some seconds.
     """
@@ -89,6 +151,9 @@ class Fleet:
         journal: Journal | None = None,
         limits: Limits | None = None,
         ticker: Ticker = lambda _: None,
+        watcher: Watcher | None = None,
+        retries: int = 0,
+        on_repeat: RepeatObserver = lambda *_: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -96,44 +161,93 @@ class Fleet:
         self._poll_interval_s = poll_interval_s
         self._observer = observer
         self._journal = journal
+        #: Why the journal lacks something, where it does.
+        self.journal_problem = ""
         self._limits = limits or Limits()
         self._ticker = ticker
+        self._watcher = watcher
+        self._retries = retries
+        self._on_repeat = on_repeat
         self._clock = clock
         self._sleep = sleep
+        #: All rows, and the rows by where they are on their way.
         self._entries: dict[str, _Entry] = {}
+        self._waiting: deque[_Entry] = deque()
+        self._submitting: dict[str, _Entry] = {}
+        self._live: dict[str, _Entry] = {}
+        self._ended: dict[str, _Entry] = {}
+        self._over: dict[str, _Entry] = {}
+        #: What rows that are being submitted or live take.
+        self._taken_jobs = 0
+        self._taken_gpus = 0
         self._last_poll_s = -math.inf
+        self._poll_due_s = -math.inf
+        self._failed_polls = 0
+        self._look_due_s = -math.inf
+        self._submit_due_s = -math.inf
+        self._back_off_s = BACK_OFF_S
+        #: When the scheduler last told of a job; monotonic seconds.
+        self._answered_s = -math.inf
         threads = launcher.parallel_submissions
         self._threads = ThreadPoolExecutor(threads, "gsw-submit") if threads > 1 else None
+        self._cancelling: Future[None] | None = None
+        self._at_once = threads * (1 + _QUEUED_PER_THREAD)
+        #: How many may be under way by now: one once the scheduler took none, then one more for each that it takes.
+        self._window = self._at_once
 
-    def submit(self, specs: Mapping[str, JobSpec | RunError]) -> None:
+    # -- what goes in -------------------------------------------------------------------------
+
+    def submit(self, specs: Mapping[str, JobSpec | RunError], past: Mapping[str, Submission] | None = None) -> None:
         """Take over these rows, to be submitted in this order as far as the limits allow.
 
         A row that cannot be submitted keeps its error for :meth:`take`.
+
+        Args:
+            specs: How each row is started, or why it cannot be.
+            past: What an earlier session did for some of them: earlier attempts, and submissions whose
+                answer was lost, which are looked for before anything is submitted again.
         """
         for row_id, spec in specs.items():
-            entry = self._entries.setdefault(row_id, _Entry())
+            entry = self._entries[row_id] = _Entry(row_id)
             if isinstance(spec, RunError):
-                entry.error = spec
+                self._fail(entry, spec)
             elif spec.gpus > self._limits.gpus:
-                entry.error = SubmissionError(
-                    f"the row needs {spec.gpus} GPUs, and no more than {self._limits.gpus:g} may be taken",
-                    advice="raise --gsw-max-gpus, or leave the row out",
+                self._fail(
+                    entry,
+                    SubmissionError(
+                        f"the row needs {spec.gpus} GPUs, and no more than {self._limits.gpus:g} may be taken",
+                        advice="raise --gsw-max-gpus, or leave the row out",
+                    ),
                 )
             else:
+                earlier = (past or {}).get(row_id)
                 entry.spec = spec
+                if earlier is not None:
+                    entry.attempts = earlier.attempts
+                    entry.since_s = earlier.intended_s or None
+                self._waiting.append(entry)
         self._pump()
 
-    def attach(self, job: Job, ended: JobStatus | None = None) -> None:
+    def attach(self, job: Job, past: Submission | None = None) -> None:
         """Take over a job that an earlier session has submitted, and how it ended if that is known."""
-        self._entries[job.spec.row_id] = _Entry(spec=job.spec, job=job, status=ended or JobStatus(JobState.PENDING))
+        entry = _Entry(job.spec.row_id, spec=job.spec, job=job)
+        if past is not None:
+            entry.status = past.ended or entry.status
+            entry.stopped, entry.attempts = past.stopped, past.attempts
+        self._entries[entry.row_id] = entry
+        self._take_place(entry)
+        self._live[entry.row_id] = entry
+        if entry.status.state.ended:
+            self._leave_queue(entry)
 
-    def next_over(self, row_ids: Collection[str]) -> str:
-        """Wait until one of these rows can be measured or has failed, and name it."""
+    # -- what comes out -----------------------------------------------------------------------
+
+    def next_over(self) -> str:
+        """Wait until a row that was not named before can be measured or has failed, and name it."""
         while True:
             self._pump()
-            for row_id in row_ids:
-                if self._is_over(self._entries[row_id]):
-                    return row_id
+            if self._over:
+                return self._over.pop(next(iter(self._over))).row_id
             self._wait()
 
     def take(self, row_id: str) -> Run:
@@ -142,8 +256,13 @@ class Fleet:
         Raises:
             RunError: The row could not be submitted, or its log cannot be found.
         """
-        self.next_over((row_id,))
-        entry = self._entries[row_id]
+        while True:
+            self._pump()
+            entry = self._entries[row_id]  # a row that is run again has a new one
+            if entry.error is not None or entry.run is not None:
+                break
+            self._wait()
+        self._over.pop(row_id, None)
         if entry.error is not None:
             raise entry.error
         assert entry.run is not None  # what is over has a run or an error
@@ -152,6 +271,11 @@ class Fleet:
     def knows(self, row_id: str) -> bool:
         """Whether this row was handed over for submission."""
         return row_id in self._entries
+
+    def spec(self, row_id: str) -> JobSpec | None:
+        """How this row's last job was started, or is to be."""
+        entry = self._entries.get(row_id)
+        return None if entry is None else entry.spec
 
     def job_id(self, row_id: str) -> str | None:
         """The id of this row's job, if it was submitted."""
@@ -163,42 +287,71 @@ class Fleet:
         entry = self._entries.get(row_id)
         return entry.status if entry and entry.job else None
 
-    def statuses(self) -> dict[str, JobStatus | None]:
-        """What was last known of every row's job; ``None`` where there is no job yet."""
-        return {row_id: self.status(row_id) for row_id in self._entries}
+    def attempts(self, row_id: str) -> tuple[Attempt, ...]:
+        """The row's jobs before its last one."""
+        entry = self._entries.get(row_id)
+        return () if entry is None else entry.attempts
+
+    def standings(self) -> Iterator[Standing]:
+        """Where every row stands, in the order of submission."""
+        for entry in self._entries.values():
+            over = entry.run is not None or entry.error is not None
+            yield Standing(entry.row_id, entry.gpus, entry.status if entry.job else None, entry.sight, over)
+
+    # -- the end ------------------------------------------------------------------------------
 
     def interrupt(self, detach: bool) -> int:
         """End the session's wait: what has not ended is an error that says so, and is cancelled unless detached.
 
         Returns:
-            How many jobs were cancelled, or left to run.
+            How many jobs are being cancelled, or were left to run; :meth:`close` waits for the launcher's answer.
 
         Raises:
             JobError: The launcher could not cancel them.
         """
+        self._retries = 0
         self._collect(wait=True)
         running = self._running()
-        jobs = [entry.job for entry in running if entry.job is not None]
         how = "left running" if detach else "cancelled"
         for entry in self._entries.values():
-            if not entry.ended:
+            if entry.error is None and entry.run is None and entry.row_id not in self._ended:
                 fate = f"job {entry.job.id} was {how}" if entry.job else "it was never submitted"
+                if entry.job is None and entry.since_s is not None:
+                    fate = "whether it was submitted is not known"
                 entry.error = JobError(f"interrupted: {fate}", advice="pytest --gsw-resume" if detach else "")
-        if jobs and not detach:
-            self.launcher.cancel(jobs)
-            for entry in running:
-                entry.cancelled = True
-        return len(jobs)
+        self._waiting.clear()
+        for entry in self._ended.values():
+            entry.log_deadline_s = entry.log_look_s = self._clock()  # nobody waits for logs any more
+        if running and not detach:
+            if self._threads is not None:
+                # Slurm takes its time for hundreds of jobs; rows are reported meanwhile.
+                self._cancelling = self._threads.submit(self._cancel, running)
+            else:
+                self._cancel(running)
+        return len(running)
+
+    def _cancel(self, entries: list[_Entry]) -> None:
+        """End these rows' jobs with one request; one that fails leaves them to the session's end."""
+        self.launcher.cancel([entry.job for entry in entries if entry.job is not None])
+        for entry in entries:
+            entry.cancelled = True
 
     def close(self, detach: bool = False) -> int:
         """Cancel whatever still runs, with one request, unless detached, and let go of the launcher.
 
         Returns:
-            How many jobs were cancelled.
+            How many jobs were cancelled, besides those of :meth:`interrupt`.
+
+        Raises:
+            JobError: The launcher could not cancel them.
         """
         self._collect(wait=True)
+        if self._cancelling is not None:
+            self._cancelling.exception()  # once it has ended, it is known which jobs are left
         running = [entry.job for entry in self._running() if entry.job is not None and not detach]
         try:
+            if not detach:
+                running += self._found_again()
             if running:
                 self.launcher.cancel(running)
         finally:
@@ -208,6 +361,20 @@ class Fleet:
             if self._journal is not None:
                 self._journal.close()
         return len(running)
+
+    def _found_again(self) -> list[Job]:
+        """Jobs whose submission's answer was lost: nobody but this session would end them."""
+        found = []
+        for entry in self._entries.values():
+            if entry.job is None and entry.since_s is not None and entry.spec is not None:
+                try:
+                    job = self.launcher.find(entry.spec, entry.since_s)
+                except SchedulerAwayError:
+                    break  # nor will it tell of the others
+                except RunError:
+                    continue
+                found += [job] if job is not None else []
+        return found
 
     def _running(self) -> list[_Entry]:
         """Rows whose job may still run: also those that were given up, of which nothing is known."""
@@ -220,60 +387,138 @@ class Fleet:
     # -- submission ---------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        """Submit what waits, in order, as far as the limits allow; nothing overtakes a row that does not fit."""
-        self._collect()
-        taken = [entry.spec.gpus for entry in self._entries.values() if entry.spec is not None and entry.taken]
-        jobs, gpus = len(taken), sum(taken)
-        for entry in self._entries.values():
-            if entry.spec is None or entry.submission is not None or entry.job is not None or entry.error is not None:
-                continue
-            if jobs + 1 > self._limits.jobs or gpus + entry.spec.gpus > self._limits.gpus:
-                return
-            jobs, gpus = jobs + 1, gpus + entry.spec.gpus
-            if self._threads is not None:
-                entry.submission = self._threads.submit(self._submit, entry.spec)
-            else:
-                self._take_answer(entry, self._answer(entry.spec))
+        """Take what is there: answers, logs of ended jobs; and submit what waits, as far as the limits allow.
 
-    def _submit(self, spec: JobSpec) -> Job:
-        if self._journal is None:
-            return self.launcher.submit(spec)
-        self._journal.intent(spec, time.time())
+        Rows are submitted in order: nothing overtakes one that does not fit.
+        """
+        self._collect()
+        self._find_logs()
+        while self._waiting and self._clock() >= self._submit_due_s:
+            entry = self._waiting[0]
+            if len(self._submitting) >= self._window or not self._fits(entry):
+                return
+            self._waiting.popleft()
+            self._take_place(entry)
+            if self._threads is not None:
+                self._submitting[entry.row_id] = entry
+                entry.submission = self._threads.submit(self._submit, entry)
+            else:
+                self._take_answer(entry, self._answer(entry))
+
+    def _fits(self, entry: _Entry) -> bool:
+        limits = self._limits
+        if self._taken_jobs + 1 > limits.jobs or self._taken_gpus + entry.gpus > limits.gpus:
+            return False
+        if limits.pending == math.inf:
+            return True
+        pending = sum(live.status.state is JobState.PENDING for live in self._live.values())
+        return pending + len(self._submitting) + 1 <= limits.pending
+
+    def _take_place(self, entry: _Entry) -> None:
+        self._taken_jobs += 1
+        self._taken_gpus += entry.gpus
+
+    def _free_place(self, entry: _Entry) -> None:
+        self._taken_jobs -= 1
+        self._taken_gpus -= entry.gpus
+
+    def _submit(self, entry: _Entry) -> Job:
+        """Submit one row, unless a submission whose answer was lost has got through."""
+        spec = entry.spec
+        assert spec is not None  # only rows that can be submitted wait
+        found = None if entry.since_s is None else self.launcher.find(spec, entry.since_s)
+        if found is not None and found.id not in {attempt.job_id for attempt in entry.attempts}:
+            self._note(Journal.submitted, found)
+            return found
+        now_s = time.time()
+        if self._journal is not None:
+            try:
+                self._journal.intent(spec, now_s)
+            except OSError as error:
+                raise SubmissionError(
+                    f"nothing was submitted: the run's journal cannot be written: {error.strerror}",
+                    advice="make room there, or give another directory with --gsw-results=DIR",
+                ) from None
         try:
             job = self.launcher.submit(spec)
-        except RunError:
-            self._journal.refused(spec.row_id)
+        except SchedulerAwayError:
+            entry.since_s = entry.since_s or now_s
             raise
-        self._journal.submitted(job)
+        except RunError:
+            self._note(Journal.refused, spec.row_id)
+            raise
+        self._note(Journal.submitted, job)
         return job
 
-    def _answer(self, spec: JobSpec) -> Job | RunError:
+    def _note(self, event: Callable[..., None], *facts: object) -> None:
+        """Write what has happened to the journal; a full disk costs later sessions, not this one's results."""
+        if self._journal is not None:
+            try:
+                event(self._journal, *facts)
+            except OSError as error:
+                self.journal_problem = error.strerror or str(error)
+
+    def _answer(self, entry: _Entry) -> Job | RunError:
         try:
-            return self._submit(spec)
+            return self._submit(entry)
         except RunError as error:
             return error
 
     def _collect(self, wait: bool = False) -> None:
         """Take the answers of submissions that other threads have got; waiting, also drop those not begun."""
-        for entry in self._entries.values():
+        if wait:
+            for entry in list(self._submitting.values()):
+                if entry.submission is None or entry.submission.cancel():
+                    entry.submission = None
+                    del self._submitting[entry.row_id]
+                    self._free_place(entry)
+                    self._waiting.appendleft(entry)
+        for entry in list(self._submitting.values()):
             submission = entry.submission
-            if submission is None or (wait and submission.cancel()):
-                continue
-            if wait or submission.done():
+            if submission is not None and (wait or submission.done()):
                 entry.submission = None
+                del self._submitting[entry.row_id]
                 error = submission.exception()
                 if error is None:
                     self._take_answer(entry, submission.result())
                 elif isinstance(error, RunError):
                     self._take_answer(entry, error)
                 else:
-                    raise error
+                    # One row's fault must not keep the others' jobs from being looked after.
+                    self._take_answer(entry, SubmissionError(f"{type(error).__name__}: {error}"))
 
     def _take_answer(self, entry: _Entry, answer: Job | RunError) -> None:
         if isinstance(answer, Job):
             entry.job = answer
+            entry.since_s = entry.away_since_s = None
+            entry.status = JobStatus(JobState.PENDING)
+            self._live[entry.row_id] = entry
+            self._back_off_s = BACK_OFF_S
+            self._window = min(self._window + 1, self._at_once)
+            return
+        self._free_place(entry)
+        if isinstance(answer, SchedulerAwayError) and self._is_worth_waiting(entry):
+            self._waiting.appendleft(entry)
         else:
-            entry.error = answer
+            self._fail(entry, answer)
+
+    def _is_worth_waiting(self, entry: _Entry) -> bool:
+        """Put off all submissions while the scheduler is out of reach; false once that took too long."""
+        now_s = self._clock()
+        if entry.away_since_s is None:
+            entry.away_since_s = now_s
+        # One that answers questions is there: it holds all the jobs it can, and takes more when some have ended.
+        if now_s - max(entry.away_since_s, self._answered_s) >= UNKNOWN_LIMIT_S:
+            return False
+        if now_s >= self._submit_due_s:  # else another row's failure has done so
+            self._submit_due_s = now_s + self._back_off_s
+            self._back_off_s = min(2 * self._back_off_s, LONGEST_BACK_OFF_S)
+            self._window = 1
+        return True
+
+    def _fail(self, entry: _Entry, error: RunError) -> None:
+        entry.error = error
+        self._over[entry.row_id] = entry
 
     # -- waiting ------------------------------------------------------------------------------
 
@@ -281,70 +526,219 @@ class Fleet:
         """Let time pass until there may be news, and ask about all jobs when their turn has come."""
         self._ticker(self)
         now_s = self._clock()
-        looking = any(
-            entry.submission is not None or (entry.log_deadline_s is not None and entry.run is None)
-            for entry in self._entries.values()
-        )
-        due_s = self._last_poll_s + self._poll_interval_s - now_s
-        if due_s > 0:
-            self._sleep(min(due_s, _LOOK_S) if looking else due_s)
-        if self._clock() - self._last_poll_s >= self._poll_interval_s:
+        if self._live and self._watcher is not None and now_s >= self._look_due_s:
+            self._look_due_s = now_s + LOG_LOOK_S
+            self._look()
+        if self._clock() >= self._poll_due_s:
             self._poll()
+            return
+        due_s = min(self._due_times()) - self._clock()
+        if due_s <= 0:
+            return
+        if self._submitting:
+            futures = [entry.submission for entry in self._submitting.values() if entry.submission is not None]
+            if futures:
+                wait_for(futures, timeout=due_s, return_when=FIRST_COMPLETED)
+        else:
+            self._sleep(due_s)
+
+    def _due_times(self) -> Iterable[float]:
+        """When there may be news, monotonic seconds."""
+        yield self._poll_due_s
+        if self._live and self._watcher is not None:
+            yield self._look_due_s
+        if self._waiting and self._submit_due_s > self._clock():
+            yield self._submit_due_s
+        for entry in self._ended.values():
+            yield entry.log_look_s
 
     def _poll(self) -> None:
         """Ask once about all jobs that have not ended."""
-        self._last_poll_s = self._clock()
-        asked = {
-            entry.job.id: (row_id, entry)
-            for row_id, entry in self._entries.items()
-            if entry.job is not None and not entry.ended
-        }
-        if not asked:
-            return
-        answers = self.launcher.poll([entry.job for _, entry in asked.values() if entry.job is not None])
-        for job_id, (row_id, entry) in asked.items():
-            self._update(row_id, entry, answers.get(job_id, JobStatus(JobState.UNKNOWN, reason="no answer")))
+        self._last_poll_s = self._look_due_s = self._clock()  # what runs by now is looked at next
+        asked = [(entry, entry.job) for entry in self._live.values() if entry.job is not None]
+        if asked:
+            answers = self.launcher.poll([job for _, job in asked])
+            told = [
+                (entry, job, _fit_to_show(job, answers.get(job.id, _NO_ANSWER), entry.status)) for entry, job in asked
+            ]
+            ended = [(job, status) for entry, job, status in told if status is not entry.status and status.state.ended]
+            if ended:
+                self._note(Journal.ended, *ended)
+            for entry, _, status in told:
+                self._update(entry, status)
+            silent = all(status.state is JobState.UNKNOWN for _, _, status in told)
+            self._failed_polls = self._failed_polls + 1 if silent else 0
+            if not silent:
+                self._answered_s = self._clock()
+        # Out of reach, it is asked less and less often; a failed question has cost it something too.
+        interval_s = self._poll_interval_s * 2.0 ** min(self._failed_polls, 10)
+        self._poll_due_s = self._clock() + min(interval_s, max(self._poll_interval_s, LONGEST_BACK_OFF_S))
 
-    def _update(self, row_id: str, entry: _Entry, status: JobStatus) -> None:
+    def _update(self, entry: _Entry, status: JobStatus) -> None:
+        if status is entry.status:  # nothing new, as of most jobs at most times
+            entry.unknown_since_s = None
+            return
         now_s = self._clock()
         if status.state is JobState.UNKNOWN:
             if entry.unknown_since_s is None:
                 entry.unknown_since_s = now_s
             if now_s - entry.unknown_since_s < UNKNOWN_LIMIT_S:
                 return  # the scheduler is out of reach for a while; the last known state stands
-            entry.given_up = True
         else:
             entry.unknown_since_s = None
         changed = status.state is not entry.status.state
         entry.status = status
-        if entry.job is not None:
-            if status.state.ended and self._journal is not None:
-                self._journal.ended(entry.job, status)
-            if changed:
-                self._observer(row_id, entry.job.id, status)
+        if changed and entry.job is not None:
+            self._observer(entry.row_id, entry.job.id, status)
+        if status.state.ended or status.state is JobState.UNKNOWN:
+            self._leave_queue(entry)
+        elif status.state is JobState.PENDING:
+            entry.watch = entry.sight = entry.log = None  # put back into the queue: the next start is another run
 
-    def _is_over(self, entry: _Entry) -> bool:
-        """Whether this row can be handed over: it failed, or its job ended and its log is there or overdue."""
-        if entry.error is not None or entry.run is not None:
-            return True
-        if entry.job is None or not entry.ended:
-            return False
-        healthy = entry.status.state in {JobState.COMPLETED, JobState.REPLAYED} and not entry.status.exit_code
-        if entry.log_deadline_s is None:
-            entry.log_deadline_s = self._clock() + (self.launcher.log_wait_s if healthy else 0.0)
-        batch_output = self.launcher.batch_output(entry.job)
+    def _leave_queue(self, entry: _Entry) -> None:
+        """A job has ended, or was given up: its log is awaited, as long as that makes sense."""
+        del self._live[entry.row_id]
+        self._free_place(entry)
+        entry.watch = None
+        entry.log_look_s = self._clock()
+        entry.log_deadline_s = entry.log_look_s + (self.launcher.log_wait_s if _is_healthy(entry.status) else 0.0)
+        self._ended[entry.row_id] = entry
+
+    def _ask_soon(self) -> None:
+        """Ask before the next turn, once for all jobs that end about now, and never much more often than the budget."""
+        soon_s = max(self._clock() + SETTLE_S, self._last_poll_s + self._poll_interval_s / MOST_POLLS_PER_INTERVAL)
+        self._poll_due_s = min(self._poll_due_s, soon_s)
+
+    # -- logs of running jobs -----------------------------------------------------------------
+
+    def _look(self) -> None:
+        """See how far running jobs are, by their logs; end those that are not worth going on with."""
+        now_s = self._clock()
+        stopped = []
+        for entry in self._live.values():
+            if entry.status.state is not JobState.RUNNING or entry.job is None or entry.stop_sent:
+                continue
+            finished = entry.sight is not None and entry.sight.finished
+            entry.sight = self._sight_of(entry, entry.job, now_s)
+            if entry.sight is None:
+                continue
+            if entry.sight.finished and not finished:
+                self._ask_soon()  # its log is the cheaper signal: no need to wait for the next turn
+            if entry.sight.stop is not None:
+                stopped.append(entry)
+        if stopped:
+            self._stop(stopped)
+
+    def _sight_of(self, entry: _Entry, job: Job, now_s: float) -> Sight | None:
+        """What a running job's log shows; ``None`` where nobody can tell, or where it is known why it stands still."""
+        if entry.status.raw_state.upper().partition("+")[0] in _STANDING_STILL:
+            entry.watch = None
+            return None
+        if entry.unwatched or self._watcher is None:
+            return None
         try:
-            log = self.launcher.find_log(entry.job)
-            if entry.status.state is not JobState.REPLAYED:
-                _check_age(log, entry.job)
-        except LogError as error:
-            if not healthy:
-                entry.run = Run(entry.job.id, entry.status, None, batch_output)
-            elif self._clock() >= entry.log_deadline_s:
-                entry.error = error  # a shared file system was given its time
-        else:
-            entry.run = Run(entry.job.id, entry.status, log, batch_output)
-        return entry.error is not None or entry.run is not None
+            entry.watch = entry.watch or self._watcher(entry.row_id)
+            entry.unwatched = entry.watch is None
+            return None if entry.watch is None else entry.watch.look(self._running_log(entry, job), now_s)
+        except Exception:
+            # Of a site's own log format: its fault is this row's alone, and told when that is measured.
+            entry.unwatched = True
+            return None
+
+    def _running_log(self, entry: _Entry, job: Job) -> Path | None:
+        """A running job's log, looked for once after each poll until it is there."""
+        if entry.log is None and entry.log_look_s <= self._last_poll_s:
+            entry.log_look_s = self._clock()
+            try:
+                entry.log = self._log_of(job)
+            except LogError:
+                entry.log = None
+        return entry.log
+
+    def _stop(self, entries: list[_Entry]) -> None:
+        """End jobs early, with one request; a job that could not be ended is tried again at the next look."""
+        jobs = []
+        for entry in entries:
+            if entry.job is not None and entry.sight is not None and entry.sight.stop is not None:
+                # It may have words of the log.
+                stop = quoted(entry.sight.stop, os.environ, entry.job.spec.environment)
+                if entry.stopped is None:
+                    self._note(Journal.stopped, entry.job, stop)
+                entry.stopped = stop
+                jobs.append(entry.job)
+        try:
+            self.launcher.cancel(jobs)
+        except JobError:
+            return
+        for entry in entries:
+            entry.stop_sent = True
+        self._ask_soon()
+
+    # -- logs of ended jobs -------------------------------------------------------------------
+
+    def _find_logs(self) -> None:
+        """Hand over what has ended and has its log, or will not get it any more."""
+        now_s = self._clock()
+        for entry in [entry for entry in self._ended.values() if now_s >= entry.log_look_s]:
+            entry.log_look_s = min(now_s + entry.log_pause_s, max(now_s, entry.log_deadline_s))
+            entry.log_pause_s = min(2 * entry.log_pause_s, _LONGEST_LOG_LOOK_S)
+            assert entry.job is not None  # only a job can end
+            log: Path | None = None
+            try:
+                log = self._log_of(entry.job)
+            except LogError as error:
+                if _is_healthy(entry.status):
+                    if now_s < entry.log_deadline_s:
+                        continue
+                    entry.error = error  # a shared file system was given its time
+            if entry.error is None:
+                output = self._batch_output(entry.job)
+                # A stop that an earlier session meant to send explains nothing but a cancelled job.
+                sent = entry.stop_sent or entry.status.state is JobState.CANCELLED
+                stopped = entry.stopped if sent else None
+                entry.run = Run(entry.job.id, entry.status, log, output, stopped, entry.attempts)
+                if self._repeats(entry, entry.run):
+                    continue
+            self._over[entry.row_id] = entry
+            del self._ended[entry.row_id]
+
+    def _log_of(self, job: Job) -> Path:
+        try:
+            log = self.launcher.find_log(job)
+        except OSError as error:  # a file system that is away for a moment
+            raise LogError(f"the log of job {job.id} cannot be looked for: {error.strerror or error}") from error
+        _check_age(log, job)
+        return log
+
+    def _batch_output(self, job: Job) -> Path | None:
+        try:
+            return self.launcher.batch_output(job)
+        except OSError:
+            return None
+
+    def _repeats(self, entry: _Entry, run: Run) -> bool:
+        """Put a row back into the queue where the infrastructure failed it and it has another try."""
+        failure = infrastructure_failure(run) if len(entry.attempts) < self._retries else None
+        if failure is None or entry.spec is None:
+            return False
+        attempt = Attempt(run.job_id, run.status, failure.why, failure.nodes)
+        self._note(Journal.repeated, entry.row_id, attempt)
+        self._on_repeat(entry.row_id, attempt)
+        again = _Entry(entry.row_id, spec=entry.spec.again(failure.nodes), attempts=(*entry.attempts, attempt))
+        self._entries[entry.row_id] = again
+        del self._ended[entry.row_id]
+        self._waiting.appendleft(again)
+        return True
+
+
+def _fit_to_show(job: Job, status: JobStatus, known: JobStatus) -> JobStatus:
+    """The scheduler's own words go to the screen, the journal and the record; what is no news is what was known."""
+    return known if status == known else quoted(status, os.environ, job.spec.environment)
+
+
+def _is_healthy(status: JobStatus) -> bool:
+    """Whether a log must be there: the job ended well, or there was none to end."""
+    return status.state in {JobState.COMPLETED, JobState.REPLAYED} and not status.exit_code
 
 
 def _check_age(log: Path, job: Job) -> None:

@@ -6,10 +6,12 @@ row from being measured is an ERROR (JUnit ``<error>``), and a regression is a F
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,18 +31,20 @@ from pytest_gsw.examine import (
 )
 from pytest_gsw.fleet import Fleet
 from pytest_gsw.jobs.layout import is_nccl_traced
-from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.model import JobSpec, JobState
 from pytest_gsw.jobs.spec import NCCL_TRACE_STEPS, profiling_in
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.options import Settings
 from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.verdict import Outcome, Verdict
+from pytest_gsw.quoting import quoted
 from pytest_gsw.results import junit, terminal
 from pytest_gsw.results.record import JobFacts, Record, write_record
 from pytest_gsw.tables.clusters import Cluster
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.watch import Watch
 
 SETTINGS = pytest.StashKey[Settings]()
 FLEET = pytest.StashKey[Fleet]()
@@ -73,21 +77,37 @@ class BaselineTables(pytest.Directory):
             yield BaselineFile.from_parent(self, path=path, name=node_id, nodeid=node_id)
 
 
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """No row and no item is garbage; Python's collector would look through all of them time and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 class BaselineFile(pytest.File):
     """One YAML file of documented rows."""
 
-    def collect(self) -> Iterator[BaselineItem]:
+    def collect(self) -> list[BaselineItem]:
         """One item for each row; a wrong file is one collection error with all its faults."""
-        try:
-            rows = load_table(self.path)
-        except ConfigurationError as error:
-            raise self.CollectError(str(error)) from None
         selection = self.config.stash.get(SELECTION, None)
         wanted = selection.rows.get(self.nodeid) if selection else None
-        for row in rows:
-            if wanted is None or row.id in wanted:
-                # The id as text: pytest takes the bracket apart as it does when it reads --lf's cache.
-                yield BaselineItem.from_parent(self, name=row.id, nodeid=f"{self.nodeid}::{row.id}", baseline=row)
+        try:
+            with _collector_paused():
+                return [self._item(row) for row in load_table(self.path) if wanted is None or row.id in wanted]
+        except ConfigurationError as error:
+            raise self.CollectError(quoted(str(error), os.environ)) from None
+
+    def _item(self, row: Baseline) -> BaselineItem:
+        # The id as text: pytest takes the bracket apart as it does when it reads --lf's cache.
+        item: BaselineItem = BaselineItem.from_parent(
+            self, name=row.id, nodeid=f"{self.nodeid}::{row.id}", baseline=row
+        )
+        return item
 
 
 @dataclass(frozen=True)
@@ -167,6 +187,37 @@ class BaselineItem(pytest.Item):
         if not passed:
             _fail(terminal.failure_text(record, verdict, self._facts(record)))
 
+    def log_format(self) -> LogFormat | None:
+        """How the row's logs are read; ``None`` where nobody can."""
+        log_format: LogFormat | None = self.config.hook.pytest_gsw_log_format(
+            config=self.config, baseline=self.baseline
+        )
+        return log_format
+
+    def _steps(self, *, traced: bool) -> int | None:
+        """Steps that a run is to do: fewer where NCCL is traced."""
+        return NCCL_TRACE_STEPS if traced else self.baseline.recipe.steps
+
+    def watch(self) -> Watch | None:
+        """What watches the row's job by its log; ``None`` where nobody reads such logs."""
+        log_format = self.log_format()
+        if log_format is None or self.spec is None:
+            return None
+        profiled = self._settings.profile is not None or profiling_in(self.spec.environment) is not None
+        return Watch(
+            self.baseline,
+            log_format,
+            self._settings.policies,
+            steps=self._steps(traced=is_nccl_traced(self.spec.environment)),
+            time_limit_s=self.spec.time_limit_s,
+            judged=not profiled,
+        )
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """A report's text; a traceback shows arguments, and those may be the environment."""
+        shown = super().repr_failure(excinfo, style)
+        return shown if isinstance(excinfo.value, pytest.fail.Exception) else quoted(str(shown), os.environ)
+
     @property
     def tolerance(self) -> float:
         """The row's own tolerance, unless the cluster or the command line says otherwise."""
@@ -197,7 +248,7 @@ class BaselineItem(pytest.Item):
     def _not_comparable(self, run: Run) -> str | None:
         """What makes the row's figures not comparable, or ``None``."""
         if self.recorded is not None:
-            return self.recorded.not_comparable
+            return quoted(self.recorded.not_comparable, os.environ)
         if self._settings.profile is not None:
             return f"--gsw-profile={self._settings.profile.kind}"
         if _in_traced_results(run):
@@ -206,9 +257,7 @@ class BaselineItem(pytest.Item):
         return None if variable is None else f"{variable} in the environment"
 
     def _measure(self, run: Run) -> _Measured:
-        log_format: LogFormat | None = self.config.hook.pytest_gsw_log_format(
-            config=self.config, baseline=self.baseline
-        )
+        log_format = self.log_format()
         if log_format is None:
             raise LogError(
                 f"nobody reads logs of the format '{self.baseline.log_format}'",
@@ -218,13 +267,12 @@ class BaselineItem(pytest.Item):
         log = read_steps(self.baseline, run, log_format)
         if self.baseline.expected_failure:
             return _Measured(run, log)
-        traced = self._is_traced(run)
         measurement = measure(
             self.baseline,
             run,
             log,
             peak_flops=self._peak_flops(),
-            steps=NCCL_TRACE_STEPS if traced else self.baseline.recipe.steps,
+            steps=self._steps(traced=self._is_traced(run)),
             first_index=log_format.first_index,
         )
         return _Measured(run, log, measurement)
@@ -250,7 +298,7 @@ class BaselineItem(pytest.Item):
         return peak
 
     def _documented(self) -> dict[str, float | None]:
-        return asdict(self.baseline.documented)
+        return dict(vars(self.baseline.documented))
 
     def _record(
         self,
@@ -281,8 +329,8 @@ class BaselineItem(pytest.Item):
             accelerator=baseline.accelerator,
             gpus=baseline.gpus,
             documented=self._documented(),
-            implied=asdict(figures(baseline, baseline.documented.step_time_s, self._peak_flops())),
-            measured=asdict(measurement.figures) if measurement else {},
+            implied=dict(vars(figures(baseline, baseline.documented.step_time_s, self._peak_flops()))),
+            measured=dict(vars(measurement.figures)) if measurement else {},
             statistic=measurement.statistic if measurement else "",
             steps=measurement.steps if measurement else 0,
             first_s=measurement.first_s if measurement else None,
@@ -291,11 +339,21 @@ class BaselineItem(pytest.Item):
             p90_s=measurement.p90_s if measurement else None,
             series_s=measurement.series_s if measurement else (),
             job=self._job_facts(run),
+            attempts=self._attempts(),
+            saved_gpu_hours=_saved_gpu_hours(run, baseline),
             log=str(run.log) if run and run.log else None,
             log_bytes=run.log.stat().st_size if run and run.log else None,
             not_comparable=not_comparable,
         )
-        write_record(settings.run_directory, record)
+        try:
+            write_record(settings.run_directory, record)
+        except OSError as error:
+            # A result that nobody can read again is not one.
+            _fail(
+                f"the record cannot be written: {error.strerror}: {error.filename}\n"
+                f"it would have said: {record.outcome}: {record.fact}\n"
+                "next       make room there, or give another directory with --gsw-results=DIR"
+            )
         self.stash[RECORD] = record
         self.user_properties.extend(junit.properties(record))
         self.config.hook.pytest_gsw_run_recorded(config=self.config, record=record)
@@ -320,6 +378,12 @@ class BaselineItem(pytest.Item):
             return None
         return JobFacts.of(job_id, fleet.launcher.name, status)
 
+    def _attempts(self) -> tuple[JobFacts, ...]:
+        fleet = self.config.stash[FLEET]
+        name = fleet.launcher.name
+        attempts = fleet.attempts(self.baseline.id)
+        return tuple(JobFacts.of(one.job_id, name, one.status, one.why) for one in attempts)
+
     def _facts(self, record: Record) -> list[tuple[str, str]]:
         settings = self._settings
         cluster = [f"--gsw-cluster={settings.cluster.name}"] if settings.cluster else []
@@ -328,6 +392,7 @@ class BaselineItem(pytest.Item):
         return terminal.run_facts(record, terminal.command(*again), terminal.command(*offline))
 
     def _raise_error(self, error: RunError, run: Run | None) -> NoReturn:
+        error = quoted(error, os.environ, self.spec.environment if self.spec else {})
         record = self._record("error", error.fact, run=run)
         _fail(terminal.error_text(error, self._facts(record)))
 
@@ -335,6 +400,12 @@ class BaselineItem(pytest.Item):
 def _in_traced_results(run: Run) -> bool:
     """Whether the log lies where the recipes put those of runs that trace NCCL."""
     return run.log is not None and any(part.endswith("-nccl-trace") for part in run.log.parts)
+
+
+def _saved_gpu_hours(run: Run | None, baseline: Baseline) -> float | None:
+    if run is None or run.stopped is None or run.status.state is JobState.COMPLETED:
+        return None  # one that completed all the same was not ended by us
+    return baseline.gpus * (run.stopped.saved_s or 0.0) / 3600
 
 
 def marker_facts(baseline: Baseline) -> dict[str, str | int | bool | None]:
@@ -352,7 +423,7 @@ def marker_facts(baseline: Baseline) -> dict[str, str | int | bool | None]:
         "sequence_length": baseline.sequence_length,
         "global_batch_size": baseline.global_batch_size,
         "micro_batch_size": baseline.micro_batch_size,
-        **asdict(baseline.parallelism),
+        **vars(baseline.parallelism),
         "metric": baseline.metric,
         "proxy": baseline.proxy,
         "document": baseline.source.document,

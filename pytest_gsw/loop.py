@@ -65,7 +65,7 @@ def run_session(session: pytest.Session, fleet: Fleet, *, detach: bool) -> None:
         try:
             while waiting:
                 with interrupts.wait():
-                    row_id = fleet.next_over(waiting)
+                    row_id = fleet.next_over()
                 item = waiting.pop(row_id)
                 _run(session, item, session if waiting else None)
         except session.Interrupted:

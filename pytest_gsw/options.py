@@ -19,6 +19,7 @@ from typing import Any, Literal
 import pytest
 
 import pytest_gsw.demo
+from pytest_gsw import xdist
 from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.fleet import Limits
@@ -28,6 +29,7 @@ from pytest_gsw.jobs.spec import Profile
 from pytest_gsw.tables.clusters import DEMO, Cluster, find_cluster
 from pytest_gsw.tables.fields import nearest, read_tolerance
 from pytest_gsw.tables.load import bundled_baselines
+from pytest_gsw.watch import Policies
 
 
 @dataclass(frozen=True)
@@ -62,12 +64,31 @@ OPTIONS = (
     Option("plan", "print what would be submitted, and submit nothing", "flag"),
     Option("replay", "judge logs that exist already: a log, a staging area, or a run's directory", "path", "PATH"),
     Option("results", "directory for the records of runs (default: .gsw)", "path", "DIR"),
-    Option("timeout", "limit on each job's run time, minutes (default: the launch script's own)", metavar="MINUTES"),
+    Option(
+        "timeout",
+        "limit on each job's run time, minutes (default: three times the documented duration, at least 30)",
+        metavar="MINUTES",
+    ),
     Option("max-jobs", "submit no more than this many jobs at once", metavar="N"),
     Option("max-gpus", "take no more than this many GPUs at once", metavar="N"),
+    Option("max-pending", "leave no more than this many jobs pending at once", metavar="N"),
+    Option("retries", "run a row up to N times more if the infrastructure failed it, on other nodes", metavar="N"),
+    Option(
+        "stall",
+        "end a job that shows no new step for this long, minutes (default: 20 documented steps, at least 10; "
+        "three times as long before the first step; 0: never)",
+        metavar="MINUTES",
+    ),
+    Option(
+        "slow-start",
+        "end a job whose first steps take this multiple of the documented time (default: 3; 0: never)",
+        metavar="FACTOR",
+    ),
     Option("detach", "leave jobs running when the session ends early, for --gsw-resume", "flag"),
     Option("resume", "go on with a session that ended early: a run's id or directory, or 'last'", metavar="RUN"),
-    Option("poll-interval", "seconds between two questions to the scheduler (default: 15)", metavar="SECONDS"),
+    Option(
+        "poll-interval", "seconds between two questions to the scheduler, 0.5 to 300 (default: 15)", metavar="SECONDS"
+    ),
     Option("profile", "profile the runs with nsight or nccl-trace; such runs are never judged", metavar="KIND"),
     Option("profile-steps", "first and last step that nsight profiles", metavar="START:STOP"),
     Option("profile-ranks", "MPI ranks that nsight profiles, such as 0,1,2", metavar="RANKS"),
@@ -98,6 +119,10 @@ class Settings:
     time_limit_s: float | None
     poll_interval_s: float | None
     limits: Limits
+    #: How often a row is run again after a failure of the infrastructure.
+    retries: int
+    #: When running jobs are ended early.
+    policies: Policies
     detach: bool
     #: What the session that is resumed has left behind.
     past: Past | None
@@ -142,7 +167,7 @@ def read_settings(config: pytest.Config) -> Settings:
     if replay is not None and not replay.exists():
         raise ConfigurationError(f"--gsw-replay: there is no file or directory {replay}")
     results: Path = values["results"] or config.rootpath / ".gsw"
-    run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
+    run_id = xdist.run_id(config) or f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
     past = None
     if values["resume"]:
         resumed = _resumed(values["resume"], results)
@@ -160,10 +185,16 @@ def read_settings(config: pytest.Config) -> Settings:
         replay=replay,
         results=results,
         time_limit_s=_positive("timeout", values["timeout"], factor=60),
-        poll_interval_s=_positive("poll-interval", values["poll-interval"]),
+        poll_interval_s=_poll_interval_s(values["poll-interval"]),
         limits=Limits(
-            jobs=_positive("max-jobs", values["max-jobs"]) or math.inf,
-            gpus=_positive("max-gpus", values["max-gpus"]) or math.inf,
+            jobs=_count("max-jobs", values["max-jobs"]) or math.inf,
+            gpus=_count("max-gpus", values["max-gpus"]) or math.inf,
+            pending=_count("max-pending", values["max-pending"]) or math.inf,
+        ),
+        retries=_retries(values["retries"]),
+        policies=Policies(
+            stall_s=_or_never("stall", values["stall"], factor=60),
+            slow_start=_or_never("slow-start", values["slow-start"]) or Policies.slow_start,
         ),
         detach=values["detach"],
         past=past,
@@ -215,11 +246,8 @@ def _check_conflicts(config: pytest.Config, values: Mapping[str, Any]) -> None:
         raise ConfigurationError("--gsw-plan and --gsw-resume exclude each other: what is resumed was submitted")
     if values["demo"] and values["cluster"] != DEMO.name and not values["resume"]:
         raise ConfigurationError("--gsw-demo breaks simulated rows only; add --gsw-cluster=demo")
-    workers = config.getoption("numprocesses", None) or getattr(config, "workerinput", None)
-    if workers and (values["cluster"] or values["replay"]):
-        raise ConfigurationError(
-            "pytest-gsw runs all its jobs side by side in one session; run it without pytest-xdist's -n (or with -n0)"
-        )
+    if values["cluster"] or values["replay"]:
+        xdist.check_distribution(config)
 
 
 def _cluster(config: pytest.Config, values: Mapping[str, Any], run_directory: Path) -> Cluster:
@@ -283,6 +311,31 @@ def _positive(name: str, given: str | None, factor: float = 1.0) -> float | None
     if not 0 < number < math.inf:
         raise ConfigurationError(f"--gsw-{name}: got '{given}', wanted a number above 0")
     return number * factor
+
+
+def _poll_interval_s(given: str | None) -> float | None:
+    """A controller bears a question every half second from one user; after minutes, jobs are waited for in vain."""
+    seconds = _positive("poll-interval", given)
+    if seconds is not None and not 0.5 <= seconds <= 300:
+        raise ConfigurationError(f"--gsw-poll-interval: got '{given}', wanted 0.5 to 300 seconds")
+    return seconds
+
+
+def _or_never(name: str, given: str | None, factor: float = 1.0) -> float | None:
+    """A number above 0; 0 turns the policy off, which infinity stands for."""
+    return math.inf if given is not None and given.strip() == "0" else _positive(name, given, factor)
+
+
+def _count(name: str, given: str | None) -> int | None:
+    if given is not None and (re.fullmatch(r"[0-9]{1,9}", given) is None or int(given) == 0):
+        raise ConfigurationError(f"--gsw-{name}: got '{given}', wanted a whole number above 0")
+    return None if given is None else int(given)
+
+
+def _retries(given: str | None) -> int:
+    if given is not None and re.fullmatch(r"[0-9]{1,3}", given) is None:
+        raise ConfigurationError(f"--gsw-retries: got '{given}', wanted a whole number such as 1")
+    return int(given or 0)
 
 
 def _profile(values: Mapping[str, Any]) -> Profile | None:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import glob
+import math
 import os
-import sys
-import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_gsw import hookspecs
-from pytest_gsw.demo.faults import parse_faults
-from pytest_gsw.errors import ConfigurationError, RunError, SubmissionError
-from pytest_gsw.fleet import Fleet, StateObserver, Ticker
+from pytest_gsw import hookspecs, xdist
+from pytest_gsw.errors import ConfigurationError, RunError
+from pytest_gsw.fleet import Fleet
 from pytest_gsw.items import (
     FLEET,
     RECORD,
@@ -25,31 +23,28 @@ from pytest_gsw.items import (
     BaselineFile,
     BaselineItem,
     BaselineTables,
-    Selection,
 )
-from pytest_gsw.jobs.environment import masked_command, masked_environment
-from pytest_gsw.jobs.journal import Journal
+from pytest_gsw.jobs.journal import NAME as JOURNAL
+from pytest_gsw.jobs.journal import read_journal
 from pytest_gsw.jobs.local import LocalLauncher
-from pytest_gsw.jobs.model import Job, JobSpec, JobStatus, Launcher
+from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.jobs.orphans import SubmissionLock
-from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
 from pytest_gsw.jobs.slurm import SlurmLauncher
-from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s, make_job_spec
+from pytest_gsw.jobs.spec import expected_run_s, make_job_spec
 from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.loop import run_session
 from pytest_gsw.options import Settings, add_options, read_settings
 from pytest_gsw.performance import peaks, verdict
 from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.quoting import quoted
 from pytest_gsw.results import terminal
-from pytest_gsw.results.record import Record, read_records
+from pytest_gsw.results.record import attempt_text, used_gpu_hours
+from pytest_gsw.screen import TALLY, Tally, clear_live, write
+from pytest_gsw.selection import node_id_of, point_at_tables
+from pytest_gsw.start import check_faults, make_launcher, make_spec, print_plan, recorded_rows, runnable, start_fleet
 from pytest_gsw.tables.clusters import Cluster
-from pytest_gsw.tables.fields import nearest
-from pytest_gsw.tables.load import load_table, table_files
 from pytest_gsw.tables.model import Baseline
-
-#: Seconds between two lines that say where a waiting session stands.
-HEARTBEAT_S = 240.0
 
 #: Set once all rows have run.
 FINISHED = pytest.StashKey[bool]()
@@ -76,10 +71,13 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         settings = read_settings(config)
     except ConfigurationError as error:
-        raise pytest.UsageError(str(error)) from None
+        raise pytest.UsageError(quoted(str(error), os.environ)) from None
     config.stash[SETTINGS] = settings
     if settings.judges:
-        _point_at_tables(config, settings.baselines)
+        if not (config.option.setuponly or config.option.setupplan):  # which judge nothing
+            config.stash[TALLY] = Tally(profiled_on_purpose=settings.profile is not None)
+            config.pluginmanager.register(config.stash[TALLY], "gsw-tally")
+        point_at_tables(config, settings.baselines)
         if config.getoption("verbose", None) == 0:
             # One line a row with its figures, as soon as it is judged; -q goes back to dots.
             config.option.verbose = 1
@@ -106,7 +104,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> BaselineFi
     """Collect baseline tables: YAML files below the baselines' directories, or named on the command line."""
     if file_path.suffix not in {".yaml", ".yml"}:
         return None
-    node_id = _node_id(file_path, parent.config)
+    node_id = node_id_of(file_path, parent.config)
     if node_id is None:
         return None
     file: BaselineFile = BaselineFile.from_parent(parent, path=file_path, nodeid=node_id)
@@ -116,8 +114,11 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> BaselineFi
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of a run that is replayed or resumed, keep the rows that it had."""
     settings = config.stash[SETTINGS]
-    recorded = _recorded(settings)
+    recorded = recorded_rows(config)
     rows = [item for item in items if isinstance(item, BaselineItem)]
+    if xdist.is_worker(config):
+        # Its loop runs items in this order, not in that in which jobs end: the shortest first comes near it.
+        items.sort(key=_expected_order)
     if recorded is not None:
         dropped = [item for item in rows if item.baseline.id not in recorded]
     elif settings.past is not None:
@@ -130,10 +131,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=dropped)
 
 
+def _expected_order(item: pytest.Item) -> tuple[bool, float]:
+    """Other tests first, in their order, then rows by the time that they are expected to take."""
+    if not isinstance(item, BaselineItem):
+        return False, 0.0
+    return True, expected_run_s(item.baseline) or math.inf
+
+
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     """How much is about to run."""
     settings = config.stash[SETTINGS]
-    rows = _runnable(items, settings)
+    rows = runnable(items)
     if not settings.judges or config.getoption("verbose") < 0 or not any(isinstance(i, BaselineItem) for i in items):
         return []
     count = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
@@ -160,88 +168,108 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 )
 
 
-def _check_faults(items: list[BaselineItem], settings: Settings) -> None:
-    """Make sure that every fault of ``--gsw-demo`` is some row's: a row that is not broken looks healthy."""
-    for fault in parse_faults(settings.demo):
-        if not any(fault.matches(item.baseline.id) for item in items):
-            raise pytest.UsageError(f"--gsw-demo: no selected row matches '{fault.pattern}'")
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Submit every selected row, run other tests meanwhile, then judge rows in the order in which their jobs end."""
     config = session.config
     settings = config.stash[SETTINGS]
     broken = session.testsfailed and not config.option.continue_on_collection_errors
-    dry = config.option.collectonly or config.option.setuponly or config.option.setupplan
     items = [item for item in session.items if isinstance(item, BaselineItem)]
-    if not settings.judges or not items or broken:
+    if not settings.judges or not items or broken or xdist.is_worker(config):
         return None
-    _check_faults(items, settings)
-    rows = _runnable(items, settings)
-    recorded = _recorded(settings) or {}
-    launcher = _launcher(config, settings, recorded)
-    submits = not dry and not settings.plan and settings.replay is None
-    try:
-        if not dry and not settings.plan:
-            settings.run_directory.mkdir(parents=True, exist_ok=True)
-        journal = Journal(settings.run_directory) if submits else None
-    except OSError as error:
-        raise pytest.UsageError(
-            f"the results cannot be written to {settings.run_directory}: {error.strerror}\n"
-            "next: give another directory with --gsw-results=DIR"
-        ) from None
-    poll_interval_s = settings.poll_interval_s or launcher.poll_interval_s
-    fleet = Fleet(
-        launcher, poll_interval_s, _observer(config, rows), journal, settings.limits, ticker=_heartbeat(config)
-    )
-    config.stash[FLEET] = fleet
-    if dry:
+    check_faults(items, settings)
+    if config.option.collectonly or config.option.setuponly or config.option.setupplan:
+        config.stash[FLEET] = Fleet(make_launcher(config, settings, {}), math.inf)
         return None
-    specs = {item.baseline.id: _spec(item, settings) for item in rows}
-    for item in rows:
-        spec = specs[item.baseline.id]
-        item.spec = spec if isinstance(spec, JobSpec) else None
-        item.recorded = recorded.get(item.baseline.id)
     if settings.plan:
-        _print_plan(session, rows, specs, launcher)
+        launcher = make_launcher(config, settings, {})
+        rows = runnable(items)
+        print_plan(session, rows, {item.baseline.id: make_spec(item, settings) for item in rows}, launcher)
         return True
-    if journal is not None and settings.cluster is not None:
-        journal.session(settings.cluster.name, [item.nodeid for item in rows])
-    _attach(fleet, settings, specs)
-    weights = {item.baseline.id: _gpu_seconds(item.baseline) for item in rows}
-    fleet.submit(dict(sorted(specs.items(), key=lambda pair: weights[pair[0]], reverse=True)))
+    fleet = start_fleet(session, settings)
     run_session(session, fleet, detach=settings.detach)
     return True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Make room for the row's line; in a worker of pytest-xdist, submit all rows when the first is to run."""
+    config = item.config
+    clear_live(config)
+    # A worker runs its items by a loop of its own.
+    if isinstance(item, BaselineItem) and xdist.is_worker(config) and FLEET not in config.stash:
+        settings = config.stash[SETTINGS]
+        check_faults([row for row in item.session.items if isinstance(row, BaselineItem)], settings)
+        if settings.replay is None and (settings.run_directory / JOURNAL).is_file():
+            # The worker that had the rows before has crashed.
+            settings = dataclasses.replace(settings, past=read_journal(settings.run_directory))
+        start_fleet(item.session, settings)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist which run it is part of."""
+    xdist.tell_worker(node, node.config.stash[SETTINGS].run_id)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """All rows to one worker, so that each is submitted once."""
+    return xdist.make_scheduler(config, log) if config.stash[SETTINGS].judges else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Say what a worker of pytest-xdist had to say at its end."""
+    for line in xdist.messages_of(node):
+        write(node.config, line)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """End whatever still runs: after -x, after Ctrl-C, after an internal error."""
     config = session.config
     config.stash[FINISHED] = True
+    clear_live(config)
     fleet = config.stash.get(FLEET, None)
-    if fleet is None:
-        return
+    if fleet is not None:
+        _close(session, fleet)
+    tally = config.stash.get(TALLY, None)
+    if tally is not None and tally.judged_none and session.exitstatus == pytest.ExitCode.OK:
+        # A night in which nothing was judged must not look like one in which all went well.
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def _close(session: pytest.Session, fleet: Fleet) -> None:
+    config = session.config
     try:
         cancelled = fleet.close(detach=config.stash[SETTINGS].detach)
     except RunError as error:
         # Jobs that may still burn GPU-hours are worth a red session, whatever its rows were.
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
-        _write(config, f"gsw: {error}")
+        write(config, f"gsw: {error}")
     else:
         if cancelled:
             jobs = "1 job was" if cancelled == 1 else f"{cancelled} jobs were"
-            _write(config, f"gsw: {jobs} still pending or running, and cancelled")
+            write(config, f"gsw: {jobs} still pending or running, and cancelled")
+    if fleet.journal_problem:
+        why = f"the run's journal could not be written: {fleet.journal_problem}"
+        write(config, f"gsw: {why}; a session that resumes this run would not know all of its jobs")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Give the report of a row the figures that stand behind its outcome on the screen."""
     report = yield
+    if isinstance(item, BaselineItem):
+        report.gsw_row = True  # type: ignore[attr-defined]
     record = item.stash.get(RECORD, None)
     if record is not None:
+        # pytest-xdist hands these to the session that has the screen.
         report.gsw_outcome = record.outcome  # type: ignore[attr-defined]
         report.gsw_headline = terminal.headline(record)  # type: ignore[attr-defined]
+        report.gsw_attempts = [attempt_text(attempt) for attempt in record.attempts]  # type: ignore[attr-defined]
+        report.gsw_used_gpu_hours = used_gpu_hours(record)  # type: ignore[attr-defined]
+        report.gsw_saved_gpu_hours = record.saved_gpu_hours  # type: ignore[attr-defined]
     return report
 
 
@@ -272,9 +300,31 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(
             "These rows passed. If the gain stays, a tighter baseline keeps it; --gsw-strict makes such rows fail."
         )
-    if settings.cluster is not None and settings.cluster.simulated and config.getoption("verbose") >= 0:
+    tally = config.stash.get(TALLY, None)
+    if tally is not None and tally.judged_none:
+        one = tally.rows == 1
+        what = "the only row was not judged: it was" if one else f"none of {tally.rows} rows was judged: all were"
+        terminalreporter.ensure_newline()
+        terminalreporter.write_line(f"gsw: {what} skipped (-rs tells why)")
+    if config.getoption("verbose") < 0 or settings.cluster is None:
+        return
+    if tally is not None:
+        _tell_cost(terminalreporter, tally, settings, settings.cluster)
+    if settings.cluster.simulated:
         terminalreporter.section("simulation")
         terminalreporter.write_line("The cluster 'demo' is simulated: no GPU was used, and its figures say nothing.")
+
+
+def _tell_cost(reporter: pytest.TerminalReporter, tally: Tally, settings: Settings, cluster: Cluster) -> None:
+    """Say which rows were run again, and what the session has cost the cluster."""
+    repeated = {node_id: texts for node_id, texts in tally.attempts.items() if texts}
+    if repeated:
+        reporter.section("run again because the infrastructure failed")
+    for node_id, texts in repeated.items():
+        reporter.write_line(f"{node_id}  " + "; ".join(f"job {text}" for text in texts))
+    stopped = [hours for hours in tally.saved.values() if hours is not None]
+    if settings.replay is None and (stopped or not cluster.simulated):
+        reporter.write_line(terminal.gpu_hours(sum(tally.used.values()), sum(stopped), len(stopped)))
 
 
 @pytest.hookimpl(trylast=True)
@@ -317,86 +367,6 @@ def pytest_gsw_judge(
     return verdict.judge(baseline, measurement, tolerance)
 
 
-def _point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
-    """Let pytest collect the tables: all without a path, else those that node ids such as ``baselines/…`` name."""
-    tables = _tables(config, roots)
-    given = config.args if config.args_source is pytest.Config.ArgsSource.ARGS else []
-    named = [argument.partition("::") for argument in given]
-    if any(_is_path(name, config) for name, _, _ in named):
-        # Real paths are among them: pytest's own way, with the tables' real places.
-        config.args = [f"{tables.get(name, name)}{separator}{row}" for name, separator, row in named]
-        return
-    files = tables
-    if given:
-        chosen = [_tables_named(name, tables) for name, _, _ in named]
-        files = {node_id: path for found in chosen for node_id, path in found.items()}
-    rows = {name: frozenset(row for other, _, row in named if other == name) for name, _, row in named if row}
-    whole = {name for name, _, row in named if not row}
-    selection = Selection(files, {name: ids for name, ids in rows.items() if name not in whole})
-    _check_rows(selection)
-    config.stash[SELECTION] = selection
-    config.args = [str(config.rootpath)]
-
-
-def _is_path(name: str, config: pytest.Config) -> bool:
-    return (config.invocation_params.dir / name).exists()
-
-
-def _tables(config: pytest.Config, roots: tuple[Path, ...]) -> dict[str, Path]:
-    """Every table below the baselines' directories, by node id."""
-    tables: dict[str, Path] = {}
-    for root in roots:
-        for path in table_files(root):
-            node_id = _node_id_below(path, root, config.rootpath)
-            if node_id in tables:
-                raise pytest.UsageError(
-                    f"--gsw-baselines: {tables[node_id]} and {path} have the same name, {node_id}; rename one directory"
-                )
-            tables[node_id] = path
-    return tables
-
-
-def _tables_named(name: str, tables: dict[str, Path]) -> dict[str, Path]:
-    """The tables that an argument names: one of them, or all below a directory such as ``baselines/nemo``."""
-    prefix = name.rstrip("/") + "/"
-    found = {node_id: path for node_id, path in tables.items() if node_id == name or node_id.startswith(prefix)}
-    if not found:
-        raise pytest.UsageError(f"file or directory not found: {name}{nearest(name, tables)}")
-    return found
-
-
-def _check_rows(selection: Selection) -> None:
-    """Make sure that every row that was named is there, as pytest does for other node ids."""
-    for node_id, wanted in selection.rows.items():
-        try:
-            there = {row.id for row in load_table(selection.files[node_id])}
-        except ConfigurationError:
-            continue  # the collection reports the file's faults
-        for row in sorted(wanted - there):
-            raise pytest.UsageError(f"not found: {node_id}::{row}{nearest(row, there)}")
-
-
-def _node_id_below(path: Path, root: Path, rootpath: Path) -> str:
-    """A table's node id: its path from the rootdir, as everywhere in pytest.
-
-    Tables that stand elsewhere (the bundled ones of an installed package) are named from
-    their own directory, so that ids are the same on every machine.
-    """
-    inside = path.is_relative_to(rootpath) and "site-packages" not in path.parts
-    return path.relative_to(rootpath if inside else root.parent).as_posix()
-
-
-def _node_id(path: Path, config: pytest.Config) -> str | None:
-    """The node id of a baseline file that pytest comes across, or ``None`` for any other YAML file."""
-    for root in config.stash[SETTINGS].baselines:
-        if path == root or root in path.parents:
-            return _node_id_below(path, root, config.rootpath)
-    named = {argument.partition("::")[0] for argument in config.args}
-    if any((config.invocation_params.dir / name) == path for name in named):
-        return _node_id_below(path, path, config.rootpath)
-    return None
-
-
 def _place(settings: Settings) -> str:
     """Cluster and scheduler in a few words."""
     cluster = settings.cluster
@@ -405,151 +375,3 @@ def _place(settings: Settings) -> str:
     facts = [cluster.scheduler, cluster.accelerator, f"{cluster.gpus} GPUs" if cluster.gpus else None]
     kind = "simulated" if cluster.simulated else ", ".join(fact for fact in facts if fact)
     return f"{cluster.name} ({kind})"
-
-
-def _runnable(items: Iterable[pytest.Item], settings: Settings) -> list[BaselineItem]:
-    """The rows that are to run: neither this plugin nor anybody else has marked them as skipped."""
-    rows = [item for item in items if isinstance(item, BaselineItem)]
-    return [row for row in rows if row.get_closest_marker("skip") is None]
-
-
-def _recorded(settings: Settings) -> dict[str, Record] | None:
-    """What a replayed run's directory recorded, by row; ``None`` if it is no such directory."""
-    if settings.replay is None or not (settings.replay / "records").is_dir():
-        return None
-    try:
-        records = read_records(settings.replay)
-    except ValueError as error:
-        raise pytest.UsageError(f"--gsw-replay: {error}") from None
-    return {record.row: record for record in records if record.job is not None}
-
-
-def _launcher(config: pytest.Config, settings: Settings, recorded: dict[str, Record]) -> Launcher:
-    if settings.replay is not None:
-        runs = {
-            row: RecordedRun(Path(record.log) if record.log else None, record.job.id, record.job.status)
-            for row, record in recorded.items()
-            if record.job is not None
-        }
-        return ReplayLauncher(settings.replay, recorded=runs)
-    launcher: Launcher | None = config.hook.pytest_gsw_make_launcher(
-        config=config, cluster=settings.cluster, run_directory=settings.run_directory
-    )
-    if launcher is None:
-        assert settings.cluster is not None
-        raise pytest.UsageError(
-            f"nobody launches jobs for the scheduler '{settings.cluster.scheduler}' of cluster "
-            f"'{settings.cluster.name}' ({settings.cluster.path}); known: slurm, local"
-        )
-    return launcher
-
-
-def _observer(config: pytest.Config, rows: list[BaselineItem]) -> StateObserver:
-    baselines = {row.baseline.id: row.baseline for row in rows}
-
-    def observe(row_id: str, job_id: str, status: JobStatus) -> None:
-        config.hook.pytest_gsw_job_state_changed(
-            config=config, baseline=baselines[row_id], job_id=job_id, status=status
-        )
-
-    return observe
-
-
-def _gpu_seconds(baseline: Baseline) -> float:
-    """What a row is expected to take, for the order of submission; one whose time nobody knows counts its GPUs."""
-    return baseline.gpus * (expected_run_s(baseline) or 1.0)
-
-
-def _attach(fleet: Fleet, settings: Settings, specs: dict[str, JobSpec | RunError]) -> None:
-    """Of a session that is resumed: take its jobs over, so that only the rest is submitted."""
-    submissions = settings.past.submissions if settings.past else {}
-    for row_id, submission in submissions.items():
-        spec = specs.get(row_id)
-        if not isinstance(spec, JobSpec):
-            continue
-        if submission.job_id is None:
-            # The answer of this submission was never read. The job may be there all the same.
-            try:
-                job = fleet.launcher.find(spec, submission.intended_s)
-            except RunError as error:
-                specs[row_id] = error
-                continue
-        else:
-            job = Job(submission.job_id, spec, submission.intended_s)
-        if job is not None and (submission.ended is not None or fleet.launcher.jobs_outlive_session):
-            fleet.attach(job, submission.ended)
-            del specs[row_id]
-
-
-def _heartbeat(config: pytest.Config) -> Ticker:
-    """A line every few minutes, because CI servers end builds that are silent; none with -q or without a terminal."""
-    last_s = time.monotonic()
-
-    def beat(fleet: Fleet) -> None:
-        nonlocal last_s
-        if config.getoption("verbose", -1) >= 0 and time.monotonic() - last_s >= HEARTBEAT_S:
-            last_s = time.monotonic()
-            _write(config, terminal.heartbeat(fleet.statuses()))
-
-    return beat
-
-
-def _spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
-    """How a row is started, or why it cannot be."""
-    try:
-        spec: JobSpec | None = item.config.hook.pytest_gsw_make_job_spec(
-            config=item.config, baseline=item.baseline, cluster=settings.cluster or Cluster("replay", "replay")
-        )
-    except RunError as error:
-        return error
-    if not isinstance(spec, JobSpec):
-        return SubmissionError(f"an implementation of pytest_gsw_make_job_spec returned {spec!r}, which is no JobSpec")
-    if item.config.hook.pytest_gsw_log_format(config=item.config, baseline=item.baseline) is None:
-        return SubmissionError(
-            f"nobody reads logs of the format '{item.baseline.log_format}'{nearest(item.baseline.log_format, FORMATS)}",
-            evidence=(("baseline", str(item.baseline.location)), ("known", ", ".join(sorted(FORMATS)))),
-            advice="correct log_format (or framework) there, or install the plugin that provides it",
-        )
-    # What the session's environment hands on is part of how the job is started.
-    handed_on = {name: os.environ[name] for name in PROFILING_VARIABLES if name in os.environ}
-    return dataclasses.replace(spec, environment={**handed_on, **spec.environment})
-
-
-def _print_plan(
-    session: pytest.Session, rows: list[BaselineItem], specs: dict[str, JobSpec | RunError], launcher: Launcher
-) -> None:
-    planned = []
-    skipped = [
-        (item.nodeid, str(marker.kwargs.get("reason", "marked as skipped")))
-        for item in session.items
-        if (marker := item.get_closest_marker("skip")) is not None and isinstance(item, BaselineItem)
-    ]
-    for item in rows:
-        spec = specs[item.baseline.id]
-        if isinstance(spec, RunError):
-            skipped.append((item.nodeid, spec.fact))
-            continue
-        run_s = expected_run_s(item.baseline)
-        planned.append(
-            {
-                "node_id": item.nodeid,
-                "gpus": spec.gpus,
-                "nodes": spec.nodes,
-                "minutes": None if run_s is None else run_s / 60,
-                "directory": spec.directory,
-                "command": terminal.command(*masked_command(launcher.command(spec))),
-                "environment": masked_environment(spec.environment),
-                "log": spec.stage / spec.log_glob,
-            }
-        )
-    for line in terminal.plan_text(planned, skipped):
-        _write(session.config, line)
-
-
-def _write(config: pytest.Config, line: str) -> None:
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        reporter.ensure_newline()
-        reporter.write_line(line)
-    else:
-        sys.stdout.write(f"{line}\n")

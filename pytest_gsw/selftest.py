@@ -23,11 +23,12 @@ from pytest_gsw.demo.damage import damage
 from pytest_gsw.demo.faults import Fault
 from pytest_gsw.demo.simulation import DEEPSPEED_UNLOGGED_STEPS, Job, simulate
 from pytest_gsw.demo.simulation import Run as SimulatedRun
-from pytest_gsw.demo.writers import WRITERS, Event
+from pytest_gsw.demo.writers import WRITERS, Event, identity
 from pytest_gsw.errors import JobError, LogError, RunError
 from pytest_gsw.examine import Run, check_job, measure, read_steps
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.identity import RECIPE_MARKER
 from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.performance.verdict import judge
@@ -53,10 +54,13 @@ _STATED_STEPS = (20, 30, 50)
 _ENDED_WELL = JobStatus(JobState.COMPLETED, exit_code=0)
 #: By so many bytes before it a figure is found.
 _WORDS_BYTES = 8
+#: Logs that say how many steps there will be.
+_NAMING_THEIR_END = frozenset({"maxtext", "megatron", "nemo"})
 _STARTED = datetime(2026, 11, 20, 21, 0, tzinfo=timezone.utc)
 
 _TOO_FEW = "the log holds * needed"
 _ENDS_EARLY = "the log ends at step *, the run's last step is *"
+_ENDS_EARLY_BY_ITSELF = "the log ends at step *, and says itself that the last one is *"
 _NOT_FINITE = "the loss or a step time is not finite*"
 
 
@@ -355,6 +359,8 @@ class _Trial:
         self._steps_known = baseline.recipe.steps is not None and not self._saves
         #: Whether a log without its last step can be told.
         self._end_known = self._steps_known and FORMATS[baseline.log_format].first_index is not None
+        #: The same where no table says which the last step is.
+        self._end_named = baseline.recipe.steps is None and baseline.log_format in _NAMING_THEIR_END
 
     def cases(self) -> Iterator[Case | Unchecked]:
         """All of them, and what cannot be checked."""
@@ -412,21 +418,12 @@ class _Trial:
 
     # Numbers that are none ----
 
-    def _not_finite(self) -> Iterator[Case | Unchecked]:
-        if self.baseline.log_format == "deepspeed":
-            yield self._unchecked("a loss that is not finite: the lines with the throughput hold no loss")
-        else:
-            run = self._simulate(Fault(self.baseline.id, "nan"))
-            yield self._broken("nan", "the loss is NaN from half way on", _bytes(self._events(run)), _NOT_FINITE)
+    def _not_finite(self) -> Iterator[Case]:
+        run = self._simulate(Fault(self.baseline.id, "nan"))
+        yield self._broken("nan", "the loss is NaN from half way on", _bytes(self._events(run)), _NOT_FINITE)
         events = self._events(self._run)
         step = self._random.choice(_steps(events))
         for text in ("nan", "inf"):
-            if self._saves:
-                if text == "nan":
-                    yield self._unchecked("one save whose time is not finite among others: the others count")
-                log = _with_all_figures(events, text)
-                yield self._broken(f"saves-{text}", f"the time of every save is {text}", log, _TOO_FEW)
-                continue
             facts = [_NOT_FINITE]
             if self._one_number:
                 facts = [f"no step time in the {self.baseline.log_format} log is finite: *"]
@@ -468,18 +465,16 @@ class _Trial:
                 "few", f"the log ends after {steps} of {self.baseline.min_steps} needed {what}", log, _TOO_FEW
             )
         short = _bytes(damage(events, self._run, "short"))
-        if (facts := self._facts_of_short(none)) is not None:
-            yield self._broken("short", "the log ends after 60 % of the steps", short, *facts)
-        else:
-            missing = "saves" if self._saves else "steps"
-            yield self._unchecked(f"a log that ends early, where no table says how many {missing} the run had")
+        yield self._broken("short", "the log ends after 60 % of the steps", short, *self._facts_of_short(none))
         yield from self._cut_in_a_figure(events, none)
-        if self._end_known:
+        if self._saves:
+            yield self._unchecked("that the last save is there: nothing says how many the run made")
+        elif self._end_known or self._end_named:
             last = max(event.step for event in events)
             end = next(number for number, event in enumerate(events) if event.step == last and event.figure_end)
             log = _bytes(events[: end + 1])
             at = self._random.randrange(1, len(log))
-            facts = (none, _TOO_FEW, _ENDS_EARLY)
+            facts = (none, _TOO_FEW, _ENDS_EARLY if self._end_known else _ENDS_EARLY_BY_ITSELF)
             yield self._broken("cut", f"the log is cut off behind byte {at:,}", log[:at], *facts)
 
     def _few(self, events: Sequence[Event]) -> tuple[int, bytes] | None:
@@ -493,24 +488,11 @@ class _Trial:
         upto = numbers[steps - 1] if steps else 1
         return steps, _bytes(takewhile(lambda event: event.step <= upto, events))
 
-    def _facts_of_short(self, none: str) -> tuple[str, ...] | None:
-        """Why six tenths of the steps are not measured; ``None`` where nothing can tell."""
+    def _facts_of_short(self, none: str) -> tuple[str, ...]:
+        """Why six tenths of the steps are not measured."""
         if self._one_number:
             return (none,)
-        if self._steps_known:
-            return (_TOO_FEW,)
-        if self._window_missing(self._run.logged_steps * 6 // 10):
-            return (self._window_fact,)
-        return None
-
-    def _window_missing(self, lines: int) -> bool:
-        """Whether the statistic's window ends behind this many lines of the log."""
-        last = parse_statistic(self.baseline.statistic).last
-        return not self._saves and last is not None and last >= 0 and lines * self._run.log_interval < last
-
-    @property
-    def _window_fact(self) -> str:
-        return f"the log does not hold the steps that {self.baseline.statistic} needs: *"
+        return (_ENDS_EARLY_BY_ITSELF, _TOO_FEW) if self._end_named else (_TOO_FEW,)
 
     def _cut_in_a_figure(self, events: Sequence[Event], none: str) -> Iterator[Case | Unchecked]:
         """What is left of the figure looks like another number, which must not count."""
@@ -529,6 +511,8 @@ class _Trial:
                 yield self._broken(name, done, log, none)
             elif self._end_known:
                 yield self._broken(name, done, log, _ENDS_EARLY, _TOO_FEW)
+            elif self._end_named and not self._saves:
+                yield self._broken(name, done, log, _ENDS_EARLY_BY_ITSELF, _TOO_FEW)
             elif self._steps_known and len(_logged(self._run)) == self.baseline.min_steps:
                 yield self._broken(name, done, log, _TOO_FEW)
             else:
@@ -568,7 +552,8 @@ class _Trial:
         """Two runs in one file, as a requeued job leaves them: the last one counts, however it ended."""
         healthy = _bytes(self._events(self._run))
         slow = self._at((1 - self.baseline.tolerance) * self._random.uniform(0.5, 0.9))
-        again = tuple(_restarted(event) for event in self._events(slow))
+        # Not every log says whose it is: where it counts anew, that alone tells.
+        again = tuple(_restarted(event) for event in self._events(slow) if RECIPE_MARKER not in event.data)
         yield self._judged("then-slow", "a slow run behind it", slow, "regressed", log=healthy + _bytes(again))
         healed = tuple(_restarted(event) for event in self._events(self._run))
         first = _bytes(self._events(slow))
@@ -580,12 +565,15 @@ class _Trial:
         if self._one_number:
             log = healthy + _bytes(damage(again, slow, "short"))
             yield self._broken("then-cut", done, log, f"no {self.baseline.log_format} step times in the log: *")
-        elif self._steps_known:
-            yield self._broken("then-cut", done, log, _TOO_FEW)
-        elif self._window_missing(upto):
-            yield self._broken("then-cut", done, log, self._window_fact)
+        elif self._end_named:
+            yield self._broken("then-cut", done, log, _ENDS_EARLY_BY_ITSELF, _TOO_FEW)
         else:
-            yield self._measured("then-cut", done, log, _logged(slow)[: len(numbers) // 2], "regressed")
+            yield self._broken("then-cut", done, log, _TOO_FEW)
+        if self._steps_known and not self._one_number:
+            events = self._events(self._run)
+            before = tuple(takewhile(lambda event: event.step <= upto, events))
+            log = _bytes(before) + f"{identity(self._run)}\n".encode() + _bytes(events[len(before) :])
+            yield self._broken("resumed", "half of the steps are of a run before, which had saved them", log, _TOO_FEW)
 
     # Jobs that did not end well ----
 

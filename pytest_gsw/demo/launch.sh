@@ -43,6 +43,7 @@ fi
 RESULT_DIR=$STAGE_PATH/results/$version_dir/$DTYPE/$MODEL_SIZE/$JOB_TOTAL_GPUS
 RESULT_FILES_NAME=log-${FRAMEWORK}_${MODEL}_${MODEL_SIZE}_${JOB_TOTAL_GPUS}
 export GSW_DEMO_LOG=$RESULT_DIR/${RESULT_FILES_NAME}_$SLURM_JOB_ID.out
+umask o-w  # results are nobody else's to write
 mkdir -p "$RESULT_DIR"
 
 if [[ -z ${GSW_LOCAL:-} ]] && command -v srun >/dev/null; then

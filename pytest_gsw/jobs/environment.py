@@ -6,19 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pytest_gsw.jobs.model import JobSpec
-
-#: What is shown in place of a secret.
-MASK = "***"
-
-# Words, not letters: MONKEY is no key, TOKENIZERS_PARALLELISM and MAX_TOKENS are no tokens; HF_TOKEN,
-# PGPASSWORD and NGC_APIKEY are what they look like.
-_SECRET = re.compile(
-    r"(?:TOKEN|SECRETS?|PASS|PASSWORD|PASSWD|PASSPHRASE|AUTH|CREDENTIALS?|COOKIES?)(?:_|$)"
-    r"|(?:^|_)(?:API|ACCESS|PRIVATE|SSH|SECRET)?KEYS?(?:_|$)",
-    re.IGNORECASE,
-)
-#: ``https://user:password@host``; a token often stands alone there.
-_USER_INFO = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]{0,30}://)[^\s/?#]+@")
+from pytest_gsw.quoting import MASK, is_secret, masked_text
 
 #: Variables of the session that would change what a submission means, wherever pytest runs.
 CHANGES_THE_SUBMISSION = frozenset(
@@ -74,16 +62,13 @@ def query_environment(session: Mapping[str, str]) -> dict[str, str]:
 
 
 def masked_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """A copy that may be printed: the values of what looks like a secret are hidden."""
-    return {
-        name: MASK if value and _SECRET.search(name) else _USER_INFO.sub(rf"\1{MASK}@", value)
-        for name, value in environment.items()
-    }
+    """A copy that may be printed: what looks like a secret, by its name or by itself, is hidden."""
+    return {name: MASK if value and is_secret(name) else masked_text(value) for name, value in environment.items()}
 
 
 def masked_command(argv: Sequence[str]) -> tuple[str, ...]:
     """A command that may be printed: of ``--api-key=x``, ``--export=ALL,HF_TOKEN=x`` and URLs, secrets are hidden."""
-    return tuple(_USER_INFO.sub(rf"\1{MASK}@", _masked_argument(argument)) for argument in argv)
+    return tuple(masked_text(_masked_argument(argument)) for argument in argv)
 
 
 def _masked_argument(argument: str) -> str:
@@ -93,7 +78,7 @@ def _masked_argument(argument: str) -> str:
         end = piece[-1:] if piece[-1:] in {"=", ","} or piece[-1:].isspace() else ""
         if not hiding:
             shown += piece
-            if end == "=" and _SECRET.search(piece[:-1].replace("-", "_")):
+            if end == "=" and is_secret(piece[:-1].replace("-", "_")):
                 hiding, shown = True, shown + MASK
         elif end != "=":
             hiding, shown = False, shown + end

@@ -11,12 +11,13 @@ import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.layout import make_directory
+from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
 
 #: Name of the file in a run's directory.
 NAME = "journal.jsonl"
@@ -28,12 +29,16 @@ _STATUS_FIELDS = ("raw_state", "exit_code", "signal", "reason", "nodes", "submit
 class Submission:
     """What a journal says of one row's latest submission."""
 
-    #: When it was about to be submitted, seconds since the epoch.
+    #: When it was about to be submitted, seconds since the epoch; 0 where it was not yet (again).
     intended_s: float
     #: The scheduler's id; ``None`` where no answer was written down.
     job_id: str | None = None
     #: How the job ended, once that was seen.
     ended: JobStatus | None = None
+    #: Why the session ended the job early, where it did.
+    stopped: Stop | None = None
+    #: The row's jobs before this one.
+    attempts: tuple[Attempt, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,16 +53,18 @@ class Past:
 
 
 class Journal:
-    """Writes the journal of one run; every method returns only when its line is on the disk.
+    """Writes the journal of one run; every method returns only when its lines are on the disk.
 
     Args:
         directory: The run's directory; it is made if it is not there.
     """
 
     def __init__(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         self._descriptor = os.open(directory / NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         self._lock = threading.Lock()
+        #: Whether the last line was cut; it must not swallow the next.
+        self._is_torn = False
         # A line that a killed session left cut must not swallow the next one.
         if os.fstat(self._descriptor).st_size:
             self._append(b"\n")
@@ -78,21 +85,40 @@ class Journal:
         """The scheduler has refused the row: there is no job to look for."""
         self._write({"event": "refused", "row": row_id})
 
-    def ended(self, job: Job, status: JobStatus) -> None:
-        """A job was seen to have ended; the scheduler may soon forget it."""
-        facts = {name: getattr(status, name) for name in _STATUS_FIELDS}
-        self._write({"event": "ended", "row": job.spec.row_id, "job": job.id, "state": status.state.value, **facts})
+    def ended(self, *ends: tuple[Job, JobStatus]) -> None:
+        """Jobs were seen to have ended; the scheduler may soon forget them. All are synced to the disk at once."""
+        events = []
+        for job, status in ends:
+            facts = {name: getattr(status, name) for name in _STATUS_FIELDS}
+            events.append(
+                {"event": "ended", "row": job.spec.row_id, "job": job.id, "state": status.state.value, **facts}
+            )
+        self._write(*events)
+
+    def stopped(self, job: Job, stop: Stop) -> None:
+        """A job is about to be ended early."""
+        self._write({"event": "stopped", "row": job.spec.row_id, "job": job.id, **asdict(stop)})
+
+    def repeated(self, row_id: str, attempt: Attempt) -> None:
+        """A job that ended is not the row's last: the row is about to be submitted again."""
+        without = list(attempt.excluded_nodes)
+        self._write({"event": "repeated", "row": row_id, "job": attempt.job_id, "why": attempt.why, "without": without})
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
 
-    def _write(self, event: Mapping[str, Any]) -> None:
-        self._append(json.dumps(event, allow_nan=False).encode() + b"\n")
+    def _write(self, *events: Mapping[str, Any]) -> None:
+        self._append(b"".join(json.dumps(event, allow_nan=False).encode() + b"\n" for event in events))
 
-    def _append(self, line: bytes) -> None:
+    def _append(self, lines: bytes) -> None:
         with self._lock:
-            os.write(self._descriptor, line)
+            if self._is_torn:
+                lines = b"\n" + lines
+            self._is_torn = True
+            while lines:  # a disk that is all but full takes a part
+                lines = lines[os.write(self._descriptor, lines) :]
+            self._is_torn = False
             os.fsync(self._descriptor)
 
 
@@ -115,18 +141,39 @@ def read_journal(directory: Path) -> Past:
         kind, row = event.get("event"), str(event.get("row"))
         if kind == "session":
             cluster, rows = str(event["cluster"]), tuple(event["rows"])
-        elif kind == "intent":
-            submissions[row] = Submission(float(event["time_s"]))
-        elif kind == "submitted":
-            submissions[row] = Submission(float(event["time_s"]), str(event["job"]))
-        elif kind == "refused":
-            submissions.pop(row, None)
-        elif kind == "ended":
-            before = submissions.get(row, Submission(0.0))
-            submissions[row] = Submission(before.intended_s, str(event["job"]), _status(event))
+        elif row in submissions or kind == "intent":
+            after = _after(submissions.get(row), kind, event)
+            if after is None:
+                submissions.pop(row, None)
+            else:
+                submissions[row] = after
     if cluster is None:
         raise ConfigurationError(f"no run to resume in {directory}: {path.name} says nothing of a session")
     return Past(cluster, rows, submissions)
+
+
+def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Submission | None:
+    """A row's submission after one more event; ``None`` where there is none any more."""
+    if kind == "intent":
+        time_s = float(event["time_s"])
+        if before is None or before.job_id is not None:
+            return Submission(time_s, attempts=before.attempts if before else ())
+        # The answer of the one before was lost too, and it may have got through.
+        return replace(before, intended_s=before.intended_s or time_s)
+    if before is None or (kind == "refused" and not before.attempts):
+        return None
+    if kind == "refused":
+        return Submission(0.0, attempts=before.attempts)
+    if kind == "submitted":
+        return Submission(float(event["time_s"]), str(event["job"]), attempts=before.attempts)
+    if kind == "stopped":
+        return replace(before, stopped=Stop(event["fact"], event["advice"], event["saved_s"]))
+    if kind == "ended":
+        return replace(before, job_id=str(event["job"]), ended=_status(event))
+    if kind == "repeated" and before.ended is not None:
+        attempt = Attempt(str(event["job"]), before.ended, str(event["why"]), tuple(event["without"]))
+        return Submission(0.0, attempts=(*before.attempts, attempt))
+    return before
 
 
 def _event(line: bytes) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import fnmatch
 import glob
+import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +25,8 @@ from pytest_gsw.errors import LogError
 #: Stands for the job's id in a log glob.
 JOB_ID = "{job_id}"
 
+#: The directory of all results below the staging area.
+_RESULTS = "results"
 #: With ENABLE_NCCL_TRACE=true recipes train 10 steps only, below ``results/25.01-nccl-trace``.
 _NCCL_TRACE = "-nccl-trace"
 
@@ -42,7 +45,7 @@ class FoundLog:
 def log_glob(framework: str, model: str, size: str, dtype: str, gpus: int) -> str:
     """The glob of a row's logs below the staging area, with :data:`JOB_ID` for the job's id."""
     framework, model, size, dtype = map(glob.escape, (framework, model, size, dtype))
-    return f"results/*/{dtype}/{size}/{gpus}/log-{framework}_{model}_{size}_{gpus}_{JOB_ID}.out"
+    return f"{_RESULTS}/*/{dtype}/{size}/{gpus}/log-{framework}_{model}_{size}_{gpus}_{JOB_ID}.out"
 
 
 def is_nccl_traced(environment: Mapping[str, str]) -> bool:
@@ -50,9 +53,35 @@ def is_nccl_traced(environment: Mapping[str, str]) -> bool:
     return environment.get("ENABLE_NCCL_TRACE", "").lower() == "true"
 
 
+def make_directory(path: Path) -> None:
+    """Make a directory and those above it that are missing, by the user's umask, but none that everybody may write to.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    if path.is_dir():
+        return  # as each time but the first
+    for directory in (*reversed(path.parents), path):
+        if not directory.is_dir():
+            directory.mkdir(mode=0o775, exist_ok=True)
+
+
+def cut_name(name: str, longest: int, whole: str) -> str:
+    """A name of at most so many characters; one that must be cut keeps apart by a hash what was apart.
+
+    Args:
+        name: The name.
+        longest: How many characters it may have.
+        whole: What it names, from which the hash is made.
+    """
+    if len(name) <= longest:
+        return name
+    return f"{name[: longest - 17]}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}"
+
+
 def slurm_name(text: str) -> str:
     """A job name made of letters, digits, ``.``, ``_`` and ``-`` only: ``a[b]|c`` → ``a-b-c``."""
-    return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-")[:_LONGEST_NAME].strip("-") or "gsw"
+    return cut_name(re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-") or "gsw", _LONGEST_NAME, text)
 
 
 def find_log(stage: Path, log_glob: str, job_id: str, nccl_trace: bool) -> Path:
@@ -81,7 +110,7 @@ def find_log(stage: Path, log_glob: str, job_id: str, nccl_trace: bool) -> Path:
     place, near = _near_misses(stage, _with_job_id(log_glob, job_id))
     raise LogError(
         f"no log of job {job_id}",
-        (searched, *near),
+        (searched, *links_passed_over(stage, log_glob, job_id), *near),
         advice=f"ls -lt {place}",
     )
 
@@ -91,18 +120,39 @@ def find_logs(stage: Path, log_glob: str, nccl_trace: bool, job_id: str | None =
 
     Links that lead out of the results are not followed: what is there is another place's run.
     """
-    home = _home(stage, log_glob)
+    home = _home(stage, log_glob).resolve()
     found = []
-    for path in sorted(stage.glob(_with_job_id(log_glob, "*" if job_id is None else job_id))):
-        match = _pattern(Path(log_glob).name).match(path.name)
-        if match is None or (job_id is not None and match["job_id"] != job_id):
-            continue
-        if not path.is_file() or not path.resolve().is_relative_to(home):
-            continue
-        traced = any(part.endswith(_NCCL_TRACE) for part in path.relative_to(stage.parent).parts)
-        if nccl_trace or not traced:
-            found.append(FoundLog(path, match["job_id"]))
+    for log in _named_like_logs(stage, log_glob, job_id):
+        traced = any(part.endswith(_NCCL_TRACE) for part in log.path.relative_to(stage.parent).parts)
+        if log.path.resolve().is_relative_to(home) and (nccl_trace or not traced):
+            found.append(log)
     return found
+
+
+def links_passed_over(stage: Path, log_glob: str, job_id: str | None = None) -> tuple[tuple[str, str], ...]:
+    """The links that :func:`find_logs` did not follow although logs are behind them, as a message names them."""
+    home = _home(stage, log_glob)
+    inside = home.resolve()
+    links = [
+        next(place for place in (*reversed(log.path.parents), log.path) if _leads_out(place, home, inside))
+        for log in _named_like_logs(stage, log_glob, job_id)
+        if not log.path.resolve().is_relative_to(inside)
+    ]
+    return tuple(
+        ("passed over", f"{link} is a symbolic link that leads out of {home}") for link in dict.fromkeys(links)
+    )
+
+
+def _named_like_logs(stage: Path, log_glob: str, job_id: str | None) -> Iterator[FoundLog]:
+    """What is named like a log of a row or of one job, wherever links lead, in the order of the paths."""
+    for path in sorted(stage.glob(_with_job_id(log_glob, "*" if job_id is None else job_id))):
+        found = job_id_in(path.name, log_glob)
+        if found is not None and job_id in {None, found} and path.is_file():
+            yield FoundLog(path, found)
+
+
+def _leads_out(place: Path, home: Path, inside: Path) -> bool:
+    return place != home and place.is_relative_to(home) and not place.resolve().is_relative_to(inside)
 
 
 def job_id_in(name: str, log_glob: str) -> str | None:
@@ -132,9 +182,8 @@ def _with_job_id(log_glob: str, job_id: str) -> str:
 
 
 def _home(stage: Path, log_glob: str) -> Path:
-    """The directory that logs must be in: the glob's first one, which itself may be a link elsewhere."""
-    first = Path(log_glob).parts[0]
-    return (stage if glob.has_magic(first) or JOB_ID in first else stage / first).resolve()
+    """The directory that logs must be in: the results, which themselves may be a link elsewhere, as the stage may."""
+    return stage / _RESULTS if Path(log_glob).parts[0] == _RESULTS else stage
 
 
 def _near_misses(stage: Path, wanted: str) -> tuple[Path, tuple[tuple[str, str], ...]]:

@@ -147,7 +147,7 @@ class LocalLauncher:
         directory = self._work_directory or spec.directory
         try:
             job = Job(_next_job_id(spec.stage), spec, submitted_s)
-            directory.mkdir(parents=True, exist_ok=True)
+            layout.make_directory(directory)
         except OSError as error:
             raise SubmissionError(
                 f"{spec.row_id} cannot be started: {error.strerror}: {error.filename}",
@@ -332,7 +332,7 @@ def _next_job_id(stage: Path) -> str:
 
     The first one is the time, so that a lost counter does not give out the ids of old logs again.
     """
-    stage.mkdir(parents=True, exist_ok=True)
+    layout.make_directory(stage)
     with (stage / _COUNTER).open("a+") as counter:
         fcntl.flock(counter, fcntl.LOCK_EX)
         counter.seek(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -35,7 +35,10 @@ class JobState(enum.Enum):
     @property
     def ended(self) -> bool:
         """Whether the job will not run any more, as far as is *known*."""
-        return self not in {JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN}
+        return self not in _OPEN
+
+
+_OPEN = frozenset({JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN})
 
 
 @dataclass(frozen=True)
@@ -53,18 +56,34 @@ class JobSpec:
     stage: Path
     nodes: int
     gpus: int
-    #: Variables set for the job on top of the session's own environment.
-    environment: Mapping[str, str]
+    #: Variables set for the job on top of the session's own environment. Tracebacks show arguments; not these.
+    environment: Mapping[str, str] = field(repr=False)
     #: Variables of the session's environment that the job must not see.
     unset: tuple[str, ...] = ()
     #: Further options of the scheduler's submit command, such as ``--account=eng``.
-    options: tuple[str, ...] = ()
+    options: tuple[str, ...] = field(default=(), repr=False)
     #: Limit on the run time (queue wait does not count), ``None`` for the script's own.
     time_limit_s: float | None = None
     #: Where the job's log is, as a glob below :attr:`stage`; ``{job_id}`` is the job's id.
     log_glob: str = ""
     #: No job of another session ever has this name.
     unique_name: bool = False
+    #: Nodes that the job must not get, because an earlier attempt failed on them.
+    excluded_nodes: tuple[str, ...] = ()
+    #: Which attempt at the row this is, from 1.
+    attempt: int = 1
+
+    def again(self, without: tuple[str, ...]) -> JobSpec:
+        """The next attempt at the row, without these nodes and those that it had to do without already."""
+        attempt = self.attempt + 1
+        base = self.name if self.attempt == 1 else self.name.partition(".")[2]
+        return replace(
+            self,
+            # In front, where no row's own name can have it.
+            name=f"again{attempt}.{base}" if self.unique_name else self.name,
+            excluded_nodes=tuple(dict.fromkeys((*self.excluded_nodes, *without))),
+            attempt=attempt,
+        )
 
 
 @dataclass(frozen=True)
@@ -111,6 +130,30 @@ class JobStatus:
         return max(0.0, self.end_s - self.start_s)
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """An earlier job of a row, which failed for a reason that is not the row's."""
+
+    job_id: str
+    status: JobStatus
+    #: Why the row was run again, in a few words: ``node failure``.
+    why: str
+    #: Nodes that its later jobs did without.
+    excluded_nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why the session ended a job early."""
+
+    #: What its log showed, one line: ``stalled at step 17 of 50: no new step for 10m00s``.
+    fact: str
+    #: What to do about it.
+    advice: str = ""
+    #: Run time that the job would have gone on for, ``None`` where nobody knows.
+    saved_s: float | None = None
+
+
 class Launcher(Protocol):
     """How jobs start on one cluster. One object serves a whole session."""
 
@@ -142,6 +185,7 @@ class Launcher(Protocol):
         """Start one job.
 
         Raises:
+            SchedulerAwayError: The scheduler gave no answer, and may have the job all the same; :meth:`find` tells.
             SubmissionError: The scheduler refused it.
             LogError: A log is replayed, and there is none, or more than one.
         """
@@ -155,8 +199,12 @@ class Launcher(Protocol):
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
         """The job that was submitted for this spec at or after a time (seconds since the epoch), by its name.
 
-        A session that resumes another asks for submissions whose answer that one did not live
-        to read. ``None`` where there is no such job, or where jobs do not outlive their session.
+        Asked for submissions whose answer was lost: the scheduler was out of reach, or the session
+        that submitted did not live to read it. ``None`` where there is no such job, or where jobs do
+        not outlive their session.
+
+        Raises:
+            SchedulerAwayError: Nobody can tell now.
         """
         ...
 

@@ -48,7 +48,7 @@ class SubmissionLock:
         Returns:
             Whether that is so; not if one hangs for longer than :data:`PATIENCE_S`.
         """
-        if self._descriptor is not None:
+        if self._is_held():
             return True  # this session has begun to submit: it has waited before
         descriptor = self._open()
         deadline_s = time.monotonic() + PATIENCE_S
@@ -57,12 +57,18 @@ class SubmissionLock:
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
+                    if self._is_held():
+                        return True  # it is this session's own by now
                     time.sleep(0.05)
                 else:
                     return True
         finally:
             os.close(descriptor)
         return False
+
+    def _is_held(self) -> bool:
+        """Whether this session itself holds the shared lock; another thread may take it at any time."""
+        return self._descriptor is not None
 
     def close(self) -> None:
         """Let go of the lock, and remove the file unless a submission still holds it."""

@@ -68,7 +68,7 @@ class ReplayLauncher:
             if len(rows) > 1:
                 raise _shared(run.log, rows)
         self._runs[spec.row_id] = run
-        return Job(run.job_id, spec, time.time())
+        return Job(run.job_id, spec, submitted_s=0.0)  # nothing is: the log may be of any age
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
         """None: its jobs do not outlive their session."""
@@ -152,9 +152,13 @@ def _job_id_of_file(log: Path, spec: JobSpec) -> str:
 def _find_below(source: Path, spec: JobSpec) -> list[FoundLog]:
     """The row's logs, whether the source is a staging area, its results, or one version of these."""
     traced = layout.is_nccl_traced(spec.environment)
+    return [log for glob in _globs(spec) for log in layout.find_logs(source, glob, traced)]
+
+
+def _globs(spec: JobSpec) -> list[str]:
+    """Globs of the row's logs below a staging area, below its results, and below one version of these."""
     parts = Path(spec.log_glob).parts
-    globs = ["/".join(parts[skipped:]) for skipped in range(min(3, len(parts)))]
-    return [log for glob in globs for log in layout.find_logs(source, glob, traced)]
+    return ["/".join(parts[skipped:]) for skipped in range(min(3, len(parts)))]
 
 
 def _ambiguous(source: Path, spec: JobSpec, found: Sequence[FoundLog]) -> LogError:
@@ -185,6 +189,9 @@ def _describe(path: Path) -> str:
 def _missing(source: Path, spec: JobSpec) -> LogError:
     return LogError(
         f"no log of {spec.row_id} below {source}",
-        (("searched", f"{source}/{spec.log_glob.replace(layout.JOB_ID, '*')}"),),
+        (
+            *(("searched", f"{source}/{glob.replace(layout.JOB_ID, '*')}") for glob in _globs(spec)),
+            *(link for glob in _globs(spec) for link in layout.links_passed_over(source, glob)),
+        ),
         advice="give a staging area, its results, one version of these, or one log: --gsw-replay=PATH",
     )

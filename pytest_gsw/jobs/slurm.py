@@ -4,10 +4,11 @@ Three pure pieces (build an argument list, parse a text, map a state) around one
 
 Where the truth is asked for, in this order:
 
-1. ``squeue``, once for all jobs: is the job waiting or running? A plain running poll ends here.
-2. ``sacct``, once for all jobs that are not: how did it end, with which exit code?
-3. ``scontrol show job``, for each job that has ended by squeue's word and that accounting cannot
-   tell: accounting is off or down, or its record is late.
+1. ``squeue``, once for all jobs: is the job waiting or running, or how did it end, with which exit code?
+   Mostly this is all, because slurmctld remembers ended jobs for a while (``MinJobAge``, 5 minutes).
+2. ``sacct``, once for all jobs that are not there any more, or that squeue gives no exit code for.
+3. ``scontrol show job``, for each job that has ended by squeue's word, without an exit code, and that
+   accounting cannot tell: accounting is off or down, or its record is late.
 
 What none of them tells is UNKNOWN, with the reason: an empty answer is no end.
 """
@@ -23,7 +24,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_gsw.errors import JobError, SubmissionError
+from pytest_gsw.errors import JobError, RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.environment import job_environment, masked_command, query_environment
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
@@ -52,8 +53,9 @@ from pytest_gsw.jobs.slurm_commands import (
 #: default MessageTimeout a client takes 10 to 20 s to say that the controller is out of reach.
 QUERY_TIMEOUT_S = 45.0
 #: A submission or a cancellation is not given up lightly: jobs might start, or go on, all the same.
-#: One scancel of 500 running jobs took 41 s on a busy controller with 2 cores.
-COMMAND_TIMEOUT_S = 120.0
+#: One scancel of 500 running jobs took 41 s on a busy controller with 2 cores; sbatch itself tries for two
+#: minutes where slurmctld has all the jobs that it can hold.
+COMMAND_TIMEOUT_S = 150.0
 #: Ids in one command; an argument may have 128 KiB.
 IDS_PER_COMMAND = 1000
 #: How far the clocks of this machine and of the controller may be apart.
@@ -101,6 +103,7 @@ class SlurmLauncher:
         """Start one job.
 
         Raises:
+            SchedulerAwayError: The controller is out of reach, and whether it has the job is not known or not so.
             SubmissionError: Slurm refused it, or gave no answer that makes sense.
         """
         command = sbatch_command(spec)
@@ -126,15 +129,19 @@ class SlurmLauncher:
             raise
         job_id = parse_sbatch(answer.stdout) if answer.returncode == 0 else None
         if job_id is None and _may_have_been_taken(answer):
-            job_id = self._find_submission(spec, submitted_s)
+            try:
+                job_id = self._find_submission(spec, submitted_s)
+            except SchedulerAwayError:
+                raise _refusal(SchedulerAwayError, spec, command, answer) from None
         if job_id is None:
-            raise _refusal(spec, command, answer)
+            raise _refusal(SchedulerAwayError if _is_away(answer) else SubmissionError, spec, command, answer)
         return Job(job_id, spec, submitted_s)
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
         """The job that was submitted for this spec since then, by its name.
 
         Raises:
+            SchedulerAwayError: The controller is out of reach, so that nobody can tell now.
             SubmissionError: An earlier session's sbatch hangs, so that nobody can tell.
         """
         if self._lock is not None and not self._lock.wait_for_orphans():
@@ -201,7 +208,7 @@ class SlurmLauncher:
         asked = self._ask(squeue_command(ids, clusters))
         queued = parse_squeue(asked.stdout) if asked.returncode == 0 else {}
         statuses = {job.id: _ours(job, queued[job.id]) for job in jobs if job.id in queued}
-        open_jobs = [job for job in jobs if not _goes_on(statuses.get(job.id))]
+        open_jobs = [job for job in jobs if not _is_clear(statuses.get(job.id))]
         if not open_jobs:
             return statuses
         told = self._ask(sacct_command([job.id for job in open_jobs], clusters))
@@ -225,16 +232,32 @@ class SlurmLauncher:
         return status
 
     def _find_submission(self, spec: JobSpec, submitted_s: float) -> str | None:
-        """The job of a submission whose answer was lost, found by its name; else it would run unseen."""
+        """The job of a submission whose answer was lost, found by its name; else it would run unseen.
+
+        Raises:
+            SchedulerAwayError: The controller does not answer: no word of a job is not the word that there is none.
+        """
         clusters = clusters_of(spec)
-        answers = parse_squeue(self._ask(squeue_by_name_command(spec.name, clusters)).stdout)
+        command = squeue_by_name_command(spec.name, clusters)
+        asked = self._ask(command)
+        if asked.returncode != 0:
+            raise _unanswered(spec, command, asked)
+        answers = parse_squeue(asked.stdout)
         if not answers:
             # It may have ended, and slurmctld forgets such jobs soon.
-            answers = parse_sacct(
-                self._ask(sacct_by_name_command(spec.name, submitted_s - CLOCK_SKEW_S, clusters)).stdout
-            )
+            command = sacct_by_name_command(spec.name, submitted_s - CLOCK_SKEW_S, clusters)
+            asked = self._ask(command)
+            if asked.returncode != 0 and "accounting storage is disabled" not in asked.stderr:
+                raise _unanswered(spec, command, asked)
+            answers = parse_sacct(asked.stdout)
         named = {job_id: told.status.submit_s or 0 for job_id, told in answers.items() if told.job_name == spec.name}
         if spec.unique_name:
+            if len(named) > 1:
+                raise SubmissionError(
+                    f"{len(named)} jobs have the name that only one can have: {spec.name}",
+                    (("jobs", ", ".join(sorted(named))),),
+                    advice=shlex.join(scancel_command(sorted(named), clusters)),
+                )
             return _only(named)
         # An earlier session's job may have the name as well. One by this machine's clock comes before
         # one that is ours only if the controller's clock is behind; Slurm's times are whole seconds.
@@ -245,7 +268,10 @@ class SlurmLauncher:
         )
 
     def _cancel_unread(self, spec: JobSpec, submitted_s: float) -> None:
-        job_id = self._find_submission(spec, submitted_s)
+        try:
+            job_id = self._find_submission(spec, submitted_s)
+        except RunError:
+            return  # out of reach; the journal has the row, and --gsw-resume asks again
         if job_id is not None:
             self._ask(scancel_command([job_id], clusters_of(spec)), self._command_timeout_s)
 
@@ -270,6 +296,8 @@ def _run(
             cwd=directory,
             stdin=subprocess.DEVNULL,
             pass_fds=inherited,
+            # Ctrl-C goes to all processes of a terminal: an sbatch that it ends has perhaps submitted its job.
+            start_new_session=True,
             capture_output=True,
             encoding="utf-8",
             errors="replace",
@@ -297,8 +325,11 @@ def _chunks(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
         yield jobs[start : start + IDS_PER_COMMAND]
 
 
-def _goes_on(status: JobStatus | None) -> bool:
-    return status is not None and status.state in {JobState.PENDING, JobState.RUNNING}
+def _is_clear(status: JobStatus | None) -> bool:
+    """Whether squeue's word is all that there is to know: the job goes on, or has ended with an exit code."""
+    if status is None or status.state is JobState.UNKNOWN:
+        return False
+    return not status.state.ended or status.exit_code is not None
 
 
 def _ours(job: Job, answer: Answer) -> JobStatus:
@@ -310,6 +341,9 @@ def _ours(job: Job, answer: Answer) -> JobStatus:
     status = answer.status
     if answer.job_name != job.spec.name:
         return _unknown(f'job {job.id} is another one by now: its name is "{answer.job_name}"', status)
+    # A name of this session's own can be nobody else's job, whatever the clocks say.
+    if job.spec.unique_name:
+        return status
     if status.submit_s is not None and status.submit_s < job.submitted_s - CLOCK_SKEW_S:
         earlier_s = job.submitted_s - status.submit_s
         return _unknown(f"job {job.id} is another one: it was submitted {earlier_s:.0f} s before ours", status)
@@ -368,14 +402,37 @@ def _why(output: Output) -> str:
 
 def _may_have_been_taken(answer: Output) -> bool:
     """Whether the controller may have the job although sbatch did not say so."""
-    return answer.timed_out or answer.returncode == 0 or "timed out" in answer.stderr
+    return answer.timed_out or answer.returncode <= 0 or "timed out" in answer.stderr or "Zero Bytes" in answer.stderr
+
+
+#: What sbatch says while the controller restarts, or has too much to do.
+_AWAY = re.compile(
+    r"[Uu]nable to contact slurm controller|timed out|Zero Bytes were transmitted|temporarily unable"
+    r"|Resource temporarily unavailable|Connection (?:refused|reset)|in standby mode|controller not responding"
+)
+
+
+def _is_away(answer: Output) -> bool:
+    """Whether the same submission may succeed in a while."""
+    if answer.timed_out or answer.returncode < 0:  # below 0, a signal ended it: nobody knows how far it was
+        return True
+    # The last complaint is the outcome; sbatch complains of each try before it as well.
+    return answer.returncode != 0 and _AWAY.search(answer.problem) is not None
 
 
 def _submission_evidence(spec: JobSpec, command: Sequence[str]) -> tuple[tuple[str, str], ...]:
     return (("command", shlex.join(masked_command(command))), ("directory", str(spec.directory)))
 
 
-def _refusal(spec: JobSpec, command: Sequence[str], answer: Output) -> SubmissionError:
+def _unanswered(spec: JobSpec, command: Sequence[str], asked: Output) -> SchedulerAwayError:
+    return SchedulerAwayError(
+        f"whether {spec.row_id} was submitted is not known: {command[0]}: {_why(asked)}",
+        (("command", shlex.join(command)),),
+        advice=_advice(asked.stderr, spec),
+    )
+
+
+def _refusal(kind: type[SubmissionError], spec: JobSpec, command: Sequence[str], answer: Output) -> SubmissionError:
     said = (answer.stderr + answer.stdout).strip()
     if answer.returncode == 0:
         fact = "sbatch gave no job id"
@@ -383,7 +440,7 @@ def _refusal(spec: JobSpec, command: Sequence[str], answer: Output) -> Submissio
         fact = answer.problem
     else:
         fact = f"sbatch refused the job: {_why(answer)}"
-    return SubmissionError(
+    return kind(
         fact,
         (*_submission_evidence(spec, command), ("exit code", str(answer.returncode))),
         tail=tuple(said.split("\n")) if said else (),

@@ -49,23 +49,25 @@ class Output:
 def parse_sbatch(text: str) -> str | None:
     """The job's id in ``sbatch --parsable``'s answer, ``481220`` or ``481220;eos``.
 
-    A site's submit plugin may print lines of its own before it.
+    A site's submit plugin may print lines of its own around it.
     """
-    lines = text.split()
-    match = re.fullmatch(r"([0-9]+)(?:;[^\s;]+)?", lines[-1]) if lines else None
-    return match[1] if match else None
+    matches = (re.fullmatch(r"([0-9]+)(?:;[^\s;]+)?", line.strip()) for line in reversed(text.split("\n")))
+    return next((match[1] for match in matches if match is not None), None)
 
 
 def parse_squeue(text: str) -> dict[str, Answer]:
     """``squeue``'s lines by job id. Lines of another form, such as ``CLUSTER: eos``, say nothing."""
     answers = {}
-    for job_id, state_text, reason, nodes, submit, start, end, name in _rows(text, 8):
+    for job_id, state_text, code, reason, nodes, submit, start, end, name in _rows(text, 9):
         state = job_state(state_text)
+        exit_code, signal = _wait_status(code) if state.ended else (None, 0)
         answers[job_id] = Answer(
-            name,
+            name.removesuffix("|"),
             JobStatus(
                 state,
                 raw_state=state_text,
+                exit_code=exit_code,
+                signal=signal,
                 reason=_word(reason),
                 nodes=_word(nodes),
                 submit_s=_epoch_s(submit),
@@ -156,6 +158,13 @@ def _word(text: str) -> str:
 def _epoch_s(text: str) -> float | None:
     # SLURM_TIME_FORMAT=%s; anything else ("Unknown", "None", a date) is no time that can be relied on.
     return float(text) if re.fullmatch(r"[0-9]{1,12}", text, re.ASCII) else None
+
+
+def _wait_status(text: str) -> tuple[int | None, int]:
+    """Exit code and signal of what squeue tells: a status as wait(2) has it (1792, 9), or as sacct writes it (7:0)."""
+    if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII):
+        return int(text) >> 8, int(text) & 0x7F
+    return _exit_code(text)
 
 
 def _exit_code(text: str) -> tuple[int | None, int]:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pytest_gsw.jobs.model import JobSpec
 
 # The name comes last in all of these, so that a bar in another user's job name does no harm.
-_SQUEUE_FORMAT = "%i|%T|%r|%N|%V|%S|%e|%j"
+# A field of squeue's that has a suffix and no width is never cut.
+_SQUEUE_FORMAT = "JobID:|,State:|,exit_code:|,Reason:|,NodeList:|,SubmitTime:|,StartTime:|,EndTime:|,Name:|"
 _SACCT_FIELDS = "JobIDRaw,State,ExitCode,Reason,NodeList,Submit,Start,End,JobName"
 
 
@@ -22,21 +23,37 @@ def sbatch_command(spec: JobSpec) -> tuple[str, ...]:
     not start again by itself and write a second run into the log of the first. The options of the
     cluster come after these and so override them.
     """
+    # A later --exclude takes the place of an earlier one: those that the cluster's options name stay out too.
+    nodes = (*_excluded(spec.options), *spec.excluded_nodes)
+    excluded = (f"--exclude={','.join(nodes)}",) if spec.excluded_nodes else ()
     limit = () if spec.time_limit_s is None else (f"--time={max(1, math.ceil(spec.time_limit_s / 60))}",)
     return (
         *("sbatch", "--parsable", "-J", spec.name, "-N", str(spec.nodes), "--no-requeue"),
-        *(*spec.options, *limit, str(spec.script)),
+        *(*spec.options, *excluded, *limit, str(spec.script)),
     )
+
+
+def _excluded(options: Sequence[str]) -> tuple[str, ...]:
+    """Node lists that options exclude: ``--exclude=n17``, ``-x n17``, ``-xn17``."""
+    named: list[str] = []
+    for number, option in enumerate(options):
+        if option in {"-x", "--exclude"}:
+            named.extend(options[number + 1 : number + 2])
+        elif option.startswith("--exclude="):
+            named.append(option.partition("=")[2])
+        elif option.startswith("-x"):
+            named.append(option[2:])
+    return tuple(named)
 
 
 def squeue_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Ask slurmctld for the state of all these jobs; ``--all`` shows hidden partitions too."""
-    return ("squeue", *clusters, "-h", "--all", "-t", "all", "-o", _SQUEUE_FORMAT, "-j", ",".join(ids))
+    return ("squeue", *clusters, "-h", "--all", "-t", "all", "-O", _SQUEUE_FORMAT, "-j", ",".join(ids))
 
 
 def squeue_by_name_command(name: str, clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Ask slurmctld for this user's jobs of a name."""
-    return ("squeue", *clusters, "--me", "-h", "--all", "-t", "all", "-o", _SQUEUE_FORMAT, f"--name={name}")
+    return ("squeue", *clusters, "--me", "-h", "--all", "-t", "all", "-O", _SQUEUE_FORMAT, f"--name={name}")
 
 
 def sacct_by_name_command(name: str, since_s: float, clusters: tuple[str, ...] = ()) -> tuple[str, ...]:

@@ -22,6 +22,12 @@ NCCL_TRACE_STEPS = 10
 START_UP_S = 300.0
 
 
+#: The default limit on a job's run time: a multiple of the documented duration, and the least. Slower than that is
+#: a regression beyond doubt, and start-up takes its time on any cluster.
+LIMIT_FACTOR = 3
+LEAST_LIMIT_S = 1800.0
+
+
 #: The recipes' variables that turn profiling or tracing on; NeMo 2 recipes spell the last one so.
 PROFILING_VARIABLES = ("ENABLE_PROFILE", "ENABLE_NCCL_TRACE", "ENABLE_NCCLTRACE")
 
@@ -88,6 +94,18 @@ def expected_run_s(baseline: Baseline) -> float | None:
     return START_UP_S + baseline.recipe.steps * baseline.documented.step_time_s
 
 
+def default_time_limit_s(baseline: Baseline, cluster: Cluster) -> float | None:
+    """The limit on a row's run time where nobody gave one, ``None`` for the launch script's own.
+
+    The script's own also stands where the document does not say how long the row runs, and where the
+    cluster's options, or its variables, have a limit.
+    """
+    expected_s = expected_run_s(baseline)
+    given = any(option.startswith(("--time", "-t")) for option in cluster.sbatch)
+    given = given or "SBATCH_TIMELIMIT" in cluster.environment
+    return None if expected_s is None or given else max(LEAST_LIMIT_S, LIMIT_FACTOR * expected_s)
+
+
 def make_job_spec(
     baseline: Baseline,
     cluster: Cluster,
@@ -103,7 +121,7 @@ def make_job_spec(
         cluster: Where it runs; it must have a staging area.
         run_id: The session, which makes the job's name unique.
         profile: Profiling to turn on.
-        time_limit_s: Limit on the run time; ``None`` for the launch script's own.
+        time_limit_s: Limit on the run time; ``None`` for the default, and for the script's own with profiling.
 
     Raises:
         SubmissionError: The row's GPUs do not fill whole nodes.
@@ -126,7 +144,7 @@ def make_job_spec(
         gpus=baseline.gpus,
         environment=_environment(baseline, cluster, stage, profile),
         options=_options(baseline, cluster),
-        time_limit_s=time_limit_s,
+        time_limit_s=time_limit_s or (None if profile else default_time_limit_s(baseline, cluster)),
         log_glob=log_glob(baseline.framework, baseline.model, baseline.size, baseline.dtype, baseline.gpus),
     )
 

@@ -36,6 +36,11 @@ class Unit(Enum):
         return Step(index, tokens_per_s_per_gpu=value, offset=offset)
 
 
+def can_be(value: float) -> bool:
+    """Whether a number can be a time or a rate: NaN, infinite and negative ones are of clocks that failed."""
+    return 0 <= value < math.inf
+
+
 @dataclass(frozen=True)
 class Record:
     """One step as one line of a log has it.
@@ -43,7 +48,7 @@ class Record:
     Attributes:
         offset: Where in the file.
         index: The step's number.
-        value: The step's time or rate; may be NaN or infinite, then it is no step.
+        value: The step's time or rate; may be what none can be, then it is no step.
         rank: Who printed it, where a launcher wrote that before the line.
         problem: The loss or gradient norm that is not finite, as the line has it.
     """
@@ -56,8 +61,8 @@ class Record:
 
     @property
     def trouble(self) -> str | None:
-        """What in the record is not finite."""
-        return self.problem if math.isfinite(self.value) else f"step time {self.value}"
+        """What in the record is not finite, or below zero."""
+        return self.problem if can_be(self.value) else f"step time {self.value}"
 
     def repeats(self, other: Record) -> bool:
         """Whether both tell the same of the same step."""
@@ -86,17 +91,17 @@ class OnePrinter:
         """Take the next record; true where it begins a new attempt."""
         last, self._last = self._last, record
         restarted = last is None or record.index < last.index
-        if last is not None and record.index == last.index:
-            if record.rank != last.rank and not self._repaints:
-                return False
-            restarted = not self._repaints and not record.repeats(last)
+        told_again = False
+        if last is not None and record.index == last.index and not self._repaints:
+            told_again = record.rank != last.rank
+            restarted = not told_again and not record.repeats(last)
         if restarted:
             self.attempts += 1
             self.not_finite = None
             self._steps.clear()
         if record.trouble is not None and self.not_finite is None:
             self.not_finite = (record.index, record.trouble)
-        if math.isfinite(record.value):
+        if can_be(record.value) and not told_again:
             self._steps[record.index] = record
         return restarted
 
@@ -121,9 +126,10 @@ class ManyPrinters:
         self._values: dict[int, array[float]] = {}
         self._offsets: dict[int, int] = {}
 
-    def add(self, record: Record) -> None:
-        """Take the next record."""
-        if self._restarts(record.index):
+    def add(self, record: Record) -> bool:
+        """Take the next record; true where it begins a new attempt."""
+        restarted = self._restarts(record.index)
+        if restarted:
             self.attempts += 1
             self.not_finite = None
             self._first, self._widest = record.index, 0
@@ -135,6 +141,7 @@ class ManyPrinters:
         self._offsets.setdefault(record.index, record.offset)
         if record.trouble is not None and self.not_finite is None:
             self.not_finite = (record.index, record.trouble)
+        return restarted
 
     def _restarts(self, index: int) -> bool:
         if not self._values or index < self._first:
@@ -147,7 +154,7 @@ class ManyPrinters:
         """The last attempt's steps, in order of their numbers."""
         found = []
         for index, values in sorted(self._values.items()):
-            finite = [value for value in values if math.isfinite(value)]
+            finite = [value for value in values if can_be(value)]
             if finite:
                 found.append(unit.step(index, median(finite), self._offsets[index]))
         return tuple(found)
@@ -174,7 +181,7 @@ class Unnumbered:
         trouble = Record(offset, 0, value, problem=problem).trouble
         if trouble is not None and self.not_finite is None:
             self.not_finite = (None, trouble)
-        if math.isfinite(value):
+        if can_be(value):
             self._steps.append((value, offset))
 
     def steps(self, unit: Unit = Unit.SECONDS) -> tuple[Step, ...]:
@@ -193,6 +200,7 @@ def step_log(
     total_steps: int | None = None,
     global_batch_size: int | None = None,
     checkpoint_saves_s: Iterable[float] = (),
+    resumed_at: int | None = None,
 ) -> StepLog:
     """A series as a log's steps."""
     return StepLog(
@@ -203,4 +211,5 @@ def step_log(
         total_steps=total_steps,
         not_finite=series.not_finite,
         checkpoint_saves_s=tuple(checkpoint_saves_s),
+        resumed_at=resumed_at,
     )

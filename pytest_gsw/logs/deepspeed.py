@@ -7,6 +7,10 @@
   since 0.8 ``epoch=0/micro_step=5/global_step=5, RunningAvg…``. The average holds the warm-up, so the
   current rate is taken where there is one. Later than 0.16 these lines show only at log level INFO.
 
+The timer's lines bear no loss; scripts print it in lines of their own, of which those count that say it is not
+finite: ``step: 7, loss: nan``, ``[2, 12000] loss: inf``, ``Epoch: 0, Step: 7, Rank: 0, loss = nan``. Steps that the
+loss scaler skips (``OVERFLOW! Rank 0 Skipping step.``) belong to every run in half precision.
+
 DeepSpeed-Chat's ``CurSamplesPerSec`` (one r), ``time (ms) | fwd: …`` and the flops profiler's
 ``samples/second`` are no step times.
 """
@@ -25,11 +29,16 @@ if TYPE_CHECKING:
 
     from pytest_gsw.logs.model import Dialect, StepLog
 
-_PIPE = re.compile(rb"\bsteps: (\d{1,12}) loss: (\S{1,40}) iter time \(s\): (%b)(?=\s|$)" % NUMBER)
+_PIPE = re.compile(rb"\bsteps: (\d{1,12}) loss: (\S{1,40}) iter time \(s\): (-?%b)(?=\s)" % NUMBER)
+#: Memory follows the current rate, so that one at the line's end was cut; before 0.6 the rate did end its line.
 _TIMER = re.compile(
     rb"(?:\b\d{1,12}/(\d{1,12})|\bglobal_step=(\d{1,12})), "
-    rb"(?:RunningAvgSamplesPerSec=%b, Curr)?SamplesPerSec=(%b)(?=[\s,]|$)" % (NUMBER, NUMBER)
+    rb"(?:RunningAvgSamplesPerSec=-?%b, CurrSamplesPerSec=(-?%b)(?=,)|SamplesPerSec=(-?%b)(?=[\s,]|$))"
+    % (NUMBER, NUMBER, NUMBER)
 )
+#: What such a line of a script holds, and what it is like.
+_LOST_MARKERS = (b"oss: nan", b"oss: inf", b"oss = nan", b"oss = inf")
+_LOST = re.compile(rb"[Ll]oss(?::| =) (?:nan|inf)\b")
 
 
 @dataclass(frozen=True)
@@ -37,15 +46,17 @@ class DeepSpeed:
     """The format of DeepSpeed."""
 
     name: str = "deepspeed"
-    dialects: tuple[Dialect, ...] = ((b"iter time (s): ",), (b"SamplesPerSec=",))
+    dialects: tuple[Dialect, ...] = ((b"iter time (s): ",), (b"SamplesPerSec=", *_LOST_MARKERS))
     first_index: int | None = None
     wraps: bool = False
+    shows_progress: bool = True
 
     def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
         """Read the steps of the pipeline engine in seconds, else those of the timer in samples per second."""
         pipe = OnePrinter()
         # Old versions print on every rank.
         timer = ManyPrinters()
+        lost: str | None = None
         for offset, line in lines:
             for step in _PIPE.finditer(line):
                 seconds, loss = number(step[3]), step[2].lower().lstrip(b"+-")
@@ -53,11 +64,16 @@ class DeepSpeed:
                 if seconds is not None:
                     pipe.add(Record(offset, int(step[1]), seconds, rank_of(line), problem))
             for step in _TIMER.finditer(line):
-                rate = number(step[3])
-                if rate is not None:
-                    timer.add(Record(offset, int(step[1] or step[2]), rate))
+                rate = number(step[3] or step[4])
+                if rate is not None and timer.add(Record(offset, int(step[1] or step[2]), rate)):
+                    # What stands before the first attempt's first step is its own.
+                    lost = lost if timer.attempts == 1 else None
+            found = _LOST.search(line)
+            lost = lost or (None if found is None else safe_text(found[0]))
         if pipe.attempts:
             return step_log(self.name, pipe)
+        if timer.attempts and timer.not_finite is None and lost is not None:
+            timer.not_finite = (None, lost)
         return step_log(self.name, timer, unit=Unit.SAMPLES_PER_S)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.reader import line_number
 from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
-from pytest_gsw.logs.text import safe_text
+from pytest_gsw.logs.text import quoted_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +39,8 @@ class Cause:
     advice: str
     #: Whether a GPU or a host lacked memory.
     out_of_memory: bool = False
+    #: Whether machines or the fabric failed, so that the same run may succeed elsewhere.
+    infrastructure: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Signature:
         pattern: What the line must be like; without nested or unbounded repetition.
         advice: What to do.
         out_of_memory: Whether memory was lacking.
+        infrastructure: Whether it is the fault of machines or of the fabric, not of the program or its set-up.
     """
 
     name: str
@@ -59,11 +62,14 @@ class Signature:
     pattern: re.Pattern[bytes]
     advice: str
     out_of_memory: bool = False
+    infrastructure: bool = False
 
 
-def _signature(name: str, markers: str, pattern: str, advice: str, *, out_of_memory: bool = False) -> Signature:
+def _signature(
+    name: str, markers: str, pattern: str, advice: str, *, out_of_memory: bool = False, infrastructure: bool = False
+) -> Signature:
     words = tuple(marker.encode() for marker in markers.split("|"))
-    return Signature(name, words, re.compile(pattern.encode()), advice, out_of_memory)
+    return Signature(name, words, re.compile(pattern.encode()), advice, out_of_memory, infrastructure)
 
 
 #: In the order in which they are tried on a line.
@@ -103,25 +109,35 @@ SIGNATURES: tuple[Signature, ...] = (
         "Watchdog caught collective",
         r"Watchdog caught collective operation timeout",
         "a rank stopped or the fabric hung: find the rank that did not take part, rerun with NCCL_DEBUG=INFO",
+        infrastructure=True,
     ),
     _signature(
         "ECC error",
         "Error: |error: ",
         r"(?:uncorrectable|double[- ]bit) ECC error",
         "the GPU's memory is broken: drain the node, exclude it with --exclude, and rerun",
+        infrastructure=True,
+    ),
+    _signature(
+        "GPU error (Xid)",
+        "NVRM: Xid",
+        r"NVRM: Xid \([^)]{1,40}\): (?:13|31)\b",
+        "Xid 13 and 31 are mostly the program's fault: look for an illegal memory access in the log",
     ),
     _signature(
         "GPU error (Xid)",
         "NVRM: Xid",
         r"NVRM: Xid \(",
-        "look the Xid number up in NVIDIA's list: 13 and 31 are mostly the program's fault, "
-        "48, 63, 64, 74, 79, 94 and 95 the hardware's; then drain the node, exclude it with --exclude, and rerun",
+        "look the Xid number up in NVIDIA's list: 48, 63, 64, 74, 79, 94 and 95 are the hardware's fault; "
+        "then drain the node, exclude it with --exclude, and rerun",
+        infrastructure=True,
     ),
     _signature(
         "node failure",
         "error: |CANCELLED AT",
         r"error: Node failure on|DUE TO NODE FAILURE|Nodes? \S{1,400} are still not ready",
         "exclude the node with --exclude and rerun; sinfo -R tells why nodes are down",
+        infrastructure=True,
     ),
     _signature(
         "time limit",
@@ -134,12 +150,14 @@ SIGNATURES: tuple[Signature, ...] = (
         "CANCELLED AT",
         r"CANCELLED AT [^*]{1,400}DUE TO PREEMPTION",
         "a job of higher priority took the nodes: rerun, or use a partition or QOS that is not preempted",
+        infrastructure=True,
     ),
     _signature(
         "requeued",
         "CANCELLED AT",
         r"CANCELLED AT \S{1,40} DUE TO JOB REQUEUE",
         "Slurm or an administrator put the job back into the queue: rerun, or submit with --no-requeue",
+        infrastructure=True,
     ),
     _signature(
         "cancelled",
@@ -154,6 +172,7 @@ SIGNATURES: tuple[Signature, ...] = (
         r"|error: Invalid --container-",
         "check the image's name and mounts, the registry's credentials (~/.config/enroot/.credentials), "
         "and that enroot's cache and run directories can be written",
+        infrastructure=True,
     ),
     _signature(
         "model access refused",
@@ -186,6 +205,7 @@ SIGNATURES: tuple[Signature, ...] = (
         r"(?:DistNetworkError|RuntimeError|OSError|Errno 98\])[^\n]{0,400}(?:EADDRINUSE|[Aa]ddress already in use)"
         r"|\[Errno 98\] Address already in use",
         "another job on the node has the port: choose another MASTER_PORT, or ask for the node alone (--exclusive)",
+        infrastructure=True,
     ),
     _signature(
         "rendezvous failed",
@@ -193,6 +213,7 @@ SIGNATURES: tuple[Signature, ...] = (
         r"Timed out after \d{1,9} seconds waiting for clients|Rendezvous(?:Timeout|Connection)Error"
         r"|DEADLINE_EXCEEDED: Barrier timed out",
         "some ranks never started: look for the nodes whose tasks printed nothing, and at MASTER_ADDR",
+        infrastructure=True,
     ),
     _signature(
         "NaN loss",
@@ -208,6 +229,7 @@ SIGNATURES: tuple[Signature, ...] = (
         r"\A(?![^\n]{0,400}NCCL (?:INFO|WARN))[^\n]{0,2000}"
         r"(?:NCCL error|nccl(?:UnhandledCuda|System|Internal|Remote)Error)",
         "rerun with NCCL_DEBUG=INFO; check the fabric and that all nodes have the same driver and image",
+        infrastructure=True,
     ),
     _signature(
         "segmentation fault",
@@ -261,9 +283,14 @@ def find_cause(path: Path, start: int = 0, *, block_bytes: int = BLOCK_BYTES) ->
             for signature in SIGNATURES:
                 found = signature.pattern.search(line) if any(mark in line for mark in signature.markers) else None
                 if found is not None:
-                    text = safe_text(line[max(0, found.start() - _SHOWN_CHARACTERS // 2) :])[:_SHOWN_CHARACTERS]
+                    text = _shown(line, found[0])
                     return Cause(
-                        signature.name, text, line_number(path, offset), signature.advice, signature.out_of_memory
+                        signature.name,
+                        text,
+                        line_number(path, offset),
+                        signature.advice,
+                        signature.out_of_memory,
+                        signature.infrastructure,
                     )
     except OSError as error:
         raise LogError(
@@ -272,3 +299,10 @@ def find_cause(path: Path, start: int = 0, *, block_bytes: int = BLOCK_BYTES) ->
             advice="check the permissions and the file system",
         ) from error
     return None
+
+
+def _shown(line: bytes, found: bytes) -> str:
+    """The part of a line around what was found in it; secrets are hidden in the whole line, so that none is halved."""
+    text = quoted_text(line)
+    start = max(0, text.find(quoted_text(found)) - _SHOWN_CHARACTERS // 2)
+    return text[start : start + _SHOWN_CHARACTERS].strip()

@@ -14,14 +14,14 @@ import io
 import os
 import re
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.identity import RECIPE_MARKER, recipe_identity
 from pytest_gsw.logs.model import Step, StepLog
-from pytest_gsw.logs.scan import BLOCK_BYTES, LONGEST_LINE_BYTES, Scanner
+from pytest_gsw.logs.scan import BLOCK_BYTES, LONGEST_LINE_BYTES, Scanner, alternatives, is_wanted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -111,10 +111,13 @@ class Follower:
         #: How far the log was read, bytes.
         self._position = 0
         self._mark = b""
-        #: Where a run last said who it is.
-        self._run_begin = -1
+        #: Attempts of the runs before the last one.
+        self._attempts_before = 0
         self._lines = _Lines(self._format)
-        self._dialects = [_Records(self._format, dialect, self._kept_bytes) for dialect in self._format.dialects]
+        self._dialects = self._new(self._format.dialects)
+
+    def _new(self, dialects: Iterable[Dialect]) -> list[_Records]:
+        return [_Records(self._format, dialect, self._kept_bytes) for dialect in dialects]
 
     def advance(self) -> Progress:
         """Read what was appended, and tell how far the job has come.
@@ -169,11 +172,22 @@ class Follower:
         self._mark = (self._mark + data[-_MARK_BYTES:])[-_MARK_BYTES:]
         self._position += len(data)
         whole, glanced = self._lines.take(data)
-        for offset, record in (*whole, *glanced):
+        taken = 0
+        for count, (_, record) in enumerate(whole, start=1):
             if RECIPE_MARKER in record and recipe_identity(record) is not None:
-                self._run_begin = offset
+                for dialect in self._dialects:
+                    dialect.take(whole[taken:count], ())
+                taken = count
+                self._end_run()
         for dialect in self._dialects:
-            dialect.take(whole, glanced)
+            dialect.take(whole[taken:], glanced)
+
+    def _end_run(self) -> None:
+        """Leave the steps so far to the run before, if there are any: a run says who it is before its first step."""
+        attempts = self._parse().attempts - self._attempts_before
+        if attempts:
+            self._attempts_before += attempts
+            self._dialects = self._new(dialect.words for dialect in self._dialects)
 
     def _parse(self) -> _Known:
         """What the first dialect that has steps says, as when a whole log is read."""
@@ -184,9 +198,7 @@ class Follower:
                 # A dialect that has steps will always have; those after it no longer count.
                 del self._dialects[number + 1 :]
                 break
-        last = known.recent[-1].offset if known.recent else None
-        # A requeued run that has no step yet: the steps in the log are not its.
-        return _Known(known.attempts + 1) if last is not None and last <= self._run_begin else known
+        return replace(known, attempts=self._attempts_before + known.attempts)
 
 
 def _unreadable(path: Path, why: str) -> LogError:
@@ -254,7 +266,8 @@ class _Records:
 
     def __init__(self, log_format: LogFormat, dialect: Dialect, kept_bytes: int) -> None:
         self._format = log_format
-        self._words = tuple((marker,) if isinstance(marker, bytes) else marker for marker in dialect)
+        self.words = dialect
+        self._wanted = alternatives(dialect)
         self._kept_bytes = kept_bytes
         self._kept: list[Record] = []
         #: How many of them, at the end, are of a line of which more may come.
@@ -296,7 +309,7 @@ class _Records:
             self._parsed = self._seen = -1
 
     def _mine(self, records: Iterable[Record]) -> list[Record]:
-        return [record for record in records if any(all(word in record[1] for word in words) for words in self._words)]
+        return [record for record in records if is_wanted(record[1], self._wanted)]
 
     def parse(self) -> _Known:
         """What the records say by now."""

@@ -10,12 +10,11 @@ single step, but for the progress bar's rate, which is smoothed.
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_gsw.logs.attempts import Unit, Unnumbered, step_log
+from pytest_gsw.logs.attempts import Unit, Unnumbered, can_be, step_log
 from pytest_gsw.logs.text import NUMBER, number, safe_text
 
 if TYPE_CHECKING:
@@ -23,10 +22,15 @@ if TYPE_CHECKING:
 
     from pytest_gsw.logs.model import Dialect, StepLog
 
-_SUMMARY = re.compile(rb"'train_samples_per_second': ('?)(%b)'?(?=[,}])" % NUMBER)
-_BLOCK = re.compile(rb"(?:^|>>|\s)train_samples_per_second {1,40}= {1,40}(%b)\s{0,40}$" % NUMBER)
-_NOT_FINITE = re.compile(rb"'(?:train_loss|loss|grad_norm)': '?[-+]?(?:nan|inf)\b", re.IGNORECASE)
+_SUMMARY = re.compile(rb"'train_samples_per_second': ('?)(-?%b)'?(?=[,}])" % NUMBER)
+_BLOCK = re.compile(rb"(?:^|>>|\s)train_samples_per_second {1,40}= {1,40}(-?%b)\s{0,40}$" % NUMBER)
+_NOT_FINITE = re.compile(
+    rb"'(?:train_loss|loss|grad_norm)': '?[-+]?(?:nan|inf)\b|\btrain_loss {1,40}= {1,40}[-+]?(?:nan|inf)\b",
+    re.IGNORECASE,
+)
 _START = b"***** Running training *****"
+#: The rate of a resumed run is that of all its samples, those before the checkpoint as well, in the time since.
+_RESUMED = re.compile(rb"Continuing training from global step ([1-9]\d{0,11})\b")
 
 
 @dataclass(frozen=True)
@@ -34,34 +38,44 @@ class HuggingFace:
     """The format of Hugging Face Trainer."""
 
     name: str = "huggingface"
-    dialects: tuple[Dialect, ...] = ((b"train_samples_per_second", b"'loss': ", _START),)
+    dialects: tuple[Dialect, ...] = (
+        (b"train_samples_per_second", b"'loss': ", b"train_loss", _START, b"Continuing training from"),
+    )
     first_index: int | None = None
     # A dictionary follows the bar that it was printed over, in one message.
     wraps: bool = True
+    shows_progress: bool = False
 
     def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
         """Read the last run's rate, one number however many processes printed it."""
         runs = 0
         rates: dict[bytes, list[tuple[float, int]]] = {}
         problem: str | None = None
+        resumed: re.Match[bytes] | None = None
         for offset, line in lines:
             if _START in line and (rates or not runs):
-                rates, problem, runs = {}, None, runs + 1
+                rates, problem, resumed, runs = {}, None, None, runs + 1
+            resumed = _RESUMED.search(line) or resumed
             bad = _NOT_FINITE.search(line)
             if bad is not None and problem is None:
                 problem = safe_text(bad[0])
             for kind, text in _rates(line):
                 value = number(text)
-                if value is not None:
-                    rates.setdefault(kind, []).append((value, offset))
+                if value is None:
+                    continue
+                rates.setdefault(kind, []).append((value, offset))
+                # Of no node is it passed over, be the others' however good.
+                if problem is None and not can_be(value):
+                    problem = f"step time {value}"
         series = Unnumbered()
         # The block is exact where version 5 rounds the dictionary; both agree before.
         best = rates.get(b"exact") or rates.get(b"block") or rates.get(b"rounded")
         if best:
-            finite = sorted(rate for rate in best if math.isfinite(rate[0])) or best[:1]
+            finite = sorted(rate for rate in best if can_be(rate[0])) or best[:1]
             series.add(*finite[(len(finite) - 1) // 2], problem)
             series.attempts = max(runs, 1)
-        return step_log(self.name, series, unit=Unit.SAMPLES_PER_S)
+        resumed_at = None if resumed is None else int(resumed[1])
+        return step_log(self.name, series, unit=Unit.SAMPLES_PER_S, resumed_at=resumed_at)
 
 
 def _rates(line: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -44,7 +44,11 @@ _GPUS = (
     _fact("using world size: ", r"using world size: (\d{1,8})\b"),  # Megatron
     _fact("Starting with ", r"All distributed processes registered\. Starting with (\d{1,8}) processes"),  # Lightning
 )
-_TOTAL_STEPS = (_fact("Total optimization steps", r"Total optimization steps = (\d[\d,]{0,14})"),)  # HF Trainer
+_TOTAL_STEPS = (
+    _fact("Total optimization steps", r"Total optimization steps = (\d[\d,]{0,14})"),  # HF Trainer
+    _fact("Config param steps: ", r"\bConfig param steps: (\d{1,12})\s{0,8}$"),  # MaxText's configuration
+    _fact("total steps ", r", total steps (\d{1,12}) \(warmup "),  # torchtitan
+)
 
 #: What a recipe's own line holds.
 RECIPE_MARKER = b"GSW: MODEL="

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from pytest_gsw.logs.model import Dialect, StepLog
 
+#: More always follows the seconds, so that a number at the line's end was cut.
 #: "Completed eval step: 5, seconds: 1.2" (capital C) is an evaluation.
-_STEP = re.compile(rb"completed step: (\d{1,12}), seconds: (%b)" % NUMBER)
+_STEP = re.compile(rb"completed step: (\d{1,12}), seconds: (-?%b)(?![\w.]|$)" % NUMBER)
 _NOT_FINITE = re.compile(rb"(?:loss|grad_norm): [-+]?(?:nan|inf)", re.IGNORECASE)
 
 
@@ -32,6 +33,7 @@ class MaxText:
     dialects: tuple[Dialect, ...] = (((b"completed step: ", b", seconds: "),),)
     first_index: int | None = 0
     wraps: bool = False
+    shows_progress: bool = True
 
     def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
         """Read the steps; each is the median over the processes that printed it."""

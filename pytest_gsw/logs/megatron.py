@@ -21,7 +21,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_gsw.logs.attempts import OnePrinter, Record, Unnumbered, step_log
+from pytest_gsw.logs.attempts import OnePrinter, Record, Unnumbered, can_be, step_log
 from pytest_gsw.logs.text import NUMBER, number, pieces, rank_of, safe_text
 
 if TYPE_CHECKING:
@@ -31,18 +31,25 @@ if TYPE_CHECKING:
 
 #: "iteration: 5 / 50 | … elapsed_time_per_iteration_ms: 13.8K" is nanotron.
 _ITERATION = re.compile(rb"\biteration[ =] {0,12}(\d{1,12}) {0,12}/ {0,12}(\d{1,12}) {0,8}\|")
-#: Of "current/average" the current.
-_ELAPSED = re.compile(rb"elapsed time per iteration \((ms|s)\): {0,12}(%b)(?=[\s|/]|$)" % NUMBER)
-_ELAPSED_KEY = re.compile(rb"elapsed_time_per_iteration_(ms|s)= {0,12}(%b)(?=[\s|]|$)" % NUMBER)
-_BRIDGE = re.compile(rb"Step Time : (%b)s GPU utilization" % NUMBER)
+#: Of "current/average" the current. More always follows, so that a number at the line's end was cut.
+_ELAPSED = re.compile(rb"elapsed time per iteration \((ms|s)\): {0,12}(-?%b)(?=[\s|/])" % NUMBER)
+_ELAPSED_KEY = re.compile(rb"elapsed_time_per_iteration_(ms|s)= {0,12}(-?%b)(?=[\s|])" % NUMBER)
+_BRIDGE = re.compile(rb"Step Time : (-?%b)s GPU utilization" % NUMBER)
 _GLOBAL_BATCH = re.compile(rb"global[ _]batch[ _]size[:=] {0,12}(\d{1,12})\b")
 _NOT_FINITE = re.compile(
     rb"(?:loss|grad[ _]norm)[:=] {0,12}[-+]?(?:nan|inf)\b|number[ _]of[ _]nan[ _]iterations[:=] {0,12}[1-9]\d{0,9}",
     re.IGNORECASE,
 )
+#: A loss that is no number is not printed at all where DeepSpeed's engine takes the step. Nor is that of a step which
+#: the loss scaler of half precision skips, and "number of skipped iterations" does not count those there; but a
+#: scale of 1 scales nothing.
+_LOSS = re.compile(rb"loss[:=] {0,12}[-+\d]")
+_UNSCALED = re.compile(rb"\bloss[ _]scale[:=] {0,12}1\.0\b.{0,400}number[ _]of[ _]skipped[ _]iterations[:=] {0,12}0\b")
 #: ``Timers.log``: "time (ms) | save-checkpoint: 17960.68 | …", since 2023 a line for each timer,
 #: "    save-checkpoint ....: (17960.61, 17960.68)", the fastest and the slowest rank.
-_SAVE = re.compile(rb"\bsave[-_ ]checkpoint(?: \.{1,80})?: \(?(?:%b, )?(%b)" % (NUMBER, NUMBER))
+_SAVE = re.compile(
+    rb"\bsave[-_ ]checkpoint(?: \.{1,80})?: (?:\(-?%b, (-?%b)\)|(-?%b)(?![\w.]))" % (NUMBER, NUMBER, NUMBER)
+)
 
 
 @dataclass(frozen=True)
@@ -58,28 +65,33 @@ class Megatron:
     )
     first_index: int | None = 1
     wraps: bool = False
+    shows_progress: bool = True
 
     def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
         """Read the steps, and how long the last attempt's checkpoints took to save."""
         series = OnePrinter()
         bridge = Unnumbered()
         saves_s: list[float] = []
+        bad_save: str | None = None
         total = batch = None
         for offset, line in lines:
             rank = rank_of(line)
             saved = _SAVE.search(line)
-            if saved is not None:
-                saves_s += _seconds(saved[1])
+            save_ms = None if saved is None else number(saved[1] or saved[2])
+            if saved is not None and save_ms is not None:
+                if can_be(save_ms):
+                    saves_s.append(_from_ms(save_ms))
+                else:
+                    bad_save = bad_save or safe_text(saved[0])
             for head, rest in pieces(_ITERATION, line):
                 elapsed = _ELAPSED.search(rest) or _ELAPSED_KEY.search(rest)
                 value = None if elapsed is None else number(elapsed[2])
                 if elapsed is None or value is None:
                     continue
                 seconds = _from_ms(value) if elapsed[1] == b"ms" else value
-                problem = _NOT_FINITE.search(rest)
-                text = None if problem is None else safe_text(problem[0])
-                if series.add(Record(offset, int(head[1]), seconds, rank, text)):
+                if series.add(Record(offset, int(head[1]), seconds, rank, _problem(rest))):
                     saves_s.clear()
+                    bad_save = None
                 total = int(head[2])
                 size = _GLOBAL_BATCH.search(rest)
                 batch = batch if size is None else int(size[1])
@@ -87,13 +99,17 @@ class Megatron:
                 bridge.add(number(step[1]) or math.nan, offset)
         if not series.attempts:
             return step_log(self.name, bridge)
+        if series.not_finite is None and bad_save is not None:
+            series.not_finite = (None, bad_save)
         return step_log(self.name, series, total_steps=total, global_batch_size=batch, checkpoint_saves_s=saves_s)
 
 
-def _seconds(milliseconds: bytes) -> list[float]:
-    """Milliseconds of a timer in seconds; none where they are not finite."""
-    value = number(milliseconds)
-    return [] if value is None or not math.isfinite(value) else [_from_ms(value)]
+def _problem(rest: bytes) -> str | None:
+    """What tells that the loss or the gradient norm is not finite."""
+    found = _NOT_FINITE.search(rest)
+    if found is not None:
+        return safe_text(found[0])
+    return "no loss, though none was skipped" if not _LOSS.search(rest) and _UNSCALED.search(rest) else None
 
 
 FORMAT = Megatron()

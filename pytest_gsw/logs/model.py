@@ -53,6 +53,8 @@ class StepLog:
     not_finite: tuple[int | None, str] | None = None
     #: Seconds that saving a checkpoint took, each time it was done in the last attempt.
     checkpoint_saves_s: tuple[float, ...] = ()
+    #: The step from which the last attempt went on, where its figure counts the steps before it as its own.
+    resumed_at: int | None = None
 
 
 #: Byte strings of which a wanted line holds at least one. A tuple among them stands for strings that
@@ -91,6 +93,11 @@ class LogFormat(Protocol):
     @property
     def wraps(self) -> bool:
         """Whether a record may be longer than the 1024 bytes after which ``srun --label`` breaks lines."""
+        ...
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether steps show while the run goes on; where they do not, silence is no stall."""
         ...
 
     def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:

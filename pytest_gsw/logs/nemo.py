@@ -18,7 +18,7 @@ Steps count from 0.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pytest_gsw.logs.attempts import OnePrinter, Record, Series, Unnumbered, step_log
@@ -33,19 +33,24 @@ _NOT_FINITE = re.compile(rb"(?:reduced_train_loss|grad_norm)\"? ?[:=] ?[-+]?(?:n
 _BATCH = re.compile(rb"\bglobal_batch_size: (\d{1,12})\b")
 
 _DLL = re.compile(rb"\bDLL \d{4}-\d\d-\d\d [\d:.]{8,20} - (\d{1,12}) ")
-_DLL_TIME = re.compile(rb"train_step_timing in s : (%b)(?=\s|$)" % NUMBER)
-_JSON_TIME = re.compile(rb'"(?:train_step_timing in s|train_step_time)": (%b)(?=[,}])' % NUMBER)
+#: A blank follows every value.
+_DLL_TIME = re.compile(rb"train_step_timing in s : (-?%b)(?=\s)" % NUMBER)
+#: Python's JSON writes numbers that are not finite as ``NaN`` and ``Infinity``.
+_JSON_TIME = re.compile(rb'"(?:train_step_timing in s|train_step_time)": (-?%b|-?Infinity)(?=[,}])' % NUMBER)
 _JSON_STEP = re.compile(rb'"step": (\d{1,15})(?=[.,}])')
 _PRINTER = re.compile(rb"Training epoch (\d{1,9}), iteration (\d{1,12})/(\d{1,12}) \|")
-_PRINTER_TIME = re.compile(rb"train_step_timing in s: (%b)(?=\s|$)" % NUMBER)
+_PRINTER_TIME = re.compile(rb"train_step_timing in s: (-?%b)(?=\s|$)" % NUMBER)
 _PRINTER_STEP = re.compile(rb"\bglobal_step: (\d{1,12})\b")
-_DELTA = re.compile(rb"\bStep (\d{1,12}): train_step_timing in s=(%b)(?=[\s,]|$)" % NUMBER)
+_DELTA = re.compile(rb"\bStep (\d{1,12}): train_step_timing in s=(-?%b)(?=[\s,]|$)" % NUMBER)
 _LIST = re.compile(rb"train_step_timing in s ?: ?\[")
 #: The bar's counter, then what stands in its brackets. Without an end the bracket was cut off.
 _BAR = re.compile(rb"\b(\d{1,12})(?:/(\d{1,12}|\?)|it) \[([^\[\]]{0,4000})\]")
-_BAR_TIME = re.compile(rb"train_step_timing in s=(%b)(?=,|$)" % NUMBER)
+#: Lightning pads with zeros what is too short, ``nan.0`` as well.
+_BAR_TIME = re.compile(rb"train_step_timing in s=(-?%b)(?:\.0?)?(?=,|$)" % NUMBER)
 _BAR_STEP = re.compile(rb"\bglobal_step=(%b)(?=[,.]|$)" % NUMBER)
 _BAR_EPOCH = re.compile(rb"Epoch (\d{1,9}): ")
+#: Lightning, where a run ends before its last epoch does.
+_STOPPED = re.compile(rb"`Trainer\.fit` stopped: `max_steps=(\d{1,12})` reached")
 #: From here on the bar, which has three digits, no longer tells one step from the next.
 _EXACT_BELOW = 1000
 _ROUNDING = 0.005
@@ -62,11 +67,14 @@ class _Bars:
     """
 
     series: OnePrinter = field(default_factory=lambda: OnePrinter(repaints=True))
+    #: Steps until the end that is shown last.
     total: int | None = None
     _epoch: int = 0
     _headed: bool = False
     _counter: int = 0
     _before: int = 0
+    #: The number of the epoch's first step.
+    _first: int = 0
 
     def read(self, line: bytes, offset: int) -> None:
         for bar in _BAR.finditer(line):
@@ -76,10 +84,21 @@ class _Bars:
                 continue
             step = _BAR_STEP.search(bar[3])
             index = self._numbered(line[: bar.start()], int(bar[1])) if step is None else _global_step(step, bar)
-            if step is not None and bar[2] not in (None, b"?"):
-                self.total = int(bar[2])
-            if index is not None:
-                self.series.add(Record(offset, index, value, problem=_problem(bar[3])))
+            if index is None:
+                continue
+            if step is not None:
+                self.total = self._end_of_epoch(bar, index)
+            self.series.add(Record(offset, index, value, problem=_problem(bar[3])))
+
+    def _end_of_epoch(self, bar: re.Match[bytes], index: int) -> int | None:
+        """How many steps there are at the end of the bar, ``None`` where it does not tell."""
+        first = index - int(bar[1]) + 1
+        # A first repaint still shows the step before.
+        self._first = max(first, self._first) if abs(first - self._first) == 1 else first
+        known = index < _EXACT_BELOW or first == 0  # else the number may be rounded
+        if bar[2] in (None, b"?") or not known:
+            return None
+        return _end(index, self._first, int(bar[2]))
 
     def _numbered(self, head: bytes, counter: int) -> int | None:
         """The step of a bar without ``global_step``, from 0; ``None`` at an epoch's start, which shows the last."""
@@ -99,13 +118,13 @@ class _Bars:
 
 
 def _global_step(step: re.Match[bytes], bar: re.Match[bytes]) -> int | None:
-    """``global_step=49.00``; beyond 999 it is rounded (``2e+3``), and the counter is taken if it agrees."""
+    """``global_step=49.00``; beyond 999 it is rounded (``2e+3``), and the counter tells it if it agrees."""
     shown = number(step[1])
     if shown is None or not 0 <= shown < 1e12:  # also where it is NaN or absurd
         return None
     counter = int(bar[1])
     agrees = shown >= _EXACT_BELOW and abs(counter - shown) <= shown * _ROUNDING + _AHEAD
-    return counter if agrees else int(shown)
+    return counter - 1 if agrees else int(shown)
 
 
 @dataclass(frozen=True)
@@ -113,9 +132,10 @@ class NeMo:
     """The format of NeMo 1 and 2."""
 
     name: str = "nemo"
-    dialects: tuple[Dialect, ...] = ((b"train_step_tim",),)
+    dialects: tuple[Dialect, ...] = ((b"train_step_tim", b"stopped: `max_steps="),)
     first_index: int | None = 0
     wraps: bool = True
+    shows_progress: bool = True
 
     def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
         """Read the steps in every way that the log has them, and take the most exact."""
@@ -123,6 +143,7 @@ class NeMo:
         mlperf, listed = _MLPerf(), Unnumbered()
         bars = _Bars()
         printed = _Printed()
+        stop = _Stop()
         for offset, line in lines:
             _read_dll(logger, line, offset)
             if b'"train_step_tim' in line:
@@ -135,6 +156,7 @@ class NeMo:
                 _add(delta, line, offset, int(step[1]), step[2])
             bars.read(line, offset)
             _read_list(listed, line, offset)
+            stop.read(line, offset)
         candidates: list[tuple[Series, int | None]] = [
             (logger, bars.total),
             (printer, printed.total),
@@ -144,13 +166,16 @@ class NeMo:
             (listed, None),
         ]
         series, total = next((pair for pair in candidates if pair[0].attempts), (listed, None))
-        return step_log(self.name, series, total_steps=total, global_batch_size=printed.batch)
+        # What diverged did so in whichever words it is told.
+        series.not_finite = next((each.not_finite for each, _ in candidates if each.not_finite is not None), None)
+        return stop.applied(step_log(self.name, series, total_steps=total, global_batch_size=printed.batch))
 
 
 @dataclass
 class _Printed:
     """Lines of NeMo 2's ProgressPrinter, and what they say of the run."""
 
+    #: Steps until the end that is shown last.
     total: int | None = None
     batch: int | None = None
     _epoch: int = 0
@@ -164,9 +189,9 @@ class _Printed:
                 continue
             step = _PRINTER_STEP.search(rest)
             batch = _BATCH.search(rest)
-            self.total = int(head[3]) + 1
             self.batch = self.batch if batch is None else int(batch[1])
             index = self._numbered(int(head[1]), int(head[2])) if step is None else int(step[1])
+            self.total = _end(index, index - int(head[2]), int(head[3]) + 1)
             _add(series, rest, offset, index, time[1], rank_of(line))
 
     def _numbered(self, epoch: int, iteration: int) -> int:
@@ -198,6 +223,43 @@ class _MLPerf:
             self.series.restart()
         self._counter = counter
         self.series.add(value, offset, _problem(line))
+
+
+def _end(index: int, first: int, shown: int) -> int | None:
+    """Steps that the run is to do until the end that is shown.
+
+    Args:
+        index: The step's number.
+        first: The number of the first step that the counter counts.
+        shown: The counter's end: the steps of an epoch or, where NeMo takes ``max_steps`` for it, of the run.
+
+    Returns:
+        ``None`` where the counter counts batches of which many make a step.
+    """
+    if first < 0:
+        return None
+    return shown if index < shown else first + shown
+
+
+@dataclass
+class _Stop:
+    """Lightning's word that a run has done the steps it was to do, be the epoch's end however far."""
+
+    _offset: int = -1
+    _steps: int = 0
+
+    def read(self, line: bytes, offset: int) -> None:
+        stopped = _STOPPED.search(line)
+        if stopped is not None:
+            self._offset, self._steps = offset, int(stopped[1])
+
+    def applied(self, log: StepLog) -> StepLog:
+        """The log with the end that Lightning gave to its last attempt."""
+        if log.total_steps is None or not log.steps:
+            return log
+        first, last = log.steps[0].offset, log.steps[-1].index
+        own = first is not None and first <= self._offset and last is not None and last < self._steps
+        return replace(log, total_steps=self._steps) if own else log
 
 
 def _read_dll(series: OnePrinter, line: bytes, offset: int) -> None:

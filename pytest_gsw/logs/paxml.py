@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from statistics import median_low
 from typing import TYPE_CHECKING
 
-from pytest_gsw.logs.attempts import Unnumbered, step_log
+from pytest_gsw.logs.attempts import Unnumbered, can_be, step_log
 from pytest_gsw.logs.text import NUMBER, number, rank_of, safe_text
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_gsw.logs.model import Dialect, StepLog
 
-_TOOK = re.compile(rb"\[PAX STATUS\]:? train_step\(\) took (%b) seconds" % NUMBER)
+_TOOK = re.compile(rb"\[PAX STATUS\]:? train_step\(\) took (-?%b) seconds" % NUMBER)
 _LOSS = re.compile(rb"\[PAX STATUS\]:? step_i: (\d{1,12}), training loss: [-+]?(?:nan|inf)\b", re.IGNORECASE)
 _PROGRAM_START = b"[PAX STATUS]: Program start."
 _ABSL = re.compile(rb"\b[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{1,9} {1,8}(\d{1,20}) ")
@@ -48,6 +48,7 @@ class Paxml:
     dialects: tuple[Dialect, ...] = ((b"[PAX STATUS]",),)
     first_index: int | None = None
     wraps: bool = False
+    shows_progress: bool = True
 
     def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
         """Read the steps of one process of the last attempt: of the one that printed most, the first of equals.
@@ -82,6 +83,10 @@ class Paxml:
                 series.add(value, offset)
             series.attempts = len(attempts)
             begin = min(run.taken[0][1] for run in attempts[-1])
+            # Whichever process it was that measured it.
+            taken = sorted((offset, value) for run in attempts[-1] for value, offset in run.taken)
+            bad_s = next((value for _, value in taken if not can_be(value)), None)
+            series.not_finite = None if bad_s is None else (None, f"step time {bad_s}")
             bad = next(((index, text) for offset, index, text in losses if offset >= begin), None)
             series.not_finite = series.not_finite or bad
         return step_log(self.name, series)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,11 +17,13 @@ from pytest_gsw.errors import LogError
 from pytest_gsw.logs.formats import FORMATS, REFUSED
 from pytest_gsw.logs.identity import MARKERS, RECIPE_MARKER, recipe_identity, with_identity
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
-from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
-from pytest_gsw.logs.text import safe_text, shortened
+from pytest_gsw.logs.scan import BLOCK_BYTES, alternatives, is_wanted, matching_records
+from pytest_gsw.logs.text import quoted_text, safe_text, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from pytest_gsw.logs.model import Dialect
 
 __all__ = ["detect_format", "last_step", "line_number", "read_log", "safe_text", "tail_lines"]
 
@@ -49,24 +53,93 @@ def read_log(path: Path, log_format: LogFormat, *, block_bytes: int = BLOCK_BYTE
     log = _reading(path, lambda: _read(path, log_format, block_bytes))
     if not log.steps:
         raise _no_steps(path, size, log_format, log)
-    later = _reading(path, lambda: _later_run(path, log, block_bytes))
-    if later is not None:
-        raise LogError(
-            "a later run in the same file logged no steps",
-            evidence=(("log", f"{path}:{line_number(path, later)}"),),
-            tail=tail_lines(path),
-            advice="look at the last lines: the steps before them are of an earlier run, which is not judged",
-        )
     return log
 
 
 def _read(path: Path, log_format: LogFormat, block_bytes: int) -> StepLog:
-    log = StepLog(log_format.name, steps=(), attempts=0)
-    for markers in log_format.dialects:
-        log = log_format.parse(matching_records(path, markers, wraps=log_format.wraps, block_bytes=block_bytes))
-        if log.attempts:
+    for dialect in log_format.dialects:
+        runs = _Runs(log_format, dialect)
+        markers = (RECIPE_MARKER, *dialect)
+        runs.read(matching_records(path, markers, wraps=log_format.wraps, block_bytes=block_bytes))
+        if runs.last is None and runs.attempts_before:
+            raise _later_run(path, runs.begin)
+        if runs.last is not None:
+            log = runs.last
+            if runs.is_torn:
+                wraps = log_format.wraps
+                again = matching_records(path, dialect, start=runs.begin, wraps=wraps, block_bytes=block_bytes)
+                log = log_format.parse(again)
+            log = replace(log, attempts=runs.attempts_before + log.attempts)
             return with_identity(log, _identity_records(path, log, block_bytes))
-    return log
+    return StepLog(log_format.name, steps=(), attempts=0)
+
+
+class _Runs:
+    """The runs in a file, told apart by the lines in which they say whose they are.
+
+    A requeued job that goes on from a checkpoint counts its steps on: nothing but such a line behind a step tells
+    its steps from those of the run before. All ranks print one when a run begins, so that only a step between two
+    of them parts two runs. Every format is so treated alike; what it parses itself is each run alone.
+    """
+
+    def __init__(self, log_format: LogFormat, dialect: Dialect) -> None:
+        self._format = log_format
+        self._wanted = alternatives(dialect)
+        #: Attempts in the runs before the last one.
+        self.attempts_before = 0
+        #: Where the last run begins, behind the first byte of its first line; 0 for the beginning of the file.
+        self.begin = 0
+        #: What the last run logged, ``None`` where it has no step.
+        self.last: StepLog | None = None
+        #: Whether records of the last run stand before one of the lines in which it says whose it is.
+        self.is_torn = False
+
+    def read(self, records: Iterable[tuple[int, bytes]]) -> None:
+        """Take all records of the dialect, and those that hold the recipe's marker."""
+        behind = 0
+
+        def piece(record: tuple[int, bytes]) -> int:
+            # The line itself is of the piece before it: a bar that was killed may stand in it.
+            nonlocal behind
+            before = behind
+            if RECIPE_MARKER in record[1] and recipe_identity(record[1]) is not None:
+                behind = record[0] + 1
+            return before
+
+        at = 0
+        for at, piece_records in groupby(records, piece):
+            self._take(at, piece_records)
+        if behind > at:
+            self._take(behind, ())
+
+    def _take(self, begin: int, records: Iterable[tuple[int, bytes]]) -> None:
+        """Take the records between two lines that say whose the run is."""
+        if self.last is not None:
+            self.attempts_before += self.last.attempts
+            self.begin, self.last, self.is_torn = begin, None, False
+        count = 0
+
+        def wanted() -> Iterator[tuple[int, bytes]]:
+            nonlocal count
+            for offset, record in records:
+                if RECIPE_MARKER not in record or is_wanted(record, self._wanted):
+                    count += 1
+                    yield offset, record
+
+        log = self._format.parse(wanted())
+        if log.attempts:
+            self.last = log
+        elif count:
+            self.is_torn = True
+
+
+def _later_run(path: Path, begin: int) -> LogError:
+    return LogError(
+        "a later run in the same file logged no steps",
+        evidence=(("log", f"{path}:{line_number(path, begin - 1)}"),),
+        tail=tail_lines(path),
+        advice="look at the last lines: the steps before them are of an earlier run, which is not judged",
+    )
 
 
 def _identity_records(path: Path, log: StepLog, block_bytes: int) -> Iterator[bytes]:
@@ -82,15 +155,6 @@ def _identity_records(path: Path, log: StepLog, block_bytes: int) -> Iterator[by
         if start < stop:
             for _, record in matching_records(path, MARKERS, start=start, stop=stop, block_bytes=block_bytes):
                 yield record
-
-
-def _later_run(path: Path, log: StepLog, block_bytes: int) -> int | None:
-    """Where, behind the last step, another run says who it is."""
-    start = log.steps[-1].offset
-    if start is None:
-        return None
-    records = matching_records(path, (RECIPE_MARKER,), start=start, block_bytes=block_bytes)
-    return next((offset for offset, record in records if recipe_identity(record) is not None), None)
 
 
 def last_step(path: Path, log_format: LogFormat) -> Step | None:
@@ -175,9 +239,9 @@ def tail_lines(path: Path, count: int = _SHOWN_LINES) -> tuple[str, ...]:
     for line in reversed(raw.split(b"\n")):
         if len(lines) >= count:
             break
-        repaints = [text for part in line.split(b"\r") if (text := safe_text(part))]
-        if repaints:
-            lines.append(shortened(repaints[-1], _SHOWN_CHARACTERS))
+        repaint = next((part for part in reversed(line.split(b"\r")) if safe_text(part)), None)
+        if repaint is not None:
+            lines.append(shortened(quoted_text(repaint), _SHOWN_CHARACTERS))
     return tuple(reversed(lines))
 
 

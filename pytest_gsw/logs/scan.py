@@ -14,7 +14,7 @@ from pytest_gsw.logs.text import without_escapes
 
 if TYPE_CHECKING:
     import io
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from pytest_gsw.logs.model import Dialect
@@ -62,6 +62,16 @@ def matching_records(
             yield from scanner.records(block, end, offset)
 
 
+def alternatives(dialect: Dialect) -> tuple[tuple[bytes, ...], ...]:
+    """The strings of a dialect as groups: a wanted record holds all of at least one."""
+    return tuple((marker,) if isinstance(marker, bytes) else marker for marker in dialect)
+
+
+def is_wanted(record: bytes, wanted: Iterable[tuple[bytes, ...]]) -> bool:
+    """Whether a record holds all strings of at least one group of :func:`alternatives`."""
+    return any(all(word in record for word in words) for words in wanted)
+
+
 class Scanner:
     """Finds the records that hold a marker in one block after the other of the same file.
 
@@ -71,7 +81,7 @@ class Scanner:
     """
 
     def __init__(self, markers: Dialect, *, wraps: bool = False) -> None:
-        self._wanted = tuple((marker,) if isinstance(marker, bytes) else marker for marker in markers)
+        self._wanted = alternatives(markers)
         self._finder = _Finder(self._wanted)
         self._mender = _Mender()
         self._wraps = wraps
@@ -105,7 +115,7 @@ def _records(offset: int, line: bytes, markers: tuple[tuple[bytes, ...], ...]) -
     """The parts of a line that hold a marker, cleaned."""
     for part in line.split(b"\r"):
         for record in without_escapes(part).split(b"\r"):
-            if any(all(word in record for word in words) for words in markers) and not _TRACE.match(record):
+            if is_wanted(record, markers) and not _TRACE.match(record):
                 yield offset, record
         offset += len(part) + 1
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from itertools import zip_longest
 from typing import TYPE_CHECKING
+
+from pytest_gsw.quoting import ESCAPES, UNSAFE, masked_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,14 +18,7 @@ NUMBER = rb"(?:[-+]?(?:[nN][aA][nN]|[iI][nN][fF])|\d[\d,]{0,20}(?:\.\d{0,25})?(?
 
 #: Moves of the cursor and clearing of lines: progress bars use them the way they use ``\r``.
 _MOVES = re.compile(rb"\x1b\[[0-9;]{0,16}[A-HJKST]")
-_ESCAPES = re.compile(rb"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)|[@-Z\\^_c])?")
-
-#: What no terminal, XML file or HTML page should get from a log: control characters, those
-#: that change the direction of writing or are not seen, and the two that XML forbids.
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
-)
+_ESCAPES = re.compile(ESCAPES.encode())
 
 _RANK = re.compile(
     rb" {0,8}(?:(\d{1,7}): "  # srun --label
@@ -65,7 +61,15 @@ def safe_text(raw: bytes) -> str:
     Bytes that are no UTF-8 become U+FFFD; line ends and tabs become blanks.
     """
     text = _ESCAPES.sub(b"", raw).decode("utf-8", errors="replace")
-    return _UNSAFE.sub("", re.sub(r"[\t\r\n]", " ", text)).strip()
+    return UNSAFE.sub("", re.sub(r"[\t\r\n]", " ", text)).strip()
+
+
+def quoted_text(raw: bytes) -> str:
+    """Like :func:`safe_text`, and without secrets: those of this environment, and what looks like one.
+
+    Secrets are hidden before a line is shortened: half of one would not be known again.
+    """
+    return masked_text(safe_text(raw), os.environ)
 
 
 def shortened(text: str, most: int) -> str:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 #: "validate step: 10  loss: … tps: …" is an evaluation.
 _STEP = re.compile(rb"(validate )?\bstep: {0,12}(\d{1,12}) {1,12}(?=loss: )")
-_RATE = re.compile(rb"\b[tw]ps: {0,12}(%b)(?=\s|$)" % NUMBER)
+#: More always follows, so that a number at the line's end was cut.
+_RATE = re.compile(rb"\b[tw]ps: {0,12}(-?%b)(?=\s)" % NUMBER)
 _NOT_FINITE = re.compile(rb"(?:loss|grad_norm): {0,12}[-+]?(?:nan|inf)\b", re.IGNORECASE)
 
 
@@ -33,6 +34,7 @@ class TorchTitan:
     dialects: tuple[Dialect, ...] = ((b"tps: ",), (b"wps: ",))
     first_index: int | None = 1
     wraps: bool = False
+    shows_progress: bool = True
 
     def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
         """Read the rates; each is the median over the ranks that printed it."""

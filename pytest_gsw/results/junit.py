@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
-from pytest_gsw.results.record import Record
+from pytest_gsw.quoting import quoted
+from pytest_gsw.results.record import Record, attempt_text
 
 #: What pytest, pytest-xdist and JUnit can all carry.
 Property = str | int | float | bool
@@ -37,11 +39,15 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_job_nodes": (job and job.nodes) or None,
         "gsw_job_queue_s": job and job.queue_s,
         "gsw_job_run_s": job and job.run_s,
+        "gsw_attempts": len(record.attempts) + 1 if record.attempts else None,
+        **{f"gsw_attempt_{n}": attempt_text(attempt) for n, attempt in enumerate(record.attempts, 1)},
+        "gsw_saved_gpu_hours": record.saved_gpu_hours,
         "gsw_log": record.log,
         "gsw_baseline": record.baseline,
         "gsw_document": f"{record.document}:{record.document_line}",
     }
-    return [(name, _rounded(value)) for name, value in facts.items() if value is not None]
+    # What a session records is quoted already; a record of an earlier release may not be.
+    return [(name, _rounded(value)) for name, value in quoted(facts, os.environ).items() if value is not None]
 
 
 def _rounded(value: Property) -> Property:

@@ -6,7 +6,7 @@ A row's test case has the same name, class name, properties and kind of element 
 
 from __future__ import annotations
 
-import re
+import os
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,11 +14,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from pytest_gsw.performance.verdict import Outcome, Verdict
+from pytest_gsw.quoting import quoted
 from pytest_gsw.results import junit, terminal
 from pytest_gsw.results.record import Record, read_record
-
-#: What XML 1.0 cannot hold, and DEL; pytest writes such a character as its number, ``#x07``.
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x80-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def rebuild_junit(
@@ -174,7 +172,5 @@ def _element(tag: str, text: str | None = None, /, **attributes: object) -> ET.E
 
 
 def _safe(value: object) -> str:
-    def code(found: re.Match[str]) -> str:
-        return f"#x{ord(found[0]):02X}" if ord(found[0]) <= 0xFF else f"#x{ord(found[0]):04X}"
-
-    return _FORBIDDEN.sub(code, str(value))
+    # A session quotes what it records; a record of an earlier release may hold anything.
+    return quoted(str(value), os.environ)

@@ -7,12 +7,16 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from pytest_gsw.jobs.layout import cut_name, make_directory
 from pytest_gsw.jobs.model import JobState, JobStatus
+
+#: File names may have 255 bytes, and the draft of a record has a few more than the record.
+_LONGEST_NAME = 200
 
 #: Version of the record's JSON; it grows when a reader of older records would misread it.
 SCHEMA = 1
@@ -35,12 +39,15 @@ class JobFacts:
     end_s: float | None = None
     queue_s: float | None = None
     run_s: float | None = None
+    #: Why the row was run again after this job, in a few words; empty for its last.
+    why_repeated: str = ""
 
     @classmethod
-    def of(cls, job_id: str, launcher: str, status: JobStatus) -> JobFacts:
+    def of(cls, job_id: str, launcher: str, status: JobStatus, why_repeated: str = "") -> JobFacts:
         """What a record keeps of a job's last status."""
         shared = {name: getattr(status, name) for name in _SHARED_WITH_STATUS}
-        return cls(job_id, launcher, status.state.value, queue_s=status.queue_s, run_s=status.run_s, **shared)
+        facts = {**shared, "queue_s": status.queue_s, "run_s": status.run_s, "why_repeated": why_repeated}
+        return cls(job_id, launcher, status.state.value, **facts)
 
     @property
     def status(self) -> JobStatus:
@@ -92,12 +99,28 @@ class Record:
     p90_s: float | None = None
     series_s: tuple[float, ...] = ()
     job: JobFacts | None = None
+    #: The row's jobs before this one, which the infrastructure failed.
+    attempts: tuple[JobFacts, ...] = ()
+    #: GPU-hours that ending the job early has saved, where it was ended early and that is known.
+    saved_gpu_hours: float | None = None
     log: str | None = None
     #: Size of the log when it was judged, by which a replay notices that it has changed.
     log_bytes: int | None = None
     #: Why the figures cannot be compared, where they cannot.
     not_comparable: str | None = None
     schema: int = SCHEMA
+
+
+def attempt_text(attempt: JobFacts) -> str:
+    """An attempt that was not the row's last, in one line: ``481220 NODE_FAIL on pool0-0017: node failure``."""
+    where = f" on {attempt.nodes}" if attempt.nodes else ""
+    return f"{attempt.id} {attempt.state}{where}: {attempt.why_repeated}"
+
+
+def used_gpu_hours(record: Record) -> float:
+    """GPU-hours that the row's jobs ran for, as far as that is known."""
+    jobs = (*record.attempts, *((record.job,) if record.job else ()))
+    return record.gpus * sum(job.run_s or 0.0 for job in jobs) / 3600
 
 
 def write_record(directory: Path, record: Record) -> Path:
@@ -108,10 +131,11 @@ def write_record(directory: Path, record: Record) -> Path:
         record: What to write.
     """
     folder = directory / "records"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '_', record.node_id).strip('_')}.json"
+    make_directory(folder)
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", record.node_id).strip("_")
+    path = folder / f"{cut_name(name, _LONGEST_NAME, record.node_id)}.json"
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(json.dumps(asdict(record), indent=2, allow_nan=False) + "\n")
+    draft.write_text(json.dumps(vars(record), default=vars, indent=2, allow_nan=False) + "\n")
     draft.replace(path)
     return path
 
@@ -136,11 +160,10 @@ def read_record(path: Path) -> Record:
     try:
         _check_keys(Record, content)
         job = content.pop("job", None)
-        if job is not None:
-            _check_keys(JobFacts, job, "job.")
-            _check_state(job["state"])
+        job_facts = None if job is None else _job_facts(job, "job.")
+        attempts = tuple(_job_facts(attempt, "attempts.") for attempt in content.pop("attempts", ()))
         series = tuple(content.pop("series_s", ()))
-        return Record(**content, series_s=series, job=None if job is None else JobFacts(**job))
+        return Record(**content, series_s=series, job=job_facts, attempts=attempts)
     except ValueError as error:
         raise ValueError(f"{path} is no record: {error}") from None
 
@@ -163,9 +186,12 @@ def _check_keys(kind: type, content: Mapping[str, Any], prefix: str = "") -> Non
             raise ValueError(f"'{prefix}{known.name}' is {_shown(content[known.name])}")
 
 
-def _check_state(state: str) -> None:
+def _job_facts(content: Mapping[str, Any], prefix: str) -> JobFacts:
+    _check_keys(JobFacts, content, prefix)
+    state = content["state"]
     if state not in {known.value for known in JobState}:
-        raise ValueError(f"'job.state' is {_shown(state)}, which is no state of a job")
+        raise ValueError(f"'{prefix}state' is {_shown(state)}, which is no state of a job")
+    return JobFacts(**content)
 
 
 def _is_a(value: Any, hint: Any) -> bool:

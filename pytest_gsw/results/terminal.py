@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tabulate import tabulate
@@ -13,7 +14,7 @@ from pytest_gsw.errors import RunError
 from pytest_gsw.examine import duration
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.performance.verdict import Verdict
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import Record, attempt_text
 
 #: Label, key and number format of each figure in a table; a fraction without a format is a percentage.
 _ROWS = (
@@ -55,6 +56,7 @@ def headline(record: Record) -> str:
         # No job ended here: that it ended well is what whoever gave the log says.
         "log only" if record.job and record.job.state == "REPLAYED" else "",
         "improved" if record.outcome == "improved" else "",
+        f"attempt {len(record.attempts) + 1}" if record.attempts else "",
     )
     return "  ".join(part for part in (*parts, *marks) if part)
 
@@ -112,6 +114,7 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
     """Where a run's things are, and the commands to repeat it: with a new job, and from its log where it left one."""
     repeat = [("again", again)]
     facts = [("baseline", f"{record.baseline}  ({record.document}:{record.document_line})")]
+    facts += [(f"attempt {n}", attempt_text(attempt)) for n, attempt in enumerate(record.attempts, 1)]
     if record.job is not None:
         job = record.job
         code = "" if job.exit_code is None else f" {job.exit_code}:{job.signal}"
@@ -139,17 +142,84 @@ def error_text(error: RunError, facts: Sequence[tuple[str, str]]) -> str:
     return "\n".join([error.fact, "", *fact_lines([*error.evidence, *tail, *rest, *advice, *commands])])
 
 
-def heartbeat(statuses: Mapping[str, JobStatus | None]) -> str:
-    """Where a session stands that has been silent for a while: jobs by state, with the reasons of those that wait."""
-    known = [status for status in statuses.values() if status is not None]
-    ended = sum(status.state.ended for status in known)
-    running = sum(status.state is JobState.RUNNING for status in known)
-    pending = [status for status in known if status.state is JobState.PENDING]
+@dataclass(frozen=True)
+class RowProgress:
+    """Where one row stands while the session waits."""
+
+    name: str
+    gpus: int
+    #: What was last known of its job; ``None`` where there is none.
+    status: JobStatus | None
+    #: Steps that its log shows, of how many, and the newest one's seconds.
+    steps: int = 0
+    of: int | None = None
+    step_time_s: float | None = None
+    #: Whether it can be reported, or has been.
+    over: bool = False
+    #: How long its job runs from its start by the documented step times, where they tell.
+    expected_s: float | None = None
+
+    @property
+    def left_s(self) -> float | None:
+        """How long its job still runs by the documented step times."""
+        if self.expected_s is None or self.of is None:
+            return self.expected_s
+        return self.expected_s * max(0.0, 1 - self.steps / self.of)
+
+    @property
+    def text(self) -> str:
+        """``llama2_70b_fp8[H100x64] at step 23 of 50, 4.33 s``."""
+        of = "" if self.of is None else f" of {self.of}"
+        took = "" if self.step_time_s is None else f", {self.step_time_s:.3g} s"
+        return f"{self.name} at step {self.steps}{of}{took}"
+
+
+def standing(rows: Sequence[RowProgress], gpus: float = math.inf) -> str:
+    """Where a session stands: jobs by state, what the pending ones wait for, how long it takes at least.
+
+    Args:
+        rows: All rows of the session.
+        gpus: How many GPUs the session can have at once.
+    """
+    submitted = [row for row in rows if row.status is not None]
+    waiting = sum(row.status is None and not row.over for row in rows)
+    open_rows = [row for row in rows if not row.over]
+    running = [row for row in submitted if row.status is not None and row.status.state is JobState.RUNNING]
+    pending = [row.status for row in submitted if row.status is not None and row.status.state is JobState.PENDING]
     reasons = sorted({status.reason for status in pending if status.reason and status.reason != "None"})
-    why = f" ({', '.join(reasons)})" if reasons else ""
-    waiting = len(statuses) - len(known)
-    parts = [f"{ended} ended", f"{running} running", f"{len(pending)} pending{why}"]
-    return f"gsw: {', '.join([*parts, *([f'{waiting} not submitted yet'] if waiting else [])])}"
+    in_use = _number(sum(row.gpus for row in running), "GPU")
+    # Of many running jobs the one that is the furthest from its end decides how long the night is.
+    last = max((row for row in running if row.steps), key=lambda row: row.left_s or 0.0, default=None)
+    parts = [
+        f"{len(rows) - len(open_rows)} of {len(rows)} done",
+        f"{len(running)} running on {in_use}" if running else "",
+        f"{len(pending)} pending" + (f" ({', '.join(reasons)})" if reasons else "") if pending else "",
+        f"{waiting} not submitted yet" if waiting else "",
+        _time_left(open_rows, gpus),
+        last.text if last is not None else "",
+    ]
+    return f"gsw: {', '.join(part for part in parts if part)}"
+
+
+def _time_left(open_rows: Sequence[RowProgress], gpus: float) -> str:
+    left = [(row.left_s, row.gpus) for row in open_rows if row.left_s is not None]
+    if not left:
+        return ""
+    longest_s = max(left_s for left_s, _ in left)
+    left_s = max(longest_s, sum(one_s * taken for one_s, taken in left) / gpus)
+    return f"at least {duration(left_s)} left" if left_s >= 1 else ""
+
+
+def gpu_hours(used: float, saved: float, stopped: int) -> str:
+    """What a session has cost, and what ending jobs early has saved."""
+    text = f"gsw: {_hours(used)} GPU-hours used"
+    if not stopped:
+        return text
+    return f"{text}, about {_hours(saved)} saved by ending {_number(stopped, 'job')} early"
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:,.0f}" if hours >= 10 else f"{hours:.1f}"
 
 
 def command(*arguments: str) -> str:

@@ -83,8 +83,9 @@ class Cluster:
     stage: str | None = None
     #: Directory of the recipes' directories; ``{recipe}`` likewise.
     recipes: str | None = None
-    sbatch: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
+    #: Tracebacks show arguments; the values of these two may be secrets.
+    sbatch: tuple[str, ...] = field(default=(), repr=False)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     tolerance: float | None = None
     #: The file that defines it; ``None`` for the built-in ones.
     path: Path | None = None

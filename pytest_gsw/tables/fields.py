@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+#: Files and directories bear such names, several of them in a row, and may have 255 bytes.
+LONGEST_NAME = 60
+
 _NUMBER = r"\d+(\.\d+)?([eE][+-]?\d+)?"
 
 
@@ -56,27 +59,32 @@ class Sequence_:  # noqa: N801 - the name of the thing; "Sequence" is taken by t
 Fields = Mapping[str, Field | Nested | Sequence_]
 
 
-def text(help_: str, *, required: bool = False) -> Field:
-    """Any text that is not empty."""
+def text(help_: str, *, required: bool = False, lines: bool = False) -> Field:
+    """Any text that is not empty, of one line unless it may have ``lines``."""
 
     def read(raw: str) -> str:
         if not raw.strip():
             raise ValueError("is empty")
+        if not lines and "\n" in raw:
+            raise ValueError("has more than one line")
         return raw
 
     return Field(read, "a text", help_, {"type": ["string", "number"]}, required)
 
 
-def pattern(regex: str, wanted: str, help_: str, *, required: bool = False) -> Field:
-    """A text that a regular expression describes in full."""
+def pattern(regex: str, wanted: str, help_: str, *, required: bool = False, longest: int = LONGEST_NAME) -> Field:
+    """A text that a regular expression describes in full, and that is not too long for what is named after it."""
     compiled = re.compile(regex)
 
     def read(raw: str) -> str:
         if compiled.fullmatch(raw) is None:
             raise ValueError(f"got '{raw}', wanted {wanted}")
+        if len(raw) > longest:
+            raise ValueError(f"has {len(raw)} characters, wanted at most {longest}")
         return raw
 
-    schema = {"anyOf": [{"type": "string", "pattern": f"^(?:{regex})$"}, {"type": "number"}]}
+    text_schema = {"type": "string", "pattern": f"^(?:{regex})$", "maxLength": longest}
+    schema = {"anyOf": [text_schema, {"type": "number"}]}
     return Field(read, wanted, help_, schema, required)
 
 

@@ -83,7 +83,7 @@ ROW_FIELDS: f.Fields = {
     "tolerance": f.tolerance("Accepted loss of throughput."),
     "proxy": f.flag("A smaller stand-in for the full model."),
     "expected_failure": f.choice(("out_of_memory",), "How the document says that the row fails."),
-    "notes": f.text("The document's own note."),
+    "notes": f.text("The document's own note.", lines=True),
     "attributes": f.Nested(None, "Columns of the document that have no key of their own, as written there."),
     "line": f.whole("Line of the judged figure in the document."),
 }
@@ -120,6 +120,7 @@ _RECIPE: f.Fields = {
         r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*",
         "a relative directory such as maxtext",
         "The recipe's directory below the cluster's recipes directory.",
+        longest=200,
     ),
     "script": f.pattern(
         r"[A-Za-z0-9][A-Za-z0-9._-]*",
@@ -183,10 +184,11 @@ def load_table(path: Path) -> tuple[Baseline, ...]:
     rows: list[Baseline] = []
     taken: dict[str, int] = {}
     for number, table in enumerate(values["tables"].value):
+        shared = _merge(values, table.value)
+        recipe = _recipe_keys(values, table.value)
         for row_number, row in enumerate(table.value["rows"].value):
             key = f"tables[{number}].rows[{row_number}]"
-            merged = _merge(values, table.value, row.value)
-            recipe = _recipe_keys(values, table.value)
+            merged = {**shared, **_merge(row.value)}
             found = _row_faults(merged, recipe, key, row)
             if not found:
                 baseline = _baseline(merged, _recipe(merged, recipe), path, row)

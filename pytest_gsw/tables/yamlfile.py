@@ -15,7 +15,8 @@ from typing import Any
 import yaml
 
 from pytest_gsw.errors import Fault, FileError
-from pytest_gsw.tables.fields import Field, Fields, Nested, Sequence_, nearest
+from pytest_gsw.quoting import UNSAFE
+from pytest_gsw.tables.fields import LONGEST_NAME, Field, Fields, Nested, Sequence_, nearest
 
 # The C loader is ten times as fast; PyYAML has it wherever libyaml was there when it was built.
 _Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -78,6 +79,9 @@ def read_free_mapping(path: Path, key: str, fields: Fields) -> Mapping[str, Valu
         name = _key(name_node, key, faults)
         if name is None:
             continue
+        if re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}", name) is None:
+            wanted = f"a name of at most {LONGEST_NAME} letters, digits, '.', '_' and '-'"
+            faults.append(_fault(name_node, key, f"got '{name}', wanted {wanted}"))
         if name in found:
             faults.append(_fault(name_node, f"{key}.{name}", "is there twice"))
         if isinstance(node, yaml.MappingNode):
@@ -101,7 +105,7 @@ def _compose(path: Path) -> yaml.Node | None:
         line = error.object[: error.start].count(b"\n") + 1
         raise FileError(path, (Fault(line, 1, "", "is not UTF-8 text"),)) from error
     try:
-        has_aliases = _check_depth(path, content)
+        has_aliases = _check_events(path, content)
         node: yaml.Node | None = yaml.compose(content, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -116,8 +120,8 @@ def _compose(path: Path) -> yaml.Node | None:
     return node
 
 
-def _check_depth(path: Path, content: str) -> bool:
-    """Refuse what is nested too deeply to be composed; whether there are aliases."""
+def _check_events(path: Path, content: str) -> bool:
+    """Refuse what is nested too deeply to be composed, and control characters; whether there are aliases."""
     depth, has_aliases = 0, False
     for event in yaml.parse(content, Loader=_Loader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -128,6 +132,10 @@ def _check_depth(path: Path, content: str) -> bool:
             depth -= 1
         elif isinstance(event, yaml.AliasEvent):
             has_aliases = True
+        elif isinstance(event, yaml.ScalarEvent) and (unsafe := UNSAFE.search(event.value)) is not None:
+            # YAML writes them as "\e" or "\0": no screen, no report and no process may get them.
+            problem = f"holds U+{ord(unsafe[0]):04X}, which is not seen but changes what is; leave it out"
+            raise FileError(path, (_fault(event, "", problem),))
     return has_aliases
 
 

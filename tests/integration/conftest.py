@@ -16,6 +16,26 @@ SIX_ROWS = [
 ]
 
 
+def tiny_table(*rows: str, framework: str = "maxtext") -> str:
+    """A small table of a site's own with these rows."""
+    head = f"""\
+model: tiny
+size: 1b
+framework: {framework}
+accelerator: H100
+gpus_per_node: 8
+document: site.md
+recipe: {{directory: tiny, steps: 20}}
+sequence_length: 1024
+global_batch_size: 64
+model_flops: 6.0e+12
+tables:
+  - dtype: bf16
+    rows:
+"""
+    return head + "".join(f"      - {{{row}}}\n" for row in rows)
+
+
 @pytest.fixture(autouse=True)
 def _quick_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let simulated steps take no time, and keep the machine's own settings out."""
@@ -38,24 +58,11 @@ def table(pytester: pytest.Pytester) -> Path:
     path = pytester.path / "site" / "tiny.yaml"
     path.parent.mkdir()
     path.write_text(
-        """\
-model: tiny
-size: 1b
-framework: maxtext
-accelerator: H100
-gpus_per_node: 8
-document: site.md
-recipe: {directory: tiny, steps: 20}
-sequence_length: 1024
-global_batch_size: 64
-model_flops: 6.0e+12
-tables:
-  - dtype: bf16
-    rows:
-      - {gpus: 8, step_time_s: 1.000, tokens_per_s: 65536, line: 10}
-      - {gpus: 16, step_time_s: 0.500, tokens_per_s: 131072, proxy: true, line: 11}
-      - {gpus: 8, accelerator: B200, step_time_s: 0.400, line: 12}
-"""
+        tiny_table(
+            "gpus: 8, step_time_s: 1.000, tokens_per_s: 65536, line: 10",
+            "gpus: 16, step_time_s: 0.500, tokens_per_s: 131072, proxy: true, line: 11",
+            "gpus: 8, accelerator: B200, step_time_s: 0.400, line: 12",
+        )
     )
     return path
 

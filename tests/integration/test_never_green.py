@@ -18,7 +18,7 @@ from pytest_gsw.demo.recipe import train
 from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.tables.load import load_table
-from tests.integration.conftest import junit
+from tests.integration.conftest import junit, tiny_table
 
 
 class Shape(NamedTuple):
@@ -41,23 +41,6 @@ SHAPES: Mapping[str, Shape] = {
     "deepspeed": Shape(rb"CurrSamplesPerSec=([\d.]+)", None, b"1600.0"),
     "huggingface": Shape(rb"train_samples_per_second(?:': | +=  +)([\d.]+)", rb"'train_loss': ([\d.]+)", b"1600.0", 1),
 }
-
-TABLE = """\
-model: tiny
-size: 1b
-framework: {framework}
-accelerator: H100
-gpus_per_node: 8
-document: site.md
-recipe: {{directory: tiny, steps: 20}}
-sequence_length: 1024
-global_batch_size: 64
-model_flops: 6.0e+12
-tables:
-  - dtype: bf16
-    rows:
-      - {{gpus: 8, case: {framework}, step_time_s: 1.000, min_steps: {min_steps}, line: 10}}
-"""
 
 JOB = {
     "SLURM_JOB_ID": "7",
@@ -92,7 +75,8 @@ def judge(pytester: pytest.Pytester) -> Judge:
         tables = pytester.mkdir("site")
         for framework, shape in SHAPES.items():
             table = tables / f"{framework}.yaml"
-            table.write_text(TABLE.format(framework=framework, min_steps=shape.min_steps))
+            row_text = f"gpus: 8, case: {framework}, step_time_s: 1.000, min_steps: {shape.min_steps}, line: 10"
+            table.write_text(tiny_table(row_text, framework=framework))
             (row,) = load_table(table)
             log = io.BytesIO()
             train(row, {**JOB, "GSW_DEMO": f"*={fault}"}, log)
@@ -235,10 +219,8 @@ STATES = {
 
 def test_every_bad_end_with_exit_code_0_and_a_perfect_log(pytester: pytest.Pytester) -> None:
     table = pytester.mkdir("site") / "tiny.yaml"
-    rows = [
-        f"      - {{gpus: 8, case: {case}, step_time_s: 1.000, line: 10}}\n" for case in (*STATES, "failed", "good")
-    ]
-    table.write_text(TABLE.format(framework="maxtext", min_steps=18).rpartition("      - ")[0] + "".join(rows))
+    rows = [f"gpus: 8, case: {case}, step_time_s: 1.000, line: 10" for case in (*STATES, "failed", "good")]
+    table.write_text(tiny_table(*rows))
     pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site").assert_outcomes(passed=len(rows))
     (run,) = (pytester.path / ".gsw" / "runs").iterdir()
     jobs = {}

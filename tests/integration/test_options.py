@@ -25,6 +25,10 @@ TWINS = {
     "timeout": (["--gsw-timeout=90"], "gsw_timeout = 90"),
     "max-jobs": (["--gsw-max-jobs=40"], "gsw_max_jobs = 40"),
     "max-gpus": (["--gsw-max-gpus=2304"], "gsw_max_gpus = 2304"),
+    "max-pending": (["--gsw-max-pending=20"], "gsw_max_pending = 20"),
+    "retries": (["--gsw-retries=2"], "gsw_retries = 2"),
+    "stall": (["--gsw-stall=15"], "gsw_stall = 15"),
+    "slow-start": (["--gsw-slow-start=2"], "gsw_slow_start = 2"),
     "detach": (["--gsw-detach"], "gsw_detach = true"),
     "resume": (["--gsw-resume=night"], "gsw_resume = night"),
     "poll-interval": (["--gsw-poll-interval=30"], "gsw_poll_interval = 30"),
@@ -80,6 +84,8 @@ def test_help_lists_every_option(pytester: pytest.Pytester) -> None:
         ("--gsw-timeout=0", "--gsw-timeout: got '0', wanted a number above 0"),
         ("--gsw-timeout=nan", "--gsw-timeout: got 'nan', wanted a number above 0"),
         ("--gsw-poll-interval=fast", "--gsw-poll-interval: got 'fast', wanted a number above 0"),
+        ("--gsw-poll-interval=0.1", "--gsw-poll-interval: got '0.1', wanted 0.5 to 300 seconds"),
+        ("--gsw-poll-interval=3600", "--gsw-poll-interval: got '3600', wanted 0.5 to 300 seconds"),
     ],
 )
 def test_what_is_no_number_is_a_usage_error(pytester: pytest.Pytester, argument: str, message: str) -> None:

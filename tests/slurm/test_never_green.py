@@ -7,177 +7,20 @@ a log is another file's: tests/integration/test_never_green.py has it for every 
 
 from __future__ import annotations
 
-import itertools
 import os
-import re
 import signal
-import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
-from tests.integration.conftest import properties
-
 from .cluster import SlurmCluster
 from .conftest import start
-
-ROW = "tiny_1b_bf16[H100x8]"
-
-TABLE = """\
-model: tiny
-size: 1b
-framework: maxtext
-accelerator: H100
-gpus_per_node: 8
-document: site.md
-recipe: {directory: tiny, steps: 20}
-sequence_length: 1024
-global_batch_size: 64
-model_flops: 6.0e+12
-tables:
-  - dtype: bf16
-    rows:
-      - {gpus: 8, step_time_s: 1.000, line: 10}
-"""
-
-CLUSTERS = """\
-clusters:
-  eos:
-    scheduler: slurm
-    accelerator: H100
-    gpus_per_node: 8
-    stage: {directory}/stage
-    recipes: {directory}/recipes
-    sbatch: [{sbatch}]
-"""
-
-#: What a job can say. "perfect" is the log that passes: each step takes as long as documented.
-LAUNCH = """\
-#!/bin/bash
-{directives}
-results=$STAGE_PATH/results/24.11/$DTYPE/$MODEL_SIZE/8
-log=$results/log-maxtext_tiny_1b_8_$SLURM_JOB_ID.out
-mkdir -p "$results"
-
-identity() {{
-    echo "GSW: MODEL=tiny FRAMEWORK=maxtext MODEL_SIZE=$MODEL_SIZE JOB_NUM_NODES=1 GPUS_PER_NODE=8 DTYPE=$DTYPE" \\
-        "JOB_ID=$SLURM_JOB_ID"
-}}
-
-steps() {{ # FIRST LAST [SECONDS [LOSS]]
-    for ((step = $1; step <= $2; step++)); do
-        echo "completed step: $step, seconds: ${{3:-1.000}}, TFLOP/s/device: 48.0, loss: ${{4:-9.021}}"
-    done
-}}
-
-perfect() {{ {{ identity; steps 0 19; }} >>"$log"; }}
-
-stay() {{ # until it is asked to end, which it does with exit code 0
-    trap 'exit 0' TERM
-    sleep 300 &
-    wait
-}}
-
-{body}
-"""
-
-#: What keeps these sessions short; nothing that a verdict rests on.
-CONFTEST = """\
-import time
-
-import pytest_gsw.fleet
-from pytest_gsw.jobs.slurm import SlurmLauncher
-
-SlurmLauncher.log_wait_s = 3.0
-"""
-
-#: A scheduler that stays out of reach is waited for this long, not for ten minutes.
-GIVES_UP_SOON = "pytest_gsw.fleet.UNKNOWN_LIMIT_S = 4.0\n"
-
-
-class Seen(NamedTuple):
-    """One row of one session, as a terminal, Jenkins and a shell see it."""
-
-    outcome: str
-    #: Of the JUnit test case, besides its properties.
-    elements: tuple[str, ...]
-    #: The first line of the element's text.
-    message: str
-    exit_status: int
-
-
-class Told(NamedTuple):
-    """What was seen, and the job's id for the messages."""
-
-    seen: Seen
-    job: str
-
-
-def error(message: str) -> Seen:
-    return Seen("error", ("error",), message, 1)
-
-
-def failure(message: str) -> Seen:
-    return Seen("failed", ("failure",), message, 1)
-
-
-PASSED = Seen("passed", (), "", 0)
-
-#: The verdict on a run whose steps took 1.25 s.
-REGRESSED = failure("throughput 52,429 tokens/s is 20.0 % below the documented 65,536 (allowed 5 %)")
-
-
-@dataclass(frozen=True)
-class Session:
-    """A pytest of its own that was started in a project's directory."""
-
-    directory: Path
-    process: subprocess.Popen[bytes]
-
-    def end(self) -> Told:
-        """Wait for its end, and look at its row."""
-        self.process.wait(150)
-        output = (self.directory / "output").read_text()
-        counts = re.findall(r"\b1 (passed|failed|error|skipped|xfailed)\b", output.rstrip().rpartition("\n")[2])
-        assert len(counts) == 1, output
-        (case,) = ET.parse(self.directory / "junit.xml").getroot().iter("testcase")  # noqa: S314 - our own file
-        assert case.attrib["name"] == ROW, output
-        said = [child for child in case if child.tag != "properties"]
-        message = (said[0].text or "").split("\n")[0] if said else ""
-        seen = Seen(counts[0], tuple(child.tag for child in said), message, self.process.returncode)
-        return Told(seen, properties(case)["gsw_job_id"])
-
-    def job_id(self) -> str:
-        """The id of its job, once that has written its log."""
-        ready = self.directory / "ready"
-        deadline_s = time.monotonic() + 120
-        while not (ready.exists() and ready.read_text().strip()):
-            assert time.monotonic() < deadline_s, "the job does not get ready"
-            time.sleep(0.05)
-        return ready.read_text().strip()
-
-
-@dataclass(frozen=True)
-class Misfortune:
-    """What befalls the one row of a session."""
-
-    #: What its job does.
-    body: str
-    #: Of its launch script, and of the cluster's file.
-    directives: str = ""
-    sbatch: str = "--mem=50M"
-    #: Python that the session runs first.
-    conftest: str = ""
-    #: Commands of Slurm that do something else in this session.
-    shims: Mapping[str, str] = field(default_factory=dict)
-
+from .sessions import GIVES_UP_SOON, PASSED, REGRESSED, Misfortune, Session, Site, Told, error
 
 Test = TypeVar("Test", bound=Callable[..., None])
 
@@ -192,67 +35,6 @@ def job(body: str, **more: Any) -> Callable[[Test], Test]:
         return test
 
     return note
-
-
-class Site:
-    """Starts sessions on one cluster, and leaves none behind."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._numbers = itertools.count(1)
-        self._sessions: list[Session] = []
-
-    def run(self, cluster: SlurmCluster, misfortune: Misfortune, directory: Path | None = None) -> Session:
-        """Start a session in a project of its own, or in one that has been run before."""
-        directory = directory or self._root / str(next(self._numbers))
-        _write_project(directory, misfortune)
-        options = ("--gsw-cluster=eos", "--gsw-baselines=site", "--gsw-poll-interval=1", "--junitxml=junit.xml")
-        environ = cluster.environ | {"NO_COLOR": "1", "COLUMNS": "200"}
-        environ["PATH"] = f"{directory}/bin{os.pathsep}{environ['PATH']}"
-        for name in ("STAGE_PATH", "ENABLE_PROFILE", "ENABLE_NCCL_TRACE", "PYTEST_ADDOPTS"):
-            environ.pop(name, None)
-        with (directory / "output").open("wb") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "pytest", *options],
-                cwd=directory,
-                env=environ,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-        self._sessions.append(Session(directory, process))
-        return self._sessions[-1]
-
-    def wait(self) -> None:
-        """Wait until every session has ended."""
-        for session in self._sessions:
-            session.process.wait(150)
-
-    def close(self) -> None:
-        """End what a failed test has left running."""
-        for session in self._sessions:
-            session.process.kill()
-            session.process.wait()
-
-
-def _write_project(directory: Path, misfortune: Misfortune) -> None:
-    script = LAUNCH.format(
-        directives=misfortune.directives,
-        body=misfortune.body.replace("READY", f'echo "$SLURM_JOB_ID" >{directory}/ready'),
-    )
-    files = {
-        "pytest.ini": "[pytest]\nfilterwarnings = error\n",
-        "conftest.py": CONFTEST + misfortune.conftest,
-        "clusters.yaml": CLUSTERS.format(directory=directory, sbatch=misfortune.sbatch),
-        "site/tiny.yaml": TABLE,
-        "recipes/tiny/launch.sh": script,
-        **{f"bin/{command}": f"#!/bin/bash\n{body}\n" for command, body in misfortune.shims.items()},
-    }
-    for name, text in files.items():
-        path = directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        path.chmod(0o755)
 
 
 @pytest.fixture(scope="module")
@@ -340,13 +122,13 @@ def test_a_signal(told: Told) -> None:
 
 @job("perfect; scancel $SLURM_JOB_ID; stay")
 def test_cancelled_after_the_last_step(told: Told, slurm8: SlurmCluster) -> None:
-    assert told.seen == error(f"job {told.job} ended CANCELLED: cancelled")
+    assert told.seen == error(f"job {told.job} ended CANCELLED")
     assert sacct(slurm8, told.job) == "CANCELLED by 0|0:0"
 
 
 @job("perfect; scontrol update JobId=$SLURM_JOB_ID EndTime=now+1; stay")
 def test_over_the_time_limit_after_the_last_step(told: Told, slurm8: SlurmCluster) -> None:
-    assert told.seen == error(f"job {told.job} ended TIMEOUT: time limit")
+    assert told.seen == error(f"job {told.job} ended TIMEOUT")
     assert sacct(slurm8, told.job) == "TIMEOUT|0:0"
 
 
@@ -362,7 +144,7 @@ PREEMPT = "sbatch --partition=high --nodelist=$SLURMD_NODENAME --exclusive --mem
 
 @job(f"perfect; {PREEMPT}", directives="#SBATCH --partition=low --nodelist=n007")
 def test_preempted_after_the_last_step(told: Told, slurm8: SlurmCluster) -> None:
-    assert told.seen == error(f"job {told.job} ended PREEMPTED: preemption")
+    assert told.seen == error(f"job {told.job} ended PREEMPTED")
     assert sacct(slurm8, told.job) == "PREEMPTED|0:0"
 
 

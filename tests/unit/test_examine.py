@@ -29,6 +29,7 @@ from pytest_gsw.tables.model import Baseline, Figures, Recipe
 from .rows import LLAMA2_FP8_X128
 
 GOOD = JobStatus(JobState.COMPLETED, exit_code=0, nodes="pool0-[0017-0032]", start_s=1000.0, end_s=1662.0)
+REPLAYED = JobStatus(JobState.REPLAYED)
 IDENTITY = (
     "GSW: MODEL=llama2 FRAMEWORK=maxtext MODEL_SIZE=70b JOB_NUM_NODES=16 GPUS_PER_NODE=8 DTYPE=fp8 "
     "SYNTHETIC_DATA=True GSW_VERSION=24.11 JOB_ID=481221 JOB_MODE=training\n"
@@ -149,6 +150,41 @@ def test_the_whole_message_of_a_failed_job_without_a_cause(tmp_path: Path) -> No
         "           two\n"
         f"next       look at {batch}"
     )
+
+
+@pytest.mark.parametrize(
+    ("state", "line", "fact"),
+    [
+        (JobState.CANCELLED, "*** JOB 12 ON n1 CANCELLED AT 2031-02-03T04:05:06 ***", "ended CANCELLED"),
+        (JobState.TIMEOUT, "*** JOB 12 ON n1 CANCELLED AT 2031-02-03T04:05:06 DUE TO TIME LIMIT ***", "ended TIMEOUT"),
+        (
+            JobState.PREEMPTED,
+            "*** JOB 12 ON n1 CANCELLED AT 2031-02-03T04:05:06 DUE TO PREEMPTION ***",
+            "ended PREEMPTED",
+        ),
+        (
+            JobState.NODE_FAIL,
+            "*** JOB 12 ON n1 CANCELLED AT 2031-02-03T04:05:06 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
+            "ended NODE_FAIL",
+        ),
+        # These tell more than the state.
+        (JobState.CANCELLED, "*** JOB 12 ON n1 CANCELLED AT 2031-02-03T04:05:06 DUE TO TIME LIMIT ***", "ended CANCELLED: time limit"),
+        (JobState.FAILED, "*** STEP 12.0 ON n1 CANCELLED AT 2031-02-03T04:05:06 ***", "failed: cancelled"),
+        (JobState.OUT_OF_MEMORY, "Detected 1 oom_kill event in StepId=12.0.", "ended OUT_OF_MEMORY: host out of memory"),
+        (JobState.CANCELLED, OOM.strip(), "ended CANCELLED: CUDA out of memory"),
+    ],
+)  # fmt: skip
+def test_a_cause_that_only_repeats_the_state_is_not_said_twice(
+    tmp_path: Path, state: JobState, line: str, fact: str
+) -> None:
+    path = tmp_path / "job.out"
+    path.write_text(f"slurmstepd: error: {line}\n")
+    with pytest.raises(JobError) as caught:
+        check_job(run(path, JobStatus(state, exit_code=0)))
+    assert caught.value.fact == f"job 481221 {fact}"
+    # What the log says of it, and what to do, is shown all the same.
+    assert ("said at", f"{path}:1") in caught.value.evidence
+    assert caught.value.advice
 
 
 def test_a_cause_is_looked_for_in_the_batch_shells_output_as_well(log: Path, tmp_path: Path) -> None:
@@ -337,6 +373,99 @@ def test_one_line_of_a_log_interval_may_be_lost_where_the_last_is_there(tmp_path
     assert caught.value.fact == "the log holds 35 steps, 45 of 50 needed"
 
 
+#: A row whose document does not say how many steps there were.
+ANY_STEPS = replace(MEGATRON_ROW, min_steps=2, recipe=Recipe("x"))
+
+
+def test_a_log_must_reach_the_end_that_it_names_itself(tmp_path: Path) -> None:
+    log = tmp_path / "megatron.out"
+    log.write_text(megatron(range(1, 8), total=12))
+    with pytest.raises(LogError) as caught:
+        measured(log, ANY_STEPS)
+    assert str(caught.value).splitlines() == [
+        "the log ends at step 7, and says itself that the last one is 12",
+        "",
+        f"log        {log}:7",
+        "steps      7 read as megatron",
+        "job        481221 COMPLETED 0:0 after 11m02s on pool0-[0017-0032]",
+        *[
+            f"{'last' if n == 3 else '':<10} {line.strip()}"
+            for n, line in enumerate(megatron(range(3, 8), total=12).splitlines(), start=3)
+        ],
+        (
+            "next       the run stopped early or its log was cut; if its script ends the run there on purpose, "
+            "write 'recipe: {steps: 7}' in the table"
+        ),
+    ]
+    log.write_text(megatron(range(1, 13), total=12))
+    assert measured(log, ANY_STEPS).steps == 12
+
+
+def test_a_published_log_may_stop_before_the_end_that_it_names(tmp_path: Path) -> None:
+    log = tmp_path / "megatron.out"
+    log.write_text(megatron(range(1, 8), total=12))
+    assert measured(log, ANY_STEPS, REPLAYED).steps == 7
+
+
+def test_the_table_knows_better_than_the_log_where_a_run_ends(tmp_path: Path) -> None:
+    log = tmp_path / "megatron.out"
+    log.write_text(megatron(range(1, 8), total=1000))
+    assert measured(log, replace(ANY_STEPS, recipe=Recipe("x", steps=7))).steps == 7
+
+
+@pytest.mark.parametrize(
+    ("lines", "total"),
+    [([5, 10], 12), ([10, 20, 30], 39), ([1, 10, 20], 25), ([1, 10, 20, 30], 39), ([10, 30, 40], 49), ([7], 7)],
+)
+def test_a_log_interval_may_leave_out_the_last_steps(tmp_path: Path, lines: list[int], total: int) -> None:
+    log = tmp_path / "megatron.out"
+    log.write_text(megatron(lines, total))
+    assert measured(log, replace(ANY_STEPS, min_steps=1)).steps == len(lines)
+
+
+@pytest.mark.parametrize(
+    ("lines", "total"), [([5, 10], 15), ([10, 20, 30], 40), ([1, 10, 20, 30], 40), ([7], 12), ([1, 2, 3, 5], 6)]
+)
+def test_a_log_interval_leaves_out_no_line(tmp_path: Path, lines: list[int], total: int) -> None:
+    log = tmp_path / "megatron.out"
+    log.write_text(megatron(lines, total))
+    with pytest.raises(LogError) as caught:
+        measured(log, replace(ANY_STEPS, min_steps=1))
+    assert caught.value.fact == f"the log ends at step {lines[-1]}, and says itself that the last one is {total}"
+
+
+def test_a_run_beyond_the_tables_last_step_must_reach_the_logs(tmp_path: Path) -> None:
+    log = tmp_path / "megatron.out"
+    row = replace(ANY_STEPS, recipe=Recipe("x", steps=7))
+    log.write_text(megatron(range(1, 13), total=12))
+    assert measured(log, row).steps == 12
+    log.write_text(megatron(range(1, 10), total=12))
+    with pytest.raises(LogError) as caught:
+        measured(log, row)
+    assert caught.value.fact == "the log ends at step 9, and says itself that the last one is 12"
+
+
+def test_the_end_that_counts_is_the_one_of_the_last_attempt(tmp_path: Path) -> None:
+    log = tmp_path / "megatron.out"
+    log.write_text(megatron(range(1, 51), total=50) + megatron(range(1, 13), total=12))
+    assert measured(log, ANY_STEPS).steps == 12
+    log.write_text(megatron(range(1, 13), total=12) + megatron(range(1, 13), total=50))
+    with pytest.raises(LogError) as caught:
+        measured(log, ANY_STEPS)
+    assert caught.value.fact == "the log ends at step 12, and says itself that the last one is 50"
+
+
+def test_the_configuration_in_a_log_names_its_end(log: Path) -> None:
+    row = replace(LLAMA2_FP8_X128, min_steps=2, recipe=Recipe("x"))
+    log.write_text("Config param steps: 50\n" + step_lines(range(7)))
+    with pytest.raises(LogError) as caught:
+        measured(log, row)
+    assert caught.value.fact == "the log ends at step 6, and says itself that the last one is 49"
+    assert caught.value.advice.endswith("write 'recipe: {steps: 7}' in the table")
+    log.write_text("Config param steps: 50\n" + step_lines(range(50)))
+    assert measured(log, row).steps == 50
+
+
 def test_a_window_that_lacks_steps(tmp_path: Path) -> None:
     log = tmp_path / "megatron.out"
     log.write_text(megatron([*range(1, 35), *range(40, 51)]))
@@ -358,7 +487,7 @@ def test_a_window_that_the_log_does_not_reach(tmp_path: Path) -> None:
     log.write_text(megatron(range(1, 31)))
     row = replace(MEGATRON_ROW, statistic="mean[31:40]", min_steps=2, recipe=Recipe("x"))
     with pytest.raises(LogError) as caught:
-        measured(log, row)
+        measured(log, row, REPLAYED)
     assert caught.value.fact == (
         "the log does not hold the steps that mean[31:40] needs: no step lies in the window of mean[31:40]"
     )
@@ -393,6 +522,25 @@ def test_rates_become_seconds_by_the_rows_batch() -> None:
     assert timed_steps(without_batch, rates) == (TimedStep(1, 2.0),)
 
 
+def test_a_mean_that_counts_the_steps_of_a_run_before(tmp_path: Path) -> None:
+    row = replace(LLAMA2_FP8_X128, framework="huggingface", log_format="huggingface", min_steps=1, recipe=Recipe("x"))
+    log = tmp_path / "hf.out"
+    summary = "{'train_runtime': 30.0, 'train_samples_per_second': 56.0, 'train_loss': 1.5}\n"
+    log.write_text(summary)
+    assert measured(log, row).steps == 1
+    log.write_text("  Continuing training from global step 800\n" + summary)
+    with pytest.raises(LogError) as caught:
+        measured(log, row)
+    assert str(caught.value).splitlines() == [
+        "the run went on from a checkpoint of step 800, and its mean counts the steps before it",
+        "",
+        f"log        {log}:2",
+        "steps      1 read as huggingface",
+        "job        481221 COMPLETED 0:0 after 11m02s on pool0-[0017-0032]",
+        "next       remove the checkpoint, or do not resume from it, and run it again",
+    ]
+
+
 def test_a_checkpoint_row_is_judged_on_its_saves(tmp_path: Path) -> None:
     row = replace(
         MEGATRON_ROW,
@@ -404,16 +552,27 @@ def test_a_checkpoint_row_is_judged_on_its_saves(tmp_path: Path) -> None:
         recipe=Recipe("x"),
     )
     log = tmp_path / "megatron.out"
-    log.write_text(
-        megatron(range(1, 4)) + "time (ms) | save-checkpoint: 18000.00\n" + "time (ms) | save-checkpoint: 17000.00\n"
-    )
+    saves = "time (ms) | save-checkpoint: 18000.00\n" + "time (ms) | save-checkpoint: 17000.00\n"
+    log.write_text(megatron(range(1, 4), total=3) + saves)
     result = measured(log, row)
     assert (result.judged_s, result.steps) == (17.5, 2)
     assert result.figures == Figures(checkpoint_save_time_s=17.5)
-    log.write_text(megatron(range(1, 4)))
+    log.write_text(megatron(range(1, 4), total=3))
     with pytest.raises(LogError) as caught:
         measured(log, row)
     assert caught.value.fact == "the log holds 0 checkpoint saves, 1 needed"
+    with pytest.raises(LogError) as caught:
+        measured(log, replace(row, recipe=Recipe("x", steps=4)))
+    assert caught.value.fact == "the log holds 0 checkpoint saves, 1 needed"
+    log.write_text(megatron(range(1, 4), total=3) + saves)
+    assert measured(log, replace(row, recipe=Recipe("x", steps=3))).steps == 2
+    with pytest.raises(LogError) as caught:
+        measured(log, replace(row, recipe=Recipe("x", steps=4)))
+    assert caught.value.fact == "the log ends at step 3, the run's last step is 4"
+    log.write_text(megatron(range(1, 4), total=5) + saves)
+    with pytest.raises(LogError) as caught:
+        measured(log, row)
+    assert caught.value.fact == "the log ends at step 3, and says itself that the last one is 5"
 
 
 @pytest.mark.parametrize(
@@ -422,3 +581,26 @@ def test_a_checkpoint_row_is_judged_on_its_saves(tmp_path: Path) -> None:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def test_the_last_lines_of_both_the_log_and_the_batch_shell_are_shown(log: Path, tmp_path: Path) -> None:
+    batch = tmp_path / "slurm-481221.out"
+    batch.write_text("+ srun train.sh\nbash: line 1: train.sh: oops\n")
+    log.write_text("one\ntwo\n")
+    failed = JobStatus(JobState.FAILED, exit_code=1)
+    with pytest.raises(JobError) as error:
+        check_job(run(log, failed, batch))
+    assert error.value.tail == (
+        *("-- log:", "one", "two"),
+        *("-- batch log:", "+ srun train.sh", "bash: line 1: train.sh: oops"),
+    )
+    with pytest.raises(JobError) as error:
+        check_job(run(None, failed, batch))
+    assert error.value.tail == ("+ srun train.sh", "bash: line 1: train.sh: oops")
+
+
+@pytest.mark.parametrize("state", [JobState.TIMEOUT, JobState.CANCELLED])
+def test_the_exit_code_of_a_batch_shell_that_slurm_ended_is_not_told(log: Path, state: JobState) -> None:
+    with pytest.raises(JobError) as error:
+        check_job(run(log, JobStatus(state, exit_code=143)))
+    assert error.value.fact == f"job 481221 ended {state.value}"

@@ -1,15 +1,29 @@
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from pytest_gsw.errors import LogError, RunError, SubmissionError
+from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.examine import Run
-from pytest_gsw.fleet import UNKNOWN_LIMIT_S, Fleet
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
+from pytest_gsw.fleet import (
+    LOG_LOOK_S,
+    LONGEST_BACK_OFF_S,
+    MOST_POLLS_PER_INTERVAL,
+    SETTLE_S,
+    UNKNOWN_LIMIT_S,
+    Fleet,
+    Limits,
+    Standing,
+)
+from pytest_gsw.jobs.journal import Journal, Submission
+from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
+from pytest_gsw.watch import Sight, Watch
 
 POLL_S = 15.0
 PENDING = JobStatus(JobState.PENDING)
@@ -194,7 +208,7 @@ def test_what_is_known_of_a_row(fleet: Fleet, launcher: FakeLauncher) -> None:
 def test_unknown_is_not_an_end_before_the_limit(
     fleet: Fleet, launcher: FakeLauncher, seen: Seen, unknown: JobStatus | None
 ) -> None:
-    below_limit = int(UNKNOWN_LIMIT_S / POLL_S)
+    below_limit = int(UNKNOWN_LIMIT_S / LONGEST_BACK_OFF_S)
     launcher.script = {"a": [RUNNING, *[unknown] * below_limit, RUNNING, COMPLETED]}
     fleet.submit({"a": spec("a")})
     assert fleet.take("a").status is COMPLETED
@@ -216,7 +230,7 @@ def test_a_job_that_stays_unknown_is_given_up_and_never_completed(
     started_s = clock.now_s
     fleet.submit({"a": spec("a")})
     assert fleet.take("a") == Run("job-a", UNKNOWN, None, Path("/stage/slurm-job-a.out"))
-    assert clock.now_s - started_s == POLL_S + UNKNOWN_LIMIT_S
+    assert UNKNOWN_LIMIT_S <= clock.now_s - started_s - POLL_S <= UNKNOWN_LIMIT_S + LONGEST_BACK_OFF_S
     assert seen.changes == [("a", "job-a", RUNNING), ("a", "job-a", UNKNOWN)]
 
 
@@ -229,12 +243,13 @@ def test_a_job_that_is_given_up_has_its_log_but_not_a_good_end(fleet: Fleet, lau
 
 
 def test_the_limit_counts_from_the_last_answer(fleet: Fleet, launcher: FakeLauncher, clock: Clock) -> None:
-    many = [UNKNOWN] * 30
+    many = [UNKNOWN] * 10
     launcher.script = {"a": [*many, RUNNING, *many, RUNNING, *many, COMPLETED]}
     fleet.submit({"a": spec("a")})
     started_s = clock.now_s
     assert fleet.take("a").status is COMPLETED
     assert clock.now_s - started_s > 2 * UNKNOWN_LIMIT_S
+    assert max(clock.slept_s) == LONGEST_BACK_OFF_S  # it is asked less and less often
 
 
 def test_one_lost_job_does_not_hold_up_the_others(fleet: Fleet, launcher: FakeLauncher, clock: Clock) -> None:
@@ -344,3 +359,486 @@ def test_the_launcher_is_closed_even_if_cancelling_fails(
     with pytest.raises(RunError, match="no answer"):
         fleet.close()
     assert launcher.closed == 1
+
+
+# -- limits, logs of running jobs, retries, a scheduler that is away ------------------------------
+
+
+def test_no_more_jobs_are_pending_than_allowed(launcher: FakeLauncher, clock: Clock) -> None:
+    fleet = Fleet(launcher, POLL_S, limits=Limits(pending=2), clock=clock, sleep=clock.sleep)
+    launcher.script = {name: [PENDING, PENDING, RUNNING, RUNNING, COMPLETED] for name in "abcd"}
+    fleet.submit({name: spec(name) for name in "abcd"})
+    assert launcher.submitted == ["a", "b"]
+    most = 0
+    for _ in "abcd":
+        fleet.next_over()
+        most = max(most, sum(one.status is PENDING for one in fleet.standings()))
+    assert (launcher.submitted, most <= 2) == (["a", "b", "c", "d"], True)
+    assert [len(asked) for asked in launcher.polls[:3]] == [2, 2, 2]  # c and d only when a and b run
+
+
+@dataclass
+class FakeWatch:
+    """A watch that shows one sight after the other, the last of them for ever."""
+
+    sights: list[Sight]
+    looked_s: list[float] = field(default_factory=list)
+    logs: list[Path | None] = field(default_factory=list)
+
+    def look(self, log: Path | None, now_s: float) -> Sight:
+        self.looked_s.append(now_s)
+        self.logs.append(log)
+        return self.sights.pop(0) if len(self.sights) > 1 else self.sights[0]
+
+
+def watched(launcher: FakeLauncher, clock: Clock, watches: dict[str, FakeWatch]) -> Fleet:
+    def watcher(row_id: str) -> Watch | None:
+        return cast("Watch | None", watches.get(row_id))
+
+    return Fleet(launcher, POLL_S, watcher=watcher, clock=clock, sleep=clock.sleep)
+
+
+def test_running_jobs_logs_are_looked_at_between_polls(launcher: FakeLauncher, clock: Clock) -> None:
+    watch = FakeWatch([Sight(steps=3, of=50)])
+    fleet = watched(launcher, clock, {"a": watch})
+    launcher.script = {"a": [PENDING, RUNNING, RUNNING, COMPLETED]}
+    fleet.submit({"a": spec("a")})
+    fleet.take("a")
+    # Not while it is pending; then every two seconds, without a question to the scheduler.
+    assert watch.looked_s[0] == 1015.0
+    assert {round(b - a, 6) for a, b in itertools.pairwise(watch.looked_s)} <= {1.0, LOG_LOOK_S}
+    assert len(launcher.polls) == 4
+
+
+def test_the_last_step_makes_the_scheduler_be_asked_at_once(launcher: FakeLauncher, clock: Clock) -> None:
+    going, last = Sight(steps=49, of=50), Sight(steps=50, of=50, finished=True)
+    fleet = watched(launcher, clock, {"a": FakeWatch([going, going, last])})
+    launcher.script = {"a": [RUNNING, COMPLETED]}
+    fleet.submit({"a": spec("a")})
+    fleet.take("a")
+    assert clock.now_s - 1000.0 == 2 * LOG_LOOK_S + SETTLE_S  # not 15 s
+    assert len(launcher.polls) == 2
+
+
+def test_a_job_that_lingers_after_its_last_step_costs_one_question_more(launcher: FakeLauncher, clock: Clock) -> None:
+    fleet = watched(launcher, clock, {"a": FakeWatch([Sight(steps=50, of=50, finished=True)])})
+    launcher.script = {"a": [RUNNING, RUNNING, RUNNING, RUNNING, COMPLETED]}
+    fleet.submit({"a": spec("a")})
+    fleet.take("a")
+    assert len(launcher.polls) == 5
+    assert clock.now_s - 1000.0 == POLL_S / MOST_POLLS_PER_INTERVAL + 3 * POLL_S
+
+
+def test_progress_is_there_for_whoever_asks(launcher: FakeLauncher, clock: Clock) -> None:
+    sight = Sight(steps=23, of=50, step_time_s=4.33)
+    fleet = watched(launcher, clock, {"a": FakeWatch([sight])})
+    launcher.script = {"a": [RUNNING], "b": [RUNNING, RUNNING, COMPLETED], "c": [PENDING]}
+    fleet.submit({"a": spec("a"), "b": spec("b"), "c": spec("c"), "x": SubmissionError("no")})
+    fleet.take("b")
+    assert list(fleet.standings()) == [
+        Standing("a", 8, RUNNING, sight, over=False),
+        Standing("b", 8, COMPLETED, None, over=True),
+        Standing("c", 8, PENDING, None, over=False),
+        Standing("x", 0, None, None, over=True),
+    ]
+
+
+def test_jobs_that_are_not_worth_going_on_are_ended_with_one_request(launcher: FakeLauncher, clock: Clock) -> None:
+    stop = Stop("stalled at step 17 of 50: no new step for 10m00s")
+    watches = {name: FakeWatch([Sight(steps=17), Sight(steps=17, stop=stop)]) for name in "ab"}
+    fleet = watched(launcher, clock, {**watches, "c": FakeWatch([Sight(steps=17)])})
+    cancelled: JobStatus | None = JobStatus(JobState.CANCELLED, exit_code=0)
+    launcher.script = {"a": [RUNNING, cancelled], "b": [RUNNING, cancelled], "c": [RUNNING, RUNNING, COMPLETED]}
+    fleet.submit({name: spec(name) for name in "abc"})
+    assert (fleet.take("a").stopped, fleet.take("b").stopped, fleet.take("c").stopped) == (stop, stop, None)
+    assert launcher.cancelled == [["a", "b"]]
+    assert fleet.close() == 0
+
+
+def test_a_job_that_cannot_be_ended_is_tried_again(
+    launcher: FakeLauncher, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = []
+
+    def cancel(jobs: Sequence[Job]) -> None:
+        tries.append(clock.now_s)
+        if len(tries) < 3:
+            raise JobError("jobs may still run: scancel failed: Unable to contact slurm controller")
+
+    monkeypatch.setattr(launcher, "cancel", cancel)
+    fleet = watched(launcher, clock, {"a": FakeWatch([Sight(stop=Stop("stalled"))])})
+    launcher.script = {"a": [RUNNING, JobStatus(JobState.CANCELLED)]}
+    fleet.submit({"a": spec("a")})
+    run = fleet.take("a")
+    assert len(tries) == 3
+    assert run.stopped == Stop("stalled")
+
+
+def test_a_job_that_is_put_back_into_the_queue_is_watched_anew(launcher: FakeLauncher, clock: Clock) -> None:
+    made = []
+
+    def watcher(row_id: str) -> Watch:
+        made.append(row_id)
+        return cast("Watch", FakeWatch([Sight(steps=1)]))
+
+    fleet = Fleet(launcher, POLL_S, watcher=watcher, clock=clock, sleep=clock.sleep)
+    launcher.script = {"a": [RUNNING, RUNNING, PENDING, RUNNING, COMPLETED]}
+    fleet.submit({"a": spec("a")})
+    fleet.take("a")
+    assert made == ["a", "a"]
+
+
+LOST_NODE = JobStatus(JobState.NODE_FAIL, exit_code=0, nodes="n17")
+
+
+def retrying(launcher: FakeLauncher, clock: Clock, retries: int) -> tuple[Fleet, list[tuple[str, Attempt]]]:
+    told: list[tuple[str, Attempt]] = []
+    fleet = Fleet(
+        launcher,
+        POLL_S,
+        retries=retries,
+        on_repeat=lambda row_id, attempt: told.append((row_id, attempt)),
+        clock=clock,
+        sleep=clock.sleep,
+    )
+    return fleet, told
+
+
+def test_a_row_that_lost_its_node_is_run_again_without_it(launcher: FakeLauncher, clock: Clock) -> None:
+    fleet, told = retrying(launcher, clock, retries=2)
+    launcher.script = {"a": [LOST_NODE, RUNNING, COMPLETED]}
+    fleet.submit({"a": replace(spec("a"), unique_name=True)})
+    run = fleet.take("a")
+    attempt = Attempt("job-a", LOST_NODE, "node failure", ("n17",))
+    assert (run.status, run.attempts, told) == (COMPLETED, (attempt,), [("a", attempt)])
+    again = fleet.spec("a")
+    assert again is not None
+    assert (again.name, again.attempt, again.excluded_nodes) == ("again2.a", 2, ("n17",))
+    assert fleet.attempts("a") == (attempt,)
+
+
+def test_a_row_is_not_run_more_often_than_allowed(launcher: FakeLauncher, clock: Clock) -> None:
+    fleet, told = retrying(launcher, clock, retries=2)
+    launcher.script = {"a": [LOST_NODE]}
+    fleet.submit({"a": spec("a")})
+    run = fleet.take("a")
+    assert (run.status, len(run.attempts), len(told), launcher.submitted) == (LOST_NODE, 2, 2, ["a", "a", "a"])
+
+
+@pytest.mark.parametrize(
+    "status",
+    [COMPLETED, FAILED, JobStatus(JobState.TIMEOUT), JobStatus(JobState.OUT_OF_MEMORY), JobStatus(JobState.CANCELLED)],
+    ids=lambda status: str(status.state.value),
+)
+def test_what_is_not_the_infrastructures_fault_is_never_run_again(
+    launcher: FakeLauncher, clock: Clock, status: JobStatus
+) -> None:
+    fleet, told = retrying(launcher, clock, retries=5)
+    launcher.script = {"a": [status]}
+    fleet.submit({"a": spec("a")})
+    assert (fleet.take("a").status, told, launcher.submitted) == (status, [], ["a"])
+
+
+@dataclass
+class AwayLauncher(FakeLauncher):
+    """A scheduler that is out of reach for a while; it may have taken the first submission all the same."""
+
+    back_at_s: float = math.inf
+    took_it: bool = False
+    tries_s: list[float] = field(default_factory=list)
+    sought: list[str] = field(default_factory=list)
+
+    def submit(self, spec: JobSpec) -> Job:
+        self.tries_s.append(self.clock.now_s)
+        if self.clock.now_s < self.back_at_s:
+            raise SchedulerAwayError("sbatch refused the job: Unable to contact slurm controller (connect failure)")
+        return super().submit(spec)
+
+    def find(self, spec: JobSpec, since_s: float) -> Job | None:
+        self.sought.append(spec.row_id)
+        if self.clock.now_s < self.back_at_s:
+            raise SchedulerAwayError("whether a was submitted is not known")
+        return Job("job-found", spec, since_s) if self.took_it else None
+
+
+def test_a_scheduler_that_is_away_is_waited_for_with_longer_and_longer_pauses(clock: Clock) -> None:
+    launcher = AwayLauncher(clock, back_at_s=clock.now_s + 100)
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    fleet.submit({"a": spec("a"), "b": spec("b")})
+    assert (fleet.take("a").job_id, fleet.take("b").job_id) == ("job-a", "job-b")
+    assert launcher.submitted == ["a", "b"]
+    assert launcher.sought[:3] == ["a", "a", "a"]  # 5, 10, 20 … s apart; b is not even tried meanwhile
+    assert "b" not in launcher.sought
+    assert 1100 <= clock.now_s <= 1160 + POLL_S
+
+
+def test_what_a_scheduler_took_before_it_went_away_is_found_and_not_submitted_again(clock: Clock) -> None:
+    launcher = AwayLauncher(clock, back_at_s=clock.now_s + 30, took_it=True)
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    fleet.submit({"a": spec("a")})
+    assert fleet.take("a").job_id == "job-found"
+    assert (launcher.submitted, len(launcher.tries_s)) == ([], 1)
+
+
+def test_a_scheduler_that_stays_away_is_an_error_with_its_own_words(clock: Clock) -> None:
+    launcher = AwayLauncher(clock)
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    fleet.submit({"a": spec("a"), "b": spec("b")})
+    for name in "ab":
+        with pytest.raises(SchedulerAwayError, match=r"not known|Unable to contact slurm controller"):
+            fleet.take(name)
+    assert UNKNOWN_LIMIT_S <= clock.now_s - 1000.0 <= 2 * (UNKNOWN_LIMIT_S + LONGEST_BACK_OFF_S)
+
+
+def test_a_submission_that_an_earlier_session_lost_is_looked_for_first(clock: Clock) -> None:
+    launcher = AwayLauncher(clock, back_at_s=0.0, took_it=True)
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    earlier = Attempt("job-1", LOST_NODE, "node failure", ("n17",))
+    fleet.submit({"a": spec("a")}, {"a": Submission(900.0, attempts=(earlier,))})
+    run = fleet.take("a")
+    assert (run.job_id, run.attempts, launcher.submitted) == ("job-found", (earlier,), [])
+
+
+def test_interrupting_waits_for_no_log(launcher: FakeLauncher, clock: Clock) -> None:
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    launcher.script = {"a": [COMPLETED], "b": [RUNNING]}
+    launcher.log_at_s = {"a": None}
+    fleet.submit({"a": spec("a"), "b": spec("b")})
+    fleet._wait()  # the moment at which Ctrl-C hits
+    assert fleet.interrupt(detach=False) == 1
+    before_s = clock.now_s
+    with pytest.raises(LogError, match="no log of job-a"):
+        fleet.take("a")
+    with pytest.raises(JobError, match="interrupted: job job-b was cancelled"):
+        fleet.take("b")
+    assert (clock.now_s, launcher.cancelled) == (before_s, [["b"]])
+
+
+def test_a_row_costs_the_same_however_many_there_are(clock: Clock) -> None:
+    class Counted(dict[str, object]):
+        looked_at = 0
+
+        def values(self) -> Any:
+            Counted.looked_at += len(self)
+            return super().values()
+
+    def work(rows: int) -> float:
+        launcher = FakeLauncher(clock)
+        fleet = Fleet(launcher, POLL_S, limits=Limits(jobs=50), clock=clock, sleep=clock.sleep)
+        Counted.looked_at = 0
+        for name in ("_entries", "_submitting", "_live", "_ended", "_over"):
+            setattr(fleet, name, Counted())
+        fleet.submit({f"r{number}": spec(f"r{number}") for number in range(rows)})
+        for _ in range(rows):
+            fleet.take(fleet.next_over())
+        return Counted.looked_at / rows
+
+    assert work(4000) <= 1.2 * work(400)
+
+
+def test_a_stop_that_an_earlier_session_meant_to_send_is_not_blamed_for_another_end(
+    launcher: FakeLauncher, clock: Clock
+) -> None:
+    past = Submission(900.0, "job-a", stopped=Stop("stalled"))
+    for status, stopped in ((FAILED, None), (JobStatus(JobState.CANCELLED), Stop("stalled"))):
+        fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+        launcher.script = {"a": [RUNNING, status]}
+        fleet.attach(Job("job-a", spec("a"), 900.0), past)
+        assert fleet.take("a").stopped == stopped
+
+
+def test_a_job_that_an_earlier_session_meant_to_stop_is_still_watched(launcher: FakeLauncher, clock: Clock) -> None:
+    fleet = watched(launcher, clock, {"a": FakeWatch([Sight(stop=Stop("stalled again"))])})
+    launcher.script = {"a": [RUNNING, JobStatus(JobState.CANCELLED)]}
+    fleet.attach(Job("job-a", spec("a"), 900.0), Submission(900.0, "job-a", stopped=Stop("stalled")))
+    assert fleet.take("a").stopped == Stop("stalled again")
+    assert launcher.cancelled == [["a"]]
+
+
+class FullDisk:
+    """A journal on a disk that is full from some event on."""
+
+    def __init__(self, good: int) -> None:
+        self.good = good
+
+    def write(self, *_: object) -> None:
+        self.good -= 1
+        if self.good < 0:
+            raise OSError(28, "No space left on device")
+
+    intent = submitted = refused = ended = stopped = repeated = write
+
+    def close(self) -> None:
+        pass
+
+
+def test_nothing_is_submitted_that_the_journal_cannot_tell_of(
+    launcher: FakeLauncher, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = Fleet(launcher, POLL_S, journal=cast("Journal", FullDisk(0)), clock=clock, sleep=clock.sleep)
+    fleet.submit({"a": spec("a")})
+    with pytest.raises(SubmissionError) as error:
+        fleet.take("a")
+    assert error.value.fact == "nothing was submitted: the run's journal cannot be written: No space left on device"
+    assert launcher.submitted == []
+
+
+def test_a_disk_that_gets_full_costs_no_result(
+    launcher: FakeLauncher, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FullDisk(1)
+    for name in ("submitted", "ended"):
+        monkeypatch.setattr(Journal, name, lambda _, *facts: disk.write(*facts))
+    fleet = Fleet(launcher, POLL_S, journal=cast("Journal", disk), clock=clock, sleep=clock.sleep)
+    fleet.submit({"a": spec("a")})
+    assert fleet.take("a").status is COMPLETED
+    assert fleet.journal_problem == "No space left on device"
+
+
+@dataclass
+class ManyThreads(FakeLauncher):
+    parallel_submissions: int = 4
+    problem: JobError | None = None
+
+    def cancel(self, jobs: Sequence[Job]) -> None:
+        super().cancel(jobs)
+        if self.problem is not None:
+            problem, self.problem = self.problem, None
+            raise problem
+
+
+@pytest.mark.parametrize("problem", [None, JobError("jobs may still run: scancel failed")])
+def test_interrupted_jobs_are_cancelled_while_rows_are_reported(clock: Clock, problem: JobError | None) -> None:
+    launcher = ManyThreads(clock, script={"a": [RUNNING]}, problem=problem)
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    fleet.submit({"a": spec("a")})
+    while fleet.status("a") is not RUNNING:
+        fleet._pump()
+        fleet._wait()
+    assert fleet.interrupt(detach=False) == 1
+    with pytest.raises(JobError, match="interrupted: job job-a was cancelled"):
+        fleet.take("a")
+    # A request that failed is made once more at the end.
+    assert fleet.close() == (1 if problem else 0)
+    assert launcher.cancelled == ([["a"], ["a"]] if problem else [["a"]])
+
+
+def test_an_interrupted_session_repeats_nothing(launcher: FakeLauncher, clock: Clock) -> None:
+    fleet, told = retrying(launcher, clock, retries=2)
+    launcher.script = {"a": [LOST_NODE], "b": [RUNNING]}
+    fleet.submit({"a": spec("a"), "b": spec("b")})
+    fleet._wait()  # the node is lost, and Ctrl-C hits before its log was looked for
+    fleet.interrupt(detach=False)
+    assert fleet.take("a").status is LOST_NODE
+    with pytest.raises(JobError, match="interrupted: job job-b was cancelled"):
+        fleet.take("b")
+    assert (told, launcher.submitted) == ([], ["a", "b"])
+
+
+def test_ctrl_c_while_an_ended_jobs_files_are_looked_for_loses_no_row(
+    launcher: FakeLauncher, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(job: Job) -> Path | None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(launcher, "batch_output", interrupted)
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    fleet.submit({"a": spec("a")})
+    with pytest.raises(KeyboardInterrupt):
+        fleet.next_over()
+    fleet.interrupt(detach=False)
+    assert fleet.take("a").status is COMPLETED
+
+
+def test_a_file_system_that_is_away_for_a_moment_costs_nothing(
+    launcher: FakeLauncher, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = launcher.find_log
+    tries = []
+
+    def find_log(job: Job) -> Path:
+        tries.append(job.id)
+        if len(tries) < 3:
+            raise OSError(116, "Stale file handle")
+        return found(job)
+
+    monkeypatch.setattr(launcher, "find_log", find_log)
+    fleet = watched(launcher, clock, {"a": FakeWatch([Sight()])})
+    launcher.script = {"a": [RUNNING, COMPLETED]}
+    fleet.submit({"a": spec("a")})
+    assert fleet.take("a").log == Path("/stage/job-a.out")
+
+
+def test_a_log_format_that_fails_while_a_job_runs_costs_only_its_progress(launcher: FakeLauncher, clock: Clock) -> None:
+    class Faulty:
+        def look(self, log: Path | None, now_s: float) -> Sight:
+            raise AttributeError("shows_progress")
+
+    fleet = Fleet(launcher, POLL_S, watcher=lambda _: cast("Watch", Faulty()), clock=clock, sleep=clock.sleep)
+    launcher.script = {"a": [RUNNING, RUNNING, COMPLETED]}
+    fleet.submit({"a": spec("a")})
+    assert fleet.take("a").status is COMPLETED
+
+
+def test_a_suspended_job_is_not_watched(launcher: FakeLauncher, clock: Clock) -> None:
+    suspended = JobStatus(JobState.RUNNING, "SUSPENDED")
+    fleet = watched(launcher, clock, {"a": FakeWatch([Sight(stop=Stop("stalled"))])})
+    launcher.script = {"a": [suspended, suspended, COMPLETED]}
+    fleet.submit({"a": spec("a")})
+    assert (fleet.take("a").stopped, launcher.cancelled) == (None, [])
+
+
+def test_a_cancellation_that_failed_is_tried_again_at_the_end(
+    launcher: FakeLauncher, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancel = launcher.cancel
+
+    def refuse_once(jobs: Sequence[Job]) -> None:
+        monkeypatch.setattr(launcher, "cancel", cancel)
+        raise JobError("one does not end")
+
+    monkeypatch.setattr(launcher, "cancel", refuse_once)
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    fleet.submit({"a": spec("a")})
+    with pytest.raises(JobError, match="one does not end"):
+        fleet.interrupt(detach=False)
+    assert (fleet.close(), launcher.cancelled) == (1, [["a"]])
+
+
+def test_what_an_away_scheduler_may_have_taken_is_looked_for_at_the_end(clock: Clock) -> None:
+    launcher = AwayLauncher(clock, back_at_s=clock.now_s + 1, took_it=True)
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    fleet.submit({"a": spec("a")})
+    fleet.interrupt(detach=False)
+    with pytest.raises(JobError, match="interrupted: whether it was submitted is not known"):
+        fleet.take("a")
+    clock.sleep(2)
+    assert (fleet.close(), launcher.cancelled) == (1, [["a"]])
+
+
+def test_a_retry_never_takes_its_own_failed_attempt_for_its_job(clock: Clock) -> None:
+    launcher = AwayLauncher(clock, back_at_s=0.0, took_it=True)
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    earlier = Attempt("job-found", LOST_NODE, "node failure", ("n17",))
+    fleet.submit({"a": spec("a")}, {"a": Submission(900.0, attempts=(earlier,))})
+    assert fleet.take("a").job_id == "job-a"
+
+
+def test_what_a_log_says_of_a_secret_reaches_no_journal(
+    launcher: FakeLauncher, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "not-for-the-journal")
+    watch = FakeWatch([Sight(stop=Stop("not finite: loss: nan not-for-the-journal"))])
+    fleet = Fleet(
+        launcher,
+        POLL_S,
+        journal=Journal(tmp_path),
+        watcher=lambda _: cast("Watch", watch),
+        clock=clock,
+        sleep=clock.sleep,
+    )
+    launcher.script = {"a": [RUNNING, JobStatus(JobState.CANCELLED)]}
+    fleet.submit({"a": spec("a")})
+    assert fleet.take("a").stopped == Stop("not finite: loss: nan ***")
+    assert "not-for-the-journal" not in (tmp_path / "journal.jsonl").read_text()

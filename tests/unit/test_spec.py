@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.spec import (
+    LEAST_LIMIT_S,
     START_UP_S,
     Profile,
+    default_time_limit_s,
     expected_run_s,
     make_job_spec,
     nodes_for,
@@ -49,14 +52,68 @@ def test_the_launch_contract_of_the_recipes() -> None:
             "GSW_BASELINE_FILE": "baselines/maxtext/llama2_70b.yaml",
         },
         options=(),
-        time_limit_s=None,
+        time_limit_s=1800.0,
         log_glob="results/*/fp8/70b/128/log-maxtext_llama2_70b_128_{job_id}.out",
         unique_name=True,
     )
 
 
-def test_a_time_limit_is_handed_on() -> None:
-    assert spec(time_limit_s=1800.0).time_limit_s == 1800.0
+@pytest.mark.parametrize("time_limit_s", [60.0, 86400.0])
+def test_a_time_limit_is_handed_on(time_limit_s: float) -> None:
+    assert spec(time_limit_s=time_limit_s).time_limit_s == time_limit_s
+    cluster = replace(EOS, sbatch=("--time=10",))
+    assert spec(cluster=cluster, time_limit_s=time_limit_s).time_limit_s == time_limit_s
+    assert spec(profile=Profile("nsight"), time_limit_s=time_limit_s).time_limit_s == time_limit_s
+
+
+def of(steps: int | None, step_time_s: float | None) -> Baseline:
+    recipe = Recipe("maxtext", steps=steps)
+    return replace(LLAMA2_FP8_X128, documented=Figures(step_time_s=step_time_s), recipe=recipe)
+
+
+@pytest.mark.parametrize(
+    ("row", "limit_s"),
+    [
+        (of(50, 4.556), 1800.0),
+        (of(50, 6.0), 1800.0),
+        (of(50, 6.1), 3 * (300 + 50 * 6.1)),
+        (of(50, 24.0), 4500.0),
+        (of(None, 24.0), None),
+        (of(50, None), None),
+    ],
+)
+def test_a_job_gets_three_times_its_documented_duration(row: Baseline, limit_s: float | None) -> None:
+    assert default_time_limit_s(row, EOS) == limit_s
+    assert spec(row).time_limit_s == limit_s
+
+
+@pytest.mark.parametrize(
+    "options", [("--time=30",), ("--time", "30"), ("-t", "30"), ("-t30",), ("--qos=high", "-t", "1-00:00:00")]
+)
+def test_a_limit_of_the_clusters_own_stands(options: tuple[str, ...]) -> None:
+    made = spec(cluster=replace(EOS, sbatch=options))
+    assert (made.time_limit_s, made.options) == (None, options)
+
+
+def test_a_limit_among_the_clusters_variables_stands() -> None:
+    assert spec(cluster=replace(EOS, environment={"SBATCH_TIMELIMIT": "30"})).time_limit_s is None
+
+
+@pytest.mark.parametrize("options", [(), ("--qos=high", "--exclusive", "--tasks-per-node=8")])
+def test_other_options_of_the_cluster_set_no_limit(options: tuple[str, ...]) -> None:
+    assert spec(cluster=replace(EOS, sbatch=options)).time_limit_s == LEAST_LIMIT_S
+
+
+@pytest.mark.parametrize("kind", ["nsight", "nccl-trace"])
+def test_a_profiled_run_has_the_limit_of_its_script(kind: Literal["nsight", "nccl-trace"]) -> None:
+    assert spec(profile=Profile(kind)).time_limit_s is None
+
+
+def test_every_bundled_row_may_take_three_times_as_long_as_documented() -> None:
+    for row in load_tables([bundled_baselines()]):
+        run_s, limit_s = expected_run_s(row), default_time_limit_s(row, EOS)
+        assert (run_s is None) == (limit_s is None)
+        assert run_s is None or limit_s is None or limit_s >= max(LEAST_LIMIT_S, 3 * run_s)
 
 
 def test_the_options_of_a_slurm_cluster_in_order() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.layout import find_log, find_logs, job_id_in, log_glob, slurm_name
+from pytest_gsw.jobs.layout import find_log, find_logs, job_id_in, log_glob, make_directory, slurm_name
 
 GLOB = log_glob("maxtext", "llama2", "70b", "fp8", 64)
 
@@ -114,14 +114,44 @@ def test_links_out_of_the_results_are_not_followed(tmp_path: Path) -> None:
     (stage / "results").mkdir(parents=True)
     (stage / "results" / "24.11").symlink_to(elsewhere / "results" / "24.11")
     assert find_logs(stage, GLOB, nccl_trace=False) == []
+    with pytest.raises(LogError) as none:
+        find_log(stage, GLOB, "7", nccl_trace=False)
+    directory = f"{stage}/results/24.11/fp8/70b/64"
+    assert str(none.value) == (
+        "no log of job 7\n"
+        "\n"
+        f"searched   {stage}/results/*/fp8/70b/64/log-maxtext_llama2_70b_64_7.out\n"
+        f"passed over {stage}/results/24.11 is a symbolic link that leads out of {stage}/results\n"
+        f"there is   {directory}/log-maxtext_llama2_70b_64_7.out\n"
+        f"next       ls -lt {directory}"
+    )
 
 
-def test_the_results_themselves_may_be_a_link(tmp_path: Path) -> None:
-    put(tmp_path / "scratch")
-    stage = tmp_path / "stage"
-    stage.mkdir()
-    (stage / "results").symlink_to(tmp_path / "scratch" / "results")
-    assert len(find_logs(stage, GLOB, nccl_trace=False)) == 1
+def test_a_link_that_stays_in_the_results_is_followed(tmp_path: Path) -> None:
+    put(tmp_path, version="25.01")
+    (tmp_path / "results" / "latest").symlink_to("25.01")
+    logs = find_logs(tmp_path, GLOB, nccl_trace=False)
+    assert [log.path.parts[-5] for log in logs] == ["25.01", "latest"]
+
+
+@pytest.mark.parametrize("link", [".", "results"])
+def test_the_staging_area_and_the_results_may_be_links(tmp_path: Path, link: str) -> None:
+    put(tmp_path / "lustre")
+    place = tmp_path / "stage" / link
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(tmp_path / "lustre" / link)
+    assert len(find_logs(tmp_path / "stage", GLOB, nccl_trace=False)) == 1
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o000, 0o775), (0o022, 0o755), (0o077, 0o700)])
+def test_directories_are_never_everybodys(tmp_path: Path, mask: int, mode: int) -> None:
+    before = os.umask(mask)
+    try:
+        for _ in range(2):
+            make_directory(tmp_path / "a" / "b")
+    finally:
+        os.umask(before)
+    assert [path.stat().st_mode & 0o777 for path in (tmp_path / "a", tmp_path / "a" / "b")] == [mode, mode]
 
 
 def test_a_directory_is_no_log(tmp_path: Path) -> None:

@@ -82,8 +82,34 @@ def test_none(tmp_path: Path) -> None:
         f"no log of llama2_70b_fp8[H100x64] below {tmp_path}\n"
         "\n"
         f"searched   {tmp_path}/results/*/fp8/70b/64/log-maxtext_llama2_70b_64_*.out\n"
+        f"searched   {tmp_path}/*/fp8/70b/64/log-maxtext_llama2_70b_64_*.out\n"
+        f"searched   {tmp_path}/fp8/70b/64/log-maxtext_llama2_70b_64_*.out\n"
         "next       give a staging area, its results, one version of these, or one log: --gsw-replay=PATH"
     )
+
+
+@pytest.mark.parametrize("link", ["24.11", "24.11/fp8", "24.11/fp8/70b/64/log-maxtext_llama2_70b_64_7.out"])
+@pytest.mark.parametrize("below", ["", "results", "results/24.11"])
+def test_links_out_of_what_is_replayed_are_passed_over(tmp_path: Path, link: str, below: str) -> None:
+    stage, other = tmp_path / "stage", tmp_path / "other"
+    source, place = stage / below, stage / "results" / link
+    if below == "results/24.11" and link == "24.11":
+        pytest.skip("whoever names the link itself means what it leads to")
+    log = put(other)
+    place.parent.mkdir(parents=True)
+    place.symlink_to(other / "results" / link)
+    with pytest.raises(LogError) as none:
+        ReplayLauncher(source).submit(SPEC)
+    home = source / "results" if not below else source
+    assert none.value.evidence[3:] == (("passed over", f"{place} is a symbolic link that leads out of {home}"),)
+    assert ReplayLauncher(log).submit(SPEC).id == "7"
+
+
+@pytest.mark.parametrize("link", ["", "results", "results/24.11"])
+def test_what_is_replayed_may_be_a_link_itself(tmp_path: Path, link: str) -> None:
+    put(tmp_path / "lustre")
+    (tmp_path / "stage").symlink_to(tmp_path / "lustre" / link)
+    assert ReplayLauncher(tmp_path / "stage").submit(SPEC).id == "7"
 
 
 def test_never_a_neighbours_log(tmp_path: Path) -> None:

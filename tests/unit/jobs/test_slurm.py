@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.errors import JobError, SubmissionError
+from pytest_gsw.errors import JobError, RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.jobs import slurm
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.slurm import SlurmLauncher
@@ -57,7 +57,7 @@ def names(commands: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def test_running_jobs_are_one_question(say: Say) -> None:
-    commands = say(squeue=said("1|RUNNING|None|n1|1000|1001|9999|gsw-a\n2|PENDING|Priority||1000|N/A|N/A|gsw-a\n"))
+    commands = say(squeue=said("1|RUNNING||None|n1|1000|1001|9999|gsw-a\n2|PENDING||Priority||1000|N/A|N/A|gsw-a\n"))
     statuses = SlurmLauncher({}).poll([JOB, dataclasses.replace(JOB, id="2")])
     assert [statuses[job_id].state for job_id in "12"] == [JobState.RUNNING, JobState.PENDING]
     assert statuses["2"].reason == "Priority"
@@ -66,7 +66,7 @@ def test_running_jobs_are_one_question(say: Say) -> None:
 
 def test_ended_jobs_are_two_questions(say: Say) -> None:
     commands = say(
-        squeue=said("1|COMPLETED|None|n1|1000|1001|1002|gsw-a\n"),
+        squeue=said("1|COMPLETED||None|n1|1000|1001|1002|gsw-a\n"),
         sacct=said("1|COMPLETED|0:0|None|n1|1000|1001|1002|gsw-a\n2|FAILED|2:0|None|n1|1000|1001|1002|gsw-a\n"),
     )
     statuses = SlurmLauncher({}).poll([JOB, dataclasses.replace(JOB, id="2")])
@@ -103,13 +103,13 @@ def test_many_ids_are_split(say: Say) -> None:
         (NOTHING, NOTHING, DOWN, "neither squeue nor sacct knows job 1"),
         (PURGED, NO_ACCOUNTING, DOWN, "left the queue, and sacct: Slurm accounting storage is disabled"),
         (
-            said("1|COMPLETED|None|n1|1000|1001|1002|gsw-a\n"),
+            said("1|COMPLETED||None|n1|1000|1001|1002|gsw-a\n"),
             NO_ACCOUNTING,
             DOWN,
             "ended, but nobody tells the exit code: Slurm accounting storage is disabled",
         ),
         (
-            said("1|COMPLETED|None|n1|1000|1001|1002|gsw-a\n"),
+            said("1|COMPLETED||None|n1|1000|1001|1002|gsw-a\n"),
             said("1|RUNNING|0:0|None|n1|1000|1001|Unknown|gsw-a\n"),
             PURGED,
             "ended, but nobody tells the exit code: no record yet",
@@ -120,7 +120,7 @@ def test_many_ids_are_split(say: Say) -> None:
             DOWN,
             "left the queue, but accounting still says RUNNING",
         ),
-        (said("1|EXPLODED|None|n1|1000|1001|1002|gsw-a\n"), NOTHING, PURGED, 'squeue says "EXPLODED"'),
+        (said("1|EXPLODED||None|n1|1000|1001|1002|gsw-a\n"), NOTHING, PURGED, 'squeue says "EXPLODED"'),
         (PURGED, said("1|EXPLODED|0:0|None|n1|1000|1001|1002|gsw-a\n"), PURGED, 'sacct says "EXPLODED"'),
         (
             PURGED,
@@ -142,6 +142,27 @@ def test_what_nobody_tells_is_unknown(say: Say, squeue: Output, sacct: Output, s
     assert (status.state, status.exit_code, status.reason) == (JobState.UNKNOWN, None, reason)
 
 
+def test_what_squeue_knows_of_an_end_needs_no_other_question(say: Say) -> None:
+    commands = say(
+        squeue=said("1|COMPLETED|0|None|n1|1000|1001|1002|gsw-a|\n2|FAILED|256|None|n1|1000|1001|1002|gsw-a|\n")
+    )
+    answers = SlurmLauncher({}).poll([JOB, Job("2", SPEC, 1000.0)])
+    assert [(answer.state, answer.exit_code) for answer in answers.values()] == [
+        (JobState.COMPLETED, 0),
+        (JobState.FAILED, 1),
+    ]
+    assert names(commands) == ["squeue"]
+
+
+def test_accounting_that_is_down_does_not_tell_that_there_is_no_job(say: Say) -> None:
+    say(squeue=NOTHING, sacct=DOWN)
+    error = caught(lambda: SlurmLauncher({}).find(SPEC, since_s=1000.0))
+    assert type(error) is SchedulerAwayError
+    assert error.fact == (
+        "whether row was submitted is not known: sacct: Unable to contact slurm controller (connect failure)"
+    )
+
+
 def test_accounting_answers_while_the_controller_is_down(say: Say) -> None:
     commands = say(squeue=DOWN, sacct=said("1|FAILED|1:0|None|n1|1000|1001|1002|gsw-a\n"))
     assert (poll().state, poll().exit_code) == (JobState.FAILED, 1)
@@ -150,7 +171,7 @@ def test_accounting_answers_while_the_controller_is_down(say: Say) -> None:
 
 def test_scontrol_tells_what_accounting_cannot(say: Say) -> None:
     say(
-        squeue=said("1|COMPLETED|None|n1|1000|1001|1002|gsw-a\n"),
+        squeue=said("1|COMPLETED||None|n1|1000|1001|1002|gsw-a\n"),
         sacct=NO_ACCOUNTING,
         scontrol=said("JobId=1 JobName=gsw-a JobState=COMPLETED Reason=None ExitCode=0:0 SubmitTime=1000\n"),
     )
@@ -158,13 +179,13 @@ def test_scontrol_tells_what_accounting_cannot(say: Say) -> None:
 
 
 def test_a_job_that_failed_has_ended_even_if_nobody_tells_the_exit_code(say: Say) -> None:
-    say(squeue=said("1|NODE_FAIL|NodeDown|n1|1000|1001|1002|gsw-a\n"), sacct=NO_ACCOUNTING, scontrol=DOWN)
+    say(squeue=said("1|NODE_FAIL||NodeDown|n1|1000|1001|1002|gsw-a\n"), sacct=NO_ACCOUNTING, scontrol=DOWN)
     assert (poll().state, poll().exit_code, poll().reason) == (JobState.NODE_FAIL, None, "NodeDown")
 
 
 def test_the_reason_of_an_end_is_squeues_where_accounting_has_none(say: Say) -> None:
     say(
-        squeue=said("1|OUT_OF_MEMORY|OutOfMemory|n1|1000|1001|1002|gsw-a\n"),
+        squeue=said("1|OUT_OF_MEMORY||OutOfMemory|n1|1000|1001|1002|gsw-a\n"),
         sacct=said("1|OUT_OF_MEMORY|0:125|None|n1|1000|1001|1002|gsw-a\n"),
     )
     assert (poll().signal, poll().reason) == (125, "OutOfMemory")
@@ -249,7 +270,7 @@ def test_no_slurm_here(say: Say) -> None:
 
 @pytest.mark.parametrize("count", [0, 2])
 def test_a_lost_answer_is_no_job_unless_exactly_one_bears_the_name(say: Say, count: int) -> None:
-    late = "\n".join(f"{number}|RUNNING|None|n1|99999999999|99999999999|N/A|gsw-a" for number in range(count))
+    late = "\n".join(f"{number}|RUNNING||None|n1|99999999999|99999999999|N/A|gsw-a" for number in range(count))
     timed_out = Output(1, "", "sbatch: error: Socket timed out on send/recv operation\n")
     say(sbatch=timed_out, squeue=said(late), sacct=said(""))
     with pytest.raises(SubmissionError) as refused:
@@ -258,7 +279,7 @@ def test_a_lost_answer_is_no_job_unless_exactly_one_bears_the_name(say: Say, cou
 
 
 def test_a_lost_answer_is_not_an_older_job_of_the_same_name(say: Say) -> None:
-    say(sbatch=said("hello\n"), squeue=said("7|RUNNING|None|n1|1000|1001|N/A|gsw-a\n"))
+    say(sbatch=said("hello\n"), squeue=said("7|RUNNING||None|n1|1000|1001|N/A|gsw-a\n"))
     with pytest.raises(SubmissionError, match=r"^sbatch gave no job id\n"):
         SlurmLauncher({}).submit(SPEC)
 
@@ -275,7 +296,7 @@ def test_a_lost_answer_is_found_though_the_job_has_ended(say: Say) -> None:
 def test_a_lost_answer_is_found(say: Say) -> None:
     say(
         sbatch=Output(124, "", "sbatch gave no answer within 120 s", timed_out=True),
-        squeue=said("7|RUNNING|None|n1|99999999999|N/A|N/A|gsw-a\n"),
+        squeue=said("7|RUNNING||None|n1|99999999999|N/A|N/A|gsw-a\n"),
     )
     assert SlurmLauncher({}).submit(SPEC).id == "7"
 
@@ -284,7 +305,6 @@ def test_a_lost_answer_is_found(say: Say) -> None:
     ("unique_name", "submit_s", "found"),
     [
         (True, [0], "0"),
-        (True, [0, 1000], None),
         (False, [0], None),
         (False, [939], None),
         (False, [940], "0"),
@@ -297,10 +317,185 @@ def test_a_lost_answer_is_found(say: Say) -> None:
     ],
 )
 def test_which_job_of_a_name_is_ours(say: Say, unique_name: bool, submit_s: list[int], found: str | None) -> None:
-    lines = [f"{number}|RUNNING|None|n1|{at_s}|{at_s}|N/A|gsw-a" for number, at_s in enumerate(submit_s)]
+    lines = [f"{number}|RUNNING||None|n1|{at_s}|{at_s}|N/A|gsw-a" for number, at_s in enumerate(submit_s)]
     say(squeue=said("\n".join(lines)))
     job = SlurmLauncher({}).find(dataclasses.replace(SPEC, unique_name=unique_name), since_s=1000.0)
     assert (job and job.id) == found
+
+
+def test_two_jobs_of_a_name_that_only_one_can_have_are_told(say: Say) -> None:
+    say(squeue=said("7|RUNNING||None|n1|1000|N/A|N/A|gsw-a|\n8|PENDING||None|n1|1000|N/A|N/A|gsw-a|\n"))
+    unique = dataclasses.replace(SPEC, unique_name=True)
+    error = caught(lambda: SlurmLauncher({}).find(unique, since_s=1000.0))
+    assert type(error) is SubmissionError
+    assert error.fact == "2 jobs have the name that only one can have: gsw-a"
+    assert error.advice == "scancel -Q -- 7 8"
+
+
+def test_an_sbatch_that_a_signal_ended_may_have_submitted_its_job(say: Say) -> None:
+    say(sbatch=Output(-2, "", ""), squeue=said("7|RUNNING||None|n1|99999999999|N/A|N/A|gsw-a|\n"))
+    assert SlurmLauncher({}).submit(SPEC).id == "7"
+    say(sbatch=Output(-9, "", ""), squeue=NOTHING, sacct=NOTHING)
+    assert type(caught(lambda: SlurmLauncher({}).submit(SPEC))) is SchedulerAwayError
+
+
+# -- a controller that is out of reach ----------------------------------------------------
+
+TIMED_OUT = Output(1, "", "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n")
+HANGING = Output(124, "", "sbatch gave no answer within 120 s", timed_out=True)
+FOUND = said("7|RUNNING||None|n1|99999999999|N/A|N/A|gsw-a\n")
+UNIQUE = dataclasses.replace(SPEC, unique_name=True)
+
+
+def caught(act: Callable[[], object]) -> RunError:
+    with pytest.raises(RunError) as error:
+        act()
+    return error.value
+
+
+@pytest.mark.parametrize(
+    "stderr",
+    [
+        "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n",
+        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n",
+        "sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received\n",
+        "sbatch: error: Batch job submission failed: Slurm temporarily unable to accept job, sleeping and retrying\n",
+        "sbatch: error: Batch job submission failed: Resource temporarily unavailable\n",
+        "sbatch: error: slurm_persist_conn_open_without_init: failed to open: Connection refused\n",
+        "sbatch: error: Batch job submission failed: Connection reset by peer\n",
+        "sbatch: error: Slurm backup controller in standby mode\n",
+        "sbatch: error: Slurm controller not responding, sleeping and retrying\n",
+    ],
+)
+def test_a_controller_that_is_out_of_reach_is_asked_again(say: Say, stderr: str) -> None:
+    say(sbatch=Output(1, "", stderr), squeue=NOTHING, sacct=NOTHING)
+    error = caught(lambda: SlurmLauncher({}).submit(SPEC))
+    assert type(error) is SchedulerAwayError
+    assert (
+        error.fact == f"sbatch refused the job: {stderr.strip().removeprefix('sbatch: error: ').split('failed: ')[-1]}"
+    )
+
+
+def test_the_whole_message_of_a_controller_that_is_out_of_reach(say: Say) -> None:
+    say(sbatch=DOWN)
+    assert str(caught(lambda: SlurmLauncher({}).submit(SPEC))) == (
+        "sbatch refused the job: Unable to contact slurm controller (connect failure)\n"
+        "\n"
+        "command    sbatch --parsable -J gsw-a -N 1 --no-requeue /r/launch.sh\n"
+        "directory  /r\n"
+        "exit code  1\n"
+        "last       slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
+        "next       scontrol ping; squeue --name=gsw-a tells whether the job was taken all the same"
+    )
+
+
+def test_an_sbatch_that_hangs_is_asked_again(say: Say) -> None:
+    commands = say(sbatch=HANGING, squeue=NOTHING, sacct=NOTHING)
+    error = caught(lambda: SlurmLauncher({}).submit(SPEC))
+    assert (type(error), error.fact) == (SchedulerAwayError, "sbatch gave no answer within 120 s")
+    assert names(commands) == ["sbatch", "squeue", "sacct"]
+
+
+def test_a_real_sbatch_that_hangs(tmp_path: Path) -> None:
+    for name, script in {"sbatch": "exec sleep 30", "squeue": "exit 0", "sacct": "exit 0"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    launcher = SlurmLauncher({"PATH": f"{tmp_path}:/usr/bin:/bin"}, command_timeout_s=0.5)
+    error = caught(lambda: launcher.submit(dataclasses.replace(SPEC, directory=tmp_path)))
+    assert (type(error), error.fact) == (SchedulerAwayError, "sbatch gave no answer within 0.5 s")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Output(1, "", "sbatch: error: Batch job submission failed: Invalid account or account/partition combination\n"),
+        Output(1, "", "sbatch: error: Batch job submission failed: Invalid qos specification\n"),
+        Output(1, "", "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy\n"),
+        Output(1, "", "sbatch: error: Batch job submission failed: Requested time limit is invalid\n"),
+        Output(1, "", "sbatch: error: Invalid node name specified\n"),
+        Output(1, "", ""),
+        said("hello\n"),
+    ],
+)
+def test_a_refusal_is_for_good(say: Say, answer: Output) -> None:
+    say(sbatch=answer, squeue=NOTHING, sacct=NOTHING)
+    assert type(caught(lambda: SlurmLauncher({}).submit(SPEC))) is SubmissionError
+
+
+def test_no_slurm_here_is_for_good(say: Say) -> None:
+    say(sbatch=FileNotFoundError(2, "No such file or directory"))
+    assert type(caught(lambda: SlurmLauncher({}).submit(SPEC))) is SubmissionError
+
+
+@pytest.mark.parametrize("answer", [HANGING, TIMED_OUT, said("hello\n")])
+def test_a_lost_answer_is_found_by_the_jobs_name(say: Say, answer: Output) -> None:
+    commands = say(sbatch=answer, squeue=FOUND)
+    assert SlurmLauncher({}).submit(SPEC).id == "7"
+    assert commands[1][-1] == "--name=gsw-a"
+
+
+def test_a_refusal_is_not_looked_for(say: Say) -> None:
+    commands = say(sbatch=Output(1, "", "sbatch: error: Invalid account\n"), squeue=FOUND)
+    caught(lambda: SlurmLauncher({}).submit(SPEC))
+    assert names(commands) == ["sbatch"]
+
+
+@pytest.mark.parametrize("answer", [HANGING, TIMED_OUT, said("hello\n")])
+def test_a_lost_answer_that_nobody_can_look_for_is_asked_again(say: Say, answer: Output) -> None:
+    say(sbatch=answer, squeue=DOWN)
+    error = caught(lambda: SlurmLauncher({}).submit(SPEC))
+    assert type(error) is SchedulerAwayError
+    assert error.fact.startswith("sbatch ")
+
+
+@pytest.mark.parametrize("squeue", [DOWN, Output(124, "", "squeue gave no answer within 45 s", timed_out=True)])
+def test_no_word_of_a_job_is_not_the_word_that_there_is_none(say: Say, squeue: Output) -> None:
+    say(squeue=squeue, sacct=NOTHING)
+    error = caught(lambda: SlurmLauncher({}).find(SPEC, since_s=1000.0))
+    assert type(error) is SchedulerAwayError
+    assert error.fact == f"whether row was submitted is not known: squeue: {squeue.problem}"
+    assert dict(error.evidence)["command"].endswith(" --name=gsw-a")
+    assert error.advice == "scontrol ping; squeue --name=gsw-a tells whether the job was taken all the same"
+
+
+def test_a_squeue_that_is_not_there_tells_nothing_either(say: Say) -> None:
+    say(squeue=FileNotFoundError(2, "No such file or directory"))
+    error = caught(lambda: SlurmLauncher({}).find(SPEC, since_s=1000.0))
+    assert type(error) is SchedulerAwayError
+
+
+def test_a_queue_without_the_job_is_the_word_that_there_is_none(say: Say) -> None:
+    for sacct in (NOTHING, NO_ACCOUNTING):
+        say(squeue=NOTHING, sacct=sacct)
+        assert SlurmLauncher({}).find(SPEC, since_s=1000.0) is None
+
+
+def test_ctrl_c_amid_a_submission_to_a_controller_that_is_out_of_reach(say: Say) -> None:
+    commands = say(sbatch=KeyboardInterrupt(), squeue=DOWN)
+    with pytest.raises(KeyboardInterrupt):
+        SlurmLauncher({}).submit(SPEC)
+    assert names(commands) == ["sbatch", "squeue"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "state", "reason"),
+    [
+        (UNIQUE, JobState.RUNNING, ""),
+        (SPEC, JobState.UNKNOWN, "job 1 is another one: it was submitted 900 s before ours"),
+    ],
+)
+def test_when_a_job_was_submitted_is_asked_only_where_its_name_does_not_tell(
+    say: Say, spec: JobSpec, state: JobState, reason: str
+) -> None:
+    say(squeue=said("1|RUNNING||None|n1|100|101|N/A|gsw-a\n"), sacct=NOTHING, scontrol=DOWN)
+    status = poll(dataclasses.replace(JOB, spec=spec))
+    assert (status.state, status.reason) == (state, reason)
+
+
+def test_a_name_of_its_own_is_still_asked_for(say: Say) -> None:
+    say(squeue=said("1|RUNNING||None|n1|1000|1001|N/A|gsw-b\n"), sacct=NOTHING, scontrol=DOWN)
+    status = poll(dataclasses.replace(JOB, spec=UNIQUE))
+    assert (status.state, status.reason) == (JobState.UNKNOWN, 'job 1 is another one by now: its name is "gsw-b"')
 
 
 def test_a_refusal_shows_no_secret(say: Say) -> None:
@@ -315,7 +510,7 @@ def test_a_refusal_shows_no_secret(say: Say) -> None:
 def test_ctrl_c_amid_a_submission_leaves_no_job(say: Say) -> None:
     commands = say(
         sbatch=KeyboardInterrupt(),
-        squeue=said("7|RUNNING|None|n1|99999999999|N/A|N/A|gsw-a\n"),
+        squeue=said("7|RUNNING||None|n1|99999999999|N/A|N/A|gsw-a\n"),
         scancel=NOTHING,
     )
     with pytest.raises(KeyboardInterrupt):

@@ -19,13 +19,18 @@ from pytest_gsw.jobs.slurm_answers import (
 
 SQUEUE = """\
 CLUSTER: gsw
-1|FAILED|NonZeroExitCode|n001|1795207822|1795207823|1795207825|gsw-a
-2|RUNNING|None|n[001-002]|1795207822|1795207823|1826743823|gsw-b
-3|PENDING|PartitionNodeLimit||1795207822|N/A|N/A|gsw-c
-4|PENDING|Priority||1795207822|1795209999|1795299999|gsw-d
-5|COMPLETING|None|n003|1795207822|1795207823|1795207825|gsw-e
-6|VANISHED|None|n003|1795207822|1795207823|1795207825|gsw|f
+1|FAILED|1792|NonZeroExitCode|n001|1795207822|1795207823|1795207825|gsw-a|
+2|RUNNING|0|None|n[001-002]|1795207822|1795207823|1826743823|gsw-b|
+3|PENDING|0|PartitionNodeLimit||1795207822|N/A|N/A|gsw-c|
+4|PENDING|0|Priority||1795207822|1795209999|1795299999|gsw-d|
+5|COMPLETING|0|None|n003|1795207822|1795207823|1795207825|gsw-e|
+6|VANISHED|0|None|n003|1795207822|1795207823|1795207825|gsw|f|
 """
+
+
+def test_what_a_submit_plugin_prints_is_no_job_id() -> None:
+    assert parse_sbatch("welcome\n481220\nremaining quota 77\n") == "481220"
+    assert parse_sbatch("remaining quota 77\n") is None
 
 
 def test_squeue() -> None:
@@ -34,7 +39,7 @@ def test_squeue() -> None:
     assert parse_squeue(SQUEUE) == {
         "1": Answer(
             "gsw-a",
-            JobStatus(JobState.FAILED, "FAILED", None, 0, "NonZeroExitCode", "n001", **started, end_s=1795207825.0),
+            JobStatus(JobState.FAILED, "FAILED", 7, 0, "NonZeroExitCode", "n001", **started, end_s=1795207825.0),
         ),
         # %e of a job that runs is when its time is up, and %S of one that waits when it may start.
         "2": Answer("gsw-b", JobStatus(JobState.RUNNING, "RUNNING", nodes="n[001-002]", **started)),
@@ -43,6 +48,28 @@ def test_squeue() -> None:
         "5": Answer("gsw-e", JobStatus(JobState.RUNNING, "COMPLETING", nodes="n003", **started)),
         "6": Answer("gsw|f", JobStatus(JobState.UNKNOWN, "VANISHED", nodes="n003", **started)),
     }
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code", "signal"),
+    [
+        ("0", 0, 0),
+        ("1792", 7, 0),  # as wait(2) tells it
+        ("9", 0, 9),
+        ("125", 0, 125),  # Slurm's own, of a job that ran out of memory
+        ("7:0", 7, 0),
+        ("0:9", 0, 9),
+        ("", None, 0),
+        ("N/A", None, 0),
+        ("4294967294", None, 0),
+        ("-1", None, 0),
+    ],
+)
+def test_squeue_tells_the_exit_code_of_an_ended_job(code: str, exit_code: int | None, signal: int) -> None:
+    (answer,) = parse_squeue(f"1|FAILED|{code}|None|n001|1|2|3|gsw-a|").values()
+    assert (answer.status.exit_code, answer.status.signal) == (exit_code, signal)
+    (answer,) = parse_squeue(f"1|RUNNING|{code}|None|n001|1|2|3|gsw-a|").values()
+    assert (answer.status.exit_code, answer.status.signal) == (None, 0)
 
 
 SACCT = """\
@@ -149,7 +176,7 @@ def test_no_unknown_word_ends_a_job(word: str) -> None:
     known = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL"}
     known |= {"DEADLINE", "PREEMPTED", "REVOKED"}
     if word.upper().strip() not in known and not word.upper().strip().startswith("CANCELLED"):
-        for answer in parse_squeue(f"1|{word}|r|n|1|2|3|name").values():
+        for answer in parse_squeue(f"1|{word}||r|n|1|2|3|name").values():
             assert not answer.status.state.ended
         for answer in parse_sacct(f"1|{word}|0:0|r|n|1|2|3|name").values():
             assert (answer.status.state.ended, answer.status.exit_code) == (False, None)

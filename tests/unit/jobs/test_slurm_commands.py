@@ -44,12 +44,29 @@ def test_a_time_limit_is_whole_minutes(time_limit_s: float, minutes: str) -> Non
     assert command[-2:] == (f"--time={minutes}", "/recipe/launch.sh")
 
 
-def test_queries() -> None:
-    assert squeue_command(["1", "2"]) == (
-        *("squeue", "-h", "--all", "-t", "all", "-o", "%i|%T|%r|%N|%V|%S|%e|%j", "-j", "1,2"),
+def test_nodes_to_do_without_come_after_the_clusters_options() -> None:
+    spec = dataclasses.replace(SPEC, excluded_nodes=("n17", "n[18-19]"), time_limit_s=60)
+    assert sbatch_command(spec)[-5:] == (
+        *("--account=eng", "--partition=batch", "--exclude=n17,n[18-19]", "--time=1", "/recipe/launch.sh"),
     )
+
+
+@pytest.mark.parametrize("own", [("--exclude=n[1-2],n4",), ("-x", "n[1-2],n4"), ("-xn[1-2],n4",)])
+def test_nodes_that_the_clusters_options_exclude_stay_out(own: tuple[str, ...]) -> None:
+    # Of two --exclude, sbatch takes the last.
+    spec = dataclasses.replace(SPEC, options=own)
+    assert sbatch_command(spec)[-len(own) - 1 : -1] == own
+    again = dataclasses.replace(spec, excluded_nodes=("n17",))
+    assert sbatch_command(again)[-2] == "--exclude=n[1-2],n4,n17"
+
+
+SQUEUE_FIELDS = "JobID:|,State:|,exit_code:|,Reason:|,NodeList:|,SubmitTime:|,StartTime:|,EndTime:|,Name:|"
+
+
+def test_queries() -> None:
+    assert squeue_command(["1", "2"]) == (*("squeue", "-h", "--all", "-t", "all", "-O", SQUEUE_FIELDS, "-j", "1,2"),)
     assert squeue_by_name_command("gsw-x") == (
-        *("squeue", "--me", "-h", "--all", "-t", "all", "-o", "%i|%T|%r|%N|%V|%S|%e|%j", "--name=gsw-x"),
+        *("squeue", "--me", "-h", "--all", "-t", "all", "-O", SQUEUE_FIELDS, "--name=gsw-x"),
     )
     assert sacct_by_name_command("gsw-x", 0.0)[-4:-1] == (f"--user={os.getuid()}", "--name=gsw-x", "-S")
     assert sacct_command(["1", "2"]) == (

@@ -129,6 +129,44 @@ def test_every_signature_is_tested() -> None:
     assert {name for name, _ in CAUSES} == {signature.name for signature in SIGNATURES}
 
 
+#: Machines or the fabric failed, so that the same run may succeed elsewhere; all other causes are the run's own.
+INFRASTRUCTURE = {
+    "NCCL time-out",
+    "NCCL error",
+    "ECC error",
+    "GPU error (Xid)",
+    "node failure",
+    "preemption",
+    "requeued",
+    "container import",
+    "port in use",
+    "rendezvous failed",
+}
+
+
+@pytest.mark.parametrize(("name", "line"), CAUSES)
+def test_whose_fault_a_cause_is(write_log: WriteLog, name: str, line: bytes) -> None:
+    cause = find_cause(write_log(line + b"\n"))
+    assert cause is not None
+    assert cause.infrastructure == (name in INFRASTRUCTURE)
+    assert not (cause.infrastructure and cause.out_of_memory)
+
+
+@pytest.mark.parametrize("number", [13, 31])
+def test_xids_of_the_program(write_log: WriteLog, number: int) -> None:
+    cause = find_cause(write_log(b"NVRM: Xid (PCI:0000:41:00): %d, pid=42, name=python\n" % number))
+    assert cause is not None
+    assert (cause.name, cause.infrastructure) == ("GPU error (Xid)", False)
+    assert cause.advice.startswith("Xid 13 and 31 are mostly the program's fault")
+
+
+@pytest.mark.parametrize("number", [1, 3, 48, 63, 64, 74, 79, 94, 95, 119, 130, 131, 310])
+def test_xids_of_the_machine(write_log: WriteLog, number: int) -> None:
+    cause = find_cause(write_log(b"NVRM: Xid (PCI:0000:41:00): %d, pid=42, name=python\n" % number))
+    assert cause is not None
+    assert (cause.name, cause.infrastructure) == ("GPU error (Xid)", True)
+
+
 def test_gpus_are_asked_for_by_name(write_log: WriteLog) -> None:
     cause = find_cause(
         write_log(b"srun: error: Unable to create step for job 7: Invalid generic resource (gres) spec\n")

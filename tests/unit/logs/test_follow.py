@@ -49,6 +49,7 @@ class Counting:
         self.dialects = log_format.dialects
         self.first_index = log_format.first_index
         self.wraps = log_format.wraps
+        self.shows_progress = log_format.shows_progress
         self.parsed = 0
 
     def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
@@ -294,6 +295,27 @@ class TestAttempts:
         assert (progress.steps, progress.last, progress.changed) == (0, None, True)
         assert log.add(maxtext(0, "4.5")).steps == 1
 
+    def test_a_run_that_goes_on_from_a_checkpoint(self, log: Log) -> None:
+        recipe = b"GSW: MODEL=m FRAMEWORK=maxtext JOB_ID=4711\n"
+        assert log.add(recipe * 3 + b"".join(maxtext(step, "9.5", loss="nan") for step in range(12))).steps == 12
+        progress = log.add(recipe)
+        assert (progress.steps, progress.not_finite, progress.changed) == (0, None, True)
+        assert not log.add(recipe * 2).changed
+        progress = log.add(recipe + maxtext(12, "4.5"))
+        assert (progress.steps, progress.last_index, progress.not_finite) == (1, 12, None)
+        # Two runs that one look finds.
+        again = b"".join(maxtext(step, "4.5") for step in (13, 14)) + recipe * 2 + maxtext(15, "4.25")
+        assert log.add(again).steps == 1
+        assert_same(log, MAXTEXT)
+
+    def test_a_bar_that_was_killed_is_of_the_run_before(self, tmp_path: Path) -> None:
+        log = Log(tmp_path / "run.log", FORMATS["nemo"])
+        for step in range(12):
+            log.add(b"\r" + bar(step + 1, f"{step}.000", "9.5"))
+        assert log.add(b"GSW: MODEL=m JOB_ID=4711\n").steps == 0
+        assert log.add(b"\r" + bar(13, "12.000", "4.5") + b"\r").steps == 1
+        assert_same(log, FORMATS["nemo"])
+
     def test_a_restart_at_the_same_number_of_steps_is_a_change(self, tmp_path: Path) -> None:
         log = Log(tmp_path / "run.log", FORMATS["megatron"])
         log.add(megatron(1, "4500.0"))
@@ -434,6 +456,30 @@ def test_attempts_however_they_grow(
         if kept_bytes > 3000:
             assert_same(log, FORMATS[format_name])
         assert sum(dialect._size for dialect in log.follower._dialects) <= kept_bytes
+
+
+@settings(FEW, max_examples=20)
+@given(
+    st.sampled_from(sorted(GROWING)),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20)), min_size=1, max_size=5),
+    st.lists(st.integers(1, 3000), min_size=1),
+)
+def test_runs_that_say_who_they_are_however_they_grow(
+    name: str, runs: list[tuple[int, int]], pieces: list[int]
+) -> None:
+    format_name, line = GROWING[name]
+    content, step = b"", 0
+    for ranks, steps in runs:
+        content += b"GSW: MODEL=m JOB_ID=4711\n" * ranks
+        content += b"".join(NOISE + line(number) for number in range(step, step + steps))
+        step += steps
+    with tempfile.TemporaryDirectory() as folder:
+        log = Log(Path(folder) / "run.log", FORMATS[format_name])
+        at = 0
+        for piece in pieces * (len(content) // sum(pieces) + 1):
+            log.add(content[at : at + piece])
+            at += piece
+        assert_same(log, FORMATS[format_name])
 
 
 @FEW

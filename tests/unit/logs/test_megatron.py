@@ -105,6 +105,17 @@ def test_what_is_not_finite_is_told(read: Read, before: str, after: str, text: s
     assert log.not_finite == (2, text)
 
 
+def test_a_line_without_a_loss_that_was_not_skipped(read: Read) -> None:
+    lost = megatron(2, "4.0").replace(b" lm loss: 9.500000E+00 |", b"")
+    log = read("megatron", megatron(1, "4.0") + lost)
+    assert log.not_finite == (2, "no loss, though none was skipped")
+    skipped = lost.replace(b"skipped iterations:   0", b"skipped iterations:   1")
+    assert read("megatron", megatron(1, "4.0") + skipped).not_finite is None
+    # DeepSpeed's scaler skips steps without a word in this line.
+    scaled = lost.replace(b"loss scale: 1.0", b"loss scale: 8192.0")
+    assert read("megatron", megatron(1, "4.0") + scaled).not_finite is None
+
+
 def test_no_nan_iterations_and_an_infinite_loss_scale_are_fine(read: Read) -> None:
     assert read("megatron", megatron(1, "4.0").replace(b"scale: 1.0", b"scale: inf")).not_finite is None
 

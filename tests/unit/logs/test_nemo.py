@@ -29,7 +29,7 @@ def test_the_last_bar_is_told_three_times(read: Read) -> None:
 
 def test_step_numbers_of_three_digits(read: Read) -> None:
     log = read("nemo", bars(*(bar(done, "2e+3", "6.500", total="2000") for done in (1998, 1999, 2000))))
-    assert indexes(log) == [1998, 1999, 2000]
+    assert (indexes(log), log.total_steps) == ([1997, 1998, 1999], 2000)
 
 
 def test_beyond_999_each_step_counts_once_and_at_its_own_time(read: Read) -> None:
@@ -40,7 +40,42 @@ def test_beyond_999_each_step_counts_once_and_at_its_own_time(read: Read) -> Non
         repaints += [bar(step + 1, before, f"{step - 1}.00"), bar(step + 1, shown, f"{step}.00")]
     log = read("nemo", bars(*repaints))
     assert seconds(log) == [989.0, *map(float, range(990, 1030))]
+    assert indexes(log) == list(range(989, 1030))
     assert log.attempts == 1
+
+
+def test_a_run_of_several_epochs_ends_with_an_epoch(read: Read) -> None:
+    assert read("nemo", printer(19, 19, "7.5") + printer(0, 20, "7.75", epoch=1)).total_steps == 40
+    assert (
+        read("nemo", bars(bar(50, "49.00", "4.5"), bar(1, "49.00", "4.5"), bar(1, "50.00", "4.5"))).total_steps == 100
+    )
+    # Resumed, NeMo 2 shows the run's end in each epoch.
+    resumed = printer(0, 7, "7.5", epoch=1) + printer(6, 13, "7.5", epoch=1)
+    assert read("nemo", resumed).total_steps == 20
+    # The step's number has but three digits, and the bar's counter is that of an epoch.
+    assert read("nemo", bars(bar(7, "2e+3", "4.5"))).total_steps is None
+
+
+def test_the_first_repaint_of_the_last_bar_is_not_the_last_step(read: Read) -> None:
+    log = read("nemo", bars(bar(49, "48.00", "4.5"), bar(50, "48.00", "4.5")))
+    assert (indexes(log), log.total_steps) == ([48], 50)
+    assert read("nemo", bars(bar(50, "48.00", "4.5"))).total_steps == 50
+
+
+def test_bars_that_count_batches_of_which_several_make_a_step_name_no_end(read: Read) -> None:
+    assert read("nemo", bars(bar(40, "9.000", "4.5", total="160"))).total_steps is None
+    assert read("nemo", printer(16, 3, "4.5")).total_steps is None
+
+
+def test_lightning_says_when_it_stops_before_the_end_of_an_epoch(read: Read) -> None:
+    stopped = b"`Trainer.fit` stopped: `max_steps=%d` reached.\n"
+    steps = bars(*(bar(done, f"{done - 1}.000", "4.5", total="5000") for done in range(1, 9)))
+    assert read("nemo", steps).total_steps == 5000
+    assert read("nemo", steps + b"0: " + stopped % 8).total_steps == 8
+    assert read("nemo", steps[:-1] + stopped % 8).total_steps == 8
+    assert read("nemo", printer(3, 3, "7.5") + stopped % 4).total_steps == 4
+    again = bars(bar(1, "0.000", "4.5", total="5000"))
+    assert read("nemo", steps + stopped % 8 + again).total_steps == 5000
 
 
 def test_a_bar_that_begins_anew_is_a_restart(read: Read) -> None:

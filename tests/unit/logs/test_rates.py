@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from .conftest import Read
 from .lines import indexes, pipe, seconds, summary, throughput, titan
 
@@ -46,6 +48,38 @@ def test_deepspeed_chat_and_profiler_lines_are_no_steps(read: Read) -> None:
 
 def test_deepspeed_nan_loss(read: Read) -> None:
     assert read("deepspeed", pipe(1, "4.0", loss="nan")).not_finite == (1, "loss: nan")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"step: 7, loss: nan\n",
+        b"worker-0: [2, 12000] loss: inf\n",
+        b"Epoch: 0, Step: 7, Rank: 0, loss = nan\n",
+        b"[2031-02-03 04:05:06,789] [INFO] [logging.py:96:log_dist] [Rank 0] Loss: nan\n",
+        b"epoch: 0|step: 1|ppo_ep: 1|act_loss: nan|cri_loss: 0.5|unsuper_loss: 0.0\n",
+    ],
+)
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_deepspeed_nan_loss_in_the_scripts_own_line(read: Read, line: bytes, after: int) -> None:
+    steps = [throughput(10, "12.25"), throughput(20, "12.5")]
+    log = read("deepspeed", b"".join([*steps[:after], line, *steps[after:]]))
+    assert log.not_finite is not None
+    assert (log.not_finite[0], len(log.steps)) == (None, 2)
+    healthy = [line.replace(b"nan", b"1.5").replace(b"inf", b"1.5"), *steps]
+    assert read("deepspeed", b"".join(healthy)).not_finite is None
+
+
+def test_deepspeed_nan_loss_of_an_earlier_attempt_does_not_count(read: Read) -> None:
+    again = b"".join(throughput(step, "12.5") for step in (3, 4, 5))
+    bad = throughput(3, "12.5") + throughput(4, "12.5") + throughput(5, "12.5") + b"step: 5, loss: nan\n"
+    log = read("deepspeed", bad + again)
+    assert (log.attempts, log.not_finite) == (2, None)
+
+
+def test_deepspeed_steps_that_the_loss_scaler_skips_are_fine(read: Read) -> None:
+    skipped = b"[INFO] [loss_scaler.py:183:update_scale] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536\n"
+    assert read("deepspeed", skipped * 2 + throughput(10, "12.5")).not_finite is None
 
 
 def test_deepspeed_restart(read: Read) -> None:
@@ -97,6 +131,32 @@ def test_huggingface_nan(read: Read) -> None:
     assert read("huggingface", summary("3.5", loss="nan")).not_finite == (None, "'train_loss': nan")
     lines = b"{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-05, 'epoch': 0.5}\n" + summary("3.5", loss="0.0")
     assert read("huggingface", lines).not_finite == (None, "'grad_norm': nan")
+
+
+def test_huggingface_says_where_it_went_on_from_a_checkpoint(read: Read) -> None:
+    start = b"***** Running training *****\n"
+    resumed = b"[INFO|trainer.py:2170] >>   Continuing training from global step 800\n"
+    assert read("huggingface", start + summary("3.5")).resumed_at is None
+    assert read("huggingface", start + resumed + summary("3.5")).resumed_at == 800
+    assert read("huggingface", start + resumed.replace(b"800", b"0") + summary("3.5")).resumed_at is None
+    assert read("huggingface", start + resumed + summary("3.5") + start + summary("3.5")).resumed_at is None
+
+
+def test_huggingface_nan_of_any_node(read: Read) -> None:
+    start = b"***** Running training *****\n"
+    good, bad = summary("3.5"), summary("3.4", loss="nan")
+    assert read("huggingface", start * 2 + good + bad).not_finite == (None, "'train_loss': nan")
+    assert read("huggingface", start * 2 + bad + good).not_finite == (None, "'train_loss': nan")
+    # A node that starts late says so behind what the first one has printed.
+    assert read("huggingface", start + good + start + bad).not_finite == (None, "'train_loss': nan")
+    assert read("huggingface", start + bad + start + good).not_finite is None
+
+
+def test_huggingface_nan_in_the_block(read: Read) -> None:
+    block = (
+        b"***** train metrics *****\n  train_loss               =        nan\n  train_samples_per_second =   1203.955\n"
+    )
+    assert read("huggingface", block).not_finite == (None, "train_loss               =        nan")
 
 
 def test_torchtitan_tokens_of_one_device(read: Read) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,24 @@ from pytest_gsw.logs.model import Identity
 from pytest_gsw.logs.reader import detect_format, last_step, line_number, read_log, safe_text, tail_lines
 
 from .conftest import Read, WriteLog
-from .lines import EXAMPLES, NOISE, bar, dll, maxtext, megatron, pipe, printer, seconds, summary, throughput
+from .lines import (
+    EXAMPLES,
+    NOISE,
+    bar,
+    dll,
+    indexes,
+    maxtext,
+    megatron,
+    paxml,
+    paxml_start,
+    pipe,
+    printer,
+    seconds,
+    summary,
+    throughput,
+    titan,
+)
+from .test_scan import labelled
 
 MAXTEXT = FORMATS["maxtext"]
 
@@ -209,11 +227,11 @@ class TestIdentity:
         other = self.LINE.replace(b"MODEL_SIZE=7b", b"MODEL_SIZE=70b")
         assert read("maxtext", self.LINE + NOISE + other + maxtext(0, "4.0")).identity.size == "70b"
 
-    def test_a_line_between_steps_says_nothing(self, read: Read) -> None:
+    def test_a_line_between_steps_begins_another_run(self, read: Read) -> None:
         late = self.LINE.replace(b"4711", b"4712")
-        log = read("maxtext", self.LINE + maxtext(0, "9.0") + late + maxtext(1, "4.0"))
-        assert log.identity.job_id == "4711"
-        assert read("maxtext", maxtext(0, "9.0") + late + maxtext(1, "4.0")).identity == Identity()
+        for first in (self.LINE, b""):
+            log = read("maxtext", first + maxtext(0, "9.0") + late + maxtext(1, "4.0"))
+            assert (log.identity.job_id, log.attempts, indexes(log)) == ("4712", 2, [1])
 
     def test_facts_after_the_first_step_say_nothing(self, read: Read) -> None:
         size = b"using world size: %d, data-parallel-size: 4\n"
@@ -265,9 +283,110 @@ class TestIdentity:
         identity = read("maxtext", line + maxtext(0, "4.0")).identity
         assert (identity.gpus, identity.global_batch_size) == (gpus, batch)
 
+    @pytest.mark.parametrize(
+        ("line", "steps"),
+        [
+            (b"I0203 04:05:06.789012 139 pyconfig.py:413] Config param steps: 50\n", 50),
+            (b"Config param steps: 15\nConfig param steps: 50\n", 50),
+            (b"Config param eval_steps: -1\nConfig param steps: none\n", None),
+            (b"Training starts at step 1, with local batch size 2, sequence length 8, total steps 30 (warmup 2)\n", 30),
+            (b"  Total optimization steps = 1,200\n", 1200),
+        ],
+    )
+    def test_how_many_steps_there_will_be(self, read: Read, line: bytes, steps: int | None) -> None:
+        assert read("maxtext", line + maxtext(0, "4.0")).total_steps == steps
+
     def test_step_lines_know_the_batch_best(self, read: Read) -> None:
         log = read("nemo", b"  global_batch_size: 8\n" + printer(0, 0, "4.0"))
         assert log.identity.global_batch_size == 256
+
+
+#: Steps 0 to 11 and 12 to 19 of each way of writing them.
+RESUMED = {
+    "maxtext": ("maxtext", lambda step: maxtext(step, "4.5")),
+    "maxtext ranks": (
+        "maxtext",
+        lambda step: b"".join(maxtext(step, f"4.{rank}", head=f"{rank}: ") for rank in (4, 5, 6)),
+    ),
+    "paxml": ("paxml", lambda _: paxml("4.5")),
+    "nemo bar": ("nemo", lambda step: b"\r" + bar(step + 1, f"{step}.000", "4.5") + b"\n" * (step % 4 == 3)),
+    "nemo dll": ("nemo", lambda step: dll(step, "4.5")),
+    "nemo 2": ("nemo", lambda step: printer(step, step, "4.5")),
+    "megatron": ("megatron", lambda step: megatron(step + 1, "4500.0", rest=" extra: 1.0 |")),
+    "bridge": ("megatron", lambda _: b"Step Time : 4.5s GPU utilization: 1.5\n"),
+    "torchtitan": ("torchtitan", lambda step: titan(step + 1, "6,785")),
+    "deepspeed pipe": ("deepspeed", lambda step: pipe(step + 1, "4.5")),
+    "deepspeed timer": ("deepspeed", lambda step: throughput(step + 1, "12.5")),
+    "huggingface": ("huggingface", lambda step: summary("95.3") * (step in {11, 19})),
+}
+
+
+class TestResumedFromACheckpoint:
+    """A requeued job appends to the log of the one before, and goes on where that one had saved."""
+
+    LINE = b"GSW: MODEL=llama9 FRAMEWORK=any MODEL_SIZE=7b JOB_NUM_NODES=8 GPUS_PER_NODE=4 DTYPE=fp8 JOB_ID=4711\n"
+
+    @staticmethod
+    def steps(name: str, first: int, last: int) -> bytes:
+        return b"".join(RESUMED[name][1](step) for step in range(first, last + 1))
+
+    @pytest.mark.parametrize("name", RESUMED)
+    @pytest.mark.parametrize("label", [b"", b"3: "])
+    def test_only_its_own_steps_count(self, read: Read, name: str, label: bytes) -> None:
+        begin = label + self.LINE
+        whole = read(RESUMED[name][0], begin * 3 + self.steps(name, 0, 19))
+        assert whole.attempts == 1
+        once = read(RESUMED[name][0], begin + self.steps(name, 12, 19))
+        log = read(RESUMED[name][0], begin * 3 + self.steps(name, 0, 11) + begin * 3 + self.steps(name, 12, 19))
+        assert log.attempts == 2
+        assert [replace(step, offset=0) for step in log.steps] == [replace(step, offset=0) for step in once.steps]
+        again = begin * 2 + self.steps(name, 0, 7) + begin + self.steps(name, 8, 11)
+        log = read(RESUMED[name][0], again + begin * 2 + self.steps(name, 12, 19))
+        assert log.attempts == (2 if name == "huggingface" else 3)  # whose summary stands at the end alone
+        assert [replace(step, offset=0) for step in log.steps] == [replace(step, offset=0) for step in once.steps]
+
+    def test_what_the_run_before_said_does_not_count(self, read: Read) -> None:
+        before = self.LINE + maxtext(0, "4.0") + maxtext(1, "nan") + maxtext(2, "4.0", loss="nan")
+        log = read("maxtext", before + self.LINE + maxtext(3, "4.0"))
+        assert (log.attempts, indexes(log), log.not_finite) == (2, [3], None)
+        save = b"time (ms) | save-checkpoint: 17000.00\n"
+        log = read("megatron", megatron(1, "4.0") + save + self.LINE + megatron(2, "4.0") + save)
+        assert log.checkpoint_saves_s == (17.0,)
+
+    def test_what_is_printed_before_the_first_step_belongs_to_its_run(self, read: Read) -> None:
+        # One rank says who it is when another has started already: how many start tells whose steps are whose.
+        start = self.LINE + paxml_start()
+        steps = b"".join(paxml(time) for time in ("9.1", "9.2", "9.3", "4.1", "4.3", "4.2"))
+        assert seconds(read("paxml", start * 3 + steps)) == [9.2, 4.2]
+        log = read("paxml", start * 3 + steps + start * 3 + steps)
+        assert (seconds(log), log.attempts) == ([9.2, 4.2], 2)
+
+    def test_a_line_glued_to_a_bar_that_was_killed(self, read: Read, write_log: WriteLog) -> None:
+        killed = b"".join(b"\r" + bar(step + 1, f"{step}.000", "9.5") for step in range(12))
+        after = b"".join(b"\r" + bar(step + 1, f"{step}.000", "4.5") for step in range(12, 20)) + b"\n"
+        log = read("nemo", killed + self.LINE + after)
+        assert (log.attempts, indexes(log), set(seconds(log))) == (2, list(range(12, 20)), {4.5})
+        with pytest.raises(LogError, match=r"\Aa later run in the same file logged no steps\n"):
+            read_log(write_log(killed + self.LINE), FORMATS["nemo"])
+
+    def test_a_line_that_srun_broke(self, read: Read) -> None:
+        long = self.LINE.replace(b"DTYPE", b"IMAGE='" + b"x" * 1500 + b"' DTYPE")
+        text = b"".join(printer(step, step, "9.5") for step in range(12)) + long
+        text += b"".join(printer(step, step, "4.5") for step in range(12, 20))
+        log = read("nemo", labelled("3: ", text))
+        assert (log.attempts, indexes(log)) == (2, list(range(12, 20)))
+
+    @pytest.mark.parametrize("block_bytes", [700, 1 << 20])
+    def test_the_size_of_a_block_changes_nothing(self, read: Read, block_bytes: int) -> None:
+        content = self.LINE + self.steps("maxtext", 0, 11) + self.LINE * 2 + self.steps("maxtext", 12, 19)
+        log = read("maxtext", content, block_bytes)
+        assert (log.attempts, indexes(log)) == (2, list(range(12, 20)))
+
+    def test_a_format_sees_but_the_lines_that_it_asks_for(self, read: Read) -> None:
+        log = read(
+            "maxtext", maxtext(0, "4.0") + b"+ echo 'GSW: MODEL=m'\n  echo \"GSW: MODEL=$M\"\n" + maxtext(1, "4.0")
+        )
+        assert (log.attempts, indexes(log)) == (1, [0, 1])
 
 
 class TestTail:
@@ -325,6 +444,7 @@ def test_a_third_partys_format_needs_only_the_protocol(write_log: WriteLog) -> N
         dialects = ((b"tick ",),)
         first_index = None
         wraps = False
+        shows_progress = True
 
         def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
             steps = tuple(Step(None, seconds=float(line.split()[1]), offset=offset) for offset, line in lines)

@@ -7,7 +7,7 @@ from hypothesis import given
 from pytest_gsw.results.junit import properties
 from pytest_gsw.results.record import Record
 
-from .records import SLOW
+from .records import JOB, SLOW
 from .test_record import RECORDS
 
 
@@ -49,6 +49,17 @@ def test_a_row_that_was_never_submitted_has_no_properties_of_a_job() -> None:
     names = [name for name, _ in properties(replace(record, p90_s=None))]
     assert not [name for name in names if name.startswith(("gsw_job", "gsw_measured", "gsw_log", "gsw_steps"))]
     assert "gsw_fact" in names
+
+
+def test_jobs_before_the_last_and_what_an_early_end_saved() -> None:
+    lost = replace(JOB, id="481220", state="NODE_FAIL", nodes="pool0-0017", why_repeated="node failure")
+    found = dict(properties(replace(SLOW, attempts=(lost, lost), saved_gpu_hours=41.25)))
+    assert {name: value for name, value in found.items() if name.startswith(("gsw_attempt", "gsw_saved"))} == {
+        "gsw_attempts": 3,
+        "gsw_attempt_1": "481220 NODE_FAIL on pool0-0017: node failure",
+        "gsw_attempt_2": "481220 NODE_FAIL on pool0-0017: node failure",
+        "gsw_saved_gpu_hours": 41.25,
+    }
 
 
 def test_what_makes_figures_useless_is_said() -> None:

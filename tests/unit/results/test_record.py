@@ -11,10 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_gsw.jobs.model import JobState
-from pytest_gsw.results.record import JobFacts, Record, read_record, read_records, write_record
+from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.results.record import (
+    JobFacts,
+    Record,
+    attempt_text,
+    read_record,
+    read_records,
+    used_gpu_hours,
+    write_record,
+)
 
-from .records import SLOW
+from .records import JOB, SLOW
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -28,6 +36,7 @@ JOBS = st.builds(
     nodes=TEXTS,
     submit_s=st.none() | NUMBERS,
     run_s=st.none() | NUMBERS,
+    why_repeated=TEXTS,
 )
 RECORDS = st.builds(
     Record,
@@ -44,6 +53,8 @@ RECORDS = st.builds(
     median_s=st.none() | NUMBERS,
     series_s=st.lists(NUMBERS).map(tuple),
     job=st.none() | JOBS,
+    attempts=st.lists(JOBS, max_size=3).map(tuple),
+    saved_gpu_hours=st.none() | NUMBERS,
     log=st.none() | TEXTS,
     not_comparable=st.none() | TEXTS,
     schema=st.just(1),
@@ -141,6 +152,25 @@ def changed(**values: Any) -> bytes:
         (changed(job={**WHOLE["job"], "exit_code": "0"}), "{} is no record: 'job.exit_code' is \"0\""),
         (changed(job={"id": "7", "launcher": "slurm"}), "{} is no record: it has no 'job.state'"),
         (changed(job=[]), "{} is no record: 'job' is []"),
+        (changed(attempts=5), "{} is no record: 'attempts' is 5"),
+        (changed(attempts=None), "{} is no record: 'attempts' is null"),
+        (changed(attempts=[5]), "{} is no record: 'attempts' is [5]"),
+        (changed(attempts=[None]), "{} is no record: 'attempts' is [null]"),
+        (changed(attempts=[{"id": "7"}]), "{} is no record: it has no 'attempts.launcher'"),
+        (changed(attempts=[WHOLE["job"], {}]), "{} is no record: it has no 'attempts.id'"),
+        (
+            changed(attempts=[{**WHOLE["job"], "state": "FOO"}]),
+            "{} is no record: 'attempts.state' is \"FOO\", which is no state of a job",
+        ),
+        (
+            changed(attempts=[{**WHOLE["job"], "colour": 1}]),
+            "{} is no record: it has an unknown key 'attempts.colour'",
+        ),
+        (
+            changed(attempts=[{**WHOLE["job"], "why_repeated": 1}]),
+            "{} is no record: 'attempts.why_repeated' is 1",
+        ),
+        (changed(saved_gpu_hours="1"), "{} is no record: 'saved_gpu_hours' is \"1\""),
         (changed(log=5), "{} is no record: 'log' is 5"),
         (changed(gpus=True), "{} is no record: 'gpus' is true"),
         (changed(gpus=8.5), "{} is no record: 'gpus' is 8.5"),
@@ -179,3 +209,56 @@ def test_a_record_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cannot be read") as error:
         read_record(tmp_path / "x.json")
     assert str(error.value) == f"{tmp_path}/x.json cannot be read: No such file or directory"
+
+
+LOST = replace(JOB, id="481220", state="NODE_FAIL", nodes="pool0-0017", run_s=120.0, why_repeated="node failure")
+
+
+def test_a_record_of_before_there_were_attempts(tmp_path: Path) -> None:
+    path = write_record(tmp_path, SLOW)
+    content = json.loads(path.read_text())
+    del content["attempts"], content["saved_gpu_hours"], content["job"]["why_repeated"]
+    path.write_text(json.dumps(content))
+    assert read_record(path) == SLOW
+
+
+def test_what_a_record_keeps_of_an_attempt() -> None:
+    status = JobStatus(
+        JobState.NODE_FAIL,
+        raw_state="NODE_FAIL",
+        exit_code=1,
+        reason="NodeDown",
+        nodes="n17",
+        submit_s=1000.0,
+        start_s=1030.0,
+        end_s=1150.0,
+    )
+    kept = JobFacts.of("481220", "slurm", status, "node failure")
+    assert (kept.queue_s, kept.run_s, kept.why_repeated, kept.status) == (30.0, 120.0, "node failure", status)
+    assert JobFacts.of("481220", "slurm", status).why_repeated == ""
+
+
+@pytest.mark.parametrize(
+    ("attempt", "text"),
+    [
+        (LOST, "481220 NODE_FAIL on pool0-0017: node failure"),
+        (replace(LOST, state="PREEMPTED", nodes="", why_repeated="preemption"), "481220 PREEMPTED: preemption"),
+    ],
+)
+def test_an_attempt_in_one_line(attempt: JobFacts, text: str) -> None:
+    assert attempt_text(attempt) == text
+
+
+@pytest.mark.parametrize(
+    ("record", "gpu_seconds"),
+    [
+        (SLOW, 128 * 662.0),
+        (replace(SLOW, attempts=(LOST, replace(LOST, id="481219", run_s=30.0))), 128 * (662.0 + 120.0 + 30.0)),
+        (replace(SLOW, attempts=(replace(LOST, run_s=None),)), 128 * 662.0),
+        (replace(SLOW, job=replace(JOB, run_s=None)), 0.0),
+        (replace(SLOW, job=None), 0.0),
+        (replace(SLOW, job=None, attempts=(LOST,)), 128 * 120.0),
+    ],
+)
+def test_what_the_jobs_of_a_row_have_cost(record: Record, gpu_seconds: float) -> None:
+    assert used_gpu_hours(record) == pytest.approx(gpu_seconds / 3600)

@@ -1,0 +1,179 @@
+"""What others have written (logs, Slurm, tables) made fit to be shown: no control characters, no secrets.
+
+Pure functions of a text and of the environments whose secrets it may hold. Each takes a time that is
+proportional to the length of the text, however hostile that is: every repetition in a pattern is bounded,
+or cannot be entered twice for the same letters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, TypeVar, cast
+
+#: What is shown in place of a secret.
+MASK = "***"
+
+#: Escape sequences of terminals, whole ones and the beginnings of those that were cut.
+ESCAPES = r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)|[@-Z\\^_c])?"
+_ESCAPES = re.compile(ESCAPES)
+
+#: What no terminal, XML file or HTML page should get: control characters, those that change the
+#: direction of writing or are not seen, halves of characters, and the two that XML forbids. Line ends and tabs
+#: are not among them.
+UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\ud800-\udfff\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
+)
+#: What Python makes of the bytes of a file name that is no UTF-8.
+_HALF = re.compile("[\ud800-\udfff]")
+
+# Words, not letters: MONKEY is no key, TOKENIZERS_PARALLELISM and MAX_TOKENS are no tokens; HF_TOKEN,
+# PGPASSWORD and NGC_APIKEY are what they look like.
+_SECRET_NAME = re.compile(
+    r"(?:TOKEN|SECRETS?|PASS|PASSWORD|PASSWD|PASSPHRASE|AUTH|JWT|CREDENTIALS?|COOKIES?)(?:_|$)"
+    r"|(?:^|_)(?:API|ACCESS|PRIVATE|SSH|SECRET)?KEYS?(?:_|$)",
+    re.IGNORECASE,
+)
+#: HF_TOKEN_PATH and SSH_AUTH_SOCK say where a secret is, and logs may say that as well.
+_PLACE_NAME = re.compile(r"(?:FILE|PATH|DIR|SOCK|ASKPASS|APPLICATION_CREDENTIALS)$", re.IGNORECASE)
+
+#: A secret variable may be "1" or "true"; what is shorter than this is not looked for in texts.
+SHORTEST_SECRET = 8
+
+#: ``https://user:password@host``; a token often stands alone there.
+_USER_INFO = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]{0,30}://)[^\s/?#]+@")
+
+#: What gives itself away by its first letters: tokens of Hugging Face, GitHub, GitLab, AWS, OpenAI, Slack, NVIDIA,
+#: Google, npm, PyPI, Docker and Vault. All have a digit or a capital, which tells them from words.
+_TOKENS = re.compile(
+    r"(?<![A-Za-z0-9])(?:hf_|gh[oprsu]_|github_pat_|gl[a-z]{1,6}-|(?=A[KS]IA)|sk-|xox[a-z]-|nvapi-|(?=AIza)|npm_|pypi-"
+    r"|dckr_pat_|hvs\.)(?=[a-z_-]{0,80}[A-Z0-9])[A-Za-z0-9_-]{16,}"
+)
+#: A JSON web token: two of its three parts begin with ``{"``.
+_JWT = re.compile(r"(?<![\w-])eyJ[\w-]{10,}\.eyJ[\w-]{10,}(?:\.[\w-]*)?", re.ASCII)
+_AUTHORIZATION = re.compile(
+    r"(authorization[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?(?:bearer|basic|token|digest|negotiate)[ \t]{1,3})[^\s\"',;]+",
+    re.IGNORECASE,
+)
+_BEARER = re.compile(r"\b(Bearer[ \t]{1,3})[A-Za-z0-9._~+/=-]{16,}")
+#: A private key's first line, and what follows on it where line ends are written as \n.
+_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[^\n]*")
+#: A line of a private key: nothing but base64, which file names, having dots, and hashes, having no capitals, are not.
+_KEY_LINE = re.compile(
+    r"(?<![^\s\"'])(?!/)(?=[a-z0-9+/]{0,59}[A-Z])(?=[A-Z0-9+/]{0,59}[a-z])(?=[A-Za-z]{0,59}[0-9+/])"
+    r"[A-Za-z0-9+/]{60,80}={0,2}(?=[ \t]*$)",
+    re.MULTILINE,
+)
+
+# name=value, "name": "value", name: value, --name value.
+_GIVEN = r"((?:{names})[\"']?[ \t]{{0,3}}[:=][ \t]{{0,3}}|(?<![\w-])--[\w-]{{0,40}}(?:{names})[ \t]{{1,3}})"
+#: What nobody keeps secret.
+_NO_VALUE = r"(?![\"']?(?:none|null|true|false|yes|no)(?=[\s\"',;)\]}&]|$))"
+#: Behind these words stands a secret, whatever it looks like.
+_PASSWORD = re.compile(
+    _GIVEN.format(names=r"passw(?:or)?d|passphrase|secret(?=[\"']?[ \t]{0,3}=)")
+    + _NO_VALUE
+    + r"(?:([\"'])(?:(?!\2)[^\n]){1,400}\2|[\"']?[^\s\"',;&]+)",
+    re.IGNORECASE,
+)
+#: Behind these, only what has letters and digits and is no figure with a unit, no path and no address: a log has
+#: "time per token: 12.5us", "eos_token: </s>" and "max_token=2048".
+_TOKEN = re.compile(
+    _GIVEN.format(
+        names="token|secret|api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|credentials?|cookie|auth|authorization"
+        "|jwt|(?-i:[A-Z_]PASS)"
+    )
+    + _NO_VALUE
+    + r"([\"']?)(?![-+]?[0-9][0-9.,_]{0,30}(?:e[-+]?[0-9]{1,4})?[a-z%/]{0,9}(?![a-z0-9]))"
+    + r"(?!(?:~|\.{1,2})?/|[a-z]{2,8}://)"
+    + r"(?=[a-z._~+/%:@!$^-]{0,200}[0-9])(?=[0-9._~+/%:@!$^-]{0,200}[a-z])[a-z0-9._~+/%:@!$^-]{6,}={0,2}",
+    re.IGNORECASE,
+)
+
+_MASKS = (
+    (_KEY, MASK),
+    (_KEY_LINE, MASK),
+    (_USER_INFO, rf"\1{MASK}@"),
+    (_AUTHORIZATION, rf"\1{MASK}"),
+    (_BEARER, rf"\1{MASK}"),
+    (_JWT, MASK),
+    (_TOKENS, MASK),
+    (_PASSWORD, rf"\1\2{MASK}\2"),
+    (_TOKEN, rf"\1\2{MASK}"),
+)
+
+Quotable = TypeVar("Quotable")
+
+
+@lru_cache(maxsize=4096)
+def is_secret(name: str) -> bool:
+    """Whether a variable of this name holds a secret, by its name: ``HF_TOKEN``, ``PGPASSWORD``."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def printable(text: str) -> str:
+    """A text without escape sequences, control characters and characters that cannot be seen; its lines stay."""
+    if text.isascii() and text.isprintable():
+        return text  # as nearly all are
+    return UNSAFE.sub("", _HALF.sub("\ufffd", _ESCAPES.sub("", text).replace("\t", " ")))
+
+
+def masked_text(text: str, *environments: Mapping[str, str]) -> str:
+    """A text without secrets.
+
+    Args:
+        text: What others have written.
+        environments: Variables whose values the writer may have known. Those that are secrets by their
+            names are hidden wherever they stand, what looks like a secret in any case.
+    """
+    return _masked(text, _values(environments))
+
+
+def quoted(value: Quotable, *environments: Mapping[str, str]) -> Quotable:
+    """What others have written, :func:`printable` and without secrets; the same object where that changes nothing.
+
+    Args:
+        value: A text, or an error, a dataclass, a tuple or a mapping with texts in it.
+        environments: As for :func:`masked_text`.
+    """
+    return cast(Quotable, _quoted(value, _values(environments)))
+
+
+def _quoted(value: Any, secrets: Iterable[str]) -> Any:
+    if isinstance(value, str):
+        return _masked(printable(value), secrets)
+    if isinstance(value, tuple):
+        return tuple(_quoted(entry, secrets) for entry in value)
+    if isinstance(value, Mapping):
+        return {key: _quoted(entry, secrets) for key, entry in value.items()}
+    if isinstance(value, Exception):
+        arguments = _quoted(value.args, secrets)
+        return value if arguments == value.args else type(value)(*arguments)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        shown = _quoted(fields, secrets)
+        return value if shown == fields else dataclasses.replace(value, **shown)
+    return value
+
+
+def _masked(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, MASK)
+    for pattern, mask in _MASKS:
+        text = pattern.sub(mask, text)
+    return text
+
+
+def _values(environments: Iterable[Mapping[str, str]]) -> list[str]:
+    """The secrets of environments, line by line as a log would show them; the longest first."""
+    lines = {
+        line.strip()
+        for environment in environments
+        for name in environment
+        if is_secret(name) and _PLACE_NAME.search(name) is None
+        for line in printable(environment[name]).split("\n")
+    }
+    return sorted((line for line in lines if len(line) >= SHORTEST_SECRET), key=len, reverse=True)

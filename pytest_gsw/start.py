@@ -1,0 +1,236 @@
+"""From the selected rows to a fleet that runs them: launcher, journal, job specs, an earlier session's jobs."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.demo.faults import parse_faults
+from pytest_gsw.errors import RunError, SchedulerAwayError, SubmissionError
+from pytest_gsw.fleet import Fleet, StateObserver
+from pytest_gsw.items import FLEET, SETTINGS, BaselineItem
+from pytest_gsw.jobs.environment import masked_command, masked_environment
+from pytest_gsw.jobs.journal import Journal, Submission
+from pytest_gsw.jobs.layout import make_directory
+from pytest_gsw.jobs.model import Job, JobSpec, JobStatus, Launcher
+from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
+from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s
+from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.options import Settings
+from pytest_gsw.results import terminal
+from pytest_gsw.results.record import Record, read_records
+from pytest_gsw.screen import make_ticker, repeat_teller, write
+from pytest_gsw.tables.clusters import Cluster
+from pytest_gsw.tables.fields import nearest
+from pytest_gsw.tables.model import Baseline
+
+#: What the replayed run recorded, once it was read.
+_RECORDED = pytest.StashKey["dict[str, Record] | None"]()
+
+
+def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
+    """Submit every selected row, or take over what an earlier session has submitted."""
+    config = session.config
+    rows = runnable(session.items)
+    recorded = recorded_rows(config) or {}
+    launcher = make_launcher(config, settings, recorded)
+    submits = settings.replay is None
+    try:
+        make_directory(settings.run_directory)
+        journal = Journal(settings.run_directory) if submits else None
+    except OSError as error:
+        raise pytest.UsageError(
+            f"the results cannot be written to {settings.run_directory}: {error.strerror}\n"
+            "next: give another directory with --gsw-results=DIR"
+        ) from None
+    by_row = {item.baseline.id: item for item in rows}
+    fleet = Fleet(
+        launcher,
+        settings.poll_interval_s or launcher.poll_interval_s,
+        _observer(config, rows),
+        journal,
+        settings.limits,
+        ticker=make_ticker(config, by_row),
+        watcher=(lambda row_id: by_row[row_id].watch()) if submits else None,
+        retries=settings.retries if submits else 0,
+        on_repeat=repeat_teller(config),
+    )
+    config.stash[FLEET] = fleet
+    specs = {item.baseline.id: make_spec(item, settings) for item in rows}
+    if journal is not None and settings.cluster is not None:
+        journal.session(settings.cluster.name, [item.nodeid for item in rows])
+    lost = _attach(fleet, settings, specs)
+    for item in rows:
+        spec = specs.get(item.baseline.id) or fleet.spec(item.baseline.id)
+        item.spec = spec if isinstance(spec, JobSpec) else None
+        item.recorded = recorded.get(item.baseline.id)
+    weights = {item.baseline.id: _gpu_seconds(item.baseline) for item in rows}
+    fleet.submit(dict(sorted(specs.items(), key=lambda pair: weights[pair[0]], reverse=True)), lost)
+    return fleet
+
+
+def runnable(items: Iterable[pytest.Item]) -> list[BaselineItem]:
+    """The rows that are to run: neither this plugin nor anybody else has marked them as skipped."""
+    rows = [item for item in items if isinstance(item, BaselineItem)]
+    return [row for row in rows if row.get_closest_marker("skip") is None]
+
+
+def recorded_rows(config: pytest.Config) -> dict[str, Record] | None:
+    """What a replayed run's directory recorded, by row; ``None`` if it is no such directory. It is read once."""
+    if _RECORDED not in config.stash:
+        config.stash[_RECORDED] = _read_recorded(config.stash[SETTINGS])
+    return config.stash[_RECORDED]
+
+
+def _read_recorded(settings: Settings) -> dict[str, Record] | None:
+    if settings.replay is None or not (settings.replay / "records").is_dir():
+        return None
+    try:
+        records = read_records(settings.replay)
+    except ValueError as error:
+        raise pytest.UsageError(f"--gsw-replay: {error}") from None
+    return {record.row: record for record in records if record.job is not None}
+
+
+def make_launcher(config: pytest.Config, settings: Settings, recorded: dict[str, Record]) -> Launcher:
+    """How this session's jobs are started; a replay's are only looked up.
+
+    Raises:
+        pytest.UsageError: Nobody knows the cluster's scheduler.
+    """
+    if settings.replay is not None:
+        runs = {
+            row: RecordedRun(Path(record.log) if record.log else None, record.job.id, record.job.status)
+            for row, record in recorded.items()
+            if record.job is not None
+        }
+        return ReplayLauncher(settings.replay, recorded=runs)
+    launcher: Launcher | None = config.hook.pytest_gsw_make_launcher(
+        config=config, cluster=settings.cluster, run_directory=settings.run_directory
+    )
+    if launcher is None:
+        assert settings.cluster is not None
+        raise pytest.UsageError(
+            f"nobody launches jobs for the scheduler '{settings.cluster.scheduler}' of cluster "
+            f"'{settings.cluster.name}' ({settings.cluster.path}); known: slurm, local"
+        )
+    return launcher
+
+
+def _observer(config: pytest.Config, rows: list[BaselineItem]) -> StateObserver:
+    baselines = {row.baseline.id: row.baseline for row in rows}
+
+    def observe(row_id: str, job_id: str, status: JobStatus) -> None:
+        config.hook.pytest_gsw_job_state_changed(
+            config=config, baseline=baselines[row_id], job_id=job_id, status=status
+        )
+
+    return observe
+
+
+def _gpu_seconds(baseline: Baseline) -> float:
+    """What a row is expected to take, for the order of submission; one whose time nobody knows counts its GPUs."""
+    return baseline.gpus * (expected_run_s(baseline) or 1.0)
+
+
+def _attach(fleet: Fleet, settings: Settings, specs: dict[str, JobSpec | RunError]) -> dict[str, Submission]:
+    """Of a session that is resumed: take its jobs over, so that only the rest is submitted.
+
+    Returns:
+        What that session did for rows that are still to be submitted: earlier attempts, and submissions
+        of which the scheduler cannot say now whether they got through.
+    """
+    left: dict[str, Submission] = {}
+    away = False
+    for row_id, submission in (settings.past.submissions if settings.past else {}).items():
+        spec = specs.get(row_id)
+        if not isinstance(spec, JobSpec):
+            continue
+        for attempt in submission.attempts:
+            spec = specs[row_id] = spec.again(attempt.excluded_nodes)
+        job = None
+        if submission.job_id is not None:
+            job = Job(submission.job_id, spec, submission.intended_s)
+        elif submission.intended_s and not away:
+            # The answer of this submission was never read. The job may be there all the same.
+            try:
+                job = fleet.launcher.find(spec, submission.intended_s)
+            except SchedulerAwayError:
+                away = True  # one question that nobody answers is enough: the fleet asks again in a while
+            except RunError as error:
+                specs[row_id] = error
+                continue
+            else:
+                submission = dataclasses.replace(submission, intended_s=0.0)
+        if job is not None and (submission.ended is not None or fleet.launcher.jobs_outlive_session):
+            fleet.attach(job, submission)
+            del specs[row_id]
+        elif submission.job_id is None:
+            left[row_id] = submission
+    return left
+
+
+def make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
+    """How a row is started, or why it cannot be."""
+    try:
+        spec: JobSpec | None = item.config.hook.pytest_gsw_make_job_spec(
+            config=item.config, baseline=item.baseline, cluster=settings.cluster or Cluster("replay", "replay")
+        )
+    except RunError as error:
+        return error
+    if not isinstance(spec, JobSpec):
+        return SubmissionError(f"an implementation of pytest_gsw_make_job_spec returned {spec!r}, which is no JobSpec")
+    if spec.row_id != item.baseline.id:
+        return SubmissionError(f"an implementation of pytest_gsw_make_job_spec changed the row's id to {spec.row_id!r}")
+    if item.log_format() is None:
+        return SubmissionError(
+            f"nobody reads logs of the format '{item.baseline.log_format}'{nearest(item.baseline.log_format, FORMATS)}",
+            evidence=(("baseline", str(item.baseline.location)), ("known", ", ".join(sorted(FORMATS)))),
+            advice="correct log_format (or framework) there, or install the plugin that provides it",
+        )
+    # What the session's environment hands on is part of how the job is started.
+    handed_on = {name: os.environ[name] for name in PROFILING_VARIABLES if name in os.environ}
+    return dataclasses.replace(spec, environment={**handed_on, **spec.environment})
+
+
+def print_plan(
+    session: pytest.Session, rows: list[BaselineItem], specs: dict[str, JobSpec | RunError], launcher: Launcher
+) -> None:
+    """Print what would be submitted, and what would not and why."""
+    planned = []
+    skipped = [
+        (item.nodeid, str(marker.kwargs.get("reason", "marked as skipped")))
+        for item in session.items
+        if (marker := item.get_closest_marker("skip")) is not None and isinstance(item, BaselineItem)
+    ]
+    for item in rows:
+        spec = specs[item.baseline.id]
+        if isinstance(spec, RunError):
+            skipped.append((item.nodeid, spec.fact))
+            continue
+        run_s = expected_run_s(item.baseline)
+        planned.append(
+            {
+                "node_id": item.nodeid,
+                "gpus": spec.gpus,
+                "nodes": spec.nodes,
+                "minutes": None if run_s is None else run_s / 60,
+                "directory": spec.directory,
+                "command": terminal.command(*masked_command(launcher.command(spec))),
+                "environment": masked_environment(spec.environment),
+                "log": spec.stage / spec.log_glob,
+            }
+        )
+    for line in terminal.plan_text(planned, skipped):
+        write(session.config, line)
+
+
+def check_faults(items: list[BaselineItem], settings: Settings) -> None:
+    """Make sure that every fault of ``--gsw-demo`` is some row's: a row that is not broken looks healthy."""
+    for fault in parse_faults(settings.demo):
+        if not any(fault.matches(item.baseline.id) for item in items):
+            raise pytest.UsageError(f"--gsw-demo: no selected row matches '{fault.pattern}'")

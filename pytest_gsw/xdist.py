@@ -1,0 +1,81 @@
+"""Under pytest-xdist: all rows go to one worker, so that each is submitted once, and by one session's limits.
+
+The other tests are spread over the workers as ``--dist`` says. The rows' worker submits all of them when
+the first is to run; a worker that replaces one that crashed finds their jobs in the journal of the run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_gsw.errors import ConfigurationError
+
+#: Under which name the workers are told the run's id.
+RUN_ID = "gsw_run_id"
+_MESSAGES = "gsw_messages"
+#: The unit of work that all rows are; no test's node id looks like it.
+_ROWS = "<rows of pytest-gsw>"
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Whether this session is one of pytest-xdist's workers."""
+    return hasattr(config, "workerinput")
+
+
+def run_id(config: pytest.Config) -> str | None:
+    """The id of the run that this worker is part of, ``None`` in any other session."""
+    told: str | None = getattr(config, "workerinput", {}).get(RUN_ID)
+    return told
+
+
+def tell_worker(node: Any, run: str) -> None:
+    """Give a worker that is about to start the id of the run."""
+    node.workerinput[RUN_ID] = run
+
+
+def messages(config: pytest.Config) -> list[str]:
+    """Lines that this worker sends at its end to the session that has the screen."""
+    output: dict[str, list[str]] = config.workeroutput  # type: ignore[attr-defined]
+    return output.setdefault(_MESSAGES, [])
+
+
+def messages_of(node: Any) -> list[str]:
+    """The lines that a worker has sent; none where it crashed."""
+    lines: list[str] = getattr(node, "workeroutput", {}).get(_MESSAGES, [])
+    return lines
+
+
+def check_distribution(config: pytest.Config) -> None:
+    """Make sure that no row would be run by every worker.
+
+    Raises:
+        ConfigurationError: ``--dist=each`` was given.
+    """
+    if config.getoption("dist", "no") == "each":
+        raise ConfigurationError("--dist=each would submit every row once for each worker; leave it out")
+
+
+def make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A scheduler that gives all rows to one worker, and other tests as ``--dist`` says."""
+    # xdist calls this hook, so it is there.
+    from xdist.scheduler import (  # type: ignore[import-untyped]
+        LoadFileScheduling,
+        LoadGroupScheduling,
+        LoadScopeScheduling,
+    )
+
+    kinds = {"loadscope": LoadScopeScheduling, "loadfile": LoadFileScheduling, "loadgroup": LoadGroupScheduling}
+    dist = config.getoption("dist")
+    base: Any = kinds.get(dist, LoadScopeScheduling)
+
+    class RowsTogether(base):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            if nodeid.partition("::")[0].endswith((".yaml", ".yml")):
+                return _ROWS
+            # load and worksteal hand out single tests.
+            scope: str = super()._split_scope(nodeid) if dist in kinds else nodeid
+            return scope
+
+    return RowsTogether(config, log)

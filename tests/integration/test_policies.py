@@ -1,0 +1,256 @@
+"""Jobs that are ended early, limits, and what a waiting session says, on the demo cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import junit, properties
+
+ONE_ROW = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64")
+NODE_ID = "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[[]H100x64]"
+
+
+def record(pytester: pytest.Pytester) -> dict[str, object]:
+    (path,) = pytester.path.glob(".gsw/runs/*/records/*.json")
+    content: dict[str, object] = json.loads(path.read_text())
+    return content
+
+
+def test_stall(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=stall", "--gsw-stall=0.01", "--junitxml=junit.xml")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(errors=1, deselected=138)
+    result.stdout.re_match_lines(
+        [
+            r"stalled at step 25 of 50: no new step for \ds",
+            r"job        \d+ CANCELLED \d+:\d+ after .* on localhost",
+            r"last       completed step: 2\d, .*",
+            (
+                r"next       look for the rank that printed last, and rerun with NCCL_DEBUG=INFO; "
+                r"--gsw-stall=MINUTES if the run does pause for so long"
+            ),
+            r"gsw: 0\.\d GPU-hours used, about 3\d saved by ending 1 job early",
+        ]
+    )
+    (case,) = junit(pytester.path / "junit.xml").values()
+    assert [element.tag for element in case if element.tag != "properties"] == ["error"]
+    seen = properties(case)
+    assert (seen["gsw_outcome"], seen["gsw_job_state"]) == ("error", "CANCELLED")
+    # 64 GPUs until the limit of half an hour is up.
+    assert float(seen["gsw_saved_gpu_hours"]) == pytest.approx(32, rel=0.01)
+
+
+def test_stall_before_the_first_step(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GSW_DEMO_SECONDS", "3000")
+    result = pytester.runpytest(*ONE_ROW, "--gsw-stall=0.01")
+    result.assert_outcomes(errors=1, deselected=138)
+    result.stdout.re_match_lines([r"hung at start: no step within \ds"])
+
+
+def test_stall_may_be_turned_off(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=stall", "--gsw-stall=0", "--gsw-timeout=0.07")
+    result.stdout.re_match_lines([r"job \d+ ended TIMEOUT.*"])
+
+
+def test_a_loss_that_is_not_finite_ends_the_job(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GSW_DEMO_SECONDS", "10")
+    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=nan")
+    result.assert_outcomes(errors=1, deselected=138)
+    result.stdout.re_match_lines(
+        [
+            r"the loss or a step time is not finite at step 25: loss: nan",
+            r"job        \d+ CANCELLED .*",
+            r"next       a run that diverged says nothing of performance: find out why before measuring",
+        ]
+    )
+
+
+def test_slow_start(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GSW_DEMO_SECONDS", "20")
+    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=slow:400%")
+    result.assert_outcomes(errors=1, deselected=138)
+    result.stdout.re_match_lines(
+        [
+            (
+                r"slow start: 2\d\.\d+ s a step over the last 10 of \d+ steps is 5\.\d times the documented 4\.324 s "
+                r"\(ended early from 3 times on\)"
+            ),
+            (
+                r"next       the nodes or the fabric are at fault rather than the row; --gsw-slow-start=0 lets such a job "
+                r"go on"
+            ),
+        ]
+    )
+    assert record(pytester)["outcome"] == "error"
+
+
+@pytest.mark.parametrize("factor", ["0", "7"])
+def test_slow_start_as_far_as_told(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, factor: str) -> None:
+    monkeypatch.setenv("GSW_DEMO_SECONDS", "5")
+    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=slow:400%", f"--gsw-slow-start={factor}")
+    result.assert_outcomes(failed=1, deselected=138)
+
+
+def test_a_profiled_run_may_be_slow(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GSW_DEMO_SECONDS", "5")
+    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=slow:400%", "--gsw-profile=nsight")
+    result.assert_outcomes(skipped=1, deselected=138)
+
+
+def test_timeout_is_three_times_the_documented_duration(pytester: pytest.Pytester) -> None:
+    (pytester.path / "clusters.yaml").write_text(
+        "clusters:\n  eos: {scheduler: slurm, stage: /stage}\n"
+        "  own: {scheduler: slurm, stage: /stage, sbatch: [--time=04:00:00]}\n"
+    )
+    row = ("--gsw-plan", "-k", "grok1_314b_bf16 and x2048")
+
+    def commands(*more: str) -> list[str]:
+        lines = pytester.runpytest(*row, *more).outlines
+        return [line for line in lines if line.strip().startswith("command")]
+
+    assert ["--time=" in line for line in commands("--gsw-cluster=eos")] == [True]
+    (usual,) = commands("--gsw-cluster=eos")
+    assert re.search(r" --time=(\d+) ", usual)
+    assert all("--time=04:00:00" in line and line.count("--time") == 1 for line in commands("--gsw-cluster=own"))
+    assert all("--time=7 " in line for line in commands("--gsw-cluster=eos", "--gsw-timeout=7"))
+
+
+def test_max_pending(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", "-k", "llama2_70b_fp8", "--gsw-max-pending=1")
+    result.assert_outcomes(passed=6, deselected=133)
+
+
+def test_every_row_skipped_is_no_success(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.add_marker(pytest.mark.skip(reason="rack 7 is down"))
+        """
+    )
+    result = pytester.runpytest("--gsw-cluster=demo", "-k", "llama2_70b_fp8")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines(["gsw: none of 6 rows was judged: all were skipped (-rs tells why)"])
+    result = pytester.runpytest(*ONE_ROW, "-q")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines(["gsw: the only row was not judged: it was skipped (-rs tells why)"])
+
+
+def test_profiling_that_nobody_asked_this_session_for_is_no_success(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert pytester.runpytest(*ONE_ROW, "--gsw-profile=nsight").ret == pytest.ExitCode.OK
+    monkeypatch.setenv("ENABLE_PROFILE", "true")
+    result = pytester.runpytest(*ONE_ROW)
+    result.assert_outcomes(skipped=1, deselected=138)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_some_rows_skipped_are_no_matter(pytester: pytest.Pytester, table: Path) -> None:
+    (pytester.path / "clusters.yaml").write_text(
+        f"clusters:\n  here: {{scheduler: local, accelerator: B200, stage: {pytester.path}/stage, gpus: 8}}\n"
+    )
+    result = pytester.runpytest("--gsw-cluster=here", "--gsw-baselines=site", "-rs")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(skipped=2, errors=1)
+
+
+@pytest.mark.parametrize(
+    "option", ["--gsw-stall=soon", "--gsw-slow-start=-1", "--gsw-retries=often", "--gsw-retries=-1"]
+)
+def test_wrong_numbers(pytester: pytest.Pytester, option: str) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", option)
+    name, _, given = option.partition("=")
+    wanted = "a whole number such as 1" if "retries" in option else "a number above 0"
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {name}: got '{given}', wanted {wanted}"])
+
+
+def on_a_terminal(directory: Path, *arguments: str) -> str:
+    """What pytest writes to a terminal 100 columns wide."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(directory)
+        os.environ.update(TERM="xterm", COLUMNS="100", GSW_DEMO_SECONDS="3")
+        for name in ("NO_COLOR", "CI", "PYTEST_ADDOPTS"):
+            os.environ.pop(name, None)
+        os.execv(sys.executable, [sys.executable, "-m", "pytest", *arguments])  # noqa: S606 - no shell is the point
+    written = b""
+    try:
+        while data := os.read(terminal, 65536):
+            written += data
+    except OSError:
+        pass  # the terminal's other end is closed
+    os.close(terminal)
+    os.waitpid(child, 0)
+    return written.decode()
+
+
+def test_a_terminal_has_one_line_that_is_written_over(tmp_path: Path) -> None:
+    seen = on_a_terminal(tmp_path, "--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64", "-p", "no:cacheprovider")
+    live = re.findall(r"\r(gsw: 0 of 1 done[^\r\n]*)(?=\r)", seen)
+    assert len(live) >= 2
+    assert all(len(line) <= 100 for line in live)
+    assert re.match(r"gsw: 0 of 1 done, 1 running on 64 GPUs, at least [678]m\d\ds left", live[0])
+    assert any("llama2_70b_fp8[H100x64] at st" in line for line in live)
+    # The row's own line begins where the live one stood, which is wiped.
+    assert re.search(r"\r {90,}\r*\n?baselines/maxtext/llama2_70b\.yaml::llama2_70b_fp8\[H100x64\] ", seen)
+
+
+def test_a_terminal_is_quiet_with_q(tmp_path: Path) -> None:
+    seen = on_a_terminal(tmp_path, "--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64", "-p", "no:cacheprovider", "-q")
+    assert "done" not in seen
+
+
+def test_a_record_that_cannot_be_written_is_no_pass(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        def pytest_gsw_job_state_changed(config, baseline):
+            from pytest_gsw.items import SETTINGS
+
+            records = config.stash[SETTINGS].run_directory / "records"
+            if not records.exists():
+                records.touch()
+        """
+    )
+    result = pytester.runpytest(*ONE_ROW)
+    result.assert_outcomes(failed=1, deselected=138)
+    result.stdout.re_match_lines(
+        [
+            r"the record cannot be written: File exists: .*/records",
+            r"it would have said: passed: throughput .*",
+            r"next       make room there, or give another directory with --gsw-results=DIR",
+        ]
+    )
+
+
+def test_a_journal_that_lacks_something_is_said(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        from pytest_gsw.jobs.journal import Journal
+
+        def full(self, *ends):
+            raise OSError(28, "No space left on device")
+
+        Journal.ended = full
+        """
+    )
+    result = pytester.runpytest_subprocess(*ONE_ROW)
+    result.assert_outcomes(passed=1, deselected=138)
+    result.stdout.fnmatch_lines(
+        [
+            (
+                "gsw: the run's journal could not be written: No space left on device; a session that resumes this run "
+                "would not know all of its jobs"
+            )
+        ]
+    )

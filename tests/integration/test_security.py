@@ -1,0 +1,560 @@
+"""What others write reaches screen, records and JUnit without secrets and control characters; names stay names."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+import pytest_gsw
+from pytest_gsw.cli import main
+from pytest_gsw.demo.faults import parse_faults
+from pytest_gsw.errors import FileError
+from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.options import OPTIONS
+from pytest_gsw.quoting import UNSAFE
+from pytest_gsw.tables.clusters import Cluster, find_cluster
+from pytest_gsw.tables.json_schema import baseline_schema, clusters_schema
+from pytest_gsw.tables.load import load_table
+
+ROW = "llama2_70b_fp8 and H100x64"
+IN_SESSION = "correct-horse-battery"
+IN_CLUSTER = "staple-of-the-cluster"
+UNKNOWN = "hf_" + "aZ3kQ9" * 5
+SECRETS = (IN_SESSION, IN_CLUSTER, UNKNOWN, "hunter2")
+
+#: A terminal's title, colours, a carriage return, a bell, NUL, text from right to left, half a character.
+CONTROL = "\x1b]0;own\x07\x1b[31mred\x1b[0m\r\x07\x00\u202egnp\u2066\u200b\x9b"
+
+
+@pytest.fixture
+def cluster(pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., pytest.RunResult]:
+    """Runs the one row of a site on a cluster whose launch script ends with the given lines."""
+    monkeypatch.setenv("HF_TOKEN", IN_SESSION)
+
+    def run(script: str, *options: str, scheduler: str = "local") -> pytest.RunResult:
+        launch = pytester.path / "recipes" / "tiny" / "launch.sh"
+        launch.parent.mkdir(parents=True, exist_ok=True)
+        launch.write_bytes(b"#!/bin/bash\n" + script.encode("utf-8", "surrogateescape"))
+        (pytester.path / "clusters.yaml").write_text(
+            f"clusters: {{here: {{scheduler: {scheduler}, accelerator: H100, gpus: 8, stage: stage, recipes: recipes, "
+            f"environment: {{SITE_API_KEY: {IN_CLUSTER}}}}}}}\n"
+        )
+        return pytester.runpytest(
+            *("--gsw-cluster=here", f"--gsw-baselines={table.parent}", "--junitxml=junit.xml", "-ra", *options)
+        )
+
+    return run
+
+
+def shown(pytester: pytest.Pytester, result: pytest.RunResult) -> str:
+    """Everything that a session has shown or written, but for what the jobs themselves wrote."""
+    files = [pytester.path / "junit.xml"]
+    for directory in (pytester.path / ".gsw" / "runs").iterdir():
+        files += [directory / "journal.jsonl", *directory.glob("records/*")]
+        files.append(pytester.path / "rebuilt.xml")
+        assert main(["junit", str(directory), "-o", "rebuilt.xml"]) == 0
+    texts = [file.read_text() for file in files if file.exists()]
+    for file in files:
+        if file.suffix == ".xml":
+            etree.parse(file)
+    return "\n".join([str(result.stdout), str(result.stderr), *texts])
+
+
+def check(text: str) -> None:
+    """Make sure that nothing that was shown holds a secret or a control character."""
+    assert not [secret for secret in SECRETS if secret in text]
+    unsafe = re.compile(f"{UNSAFE.pattern}|\\\\u(?:00[01][0-8b-f]|202[a-e]|206[6-9]|d[89a-f])")  # JSON's spelling, too
+    assert unsafe.findall(text) == []
+
+
+LEAK = f"""\
+set -x
+: curl -H "Authorization: Bearer hunter2" https://me:hunter2@host/x
+: $HF_TOKEN $SITE_API_KEY {UNKNOWN}
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "fact"),
+    [
+        ("exit 3", "job * failed with exit code 3"),
+        (
+            'echo "RuntimeError: CUDA out of memory. password=hunter2 $HF_TOKEN $SITE_API_KEY"; exit 1',
+            "job * CUDA out*",
+        ),
+        ("env | grep -E 'TOKEN|KEY'; kill -9 $$", "job * failed by signal 9"),
+    ],
+)
+def test_what_a_job_prints(
+    pytester: pytest.Pytester, cluster: Callable[..., pytest.RunResult], last: str, fact: str
+) -> None:
+    result = cluster(LEAK + last)
+    result.assert_outcomes(errors=1, skipped=2)
+    result.stdout.fnmatch_lines([fact])
+    text = shown(pytester, result)
+    assert "***" in text
+    check(text)
+
+
+def test_the_log_of_a_run_that_was_cut(pytester: pytest.Pytester, cluster: Callable[..., pytest.RunResult]) -> None:
+    log = "stage/results/x/bf16/1b/8/log-maxtext_tiny_1b_8_$SLURM_JOB_ID.out"
+    script = f'cd {pytester.path}; mkdir -p $(dirname {log}); echo "step: token=$HF_TOKEN {UNKNOWN}" > {log}'
+    result = cluster(script)
+    result.stdout.fnmatch_lines(["no maxtext step times in the log: *", "last       step: token=[*][*][*] [*][*][*]"])
+    check(shown(pytester, result))
+    (written,) = pytester.path.glob("stage/results/*/*/*/*/*.out")
+    assert IN_SESSION in written.read_text()  # a job's own log is the job's affair
+
+
+@pytest.fixture
+def slurm(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Commands that answer as Slurm would, and say what they are told to."""
+    folder = pytester.path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+    def answer(**commands: str) -> None:
+        for name, script in commands.items():
+            command = folder / name
+            command.write_bytes(b"#!/bin/bash\n" + script.encode("utf-8", "surrogateescape"))
+            command.chmod(0o755)
+
+    return answer
+
+
+SAID = f"{CONTROL} HF_TOKEN={IN_SESSION} {IN_CLUSTER} {UNKNOWN} password: hunter2"
+SAID = SAID.replace("\0", "").replace("\r", "")  # no argument holds the one, and the other ends a line
+
+
+def test_what_sbatch_says(
+    pytester: pytest.Pytester, cluster: Callable[..., pytest.RunResult], slurm: Callable[..., None]
+) -> None:
+    slurm(sbatch=f"cat >&2 <<'END'\nsbatch: error: Batch job submission failed: {SAID}\nEND\nexit 1\n")
+    result = cluster("", scheduler="slurm")
+    result.assert_outcomes(errors=1, skipped=2)
+    result.stdout.fnmatch_lines(
+        ["sbatch refused the job: redgnp HF_TOKEN=[*][*][*] [*][*][*] [*][*][*] password: [*][*][*]"]
+    )
+    check(shown(pytester, result))
+
+
+def test_what_squeue_and_sacct_say(
+    pytester: pytest.Pytester, cluster: Callable[..., pytest.RunResult], slurm: Callable[..., None]
+) -> None:
+    name = pytester.path / "name"
+    slurm(
+        sbatch=f'while [[ $1 != -J ]]; do shift; done; echo "$2" > {name}; echo 7\n',
+        squeue="exit 0\n",
+        sacct=f"now=$(date +%s)\ncat <<END\n7|FAILED|2:0|{SAID}|n\x1b[1m[1-2]|$now|$now|$now|$(cat {name})\nEND\n",
+    )
+    result = cluster("", "--gsw-poll-interval=0.5", scheduler="slurm")
+    result.assert_outcomes(errors=1, skipped=2)
+    result.stdout.fnmatch_lines(
+        ["job 7 failed with exit code 2", "reason *redgnp HF_TOKEN=[*][*][*] [*][*][*] [*][*][*] password: [*][*][*]"]
+    )
+    text = shown(pytester, result)
+    assert '"nodes": "n[1-2]"' in text
+    check(text)
+
+
+def test_a_plan(pytester: pytest.Pytester, cluster: Callable[..., pytest.RunResult]) -> None:
+    result = cluster("", "--gsw-plan")
+    result.stdout.fnmatch_lines(["  environment  SITE_API_KEY=[*][*][*]"])
+    check(str(result.stdout))
+
+
+def test_a_wrong_cluster_file(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", IN_SESSION)
+    pytester.makefile(".yaml", clusters="clusters: {here: {scheduler: slurm, stage: s, sbatch: ['${HF_TOKEN}']}}")
+    result = pytester.runpytest("--gsw-cluster=here")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*clusters.here.sbatch: got '[*][*][*]', wanted options of one list entry each, such as --qos=acceptance"]
+    )
+
+
+def test_a_hook_that_fails(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", IN_SESSION)
+    pytester.makeconftest(
+        """\
+import os
+def judge(environment, spec): raise ValueError(environment["HF_TOKEN"])
+def pytest_gsw_judge(config, baseline): judge({"HF_TOKEN": os.environ["HF_TOKEN"]}, "\\x1b[31m")
+"""
+    )
+    result = pytester.runpytest("--gsw-cluster=demo", "-k", ROW, "--showlocals", "--junitxml=junit.xml")
+    result.assert_outcomes(failed=1, deselected=138)
+    result.stdout.fnmatch_lines(["E  *ValueError: [*][*][*]"])
+    check(f"{result.stdout}{(pytester.path / 'junit.xml').read_text()}")
+
+
+def test_what_a_traceback_would_show_of_a_job_and_of_a_cluster() -> None:
+    facts = {"environment": {"HF_TOKEN": "hunter2"}}
+    spec = JobSpec("r", "n", Path("s"), Path(), Path(), 1, 8, **facts, options=("--export=ALL,HF_TOKEN=hunter2",))
+    cluster = Cluster("here", "slurm", **facts, sbatch=("--comment=hunter2",))
+    assert "hunter2" not in f"{spec!r} {cluster!r}"
+
+
+def test_the_longest_names_that_a_table_may_have(pytester: pytest.Pytester, table: Path) -> None:
+    name = "a" * 60
+    text = table.read_text().replace("model: tiny", f"model: {name}").replace("dtype: bf16", f"dtype: {name}")
+    text = text.replace("accelerator: H100", f"accelerator: {name}").replace(
+        "{gpus: 8, step", f"{{gpus: 8, case: {name}, step"
+    )
+    table.write_text(text.replace("size: 1b", f"size: {name}"))
+    result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "x16")
+    result.assert_outcomes(passed=1, deselected=2)
+    (record,) = pytester.path.glob(".gsw/runs/*/records/*")
+    assert len(record.name) <= 205
+    (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
+    pytester.runpytest(f"--gsw-replay={directory}", f"--gsw-baselines={table}").assert_outcomes(passed=1, deselected=2)
+
+
+@pytest.fixture
+def recorded(pytester: pytest.Pytester) -> Path:
+    """A run of an earlier release, which wrote down what Slurm had said as it was."""
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-demo=*=exit:3", "-k", ROW)
+    result.assert_outcomes(errors=1, deselected=138)
+    (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
+    (path,) = directory.glob("records/*.json")
+    record = json.loads(path.read_text())
+    record["fact"] = f"job failed: {CONTROL} {UNKNOWN} {IN_SESSION}"
+    record["not_comparable"] = CONTROL
+    record["job"]["reason"] = f"{CONTROL} password=hunter2"
+    record["job"]["nodes"] = f"n1{CONTROL}"
+    path.write_text(json.dumps(record))
+    return directory
+
+
+def test_a_record_of_an_earlier_release_as_junit(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", IN_SESSION)
+    assert main(["junit", str(recorded)]) == 0
+    text = capsys.readouterr().out
+    (case,) = etree.fromstring(text.encode()).iter("testcase")
+    assert case.find("error").get("message") == "job failed: redgnp *** ***"
+    check("".join(case.itertext()) + " ".join(value for one in case.iter() for value in one.attrib.values()))
+
+
+def test_a_record_of_an_earlier_release_replayed(pytester: pytest.Pytester, recorded: Path) -> None:
+    result = pytester.runpytest(f"--gsw-replay={recorded}", "--junitxml=junit.xml", "-ra")
+    result.assert_outcomes(errors=1, deselected=138)
+    result.stdout.fnmatch_lines(["reason     redgnp password=[*][*][*]"])
+    shutil.rmtree(recorded)
+    check(shown(pytester, result))
+
+
+def test_the_metrics_of_a_log(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    log = pytester.path / "x.log"
+    log.write_text(f"{CONTROL}\ntoken: {UNKNOWN}\n")
+    assert main(["metrics", str(log)]) == 1
+    error = capsys.readouterr().err
+    assert "last       gnp\n" in error  # what a line was before a carriage return, it is no more
+    assert "           token: ***\n" in error
+    check(error)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [CONTROL, "\udcff\udc80", "x" * 1_000_000, "\u202e" * 300_000 + "z", "\x1b[" * 300_000, "]]><!--&amp;<error/>"],
+    ids=["control", "not-utf-8", "1MB", "1MB-of-bidi", "1MB-of-escapes", "xml"],
+)
+@pytest.mark.parametrize("start", ["", "RuntimeError: CUDA out of memory. "], ids=["tail", "cause"])
+def test_odd_lines(pytester: pytest.Pytester, cluster: Callable[..., pytest.RunResult], start: str, line: str) -> None:
+    (pytester.path / "line").write_bytes(f"{start}{line}\n".encode("utf-8", "surrogateescape"))
+    began_s = time.monotonic()
+    result = cluster(f"cat {pytester.path}/line; exit 1")
+    assert time.monotonic() - began_s < 20
+    result.assert_outcomes(errors=1, skipped=2)
+    text = shown(pytester, result)
+    assert max(map(len, text.splitlines())) < 5000
+    check(text)
+
+
+@pytest.mark.parametrize("key", ["document", "title", "notes", "attributes", "case", "model", "directory"])
+@pytest.mark.parametrize(
+    ("written", "code"), [("\\e[31m", "001B"), ("\\0", "0000"), ("\\u202e", "202E"), ("\\x9b", "009B")]
+)
+def test_no_control_character_comes_in_by_a_table(table: Path, key: str, written: str, code: str) -> None:
+    value = f'"a{written}b"'
+    text = table.read_text()
+    table.write_text(
+        {
+            "document": text.replace("site.md", value),
+            "title": text.replace("dtype: bf16", f"dtype: bf16\n    title: {value}"),
+            "notes": text.replace("gpus: 8, step", f"gpus: 8, notes: {value}, step"),
+            "attributes": text.replace("gpus: 8, step", f"gpus: 8, attributes: {{a: {value}}}, step"),
+            "case": text.replace("gpus: 8, step", f"gpus: 8, case: {value}, step"),
+            "model": text.replace("model: tiny", f"model: {value}"),
+            "directory": text.replace("directory: tiny", f"directory: {value}"),
+        }[key]
+    )
+    with pytest.raises(FileError) as wrong:
+        load_table(table)
+    fault = f"holds U+{code}, which is not seen but changes what is; leave it out"
+    assert re.fullmatch(rf"{re.escape(f'{table}: 1 problem')}\n.*:[0-9]+:[0-9]+ +{re.escape(fault)}", str(wrong.value))
+
+
+LONG = "a" * 300
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (("size: 1b", "size: ../1b"), "2:7     size: got '../1b', wanted a name such as 70b"),
+        (("size: 1b", "size: /1b"), "2:7     size: got '/1b', wanted a name such as 70b"),
+        (("size: 1b", "size: -1b"), "2:7     size: got '-1b', wanted a name such as 70b"),
+        (("size: 1b", 'size: "1b\\n"'), "2:7     size: got '1b\\n', wanted a name such as 70b"),
+        (("size: 1b", f"size: {LONG}"), "2:7     size: has 300 characters, wanted at most 60"),
+        (("model: tiny", "model: a/b"), "1:8     model: got 'a/b', wanted a name such as llama2"),
+        (("model: tiny", f"model: {LONG}"), "1:8     model: has 300 characters, wanted at most 60"),
+        (("maxtext", "../maxtext"), "3:12    framework: got '../maxtext', wanted a name such as maxtext"),
+        (("dtype: bf16", "dtype: ../bf16"), "12:12   tables[0].dtype: got '../bf16', wanted a name such as fp8"),
+        (("accelerator: H100", "accelerator: ../H"), "4:14    accelerator: got '../H', wanted a name such as H100"),
+        (("document: site.md", 'document: "a\\nb"'), "6:11    document: has more than one line"),
+        (
+            ("directory: tiny", "directory: ../tiny"),
+            "7:21    recipe.directory: got '../tiny', wanted a relative directory such as maxtext",
+        ),
+        (
+            ("directory: tiny", "directory: tiny/../../x"),
+            "7:21    recipe.directory: got 'tiny/../../x', wanted a relative directory such as maxtext",
+        ),
+        (
+            ("directory: tiny", "directory: /tiny"),
+            "7:21    recipe.directory: got '/tiny', wanted a relative directory such as maxtext",
+        ),
+        (("directory: tiny", f"directory: {LONG}"), "7:21    recipe.directory: has 300 characters, wanted at most 200"),
+        (
+            ("steps: 20", "steps: 20, script: ../launch.sh"),
+            "7:46    recipe.script: got '../launch.sh', wanted a file name such as launch.sh",
+        ),
+        (
+            ("steps: 20", "steps: 20, script: -c"),
+            "7:46    recipe.script: got '-c', wanted a file name such as launch.sh",
+        ),
+        (("steps: 20", f"steps: 20, script: {LONG}"), "7:46    recipe.script: has 300 characters, wanted at most 60"),
+    ],
+)
+def test_names_that_become_paths(table: Path, change: tuple[str, str], fault: str) -> None:
+    table.write_text(table.read_text().replace(*change))
+    with pytest.raises(FileError) as wrong:
+        load_table(table)
+    assert str(wrong.value) == f"{table}: 1 problem\n  {table}:{fault}"
+
+
+def test_a_session_with_such_a_name_makes_nothing(pytester: pytest.Pytester, table: Path) -> None:
+    table.write_text(table.read_text().replace("directory: tiny", "directory: ../tiny"))
+    result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={table}")
+    result.assert_outcomes(errors=1)
+    fault = "7:21    recipe.directory: got '../tiny', wanted a relative directory such as maxtext"
+    assert f"  {table}:{fault}" in result.outlines
+    assert {path.name for path in pytester.path.iterdir()} <= {".pytest_cache", "site"}
+
+
+@pytest.mark.parametrize("name", ["../eos", "/eos", "-eos", '"e\\nos"', "e os", LONG])
+def test_names_of_clusters(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "clusters.yaml"
+    path.write_text(f"clusters: {{{name}: {{scheduler: slurm}}}}")
+    with pytest.raises(FileError) as wrong:
+        find_cluster("eos", [path], {})
+    assert str(wrong.value) == (
+        f"{path}: 1 problem\n  {path}:1:12    clusters: got '{name.strip(chr(34))}', "
+        "wanted a name of at most 60 letters, digits, '.', '_' and '-'"
+    )
+
+
+def bomb(levels: int) -> str:
+    """A few lines that make billions of values."""
+    lines = [f"  - &a{n + 1} [{', '.join([f'*a{n}'] * 10)}]" for n in range(levels)]
+    return "\n".join(["notes:", "  - &a0 ha", *lines, ""])
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),  # the beginning of the last fault's line
+    [
+        (bomb(15), "1:1     has more than 1,000,000 values once its aliases are written out"),
+        ("[" * 500_000, "1:21    is nested too deeply"),
+        ("model: " + "[" * 500_000, "1:27    is nested too deeply"),
+        (f"gpus: {'9' * 1_000_000}\n", f"1:7     gpus: got '{'9' * 195} ... 999"),
+        (f"model_flops: {'9' * 1_000_000}\n", f"1:14    model_flops: got '{'9' * 195} ... 999"),
+        (f"model_flops: 1e{'9' * 1_000_000}\n", f"1:14    model_flops: got '1e{'9' * 193} ... 999"),
+        (f"statistic: mean[{'9' * 1_000_000}:]\n", "1:12    statistic: "),
+        (f"? {'k' * 1_000_000}\n: 1\n", f"1:3     {'k' * 200} ... {'k' * 200}: unknown key"),
+    ],
+    ids=["aliases", "depth", "depth-below-a-key", "integer", "float", "exponent", "statistic", "key"],
+)
+def test_tables_that_are_bombs(tmp_path: Path, content: str, fault: str) -> None:
+    path = tmp_path / "bomb.yaml"
+    path.write_text(content)
+    began_s = time.process_time()
+    with pytest.raises(FileError) as wrong:
+        load_table(path)
+    assert time.process_time() - began_s < 5
+    last = str(wrong.value).splitlines()[-1]
+    assert last.startswith(f"  {path}:{fault}")
+    assert len(last) < 1000
+
+
+def test_no_key_and_no_option_takes_a_regular_expression() -> None:
+    """A user's own pattern could take for ever; --gsw-demo's know ``*`` and ``?`` alone."""
+    texts = [json.dumps(baseline_schema()), json.dumps(clusters_schema()), *(option.help for option in OPTIONS)]
+    texts = [re.sub(r'"(?:pattern|patternProperties)": ', "", text) for text in texts]
+    assert [text for text in texts if re.search("regular|regex|pattern", text)] == []
+
+
+def test_patterns_are_the_packages_own() -> None:
+    """Where a pattern is no literal, this says what it is made of; those of the log formats are made of NUMBER."""
+    made = {
+        f"{name}: {ast.unparse(call.args[0])}"
+        for name, tree in modules()
+        if not name.startswith(("logs/", "quoting", "selftest"))
+        for call in calls(tree)
+        if re.fullmatch(r"re\.(compile|search|match|fullmatch|sub|split|findall|finditer)", called(call))
+        and not all(isinstance(part, ast.Constant) for part in summands(call.args[0]))
+    }
+    assert made == MADE
+
+
+def summands(node: ast.expr) -> list[ast.expr]:
+    """The parts of a text that is written in several."""
+    return [*summands(node.left), *summands(node.right)] if isinstance(node, ast.BinOp) else [node]
+
+
+def test_a_pattern_of_the_demo_cannot_hang() -> None:
+    began_s = time.monotonic()
+    (fault,) = parse_faults("*a" * 1_000 + "*b=fail")
+    assert not fault.matches("a" * 5_000)
+    assert time.monotonic() - began_s < 5
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize(
+    ("mask", "directories", "files"), [(0o077, 0o700, 0o600), (0o022, 0o755, 0o644), (0, 0o775, 0o666)]
+)
+def test_what_a_run_makes_has_the_users_umask(
+    pytester: pytest.Pytester, mask: int, directories: int, files: int
+) -> None:
+    with umask(mask):
+        pytester.runpytest("--gsw-cluster=demo", "-k", ROW).assert_outcomes(passed=1, deselected=138)
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (pytester.path / ".gsw").rglob("*")}
+    modes[pytester.path / ".gsw"] = stat.S_IMODE((pytester.path / ".gsw").stat().st_mode)
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {directories}
+    # What a job writes is its own; what the session writes is as the user wants all files to be.
+    assert {mode for path, mode in modes.items() if path.suffix in {".json", ".jsonl"}} == {files}
+
+
+def test_a_stage_that_is_a_link(pytester: pytest.Pytester, recipes: Path) -> None:
+    (pytester.path / "lustre").mkdir()
+    (pytester.path / "stage").symlink_to("lustre")
+    pytester.makefile(
+        ".yaml", clusters="clusters: {here: {scheduler: local, gpus: 64, stage: stage, recipes: recipes}}"
+    )
+    result = pytester.runpytest("--gsw-cluster=here", "-k", ROW)
+    result.assert_outcomes(passed=1, deselected=138)
+    pytester.runpytest("--gsw-replay=stage", "-k", ROW).assert_outcomes(passed=1, deselected=138)
+
+
+def test_links_out_of_the_results(pytester: pytest.Pytester) -> None:
+    pytester.runpytest("--gsw-cluster=demo", "-k", ROW).assert_outcomes(passed=1, deselected=138)
+    (results,) = pytester.path.glob(".gsw/runs/*/stage/results")
+    stage = pytester.path / "stage"
+    (stage / "results").mkdir(parents=True)
+    (stage / "results" / "demo").symlink_to(results / "demo")
+    result = pytester.runpytest("--gsw-replay=stage", "-k", ROW)
+    result.assert_outcomes(errors=1, deselected=138)
+    logs = "fp8/70b/64/log-maxtext_llama2_70b_64_[*].out"
+    result.stdout.fnmatch_lines(
+        [
+            f"no log of llama2_70b_fp8[[]H100x64] below {stage}",
+            "",
+            f"searched   {stage}/results/[*]/{logs}",
+            f"searched   {stage}/[*]/{logs}",
+            f"searched   {stage}/{logs}",
+            f"passed over {stage}/results/demo is a symbolic link that leads out of {stage}/results",
+        ],
+        consecutive=True,
+    )
+
+
+def test_a_job_whose_log_is_a_link_out(pytester: pytest.Pytester, cluster: Callable[..., pytest.RunResult]) -> None:
+    log = f"{pytester.path}/stage/results/x/bf16/1b/8/log-maxtext_tiny_1b_8_$SLURM_JOB_ID.out"
+    result = cluster(
+        f"echo other > {pytester.path}/other; mkdir -p $(dirname {log}); ln -s {pytester.path}/other {log}"
+    )
+    result.assert_outcomes(errors=1, skipped=2)
+    results = pytester.path / "stage" / "results"
+    result.stdout.fnmatch_lines(
+        [
+            "no log of job *",
+            f"passed over {results}/x/bf16/1b/8/log-*.out is a symbolic link that leads out of {results}",
+        ]
+    )
+
+
+PACKAGE = Path(pytest_gsw.__file__).parent
+#: Patterns that are put together, of the package's own texts; the layout's is a translated glob with the row's names.
+MADE = {
+    "jobs/layout.py: pattern.replace(stand_in, '(?P<job_id>[0-9]+)', 1)",
+    "jobs/slurm.py: pattern",
+    "tables/clusters.py: f'-[{_SHORT_FLAGS}]*{short}'",
+    "tables/fields.py: _NUMBER",
+    "tables/fields.py: regex",
+    "tables/yamlfile.py: f'[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}'",
+    "tables/yamlfile.py: field.names",
+}
+
+FORBIDDEN = {
+    *("eval", "exec", "compile", "__import__", "os.system", "os.popen", "pickle.loads", "pickle.load", "marshal.loads"),
+    *("subprocess.getoutput", "subprocess.getstatusoutput", "yaml.load", "yaml.full_load", "yaml.unsafe_load"),
+    *("asyncio.create_subprocess_shell", "pty.spawn", "tempfile.mktemp", "shelve.open"),
+}
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield str(path.relative_to(PACKAGE)), ast.parse(path.read_text())
+
+
+def calls(tree: ast.Module) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def called(call: ast.Call) -> str:
+    return ast.unparse(call.func)
+
+
+@pytest.mark.parametrize(("name", "tree"), [pytest.param(*module, id=module[0]) for module in modules()])
+def test_no_shell_and_nothing_that_runs_text(name: str, tree: ast.Module) -> None:
+    for call in calls(tree):
+        where = f"{name}:{call.lineno}"
+        assert called(call) not in FORBIDDEN, where
+        assert not called(call).startswith(("os.exec", "os.spawn", "os.posix_spawn")), where
+        assert not [key for key in call.keywords if key.arg == "shell"], where
+        if called(call) in {"subprocess.run", "subprocess.Popen"}:
+            assert not isinstance(call.args[0], ast.Constant | ast.JoinedStr), (
+                f"{where}: a text, not a list of arguments"
+            )
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not imported & {"pickle", "marshal", "shelve", "dill", "cloudpickle"}, name

@@ -1,0 +1,98 @@
+"""Under pytest-xdist: whatever the number of workers, each row is submitted once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.tables.load import bundled_baselines
+from tests.integration.conftest import junit, properties
+
+SIX = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8")
+
+
+def submitted(directory: Path) -> list[str]:
+    """The rows of all submissions in the journals of all runs, sorted."""
+    lines = [line for path in directory.glob(".gsw/runs/*/journal.jsonl") for line in path.read_text().splitlines()]
+    events = [json.loads(line) for line in lines if line]
+    return sorted(event["row"] for event in events if event["event"] == "submitted")
+
+
+@pytest.mark.parametrize("dist", ["load", "loadscope", "loadfile", "loadgroup", "worksteal"])
+def test_each_row_is_submitted_once(pytester: pytest.Pytester, six_rows: list[str], dist: str) -> None:
+    result = pytester.runpytest_subprocess(*SIX, "-n2", f"--dist={dist}", "--junitxml=junit.xml")
+    result.assert_outcomes(passed=6)
+    assert submitted(pytester.path) == sorted(row.partition("::")[2] for row in six_rows)
+    assert len(list(pytester.path.glob(".gsw/runs/*"))) == 1
+    assert len(list(pytester.path.glob(".gsw/runs/*/records/*.json"))) == 6
+    cases = junit(pytester.path / "junit.xml").values()
+    assert {properties(case)["gsw_outcome"] for case in cases} == {"passed"}
+    result.stdout.fnmatch_lines(["*PASSED 4.* s/step *MFU *job *simulated*"])
+
+
+def test_other_tests_run_beside_the_rows(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("number", range(20))
+        def test_other(number):
+            pass
+        """
+    )
+    shutil.copy(bundled_baselines() / "paxml" / "gpt3_175b.yaml", pytester.path)
+    result = pytester.runpytest_subprocess(
+        "--gsw-cluster=demo",
+        "-n2",
+        "--junitxml=junit.xml",
+        "gpt3_175b.yaml",
+        "test_other_tests_run_beside_the_rows.py",
+    )
+    result.assert_outcomes(passed=25)
+    assert len(submitted(pytester.path)) == 5
+
+
+def test_a_failure_is_one_failure(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess(*SIX, "-n2", "--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x512]=oom")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=4, failed=1, errors=1)
+    result.stdout.fnmatch_lines(["throughput * tokens/s is 10.* % below the documented * (allowed 5 %)"])
+
+
+def test_exitfirst_cancels_the_rest(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GSW_DEMO_SECONDS", "0")
+    result = pytester.runpytest_subprocess(*SIX, "-n2", "-x", "--gsw-demo=*x64]=fail", "--gsw-demo=*x2048]=stall")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    # The stalled job at least: how many of the others had ended by then is a matter of the machine.
+    result.stdout.re_match_lines([r"gsw: (1 job was|[2-5] jobs were) still pending or running, and cancelled$"])
+
+
+def test_a_replay(pytester: pytest.Pytester) -> None:
+    pytester.runpytest_subprocess(*SIX, "-n2")
+    (run,) = pytester.path.glob(".gsw/runs/*")
+    result = pytester.runpytest_subprocess("-n2", "--gsw-cluster=demo", f"--gsw-replay={run}")
+    result.assert_outcomes(passed=6)
+
+
+def test_every_row_skipped_is_no_success(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.add_marker(pytest.mark.skip(reason="rack 7 is down"))
+        """
+    )
+    result = pytester.runpytest_subprocess(*SIX, "-n2")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines(["gsw: none of 6 rows was judged: all were skipped (-rs tells why)"])
+
+
+def test_dist_each_is_refused(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess(*SIX, "-n2", "--dist=each")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --dist=each would submit every row once for each worker; leave it out"])

@@ -1,0 +1,361 @@
+"""What a session has submitted, written down line by line, and read again after its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.jobs.journal import NAME, Journal, Past, Submission, read_journal
+from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
+
+SPEC = JobSpec("a", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {})
+RUNNING = JobStatus(JobState.RUNNING)
+LOST = JobStatus(
+    JobState.NODE_FAIL,
+    raw_state="NODE_FAIL",
+    exit_code=1,
+    signal=9,
+    reason="NodeDown",
+    nodes="n[17-18]",
+    submit_s=1000.0,
+    start_s=1030.5,
+    end_s=1100.0,
+)
+GOOD = JobStatus(JobState.COMPLETED, exit_code=0)
+AGAIN = Attempt("7", LOST, "node failure", ("n17", "n18"))
+STOP = Stop("stalled at step 17 of 50: no new step for 10m00s", "look for the rank", 1234.5)
+
+
+def spec(row_id: str = "a") -> JobSpec:
+    return replace(SPEC, row_id=row_id, name=f"gsw-{row_id}")
+
+
+def job(job_id: str, row_id: str = "a", submitted_s: float = 1000.0) -> Job:
+    return Job(job_id, spec(row_id), submitted_s)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    journal = Journal(tmp_path)
+    journal.session("eos", ["t.yaml::a", "t.yaml::b"])
+    return journal
+
+
+def read(tmp_path: Path, row_id: str = "a") -> Submission | None:
+    return read_journal(tmp_path).submissions.get(row_id)
+
+
+def test_a_session_that_submitted_nothing(tmp_path: Path, journal: Journal) -> None:
+    assert read_journal(tmp_path) == Past("eos", ("t.yaml::a", "t.yaml::b"), {})
+
+
+def test_each_line_is_on_the_disk_at_once(tmp_path: Path, journal: Journal) -> None:
+    journal.intent(spec(), 999.5)
+    assert read(tmp_path) == Submission(999.5)
+    journal.submitted(job("7"))
+    assert read(tmp_path) == Submission(1000.0, "7")
+    journal.ended((job("7"), LOST))
+    assert read(tmp_path) == Submission(1000.0, "7", ended=LOST)
+
+
+@pytest.mark.parametrize("state", JobState)
+def test_how_a_job_ended_reads_back_in_full(tmp_path: Path, journal: Journal, state: JobState) -> None:
+    journal.intent(spec(), 999.5)
+    journal.submitted(job("7"))
+    status = replace(LOST, state=state)
+    journal.ended((job("7"), status))
+    submission = read(tmp_path)
+    assert submission is not None
+    assert submission.ended == status
+
+
+def test_a_row_that_was_refused_was_not_submitted(tmp_path: Path, journal: Journal) -> None:
+    journal.intent(spec(), 999.5)
+    journal.refused("a")
+    assert read(tmp_path) is None
+    journal.intent(spec(), 1999.5)
+    assert read(tmp_path) == Submission(1999.5)
+
+
+def test_why_a_job_was_ended_early(tmp_path: Path, journal: Journal) -> None:
+    journal.intent(spec(), 999.5)
+    journal.submitted(job("7"))
+    journal.stopped(job("7"), STOP)
+    assert read(tmp_path) == Submission(1000.0, "7", stopped=STOP)
+    journal.ended((job("7"), GOOD))
+    assert read(tmp_path) == Submission(1000.0, "7", ended=GOOD, stopped=STOP)
+    journal.stopped(job("7"), Stop("slow start"))
+    submission = read(tmp_path)
+    assert submission is not None
+    assert submission.stopped == Stop("slow start")
+
+
+def test_a_row_that_is_about_to_be_run_again(tmp_path: Path, journal: Journal) -> None:
+    journal.intent(spec(), 999.5)
+    journal.submitted(job("7"))
+    journal.ended((job("7"), LOST))
+    journal.repeated("a", AGAIN)
+    assert read(tmp_path) == Submission(0.0, attempts=(AGAIN,))
+
+
+def test_a_row_of_three_attempts(tmp_path: Path, journal: Journal) -> None:
+    second = Attempt("8", replace(LOST, state=JobState.PREEMPTED), "preemption")
+    for attempt in (AGAIN, second):
+        journal.intent(spec(), 999.5)
+        journal.submitted(job(attempt.job_id))
+        journal.stopped(job(attempt.job_id), STOP)  # of no concern to the next attempt
+        journal.ended((job(attempt.job_id), attempt.status))
+        journal.repeated("a", attempt)
+    journal.intent(spec(), 1999.5)
+    assert read(tmp_path) == Submission(1999.5, attempts=(AGAIN, second))
+    journal.submitted(job("9", submitted_s=2000.0))
+    assert read(tmp_path) == Submission(2000.0, "9", attempts=(AGAIN, second))
+    journal.ended((job("9"), GOOD))
+    assert read(tmp_path) == Submission(2000.0, "9", ended=GOOD, attempts=(AGAIN, second))
+
+
+def test_an_attempt_that_is_refused_keeps_the_earlier_ones(tmp_path: Path, journal: Journal) -> None:
+    journal.intent(spec(), 999.5)
+    journal.submitted(job("7"))
+    journal.ended((job("7"), LOST))
+    journal.repeated("a", AGAIN)
+    journal.intent(spec(), 1999.5)
+    journal.refused("a")
+    assert read(tmp_path) == Submission(0.0, attempts=(AGAIN,))
+
+
+def test_an_intent_after_a_lost_answer_keeps_the_first_time(tmp_path: Path, journal: Journal) -> None:
+    journal.intent(spec(), 999.5)
+    journal.intent(spec(), 1500.0)
+    assert read(tmp_path) == Submission(999.5)
+    journal.submitted(job("7"))
+    journal.ended((job("7"), LOST))
+    journal.repeated("a", AGAIN)
+    journal.intent(spec(), 2000.0)
+    journal.intent(spec(), 2500.0)
+    assert read(tmp_path) == Submission(2000.0, attempts=(AGAIN,))
+
+
+def test_a_row_that_is_submitted_anew_has_a_new_submission(tmp_path: Path, journal: Journal) -> None:
+    # As of jobs that end with their session.
+    journal.intent(spec(), 999.5)
+    journal.submitted(job("7"))
+    journal.stopped(job("7"), STOP)
+    journal.intent(spec(), 1999.5)
+    assert read(tmp_path) == Submission(1999.5)
+
+
+def test_a_job_that_was_found_again_counts_from_its_first_submission(tmp_path: Path, journal: Journal) -> None:
+    journal.intent(spec(), 999.5)
+    journal.submitted(job("7", submitted_s=999.5))
+    assert read(tmp_path) == Submission(999.5, "7")
+
+
+def test_rows_do_not_mix(tmp_path: Path, journal: Journal) -> None:
+    for number, row_id in enumerate("ab"):
+        journal.intent(spec(row_id), 999.5 + number)
+    journal.submitted(job("8", "b"))
+    journal.submitted(job("7", "a"))
+    journal.ended((job("8", "b"), GOOD))
+    journal.refused("c")
+    journal.ended((job("9", "c"), GOOD))
+    assert read_journal(tmp_path).submissions == {
+        "a": Submission(1000.0, "7"),
+        "b": Submission(1000.0, "8", ended=GOOD),
+    }
+
+
+def test_a_later_session_has_other_rows_and_the_same_jobs(tmp_path: Path, journal: Journal) -> None:
+    journal.intent(spec(), 999.5)
+    journal.submitted(job("7"))
+    journal.close()
+    later = Journal(tmp_path)
+    later.session("eos", ["t.yaml::a"])
+    later.ended((job("7"), LOST))
+    later.repeated("a", AGAIN)
+    later.close()
+    assert read_journal(tmp_path) == Past("eos", ("t.yaml::a",), {"a": Submission(0.0, attempts=(AGAIN,))})
+
+
+def test_a_last_line_that_is_cut_is_passed_over_and_swallows_nothing(tmp_path: Path, journal: Journal) -> None:
+    journal.intent(spec(), 999.5)
+    journal.submitted(job("7"))
+    journal.close()
+    path = tmp_path / NAME
+    path.write_bytes(path.read_bytes()[:-9])
+    assert read(tmp_path) == Submission(999.5)
+    later = Journal(tmp_path)
+    later.intent(spec("b"), 1999.5)
+    later.close()
+    assert read_journal(tmp_path).submissions == {"a": Submission(999.5), "b": Submission(1999.5)}
+
+
+@pytest.mark.parametrize(
+    "line", [b"\xff\xfe", b"[]", b"5", b"null", b'{"event": "intent"', b'{"event": "unheard of"}', b"\0" * 99]
+)
+def test_lines_that_say_nothing_are_passed_over(tmp_path: Path, journal: Journal, line: bytes) -> None:
+    journal.intent(spec(), 999.5)
+    with (tmp_path / NAME).open("ab") as file:
+        file.write(line + b"\n")
+    journal.submitted(job("7"))
+    assert read(tmp_path) == Submission(1000.0, "7")
+
+
+def test_a_repetition_of_a_job_whose_end_was_not_written_says_nothing(tmp_path: Path, journal: Journal) -> None:
+    journal.intent(spec(), 999.5)
+    journal.submitted(job("7"))
+    journal.repeated("a", AGAIN)
+    assert read(tmp_path) == Submission(1000.0, "7")
+
+
+def test_one_event_is_one_line_whatever_its_text_holds(tmp_path: Path, journal: Journal) -> None:
+    reason = 'a\nb\r\u2028"\\\ud800'
+    journal.intent(spec("a\nb"), 999.5)
+    journal.submitted(job("7", "a\nb"))
+    journal.ended((job("7", "a\nb"), replace(LOST, reason=reason)))
+    assert (tmp_path / NAME).read_bytes().count(b"\n") == 4
+    submission = read(tmp_path, "a\nb")
+    assert submission is not None
+    assert submission.ended == replace(LOST, reason=reason)
+
+
+def test_a_disk_that_takes_a_line_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:
+    whole = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: whole(descriptor, data[:7]))
+    journal.intent(spec(), 999.5)
+    journal.submitted(job("7"))
+    assert read(tmp_path) == Submission(1000.0, "7")
+
+
+def test_what_is_written(tmp_path: Path, journal: Journal) -> None:
+    journal.intent(spec(), 999.5)
+    journal.submitted(job("7"))
+    journal.stopped(job("7"), Stop("slow start"))
+    journal.ended((job("7"), RUNNING))
+    journal.repeated("a", AGAIN)
+    journal.refused("a")
+    assert [json.loads(line) for line in (tmp_path / NAME).read_text().splitlines()] == [
+        {"event": "session", "cluster": "eos", "rows": ["t.yaml::a", "t.yaml::b"]},
+        {"event": "intent", "row": "a", "name": "gsw-a", "time_s": 999.5},
+        {"event": "submitted", "row": "a", "job": "7", "time_s": 1000.0},
+        {"event": "stopped", "row": "a", "job": "7", "fact": "slow start", "advice": "", "saved_s": None},
+        {
+            "event": "ended",
+            "row": "a",
+            "job": "7",
+            "state": "RUNNING",
+            "raw_state": "",
+            "exit_code": None,
+            "signal": 0,
+            "reason": "",
+            "nodes": "",
+            "submit_s": None,
+            "start_s": None,
+            "end_s": None,
+        },
+        {"event": "repeated", "row": "a", "job": "7", "why": "node failure", "without": ["n17", "n18"]},
+        {"event": "refused", "row": "a"},
+    ]
+
+
+def test_no_journal(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        read_journal(tmp_path)
+    assert str(error.value) == f"no run to resume in {tmp_path}: journal.jsonl: No such file or directory"
+
+
+def test_a_journal_of_no_session(tmp_path: Path) -> None:
+    Journal(tmp_path).intent(spec(), 999.5)
+    with pytest.raises(ConfigurationError) as error:
+        read_journal(tmp_path)
+    assert str(error.value) == f"no run to resume in {tmp_path}: journal.jsonl says nothing of a session"
+
+
+# -- any life of a journal ----------------------------------------------------------------
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["intent", "submitted", "refused", "ended", "stopped", "repeated", "session", "reopened"]),
+        st.sampled_from(["a", "b", "ä::[x]"]),
+        st.integers(1, 99).map(str),
+    ),
+    max_size=25,
+)
+
+
+def write_all(folder: Path, events: list[tuple[str, str, str]]) -> None:
+    journal = Journal(folder)
+    journal.session("eos", ["a", "b"])
+    for event, row_id, job_id in events:
+        if event == "session":
+            journal.session("eos", ["a"])
+        elif event == "reopened":
+            journal.close()
+            journal = Journal(folder)
+        elif event == "intent":
+            journal.intent(spec(row_id), 999.5)
+        elif event == "submitted":
+            journal.submitted(job(job_id, row_id))
+        elif event == "refused":
+            journal.refused(row_id)
+        elif event == "ended":
+            journal.ended((job(job_id, row_id), LOST))
+        elif event == "stopped":
+            journal.stopped(job(job_id, row_id), STOP)
+        else:
+            journal.repeated(row_id, Attempt(job_id, LOST, "node failure", ("n17",)))
+    journal.close()
+
+
+def job_ids(past: Past) -> set[tuple[str, str]]:
+    """By row, the jobs that a journal tells of."""
+    found = set()
+    for row_id, submission in past.submissions.items():
+        found |= {(row_id, attempt.job_id) for attempt in submission.attempts}
+        if submission.job_id is not None:
+            found.add((row_id, submission.job_id))
+    return found
+
+
+@settings(max_examples=100, deadline=None)
+@given(events=EVENTS, data=st.data())
+def test_any_beginning_of_a_journal_is_readable_and_tells_of_no_job_that_was_not_written(
+    events: list[tuple[str, str, str]], data: st.DataObject
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_all(folder, events)
+        content = (folder / NAME).read_bytes()
+        written = {(row_id, job_id) for event, row_id, job_id in events if event != "session"}
+        first = content.index(b"\n")
+        for cut in {len(content), data.draw(st.integers(first, len(content))), data.draw(st.integers(0, first - 1))}:
+            (folder / NAME).write_bytes(content[:cut])
+            if cut < first:
+                with pytest.raises(ConfigurationError):
+                    read_journal(folder)
+                continue
+            past = read_journal(folder)
+            assert (past.cluster, set(past.rows) <= {"a", "b"}) == ("eos", True)
+            assert job_ids(past) <= written
+            # A later session writes on, and loses nothing but the line that is cut.
+            later = Journal(folder)
+            later.intent(spec("later"), 1999.5)
+            later.close()
+            assert read_journal(folder).submissions == {**past.submissions, "later": Submission(1999.5)}
+
+
+@settings(max_examples=100, deadline=None)
+@given(events=EVENTS)
+def test_what_was_submitted_last_is_what_is_resumed(events: list[tuple[str, str, str]]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        write_all(Path(name), [*events, ("intent", "a", ""), ("submitted", "a", "4711")])
+        submission = read_journal(Path(name)).submissions["a"]
+    assert (submission.job_id, submission.ended, submission.stopped) == ("4711", None, None)

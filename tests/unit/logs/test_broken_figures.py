@@ -1,0 +1,137 @@
+"""No part of a figure counts as a figure, and none that cannot be is passed over: each format, each way of writing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pytest_gsw.errors import LogError
+from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.model import StepLog
+from pytest_gsw.logs.reader import read_log
+
+from .conftest import Read, WriteLog
+from .lines import bar, dll, maxtext, megatron, paxml, pipe, printer, summary, throughput, titan
+
+
+def dllogger(step: int, figure: str) -> bytes:
+    return (
+        f'DLLL {{"type": "LOG", "step": {step}, "data": {{"global_step": {step}.0, "train_step_timing in s": {figure}, '
+        '"epoch": 0}}\n'
+    ).encode()
+
+
+def mlperf(step: int, figure: str) -> bytes:
+    value = {"key": "tracked_stats", "value": {"train_step_time": "?"}, "metadata": {"step": (step + 1) * 896}}
+    return f":::MLLOG {json.dumps(value)}\n".replace('"?"', figure).encode()
+
+
+def argonne(step: int, figure: str) -> bytes:
+    return f" iteration= {step + 1}/ 6 | elapsed_time_per_iteration_ms={figure} | lm loss=1.5 |\n".encode()
+
+
+def block(rate: str) -> bytes:
+    return f"***** train metrics *****\n  train_samples_per_second = {rate:>10}\n  train_steps = 5\n".encode()
+
+
+#: Each way of writing a step, with the figure as it is in a whole log.
+STEPS = {
+    "maxtext": ("maxtext", "4.567", maxtext),
+    "paxml": ("paxml", "4.567891", lambda _, figure: paxml(figure)),
+    "paxml, a second rank": ("paxml", "4.567891", lambda _, figure: paxml("4.5", 1) + paxml(figure, 2)),
+    "nemo bar": ("nemo", "4.567", lambda step, figure: b"\r" + bar(step + 1, f"{step}.000", figure) + b"\n"),
+    "nemo dll": ("nemo", "4.56789", dll),
+    "nemo dll json": ("nemo", "4.56789", dllogger),
+    "nemo 2": ("nemo", "4.567", lambda step, figure: printer(step, step, figure)),
+    "nemo mlperf": ("nemo", "4.567", mlperf),
+    "nemo delta": ("nemo", "4.567", lambda step, figure: f"Step {step}: train_step_timing in s={figure}\n".encode()),
+    "megatron": ("megatron", "4567.8", lambda step, figure: megatron(step + 1, figure)),
+    "megatron in s": ("megatron", "4.5678", lambda step, figure: megatron(step + 1, figure, unit="s")),
+    "primus": ("megatron", "4567.8", lambda step, figure: megatron(step + 1, f"{figure}/5678.9")),
+    "argonne": ("megatron", "4567.8", argonne),
+    "bridge": ("megatron", "4.56", lambda _, figure: f"Step Time : {figure}s GPU utilization: 1.5\n".encode()),
+    "torchtitan": ("torchtitan", "6,785", lambda step, figure: titan(step + 1, figure)),
+    "deepspeed pipe": ("deepspeed", "4.567", lambda step, figure: pipe(step + 1, figure)),
+    "deepspeed timer": ("deepspeed", "12.345", lambda step, figure: throughput(step + 1, figure)),
+    "deepspeed 2020": ("deepspeed", "12.345", lambda step, figure: f"0/{step}, SamplesPerSec={figure}\n".encode()),
+    "huggingface": ("huggingface", "95.339", lambda step, figure: summary(figure) * (step == 0)),
+    "huggingface 5": ("huggingface", "95.339", lambda step, figure: summary(f"'{figure}'") * (step == 0)),
+    "huggingface block": ("huggingface", "95.339", lambda step, figure: block(figure) * (step == 0)),
+}
+
+#: Figures that end their line: what is left of one that the launcher ended with a line feed looks whole.
+ENDS_ITS_LINE = {"nemo 2", "nemo delta", "deepspeed 2020", "huggingface block"}
+
+
+def values(log: StepLog) -> set[float]:
+    return {step.seconds or step.samples_per_s or step.tokens_per_s_per_gpu or 0 for step in log.steps}
+
+
+#: What may follow a line that was cut.
+ENDS = ("", "slurmstepd: error: a task ended\n", "\n", "\r")
+
+
+@pytest.mark.parametrize(
+    ("name", "end"), [(name, end) for name in STEPS for end in (ENDS[:2] if name in ENDS_ITS_LINE else ENDS)]
+)
+def test_a_figure_that_was_cut_never_counts(write_log: WriteLog, name: str, end: str) -> None:
+    format_name, figure, line = STEPS[name]
+    before = b"".join(line(step, figure) for step in range(5))
+    last = line(5, figure) or line(0, figure)
+    whole = values(read_log(write_log(before + last), FORMATS[format_name]))
+    for cut in range(len(last)):
+        try:
+            log = read_log(write_log(before + last[:cut] + end.encode()), FORMATS[format_name])
+        except LogError:
+            continue
+        assert values(log) <= whole
+
+
+#: What a clock that failed may print; only JSON writes Infinity.
+IMPOSSIBLE = ("nan", "inf", "-inf", "NaN", "1e999", "-4.5", "Infinity")
+
+
+@pytest.mark.parametrize(
+    ("name", "figure"),
+    [(name, figure) for name in STEPS for figure in IMPOSSIBLE[: 7 if "json" in name or "mlperf" in name else 6]],
+)
+@pytest.mark.parametrize("at", [0, 3, 5])
+def test_a_figure_that_cannot_be_is_never_passed_over(read: Read, name: str, figure: str, at: int) -> None:
+    format_name, good, line = STEPS[name]
+    content = b"".join(line(step, figure if step == at else good) for step in range(6))
+    if format_name == "huggingface":  # of two nodes
+        content = line(0, figure) + line(0, good) if at else line(0, good) + line(0, figure)
+    assert read(format_name, content).not_finite is not None
+
+
+def test_bars_pad_what_is_not_finite(read: Read) -> None:
+    bars = b"".join(b"\r" + bar(step + 1, f"{step}.000", "nan.0" if step == 3 else "4.567") for step in range(6))
+    assert read("nemo", bars + b"\n").not_finite == (3, "step time nan")
+
+
+def test_what_is_not_finite_counts_wherever_nemo_says_it(read: Read) -> None:
+    healthy = b"".join(bar(step + 1, f"{step}.000", "4.567") + dll(step, "4.56789") for step in range(6))
+    assert read("nemo", healthy).not_finite is None
+    assert read("nemo", healthy.replace(b"loss=9.250, global_step=3", b"loss=nan.0, global_step=3")).not_finite == (
+        3,
+        "reduced_train_loss=nan",
+    )
+
+
+def test_a_save_whose_time_is_not_finite(read: Read) -> None:
+    save = "time (ms) | save-checkpoint: {}\n"
+    log = megatron(1, "4.0") + save.format("17960.68").encode()
+    assert read("megatron", log).not_finite is None
+    for figure in ("nan", "inf", "1e999", "-17.5"):
+        bad = save.format(figure).encode()
+        assert read("megatron", log + bad).not_finite == (None, f"save-checkpoint: {figure}")
+        # The next attempt's are others.
+        assert read("megatron", megatron(1, "4.0") + bad + log.replace(b"4.0", b"5.0")).not_finite is None
+
+
+def test_a_save_that_was_cut(read: Read) -> None:
+    line = b"    save-checkpoint ................................: (17960.61, 17960.68)\n"
+    assert read("megatron", megatron(1, "4.0") + line).checkpoint_saves_s == (17.96068,)
+    for cut in range(len(line) - 2):
+        assert read("megatron", megatron(1, "4.0") + line[:cut] + b"\n").checkpoint_saves_s == ()
