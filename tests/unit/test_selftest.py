@@ -352,7 +352,7 @@ UNCHECKED = (
 
 
 def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], report: Report, *options: str) -> str:
-    monkeypatch.setattr(cli, "selftest", lambda seed, **_: replace(report, seed=seed))
+    monkeypatch.setattr(cli.selftest, "selftest", lambda seed, **_: replace(report, seed=seed))
     assert cli.main(["selftest", *options]) == (1 if report.wrong else 0)
     return capsys.readouterr().out
 

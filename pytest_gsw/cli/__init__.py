@@ -1,0 +1,62 @@
+"""``pytest-gsw``: what there is to know of tables and logs without running anything.
+
+A subcommand is a module of this package: ``add_parser`` says what it takes, and sets ``run``,
+which returns the :class:`~pytest_gsw.cli.answer.Answer`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from pytest_gsw.cli import junit, metrics, rows, selftest
+from pytest_gsw.cli.answer import Answer
+from pytest_gsw.errors import ConfigurationError, RunError
+from pytest_gsw.quoting import quoted
+
+#: In the order in which help lists them.
+_COMMANDS = (rows, metrics, selftest, junit)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand.
+
+    Returns:
+        0 when it did what was asked, 1 when a log could not be measured or the self-test has
+        found a fault, 2 when what was asked is wrong.
+    """
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    try:
+        answer: Answer = asked.run(asked)
+    except (ConfigurationError, RunError) as error:
+        print(f"pytest-gsw {asked.command}: {quoted(str(error), os.environ)}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigurationError) else 1
+    try:
+        print(answer.text, flush=True)
+    except BrokenPipeError:  # "pytest-gsw rows | head" is no error
+        _drop_output()
+    except OSError as error:
+        print(f"pytest-gsw {asked.command}: the output cannot be written: {error.strerror}", file=sys.stderr)
+        _drop_output()
+        return 1
+    return answer.status
+
+
+def _drop_output() -> None:
+    """Let go of what could not be written, or Python would try it again when it exits, and complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pytest-gsw", description="Tables and logs of LLM training performance; nothing is ever run."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in _COMMANDS:
+        command.add_parser(commands)
+    return parser

@@ -1,0 +1,195 @@
+"""``pytest-gsw metrics``: what one log says, by itself or as a run of a documented row."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_gsw.cli.answer import Answer, Commands
+from pytest_gsw.errors import ConfigurationError, LogError
+from pytest_gsw.examine import Run, measure, read_steps
+from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.model import LogFormat, Step, StepLog
+from pytest_gsw.logs.reader import detect_format, last_step, read_log
+from pytest_gsw.performance.measurement import TimedStep, apply
+from pytest_gsw.performance.peaks import peak_flops
+from pytest_gsw.performance.verdict import judge
+from pytest_gsw.quoting import quoted
+from pytest_gsw.results.terminal import percent
+from pytest_gsw.tables.fields import nearest
+from pytest_gsw.tables.load import bundled_baselines, load_tables
+from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.statistic import parse_statistic
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the subcommand."""
+    metrics = commands.add_parser("metrics", help="measure one log")
+    metrics.add_argument("log", type=Path, metavar="LOG")
+    metrics.add_argument("--format", choices=sorted(FORMATS), help="log format (default: found by content)")
+    metrics.add_argument("--row", metavar="ID", help="the documented row that the log is a run of")
+    metrics.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="tables that hold the row")
+    metrics.add_argument("--statistic", metavar="S", help="such as last, mean[35:44], median[-10:]")
+    metrics.add_argument("--last", action="store_true", help="read only the last step, from the end of the log")
+    metrics.add_argument("--json", action="store_true", help="print JSON: one object")
+    metrics.set_defaults(run=_metrics)
+
+
+def _metrics(asked: argparse.Namespace) -> Answer:
+    if asked.last and (asked.row is not None or asked.statistic is not None):
+        raise ConfigurationError("--last reads one step only; leave out --row and --statistic")
+    row = None if asked.row is None else _find_row(asked.row, asked.baselines)
+    log_format = FORMATS[asked.format] if asked.format else _format_of(row, asked.log)
+    try:
+        facts = _facts(asked, log_format, row)
+    except OverflowError:
+        raise LogError(f"the numbers in {asked.log} are too large to be measured") from None
+    for name, value in facts.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise LogError(f"{name} is {value:g}: the numbers in {asked.log} cannot be measured")
+    if asked.json:
+        return Answer(json.dumps(facts, indent=2, allow_nan=False))
+    return Answer("\n".join(f"{name:<24} {_shown(name, value)}" for name, value in facts.items() if value is not None))
+
+
+def _facts(asked: argparse.Namespace, log_format: LogFormat, row: Baseline | None) -> dict[str, Any]:
+    if asked.last:
+        return _last_facts(asked.log, log_format)
+    if row is not None:
+        return _row_metrics(asked.log, log_format, row, asked.statistic)
+    return _log_metrics(read_log(asked.log, log_format), "last" if asked.statistic is None else asked.statistic)
+
+
+def _format_of(row: Baseline | None, log: Path) -> LogFormat:
+    """The row's log format, else the one that the log's content shows."""
+    known = FORMATS.get(row.log_format) if row else None
+    return known or detect_format(log)
+
+
+def _find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
+    """The row of this id; a node id of pytest will do as well."""
+    wanted = given.rpartition("::")[2]
+    rows = load_tables(tables or [bundled_baselines()])
+    found = [row for row in rows if row.id == wanted]
+    if not found:
+        raise ConfigurationError(
+            f"there is no row '{wanted}'{nearest(wanted, [row.id for row in rows])}\nnext: pytest-gsw rows"
+        )
+    if len(found) > 1:
+        places = "\n".join(f"  {row.location}" for row in found)
+        raise ConfigurationError(f"there are {len(found)} rows '{wanted}':\n{places}\nnext: name one with --baselines")
+    return found[0]
+
+
+def _last_facts(path: Path, log_format: LogFormat) -> dict[str, Any]:
+    step = last_step(path, log_format)
+    if step is None:
+        raise LogError(f"no step of the format {log_format.name} in {path}")
+    return {"format": log_format.name, "statistic": "last", "step": step.index, **_rates(step)}
+
+
+def _rates(step: Step) -> dict[str, Any]:
+    return {
+        "step_time_s": step.seconds,
+        "samples_per_s": step.samples_per_s,
+        "tokens_per_s_per_gpu": step.tokens_per_s_per_gpu,
+    }
+
+
+def _log_metrics(log: StepLog, statistic: str) -> dict[str, Any]:
+    """A log by itself. Rates become step times only if the log says its global batch size."""
+    try:
+        chosen = parse_statistic(statistic)
+    except ValueError as error:
+        raise ConfigurationError(f"--statistic: {error}") from None
+    timed = tuple(
+        TimedStep(step.index, seconds)
+        for step in log.steps
+        if (seconds := _own_seconds(step, log.identity.global_batch_size)) is not None
+    )
+    try:
+        judged_s = apply(chosen, timed) if timed else None
+    except ValueError as error:
+        raise LogError(f"the log does not hold the steps that {statistic} needs: {error}") from None
+    last = log.steps[-1] if log.steps else None
+    return {
+        "format": log.format,
+        "steps": len(log.steps),
+        "statistic": str(chosen),
+        "step_time_s": judged_s,
+        "first_step_time_s": timed[0].seconds if timed else None,
+        "last_step_time_s": timed[-1].seconds if timed else None,
+        "median_step_time_s": apply(parse_statistic("median"), timed) if timed else None,
+        "samples_per_s": last.samples_per_s if last else None,
+        "tokens_per_s_per_gpu": last.tokens_per_s_per_gpu if last else None,
+        "global_batch_size": log.identity.global_batch_size,
+        "checkpoint_save_time_s": log.checkpoint_saves_s[-1] if log.checkpoint_saves_s else None,
+        "runs_in_file": log.attempts,
+        "not_finite": quoted(log.not_finite[1], os.environ) if log.not_finite else None,
+    }
+
+
+def _own_seconds(step: Step, global_batch_size: int | None) -> float | None:
+    if step.samples_per_s and global_batch_size:
+        return global_batch_size / step.samples_per_s
+    return step.seconds
+
+
+def _row_metrics(path: Path, log_format: LogFormat, row: Baseline, statistic: str | None) -> dict[str, Any]:
+    """A log as a run of a documented row: the plugin's own checks, measurement and verdict."""
+    if statistic is not None:
+        raise ConfigurationError(f"--statistic: the row has its own, {row.statistic}; leave out one of the two")
+    run = Run(job_id="", status=JobStatus(JobState.REPLAYED), log=path)
+    try:
+        log = read_steps(row, run, log_format)
+        measurement = measure(
+            row,
+            run,
+            log,
+            peak_flops=peak_flops(row.accelerator, row.dtype),
+            steps=row.recipe.steps,
+            first_index=log_format.first_index,
+        )
+    except LogError as error:  # a log by itself is of no job that there is anything to say of
+        evidence = tuple((name, text) for name, text in error.evidence if name != "job")
+        raise LogError(error.fact, evidence, error.tail, error.advice) from None
+    try:
+        verdict = judge(row, measurement, row.tolerance)
+    except ValueError as error:
+        raise LogError(str(error)) from None
+    found = measurement.figures
+    return {
+        "format": log.format,
+        "steps": measurement.steps,
+        "statistic": measurement.statistic,
+        "step_time_s": found.step_time_s,
+        "first_step_time_s": measurement.first_s,
+        "last_step_time_s": measurement.last_s,
+        "median_step_time_s": measurement.median_s,
+        "checkpoint_save_time_s": found.checkpoint_save_time_s,
+        "runs_in_file": log.attempts,
+        "row": row.id,
+        "documented_time_s": verdict.documented_s,
+        "tokens_per_s": found.tokens_per_s,
+        "mfu": found.mfu,
+        "tflops_per_gpu": found.tflops_per_gpu,
+        "days_to_train_1t_tokens": found.days_to_train_1t_tokens,
+        "change": verdict.time_change,
+        "throughput_change": verdict.throughput_change,
+        "tolerance": verdict.tolerance,
+        "verdict": verdict.outcome.value,
+    }
+
+
+def _shown(name: str, value: Any) -> str:
+    if name in {"change", "throughput_change"}:
+        return percent(value)
+    if name in {"mfu", "tolerance"}:
+        return f"{value:.2%}"
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,89 @@
+"""``pytest-gsw rows``: the documented rows, as a list or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from pytest_gsw.cli.answer import Answer, Commands
+from pytest_gsw.performance.figures import figures
+from pytest_gsw.performance.peaks import peak_flops
+from pytest_gsw.tables.load import bundled_baselines, load_tables
+from pytest_gsw.tables.model import Baseline
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the subcommand."""
+    rows = commands.add_parser("rows", help="list the documented rows")
+    rows.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="tables (default: the bundled ones)")
+    rows.add_argument("--json", action="store_true", help="print JSON: a list of objects")
+    rows.set_defaults(run=_rows)
+
+
+def _rows(asked: argparse.Namespace) -> Answer:
+    rows = load_tables(asked.paths or [bundled_baselines()])
+    if asked.json:
+        return Answer(json.dumps([row_facts(row) for row in rows], indent=2, allow_nan=False))
+    table = [
+        (
+            row.id,
+            row.nodes,
+            row.global_batch_size or "",
+            "OOM" if row.expected_failure else f"{row.judged_s:g}",
+            f"{row.documented.tokens_per_s:,.0f}" if row.documented.tokens_per_s else "",
+            f"{row.documented.mfu:.2%}" if row.documented.mfu else "",
+            f"{row.documented.tflops_per_gpu:g}" if row.documented.tflops_per_gpu else "",
+            f"{row.tolerance * 100:g} %",
+            f"{row.source.document}:{row.source.line}",
+        )
+        for row in rows
+    ]
+    headers = ("row", "nodes", "GBS", "seconds", "tokens/s", "MFU", "TFLOP/s/GPU", "tolerance", "document")
+    align = ("left", *["right"] * 7, "left")
+    listing = tabulate(table, headers=headers, colalign=align, tablefmt="simple", disable_numparse=True)
+    return Answer(f"{listing}\n{len(rows)} {'row' if len(rows) == 1 else 'rows'}")
+
+
+def row_facts(row: Baseline) -> dict[str, Any]:
+    """One row as ``pytest-gsw rows --json`` lists it; ``None`` where there is no such figure."""
+    computed = figures(row, row.documented.step_time_s, peak_flops(row.accelerator, row.dtype))
+    return {
+        "id": row.id,
+        "workload": row.workload,
+        "framework": row.framework,
+        "dtype": row.dtype,
+        "accelerator": row.accelerator,
+        "gpus": row.gpus,
+        "nodes": row.nodes,
+        "sequence_length": row.sequence_length,
+        "global_batch_size": row.global_batch_size,
+        "micro_batch_size": row.micro_batch_size,
+        "gradient_accumulation_steps": row.gradient_accumulation_steps,
+        "layers": row.layers,
+        "parallelism": asdict(row.parallelism),
+        "metric": row.metric,
+        "statistic": row.statistic,
+        "tolerance": row.tolerance,
+        "step_time_s": row.documented.step_time_s,
+        "documented": _derived(row.documented),
+        "computed": _derived(computed),
+        "model_flops_per_sample": row.model_flops_per_sample,
+        "proxy": row.proxy,
+        "expected_failure": row.expected_failure,
+        "notes": row.notes,
+        "attributes": dict(row.attributes),
+        "source": {"document": row.source.document, "line": row.source.line},
+        "baseline": {"file": str(row.location.path), "line": row.location.line},
+    }
+
+
+def _derived(of: Any) -> dict[str, float | None]:
+    found = asdict(of)
+    del found["step_time_s"]
+    return {name: value if value is None or math.isfinite(value) else None for name, value in found.items()}

@@ -1,0 +1,87 @@
+"""``pytest-gsw selftest``: the comparator on logs whose truth is known."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from pytest_gsw.cli.answer import Answer, Commands
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.selftest import Report, selftest
+
+#: Wrong cases of a self-test that are shown in full.
+_SHOWN_WRONG = 20
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the subcommand."""
+    test = commands.add_parser("selftest", help="check the comparator on logs whose truth is known")
+    test.add_argument("--seed", type=int, default=1, metavar="N", help="another set of cases (default: 1)")
+    test.add_argument("--keep", type=Path, metavar="DIR", help="keep the logs of cases that come out wrong there")
+    test.add_argument("--json", action="store_true", help="print JSON: one object")
+    test.set_defaults(run=_selftest)
+
+
+def _selftest(asked: argparse.Namespace) -> Answer:
+    try:
+        report = selftest(asked.seed, keep=asked.keep)
+    except OSError as error:
+        raise ConfigurationError(f"{error.filename} cannot be written: {error.strerror}") from None
+    text = json.dumps(_selftest_facts(report), indent=2) if asked.json else _selftest_text(report)
+    return Answer(text, 1 if report.wrong else 0)
+
+
+def _selftest_facts(report: Report) -> dict[str, Any]:
+    return {
+        "seed": report.seed,
+        "cases": report.cases,
+        "right": report.right,
+        "formats": [asdict(tally) for tally in report.tallies],
+        "not_checked": [asdict(unchecked) for unchecked in report.unchecked],
+        "wrong": [
+            {
+                "case": wrong.case.name,
+                "row": wrong.case.baseline.id,
+                "seed": wrong.case.seed,
+                "done": wrong.case.done,
+                "expected": str(wrong.case.expected),
+                "got": wrong.got,
+                "again": wrong.again,
+            }
+            for wrong in report.wrong
+        ],
+    }
+
+
+def _selftest_text(report: Report) -> str:
+    table = [(t.log_format, t.framework, t.rows, f"{t.cases:,}", f"{t.right:,}") for t in report.tallies]
+    headers = ("format", "framework", "rows", "cases", "right")
+    align = ("left", "left", "right", "right", "right")
+    lines = [tabulate(table, headers=headers, colalign=align, tablefmt="simple", disable_numparse=True), ""]
+    kinds: dict[str, list[str]] = {}
+    for unchecked in report.unchecked:
+        kind = unchecked.log_format
+        if kind != unchecked.framework:
+            kind += f" ({unchecked.framework})"
+        kinds.setdefault(unchecked.what, []).append(kind)
+    lines += ["not checked, because such a log does not show it, or nothing looks for it:"]
+    lines += [f"  {what}: {', '.join(where)}" for what, where in kinds.items()]
+    for wrong in report.wrong[:_SHOWN_WRONG]:
+        facts = {
+            "wrong": wrong.case.name,
+            "row": wrong.case.row,
+            "seed": wrong.case.seed,
+            "done": wrong.case.done,
+            "expected": wrong.case.expected,
+            "got": wrong.got,
+            "again": wrong.again,
+        }
+        lines += ["", *(f"{name:<10} {value}" for name, value in facts.items())]
+    if len(report.wrong) > _SHOWN_WRONG:
+        lines += ["", f"and {len(report.wrong) - _SHOWN_WRONG:,} more; --json lists all"]
+    return "\n".join([*lines, "", f"{report.cases:,} cases, {report.right:,} right"])
