@@ -16,6 +16,7 @@ def figures(baseline: Baseline, step_time_s: float | None, peak_flops: float | N
     """Everything that follows from a step time, for one row.
 
     tokens/s = sequence length × global batch size / step time;
+    samples/s = global batch size / step time;
     days = 1e12 / tokens/s / 86400;
     TFLOP/s = global batch size × FLOPs per sample / step time / GPUs / 1e12;
     MFU = global batch size × model FLOPs / step time / GPUs / peak FLOP/s.
@@ -39,6 +40,7 @@ def figures(baseline: Baseline, step_time_s: float | None, peak_flops: float | N
     return Figures(
         step_time_s=step_time_s,
         tokens_per_s=tokens_per_s,
+        samples_per_s=baseline.global_batch_size / step_time_s,
         mfu=_divide(model_flops_per_s_per_gpu, peak_flops),
         days_to_train_1t_tokens=None if baseline.proxy else 1e12 / tokens_per_s / SECONDS_PER_DAY,
         tflops_per_gpu=None if model_flops_per_s_per_gpu is None else model_flops_per_s_per_gpu * recomputed / 1e12,

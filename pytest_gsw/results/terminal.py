@@ -21,6 +21,7 @@ _ROWS = (
     ("step time (s)", "step_time_s", "{:,.3f}"),
     ("checkpoint save (s)", "checkpoint_save_time_s", "{:,.3f}"),
     ("throughput (tokens/s)", "tokens_per_s", "{:,.0f}"),
+    ("samples/s", "samples_per_s", "{:,.4g}"),
     ("MFU", "mfu", None),
     ("TFLOP/s per GPU", "tflops_per_gpu", "{:,.1f}"),
     ("days to train 1T tokens", "days_to_train_1t_tokens", "{:,.2f}"),

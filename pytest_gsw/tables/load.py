@@ -68,6 +68,8 @@ ROW_FIELDS: f.Fields = {
     "model_flops": f.number("Model floating-point operations of one sample, pinned as the document states it."),
     "step_time_s": f.number("Documented time of one training step, seconds."),
     "tokens_per_s": f.number("Documented throughput of the whole job, tokens per second."),
+    "tokens_per_s_per_gpu": f.number("Documented throughput, tokens per second and GPU, where it is stated so."),
+    "samples_per_s": f.number("Documented throughput of the whole job, samples per second."),
     "mfu": f.percentage("Documented model FLOPS utilization."),
     "days_to_train_1t_tokens": f.number("Documented days to train one trillion tokens."),
     "tflops_per_gpu": f.number("Documented TFLOP/s of one GPU."),
@@ -86,6 +88,7 @@ ROW_FIELDS: f.Fields = {
     "notes": f.text("The document's own note.", lines=True),
     "attributes": f.Nested(None, "Columns of the document that have no key of their own, as written there."),
     "line": f.whole("Line of the judged figure in the document."),
+    "acknowledged": f.Nested(None, "Findings of pytest-gsw audit that are known, by name, each with its reason."),
 }
 
 #: What a recipe's environment may refer to.
@@ -169,6 +172,9 @@ FILE_FIELDS: f.Fields = {
     "tables": f.Sequence_(_TABLE, "The document's tables.", required=True),
 }
 
+#: Figures that give the step time where the document states none.
+_THROUGHPUTS = ("samples_per_s", "tokens_per_s", "tokens_per_s_per_gpu")
+
 #: What a row must have after file, table and row are merged.
 _NEEDED = ("size", "dtype", "accelerator", "gpus", "gpus_per_node", "sequence_length", "line")
 
@@ -251,8 +257,12 @@ def _row_faults(row: Mapping[str, Any], recipe: Mapping[str, Any], key: str, pla
     """What is wrong with one row as a whole, each key by itself being right."""
     problems = [f"missing '{needed}' (here, at its table or at the file)" for needed in _NEEDED if needed not in row]
     judged = f"{row.get('metric', 'step_time')}_s"
-    if judged not in row and "expected_failure" not in row:
-        problems.append(f"missing '{judged}', on which the verdict rests")
+    if "expected_failure" not in row and getattr(_documented(row), judged) is None:
+        stated = [key for key in _THROUGHPUTS if key in row] if judged == "step_time_s" else []
+        needed = f"'{judged}', on which the verdict rests"
+        if stated:
+            needed += f" (or 'global_batch_size', which would give it from {stated[0]})"
+        problems.append(f"missing {needed}")
     if "directory" not in recipe:
         problems.append("missing 'recipe.directory' (at its table or at the file)")
     if _default_min_steps(row, recipe.get("steps"), recipe.get("logged_steps")) is None and "min_steps" not in row:
@@ -302,6 +312,24 @@ def _min_steps(row: Mapping[str, Any], recipe: Recipe) -> int:
     return int(fewest)
 
 
+def _documented(row: Mapping[str, Any]) -> Figures:
+    """The figures that the document states, and the step time where it states a throughput in its place.
+
+    seconds per step = global batch size / samples/s = sequence length * global batch size / tokens/s.
+    """
+    stated = Figures(**{key: row.get(key) for key in Figures.__dataclass_fields__})
+    if stated.tokens_per_s is None and "tokens_per_s_per_gpu" in row and "gpus" in row:
+        stated = replace(stated, tokens_per_s=row["tokens_per_s_per_gpu"] * row["gpus"])
+    batch = row.get("global_batch_size")
+    if stated.step_time_s is not None or batch is None or row.get("metric", "step_time") != "step_time":
+        return stated
+    if stated.samples_per_s is not None:
+        return replace(stated, step_time_s=batch / stated.samples_per_s)
+    if stated.tokens_per_s is not None and "sequence_length" in row:
+        return replace(stated, step_time_s=row["sequence_length"] * batch / stated.tokens_per_s)
+    return stated
+
+
 def _baseline(row: Mapping[str, Any], recipe: Recipe, path: Path, place: Value) -> Baseline:
     case = f"-{row['case']}" if "case" in row else ""
     name = f"{row['model']}_{row['size']}_{row['dtype']}"
@@ -321,7 +349,7 @@ def _baseline(row: Mapping[str, Any], recipe: Recipe, path: Path, place: Value) 
         gradient_accumulation_steps=row.get("gradient_accumulation_steps"),
         layers=row.get("layers"),
         parallelism=Parallelism(**{key: row.get(key) for key in ("tp", "pp", "cp", "ep", "dp", "vp", "fsdp")}),
-        documented=Figures(**{key: row.get(key) for key in Figures.__dataclass_fields__}),
+        documented=_documented(row),
         metric=row.get("metric", "step_time"),
         statistic=row.get("statistic", "last"),
         min_steps=_min_steps(row, recipe),

@@ -21,6 +21,8 @@ class Figures:
     step_time_s: float | None = None
     #: Tokens per second of the whole job (not per GPU).
     tokens_per_s: float | None = None
+    #: Samples per second of the whole job (not per GPU).
+    samples_per_s: float | None = None
     #: Model FLOPS utilization as a fraction: 0.4254 is 42.54 %.
     mfu: float | None = None
     days_to_train_1t_tokens: float | None = None

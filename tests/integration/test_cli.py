@@ -35,7 +35,14 @@ def test_rows_json_has_every_row_with_its_keys(capsys: pytest.CaptureFixture[str
         *("global_batch_size", "step_time_s", "documented", "computed", "model_flops_per_sample", "proxy"),
         *("expected_failure", "source"),
     }
-    derived = {"tokens_per_s", "mfu", "days_to_train_1t_tokens", "tflops_per_gpu", "checkpoint_save_time_s"}
+    derived = {
+        "tokens_per_s",
+        "samples_per_s",
+        "mfu",
+        "days_to_train_1t_tokens",
+        "tflops_per_gpu",
+        "checkpoint_save_time_s",
+    }
     for row in found:
         assert keys <= set(row)
         assert set(row["documented"]) == set(row["computed"]) == derived
@@ -50,6 +57,7 @@ def test_rows_json_of_one_row(capsys: pytest.CaptureFixture[str]) -> None:
     assert row["proxy"] is True
     assert row["documented"] == {
         "tokens_per_s": 117965.0,
+        "samples_per_s": None,
         "mfu": 0.5617,
         "days_to_train_1t_tokens": None,
         "tflops_per_gpu": None,

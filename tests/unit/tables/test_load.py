@@ -270,3 +270,25 @@ def test_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
 def test_the_bundled_tables_of_an_installed_package_are_inside_of_it() -> None:
     assert bundled_baselines().name == "baselines"
     assert (bundled_baselines() / "maxtext" / "llama2_70b.yaml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("stated", "seconds"),
+    [
+        ("global_batch_size: 64, samples_per_s: 128", 0.5),
+        ("global_batch_size: 64, tokens_per_s: 131072", 0.5),
+        ("global_batch_size: 64, tokens_per_s_per_gpu: 8192", 0.5),
+        ("global_batch_size: 64, samples_per_s: 128, step_time_s: 0.75", 0.75),
+    ],
+)
+def test_a_throughput_stands_for_the_step_time(load: Load, stated: str, seconds: float) -> None:
+    (row, *_) = load(TINY.replace("gpus: 16, step_time_s: 0.75", f"gpus: 16, {stated}"))[1:]
+    assert row.documented.step_time_s == seconds
+
+
+def test_a_throughput_without_a_batch_gives_no_step_time(load: Load) -> None:
+    with pytest.raises(FileError) as caught:
+        load(change("gpus: 16, step_time_s: 0.75", "gpus: 16, samples_per_s: 128"))
+    assert [fault.problem for fault in caught.value.faults] == [
+        "missing 'step_time_s', on which the verdict rests (or 'global_batch_size', which would give it from samples_per_s)"
+    ]
