@@ -10,9 +10,10 @@ from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.verdict import Outcome, Verdict
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables.clusters import Cluster
-from pytest_gsw.tables.model import Baseline, Figures, Parallelism, Recipe, Source
+from pytest_gsw.tables.model import Accepted, Baseline, Figures, Parallelism, Recipe, Source
 
 __all__ = [
+    "Accepted",
     "Baseline",
     "Cluster",
     "ConfigurationError",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_gsw.performance.verdict import Verdict
     from pytest_gsw.results.record import Record
     from pytest_gsw.tables.clusters import Cluster
-    from pytest_gsw.tables.model import Baseline
+    from pytest_gsw.tables.model import Accepted, Baseline
 
 
 @pytest.hookspec(firstresult=True)
@@ -70,14 +70,16 @@ def pytest_gsw_peak_flops(config: pytest.Config, accelerator: str, dtype: str) -
 
 @pytest.hookspec(firstresult=True)
 def pytest_gsw_judge(
-    config: pytest.Config, baseline: Baseline, measurement: Measurement, tolerance: float
+    config: pytest.Config, baseline: Baseline, measurement: Measurement, tolerance: float, accepted: Accepted | None
 ) -> Verdict | None:
-    """Called for each measured row, to compare it with its document.
+    """Called for each measured row, to compare it with its document, or with what its cluster has accepted.
 
     :param config: The pytest config.
     :param baseline: The row.
     :param measurement: What was measured.
     :param tolerance: Accepted loss of throughput as a fraction.
+    :param accepted: The cluster's own figure of the row, where there is one and it counts. A verdict that
+        rests on it says so by its ``accepted_s``.
     :returns: The verdict, or ``None`` to leave it to others.
     """
 

@@ -30,6 +30,7 @@ from pytest_gsw.examine import (
     replayed,
 )
 from pytest_gsw.fleet import Fleet
+from pytest_gsw.image import image_in, image_of
 from pytest_gsw.jobs.layout import is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, JobState
 from pytest_gsw.jobs.spec import NCCL_TRACE_STEPS, profiling_in
@@ -42,8 +43,9 @@ from pytest_gsw.quoting import quoted
 from pytest_gsw.results import junit, terminal
 from pytest_gsw.results.record import JobFacts, Record, write_record
 from pytest_gsw.tables.clusters import Cluster
+from pytest_gsw.tables.definition import accepted_for, definition_hash
 from pytest_gsw.tables.load import load_table
-from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.model import Accepted, Baseline, Figures
 from pytest_gsw.watch import Watch
 
 SETTINGS = pytest.StashKey[Settings]()
@@ -127,6 +129,9 @@ class BaselineItem(pytest.Item):
         self.baseline = baseline
         self._settings = self.config.stash[SETTINGS]
         self._measured: _Measured | None = None
+        #: The image that the row's run used, once that was looked for.
+        self._image_name: str | None = None
+        self._image_known = False
         #: How the row is started, once that is known.
         self.spec: JobSpec | None = None
         #: What an earlier session recorded of the row, in a replay of that session.
@@ -169,14 +174,18 @@ class BaselineItem(pytest.Item):
             record = self._record("unexpected_success", fact, run=measured.run)
             _fail("\n".join([fact, "", *terminal.fact_lines(self._facts(record))]))
         assert measured.measurement is not None
-        verdict = self._judge(measured.measurement)
+        accepted, unused = accepted_for(self.baseline, self._cluster_name(), self._definition(measured.run))
+        verdict = self._judge(measured.measurement, accepted)
         not_comparable = self._not_comparable(measured.run)
+        tokens_per_s = measured.measurement.figures.tokens_per_s
         record = self._record(
             "profiled" if not_comparable else verdict.outcome.value,
-            terminal.verdict_fact(self._documented(), verdict, measured.measurement.figures.tokens_per_s),
+            terminal.verdict_fact(self._documented(), verdict, tokens_per_s, self._cluster_name() or ""),
             run=measured.run,
             measurement=measured.measurement,
             not_comparable=not_comparable,
+            accepted_s=verdict.accepted_s,
+            accepted_note=self._accepted_note(accepted, unused, verdict, measured.run),
         )
         if not_comparable:
             judged = terminal.headline(record)
@@ -281,11 +290,48 @@ class BaselineItem(pytest.Item):
         """Whether the run was one of the few steps for which NCCL is traced."""
         return _in_traced_results(run) or (self.spec is not None and is_nccl_traced(self.spec.environment))
 
-    def _judge(self, measurement: Measurement) -> Verdict:
+    def _cluster_name(self) -> str | None:
+        return self._settings.cluster.name if self._settings.cluster else None
+
+    def _image(self, run: Run | None) -> str | None:
+        """The container image that the run used, as far as anything tells it."""
+        if not self._image_known:
+            self._image_name, self._image_known = quoted(self._find_image(run), os.environ), True
+        return self._image_name
+
+    def _find_image(self, run: Run | None) -> str | None:
+        named = _image_in_log(run)
+        if named is None and self.recorded is not None:
+            return self.recorded.image
+        # How the row would be started says nothing of a log that exists already.
+        if named is None and self.spec is not None and self._settings.replay is None:
+            named = image_of(self.spec.environment)
+        return named or self.baseline.recipe.image
+
+    def _definition(self, run: Run | None) -> str:
+        return definition_hash(self.baseline, self._image(run))
+
+    def _accepted_note(
+        self, accepted: Accepted | None, unused: Accepted | None, verdict: Verdict, run: Run
+    ) -> str | None:
+        """What is to be said of the cluster's own figure, where it has one."""
+        if unused is not None:
+            return terminal.unused_text(unused, self._definition(run), self._image(run))
+        if accepted is None:
+            return None
+        return terminal.ignored_text(accepted) if verdict.accepted_s is None else terminal.accepted_text(accepted)
+
+    def _judge(self, measurement: Measurement, accepted: Accepted | None) -> Verdict:
         verdict: Verdict | None = self.config.hook.pytest_gsw_judge(
-            config=self.config, baseline=self.baseline, measurement=measurement, tolerance=self.tolerance
+            config=self.config,
+            baseline=self.baseline,
+            measurement=measurement,
+            tolerance=self.tolerance,
+            accepted=accepted,
         )
-        numbers = (verdict.measured_s, verdict.documented_s, verdict.tolerance) if isinstance(verdict, Verdict) else ()
+        numbers: tuple[float, ...] = ()
+        if isinstance(verdict, Verdict):
+            numbers = (verdict.measured_s, verdict.documented_s, verdict.reference_s, verdict.tolerance)
         sound = bool(numbers) and all(math.isfinite(number) for number in numbers)
         if not sound or not isinstance(verdict, Verdict) or not isinstance(verdict.outcome, Outcome):
             raise TypeError(f"an implementation of pytest_gsw_judge returned {verdict!r}, which is no sound Verdict")
@@ -308,9 +354,12 @@ class BaselineItem(pytest.Item):
         run: Run | None,
         measurement: Measurement | None = None,
         not_comparable: str | None = None,
+        accepted_s: float | None = None,
+        accepted_note: str | None = None,
     ) -> Record:
         """Write down what is known of this run, and give it to JUnit and to observers."""
         baseline, settings = self.baseline, self._settings
+        image = self._image(run)
         record = Record(
             run_id=settings.run_id,
             row=baseline.id,
@@ -344,6 +393,11 @@ class BaselineItem(pytest.Item):
             log=str(run.log) if run and run.log else None,
             log_bytes=run.log.stat().st_size if run and run.log else None,
             not_comparable=not_comparable,
+            reference="documented" if accepted_s is None else "accepted",
+            accepted={} if accepted_s is None else self._figures_of(accepted_s),
+            accepted_note=accepted_note,
+            definition=definition_hash(baseline, image),
+            image=image,
         )
         try:
             write_record(settings.run_directory, record)
@@ -358,6 +412,12 @@ class BaselineItem(pytest.Item):
         self.user_properties.extend(junit.properties(record))
         self.config.hook.pytest_gsw_run_recorded(config=self.config, record=record)
         return record
+
+    def _figures_of(self, judged_s: float) -> dict[str, float | None]:
+        """What follows from the seconds that a verdict rests on."""
+        if self.baseline.metric == "checkpoint_save_time":
+            return dict(vars(Figures(checkpoint_save_time_s=judged_s)))
+        return dict(vars(figures(self.baseline, judged_s, self._peak_flops())))
 
     def _is_simulated(self, run: Run | None) -> bool:
         """Whether the figures are made up: by the cluster, by the record, or by what the log says of itself."""
@@ -400,6 +460,15 @@ class BaselineItem(pytest.Item):
 def _in_traced_results(run: Run) -> bool:
     """Whether the log lies where the recipes put those of runs that trace NCCL."""
     return run.log is not None and any(part.endswith("-nccl-trace") for part in run.log.parts)
+
+
+def _image_in_log(run: Run | None) -> str | None:
+    if run is None or run.log is None:
+        return None
+    try:
+        return image_in(run.log)
+    except OSError:
+        return None  # that a log cannot be read is for others to say
 
 
 def _saved_gpu_hours(run: Run | None, baseline: Baseline) -> float | None:

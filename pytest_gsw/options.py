@@ -38,7 +38,7 @@ class Option:
 
     name: str
     help: str
-    kind: Literal["text", "path", "flag", "texts", "paths"] = "text"
+    kind: Literal["text", "path", "flag", "texts", "paths", "optional"] = "text"
     metavar: str = ""
 
     @property
@@ -64,6 +64,13 @@ OPTIONS = (
     Option("plan", "print what would be submitted, and submit nothing", "flag"),
     Option("replay", "judge logs that exist already: a log, a staging area, or a run's directory", "path", "PATH"),
     Option("results", "directory for the records of runs (default: .gsw)", "path", "DIR"),
+    Option(
+        "update-baseline",
+        "write a diff that lets the cluster accept what its newest runs measured, for review "
+        "(default: baseline.diff in the run's directory)",
+        "optional",
+        "FILE",
+    ),
     Option(
         "timeout",
         "limit on each job's run time, minutes (default: three times the documented duration, at least 30)",
@@ -116,6 +123,8 @@ class Settings:
     replay: Path | None
     #: Directory of all runs' records.
     results: Path
+    #: Where the session writes what it proposes to accept; ``None`` where it proposes nothing.
+    update_baseline: Path | None
     time_limit_s: float | None
     poll_interval_s: float | None
     limits: Limits
@@ -148,6 +157,8 @@ def add_options(parser: pytest.Parser) -> None:
         action: dict[str, Any] = {"action": "store", "metavar": option.metavar}
         if option.kind == "flag":
             action = {"action": "store_true"}
+        elif option.kind == "optional":
+            action = {"action": "store", "nargs": "?", "const": "true", "metavar": option.metavar}
         elif option.kind in {"texts", "paths"} or option.name == "profile":
             action = {"action": "append", "metavar": option.metavar}
         group.addoption(option.flag, dest=option.ini, default=None, help=option.help, **action)
@@ -184,6 +195,7 @@ def read_settings(config: pytest.Config) -> Settings:
         plan=values["plan"],
         replay=replay,
         results=results,
+        update_baseline=_update_baseline(config, values["update-baseline"], results / "runs" / run_id),
         time_limit_s=_positive("timeout", values["timeout"], factor=60),
         poll_interval_s=_poll_interval_s(values["poll-interval"]),
         limits=Limits(
@@ -203,6 +215,28 @@ def read_settings(config: pytest.Config) -> Settings:
     )
 
 
+def _update_baseline(config: pytest.Config, given: str | None, run_directory: Path) -> Path | None:
+    """The file of the diff; the word alone, or ``true``, is the run's own."""
+    if given is None or given.lower() in {"false", "no", "off", "0"}:
+        return None
+    if given.lower() in {"true", "yes", "on", "1"}:
+        return run_directory / "baseline.diff"
+    if not given.endswith((".diff", ".patch")):
+        # Without its "=" the option takes the next argument, which may be a table or a test.
+        raise ConfigurationError(
+            f"--gsw-update-baseline: got '{given}', wanted a file whose name ends in .diff or .patch\n"
+            "next: write --gsw-update-baseline=FILE, or put another option behind it"
+        )
+    return _base(config, "gsw_update_baseline") / Path(given).expanduser()
+
+
+def _base(config: pytest.Config, ini: str) -> Path:
+    """What the paths of an option are relative to: the working directory, in the ini file the file."""
+    if config.getoption(ini) is not None:
+        return config.invocation_params.dir
+    return config.inipath.parent if config.inipath else config.rootpath
+
+
 def cluster_files(config: pytest.Config, given: Path | None) -> tuple[Path, ...]:
     """Where clusters are looked up, first match wins: the given file, the project's, the user's."""
     user = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
@@ -214,10 +248,9 @@ def cluster_files(config: pytest.Config, given: Path | None) -> tuple[Path, ...]
 def _value(config: pytest.Config, option: Option) -> Any:
     """The command line's value, else the ini file's; paths are relative to where they were written."""
     given = config.getoption(option.ini)
-    base = config.invocation_params.dir
+    base = _base(config, option.ini)
     if given is None:
         given = config.getini(option.ini)
-        base = config.inipath.parent if config.inipath else config.rootpath
     if option.kind == "flag":
         return bool(given)
     if option.kind == "path":
@@ -226,6 +259,8 @@ def _value(config: pytest.Config, option: Option) -> Any:
         return tuple(base / Path(entry).expanduser() for entry in given or ())
     if option.kind == "texts":
         return tuple(given or ())
+    if option.kind == "optional":
+        return given  # an empty one, of a variable that is not set, is a mistake and not "off"
     return given or None
 
 

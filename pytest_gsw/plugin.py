@@ -44,10 +44,14 @@ from pytest_gsw.screen import TALLY, Tally, clear_live, write
 from pytest_gsw.selection import node_id_of, point_at_tables
 from pytest_gsw.start import check_faults, make_launcher, make_spec, print_plan, recorded_rows, runnable, start_fleet
 from pytest_gsw.tables.clusters import Cluster
-from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.load import table_files
+from pytest_gsw.tables.model import Accepted, Baseline
+from pytest_gsw.update import update_baseline
 
 #: Set once all rows have run.
 FINISHED = pytest.StashKey[bool]()
+#: What ``--gsw-update-baseline`` has to say at the end.
+PROPOSED = pytest.StashKey["tuple[str, ...]"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -233,10 +237,30 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     fleet = config.stash.get(FLEET, None)
     if fleet is not None:
         _close(session, fleet)
+    _propose(config)
     tally = config.stash.get(TALLY, None)
     if tally is not None and tally.judged_none and session.exitstatus == pytest.ExitCode.OK:
         # A night in which nothing was judged must not look like one in which all went well.
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def _propose(config: pytest.Config) -> None:
+    """With ``--gsw-update-baseline``: write the diff, once, from the records of all workers."""
+    settings, options = config.stash[SETTINGS], config.option
+    ran = settings.judges and not (settings.plan or options.collectonly or options.setuponly or options.setupplan)
+    if settings.update_baseline is None or not ran or xdist.is_worker(config):
+        return
+    config.stash[PROPOSED] = update_baseline(
+        settings.update_baseline, settings.run_directory, lambda name: table_of(name, config)
+    )
+
+
+def table_of(name: str, config: pytest.Config) -> Path | None:
+    """The table that node ids call so."""
+    roots = config.stash[SETTINGS].baselines
+    found = (path for root in roots for path in table_files(root) if node_id_of(path, config) == name)
+    other = config.rootpath / name  # one that was named on the command line
+    return next(found, other if other.is_file() else None)
 
 
 def _close(session: pytest.Session, fleet: Fleet) -> None:
@@ -270,6 +294,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.gsw_attempts = [attempt_text(attempt) for attempt in record.attempts]  # type: ignore[attr-defined]
         report.gsw_used_gpu_hours = used_gpu_hours(record)  # type: ignore[attr-defined]
         report.gsw_saved_gpu_hours = record.saved_gpu_hours  # type: ignore[attr-defined]
+        report.gsw_reference = record.reference  # type: ignore[attr-defined]
+        report.gsw_accepted = terminal.accepted_line(record)  # type: ignore[attr-defined]
     return report
 
 
@@ -294,12 +320,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     settings = config.stash[SETTINGS]
     improved = [r for r in terminalreporter.getreports("passed") if getattr(r, "gsw_outcome", "") == "improved"]
     if improved:
-        terminalreporter.section("faster than documented")
+        by_document = all(report.gsw_reference == "documented" for report in improved)
+        terminalreporter.section("faster than documented" if by_document else "faster than documented or accepted")
         for report in improved:
             terminalreporter.write_line(f"{report.nodeid}  {report.gsw_headline}")
         terminalreporter.write_line(
-            "These rows passed. If the gain stays, a tighter baseline keeps it; --gsw-strict makes such rows fail."
+            "These rows passed. If the gain stays, a tighter baseline keeps it (pytest-gsw baseline propose); "
+            "--gsw-strict makes such rows fail."
         )
+    _tell_accepted(terminalreporter)
+    proposed = config.stash.get(PROPOSED, ())
+    if proposed:
+        terminalreporter.section("figures to accept")
+    for line in proposed:
+        terminalreporter.write_line(line)
     tally = config.stash.get(TALLY, None)
     if tally is not None and tally.judged_none:
         one = tally.rows == 1
@@ -313,6 +347,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if settings.cluster.simulated:
         terminalreporter.section("simulation")
         terminalreporter.write_line("The cluster 'demo' is simulated: no GPU was used, and its figures say nothing.")
+
+
+def _tell_accepted(reporter: pytest.TerminalReporter) -> None:
+    """Say which rows passed only by what their cluster has accepted, and which accepted figures do not count."""
+    reports = [report for kind in ("passed", "failed", "skipped") for report in reporter.getreports(kind)]
+    lines = [f"{report.nodeid}  {text}" for report in reports if (text := getattr(report, "gsw_accepted", ""))]
+    if lines:
+        reporter.section("accepted figures")
+    for line in lines:
+        reporter.write_line(line)
 
 
 def _tell_cost(reporter: pytest.TerminalReporter, tally: Tally, settings: Settings, cluster: Cluster) -> None:
@@ -361,10 +405,10 @@ def pytest_gsw_peak_flops(config: pytest.Config, accelerator: str, dtype: str) -
 
 @pytest.hookimpl(trylast=True)
 def pytest_gsw_judge(
-    config: pytest.Config, baseline: Baseline, measurement: Measurement, tolerance: float
+    config: pytest.Config, baseline: Baseline, measurement: Measurement, tolerance: float, accepted: Accepted | None
 ) -> verdict.Verdict:
     """A fixed tolerance on throughput."""
-    return verdict.judge(baseline, measurement, tolerance)
+    return verdict.judge(baseline, measurement, tolerance, accepted)
 
 
 def _place(settings: Settings) -> str:

@@ -9,7 +9,7 @@ import pytest
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.items import SELECTION, SETTINGS, Selection
 from pytest_gsw.tables.fields import nearest
-from pytest_gsw.tables.load import load_table, table_files
+from pytest_gsw.tables.load import FACTS_FILE, load_table, table_files
 
 
 def point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
@@ -84,7 +84,7 @@ def _node_id_below(path: Path, root: Path, rootpath: Path) -> str:
 def node_id_of(path: Path, config: pytest.Config) -> str | None:
     """The node id of a baseline file that pytest comes across, or ``None`` for any other YAML file."""
     for root in config.stash[SETTINGS].baselines:
-        if path == root or root in path.parents:
+        if path == root or (root in path.parents and path.name != FACTS_FILE):
             return _node_id_below(path, root, config.rootpath)
     named = {argument.partition("::")[0] for argument in config.args}
     if any((config.invocation_params.dir / name) == path for name in named):

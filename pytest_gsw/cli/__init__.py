@@ -11,21 +11,22 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pytest_gsw.cli import junit, metrics, rows, selftest
+from pytest_gsw.cli import baseline, diff, junit, metrics, rows, selftest
 from pytest_gsw.cli.answer import Answer
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.quoting import quoted
 
 #: In the order in which help lists them.
-_COMMANDS = (rows, metrics, selftest, junit)
+_COMMANDS = (rows, metrics, baseline, diff, selftest, junit)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand.
 
     Returns:
-        0 when it did what was asked, 1 when a log could not be measured or the self-test has
-        found a fault, 2 when what was asked is wrong.
+        0 when it did what was asked; 1 when a log could not be measured, something was found (by
+        the self-test, the audit or a comparison), or not all could be written or proposed; 2 when
+        what was asked is wrong.
     """
     parser = _parser()
     asked = parser.parse_args(arguments)

@@ -13,6 +13,7 @@ from typing import Any
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.examine import Run, measure, read_steps
+from pytest_gsw.image import image_in
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
@@ -21,7 +22,8 @@ from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.performance.verdict import judge
 from pytest_gsw.quoting import quoted
-from pytest_gsw.results.terminal import percent
+from pytest_gsw.results.terminal import percent, unused_text
+from pytest_gsw.tables.definition import accepted_for, definition_hash
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import bundled_baselines, load_tables
 from pytest_gsw.tables.model import Baseline
@@ -34,6 +36,7 @@ def add_parser(commands: Commands) -> None:
     metrics.add_argument("log", type=Path, metavar="LOG")
     metrics.add_argument("--format", choices=sorted(FORMATS), help="log format (default: found by content)")
     metrics.add_argument("--row", metavar="ID", help="the documented row that the log is a run of")
+    metrics.add_argument("--cluster", metavar="NAME", help="judge the row by what this cluster has accepted for it")
     metrics.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="tables that hold the row")
     metrics.add_argument("--statistic", metavar="S", help="such as last, mean[35:44], median[-10:]")
     metrics.add_argument("--last", action="store_true", help="read only the last step, from the end of the log")
@@ -42,6 +45,8 @@ def add_parser(commands: Commands) -> None:
 
 
 def _metrics(asked: argparse.Namespace) -> Answer:
+    if asked.cluster is not None and asked.row is None:
+        raise ConfigurationError("--cluster judges a row; add --row=ID")
     if asked.last and (asked.row is not None or asked.statistic is not None):
         raise ConfigurationError("--last reads one step only; leave out --row and --statistic")
     row = None if asked.row is None else _find_row(asked.row, asked.baselines)
@@ -62,7 +67,7 @@ def _facts(asked: argparse.Namespace, log_format: LogFormat, row: Baseline | Non
     if asked.last:
         return _last_facts(asked.log, log_format)
     if row is not None:
-        return _row_metrics(asked.log, log_format, row, asked.statistic)
+        return _row_metrics(asked.log, log_format, row, asked.statistic, asked.cluster)
     return _log_metrics(read_log(asked.log, log_format), "last" if asked.statistic is None else asked.statistic)
 
 
@@ -141,7 +146,9 @@ def _own_seconds(step: Step, global_batch_size: int | None) -> float | None:
     return step.seconds
 
 
-def _row_metrics(path: Path, log_format: LogFormat, row: Baseline, statistic: str | None) -> dict[str, Any]:
+def _row_metrics(
+    path: Path, log_format: LogFormat, row: Baseline, statistic: str | None, cluster: str | None
+) -> dict[str, Any]:
     """A log as a run of a documented row: the plugin's own checks, measurement and verdict."""
     if statistic is not None:
         raise ConfigurationError(f"--statistic: the row has its own, {row.statistic}; leave out one of the two")
@@ -159,8 +166,11 @@ def _row_metrics(path: Path, log_format: LogFormat, row: Baseline, statistic: st
     except LogError as error:  # a log by itself is of no job that there is anything to say of
         evidence = tuple((name, text) for name, text in error.evidence if name != "job")
         raise LogError(error.fact, evidence, error.tail, error.advice) from None
+    image = image_in(path) or row.recipe.image
+    definition = definition_hash(row, image)
+    accepted, unused = accepted_for(row, cluster, definition)
     try:
-        verdict = judge(row, measurement, row.tolerance)
+        verdict = judge(row, measurement, row.tolerance, accepted)
     except ValueError as error:
         raise LogError(str(error)) from None
     found = measurement.figures
@@ -175,7 +185,11 @@ def _row_metrics(path: Path, log_format: LogFormat, row: Baseline, statistic: st
         "checkpoint_save_time_s": found.checkpoint_save_time_s,
         "runs_in_file": log.attempts,
         "row": row.id,
+        "definition": definition,
+        "image": image,
         "documented_time_s": verdict.documented_s,
+        "accepted_time_s": verdict.accepted_s,
+        "accepted_not_used": unused_text(unused, definition, image) if unused else None,
         "tokens_per_s": found.tokens_per_s,
         "mfu": found.mfu,
         "tflops_per_gpu": found.tflops_per_gpu,

@@ -14,6 +14,7 @@ from tabulate import tabulate
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.peaks import peak_flops
+from pytest_gsw.tables.definition import counts_with_its_image
 from pytest_gsw.tables.load import bundled_baselines, load_tables
 from pytest_gsw.tables.model import Baseline
 
@@ -22,6 +23,7 @@ def add_parser(commands: Commands) -> None:
     """Add the subcommand."""
     rows = commands.add_parser("rows", help="list the documented rows")
     rows.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="tables (default: the bundled ones)")
+    rows.add_argument("--cluster", metavar="NAME", help="list what this cluster has accepted, too")
     rows.add_argument("--json", action="store_true", help="print JSON: a list of objects")
     rows.set_defaults(run=_rows)
 
@@ -41,13 +43,26 @@ def _rows(asked: argparse.Namespace) -> Answer:
             f"{row.documented.tflops_per_gpu:g}" if row.documented.tflops_per_gpu else "",
             f"{row.tolerance * 100:g} %",
             f"{row.source.document}:{row.source.line}",
+            *([] if asked.cluster is None else [_accepted(row, asked.cluster)]),
         )
         for row in rows
     ]
-    headers = ("row", "nodes", "GBS", "seconds", "tokens/s", "MFU", "TFLOP/s/GPU", "tolerance", "document")
-    align = ("left", *["right"] * 7, "left")
+    headers = ["row", "nodes", "GBS", "seconds", "tokens/s", "MFU", "TFLOP/s/GPU", "tolerance", "document"]
+    align = ["left", *["right"] * 7, "left"]
+    if asked.cluster is not None:
+        headers.append(f"accepted on {asked.cluster}")
+        align.append("left")
     listing = tabulate(table, headers=headers, colalign=align, tablefmt="simple", disable_numparse=True)
     return Answer(f"{listing}\n{len(rows)} {'row' if len(rows) == 1 else 'rows'}")
+
+
+def _accepted(row: Baseline, cluster: str) -> str:
+    """What a cluster has accepted for a row: seconds and date, and whether the row is another one by now."""
+    accepted = row.accepted.get(cluster)
+    if accepted is None:
+        return ""
+    old = "" if counts_with_its_image(row, accepted) else ", of another definition: not used"
+    return f"{accepted.judged_s:g} s, {accepted.date}{old}"
 
 
 def row_facts(row: Baseline) -> dict[str, Any]:
@@ -78,7 +93,11 @@ def row_facts(row: Baseline) -> dict[str, Any]:
         "expected_failure": row.expected_failure,
         "notes": row.notes,
         "attributes": dict(row.attributes),
-        "source": {"document": row.source.document, "line": row.source.line},
+        "accepted": {
+            name: {**asdict(accepted), "counts": counts_with_its_image(row, accepted)}
+            for name, accepted in row.accepted.items()
+        },
+        "source": {"document": row.source.document, "line": row.source.line, "release": row.source.release},
         "baseline": {"file": str(row.location.path), "line": row.location.line},
     }
 

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from pytest_gsw.performance.measurement import Measurement
-from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.model import Accepted, Baseline
 
 #: A run exactly on the limit passes; what binary fractions make of the decimal numbers on
 #: both sides differs by less than this.
@@ -31,16 +31,33 @@ class Verdict:
     documented_s: float
     #: Accepted loss (and gain) of throughput, as a fraction.
     tolerance: float
+    #: What the cluster has accepted in the document's place; ``None`` where the outcome rests on the document.
+    accepted_s: float | None = None
+
+    @property
+    def reference_s(self) -> float:
+        """The seconds that the outcome rests on."""
+        return self.documented_s if self.accepted_s is None else self.accepted_s
 
     @property
     def time_change(self) -> float:
-        """Measured over documented time, less one: 0.12 is 12 % more time."""
-        return self.measured_s / self.documented_s - 1
+        """Measured time over that of the reference, less one: 0.12 is 12 % more time."""
+        return self.measured_s / self.reference_s - 1
 
     @property
     def throughput_change(self) -> float:
-        """Measured over documented throughput, less one: -0.1 is 10 % less throughput."""
+        """Measured throughput over that of the reference, less one: -0.1 is 10 % less throughput."""
+        return self.reference_s / self.measured_s - 1
+
+    @property
+    def documented_throughput_change(self) -> float:
+        """Measured over documented throughput, less one, whatever the outcome rests on."""
         return self.documented_s / self.measured_s - 1
+
+    @property
+    def documented_outcome(self) -> Outcome:
+        """What the outcome is by the document, whatever it rests on."""
+        return compare(self.measured_s, self.documented_s, self.tolerance)
 
     @property
     def allowed_throughput_change(self) -> float:
@@ -54,27 +71,41 @@ class Verdict:
         return 1 / (1 + change) - 1 if change > -1 else math.inf
 
 
-def judge(baseline: Baseline, measurement: Measurement, tolerance: float) -> Verdict:
-    """Compare one measured run with its document.
+def compare(measured_s: float, reference_s: float, tolerance: float) -> Outcome:
+    """How a measured time compares with the one that it is held against; all are finite and above zero.
 
-    The tolerance is stated on throughput: with 5 %, the time may be up to 1/0.95 of the
-    documented one.
+    The tolerance is stated on throughput: with 5 %, the time may be up to 1/0.95 of the reference.
+    """
+    ratio = reference_s / measured_s  # throughput, measured over reference
+    if ratio < (1 - tolerance) * (1 - _ROUNDING):
+        return Outcome.REGRESSED
+    if ratio > (1 + tolerance) * (1 + _ROUNDING):
+        return Outcome.IMPROVED
+    return Outcome.PASSED
+
+
+def judge(baseline: Baseline, measurement: Measurement, tolerance: float, accepted: Accepted | None = None) -> Verdict:
+    """Compare one measured run with its document, or with what its cluster has accepted beside that.
+
+    Args:
+        baseline: The row.
+        measurement: What was measured.
+        tolerance: Accepted loss (and gain) of throughput as a fraction.
+        accepted: The cluster's figure, which then is what the outcome rests on.
 
     Raises:
         ValueError: There is no documented figure to judge by, or a number is not finite
             and above zero. Missing never passes, and NaN never compares.
     """
     documented_s = baseline.judged_s
+    accepted_s = None if accepted is None else accepted.judged_s
     numbers = {"documented": documented_s, "measured": measurement.judged_s, "tolerance": tolerance}
+    if accepted_s is not None:
+        numbers["accepted"] = accepted_s
     for name, number in numbers.items():
         if number is None or not math.isfinite(number) or number <= 0:
             raise ValueError(f"cannot judge {baseline.id}: its {name} figure is {number}")
     assert documented_s is not None  # the loop above has made sure of it
-    ratio = documented_s / measurement.judged_s  # throughput, measured over documented
-    if ratio < (1 - tolerance) * (1 - _ROUNDING):
-        outcome = Outcome.REGRESSED
-    elif ratio > (1 + tolerance) * (1 + _ROUNDING):
-        outcome = Outcome.IMPROVED
-    else:
-        outcome = Outcome.PASSED
-    return Verdict(outcome, measurement.judged_s, documented_s, tolerance)
+    reference_s = documented_s if accepted_s is None else accepted_s
+    outcome = compare(measurement.judged_s, reference_s, tolerance)
+    return Verdict(outcome, measurement.judged_s, documented_s, tolerance, accepted_s)

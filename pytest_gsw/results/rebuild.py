@@ -16,7 +16,7 @@ from pathlib import Path
 from pytest_gsw.performance.verdict import Outcome, Verdict
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results import junit, terminal
-from pytest_gsw.results.record import Record, read_record
+from pytest_gsw.results.record import Record, judged_key, read_record
 
 
 def rebuild_junit(
@@ -120,11 +120,12 @@ def _outcome(record: Record, directory: Path, strict: bool) -> ET.Element | None
 
 def _failure_text(record: Record, directory: Path) -> str:
     """The text that the session itself had for a row that was judged."""
-    judged = "checkpoint_save_time_s" if record.documented.get("checkpoint_save_time_s") else "step_time_s"
+    judged = judged_key(record)
     measured_s, documented_s = record.measured.get(judged), record.documented.get(judged)
     if not measured_s or not documented_s:
         return _text(record, directory)
-    verdict = Verdict(Outcome(record.outcome), measured_s, documented_s, record.tolerance)
+    accepted_s = record.accepted.get(judged) or None
+    verdict = Verdict(Outcome(record.outcome), measured_s, documented_s, record.tolerance, accepted_s)
     return terminal.failure_text(record, verdict, _facts(record, directory))
 
 

@@ -108,6 +108,16 @@ class Record:
     log_bytes: int | None = None
     #: Why the figures cannot be compared, where they cannot.
     not_comparable: str | None = None
+    #: What the outcome rests on: ``documented``, or ``accepted``, the cluster's own figure beside it.
+    reference: str = "documented"
+    #: The accepted figure and what follows from it, by the names of Figures; empty where nothing rests on it.
+    accepted: Mapping[str, float | None] = field(default_factory=dict)
+    #: Whose the accepted figure is and what it is made of, or why it does not count; one line.
+    accepted_note: str | None = None
+    #: Hash of what must be the same for results to be compared; empty in records of releases that had none.
+    definition: str = ""
+    #: The container image that was run, as far as log, environment or recipe tell it.
+    image: str | None = None
     schema: int = SCHEMA
 
 
@@ -132,12 +142,22 @@ def write_record(directory: Path, record: Record) -> Path:
     """
     folder = directory / "records"
     make_directory(folder)
-    name = re.sub(r"[^A-Za-z0-9._-]+", "_", record.node_id).strip("_")
-    path = folder / f"{cut_name(name, _LONGEST_NAME, record.node_id)}.json"
+    path = folder / record_name(record.node_id)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_text(json.dumps(vars(record), default=vars, indent=2, allow_nan=False) + "\n")
     draft.replace(path)
     return path
+
+
+def record_name(node_id: str) -> str:
+    """The name of a row's file among the records of a run."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", node_id).strip("_")
+    return f"{cut_name(name, _LONGEST_NAME, node_id)}.json"
+
+
+def judged_key(record: Record) -> str:
+    """The name of the figure that the outcome rests on."""
+    return "checkpoint_save_time_s" if record.documented.get("checkpoint_save_time_s") else "step_time_s"
 
 
 def read_record(path: Path) -> Record:

@@ -13,8 +13,9 @@ from tabulate import tabulate
 from pytest_gsw.errors import RunError
 from pytest_gsw.examine import duration
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.performance.verdict import Verdict
-from pytest_gsw.results.record import Record, attempt_text
+from pytest_gsw.performance.verdict import Outcome, Verdict
+from pytest_gsw.results.record import Record, attempt_text, judged_key
+from pytest_gsw.tables.model import Accepted
 
 #: Label, key and number format of each figure in a table; a fraction without a format is a percentage.
 _ROWS = (
@@ -44,12 +45,16 @@ def share(fraction: float) -> str:
 def headline(record: Record) -> str:
     """What stands behind PASSED or FAILED on the row's line."""
     job = f"job {record.job.id}" if record.job else ""
-    judged = _judged_key(record)
+    judged = judged_key(record)
     measured, documented = record.measured.get(judged), record.documented.get(judged)
     if measured is None:
         return job
     unit = "s/step" if judged == "step_time_s" else "s/save"
     change = "" if documented is None else percent(measured / documented - 1)
+    accepted = record.accepted.get(judged)
+    if accepted is not None:
+        # Both, always: a slow cluster that has accepted its slowness must not look like a fast one.
+        change = f"{percent(measured / accepted - 1)} to accepted, {change} to documented"
     mfu = record.measured.get("mfu")
     parts = (f"{measured:.4g} {unit}", change, "" if mfu is None else f"MFU {share(mfu)}", job)
     marks = (
@@ -62,19 +67,96 @@ def headline(record: Record) -> str:
     return "  ".join(part for part in (*parts, *marks) if part)
 
 
-def verdict_fact(record_documented: Mapping[str, float | None], verdict: Verdict, tokens_per_s: float | None) -> str:
-    """The first line of a failed or passed row: metric, measured, documented, limit."""
-    change = f"{abs(verdict.throughput_change) * 100:.1f} %"
-    slower = verdict.throughput_change < 0
+def verdict_fact(
+    record_documented: Mapping[str, float | None],
+    verdict: Verdict,
+    tokens_per_s: float | None,
+    cluster: str = "",
+) -> str:
+    """The first line of a failed or passed row: metric, measured, what it is held against, limit.
+
+    Args:
+        record_documented: The document's figures.
+        verdict: The verdict.
+        tokens_per_s: What was measured, ``None`` for checkpoint rows.
+        cluster: Whose the accepted figure is, where the verdict rests on one.
+    """
     allowed = f"(allowed {verdict.tolerance * 100:g} %)"
-    documented_tokens = record_documented.get("tokens_per_s")
+    is_accepted = verdict.accepted_s is not None
+    kind, of_whom = ("accepted", f" of {cluster}") if is_accepted else ("documented", "")
     if tokens_per_s is None:
-        compared = f"{change} {'slower' if slower else 'faster'} than the documented {verdict.documented_s:.4g} s"
-        return f"{verdict.measured_s:.4g} s is {compared} {allowed}"
-    # The table's throughput where there is one; the comparison itself rests on the step time.
-    documented = documented_tokens or tokens_per_s * verdict.measured_s / verdict.documented_s
-    compared = f"{change} {'below' if slower else 'above'} the documented {documented:,.0f}"
-    return f"throughput {tokens_per_s:,.0f} tokens/s is {compared} {allowed}"
+        measured, unit = f"{verdict.measured_s:.4g} s", " s"
+        words = ("slower than", "faster than")
+        reference, documented = f"{verdict.reference_s:.4g}", f"{verdict.documented_s:.4g}"
+    else:
+        measured, unit = f"throughput {tokens_per_s:,.0f} tokens/s", ""
+        words = ("below", "above")
+        per_second = tokens_per_s * verdict.measured_s
+        # The table's throughput where there is one; the comparison itself rests on the step time.
+        documented = f"{record_documented.get('tokens_per_s') or per_second / verdict.documented_s:,.0f}"
+        reference = f"{per_second / verdict.reference_s:,.0f}" if is_accepted else documented
+    compared = f"{_changed(verdict.throughput_change, words)} the {kind} {reference}{unit}{of_whom}"
+    fact = f"{measured} is {compared} {allowed}"
+    if not is_accepted:
+        return fact
+    return f"{fact}, {_changed(verdict.documented_throughput_change, words)} the documented {documented}{unit}"
+
+
+def _changed(throughput_change: float, words: tuple[str, str]) -> str:
+    """``10.8 % below``."""
+    return f"{abs(throughput_change) * 100:.1f} % {words[0] if throughput_change < 0 else words[1]}"
+
+
+def accepted_text(accepted: Accepted) -> str:
+    """What a cluster has accepted, and what that is made of, in one line."""
+    jobs = _number(accepted.jobs, "job")
+    made_of = f"median of {jobs}, spread {_spread(accepted.spread)}"
+    return f"accepted on {accepted.cluster} {accepted.date}: {accepted.judged_s:.4g} s, {made_of} ({accepted.job_ids})"
+
+
+def unused_text(accepted: Accepted, definition: str, image: str | None) -> str:
+    """Why what a cluster has accepted does not count, and what does.
+
+    Args:
+        accepted: The cluster's figure.
+        definition: The run's definition.
+        image: The container image that it used, as far as that is known.
+    """
+    if accepted.image != image:
+        other = f"with {_image(accepted.image)}, this run used {_image(image)}"
+    else:
+        other = f"under another definition ({accepted.definition}, now {definition})"
+    figure = f"the accepted figure of {accepted.cluster} ({accepted.judged_s:.4g} s, {accepted.date})"
+    return f"{figure} was measured {other}: the documented one is used"
+
+
+def accepted_line(record: Record) -> str:
+    """What a session's summary must say of an accepted figure: that it hides a loss, or that it does not count."""
+    judged = judged_key(record)
+    measured, documented, accepted = (of.get(judged) for of in (record.measured, record.documented, record.accepted))
+    if accepted is None:
+        return record.accepted_note or ""
+    if not measured or not documented or record.outcome not in {"passed", "improved"}:
+        return ""
+    verdict = Verdict(Outcome(record.outcome), measured, documented, record.tolerance, accepted)
+    if verdict.documented_outcome is not Outcome.REGRESSED:
+        return ""
+    loss = f"{-verdict.documented_throughput_change * 100:.1f} % below the documented throughput"
+    return f"passed by what {record.cluster} has accepted; it is {loss}, and would have failed by it"
+
+
+def ignored_text(accepted: Accepted) -> str:
+    """That a rule of the session's own did not look at what the cluster has accepted."""
+    figure = f"the accepted figure of {accepted.cluster} ({accepted.judged_s:.4g} s, {accepted.date})"
+    return f"{figure} was left aside by this session's pytest_gsw_judge: the documented one is used"
+
+
+def _image(image: str | None) -> str:
+    return "an image that is not known" if image is None else f"the image {image}"
+
+
+def _spread(fraction: float) -> str:
+    return f"{fraction * 100:.2g} %"
 
 
 def failure_text(record: Record, verdict: Verdict, facts: Sequence[tuple[str, str]]) -> str:
@@ -84,25 +166,34 @@ def failure_text(record: Record, verdict: Verdict, facts: Sequence[tuple[str, st
 
 
 def figures_table(record: Record, verdict: Verdict) -> str:
-    """Measured against documented figures, one line each."""
-    rows = []
-    judged = _judged_key(record)
+    """Measured against documented figures, one line each; accepted ones stand between them where they count."""
+    rows: list[tuple[str, ...]] = []
+    judged = judged_key(record)
+    is_accepted = verdict.accepted_s is not None
     for label, key, form in _ROWS:
         measured, documented = record.measured.get(key), record.documented.get(key)
         if measured is None or (documented is None and key not in _ALWAYS_SHOWN):
             continue
         documented = documented or record.implied.get(key)
-        change = "" if documented is None else percent(measured / documented - 1)
+        accepted = record.accepted.get(key) if is_accepted else None
         allowed, word = "", "derived"
         if key == judged:
             limit = verdict.allowed_time_change
             allowed, word = percent(limit) if limit < math.inf else "any", verdict.outcome.value
         elif key == "tokens_per_s":
             allowed, word = percent(verdict.allowed_throughput_change), verdict.outcome.value
-        shown = form.format if form else share
-        rows.append((label, shown(measured), shown(documented) if documented else "", change, allowed, word))
-    headers = ("metric", "measured", "documented", "change", "allowed", "")
-    align = ("left", "right", "right", "right", "right", "left")
+        show = form.format if form else share
+        by_document = (show(documented), percent(measured / documented - 1)) if documented else ("", "")
+        if is_accepted:
+            by_cluster = (show(accepted), percent(measured / accepted - 1)) if accepted else ("", "")
+            rows.append((label, show(measured), *by_cluster, allowed, word, *by_document))
+        else:
+            rows.append((label, show(measured), *by_document, allowed, word))
+    headers = ["metric", "measured", "documented", "change", "allowed", ""]
+    align = ["left", "right", "right", "right", "right", "left"]
+    if is_accepted:
+        headers = ["metric", "measured", "accepted", "change", "allowed", "", "documented", "change"]
+        align += ["right", "right"]
     return tabulate(rows, headers=headers, colalign=align, tablefmt="plain", disable_numparse=True)
 
 
@@ -115,6 +206,8 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
     """Where a run's things are, and the commands to repeat it: with a new job, and from its log where it left one."""
     repeat = [("again", again)]
     facts = [("baseline", f"{record.baseline}  ({record.document}:{record.document_line})")]
+    if record.accepted_note:
+        facts.append(("accepted", record.accepted_note.removeprefix("accepted ")))
     facts += [(f"attempt {n}", attempt_text(attempt)) for n, attempt in enumerate(record.attempts, 1)]
     if record.job is not None:
         job = record.job
@@ -256,7 +349,3 @@ def plan_text(rows: Sequence[Mapping[str, Any]], skipped: Sequence[tuple[str, st
 def _number(count: float, noun: str) -> str:
     text = f"{count:,.0f}"
     return f"{text} {noun}{'' if text == '1' else 's'}"
-
-
-def _judged_key(record: Record) -> str:
-    return "checkpoint_save_time_s" if record.documented.get("checkpoint_save_time_s") else "step_time_s"

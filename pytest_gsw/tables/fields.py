@@ -16,7 +16,7 @@ from typing import Any
 #: Files and directories bear such names, several of them in a row, and may have 255 bytes.
 LONGEST_NAME = 60
 
-_NUMBER = r"\d+(\.\d+)?([eE][+-]?\d+)?"
+_NUMBER = r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def whole(help_: str, *, required: bool = False) -> Field:
     """A whole number above zero."""
 
     def read(raw: str) -> int:
-        if re.fullmatch(r"\d{1,18}", raw) is None or int(raw) == 0:
+        if re.fullmatch(r"[0-9]{1,18}", raw) is None or int(raw) == 0:
             raise ValueError(f"got '{raw}', wanted a whole number above 0, such as 64")
         return int(raw)
 
@@ -127,7 +127,7 @@ def read_percentage(raw: str) -> float:
     Raises:
         ValueError: It is no percentage above 0 % and up to 100 %.
     """
-    match = re.fullmatch(r"(\d{1,3}(?:\.\d{1,12})?) ?%", raw)
+    match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,12})?) ?%", raw)
     if match is None or not 0 < Decimal(match.group(1)) <= 100:
         raise ValueError(f"got '{raw}', wanted a percentage such as 5%")
     return float(Decimal(match.group(1)) / 100)

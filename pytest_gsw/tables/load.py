@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
 import math
+import re
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import fields as f
-from pytest_gsw.tables.model import Baseline, Figures, Location, Parallelism, Recipe, Source
+from pytest_gsw.tables.model import Accepted, Baseline, Figures, JudgedMetric, Location, Parallelism, Recipe, Source
 from pytest_gsw.tables.statistic import parse_statistic
 from pytest_gsw.tables.yamlfile import Value, Values, read_mapping
 
@@ -30,6 +33,10 @@ LOGGED_AT_MOST = {
     # huggingface/transformers, Trainer: speed_metrics("train", …) once, when training has ended.
     "huggingface": 1,
 }
+
+
+#: Not a table: what documents do not say, see :mod:`pytest_gsw.importing.facts`.
+FACTS_FILE = "facts.yaml"
 
 
 def _read_statistic(raw: str) -> str:
@@ -118,7 +125,8 @@ def _read_template(raw: str) -> str:
     return raw
 
 
-_RECIPE: f.Fields = {
+#: Every key of ``recipe``.
+RECIPE_FIELDS: f.Fields = {
     "directory": f.pattern(
         r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*",
         "a relative directory such as maxtext",
@@ -136,6 +144,7 @@ _RECIPE: f.Fields = {
         None, "Variables for the launch script; {tp}, {gpus} and the like are filled in.", read=_read_template
     ),
     "one_job_per_row": f.flag("Two jobs of the same row must not run at the same time."),
+    "image": f.text("The container image that the recipe runs; one that a log names itself counts before it."),
 }
 
 _ARCHITECTURE: f.Fields = {
@@ -149,9 +158,69 @@ _ARCHITECTURE: f.Fields = {
     "vocabulary_size": f.whole("Vocabulary size."),
 }
 
+
+def _read_spread(raw: str) -> float:
+    match = re.fullmatch(r"(\d{1,3}(?:\.\d{1,12})?) ?%", raw)
+    if match is None:
+        raise ValueError(f"got '{raw}', wanted a percentage such as 0.8%")
+    return float(Decimal(match[1]) / 100)
+
+
+def _read_date(raw: str) -> str:
+    try:
+        date = datetime.date.fromisoformat(raw)
+    except ValueError:
+        date = None
+    if date is None or date.isoformat() != raw:  # from Python 3.11 on, 20261120 is read as well
+        raise ValueError(f"got '{raw}', wanted a date such as 2026-11-20")
+    return raw
+
+
+#: The figures that a cluster may have accepted, by what a row's verdict rests on.
+ACCEPTED_FIGURES: Mapping[JudgedMetric, str] = {
+    "step_time": "step_time_s",
+    "checkpoint_save_time": "checkpoint_save_time_s",
+}
+
+#: What a cluster has accepted for a row; ``pytest-gsw baseline propose`` writes such entries.
+ACCEPTED_FIELDS: f.Fields = {
+    "row": f.text("Id of the row, one of this file.", required=True),
+    "cluster": f.pattern(
+        rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{f.LONGEST_NAME - 1}}}",
+        "the name of a cluster, such as eos",
+        "The cluster on which the figure counts.",
+        required=True,
+    ),
+    "step_time_s": f.number("Accepted time of one training step, seconds."),
+    "checkpoint_save_time_s": f.number("Accepted time of saving one checkpoint, seconds, for rows judged by it."),
+    "jobs": f.whole("Jobs whose median the figure is.", required=True),
+    "spread": f.Field(
+        _read_spread,
+        "a percentage such as 0.8%",
+        "Standard deviation of these jobs, in percent of their median.",
+        {"type": "string", "pattern": r"^\d{1,3}(\.\d{1,12})? ?%$"},
+        required=True,
+    ),
+    "job_ids": f.text("Ids of these jobs.", required=True),
+    "image": f.text("The container image that they ran, where that is known."),
+    "date": f.Field(
+        _read_date,
+        "a date such as 2026-11-20",
+        "When the newest of them ended.",
+        {"type": "string", "format": "date"},
+        required=True,
+    ),
+    "definition": f.pattern(
+        r"[0-9a-f]{12}",
+        "a definition such as 3f2a9c1d0e4b",
+        "The definition that they were measured under; under another one the figure does not count.",
+        required=True,
+    ),
+}
+
 _COMMON: f.Fields = {
     **ROW_FIELDS,
-    "recipe": f.Nested(_RECIPE, "How the rows are launched."),
+    "recipe": f.Nested(RECIPE_FIELDS, "How the rows are launched."),
 }
 
 _TABLE: f.Fields = {
@@ -166,10 +235,12 @@ FILE_FIELDS: f.Fields = {
     "framework": f.pattern(_NAME, "a name such as maxtext", "Framework that trains the model.", required=True),
     "log_format": f.pattern(_NAME, "a name such as megatron", "Log format; the framework's by default."),
     "document": f.text("Name of the document that the figures come from.", required=True),
+    "release": f.text("Release of the document, such as the tag of its repository."),
     "activation_recomputation": f.flag("The document's TFLOP/s count the forward pass twice."),
     "architecture": f.Nested(_ARCHITECTURE, "What model_flops is computed from."),
     **_COMMON,
     "tables": f.Sequence_(_TABLE, "The document's tables.", required=True),
+    "accepted": f.Sequence_(ACCEPTED_FIELDS, "Figures that clusters have accepted beside the documented ones."),
 }
 
 #: Figures that give the step time where the document states none.
@@ -204,13 +275,56 @@ def load_table(path: Path) -> tuple[Baseline, ...]:
                 taken.setdefault(baseline.id, row.line)
                 rows.append(baseline)
             faults += found
+    accepted = values["accepted"].value if "accepted" in values else ()
+    if accepted:
+        # Whether an entry's row is there can be said only of a file whose rows are right.
+        faults += _accepted_faults(accepted, None if faults else {row.id: row for row in rows})
     if faults:
         raise FileError(path, tuple(faults))
-    return tuple(rows)
+    return tuple(_with_accepted(rows, accepted)) if accepted else tuple(rows)
+
+
+def _accepted_faults(entries: Sequence[Value], rows: Mapping[str, Baseline] | None) -> list[Fault]:
+    """What is wrong with accepted figures as a whole, each key by itself being right."""
+    faults = []
+    taken: dict[tuple[str, str], int] = {}
+    for number, entry in enumerate(entries):
+        row_id, cluster = entry.value["row"].value, entry.value["cluster"].value
+        problems = []
+        if (row_id, cluster) in taken:
+            problems.append(f"{cluster} has accepted a figure for {row_id} in line {taken[row_id, cluster]} already")
+        taken.setdefault((row_id, cluster), entry.line)
+        if rows is not None:
+            problems += _row_problems(entry.value, row_id, rows)
+        faults += [Fault(entry.line, entry.column, f"accepted[{number}]", problem) for problem in problems]
+    return faults
+
+
+def _row_problems(entry: Values, row_id: str, rows: Mapping[str, Baseline]) -> list[str]:
+    row = rows.get(row_id)
+    if row is None:
+        return [f"there is no row '{row_id}' in this file{f.nearest(row_id, rows)}"]
+    if row.judged_s is None:
+        return [f"the document has no figure for {row_id}, so that none can stand beside it"]
+    wanted = ACCEPTED_FIGURES[row.metric]
+    others = [key for key in ACCEPTED_FIGURES.values() if key in entry and key != wanted]
+    missing = [] if wanted in entry else [f"missing '{wanted}', on which the verdict of {row_id} rests"]
+    return [*missing, *(f"has {key}, but the verdict of {row_id} rests on {wanted}" for key in others)]
+
+
+def _with_accepted(rows: Iterable[Baseline], entries: Iterable[Value]) -> Iterator[Baseline]:
+    by_row: dict[str, dict[str, Accepted]] = {}
+    for entry in entries:
+        values = {key: value.value for key, value in entry.value.items()}
+        judged_s = next(values.pop(key) for key in ACCEPTED_FIGURES.values() if key in values)
+        of_row = by_row.setdefault(values.pop("row"), {})
+        of_row[values["cluster"]] = Accepted(judged_s=judged_s, **values)
+    for row in rows:
+        yield replace(row, accepted=by_row[row.id]) if row.id in by_row else row
 
 
 def table_files(path: Path) -> tuple[Path, ...]:
-    """The baseline files that a path stands for: itself, or every YAML file below a directory, sorted.
+    """The baseline files that a path stands for: itself, or every YAML file below a directory but the facts, sorted.
 
     Raises:
         ConfigurationError: There is no such file or directory.
@@ -219,7 +333,8 @@ def table_files(path: Path) -> tuple[Path, ...]:
         return (path,)
     if not path.is_dir():
         raise ConfigurationError(f"no baselines at {path}: there is no such file or directory")
-    return tuple(sorted(p for pattern in ("*.yaml", "*.yml") for p in path.rglob(pattern) if p.is_file()))
+    found = (p for pattern in ("*.yaml", "*.yml") for p in path.rglob(pattern) if p.is_file())
+    return tuple(sorted(p for p in found if p.name != FACTS_FILE))
 
 
 def load_tables(paths: Iterable[Path]) -> tuple[Baseline, ...]:
@@ -361,6 +476,7 @@ def _baseline(row: Mapping[str, Any], recipe: Recipe, path: Path, place: Value) 
         notes=row.get("notes"),
         attributes=row.get("attributes", {}),
         recipe=recipe,
-        source=Source(row["document"], row["line"]),
+        source=Source(row["document"], row["line"], row.get("release")),
         location=Location(path, place.line, place.column),
+        formula=row["architecture"]["formula"].value if "architecture" in row else None,
     )

@@ -63,14 +63,39 @@ class Recipe:
     environment: Mapping[str, str] = field(default_factory=dict)
     #: Two jobs of the same row must not run at the same time.
     one_job_per_row: bool = False
+    #: The container image that the recipe runs, as far as the table says so; a log that names its own counts before it.
+    image: str | None = None
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a row comes from: the document's file name and the line of the judged figure (from 1)."""
+    """Where a row comes from: the document's file name, the line of the judged figure (from 1), the release."""
 
     document: str
     line: int
+    #: Such as the tag of the document's repository, ``None`` where it is not said.
+    release: str | None = None
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A figure that one cluster has accepted for a row; it stands beside the documented one, which stays."""
+
+    cluster: str
+    #: Seconds of what the row's verdict rests on: a training step, or saving a checkpoint.
+    judged_s: float
+    #: Jobs whose median :attr:`judged_s` is.
+    jobs: int
+    #: Standard deviation of those jobs over their median, as a fraction.
+    spread: float
+    #: Their ids, as written.
+    job_ids: str
+    #: ISO date of the newest of them.
+    date: str
+    #: The definition that they were measured under, see :mod:`pytest_gsw.tables.definition`.
+    definition: str
+    #: The container image that they ran, where that is known.
+    image: str | None = None
 
 
 @dataclass(frozen=True)
@@ -130,6 +155,10 @@ class Baseline:
     recipe: Recipe
     source: Source
     location: Location
+    #: Name of the document's formula of model FLOPs, where the table gives one.
+    formula: str | None = None
+    #: What clusters have accepted for this row, by the cluster's name.
+    accepted: Mapping[str, Accepted] = field(default_factory=dict)
 
     @property
     def workload(self) -> str:

@@ -7,8 +7,12 @@ which rows of YAML files and rows of imported documents share.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_gsw.tables.load import ROW_FIELDS, load_table
+from pytest_gsw.tables.yamlfile import Spelt, Text, read_spelling
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class StatedRow:
     """One row: every key that it has itself, from its table or from its file.
 
     Keys are those of :data:`pytest_gsw.tables.load.ROW_FIELDS`, ``model``, ``framework``, ``document``,
-    ``activation_recomputation``, and those of the architecture as ``architecture.layers``.
+    ``activation_recomputation``, and those of mappings with a dot: ``architecture.layers``, ``attributes.id``.
     """
 
     #: As the plugin names it: ``llama2_70b_fp8[H100x64]``.
@@ -35,3 +39,65 @@ class StatedRow:
     values: Mapping[str, Stated]
     #: Known findings by name, each with its reason.
     acknowledged: Mapping[str, str] = field(default_factory=dict)
+
+
+#: Keys of a file that are no row's, and that say what its rows are.
+_FILE_KEYS = frozenset({"model", "framework", "log_format", "document", "activation_recomputation"})
+_MAPPINGS = frozenset({"architecture", "attributes"})
+
+
+def stated_rows(path: Path) -> tuple[StatedRow, ...]:
+    """All rows of one baseline file as they are spelt, in the file's order.
+
+    Each key is the nearest one's, as in :func:`~pytest_gsw.tables.load.load_table`. What is acknowledged
+    at the file and at a table counts for all their rows.
+
+    Raises:
+        FileError: The file is wrong; it lists every fault with line and column.
+    """
+    baselines = load_table(path)
+    levels = tuple(_levels(read_spelling(path)))
+    return tuple(
+        StatedRow(baseline.id, str(path), _values(above), _acknowledged(above))
+        for baseline, above in zip(baselines, levels, strict=True)
+    )
+
+
+def _levels(root: Spelt) -> Iterator[Sequence[Mapping[str, Spelt]]]:
+    """File, table and row of each row. The file is right, or there would have been a FileError."""
+    assert isinstance(root, Mapping)
+    tables = root["tables"]
+    assert isinstance(tables, Sequence)
+    for table in tables:
+        assert isinstance(table, Mapping)
+        rows = table["rows"]
+        assert isinstance(rows, Sequence)
+        for row in rows:
+            assert isinstance(row, Mapping)
+            yield root, table, row
+
+
+def _values(levels: Sequence[Mapping[str, Spelt]]) -> dict[str, Stated]:
+    values: dict[str, Stated] = {}
+    for level in levels:
+        for key, spelt in level.items():
+            if isinstance(spelt, Text) and (key in ROW_FIELDS or key in _FILE_KEYS):
+                values[key] = Stated(spelt.text, spelt.line, spelt.column)
+            elif isinstance(spelt, Mapping) and key in _MAPPINGS:
+                # A nearer mapping takes the place of the whole other one.
+                values = {name: stated for name, stated in values.items() if not name.startswith(f"{key}.")}
+                values |= {
+                    f"{key}.{name}": Stated(text.text, text.line, text.column)
+                    for name, text in spelt.items()
+                    if isinstance(text, Text)
+                }
+    return values
+
+
+def _acknowledged(levels: Sequence[Mapping[str, Spelt]]) -> dict[str, str]:
+    reasons: dict[str, str] = {}
+    for level in levels:
+        spelt = level.get("acknowledged", {})
+        assert isinstance(spelt, Mapping)
+        reasons |= {name: text.text for name, text in spelt.items() if isinstance(text, Text)}
+    return reasons

@@ -7,10 +7,10 @@ a fault, because a misspelt key that is ignored is a baseline that is not checke
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 
@@ -258,3 +258,39 @@ def _one_line(text: str) -> str:
     """A text with something of the file in it as one printable line: it goes to terminals and CI servers."""
     short = text if len(text) <= 400 else f"{text[:200]} ... {text[-200:]}"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in short)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A scalar as it is spelt, and where it stands (line and column from 1)."""
+
+    text: str
+    line: int
+    column: int
+
+
+#: A file as it is spelt: mappings and lists of scalars that know their places.
+Spelt: TypeAlias = "Text | Mapping[str, Spelt] | Sequence[Spelt]"
+
+
+def read_spelling(path: Path) -> Spelt:
+    """The texts of a YAML file, digit for digit: ``52.50`` is not 52.5 here.
+
+    Args:
+        path: A file that :func:`read_mapping` has found right.
+
+    Raises:
+        FileError: It is not YAML.
+    """
+    root = _compose(path)
+    assert root is not None  # an empty file is no mapping, which read_mapping has refused
+    return _spelt(root)
+
+
+def _spelt(node: yaml.Node) -> Spelt:
+    if isinstance(node, yaml.MappingNode):
+        return {str(key.value): _spelt(value) for key, value in node.value}
+    if isinstance(node, yaml.SequenceNode):
+        return [_spelt(item) for item in node.value]
+    place = _value(node, None)
+    return Text(str(node.value), place.line, place.column)

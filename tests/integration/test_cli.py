@@ -46,7 +46,7 @@ def test_rows_json_has_every_row_with_its_keys(capsys: pytest.CaptureFixture[str
     for row in found:
         assert keys <= set(row)
         assert set(row["documented"]) == set(row["computed"]) == derived
-        assert set(row["source"]) == {"document", "line"}
+        assert set(row["source"]) == {"document", "line", "release"}
 
 
 def test_rows_json_of_one_row(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +66,7 @@ def test_rows_json_of_one_row(capsys: pytest.CaptureFixture[str]) -> None:
     assert row["computed"]["tokens_per_s"] == pytest.approx(117964.8)
     assert row["computed"]["mfu"] == pytest.approx(0.5620, abs=5e-5)
     assert row["computed"]["days_to_train_1t_tokens"] is None
-    assert row["source"] == {"document": "001_d72875405c2646ca.txt", "line": 58}
+    assert row["source"] == {"document": "001_d72875405c2646ca.txt", "line": 58, "release": None}
 
 
 def test_rows_of_a_path(capsys: pytest.CaptureFixture[str], table: Path) -> None:

@@ -244,7 +244,7 @@ def test_every_bad_end_with_exit_code_0_and_a_perfect_log(pytester: pytest.Pytes
 
 
 def test_a_table_without_the_figure_that_is_judged(pytester: pytest.Pytester, table: Path) -> None:
-    table.write_text(table.read_text().replace("step_time_s: 1.000, ", ""))
+    table.write_text(table.read_text().replace("step_time_s: 1.000, tokens_per_s: 65536, ", ""))
     result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site", "--junitxml=junit.xml")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.assert_outcomes(errors=1)

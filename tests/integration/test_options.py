@@ -22,6 +22,7 @@ TWINS = {
     "plan": (["--gsw-cluster=demo", "--gsw-plan"], "gsw_cluster = demo\ngsw_plan = yes"),
     "replay": (["--gsw-replay=one"], "gsw_replay = one"),
     "results": (["--gsw-results=out"], "gsw_results = out"),
+    "update-baseline": (["--gsw-update-baseline=one.diff"], "gsw_update_baseline = one.diff"),
     "timeout": (["--gsw-timeout=90"], "gsw_timeout = 90"),
     "max-jobs": (["--gsw-max-jobs=40"], "gsw_max_jobs = 40"),
     "max-gpus": (["--gsw-max-gpus=2304"], "gsw_max_gpus = 2304"),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.performance.verdict import Outcome, Verdict, judge
-from pytest_gsw.tables.model import Figures
+from pytest_gsw.tables.model import Accepted, Figures
 from tests.unit.rows import LLAMA2_FP8_X128, measured
 
 TIMES = st.floats(1e-6, 1e9)
@@ -146,6 +146,39 @@ def test_only_finite_numbers_above_zero_ever_pass(
     else:
         with pytest.raises(ValueError, match="cannot judge"):
             judge(row, measured(measured_s), tolerance)
+
+
+ACCEPTED = Accepted("eos", 5.0, jobs=7, spread=0.008, job_ids="1, 2", date="2026-11-20", definition="3f2a9c1d0e4b")
+
+
+def test_what_a_cluster_has_accepted_stands_in_the_documents_place() -> None:
+    found = judge(LLAMA2_FP8_X128, measured(5.11), 0.05, ACCEPTED)
+    assert found == Verdict(Outcome.PASSED, measured_s=5.11, documented_s=4.556, tolerance=0.05, accepted_s=5.0)
+    assert found.reference_s == 5.0
+    assert found.time_change == pytest.approx(5.11 / 5.0 - 1)
+    assert found.throughput_change == pytest.approx(5.0 / 5.11 - 1)
+    assert found.documented_throughput_change == pytest.approx(4.556 / 5.11 - 1)
+    assert found.documented_outcome is Outcome.REGRESSED
+    assert judge(LLAMA2_FP8_X128, measured(5.3), 0.05, ACCEPTED).outcome is Outcome.REGRESSED
+    assert judge(LLAMA2_FP8_X128, measured(4.7), 0.05, ACCEPTED).outcome is Outcome.IMPROVED
+
+
+def test_without_an_accepted_figure_the_document_is_the_reference() -> None:
+    found = judge(LLAMA2_FP8_X128, measured(5.11), 0.05)
+    assert (found.accepted_s, found.reference_s) == (None, 4.556)
+    assert found.documented_outcome is found.outcome is Outcome.REGRESSED
+
+
+@pytest.mark.parametrize("number", NOT_NUMBERS)
+def test_an_accepted_figure_that_is_no_number_is_not_judged_by(number: float) -> None:
+    with pytest.raises(ValueError, match="judge") as error:
+        judge(LLAMA2_FP8_X128, measured(5.0), 0.05, replace(ACCEPTED, judged_s=number))
+    assert str(error.value) == f"cannot judge llama2_70b_fp8[H100x128]: its accepted figure is {number}"
+
+
+def test_an_accepted_figure_does_not_stand_in_for_a_document_that_has_none() -> None:
+    with pytest.raises(ValueError, match="its documented figure is None"):
+        judge(replace(LLAMA2_FP8_X128, documented=Figures()), measured(5.0), 0.05, ACCEPTED)
 
 
 def test_the_words_for_outcomes() -> None:

@@ -19,6 +19,7 @@ def test_the_properties_of_a_measured_row() -> None:
         ("gsw_cluster", "eos"),
         ("gsw_tolerance", 0.05),
         ("gsw_gpus", 128),
+        ("gsw_reference", "documented"),
         ("gsw_measured_step_time_s", 5.11),
         ("gsw_measured_tokens_per_s", 205200.78),
         ("gsw_measured_mfu", 0.36025),
@@ -67,6 +68,27 @@ def test_what_makes_figures_useless_is_said() -> None:
     assert marked["gsw_simulated"] is True
     assert marked["gsw_not_comparable"] == "--gsw-profile=nsight"
     assert not {"gsw_simulated", "gsw_not_comparable"} & dict(properties(SLOW)).keys()
+
+
+def test_what_a_run_was_held_against_and_what_it_may_be_compared_with() -> None:
+    accepted = replace(
+        SLOW,
+        reference="accepted",
+        accepted={"step_time_s": 5.0, "mfu": 0.3682},
+        accepted_note="accepted on eos 2026-11-20: 5 s, median of 7 jobs, spread 0.8 % (481200, 481201)",
+        definition="3f2a9c1d0e4b",
+        image="nvidia+jax+maxtext-2024.12.09.sqsh",
+    )
+    found = dict(properties(accepted))
+    assert {name: value for name, value in found.items() if name not in dict(properties(SLOW))} == {
+        "gsw_accepted_step_time_s": 5.0,
+        "gsw_accepted_mfu": 0.3682,
+        "gsw_accepted": "accepted on eos 2026-11-20: 5 s, median of 7 jobs, spread 0.8 % (481200, 481201)",
+        "gsw_definition": "3f2a9c1d0e4b",
+        "gsw_image": "nvidia+jax+maxtext-2024.12.09.sqsh",
+    }
+    assert found["gsw_reference"] == "accepted"
+    assert "gsw_reference" not in dict(properties(replace(SLOW, outcome="error", measured={})))
 
 
 @given(record=RECORDS)

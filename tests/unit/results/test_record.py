@@ -57,6 +57,11 @@ RECORDS = st.builds(
     saved_gpu_hours=st.none() | NUMBERS,
     log=st.none() | TEXTS,
     not_comparable=st.none() | TEXTS,
+    reference=st.sampled_from(["documented", "accepted"]),
+    accepted=FIGURES,
+    accepted_note=st.none() | TEXTS,
+    definition=TEXTS,
+    image=st.none() | TEXTS,
     schema=st.just(1),
 )
 
@@ -212,6 +217,16 @@ def test_a_record_that_is_not_there(tmp_path: Path) -> None:
 
 
 LOST = replace(JOB, id="481220", state="NODE_FAIL", nodes="pool0-0017", run_s=120.0, why_repeated="node failure")
+
+
+def test_a_record_of_before_there_were_definitions(tmp_path: Path) -> None:
+    path = write_record(tmp_path, SLOW)
+    content = json.loads(path.read_text())
+    for name in ("reference", "accepted", "accepted_note", "definition", "image"):
+        del content[name]
+    path.write_text(json.dumps(content))
+    assert read_record(path) == SLOW
+    assert (SLOW.reference, SLOW.definition) == ("documented", "")
 
 
 def test_a_record_of_before_there_were_attempts(tmp_path: Path) -> None:

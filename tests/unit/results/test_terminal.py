@@ -14,6 +14,7 @@ from pytest_gsw.performance.verdict import Outcome, Verdict
 from pytest_gsw.results import terminal
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.terminal import RowProgress
+from pytest_gsw.tables.model import Accepted
 
 from .records import JOB, SLOW
 
@@ -78,6 +79,86 @@ def test_the_table_of_a_checkpoint_row() -> None:
     )
 
 
+ACCEPTED = Accepted(
+    "eos",
+    4.9,
+    jobs=7,
+    spread=0.0083,
+    job_ids="481201, 481207",
+    date="2026-11-20",
+    definition="3f2a9c1d0e4b",
+    image="nvidia+jax+maxtext-2024.12.09.sqsh",
+)
+BY_ACCEPTED = Verdict(Outcome.PASSED, measured_s=5.11, documented_s=4.556, tolerance=0.05, accepted_s=4.9)
+PASSED_BY_ACCEPTED = replace(
+    SLOW,
+    outcome="passed",
+    reference="accepted",
+    accepted={"step_time_s": 4.9, "tokens_per_s": 213995.1, "mfu": 0.37569, "days_to_train_1t_tokens": 54.0859},
+    accepted_note=terminal.accepted_text(ACCEPTED),
+)
+
+
+def test_the_table_of_a_row_that_is_held_against_what_its_cluster_has_accepted() -> None:
+    assert terminal.figures_table(PASSED_BY_ACCEPTED, BY_ACCEPTED) == (
+        "metric                     measured    accepted    change    allowed             documented    change\n"
+        "step time (s)                 5.110       4.900    +4.3 %     +5.3 %  passed          4.556   +12.2 %\n"
+        "throughput (tokens/s)       205,201     213,995    -4.1 %     -5.0 %  passed        230,153   -10.8 %\n"
+        "MFU                          36.0 %      37.6 %    -4.1 %             derived        40.4 %   -10.8 %\n"
+        "days to train 1T tokens       56.40       54.09    +4.3 %             derived         50.29   +12.2 %"
+    )
+
+
+def test_a_failure_by_an_accepted_figure_names_both() -> None:
+    slow = replace(BY_ACCEPTED, outcome=Outcome.REGRESSED, accepted_s=4.5)
+    assert terminal.verdict_fact(SLOW.documented, slow, 205200.78, "eos") == (
+        "throughput 205,201 tokens/s is 11.9 % below the accepted 233,017 of eos (allowed 5 %), "
+        "10.8 % below the documented 230,153"
+    )
+    save = Verdict(Outcome.REGRESSED, 19.93, 17.96068, 0.05, accepted_s=18.5)
+    assert terminal.verdict_fact(SAVE.documented, save, None, "eos") == (
+        "19.93 s is 7.2 % slower than the accepted 18.5 s of eos (allowed 5 %), 9.9 % slower than the documented 17.96 s"
+    )
+
+
+def test_the_facts_of_a_row_name_the_accepted_figure() -> None:
+    found = dict(facts(PASSED_BY_ACCEPTED))
+    assert found["accepted"] == "on eos 2026-11-20: 4.9 s, median of 7 jobs, spread 0.83 % (481201, 481207)"
+    assert "accepted" not in dict(facts(SLOW))
+
+
+def test_why_an_accepted_figure_does_not_count() -> None:
+    start = "the accepted figure of eos (4.9 s, 2026-11-20) was measured "
+    end = ": the documented one is used"
+    other = "under another definition (3f2a9c1d0e4b, now 0123456789ab)"
+    assert terminal.unused_text(ACCEPTED, "0123456789ab", ACCEPTED.image) == f"{start}{other}{end}"
+    image = "with the image nvidia+jax+maxtext-2024.12.09.sqsh, this run used "
+    assert terminal.unused_text(ACCEPTED, "0123456789ab", "x.sqsh") == f"{start}{image}the image x.sqsh{end}"
+    assert terminal.unused_text(ACCEPTED, "0123456789ab", None) == f"{start}{image}an image that is not known{end}"
+    assert terminal.ignored_text(ACCEPTED) == (
+        "the accepted figure of eos (4.9 s, 2026-11-20) was left aside by this session's pytest_gsw_judge"
+        ": the documented one is used"
+    )
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        (
+            PASSED_BY_ACCEPTED,
+            "passed by what eos has accepted; it is 10.8 % below the documented throughput, and would have failed by it",
+        ),
+        (replace(PASSED_BY_ACCEPTED, measured={"step_time_s": 4.6}), ""),
+        (replace(PASSED_BY_ACCEPTED, outcome="regressed"), ""),
+        (replace(SLOW, accepted_note="was not used"), "was not used"),
+        (SLOW, ""),
+        (NOT_MEASURED, ""),
+    ],
+)
+def test_what_a_summary_must_say_of_an_accepted_figure(record: Record, text: str) -> None:
+    assert terminal.accepted_line(record) == text
+
+
 def test_a_tolerance_of_everything_allows_any_time() -> None:
     verdict = Verdict(Outcome.PASSED, measured_s=5.11, documented_s=4.556, tolerance=1.0)
     assert terminal.figures_table(replace(SLOW, measured={"step_time_s": 5.11}), verdict) == (
@@ -136,6 +217,10 @@ def test_the_fact_of_a_verdict(
         (replace(SLOW, measured={"step_time_s": 435.0}, documented={}), "435 s/step  job 481221"),
         (replace(SLOW, measured={"step_time_s": 4.5559}), "4.556 s/step  +0.0 %  job 481221"),
         (SAVE, "19.93 s/save  +11.0 %  job 481221"),
+        (
+            replace(SLOW, accepted={"step_time_s": 5.0}, reference="accepted"),
+            "5.11 s/step  +2.2 % to accepted, +12.2 % to documented  MFU 36.0 %  job 481221",
+        ),
         (NOT_MEASURED, "job 481221"),
         (replace(NOT_MEASURED, job=None), ""),
     ],

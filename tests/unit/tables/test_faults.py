@@ -413,3 +413,14 @@ def test_a_damaged_table_raises_nothing_but_a_file_error(scratch: Path, edits: l
     for place, removed, inserted in edits:
         text = text[:place] + inserted + text[place + removed :]
     loads_or_says_why(scratch, text.encode())
+
+
+@pytest.mark.parametrize("digits", ["\uff16\uff14", "\u0666\u0664"])
+def test_digits_of_other_scripts_are_no_numbers(tmp_path: Path, digits: str) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(TINY.replace("gpus: 16", f"gpus: {digits}"), encoding="utf-8")
+    with pytest.raises(FileError) as caught:
+        load_table(path)
+    assert [fault.problem for fault in caught.value.faults] == [
+        f"got '{digits}', wanted a whole number above 0, such as 64"
+    ]

@@ -1,0 +1,141 @@
+"""``pytest-gsw baseline propose``: measured runs become a diff of the tables, for review."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from pytest_gsw.cli.answer import Answer, Commands, write_whole
+from pytest_gsw.errors import ConfigurationError, RunError
+from pytest_gsw.patch import apply_command, make_patch, proposal_text
+from pytest_gsw.proposals import MAX_SPREAD, MIN_JOBS, LeftOut, Proposal, Rules, Tables, propose, selects
+from pytest_gsw.quoting import quoted
+from pytest_gsw.results.rebuild import read_run
+from pytest_gsw.results.record import Record
+from pytest_gsw.tables.fields import nearest, read_percentage
+from pytest_gsw.tables.load import bundled_baselines, table_files
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the subcommand."""
+    baseline = commands.add_parser("baseline", help="propose measured figures for the tables")
+    actions = baseline.add_subparsers(dest="action", required=True, metavar="ACTION")
+    asked = actions.add_parser("propose", help="print a diff that puts the median of measured jobs into their tables")
+    asked.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's directory, such as .gsw/runs/ID")
+    asked.add_argument("--row", metavar="ID", help="only this row; * and ? stand for any letters")
+    asked.add_argument("--cluster", metavar="NAME", help="only what was measured on this cluster")
+    asked.add_argument(
+        "--min-jobs",
+        type=_count,
+        default=MIN_JOBS,
+        metavar="N",
+        help=f"fewest jobs behind a figure (default: {MIN_JOBS})",
+    )
+    asked.add_argument(
+        "--max-spread",
+        type=_percentage,
+        default=MAX_SPREAD,
+        metavar="PERCENT",
+        help=f"largest standard deviation of the jobs (default: {MAX_SPREAD:.0%})".replace("%", "%%"),
+    )
+    asked.add_argument(
+        "--documented", action="store_true", help="change the documented figures themselves: for tables of your own"
+    )
+    asked.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="where the tables are now")
+    asked.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the diff there (default: print it)")
+    asked.set_defaults(run=_propose)
+
+
+def _count(text: str) -> int:
+    if re.fullmatch(r"\d{1,6}", text) is None or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"got '{text}', wanted a whole number above 0")
+    return int(text)
+
+
+def _percentage(text: str) -> float:
+    try:
+        return read_percentage(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _propose(asked: argparse.Namespace) -> Answer:
+    records, unreadable = _read(asked.runs)
+    chosen = [record for record in records if selects(asked.row, record.row)]
+    chosen = [record for record in chosen if asked.cluster in {None, record.cluster}]
+    if records and not chosen:
+        raise ConfigurationError(_not_recorded(asked, records))
+    tables = Tables(_finder(asked.baselines))
+    found = propose(chosen, tables, Rules(asked.min_jobs, asked.max_spread))
+    if asked.documented:
+        _check_one_cluster(found.proposed)
+    patch = make_patch(found.proposed, documented=asked.documented)
+    left_out = [quoted(str(one), os.environ) for one in sorted([*unreadable, *found.left_out, *patch.left_out])]
+    if not patch.proposed:
+        raise RunError("\n".join(["nothing can be proposed", *(f"  {line}" for line in left_out)]))
+    for line in left_out:
+        sys.stderr.write(f"pytest-gsw baseline: left out: {line}\n")
+    diff = patch.text.removesuffix("\n")
+    if asked.output is None:
+        return Answer(diff)
+    write_whole(asked.output, diff)
+    lines = [proposal_text(one, documented=asked.documented) for one in patch.proposed]
+    command = shlex.join(apply_command(patch, asked.output))
+    return Answer("\n".join([*lines, f"for review: {asked.output}; then {command}"]))
+
+
+def _not_recorded(asked: argparse.Namespace, records: Iterable[Record]) -> str:
+    """That nothing of what was recorded is asked for, and what was."""
+    if asked.cluster is not None and asked.cluster not in {record.cluster for record in records}:
+        clusters = sorted({record.cluster for record in records})
+        return f"--cluster: these runs are of {', '.join(clusters)}, not of {asked.cluster}"
+    rows = sorted({record.row for record in records if asked.cluster in {None, record.cluster}})
+    return f"--row: no run is of the row '{asked.row}'{nearest(str(asked.row), rows)}"
+
+
+def _check_one_cluster(proposed: Iterable[Proposal]) -> None:
+    """A row has one documented figure, and may have been measured on several clusters."""
+    clusters: dict[str, str] = {}
+    for one in proposed:
+        first = clusters.setdefault(one.row.id, one.accepted.cluster)
+        if first != one.accepted.cluster:
+            both = f"{first} and on {one.accepted.cluster}"
+            raise ConfigurationError(f"--documented: {one.row.id} was measured on {both}; name one with --cluster")
+
+
+def _read(runs: Sequence[Path]) -> tuple[list[Record], list[LeftOut]]:
+    """The records of all runs, and what cannot be read."""
+    records: list[Record] = []
+    left_out: list[LeftOut] = []
+    for run in runs:
+        if not run.is_dir():
+            raise ConfigurationError(f"there is no directory {run}\nnext: ls {Path('.gsw', 'runs')}")
+        of_run, unreadable = read_run(run)
+        records += of_run
+        left_out += (LeftOut(str(run / name), "", why) for name, why in unreadable.items())
+        if not of_run and not unreadable:
+            left_out.append(LeftOut(str(run), "", "has no records"))
+    return records, left_out
+
+
+def _finder(given: Sequence[Path] | None) -> Callable[[str], Path | None]:
+    """Finds the table that a record names: among the given ones, else as seen from here, else the bundled one."""
+    roots = given or [bundled_baselines()]
+    tables = [(path, path.relative_to(root.parent).as_posix()) for root in roots for path in table_files(root)]
+
+    def find(name: str) -> Path | None:
+        here = Path(name)
+        if given is None and here.is_file():
+            return here
+        same = [path for path, below in tables if below == name]
+        # Named from another directory, when it was run or now.
+        alike = [path for path, below in tables if f"/{below}".endswith(f"/{name}") or f"/{name}".endswith(f"/{below}")]
+        found = same or alike
+        return found[0] if len(found) == 1 else None
+
+    return find

@@ -1,0 +1,136 @@
+"""``pytest-gsw diff``: two sets of tables, such as two releases of a recipe, row by row."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from pytest_gsw.cli.answer import Answer, Commands
+from pytest_gsw.compare import Change, RowChange, compare
+from pytest_gsw.errors import ConfigurationError, FileError
+from pytest_gsw.quoting import quoted
+from pytest_gsw.results.terminal import percent
+from pytest_gsw.tables.load import load_tables
+from pytest_gsw.tables.model import Baseline
+
+#: Fractions that people read as percentages.
+_PERCENTAGES = frozenset({"mfu", "tolerance"})
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the subcommand."""
+    diff = commands.add_parser("diff", help="compare two sets of tables row by row")
+    diff.add_argument("before", type=Path, metavar="A", help="a table, a directory of tables, or a recipe's README")
+    diff.add_argument("after", type=Path, metavar="B", help="the same of another release")
+    diff.add_argument("--json", action="store_true", help="print JSON: one object")
+    diff.set_defaults(run=_diff)
+
+
+def _diff(asked: argparse.Namespace) -> Answer:
+    before, after = _rows(asked.before), _rows(asked.after)
+    changes = compare(before, after)
+    status = 1 if changes else 0
+    if asked.json:
+        facts = {"before": len(before), "after": len(after), "changes": [_facts(change) for change in changes]}
+        return Answer(json.dumps(facts, indent=2, allow_nan=False), status)
+    return Answer(quoted(_text(changes, len(before), len(after)), os.environ), status)
+
+
+def _rows(path: Path) -> tuple[Baseline, ...]:
+    """The rows of a table, of a directory of tables, or of a document that can be imported."""
+    if path.is_dir() or path.suffix in {".yaml", ".yml"} or not path.exists():
+        return load_tables([path])
+    return _imported(path)
+
+
+def _imported(path: Path) -> tuple[Baseline, ...]:
+    from pytest_gsw.importing import import_document  # it reads Markdown, which tables need not
+
+    with tempfile.TemporaryDirectory() as directory:
+        for name, text in import_document(path).yaml_text.items():
+            table = Path(directory, name)
+            table.parent.mkdir(parents=True, exist_ok=True)
+            table.write_text(text, encoding="utf-8")
+        try:
+            return load_tables([Path(directory)])
+        except FileError as error:
+            why = f"{path} does not say all that a table needs: {error.faults[0].problem}"
+        except ConfigurationError:
+            why = f"there are no tables of performance in {path}"
+    raise ConfigurationError(f"{why}\nnext: pytest-gsw import {path}, and compare the tables that it writes")
+
+
+def _facts(change: RowChange) -> dict[str, Any]:
+    return {**asdict(change), "throughput_change": change.throughput_change}
+
+
+def _text(changes: Sequence[RowChange], before: int, after: int) -> str:
+    if not changes:
+        return f"{_rows_text(before)}, no difference"
+    table = [
+        (change.id, _seconds(change.judged_s), _throughput(change), "; ".join(_details(change)))
+        for change in changes
+        if change.kind == "changed"
+    ]
+    align = ("left", "right", "right", "left")
+    headers = ("row", "seconds", "throughput", "changed")
+    lines = []
+    if table:
+        lines += [tabulate(table, headers=headers, colalign=align, tablefmt="simple", disable_numparse=True), ""]
+    lines += [f"{change.kind}: {change.id}" for change in changes if change.kind != "changed"]
+    return "\n".join([*lines, _sum(changes, before, after)])
+
+
+def _seconds(change: Change) -> str:
+    if change.before == change.after:
+        return "" if change.before is None else f"{change.before:.10g}"
+    return f"{_value('', change.before)} -> {_value('', change.after)}"
+
+
+def _throughput(change: RowChange) -> str:
+    throughput = change.throughput_change
+    if throughput is None or throughput == 0:
+        return ""
+    return f"{percent(throughput)} ({'slower' if throughput < 0 else 'faster'})"
+
+
+def _details(change: RowChange) -> Iterable[str]:
+    named: Mapping[str, Change] = {**change.figures, **change.configuration}
+    return (f"{name} {_value(name, one.before)} -> {_value(name, one.after)}" for name, one in named.items())
+
+
+def _value(name: str, value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value * 100:.10g}%" if name in _PERCENTAGES else f"{value:.10g}"
+    return str(value)
+
+
+def _sum(changes: Sequence[RowChange], before: int, after: int) -> str:
+    throughputs = [change.throughput_change or 0.0 for change in changes]
+    counts = {
+        "slower": sum(one < 0 for one in throughputs),
+        "faster": sum(one > 0 for one in throughputs),
+        "otherwise changed": sum(
+            change.kind == "changed" and not one for change, one in zip(changes, throughputs, strict=True)
+        ),
+        "removed": sum(change.kind == "removed" for change in changes),
+        "added": sum(change.kind == "added" for change in changes),
+    }
+    parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return f"{_rows_text(before)} before, {after} after: {parts}"
+
+
+def _rows_text(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"

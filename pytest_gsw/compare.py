@@ -1,0 +1,105 @@
+"""Two sets of tables, such as two releases of a recipe, row by row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.tables.definition import definition_facts
+from pytest_gsw.tables.model import Baseline
+
+_KINDS = ("changed", "removed", "added")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One value before and after; ``None`` where there is none."""
+
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """One row that differs, or that one of the sets alone has."""
+
+    id: str
+    kind: Literal["changed", "removed", "added"]
+    #: What the verdict rests on, seconds.
+    judged_s: Change
+    #: Documented figures that differ, by name.
+    figures: Mapping[str, Change] = field(default_factory=dict)
+    #: Configuration keys that differ, by name.
+    configuration: Mapping[str, Change] = field(default_factory=dict)
+
+    @property
+    def throughput_change(self) -> float | None:
+        """Documented throughput after over before, less one: -0.05 is 5 % less; ``None`` where one has none."""
+        before_s, after_s = self.judged_s.before, self.judged_s.after
+        return before_s / after_s - 1 if before_s and after_s else None
+
+
+def compare(before: Iterable[Baseline], after: Iterable[Baseline]) -> tuple[RowChange, ...]:
+    """What differs, the greatest loss of documented throughput first, then removed rows, then added ones.
+
+    Raises:
+        ConfigurationError: Two rows of one set have the same id.
+    """
+    old, new = _by_id(before), _by_id(after)
+    changes = [_row_change(row, new[row.id]) for row in old.values() if row.id in new]
+    found = [change for change in changes if change.figures or change.configuration]
+    found += [RowChange(row.id, "removed", Change(row.judged_s, None)) for row in old.values() if row.id not in new]
+    found += [RowChange(row.id, "added", Change(None, row.judged_s)) for row in new.values() if row.id not in old]
+    return tuple(sorted(found, key=_rank))
+
+
+def _rank(change: RowChange) -> tuple[int, float, str]:
+    throughput = change.throughput_change
+    if throughput is None:
+        # A row that has no figure any more has lost all of it.
+        throughput = -math.inf if change.judged_s.before else math.inf
+    return _KINDS.index(change.kind), throughput, change.id
+
+
+def _by_id(rows: Iterable[Baseline]) -> dict[str, Baseline]:
+    found: dict[str, Baseline] = {}
+    for row in rows:
+        other = found.setdefault(row.id, row)
+        if other is not row:
+            raise ConfigurationError(
+                f"two rows are called {row.id}:\n  {other.location}\n  {row.location}\nnext: compare files one by one"
+            )
+    return found
+
+
+def _row_change(before: Baseline, after: Baseline) -> RowChange:
+    return RowChange(
+        before.id,
+        "changed",
+        Change(before.judged_s, after.judged_s),
+        _changes(vars(before.documented), vars(after.documented)),
+        _changes(_configuration(before), _configuration(after)),
+    )
+
+
+def _configuration(row: Baseline) -> dict[str, Any]:
+    """All that is not a figure, but for where and in what words it is written."""
+    return {
+        **definition_facts(row),
+        "log_format": row.log_format,
+        "min_steps": row.min_steps,
+        "tolerance": row.tolerance,
+        "proxy": row.proxy,
+        "expected_failure": row.expected_failure,
+        "recipe.one_job_per_row": row.recipe.one_job_per_row,
+        **{f"accepted.{cluster}": accepted.judged_s for cluster, accepted in row.accepted.items()},
+    }
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Change]:
+    names = {**before, **after}
+    pairs = {name: Change(before.get(name), after.get(name)) for name in names}
+    return {name: change for name, change in pairs.items() if change.before != change.after}

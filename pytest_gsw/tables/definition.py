@@ -1,0 +1,92 @@
+"""The definition of a row: what must be the same for two results to be comparable, and its hash.
+
+Results whose hashes are equal may be compared; when the hash changes, a new series begins. Figures,
+tolerance and the place in the document are not part of it: they say what is expected of a run, not
+what is run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_gsw.tables.model import Accepted, Baseline
+
+#: Hexadecimal digits of a hash: that two of a million definitions share one has a chance of 0.2 %.
+_DIGITS = 12
+
+
+def definition_facts(baseline: Baseline, image: str | None = None) -> dict[str, Any]:
+    """What the definition of a row consists of; what is not known is left out.
+
+    Args:
+        baseline: The row.
+        image: The container image that was run; the recipe's own by default.
+    """
+    recipe = baseline.recipe
+    facts = {
+        "model": baseline.model,
+        "size": baseline.size,
+        "framework": baseline.framework,
+        "dtype": baseline.dtype,
+        "accelerator": baseline.accelerator,
+        "gpus": baseline.gpus,
+        "gpus_per_node": baseline.gpus_per_node,
+        "sequence_length": baseline.sequence_length,
+        "global_batch_size": baseline.global_batch_size,
+        "micro_batch_size": baseline.micro_batch_size,
+        "gradient_accumulation_steps": baseline.gradient_accumulation_steps,
+        "layers": baseline.layers,
+        **vars(baseline.parallelism),
+        "model_flops": baseline.model_flops_per_sample,
+        "formula": baseline.formula,
+        "activation_recomputation": baseline.activation_recomputation,
+        "metric": baseline.metric,
+        "statistic": baseline.statistic,
+        "recipe.directory": recipe.directory,
+        "recipe.script": recipe.script,
+        "recipe.steps": recipe.steps,
+        **_prefixed("recipe.environment", recipe.environment),
+        **_prefixed("attributes", baseline.attributes),
+        "image": image or recipe.image,
+    }
+    # Left out, so that a fact that a later release adds changes no hash of a row that does not have it.
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def definition_hash(baseline: Baseline, image: str | None = None) -> str:
+    """Twelve hexadecimal digits that stand for :func:`definition_facts`.
+
+    Args:
+        baseline: The row.
+        image: The container image that was run; the recipe's own by default.
+    """
+    facts = definition_facts(baseline, image)
+    canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()[:_DIGITS]
+
+
+def accepted_for(baseline: Baseline, cluster: str | None, definition: str) -> tuple[Accepted | None, Accepted | None]:
+    """What a cluster has accepted for a row, as ``(counts, does not count)``; at most one of the two is there.
+
+    Args:
+        baseline: The row.
+        cluster: Name of the cluster, ``None`` where there is none.
+        definition: The definition of the run that is to be judged. A figure that was measured under
+            another one is of another experiment.
+    """
+    accepted = None if cluster is None else baseline.accepted.get(cluster)
+    if accepted is None:
+        return None, None
+    return (accepted, None) if accepted.definition == definition else (None, accepted)
+
+
+def counts_with_its_image(baseline: Baseline, accepted: Accepted) -> bool:
+    """Whether an accepted figure counts for a run of the image that it was measured with, whatever that was."""
+    return accepted.definition == definition_hash(baseline, accepted.image)
+
+
+def _prefixed(prefix: str, texts: Mapping[str, str]) -> dict[str, str]:
+    return {f"{prefix}.{name}": text for name, text in texts.items()}

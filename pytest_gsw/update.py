@@ -1,0 +1,74 @@
+"""What ``--gsw-update-baseline`` does at a session's end: a diff of what its cluster could accept, for review."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.jobs.layout import make_directory
+from pytest_gsw.patch import apply_command, make_patch, proposal_text
+from pytest_gsw.proposals import LeftOut, Tables, earlier_records, propose
+from pytest_gsw.quoting import quoted
+from pytest_gsw.results.rebuild import read_run
+
+#: Rows that a reason is given for by name; a session has hundreds, and mostly one reason.
+_NAMED = 3
+
+
+def update_baseline(target: Path, run: Path, find: Callable[[str], Path | None]) -> tuple[str, ...]:
+    """Write the diff, and say so.
+
+    This session's rows count, with what the runs beside it recorded of them on the same cluster.
+
+    Args:
+        target: The file to write.
+        run: This session's directory.
+        find: The table that node ids call so.
+
+    Returns:
+        Lines for the session's summary; why there is nothing to propose is one of them.
+    """
+    return tuple(quoted(line, os.environ) for line in _update(target, run, find))
+
+
+def _update(target: Path, run: Path, find: Callable[[str], Path | None]) -> Iterable[str]:
+    records, _ = read_run(run)
+    try:
+        found = propose([*reversed(earlier_records(run, records)), *records], Tables(find))
+        patch = make_patch(found.proposed)
+    except ConfigurationError as error:
+        return (f"nothing can be proposed: {error}",)
+    why = _reasons([*found.left_out, *patch.left_out], {one.row.id for one in patch.proposed})
+    if not patch.text:
+        there = [f"{target} is of an earlier session, and is left as it was"] if target.exists() else []
+        return ("nothing can be proposed" if records else "nothing can be proposed: no row was run", *why, *there)
+    try:
+        make_directory(target.parent)
+        target.write_text(patch.text, encoding="utf-8")
+    except OSError as error:
+        return (f"{target} cannot be written: {error.strerror}",)
+    shown = _from_here(target)
+    lines = [proposal_text(one) for one in patch.proposed]
+    return (*lines, *why, f"for review: {shown}; then {shlex.join(apply_command(patch, shown))}")
+
+
+def _reasons(left_out: Iterable[LeftOut], proposed: set[str]) -> list[str]:
+    """Why rows have no figure, one line a reason; runs that a row can do without are not worth a line."""
+    rows: dict[str, list[str]] = defaultdict(list)
+    for one in left_out:
+        if one.what not in proposed:
+            rows[one.why].append(one.what)
+    lines = []
+    for why, names in rows.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        lines.append(f"left out: {', '.join(names[:_NAMED])}{more}: {why}")
+    return lines
+
+
+def _from_here(path: Path) -> Path:
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -1,0 +1,53 @@
+"""Runs of a small table on a real cluster, as their records would be: the demo's own are simulated, and refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pytest_gsw.performance.figures import figures
+from pytest_gsw.results.record import Record, write_record
+from pytest_gsw.tables.definition import definition_hash
+from pytest_gsw.tables.load import load_table
+from tests.unit.results.records import JOB, SLOW
+
+#: What the simulated recipe's logs name.
+IMAGE = "simulation"
+SECONDS = (1.02, 1.03, 1.04, 1.05, 1.06)
+
+
+def record(table: Path, number: int, seconds: float, row: int = 0, **changes: Any) -> Record:
+    """What one night's job of one row of a table left."""
+    baseline = load_table(table)[row]
+    name = f"{table.parent.name}/{table.name}"
+    whole = replace(
+        SLOW,
+        run_id=f"202611{10 + number}-221000-7f3a",
+        row=baseline.id,
+        node_id=f"{name}::{baseline.id}",
+        baseline=f"{name}:{baseline.location.line}",
+        document=baseline.source.document,
+        document_line=baseline.source.line,
+        cluster="eos",
+        outcome="passed",
+        workload=baseline.workload,
+        dtype=baseline.dtype,
+        gpus=baseline.gpus,
+        documented=dict(vars(baseline.documented)),
+        measured=dict(vars(figures(baseline, seconds, None))),
+        definition=definition_hash(baseline, IMAGE),
+        image=IMAGE,
+        job=replace(JOB, id=str(481220 + number), end_s=1794348000.0 + 86400 * number),
+    )
+    return replace(whole, **changes)
+
+
+def write_runs(results: Path, table: Path, seconds: tuple[float, ...] = SECONDS, **changes: Any) -> list[Path]:
+    """The directories of one run for each of these times."""
+    directories = []
+    for number, each in enumerate(seconds):
+        one = record(table, number, each, **changes)
+        directories.append(results / "runs" / one.run_id)
+        write_record(directories[-1], one)
+    return directories

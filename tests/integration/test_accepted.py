@@ -1,0 +1,231 @@
+"""A cluster's accepted figure: it judges, it says so everywhere, and the documented one stays in sight."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gsw.cli import main
+from pytest_gsw.tables.definition import definition_hash
+from pytest_gsw.tables.load import load_table
+from tests.integration.conftest import junit, properties
+from tests.integration.runs import IMAGE
+
+ROW = "tiny_1b_bf16[H100x8]"
+NODE_ID = f"site/tiny.yaml::{ROW}"
+
+
+def accept(table: Path, seconds: float, *, cluster: str = "demo", image: str | None = IMAGE) -> str:
+    """Let a cluster accept a time for the first row; returns the definition that it counts under."""
+    definition = definition_hash(load_table(table)[0], image)
+    named = "" if image is None else f"    image: {image}\n"
+    table.write_text(
+        f"{table.read_text()}accepted:\n  - row: {ROW}\n    cluster: {cluster}\n    step_time_s: {seconds}\n    jobs: 7\n"
+        f'    spread: 0.83%\n    job_ids: "481220, 481221"\n{named}    date: 2026-11-20\n    definition: "{definition}"\n'
+    )
+    return definition
+
+
+def run(pytester: pytest.Pytester, fault: str = "slow:0%", *options: str) -> pytest.RunResult:
+    demo = ("--gsw-cluster=demo", f"--gsw-demo=*H100x8]={fault}")
+    return pytester.runpytest(*demo, "--gsw-baselines=site", "--junitxml=junit.xml", NODE_ID, *options)
+
+
+def recorded(pytester: pytest.Pytester) -> dict[str, Any]:
+    path = max((pytester.path / ".gsw").rglob("records/*.json"))
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def test_a_run_within_what_is_accepted_passes_and_names_both(pytester: pytest.Pytester, table: Path) -> None:
+    definition = accept(table, 1.1)
+    result = run(pytester, "slow:12%")
+    result.assert_outcomes(passed=1)
+    line = next(line for line in result.outlines if " PASSED " in line)
+    measured_s = recorded(pytester)["measured"]["step_time_s"]
+    changes = [f"{(measured_s / of - 1) * 100:+.1f} %" for of in (1.1, 1.0)]
+    assert f"s/step  {changes[0]} to accepted, {changes[1]} to documented  " in line
+    loss = f"{(1 - 1 / measured_s) * 100:.1f} % below the documented throughput"
+    result.stdout.fnmatch_lines(
+        [
+            "* accepted figures *",
+            f"{NODE_ID.replace('[', '[[]')}  passed by what demo has accepted; it is {loss}, and would have failed by it",
+        ]
+    )
+    facts = properties(junit(pytester.path / "junit.xml")[ROW])
+    note = "accepted on demo 2026-11-20: 1.1 s, median of 7 jobs, spread 0.83 % (481220, 481221)"
+    assert facts["gsw_reference"] == "accepted"
+    assert facts["gsw_accepted"] == note
+    assert (facts["gsw_accepted_step_time_s"], facts["gsw_documented_step_time_s"]) == ("1.1", "1.0")
+    assert float(facts["gsw_accepted_tokens_per_s"]) == pytest.approx(65536 / 1.1)
+    assert (facts["gsw_definition"], facts["gsw_image"]) == (definition, "simulation")
+    assert {name: recorded(pytester)[name] for name in ("reference", "accepted_note", "definition", "image")} == {
+        "reference": "accepted",
+        "accepted_note": note,
+        "definition": definition,
+        "image": "simulation",
+    }
+
+
+def test_a_run_that_is_slower_than_accepted_fails_with_both_figures(pytester: pytest.Pytester, table: Path) -> None:
+    accept(table, 1.1)
+    result = run(pytester, "slow:30%")
+    result.assert_outcomes(failed=1)
+    measured = recorded(pytester)["measured"]
+    tokens, seconds = measured["tokens_per_s"], measured["step_time_s"]
+    below = [f"{(1 - of / seconds) * 100:.1f} % below the" for of in (1.1, 1.0)]
+    fact = f"throughput {tokens:,.0f} tokens/s is {below[0]} accepted 59,578 of demo (allowed 5 %), {below[1]} documented 65,536"
+    result.stdout.fnmatch_lines(
+        [
+            fact,
+            "metric * measured * accepted * change * allowed * documented * change",
+            "step time (s) * 1.100 * +5.3 % *regressed * 1.000 *",
+            "throughput (tokens/s) * 59,578 * -5.0 % *regressed * 65,536 *",
+            "baseline   site/tiny.yaml:14  (site.md:10)",
+            "accepted   on demo 2026-11-20: 1.1 s, median of 7 jobs, spread 0.83 % (481220, 481221)",
+        ]
+    )
+    case = junit(pytester.path / "junit.xml")[ROW]
+    assert properties(case)["gsw_fact"] == fact
+    assert not any("accepted figures" in line for line in result.outlines)  # it has failed; nothing is hidden
+
+
+def test_what_is_faster_than_accepted_is_said_to_be(pytester: pytest.Pytester, table: Path) -> None:
+    accept(table, 1.2)
+    result = run(pytester)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["* faster than documented or accepted *"])
+    run(pytester, "slow:0%", "--gsw-strict").assert_outcomes(failed=1)
+
+
+def test_a_replay_judges_as_the_session_did(pytester: pytest.Pytester, table: Path) -> None:
+    accept(table, 1.1)
+    run(pytester, "slow:12%").assert_outcomes(passed=1)
+    (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
+    replay = (f"--gsw-replay={directory}", "--gsw-baselines=site", NODE_ID)
+    pytester.runpytest("--gsw-cluster=demo", *replay).assert_outcomes(passed=1)
+    # Whose accepted figure it would be, nobody says.
+    pytester.runpytest(*replay).assert_outcomes(failed=1)
+
+
+def test_rebuilt_junit_is_the_sessions_own(pytester: pytest.Pytester, table: Path) -> None:
+    accept(table, 1.1)
+    run(pytester, "slow:30%")
+    (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
+    assert main(["junit", str(directory.relative_to(pytester.path)), "-o", "again.xml"]) == 0
+    own, again = (junit(pytester.path / name)[ROW] for name in ("junit.xml", "again.xml"))
+    assert own[-1].text == again[-1].text
+    assert properties(own) == properties(again)
+
+
+def test_another_clusters_figure_does_not_count(pytester: pytest.Pytester, table: Path) -> None:
+    accept(table, 1.1, cluster="eos")
+    run(pytester, "slow:12%").assert_outcomes(failed=1)
+    assert recorded(pytester)["reference"] == "documented"
+    assert recorded(pytester)["accepted_note"] is None
+
+
+@pytest.mark.parametrize("fault", ["slow:0%", "slow:12%"])
+def test_a_figure_of_another_image_does_not_count_and_that_is_said(
+    pytester: pytest.Pytester, table: Path, fault: str
+) -> None:
+    accept(table, 1.1, image="old.sqsh")
+    result = run(pytester, fault)
+    note = (
+        "the accepted figure of demo (1.1 s, 2026-11-20) was measured with the image old.sqsh, this run used the image "
+        "simulation: the documented one is used"
+    )
+    result.stdout.fnmatch_lines(["* accepted figures *", f"{NODE_ID.replace('[', '[[]')}  {note}"])
+    if fault == "slow:12%":
+        result.assert_outcomes(failed=1)
+        result.stdout.fnmatch_lines([f"accepted   {note}"])
+    else:
+        result.assert_outcomes(passed=1)
+    facts = properties(junit(pytester.path / "junit.xml")[ROW])
+    assert (facts["gsw_reference"], facts["gsw_accepted"]) == ("documented", note)
+
+
+def test_a_figure_of_another_definition_does_not_count_and_that_is_said(pytester: pytest.Pytester, table: Path) -> None:
+    old = accept(table, 1.1)
+    table.write_text(table.read_text().replace("steps: 20", "steps: 30"))
+    result = run(pytester, "slow:12%")
+    result.assert_outcomes(failed=1)
+    new = recorded(pytester)["definition"]
+    assert new != old
+    other = f"measured under another definition ({old}, now {new}): the documented one is used"
+    result.stdout.fnmatch_lines([f"accepted   the accepted figure of demo (1.1 s, 2026-11-20) was {other}"])
+
+
+def test_a_rule_that_leaves_the_accepted_figure_aside(pytester: pytest.Pytester, table: Path) -> None:
+    accept(table, 1.1)
+    pytester.makeconftest(
+        "from pytest_gsw.performance.verdict import judge\n\n"
+        "def pytest_gsw_judge(baseline, measurement, tolerance):\n    return judge(baseline, measurement, tolerance)\n"
+    )
+    result = run(pytester, "slow:12%")
+    result.assert_outcomes(failed=1)
+    assert recorded(pytester)["reference"] == "documented"
+    aside = "was left aside by this session's pytest_gsw_judge: the documented one is used"
+    result.stdout.fnmatch_lines([f"accepted   the accepted figure of demo (1.1 s, 2026-11-20) {aside}"])
+
+
+def test_a_rule_that_uses_it(pytester: pytest.Pytester, table: Path) -> None:
+    accept(table, 1.1)
+    pytester.makeconftest(
+        "from pytest_gsw.performance.verdict import judge\n\n"
+        "def pytest_gsw_judge(baseline, measurement, accepted):\n"
+        "    return judge(baseline, measurement, 0.5, accepted)\n"
+    )
+    run(pytester, "slow:12%").assert_outcomes(passed=1)
+    assert recorded(pytester)["reference"] == "accepted"
+
+
+def test_under_xdist(pytester: pytest.Pytester, table: Path) -> None:
+    accept(table, 1.1)
+    result = run(pytester, "slow:12%", "-n1")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["* accepted figures *", "*  passed by what demo has accepted; it is *"])
+
+
+def test_rows_list_what_a_cluster_has_accepted(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    accept(table, 1.1)
+    assert main(["rows", str(table), "--cluster=demo"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("  accepted on demo")
+    assert lines[2].endswith("  1.1 s, 2026-11-20")
+    assert lines[3].rstrip().endswith("site.md:11")
+    table.write_text(table.read_text().replace("steps: 20", "steps: 30"))
+    main(["rows", str(table), "--cluster=demo"])
+    assert capsys.readouterr().out.splitlines()[2].endswith("  1.1 s, 2026-11-20, of another definition: not used")
+    main(["rows", str(table), "--json"])
+    row = json.loads(capsys.readouterr().out)[0]
+    assert row["accepted"]["demo"]["judged_s"] == 1.1
+    assert row["accepted"]["demo"]["counts"] is False
+
+
+def test_metrics_of_a_row_on_a_cluster(
+    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    accept(table, 1.1)
+    run(pytester, "slow:12%")
+    log = recorded(pytester)["log"]
+    capsys.readouterr()
+
+    def metrics(*arguments: str) -> dict[str, Any]:
+        assert main(["metrics", log, "--row", ROW, "--baselines", str(table), "--json", *arguments]) == 0
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    bare, found = metrics(), metrics("--cluster=demo")
+    assert (bare["verdict"], bare["accepted_time_s"]) == ("regressed", None)
+    assert (found["verdict"], found["accepted_time_s"], found["documented_time_s"]) == ("passed", 1.1, 1.0)
+    assert (found["image"], found["definition"]) == ("simulation", recorded(pytester)["definition"])
+    table.write_text(table.read_text().replace("steps: 20", "steps: 20, script: other.sh"))
+    stale = metrics("--cluster=demo")
+    assert stale["verdict"] == "regressed"
+    assert stale["accepted_not_used"].endswith(": the documented one is used")
+    assert main(["metrics", log, "--cluster=demo"]) == 2
+    assert capsys.readouterr().err == "pytest-gsw metrics: --cluster judges a row; add --row=ID\n"

@@ -1,0 +1,316 @@
+"""``pytest-gsw baseline propose``: a diff that git applies, and nothing that was not asked for."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.cli import main
+from pytest_gsw.results.record import write_record
+from pytest_gsw.tables.load import bundled_baselines, load_table
+from tests.integration.runs import SECONDS, record, write_runs
+
+ROW = "tiny_1b_bf16[H100x8]"
+DIFF = f"""\
+# {ROW} on eos: 1.04 s beside the documented 1 s (+4.0 %); median of 5 jobs from 1.02 to 1.06 s, spread 1.5 %
+--- a/site/tiny.yaml
++++ b/site/tiny.yaml
+@@ -14,3 +14,14 @@
+       - {{gpus: 8, step_time_s: 1.000, tokens_per_s: 65536, line: 10}}
+       - {{gpus: 16, step_time_s: 0.500, tokens_per_s: 131072, proxy: true, line: 11}}
+       - {{gpus: 8, accelerator: B200, step_time_s: 0.400, line: 12}}
++
++accepted:
++  - row: {ROW}
++    cluster: eos
++    step_time_s: 1.04
++    jobs: 5
++    spread: 1.52%
++    job_ids: "481220, 481221, 481222, 481223, 481224"
++    image: simulation
++    date: 2026-11-14
++    definition: "DEFINITION"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(pytester.path)
+
+
+def propose(*arguments: object) -> int:
+    return main(["baseline", "propose", *map(str, arguments)])
+
+
+def git(*arguments: str, cwd: Path | None = None) -> str:
+    return subprocess.run(["git", *arguments], cwd=cwd, check=True, capture_output=True, text=True).stdout
+
+
+def diff_of(table: Path) -> str:
+    return DIFF.replace("DEFINITION", record(table, 0, 1.0).definition)
+
+
+def test_the_whole_diff(table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    text = table.read_text()
+    assert propose(*write_runs(pytester.path / ".gsw", table)) == 0
+    assert capsys.readouterr() == (diff_of(table), "")
+    assert table.read_text() == text  # never in place
+
+
+@pytest.mark.parametrize("in_git", [True, False])
+def test_the_diff_applies_by_the_command_that_is_told(
+    table: Path,
+    pytester: pytest.Pytester,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    in_git: bool,
+) -> None:
+    if in_git:
+        git("init", "-q", cwd=pytester.path)
+    old = table.read_text()
+    monkeypatch.chdir(table.parent if in_git else pytester.path)
+    runs = write_runs(pytester.path / ".gsw", table)
+    given = ["--baselines", str(table.parent)] if in_git else []
+    assert propose(*runs, *given, "--output=out/b.diff") == 0
+    out, error = capsys.readouterr()
+    proposed, review = out.splitlines()
+    where = f"git -C {pytester.path} apply {table.parent}/out/b.diff" if in_git else "git apply out/b.diff"
+    assert proposed == diff_of(table).splitlines()[0].removeprefix("# ")
+    assert (review, error) == (f"for review: out/b.diff; then {where}", "")
+    assert Path("out/b.diff").read_text() == diff_of(table)
+    subprocess.run(shlex.split(where), check=True)
+    assert table.read_text().startswith(old)
+    row = load_table(table)[0]
+    assert (row.judged_s, row.accepted["eos"].judged_s) == (1.0, 1.04)
+    # What is accepted is not proposed twice.
+    assert propose(*runs, *given) == 1
+    assert capsys.readouterr().err == (
+        f"pytest-gsw baseline: nothing can be proposed\n  {ROW} on eos: the figure of 5 jobs is accepted already\n"
+    )
+
+
+@pytest.mark.skipif(shutil.which("patch") is None, reason="patch(1) is not installed")
+def test_the_diff_applies_by_patch_as_well(
+    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table.write_text(table.read_text().removesuffix("\n"))  # a last line without its end is marked in a diff
+    propose(*write_runs(pytester.path / ".gsw", table), "-o", "b.diff")
+    assert "\\ No newline at end of file\n" in Path("b.diff").read_text()
+    subprocess.run(["patch", "-p1", "-s", "-i", "b.diff"], check=True)
+    assert load_table(table)[0].accepted["eos"].judged_s == 1.04
+
+
+def test_a_later_proposal_replaces_the_entry_alone(
+    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = write_runs(pytester.path / ".gsw", table)
+    propose(*runs, "-o", "b.diff")
+    git("apply", "b.diff")
+    newer = record(table, 9, 1.05)
+    write_record(pytester.path / ".gsw" / "runs" / newer.run_id, newer)
+    capsys.readouterr()
+    assert propose(*runs, pytester.path / ".gsw" / "runs" / newer.run_id) == 0
+    changed = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("+ ", "- "))]
+    assert changed == [
+        "-    step_time_s: 1.04",
+        "-    jobs: 5",
+        "-    spread: 1.52%",
+        '-    job_ids: "481220, 481221, 481222, 481223, 481224"',
+        "+    step_time_s: 1.045",
+        "+    jobs: 6",
+        "+    spread: 1.41%",
+        '+    job_ids: "481220, 481221, 481222, 481223, 481224, 481229"',
+        "-    date: 2026-11-14",
+        "+    date: 2026-11-19",
+    ]
+
+
+def test_rows_and_clusters_can_be_chosen(
+    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = pytester.path / ".gsw"
+    runs = [*write_runs(results, table), *write_runs(results, table, (0.5,) * 5, row=1)]
+    runs += write_runs(pytester.path / "other", table, cluster="selene")
+    propose(*runs, "--row", ROW, "--cluster=eos")
+    assert capsys.readouterr() == (diff_of(table), "")
+    propose(*runs, "--row=*x16]")
+    assert [line for line in capsys.readouterr().out.splitlines() if "row:" in line] == [
+        "+  - row: tiny_1b_bf16[H100x16]"
+    ]
+    propose(*runs)
+    assert [line.split()[1:4] for line in capsys.readouterr().out.splitlines() if line.startswith("# ")] == [
+        [ROW, "on", "eos:"],
+        [ROW, "on", "selene:"],
+        ["tiny_1b_bf16[H100x16]", "on", "eos:"],
+    ]
+    assert propose(*runs, "--cluster=eso") == 2
+    assert propose(*runs, "--row=tiny_1b_bf16[H100x9]") == 2
+    assert capsys.readouterr().err == (
+        "pytest-gsw baseline: --cluster: these runs are of eos, selene, not of eso\n"
+        "pytest-gsw baseline: --row: no run is of the row 'tiny_1b_bf16[H100x9]'; did you mean 'tiny_1b_bf16[H100x8]'?\n"
+    )
+
+
+def test_fewer_and_noisier_jobs_only_when_told(
+    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = write_runs(pytester.path / ".gsw", table, (1.0, 1.1, 1.2))
+    assert propose(*runs) == 1
+    assert capsys.readouterr() == (
+        "",
+        f"pytest-gsw baseline: nothing can be proposed\n  {ROW} on eos: 3 jobs, at least 5 needed (--min-jobs)\n",
+    )
+    assert propose(*runs, "--min-jobs=3") == 1
+    noisy = "the spread of 3 jobs is 9.1 % (1 to 1.2 s), at most 3 % allowed (--max-spread)"
+    assert capsys.readouterr().err == f"pytest-gsw baseline: nothing can be proposed\n  {ROW} on eos: {noisy}\n"
+    assert propose(*runs, "--min-jobs=3", "--max-spread=10%") == 0
+    assert "+    step_time_s: 1.1\n" in capsys.readouterr().out
+
+
+def test_what_is_left_out_is_said_beside_the_diff(
+    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = write_runs(pytester.path / ".gsw", table, (*SECONDS, 1.04))
+    for number, changes in {6: {"outcome": "error", "measured": {}}, 7: {"simulated": True}}.items():
+        other = record(table, number, 1.04, **changes)
+        write_record(runs[0].parent / other.run_id, other)
+        runs.append(runs[0].parent / other.run_id)
+    empty = pytester.mkdir("empty")
+    broken = pytester.mkdir("broken")
+    write_record(broken, record(table, 8, 1.04)).write_text("{")
+    assert propose(*runs, empty, broken) == 0
+    out, error = capsys.readouterr()
+    assert "+    jobs: 6\n" in out
+    lines = [line.removeprefix("pytest-gsw baseline: left out: ") for line in error.splitlines()]
+    assert f"{empty}: has no records" in lines
+    assert f"{ROW} on eos: is simulated, and its figures are made up (1 run)" in lines
+    assert f"{ROW} on eos: was not measured and judged, but ended as 'error' (1 run)" in lines
+    assert len([line for line in lines if line.startswith(f"{broken}/records/")]) == 1
+    assert len(lines) == 4
+
+
+def test_the_documented_figures_of_a_sites_own_table(
+    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = write_runs(pytester.path / ".gsw", table)
+    assert propose(*runs, "--documented", "-o", "b.diff") == 0
+    assert "1.04 s in place of the documented 1 s (+4.0 %);" in capsys.readouterr().out
+    old = table.read_text()
+    git("apply", "b.diff")
+    ids = "481220, 481221, 481222, 481223, 481224"
+    assert table.read_text() == old.replace(
+        "      - {gpus: 8, step_time_s: 1.000, tokens_per_s: 65536,",
+        f"      # measured on eos, 2026-11-14: median of 5 jobs, spread 1.52 % ({ids}), image simulation\n"
+        "      - {gpus: 8, step_time_s: 1.040, tokens_per_s: 63015,",
+    )
+    assert load_table(table)[0].judged_s == 1.04
+    # Its figure was another when the jobs ran: whether that was known to them nobody can say.
+    assert propose(*runs) == 1
+    changed = "the documented figure has changed since, from 1 s to 1.04 s"
+    assert capsys.readouterr().err == (
+        f"pytest-gsw baseline: nothing can be proposed\n  {ROW} on eos: {changed} (5 runs)\n"
+    )
+
+
+def test_a_documented_figure_is_one_clusters(
+    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [*write_runs(pytester.path / "a", table), *write_runs(pytester.path / "b", table, cluster="selene")]
+    assert propose(*runs, "--documented") == 2
+    assert capsys.readouterr().err == (
+        f"pytest-gsw baseline: --documented: {ROW} was measured on eos and on selene; name one with --cluster\n"
+    )
+    assert propose(*runs, "--documented", "--cluster=selene") == 0
+
+
+def test_a_table_that_no_text_can_be_added_to(
+    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table.write_text(f"{table.read_text()}accepted: []\n")
+    assert propose(*write_runs(pytester.path / ".gsw", table)) == 1
+    why = "its 'accepted' is not a list with one entry below the other; write it so first"
+    assert capsys.readouterr().err == (
+        f"pytest-gsw baseline: nothing can be proposed\n  {ROW} on eos: {table} cannot be changed: {why}\n"
+    )
+
+
+def test_tables_that_have_moved(table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = write_runs(pytester.path / ".gsw", table)
+    moved = pytester.mkdir("new tables") / "site"
+    table.parent.rename(moved)
+    assert propose(*runs) == 1
+    gone = "there is no table site/tiny.yaml here; go to where it is, or name it with --baselines=PATH"
+    assert capsys.readouterr().err == (
+        f"pytest-gsw baseline: nothing can be proposed\n  {ROW} on eos: {gone} (5 runs)\n"
+    )
+    assert propose(*runs, "--baselines=new tables", "-o", "b.diff") == 0
+    assert "\n--- a/new tables/site/tiny.yaml\t\n+++ b/new tables/site/tiny.yaml\t\n" in Path("b.diff").read_text()
+    git("apply", "b.diff")
+    assert load_table(moved / "tiny.yaml")[0].accepted["eos"].judged_s == 1.04
+
+
+def test_two_tables_of_two_rows_in_one_diff(
+    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    twin = table.with_name("twin.yaml")
+    twin.write_text(table.read_text().replace("model: tiny", "model: twin"))
+    runs = [*write_runs(pytester.path / "a", table), *write_runs(pytester.path / "b", twin)]
+    runs += write_runs(pytester.path / "c", twin, (0.5,) * 5, row=1)
+    assert propose(*runs, "-o", "b.diff") == 0
+    git("apply", "b.diff")
+    assert [len(row.accepted) for path in (table, twin) for row in load_table(path)] == [1, 0, 0, 1, 1, 0]
+
+
+def test_bundled_tables(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    path = bundled_baselines() / "maxtext" / "llama2_70b.yaml"
+    runs = []
+    for number, seconds in enumerate((4.37, 4.38, 4.39, 4.38, 4.38)):
+        one = record(path, number, seconds, row=6, baseline="baselines/maxtext/llama2_70b.yaml:62")
+        write_record(pytester.path / one.run_id, one)
+        runs.append(pytester.path / one.run_id)
+    assert propose(*runs) == 0
+    out = capsys.readouterr().out
+    assert "\n--- a/baselines/maxtext/llama2_70b.yaml\n+++ b/baselines/maxtext/llama2_70b.yaml\n" in out
+    assert "+  - row: llama2_70b_fp8[H100x64]\n" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "pytest-gsw baseline: there is no directory nowhere\nnext: ls .gsw/runs\n"),
+        (
+            ["--baselines=nowhere", "."],
+            "pytest-gsw baseline: no baselines at nowhere: there is no such file or directory\n",
+        ),
+    ],
+)
+def test_what_is_not_there(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    assert propose(*arguments) == 2
+    assert capsys.readouterr().err == message
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--min-jobs=0", "argument --min-jobs: got '0', wanted a whole number above 0"),
+        ("--max-spread=3", "argument --max-spread: got '3', wanted a percentage such as 5%"),
+        ("--max-spread=0%", "argument --max-spread: got '0%', wanted a percentage such as 5%"),
+    ],
+)
+def test_what_is_no_number(capsys: pytest.CaptureFixture[str], argument: str, message: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        propose(".", argument)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(f"pytest-gsw baseline propose: error: {message}\n")
+
+
+def test_runs_without_records(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    assert propose(pytester.mkdir("night")) == 1
+    assert capsys.readouterr() == (
+        "",
+        f"pytest-gsw baseline: nothing can be proposed\n  {pytester.path}/night: has no records\n",
+    )

@@ -1,0 +1,180 @@
+"""``pytest-gsw diff``: two releases of a recipe, row by row."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_gsw.cli import main
+from pytest_gsw.tables.load import bundled_baselines
+
+TABLE = """\
+model: tiny
+size: 1b
+framework: maxtext
+accelerator: H100
+gpus_per_node: 8
+document: {document}
+recipe: {{directory: tiny, steps: 20}}
+sequence_length: 1024
+global_batch_size: 64
+tables:
+  - dtype: bf16
+    rows:
+{rows}"""
+BEFORE = (
+    "gpus: 8, step_time_s: 1.0, tokens_per_s: 65536, mfu: 40%, line: 10",
+    "gpus: 16, step_time_s: 0.5, line: 11",
+    "gpus: 24, step_time_s: 0.4, line: 12",
+    "gpus: 32, step_time_s: 0.3, line: 13",
+    "gpus: 40, step_time_s: 0.25, line: 14",
+)
+AFTER = (
+    "gpus: 8, step_time_s: 1.25, tokens_per_s: 52428.8, mfu: 32%, line: 20",
+    "gpus: 16, step_time_s: 0.4, line: 21",
+    "gpus: 24, step_time_s: 0.4, tolerance: 3%, micro_batch_size: 2, proxy: true, line: 22",
+    "gpus: 32, expected_failure: out_of_memory, line: 23",
+    "gpus: 48, step_time_s: 0.2, line: 24",
+)
+
+
+@pytest.fixture
+def releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    monkeypatch.chdir(tmp_path)
+    for name, rows in {"a.yaml": BEFORE, "b.yaml": AFTER}.items():
+        lines = "".join(f"      - {{{row}}}\n" for row in rows)
+        Path(name).write_text(TABLE.format(document=f"{name}.md", rows=lines))
+    return "a.yaml", "b.yaml"
+
+
+def test_the_whole_text(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", *releases]) == 1
+    assert capsys.readouterr().out == (
+        "row                        seconds        throughput  changed\n"
+        "---------------------  -----------  ----------------  --------------------------------------------------------------------\n"
+        "tiny_1b_bf16[H100x32]  0.3 -> none                    step_time_s 0.3 -> none; expected_failure none -> out_of_memory\n"
+        "tiny_1b_bf16[H100x8]     1 -> 1.25  -20.0 % (slower)  step_time_s 1 -> 1.25; tokens_per_s 65536 -> 52428.8; mfu 40% -> 32%\n"
+        "tiny_1b_bf16[H100x24]          0.4                    tolerance 5% -> 3%; proxy false -> true; micro_batch_size none -> 2\n"
+        "tiny_1b_bf16[H100x16]   0.5 -> 0.4  +25.0 % (faster)  step_time_s 0.5 -> 0.4\n"
+        "\n"
+        "removed: tiny_1b_bf16[H100x40]\n"
+        "added: tiny_1b_bf16[H100x48]\n"
+        "5 rows before, 5 after: 1 slower, 1 faster, 2 otherwise changed, 1 removed, 1 added\n"
+    )
+
+
+def test_json(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", "--json", *releases]) == 1
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (found["before"], found["after"]) == (5, 5)
+    assert [(change["id"][18:-1], change["kind"]) for change in found["changes"]] == [
+        ("32", "changed"),
+        ("8", "changed"),
+        ("24", "changed"),
+        ("16", "changed"),
+        ("40", "removed"),
+        ("48", "added"),
+    ]
+    assert found["changes"][1] == {
+        "id": "tiny_1b_bf16[H100x8]",
+        "kind": "changed",
+        "judged_s": {"before": 1.0, "after": 1.25},
+        "figures": {
+            "step_time_s": {"before": 1.0, "after": 1.25},
+            "tokens_per_s": {"before": 65536.0, "after": 52428.8},
+            "mfu": {"before": 0.4, "after": 0.32},
+        },
+        "configuration": {},
+        "throughput_change": pytest.approx(-0.2),
+    }
+    assert found["changes"][4]["judged_s"] == {"before": 0.25, "after": None}
+    assert found["changes"][0]["throughput_change"] is None
+
+
+def test_no_difference_but_in_words_and_places(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    text = Path("a.yaml").read_text()
+    Path("c.yaml").write_text(text.replace("a.yaml.md", "c.md").replace("line: 1", "notes: a word, line: 7"))
+    assert main(["diff", "a.yaml", "c.yaml"]) == 0
+    assert capsys.readouterr().out == "5 rows, no difference\n"
+    assert main(["diff", "--json", "a.yaml", "c.yaml"]) == 0
+    assert json.loads(capsys.readouterr().out)["changes"] == []
+
+
+def test_what_a_cluster_has_accepted(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    entry = (
+        "accepted:\n  - row: tiny_1b_bf16[H100x8]\n    cluster: eos\n    step_time_s: 1.1\n    jobs: 7\n    spread: 1%\n"
+        '    job_ids: "1"\n    date: 2026-11-20\n    definition: "3f2a9c1d0e4b"\n'
+    )
+    Path("c.yaml").write_text(Path("a.yaml").read_text() + entry)
+    assert main(["diff", "a.yaml", "c.yaml"]) == 1
+    assert "  accepted.eos none -> 1.1\n" in capsys.readouterr().out
+
+
+def test_directories(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    for name in releases:
+        Path(name).with_suffix("").mkdir()
+        Path(name).rename(Path(name).with_suffix("") / "tiny.yaml")
+    assert main(["diff", "a", "b"]) == 1
+    assert capsys.readouterr().out.endswith("1 slower, 1 faster, 2 otherwise changed, 1 removed, 1 added\n")
+    assert main(["diff", str(bundled_baselines()), str(bundled_baselines())]) == 0
+    assert capsys.readouterr().out == "139 rows, no difference\n"
+
+
+class Documents(ModuleType):
+    """Stands in for the importer: what it makes of a document is its own tests' matter."""
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        super().__init__("pytest_gsw.importing")
+        self.texts = texts
+
+    def import_document(self, path: Path) -> SimpleNamespace:
+        assert path.name == "README.md"
+        return SimpleNamespace(yaml_text=self.texts)
+
+
+def test_a_readme(
+    releases: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("README.md").write_text("# a recipe\n")
+    texts = {"maxtext/tiny.yaml": Path("a.yaml").read_text()}
+    monkeypatch.setitem(sys.modules, "pytest_gsw.importing", Documents(texts))
+    assert main(["diff", "README.md", "a.yaml"]) == 0
+    assert main(["diff", "README.md", "b.yaml"]) == 1
+    assert capsys.readouterr().out.startswith("5 rows, no difference\nrow ")
+    texts["maxtext/tiny.yaml"] = texts["maxtext/tiny.yaml"].replace("gpus_per_node: 8\n", "")
+    assert main(["diff", "README.md", "a.yaml"]) == 2
+    texts.clear()
+    assert main(["diff", "a.yaml", "README.md"]) == 2
+    then = "next: pytest-gsw import README.md, and compare the tables that it writes"
+    assert capsys.readouterr().err.splitlines() == [
+        "pytest-gsw diff: README.md does not say all that a table needs: missing 'gpus_per_node' (here, at its table or at the file)",
+        then,
+        "pytest-gsw diff: there are no tables of performance in README.md",
+        then,
+    ]
+
+
+def test_two_rows_of_one_name(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("twice").mkdir()
+    for name in ("one.yaml", "two.yaml"):
+        Path("twice", name).write_text(Path("a.yaml").read_text())
+    assert main(["diff", "twice", "b.yaml"]) == 2
+    assert capsys.readouterr().err == (
+        "pytest-gsw diff: two rows are called tiny_1b_bf16[H100x8]:\n"
+        "  twice/one.yaml:13\n  twice/two.yaml:13\nnext: compare files one by one\n"
+    )
+
+
+def test_what_is_not_there_and_what_is_wrong(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", "a.yaml", "c.yaml"]) == 2
+    Path("c.yaml").write_text("[]\n")
+    assert main(["diff", "c.yaml", "a.yaml"]) == 2
+    assert capsys.readouterr().err == (
+        "pytest-gsw diff: no baselines at c.yaml: there is no such file or directory\n"
+        "pytest-gsw diff: c.yaml: 1 problem\n  c.yaml:1:1     wanted a mapping of keys at the top of the file\n"
+    )

@@ -1,0 +1,176 @@
+"""The definition of a row: what changes it, what does not, and that it stays what it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_gsw.tables.definition import accepted_for, counts_with_its_image, definition_facts, definition_hash
+from pytest_gsw.tables.load import bundled_baselines, load_tables
+from pytest_gsw.tables.model import Accepted, Baseline, Figures, Location, Parallelism, Source
+from tests.unit.rows import LLAMA2_FP8_X128
+
+from .conftest import TINY
+
+Load = Callable[[str | bytes], tuple[Baseline, ...]]
+ROW = LLAMA2_FP8_X128
+IMAGE = "nvidia+jax+maxtext-2024.12.09.sqsh"
+ACCEPTED = Accepted("eos", 4.6, 7, 0.008, "1, 2", "2026-11-20", definition_hash(ROW, IMAGE), IMAGE)
+
+
+def test_a_hash_to_the_letter() -> None:
+    """Whoever changes what goes into it gives every row of every site a new series; this is what says so."""
+    assert definition_hash(ROW) == "6bac22c499a4"
+    assert definition_hash(ROW, IMAGE) == "ca893216ba67"
+
+
+def test_what_a_definition_consists_of() -> None:
+    assert definition_facts(replace(ROW, attributes={"zero_stage": "3"}, formula="llama"), IMAGE) == {
+        "model": "llama2",
+        "size": "70b",
+        "framework": "maxtext",
+        "dtype": "fp8",
+        "accelerator": "H100",
+        "gpus": 128,
+        "gpus_per_node": 8,
+        "sequence_length": 4096,
+        "global_batch_size": 256,
+        "micro_batch_size": 2,
+        "fsdp": 128,
+        "model_flops": 1.82e15,
+        "formula": "llama",
+        "activation_recomputation": False,
+        "metric": "step_time",
+        "statistic": "last",
+        "recipe.directory": "maxtext",
+        "recipe.script": "launch.sh",
+        "recipe.steps": 50,
+        "attributes.zero_stage": "3",
+        "image": IMAGE,
+    }
+
+
+DEFINING = {
+    "model": "llama3",
+    "size": "7b",
+    "framework": "nemo",
+    "dtype": "bf16",
+    "accelerator": "B200",
+    "gpus": 64,
+    "gpus_per_node": 4,
+    "sequence_length": 8192,
+    "global_batch_size": 512,
+    "micro_batch_size": 1,
+    "gradient_accumulation_steps": 4,
+    "layers": 40,
+    **{f"parallelism.{key}": 2 for key in ("tp", "pp", "cp", "ep", "dp", "vp", "fsdp")},
+    "model_flops_per_sample": 1.83e15,
+    "formula": "llama",
+    "activation_recomputation": True,
+    "metric": "checkpoint_save_time",
+    "statistic": "median",
+    "attributes": {"zero_stage": "3"},
+    "recipe.directory": "maxtext2",
+    "recipe.script": "run.sh",
+    "recipe.steps": 100,
+    "recipe.environment": {"TP": "{tp}"},
+    "recipe.image": "x.sqsh",
+}
+NOT_DEFINING = {
+    "id": "other",
+    "log_format": "megatron",
+    "documented": Figures(step_time_s=1.0, mfu=0.5),
+    "min_steps": 3,
+    "tolerance": 0.5,
+    "proxy": True,
+    "expected_failure": "out_of_memory",
+    "notes": "a note",
+    "source": Source("other.md", 1),
+    "location": Location(Path("other.yaml"), 1, 1),
+    "accepted": {"eos": ACCEPTED},
+    # How it is read, and when it may run.
+    "recipe.logged_steps": 20,
+    "recipe.one_job_per_row": True,
+}
+
+
+def changed(names: dict[str, object]) -> Baseline:
+    row = ROW
+    for name, value in names.items():
+        part, _, key = name.partition(".")
+        if key:
+            value = replace(getattr(row, part), **{key: value})
+        row = replace(row, **{part: value})  # type: ignore[arg-type]
+    return row
+
+
+def test_every_field_is_one_or_the_other() -> None:
+    whole = {"parallelism", "recipe"}
+    names = {field.name for field in fields(Baseline)} - whole
+    names |= {f"{part}.{field.name}" for part in whole for field in fields(getattr(ROW, part))}
+    assert names == set(DEFINING) | set(NOT_DEFINING)
+    assert not set(DEFINING) & set(NOT_DEFINING)
+
+
+@given(
+    some=st.sets(st.sampled_from(sorted(DEFINING)), min_size=1), others=st.sets(st.sampled_from(sorted(NOT_DEFINING)))
+)
+def test_what_defines_a_row_changes_the_hash_and_nothing_else_does(some: set[str], others: set[str]) -> None:
+    same = changed({name: NOT_DEFINING[name] for name in others})
+    assert definition_hash(same) == definition_hash(ROW)
+    other = changed({name: {**DEFINING, **NOT_DEFINING}[name] for name in some | others})
+    assert definition_hash(other) != definition_hash(ROW)
+
+
+@given(image=st.text(st.characters(codec="utf-8"), min_size=1))
+def test_the_image_is_part_of_it(image: str) -> None:
+    assert definition_hash(ROW, image) != definition_hash(ROW)
+    named = replace(ROW, recipe=replace(ROW.recipe, image=image))
+    assert definition_hash(named) == definition_hash(ROW, image)
+    assert definition_hash(named, "x.sqsh") == definition_hash(ROW, "x.sqsh")
+
+
+def test_how_the_yaml_is_written_does_not_matter(load: Load) -> None:
+    block = (
+        TINY.replace("recipe: {directory: tiny, steps: 20}", "recipe:\n  # a comment\n  steps: 20\n  directory: tiny")
+        .replace("{gpus: 8, step_time_s: 1.5, line: 10}", "line: 11\n        step_time_s: 1.6\n        gpus: 8")
+        .replace("model: tiny\n", "")
+        + "model: tiny\n"
+    )
+    assert [definition_hash(row) for row in load(block)] == [definition_hash(row) for row in load(TINY)]
+
+
+def test_only_what_was_measured_again_on_another_day_has_the_definition_of_another_row() -> None:
+    rows = load_tables([bundled_baselines()])
+    definitions = Counter(definition_hash(row) for row in rows)
+    again = {row.id.rpartition("-")[2].rstrip("]") for row in rows if definitions[definition_hash(row)] > 1}
+    assert again == {"0525", "0526", "0527", "0528", "mbs48", "run1", "run2"}
+    assert len(definitions) == len(rows) - 8
+
+
+def test_an_accepted_figure_counts_on_its_cluster_and_under_its_definition() -> None:
+    row = replace(ROW, accepted={"eos": ACCEPTED})
+    now = definition_hash(row, IMAGE)
+    assert accepted_for(row, "eos", now) == (ACCEPTED, None)
+    assert accepted_for(row, "eos", definition_hash(row, "x.sqsh")) == (None, ACCEPTED)
+    assert accepted_for(row, "other", now) == (None, None)
+    assert accepted_for(row, None, now) == (None, None)
+    assert counts_with_its_image(row, ACCEPTED)
+    assert not counts_with_its_image(replace(row, gpus=64), ACCEPTED)
+
+
+@pytest.mark.parametrize("row", [ROW, replace(ROW, recipe=replace(ROW.recipe, environment={"A": "ü"}))])
+def test_a_hash_is_twelve_digits(row: Baseline) -> None:
+    digits = definition_hash(row)
+    assert len(digits) == 12
+    assert set(digits) <= set("0123456789abcdef")
+
+
+def test_parallelism_that_is_not_given_is_not_one() -> None:
+    assert definition_hash(replace(ROW, parallelism=Parallelism(fsdp=128, tp=1))) != definition_hash(ROW)

@@ -1,0 +1,86 @@
+"""Rows as they are spelt: digits, places, what file, table and row say, what is acknowledged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.errors import FileError
+from pytest_gsw.tables.load import bundled_baselines, load_table, table_files
+from pytest_gsw.tables.stated import Stated, stated_rows
+
+TABLE = """\
+model: tiny
+size: 1b
+framework: maxtext
+accelerator: H100
+gpus_per_node: 8
+document: site.md
+activation_recomputation: true
+recipe: {directory: tiny, steps: 20}
+sequence_length: 1024
+architecture: {formula: gpt3, layers: 96}
+attributes: {a: "1", b: "2"}
+acknowledged: {mfu: of the file, gpus: of the file}
+tables:
+  - dtype: bf16
+    title: First
+    mfu: 52.50%
+    acknowledged: {mfu: of the table}
+    rows:
+      - {gpus: 8, step_time_s: 1.50, line: 10, attributes: {c: "3"}, acknowledged: {line_26: of the row}}
+  - dtype: fp8
+    rows:
+      - {gpus: 16, step_time_s: 2.0, line: 11}
+"""
+
+
+def test_each_key_is_the_nearest_ones_as_written(tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(TABLE)
+    first, second = stated_rows(path)
+    assert (first.id, second.id) == ("tiny_1b_bf16[H100x8]", "tiny_1b_fp8[H100x16]")
+    assert first.file == str(path)
+    assert first.values["step_time_s"] == Stated("1.50", 19, 32)
+    assert first.values["mfu"] == Stated("52.50%", 16, 10)
+    assert first.values["sequence_length"] == Stated("1024", 9, 18)
+    assert first.values["architecture.layers"] == Stated("96", 10, 39)
+    assert first.values["activation_recomputation"].text == "true"
+    assert "title" not in first.values
+    assert "recipe.steps" not in first.values
+
+
+def test_a_nearer_mapping_takes_the_place_of_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(TABLE)
+    first, second = stated_rows(path)
+    assert {key for key in first.values if key.startswith("attributes.")} == {"attributes.c"}
+    assert {key for key in second.values if key.startswith("attributes.")} == {"attributes.a", "attributes.b"}
+
+
+def test_what_is_acknowledged_adds_up(tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(TABLE)
+    first, second = stated_rows(path)
+    assert first.acknowledged == {"mfu": "of the table", "gpus": "of the file", "line_26": "of the row"}
+    assert second.acknowledged == {"mfu": "of the file", "gpus": "of the file"}
+
+
+def test_a_wrong_file_is_refused_as_usual(tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(TABLE.replace("step_time_s: 2.0", "step_tim_s: 2.0"))
+    with pytest.raises(FileError, match="unknown key; did you mean 'step_time_s'"):
+        stated_rows(path)
+
+
+def test_every_bundled_row_is_stated() -> None:
+    for path in table_files(bundled_baselines()):
+        rows = load_table(path)
+        stated = stated_rows(path)
+        assert [row.id for row in rows] == [row.id for row in stated]
+        for row, spelt in zip(rows, stated, strict=True):
+            assert int(spelt.values["gpus"].text) == row.gpus
+            assert spelt.values["document"].text == row.source.document
+            if row.documented.mfu is not None:
+                assert float(spelt.values["mfu"].text.rstrip("%")) == pytest.approx(100 * row.documented.mfu)

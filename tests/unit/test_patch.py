@@ -1,0 +1,117 @@
+"""Where a diff applies, and by which command."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw import patch as patches
+from pytest_gsw.patch import Patch, apply_command, make_patch, proposal_text
+from pytest_gsw.proposals import LeftOut, Proposal
+from pytest_gsw.tables.load import load_table
+from pytest_gsw.tables.model import Accepted
+
+TABLE = """\
+model: tiny
+size: 1b
+framework: maxtext
+accelerator: H100
+gpus_per_node: 8
+document: site.md
+recipe: {directory: tiny, steps: 20}
+sequence_length: 1024
+tables:
+  - dtype: bf16
+    rows:
+      - {gpus: 8, step_time_s: 1.5, mfu: 40%, line: 10}
+"""
+EOS = Accepted("eos", 1.61, 5, 0.014, "1, 2, 3, 4, 5", "2026-11-20", "3f2a9c1d0e4b")
+
+
+def proposal(path: Path) -> Proposal:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(TABLE)
+    return Proposal(load_table(path)[0], EOS, 1.59, 1.65)
+
+
+def names(patch: Patch) -> list[str]:
+    return [line for line in patch.text.splitlines() if line.startswith(("--- ", "+++ "))]
+
+
+def test_nothing_makes_no_diff() -> None:
+    assert make_patch([]).text == ""
+
+
+def test_a_table_below_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    patch = make_patch([proposal(tmp_path / "site" / "t.yaml")])
+    assert names(patch) == ["--- a/site/t.yaml", "+++ b/site/t.yaml"]
+    assert apply_command(patch, Path("b.diff")) == ["git", "apply", "b.diff"]
+
+
+def test_a_table_of_a_repository_is_named_from_its_top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "repo" / ".git").mkdir(parents=True)
+    below = tmp_path / "repo" / "site"
+    one = proposal(below / "t.yaml")
+    monkeypatch.chdir(below)
+    patch = make_patch([one])
+    assert names(patch)[0] == "--- a/site/t.yaml"
+    assert apply_command(patch, Path("b.diff")) == ["git", "-C", f"{tmp_path}/repo", "apply", f"{below}/b.diff"]
+
+
+def test_tables_that_share_no_more_than_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    patch = make_patch([proposal(tmp_path / "x" / "one" / "t.yaml"), proposal(tmp_path / "x" / "two" / "t.yaml")])
+    assert names(patch)[::2] == ["--- a/one/t.yaml", "--- a/two/t.yaml"]
+    (here / "b.diff").write_text(patch.text)
+    command = apply_command(patch, Path("b.diff"))
+    assert command == ["git", "-C", f"{tmp_path}/x", "apply", f"{here}/b.diff"]
+    subprocess.run(command, check=True)
+    assert all(load_table(path)[0].accepted for path in tmp_path.rglob("t.yaml"))
+
+
+def test_below_the_top_of_another_repository_git_would_do_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".git").mkdir()
+    path = tmp_path / "lib" / "site-packages" / "pytest_gsw" / "baselines" / "maxtext" / "t.yaml"
+    one = proposal(path)
+    monkeypatch.setattr(patches, "bundled_baselines", lambda: path.parents[1])
+    patch = make_patch([one])
+    package = path.parents[2]
+    assert patch.base == package
+    assert names(patch)[0] == "--- a/baselines/maxtext/t.yaml"
+    assert "\n# These tables are part of an installed package: apply this where they come from.\n" in patch.text
+    assert apply_command(patch, Path("/b.diff")) == ["patch", "-d", str(package), "-p1", "-i", "/b.diff"]
+
+
+@pytest.mark.parametrize("name", ['a"b.yaml', "a\\b.yaml", "a\nb.yaml"])
+def test_a_name_that_no_diff_can_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    patch = make_patch([proposal(tmp_path / name)])
+    why = f"{tmp_path / name} cannot be changed: its name cannot stand in a diff"
+    assert (patch.text, patch.left_out) == ("", (LeftOut("tiny_1b_bf16[H100x8]", "eos", why),))
+
+
+def test_a_figure_that_does_not_follow_from_the_step_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    patch = make_patch([proposal(tmp_path / "t.yaml")], documented=True)
+    why = f"{tmp_path}/t.yaml cannot be changed: nothing says what mfu of tiny_1b_bf16[H100x8] would be"
+    assert (patch.text, patch.left_out) == ("", (LeftOut("tiny_1b_bf16[H100x8]", "eos", why),))
+
+
+def test_the_line_of_a_proposal(tmp_path: Path) -> None:
+    one = proposal(tmp_path / "t.yaml")
+    made_of = "median of 5 jobs from 1.59 to 1.65 s, spread 1.4 %"
+    start = "tiny_1b_bf16[H100x8] on eos: 1.61 s"
+    assert proposal_text(one) == f"{start} beside the documented 1.5 s (+7.3 %); {made_of}"
+    assert proposal_text(one, documented=True) == f"{start} in place of the documented 1.5 s (+7.3 %); {made_of}"
+    before = replace(one, row=replace(one.row, accepted={"eos": replace(EOS, judged_s=1.7)}))
+    assert proposal_text(before) == (f"{start} beside the documented 1.5 s (+7.3 %), 1.7 s accepted before; {made_of}")
+    single = replace(one, accepted=replace(EOS, jobs=1, spread=0.0))
+    assert proposal_text(single).endswith("; median of 1 job from 1.59 to 1.65 s, spread 0 %")
