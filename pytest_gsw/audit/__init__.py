@@ -1,0 +1,1 @@
+"""Documents against themselves: every figure that follows from others is computed again, digit for digit."""

@@ -1,0 +1,137 @@
+"""``pytest-gsw audit``: tables and documents against themselves, digit for digit."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_gsw.audit.model import Audit
+from pytest_gsw.audit.report import github_report, json_report, junit_report, summary, text_report
+from pytest_gsw.audit.run import Source, audit
+from pytest_gsw.cli.answer import Answer, Commands, write_whole
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.quoting import quoted
+from pytest_gsw.tables.load import FACTS_FILE, bundled_baselines, table_files
+from pytest_gsw.tables.stated import stated_rows
+
+if TYPE_CHECKING:
+    from pytest_gsw.importing import DocumentFacts
+
+_TABLES = frozenset({".yaml", ".yml"})
+#: What documents are called in a directory; a file that is named itself may be called anything.
+_DOCUMENTS = frozenset({".md", ".markdown"})
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the subcommand."""
+    command = commands.add_parser("audit", help="compute every documented figure again, and report what does not fit")
+    command.add_argument(
+        "paths",
+        nargs="*",
+        type=Path,
+        metavar="PATH",
+        help="tables, READMEs, or directories of them (default: the bundled tables)",
+    )
+    command.add_argument(
+        "--format", choices=("text", "json", "github", "junit"), default="text", help="how to say it (default: text)"
+    )
+    command.add_argument("-o", "--output", type=Path, metavar="FILE", help="write it there (default: print it)")
+    command.add_argument(
+        "--strict", action="store_true", help="fail for roundings and notices, too, and for what is not found any more"
+    )
+    command.set_defaults(run=_audit)
+
+
+def _audit(asked: argparse.Namespace) -> Answer:
+    strict: bool = asked.strict
+    found = quoted(audit(_sources(asked.paths or [bundled_baselines()])), os.environ)
+    text = _text(found, asked.format, strict=strict)
+    status = 1 if found.fails(strict=strict) else 0
+    if asked.output is None:
+        return Answer(text, status)
+    write_whole(asked.output, text)
+    return Answer(f"{asked.output}: {summary(found)}", status)
+
+
+def _text(found: Audit, form: str, *, strict: bool) -> str:
+    match form:
+        case "json":
+            return json_report(found)
+        case "github":
+            return github_report(found, strict=strict)
+        case "junit":
+            return junit_report(found, strict=strict)
+        case _:
+            return text_report(found, strict=strict)
+
+
+def _sources(paths: Sequence[Path]) -> Iterator[Source]:
+    """Every table and document that these paths stand for, each once."""
+    seen: set[Path] = set()
+    facts: Mapping[str, DocumentFacts] | None = None
+    for path in paths:
+        for file in _files(path):
+            if file.resolve() in seen:
+                continue
+            seen.add(file.resolve())
+            if file.suffix.lower() in _TABLES:
+                shown = _near(file)
+                yield Source(str(shown), stated_rows(shown))
+            else:
+                facts = _facts(paths) if facts is None else facts
+                yield _document(file, facts)
+
+
+def _files(path: Path) -> tuple[Path, ...]:
+    if not path.is_dir():
+        if not path.is_file():
+            raise ConfigurationError(f"there is nothing to audit at {path}: there is no such file or directory")
+        return (path,)
+    below = (file for file in path.rglob("*") if file.suffix.lower() in _DOCUMENTS and file.is_file())
+    documents = sorted(file for file in below if not _is_hidden(file.relative_to(path)))
+    found = (*table_files(path), *documents)
+    if not found:
+        raise ConfigurationError(f"there is nothing to audit in {path}: there is no .yaml, .yml or .md file")
+    return found
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _near(path: Path) -> Path:
+    """The path from here, where it lies below: CI servers know no other."""
+    try:
+        return path.absolute().relative_to(Path.cwd())
+    except ValueError:
+        return path
+
+
+def _document(path: Path, facts: Mapping[str, DocumentFacts]) -> Source:
+    """A document's rows and text, as the importer reads them.
+
+    Raises:
+        ConfigurationError: It cannot be read, or what reads Markdown is not installed.
+    """
+    # Only documents need Markdown's parser, which is an extra.
+    from pytest_gsw.importing import import_document
+
+    imported = import_document(path, facts.get(path.name))
+    shown = str(_near(path))
+    return Source(shown, tuple(replace(row, file=shown) for row in imported.rows), imported.lines)
+
+
+def _facts(paths: Sequence[Path]) -> dict[str, DocumentFacts]:
+    """What documents do not say: of the bundled tables, and of the directories that are audited."""
+    from pytest_gsw.importing import read_facts
+
+    directories = [bundled_baselines(), *(path if path.is_dir() else path.parent for path in paths)]
+    found: dict[str, DocumentFacts] = {}
+    for directory in directories:
+        if (directory / FACTS_FILE).is_file():
+            found.update(read_facts(directory / FACTS_FILE))
+    return found
