@@ -11,13 +11,13 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pytest_gsw.cli import audit, baseline, diff, junit, metrics, rows, selftest
+from pytest_gsw.cli import audit, baseline, diff, importing, junit, metrics, rows, selftest
 from pytest_gsw.cli.answer import Answer
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.quoting import quoted
 
 #: In the order in which help lists them.
-_COMMANDS = (rows, metrics, audit, baseline, diff, selftest, junit)
+_COMMANDS = (rows, metrics, importing, audit, baseline, diff, selftest, junit)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,154 @@
+"""``pytest-gsw import``: recipe READMEs become baseline tables."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from pytest_gsw.audit.model import Severity
+from pytest_gsw.audit.run import Source, audit
+from pytest_gsw.cli.answer import Answer, Commands, write_whole
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.importing import DocumentFacts, Imported, import_document, read_facts
+from pytest_gsw.tables.load import FACTS_FILE
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the subcommand."""
+    importing = commands.add_parser("import", help="make baseline tables of recipe READMEs")
+    importing.add_argument("documents", nargs="+", type=Path, metavar="README.md", help="Markdown with tables")
+    importing.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="directory of the tables, such as baselines"
+    )
+    importing.add_argument(
+        "--facts", type=Path, metavar="FILE", help="what the documents do not say (default: DIR/facts.yaml, if there)"
+    )
+    importing.add_argument("--release", metavar="TAG", help="release that the documents are of, such as a tag")
+    importing.add_argument("--overwrite", action="store_true", help="replace tables that are there and differ")
+    importing.set_defaults(run=_import)
+
+
+def _import(asked: argparse.Namespace) -> Answer:
+    directory: Path = asked.output
+    facts = _facts(asked.facts, directory)
+    read = [_read(path, facts.get(path.name, DocumentFacts()), asked.release) for path in _distinct(asked.documents)]
+    imported = [one.with_comments(_contradictions(one)) for one in read]
+    texts = _texts(imported)
+    written = {name: _write(directory / name, text, overwrite=asked.overwrite) for name, (text, _) in texts.items()}
+    kept = [name for name, state in written.items() if state == "differs"]
+    lines = [line for one in imported for line in _told(one)]
+    for name, (_, rows) in texts.items():
+        lines.append(f"{directory / name}: {rows} {'row' if rows == 1 else 'rows'}, {_STATES[written[name]]}")
+    if kept:
+        lines.append("next: pytest-gsw diff TABLES README.md, then the same again with --overwrite")
+    empty = [one for one in imported if not one.rows]
+    return Answer("\n".join(lines), 1 if kept or empty else 0)
+
+
+def _read(path: Path, facts: DocumentFacts, release: str | None) -> Imported:
+    if release is not None:
+        facts = replace(facts, whole=replace(facts.whole, values={**facts.whole.values, "release": release}))
+    return import_document(path, facts)
+
+
+def _contradictions(one: Imported) -> dict[str, list[str]]:
+    """What no rounding explains and nobody has acknowledged, by row: the figure stays, and the YAML says so."""
+    found: dict[str, list[str]] = {}
+    for finding in audit([Source(one.name, one.rows)]).findings:
+        if finding.severity is Severity.CONTRADICTION and finding.acknowledged is None and finding.row is not None:
+            text = f"{finding.identity}: {finding.documented} as documented; {finding.formula} is {finding.computed}"
+            found.setdefault(finding.row, []).append(f"{text} ({finding.explanation.text}; line {finding.line})")
+    return found
+
+
+_STATES = {
+    "written": "written",
+    "unchanged": "unchanged",
+    "replaced": "replaced",
+    "differs": "NOT written: the file is there and differs",
+}
+
+
+def _distinct(documents: Sequence[Path]) -> Sequence[Path]:
+    """The documents; rows say whose they are by the document's name alone."""
+    seen: dict[str, Path] = {}
+    for path in documents:
+        if path.name in seen and path.resolve() != seen[path.name].resolve():
+            raise ConfigurationError(
+                f"{seen[path.name]} and {path} have the same name, by which rows say where they come from\n"
+                "next: import them one after the other, each into a directory of its own"
+            )
+        seen[path.name] = path
+    return list(seen.values())
+
+
+def _facts(given: Path | None, directory: Path) -> dict[str, DocumentFacts]:
+    if given is not None:
+        return dict(read_facts(given))
+    beside = directory / FACTS_FILE
+    return dict(read_facts(beside)) if beside.is_file() else {}
+
+
+def _texts(imported: Sequence[Imported]) -> dict[str, tuple[str, int]]:
+    """The YAML files by name, with their rows; a name that two documents give gets the document's behind it."""
+    found: dict[str, tuple[str, int]] = {}
+    for one in imported:
+        for file in one.files:
+            name = file.path
+            if name in found:
+                stem = re.sub(r"[^a-z0-9._-]+", "-", Path(one.name).stem.lower()).strip("-.")
+                name = str(PurePosixPath(name).with_suffix("")) + f"-{stem}.yaml"
+            found[name] = (one.yaml_text[file.path], sum(len(table.rows) for table in file.tables))
+    return found
+
+
+def _write(path: Path, text: str, *, overwrite: bool) -> str:
+    """Write one table, and say what came of it; figures that clusters have accepted stay in it."""
+    try:
+        there = path.read_text(encoding="utf-8") if path.is_file() else None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} is there and cannot be read: {error}") from None
+    if there is None:
+        write_whole(path, text.rstrip("\n"))
+        return "written"
+    accepted = _accepted(there)
+    text = text + accepted
+    if there == text:
+        return "unchanged"
+    if not overwrite:
+        return "differs"
+    write_whole(path, text.rstrip("\n"))
+    return "replaced"
+
+
+def _accepted(text: str) -> str:
+    """The part of a table that lists accepted figures, with what stands right before it; it is the last one."""
+    match = re.search(r"^\n?(?:#[^\n]*\n)*accepted:.*\Z", text, re.MULTILINE | re.DOTALL)
+    return match[0] if match else ""
+
+
+def _told(one: Imported) -> Iterator[str]:
+    """What a reader must know of one document: what was left out, what was not taken as it stands, what is missing."""
+    rows = len(one.rows)
+    yield f"{one.name}: {rows} {'row' if rows == 1 else 'rows'}"
+    for table in one.left_out:
+        title = f" '{_short(table.title)}'" if table.title else ""
+        yield f"  left out   line {table.line}: the table{title} {table.reason}"
+    for row, remark in one.remarks:
+        of = f"{row}, " if row else ""
+        yield f"  look at    line {remark.line}: {of}{remark.key}: {_short(remark.message, 200)}"
+    for row, texts in _contradictions(one).items():
+        yield from (f"  look at    {row}, {_short(text, 240)}" for text in texts)
+    blanks: dict[tuple[str, str, str], list[str]] = {}
+    for file, row, key, reason in one.blanks:
+        blanks.setdefault((file, key, reason), []).append(row)
+    for (file, key, reason), of_rows in blanks.items():
+        number = f"{len(of_rows)} rows" if len(of_rows) > 1 else of_rows[0]
+        yield f"  fill in    {file}: {key} of {number}: {reason}"
+
+
+def _short(text: str, longest: int = 60) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -1,0 +1,19 @@
+"""What recipes leave unsaid because everybody knows it; the YAML says of each that it is not from the document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+#: GPUs of one node by accelerator. DGX and HGX systems have eight; a compute tray of GB200 NVL72 four.
+GPUS_PER_NODE: Mapping[str, int] = {
+    **dict.fromkeys(("H100", "H200", "B200", "B300", "A100"), 8),
+    **dict.fromkeys(("GB200", "GB300"), 4),
+}
+
+#: Directories of the recipes of frameworks that have one for all models; the others have one for each model.
+RECIPE_DIRECTORIES: Mapping[str, str] = {"paxml": "paxml", "maxtext": "maxtext"}
+
+#: Fewest steps that must be in a log where the document does not say how many the recipe runs. The Trainer of
+#: Hugging Face logs one summary of a run; of what is a mean of steps, one step is no mean.
+FEWEST_STEPS: Mapping[str, int] = {"huggingface": 1}
+FEWEST_STEPS_ELSEWHERE = 2

@@ -1,0 +1,182 @@
+"""Damaged inputs for an hour: import, table loading and log parsing must refuse them in words or read what is there.
+
+    python tests/fuzz.py --seconds 3600 --seed 1 --keep DIR
+
+A run says how many inputs each reader got and how many it refused. An input after which a reader raised anything
+but its own error, said a figure that its document does not hold, or took more than ten seconds, is kept in DIR and
+ends the run with status 1. It is no test that CI runs: the properties in tests/unit are the short form of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from pytest_gsw.errors import ConfigurationError, LogError
+from pytest_gsw.importing import import_document, read_facts
+from pytest_gsw.importing.labels import FIGURES
+from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.reader import detect_format, last_step, read_log
+from pytest_gsw.selftest import Case, cases
+from pytest_gsw.tables.load import bundled_baselines, load_table, table_files
+
+ROOT = Path(__file__).parent
+SLOW_S = 10.0
+
+#: Pieces that are put in: syntax of Markdown, YAML and logs, odd numbers, characters that are not what they seem.
+PIECES = [
+    *("|", "||", "\\|", "---|---|", "\n", "\r", "\r\n", "\t", "#", "```", "**", "<table>", "&nbsp;", "`"),
+    *("0", "9", "1e400", "-1", "nan", "inf", "1,2,3", "%", ".", "..", "OOM", "NA", "x H100 GPUs", "FP8", "TP=0"),
+    *("{", "}", "[", "]", ":", ": ", ",", "&a", "*a", "!!python/object", "null", "~", '"', "'", "- ", "? "),
+    *("train_step_timing in s=", "completed step: ", "seconds: ", "took ", "global_step=", "iteration ", "nan"),
+    *("\x00", "\x1b[31m", "\u202e", "\ufeff", "\u2028", "\u00b2", "\u0663", "\uff17", "\ud83d\ude00"),
+]
+
+
+def damaged(content: bytes, rng: random.Random) -> bytes:
+    """A copy with one to twelve damages."""
+    for _ in range(rng.randint(1, 12)):
+        at = rng.randrange(len(content) + 1)
+        kind = rng.randrange(7)
+        if kind == 0:
+            content = content[:at] + bytes([rng.randrange(256)]) + content[at + 1 :]
+        elif kind == 1:
+            content = content[:at] + content[at + rng.randint(1, 40) :]
+        elif kind == 2:
+            piece = rng.choice(PIECES).encode("utf-8", "surrogatepass")
+            content = content[:at] + piece * rng.choice((1, 1, 1, 2, 50)) + content[at:]
+        else:
+            content = b"\n".join(damaged_lines(content.split(b"\n"), kind, rng))
+    return content
+
+
+def damaged_lines(lines: list[bytes], kind: int, rng: random.Random) -> list[bytes]:
+    """Lines with one of them lost, doubled, moved, or with a cell lost."""
+    n = rng.randrange(len(lines))
+    if kind == 3:
+        return lines[:n] + lines[n + rng.randint(1, 5) :] or [b""]
+    if kind == 4:
+        return [*lines[:n], lines[n], *lines[n:]]
+    if kind == 5:
+        lines[n], lines[n - 1] = lines[n - 1], lines[n]
+        return lines
+    cells = lines[n].split(b"|")
+    del cells[rng.randrange(len(cells))]
+    return [*lines[:n], b"|".join(cells), *lines[n + 1 :]]
+
+
+def read_readme(path: Path) -> None:
+    """Import, check that each figure stands where it is said to, and load what was written."""
+    found = import_document(path)
+    for row in found.rows:
+        for key in FIGURES:
+            if key in row.values:
+                stated = row.values[key]
+                cell = found.lines[stated.line - 1][stated.column - 1 :].split("|")[0]
+                digits = re.sub(r"\D", "", stated.text).strip("0")
+                assert digits in re.sub(r"\D", "", cell), f"{row.id}: {key} {stated} is not in {cell!r}"
+    blank = {file for file, *_ in found.blanks}
+    for name, text in found.yaml_text.items():
+        table = path.with_name("table.yaml")
+        table.write_text(text, encoding="utf-8")
+        try:
+            load_table(table)
+        except ConfigurationError as error:
+            assert name in blank, f"{error}\n{text}"
+        else:
+            assert name not in blank, text
+
+
+def read_table(path: Path) -> None:
+    """Load a table, or what documents do not say."""
+    load_table(path)
+
+
+def read_given_facts(path: Path) -> None:
+    """Load facts."""
+    read_facts(path)
+
+
+def read_any_log(path: Path) -> None:
+    """Read a log as each format does."""
+    for log_format in FORMATS.values():
+        try:
+            log = read_log(path, log_format)
+            last_step(path, log_format)
+        except LogError:
+            continue
+        assert log.steps, "a log without steps was read"
+    detect_format(path)
+
+
+def corpus() -> dict[str, tuple[list[bytes], str, Callable[[Path], None]]]:
+    """Whole inputs by reader, the name of the file that a reader gets, and the reader."""
+    tables = [path.read_bytes() for path in table_files(bundled_baselines())]
+    return {
+        "import": ([path.read_bytes() for path in sorted((ROOT / "documents").glob("*.txt"))], "doc.md", read_readme),
+        "tables": (tables, "t.yaml", read_table),
+        "facts": ([(bundled_baselines() / "facts.yaml").read_bytes()], "facts.yaml", read_given_facts),
+        "logs": (logs(), "run.log", read_any_log),
+    }
+
+
+def logs() -> list[bytes]:
+    """Logs of every format, short ones, by the self-test's writers."""
+    written = (case.log for case in cases(seed=1, rounds=1) if isinstance(case, Case) and case.log)
+    return [log for log in written if len(log) < 60_000][:400]
+
+
+def main() -> int:
+    """Run until the time is over or an input was found."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, default=Path("fuzz-found"))
+    asked = parser.parse_args()
+    rng = random.Random(asked.seed)  # noqa: S311 - damage, not cryptography
+    given, refused = Counter[str](), Counter[str]()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        readers = corpus()
+        end = time.monotonic() + asked.seconds
+        while time.monotonic() < end:
+            reader = rng.choice(list(readers))
+            whole, file, read = readers[reader]
+            content = damaged(rng.choice(whole), rng)
+            path = folder / file
+            path.write_bytes(content)
+            given[reader] += 1
+            start = time.monotonic()
+            try:
+                read(path)
+            except (ConfigurationError, LogError):
+                refused[reader] += 1
+            except BaseException:
+                return found(asked.keep, reader, file, content, traceback.format_exc())
+            if time.monotonic() - start > SLOW_S:
+                return found(asked.keep, reader, file, content, f"took {time.monotonic() - start:.1f} s")
+    for reader, number in given.items():
+        print(f"{reader:<8} {number:>9,} inputs, {refused[reader]:>9,} refused")
+    print(f"{sum(given.values()):,} inputs in {asked.seconds:,.0f} s, seed {asked.seed}: nothing found")
+    return 0
+
+
+def found(keep: Path, reader: str, file: str, content: bytes, why: str) -> int:
+    """Keep the input, and say what happened."""
+    keep.mkdir(parents=True, exist_ok=True)
+    path = keep / f"{reader}-{file}"
+    path.write_bytes(content)
+    print(f"{why[:3000]}\n{reader}: {path}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""``pytest-gsw import``, as it is typed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+#: The five documents' tables, formulas and examples at their own lines; GSW_DOCUMENTS may name the originals.
+DOCUMENTS = Path(os.environ.get("GSW_DOCUMENTS", ROOT / "tests" / "documents"))
+README = """\
+# Llama 3 8B
+
+NeMo, BF16. Judged by the last training step. A total of 50 steps. Sequence length is 8192.
+
+| Llama3 8b BF16 | 8x H100 GPUs (GBS=128) | 16x H100 GPUs (GBS=256) |
+|---|---|---|
+| Training step time (seconds per step) | 2.0 | 2.1 |
+| Throughput in tokens per second | 524288 | 998644 |
+
+| Model | Checkpoint Size |
+|---|---|
+| 8b | ~100 GB |
+"""
+
+
+@pytest.fixture
+def readme(tmp_path: Path) -> Path:
+    path = tmp_path / "llama3" / "README.md"
+    path.parent.mkdir()
+    path.write_text(README)
+    return path
+
+
+def test_the_five_documents_give_the_bundled_tables_byte_for_byte(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(ROOT / "baselines" / "facts.yaml", tmp_path)
+    documents = sorted(DOCUMENTS.glob("*.txt"))
+    assert len(documents) == 5
+    assert main(["import", *map(str, documents), "-o", str(tmp_path)]) == 0
+    there = {path.relative_to(ROOT / "baselines"): path.read_text() for path in (ROOT / "baselines").rglob("*.yaml")}
+    made = {path.relative_to(tmp_path): path.read_text() for path in tmp_path.rglob("*.yaml")}
+    assert sorted(made) == sorted(there)
+    for name, text in there.items():
+        assert made[name] == text, name
+    out = capsys.readouterr().out
+    assert "fill in" not in out
+    assert "left out" not in out
+
+
+def test_import_over_the_bundled_tables_changes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    baselines = tmp_path / "baselines"
+    shutil.copytree(ROOT / "baselines", baselines)
+    before = {path: path.stat().st_mtime_ns for path in baselines.rglob("*")}
+    assert main(["import", *map(str, sorted(DOCUMENTS.glob("*.txt"))), "-o", str(baselines)]) == 0
+    assert {path: path.stat().st_mtime_ns for path in baselines.rglob("*")} == before
+    assert capsys.readouterr().out.count("rows, unchanged") == 7
+
+
+def test_what_it_says(readme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", str(readme), "-o", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out == (
+        "README.md: 2 rows\n"
+        "  left out   line 10: the table 'Model' has no GPU counts\n"
+        f"{tmp_path / 'out' / 'nemo' / 'llama3_8b.yaml'}: 2 rows, written\n"
+    )
+
+
+def test_what_was_imported_is_collected(pytester: pytest.Pytester, readme: Path) -> None:
+    assert main(["import", str(readme), "-o", str(pytester.path / "tables")]) == 0
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=tables")
+    result.assert_outcomes(passed=2)
+
+
+def test_a_table_that_differs_is_kept(readme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["import", str(readme), "-o", str(tmp_path / "out")]
+    assert main(command) == 0
+    table = tmp_path / "out" / "nemo" / "llama3_8b.yaml"
+    accepted = "\naccepted:\n  # eos\n  - row: llama3_8b_bf16[H100x8]\n"
+    table.write_text(table.read_text() + accepted)
+    assert main(command) == 0
+    assert capsys.readouterr().out.endswith("2 rows, unchanged\n")
+    readme.write_text(README.replace("| 2.0 |", "| 2.2 |"))
+    assert main(command) == 1
+    assert capsys.readouterr().out.endswith(
+        f"{table}: 2 rows, NOT written: the file is there and differs\n"
+        "next: pytest-gsw diff TABLES README.md, then the same again with --overwrite\n"
+    )
+    assert "step_time_s: 2.0," in table.read_text()
+    assert main([*command, "--overwrite"]) == 0
+    assert capsys.readouterr().out.endswith("2 rows, replaced\n")
+    assert "step_time_s: 2.2," in table.read_text()
+    assert table.read_text().endswith(accepted)
+
+
+def test_a_document_without_rows_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = tmp_path / "empty.md"
+    document.write_text("# Nothing\n")
+    assert main(["import", str(document), "-o", str(tmp_path / "out")]) == 1
+    assert capsys.readouterr().out == "empty.md: 0 rows\n"
+
+
+def test_two_documents_of_one_name(readme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "README.md"
+    other.write_text(README)
+    assert main(["import", str(readme), str(other), "-o", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err == (
+        f"pytest-gsw import: {readme} and {other} have the same name, by which rows say where they come from\n"
+        "next: import them one after the other, each into a directory of its own\n"
+    )
+
+
+def test_two_documents_of_one_model(readme: Path, tmp_path: Path) -> None:
+    other = tmp_path / "v2.md"
+    other.write_text(README)
+    assert main(["import", str(readme), str(other), "-o", str(tmp_path / "out")]) == 0
+    assert sorted(path.name for path in (tmp_path / "out").rglob("*.yaml")) == ["llama3_8b-v2.yaml", "llama3_8b.yaml"]
+
+
+def test_no_such_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", str(tmp_path / "none.md"), "-o", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        f"pytest-gsw import: {tmp_path / 'none.md'} cannot be read: No such file or directory\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", [[], ["tables"]], ids=["configured", "named"])
+def test_facts_beside_tables_are_no_table(pytester: pytest.Pytester, readme: Path, arguments: list[str]) -> None:
+    assert main(["import", str(readme), "-o", str(pytester.path / "tables")]) == 0
+    (pytester.path / "tables" / "facts.yaml").write_text("documents: [{document: README.md}]\n")
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=tables", *arguments)
+    result.assert_outcomes(passed=2)

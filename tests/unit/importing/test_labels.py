@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_gsw.importing.labels import Label, accelerator, attribute_name, gpu_count, read_label
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "unit"),
+    [
+        ("Training step time (seconds per step)", "step_time_s", "s"),
+        ("Throughput in tokens per second", "tokens_per_s", ""),
+        ("Model flops utilization", "mfu", ""),
+        ("MFU (%)", "mfu", "%"),
+        ("Time to train 1T tokens in days", "days_to_train_1t_tokens", ""),
+        ("Time to train 1T tokens(days)", "days_to_train_1t_tokens", ""),
+        ("Training samples per second", "samples_per_s", ""),
+        ("TFLOPS_per_GPU", "tflops_per_gpu", ""),
+        ("TFlops", "tflops_per_gpu", ""),
+        ("TFLOP/s/GPU", "tflops_per_gpu", ""),
+        ("Speed", "step_time_s", ""),
+        ("Iteration time (ms)", "step_time_s", "ms"),
+        ("s/step", "step_time_s", "s"),
+        ("ms/iter", "step_time_s", "ms"),
+        ("Avg. step time [s]", "step_time_s", "s"),
+        ("Tokens/s", "tokens_per_s", ""),
+        ("tokens/sec/GPU", "tokens_per_s_per_gpu", ""),
+        ("Throughput per GPU (tokens/s)", "tokens_per_s_per_gpu", ""),
+        ("Time (ms)", "time_s", "ms"),
+        ("GPUs", "gpus", ""),
+        ("# GPUs", "gpus", ""),
+        ("Nodes", "nodes", ""),
+        ("Model Size", "size", ""),
+        ("Precision", "dtype", ""),
+        ("SeqLen", "sequence_length", ""),
+        ("PP Chunks", "gradient_accumulation_steps", ""),
+        ("GAS", "gradient_accumulation_steps", ""),
+        ("Mic-BS", "micro_batch_size", ""),
+        ("Glob-BS", "global_batch_size", ""),
+        ("Global Batch Size (GBS)", "global_batch_size", ""),
+        ("VP", "vp", ""),
+        ("Notes", "notes", ""),
+    ],
+)
+def test_labels(text: str, key: str, unit: str) -> None:
+    assert read_label(text) == Label(key, unit)
+
+
+@pytest.mark.parametrize(
+    "text", ["Checkpoint Size", "Supported Scales", "Run Command", "DS", "Throughput", "Peak", "x" * 200]
+)
+def test_other_words_are_no_labels(text: str) -> None:
+    assert read_label(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("128x H100 GPUs (GBS=256)", (128, "H100")),
+        ("Throughput on 256 H100 GPUs", (256, "H100")),
+        ("512x GB200 GPUs (GBS=512) Strong Scaling", (512, "GB200")),
+        ("64 GPUs", (64, None)),
+        ("1,024 GPUs", (1024, None)),
+        ("8xH100", (8, "H100")),
+        ("BF16 H100", None),
+        ("FP8 H100 GPUs", None),
+        ("Llama 2 70b H100", None),
+        ("0 GPUs", None),
+        ("64", None),
+    ],
+)
+def test_gpu_counts(text: str, found: tuple[int, str | None] | None) -> None:
+    assert gpu_count(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("H100", "H100"),
+        ("H100s", "H100"),
+        ("V100 32GB", "V100-32GB"),
+        ("v100-16gb", "V100-16GB"),
+        ("GH200x", None),
+        ("", None),
+    ],
+)
+def test_accelerators(text: str, name: str | None) -> None:
+    assert accelerator(text) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [("GPU M", "gpu_m"), ("PA_CPU", "pa_cpu"), ("1st", "column_1st"), ("%", "column")]
+)
+def test_attribute_names(text: str, name: str) -> None:
+    assert attribute_name(text) == name
