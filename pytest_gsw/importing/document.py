@@ -12,7 +12,7 @@ from pathlib import Path
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.importing import conventions
 from pytest_gsw.importing.facts import DocumentFacts, Facts
-from pytest_gsw.importing.labels import FIGURES, JUDGED
+from pytest_gsw.importing.labels import FIGURES, JUDGED, accelerator
 from pytest_gsw.importing.markdown import Document, Table, Unread
 from pytest_gsw.importing.prose import Architecture, Prose, read_prose, section_degree, section_scripts
 from pytest_gsw.importing.rows import Configuration, Draft, DraftTable, Extracted, Remark, extract, proven, repaired
@@ -249,9 +249,15 @@ def _row(
             values[key] = Stated(text, at.line if at else table.table.line, at.column if at else 1)
 
     model, size = _model_and_size(title, prose, document)
-    for key in ("model", "size", "dtype"):
-        if key in values:
-            values[key] = replace(values[key], text=_name(key, values[key].text))
+    if "accelerator" in values:
+        values["accelerator"] = replace(values["accelerator"], text=_accelerator(values["accelerator"].text))
+    cells = {key: values.pop(key) for key in ("model", "size", "dtype") if key in values}
+    for cell_key, cell in cells.items():
+        # A cell "LLAMA3_70B" below "Model" says both, "70b" there the size alone.
+        for key in (cell_key, *(k for k in ("size", "dtype") if k not in cells and k != cell_key)):
+            name = _name(key, cell.text)
+            if name and key not in values:
+                values[key] = replace(cell, text=name)
     state("model", model)
     state("size", size)
     state("dtype", title.dtype)
@@ -325,6 +331,11 @@ def _unfilled(values: Mapping[str, Stated]) -> str | None:
         return None
     gpus, per_node = int(values["gpus"].text), int(values["gpus_per_node"].text)
     return f"{gpus} GPUs do not fill whole nodes of {per_node}" if gpus > per_node and gpus % per_node else None
+
+
+def _accelerator(text: str) -> str:
+    """A cell such as ``DGX-H100`` as the accelerator that it names; what names no known one stays."""
+    return accelerator(text) or text
 
 
 def _name(key: str, text: str) -> str:

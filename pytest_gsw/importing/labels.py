@@ -10,7 +10,7 @@ _ACCELERATORS = (
 )
 #: An accelerator, with its memory where that tells two kinds apart.
 ACCELERATOR = re.compile(
-    rf"(?<![A-Za-z0-9])(?P<name>{_ACCELERATORS})(?:[- ]?(?P<memory>[0-9]{{2,3}})[ ]?GB?)?s?(?![A-Za-z0-9])",
+    rf"(?<![A-Za-z0-9])(?P<name>{_ACCELERATORS})(?:[-_ ]?(?P<memory>[0-9]{{2,3}})[ ]?GB?)?s?(?![A-Za-z0-9])",
     re.IGNORECASE,
 )
 DTYPE = re.compile(
@@ -70,7 +70,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
         ),
         "tflops_per_gpu",
     ),
-    (r"(?:achieved )?tflops? (?:per )?s?(?:ec)? ?(?:per )?(?:gpu|device)", "tflops_per_gpu"),
+    (r"(?:achieved )?(?:model )?t ?flops? (?:per )?(?:(?:s|sec|second) )?(?:per )?(?:gpu|device)", "tflops_per_gpu"),
     (
         r"(?:train(?:ing)? )?(?:throughput )?(?:in )?(?:tokens?|tok) (?:per )?(?:s|sec|second) (?:per )?(?:gpu|device)",
         "tokens_per_s_per_gpu",
@@ -79,7 +79,9 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
         r"(?:throughput )?(?:in )?(?:tokens?|tok) (?:per )?(?:gpu|device) (?:per )?(?:s|sec|second)",
         "tokens_per_s_per_gpu",
     ),
-    (r"throughput per gpu tokens? s", "tokens_per_s_per_gpu"),
+    (r"throughput (?:per gpu tokens? s|t s gpu)", "tokens_per_s_per_gpu"),
+    (r"throughput t s", "tokens_per_s"),
+    (r"throughput s s", "samples_per_s"),
     (
         r"(?:train(?:ing)? )?(?:throughput )?(?:in )?(?:total )?(?:tokens?|tok) (?:per )?(?:s|sec|second)",
         "tokens_per_s",
@@ -108,9 +110,12 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     (r"(?:model )?size|m ?size|parameters?|params", "size"),
     (r"model(?: name)?|workload|recipe", "model"),
     (r"precision|d ?type|data type|numerical precision", "dtype"),
-    (r"gpu type|accelerator|gpu model|hardware|device", "accelerator"),
+    (r"gpu type|accelerator|gpu model|hardware|device|system", "accelerator"),
     (r"framework", "framework"),
-    (r"seq(?:uence)? ?len(?:gth)?|seq|sl|max seq(?:uence)? len(?:gth)?|context length", "sequence_length"),
+    (
+        r"seq(?:uence)? ?len(?:gth)?(?: t| tokens)?|seq|sl|max seq(?:uence)? len(?:gth)?|context length",
+        "sequence_length",
+    ),
     (r"(?:number of |num |n )?layers", "layers"),
     (r"tp(?: size)?|tensor parallel(?:ism)?(?: size)?(?: tp)?", "tp"),
     (r"pp(?: size)?|pipeline parallel(?:ism)?(?: size)?(?: pp)?", "pp"),
@@ -119,8 +124,8 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     (r"dp(?: size)?|data parallel(?:ism)?(?: size)?(?: dp)?", "dp"),
     (r"vp(?:p)?(?: size)?|virtual pipeline(?: stages| parallel(?:ism)?)?", "vp"),
     (r"fsdp(?: size)?", "fsdp"),
-    (r"mbs|mic(?:ro)? ?bs|micro ?batch(?: size)?|micro batch size mbs", "micro_batch_size"),
-    (r"gbs|glob(?:al)? ?bs|global ?batch(?: size)?|global batch size gbs|batch size", "global_batch_size"),
+    (r"mbs|mic(?:ro)? ?bs|micro ?batch(?: ?size)?|micro batch size mbs", "micro_batch_size"),
+    (r"gbs|glob(?:al)? ?bs|global ?batch(?: ?size)?|global batch size gbs", "global_batch_size"),
     (
         r"ga|gas|grad(?:ient)? acc(?:um(?:ulation)?)?(?: steps)?|accumulation steps|pp chunks",
         "gradient_accumulation_steps",
@@ -142,7 +147,9 @@ def read_label(text: str) -> Label | None:
     """What a label means, or ``None`` where it is no word of this vocabulary."""
     if len(text) > 120:
         return None
-    words = re.sub(r"[^a-z0-9]+", " ", text.lower().replace("#", " number of ").replace("%", " percent ")).strip()
+    words = re.sub(
+        r"[^a-z0-9]+", " ", _apart(text).lower().replace("#", " number of ").replace("%", " percent ")
+    ).strip()
     words = re.sub(r"^number of number of ", "number of ", words)
     for pattern, key in _COMPILED:
         match = pattern.fullmatch(words)
@@ -155,9 +162,14 @@ def read_label(text: str) -> Label | None:
     return None
 
 
+def _apart(text: str) -> str:
+    """``MicroBatchSize`` as three words."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
+
+
 def attribute_name(text: str) -> str:
     """The name of a column that has no key of its own: ``gpu_m`` of ``GPU M``."""
-    name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:40]
+    name = re.sub(r"[^a-z0-9]+", "_", _apart(text).lower()).strip("_")[:40]
     return name if name and not name[0].isdigit() else f"column_{name}".rstrip("_")
 
 
@@ -171,10 +183,14 @@ def gpu_count(text: str) -> tuple[int, str | None] | None:
     return (gpus, accelerator(kind) if kind else None) if gpus else None
 
 
+#: Sold with two sizes of memory, at different speeds.
+_WITH_MEMORY = frozenset({"V100", "A100"})
+
+
 def accelerator(text: str) -> str | None:
     """The accelerator that a text names: ``H100``, ``V100-32GB``."""
     match = ACCELERATOR.search(text)
     if match is None:
         return None
     name = match["name"].upper().replace(" ", "-")
-    return f"{name}-{match['memory']}GB" if match["memory"] else name
+    return f"{name}-{match['memory']}GB" if match["memory"] and name in _WITH_MEMORY else name

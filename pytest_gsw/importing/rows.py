@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,8 @@ from pytest_gsw.tables.stated import Stated
 
 _TIMES = frozenset({"step_time_s", "checkpoint_save_time_s"})
 _COUNTS = CONFIGURATION | {"gpus", "nodes"}
+#: TFLOP/s that no accelerator has; GB300's peak at FP4 is 15,000.
+_MOST_TFLOPS = 20_000
 
 
 @dataclass(frozen=True)
@@ -170,8 +173,8 @@ def _column(table: Table, shape: ByScale, scale: Scale, title: Title) -> Draft |
         if misplaced:
             draft = _blank(draft, label.key, row[0], misplaced) if label.key in FIGURES else draft
         elif scale.column < len(row):
-            fractions = label.key == "mfu" and _are_fractions(cell.text for cell in row[1:])
-            draft = _take(draft, label, row[scale.column], fractions=fractions)
+            share = _share_of(cell.text for cell in row[1:]) if label.key == "mfu" else Share.MIXED
+            draft = _take(draft, label, row[scale.column], share)
     if not any(key in FIGURES for key in (*draft.values, *draft.blanks)):
         return None
     return draft if JUDGED & {*draft.values, *draft.blanks} else None
@@ -201,12 +204,12 @@ def _by_run(table: Table, shape: ByRun) -> DraftTable:
     title = _context(table, _of_heading(read_title(text)))
     memory = re.search(r"(?<![0-9])([0-9]{2,3})[ ]?GB nodes", text)
     shares = [n for n, label in shape.labels.items() if label is not None and label.key == "mfu"]
-    fractions = _are_fractions(row[n].text for row in table.rows for n in shares if n < len(row))
+    share = _share_of(row[n].text for row in table.rows for n in shares if n < len(row))
     rows = []
     for row in table.rows:
         if not any(cell.text for cell in row):
             continue
-        draft = _run(table, shape, row, fractions=fractions)
+        draft = _run(table, shape, row, share)
         if draft is None:
             continue
         if memory:
@@ -221,7 +224,7 @@ def _of_heading(title: Title) -> Title:
     return replace(title, model=title.model if named else "", variant="")
 
 
-def _run(table: Table, shape: ByRun, row: Sequence[Cell], *, fractions: bool) -> Draft | None:
+def _run(table: Table, shape: ByRun, row: Sequence[Cell], share: Share) -> Draft | None:
     """One run; ``None`` where the row holds neither a GPU count nor a figure, such as a sub-heading."""
     width = len(table.header)
     judged = [n for n, label in shape.labels.items() if label is not None and label.key in FIGURES]
@@ -243,7 +246,7 @@ def _run(table: Table, shape: ByRun, row: Sequence[Cell], *, fractions: bool) ->
             if not is_nothing(row[number].text) or row[number].text.lower() == "na":
                 draft = replace(draft, attributes={**draft.attributes, name: row[number].text})
         else:
-            draft = _take(draft, label, row[number], fractions=fractions)
+            draft = _take(draft, label, row[number], share)
     counted = {"gpus", "nodes"} & {*draft.values, *draft.blanks}
     failed = "expected_failure" in draft.values
     return draft if counted and (failed or JUDGED & {*draft.values, *draft.blanks}) else None
@@ -260,7 +263,7 @@ def _configurations(table: Table, shape: Configurations) -> Iterator[Configurati
             if label is None:
                 continue
             if label.key in _COUNTS:
-                draft = _take(draft, label, row[number], fractions=False)
+                draft = _take(draft, label, row[number], Share.MIXED)
             else:
                 words[label.key] = row[number].text
         size = read_title(words.get("size", ""))
@@ -274,14 +277,14 @@ def _configurations(table: Table, shape: Configurations) -> Iterator[Configurati
         )
 
 
-def _take(draft: Draft, label: Label, cell: Cell, *, fractions: bool) -> Draft:
+def _take(draft: Draft, label: Label, cell: Cell, share: Share) -> Draft:
     """The draft with what one cell says.
 
     Args:
         draft: The row so far.
         label: What the cell's row or column is about.
         cell: The cell.
-        fractions: Its row or column holds a share as fractions, not as percentages.
+        share: How its row or column writes shares.
     """
     key = label.key
     if key in {"notes", "model", "size", "dtype", "accelerator", "framework"}:
@@ -297,23 +300,23 @@ def _take(draft: Draft, label: Label, cell: Cell, *, fractions: bool) -> Draft:
         return _unreadable(draft, key, cell)
     if number.mark:
         draft = _remark(draft, key, cell, f"'{cell.text}' carries a footnote mark, which may restrict it")
-    text = _in_unit(key, number, label.unit, fractions=fractions)
+    text = _in_unit(key, number, label.unit, share)
     if text is None:
         return _unreadable(draft, key, cell)
-    if key == "mfu" and not number.unit and label.unit != "%":
+    if key == "mfu" and not number.unit and label.unit != "%" and share is not Share.PERCENT:
         what = "has no percent sign" if text == f"{number.digits}%" else "is a fraction, as all cells of its kind"
         draft = _remark(draft, key, cell, f"'{cell.text}' {what}: taken as {text}")
     return _set(draft, key, cell, text)
 
 
-def _in_unit(key: str, number: Number, unit: str, *, fractions: bool) -> str | None:
+def _in_unit(key: str, number: Number, unit: str, share: Share) -> str | None:
     """A number's digits in the unit of its key; ``None`` where it has another kind of unit, or is impossible."""
     if number.value <= 0:
         return None
     if key in _TIMES:
         return to_seconds(number, unit)
     if key == "mfu":
-        return _percentage(replace(number, unit=number.unit or unit), fractions=fractions)
+        return _percentage(replace(number, unit=number.unit or unit), share)
     if key in _COUNTS:
         return None if number.unit or number.value != int(number.value) else str(int(number.value))
     expected = {
@@ -323,21 +326,37 @@ def _in_unit(key: str, number: Number, unit: str, *, fractions: bool) -> str | N
         "samples_per_s": {"", "samples/s", "it/s"},
         "tflops_per_gpu": {"", "tflops", "tflop/s", "tflop/s/gpu", "tf"},
     }
+    if key == "tflops_per_gpu" and number.value > _MOST_TFLOPS:
+        return None  # of the whole job, or in FLOP/s
     return number.digits if number.unit.lower() in expected.get(key, {""}) else None
 
 
-def _are_fractions(texts: Iterable[str]) -> bool:
-    """Whether the cells of a share are all fractions: none has a percent sign, and none is above one."""
+class Share(enum.Enum):
+    """How the cells of a share, such as MFU, are written."""
+
+    #: None with a percent sign, and none above one.
+    FRACTION = "fraction"
+    #: None with a percent sign, all above one, and more than one of them.
+    PERCENT = "percent"
+    #: With percent signs, or not alike: each cell must say what it is.
+    MIXED = "mixed"
+
+
+def _share_of(texts: Iterable[str]) -> Share:
     numbers = [found for text in texts if isinstance(found := read_number(text), Number)]
-    return bool(numbers) and all(not number.unit and number.value <= 1 for number in numbers)
+    if not numbers or any(number.unit for number in numbers):
+        return Share.MIXED
+    if all(number.value <= 1 for number in numbers):
+        return Share.FRACTION
+    return Share.PERCENT if len(numbers) > 1 and all(number.value > 1 for number in numbers) else Share.MIXED
 
 
-def _percentage(number: Number, *, fractions: bool) -> str | None:
+def _percentage(number: Number, share: Share) -> str | None:
     if number.unit == "%":
         return f"{number.digits}%" if number.value <= 100 else None
     if number.unit:
         return None
-    if fractions:
+    if share is Share.FRACTION:
         return f"{plain(number.value.scaleb(2))}%"
     return f"{number.digits}%" if 1 < number.value <= 100 else None
 

@@ -112,6 +112,7 @@ def _scales(table: Table) -> tuple[Scale, ...]:
 def _by_row(table: Table) -> Shape:
     labels = {n: read_label(cell.text) for n, cell in enumerate(table.header)}
     labels = {n: label and _settled(label, table) for n, label in labels.items()}
+    labels = {n: Label("accelerator") if _names_gpus(label, n, table) else label for n, label in labels.items()}
     keys = [label.key for label in labels.values() if label is not None]
     doubled = sorted({key for key in keys if keys.count(key) > 1 and key != "notes"})
     if "gpus" not in keys and "nodes" not in keys:
@@ -124,6 +125,12 @@ def _by_row(table: Table) -> Shape:
     if any(key in CONFIGURATION for key in keys):
         return Configurations(labels)
     return NoBaseline("has GPU counts, and neither figures nor settings of a run")
+
+
+def _names_gpus(label: Label | None, column: int, table: Table) -> bool:
+    """Whether a column "GPU" says which they are, and not how many."""
+    cells = [row[column].text for row in table.rows if column < len(row) and row[column].text]
+    return label is not None and label.key == "gpus" and bool(cells) and all(accelerator(text) for text in cells)
 
 
 def _settled(label: Label, table: Table) -> Label:

@@ -430,7 +430,7 @@ def _min_steps(row: Mapping[str, Any], recipe: Recipe) -> int:
 def _documented(row: Mapping[str, Any]) -> Figures:
     """The figures that the document states, and the step time where it states a throughput in its place.
 
-    seconds per step = global batch size / samples/s = sequence length * global batch size / tokens/s.
+    seconds per step = sequence length * global batch size / tokens/s = global batch size / samples/s.
     """
     stated = Figures(**{key: row.get(key) for key in Figures.__dataclass_fields__})
     if stated.tokens_per_s is None and "tokens_per_s_per_gpu" in row and "gpus" in row:
@@ -438,10 +438,11 @@ def _documented(row: Mapping[str, Any]) -> Figures:
     batch = row.get("global_batch_size")
     if stated.step_time_s is not None or batch is None or row.get("metric", "step_time") != "step_time":
         return stated
-    if stated.samples_per_s is not None:
-        return replace(stated, step_time_s=batch / stated.samples_per_s)
+    # Tokens first: they are some thousand times as many, and have more digits.
     if stated.tokens_per_s is not None and "sequence_length" in row:
         return replace(stated, step_time_s=row["sequence_length"] * batch / stated.tokens_per_s)
+    if stated.samples_per_s is not None:
+        return replace(stated, step_time_s=batch / stated.samples_per_s)
     return stated
 
 

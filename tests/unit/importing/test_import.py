@@ -142,6 +142,19 @@ def test_a_share_without_its_percent_sign(read: Read, first: str, second: str, r
     assert said(found)[0] == f"13 tiny_7b_bf16[H100x64] mfu: '{first}' {what}"
 
 
+def test_percentages_without_any_sign_need_no_remark(read: Read) -> None:
+    found = read(change(("| 18.76% | 18.74% |", "| 18.76 | 18.74 |")))
+    assert [row.values["mfu"].text for row in found.rows] == ["18.76%", "18.74%"]
+    assert found.remarks == ()
+
+
+def test_figures_that_no_gpu_reaches_are_left_blank(read: Read) -> None:
+    text = change(("Time to train 1T tokens in days", "Model TFLOP"), ("| 45.21 | 22.63 |", "| 1.855E+14 | 180.2 |"))
+    found = read(text)
+    assert [row.values["tflops_per_gpu"].text for row in found.rows if "tflops_per_gpu" in row.values] == ["180.2"]
+    assert said(found) == ["14 tiny_7b_bf16[H100x64] tflops_per_gpu: left blank: the cell reads '1.855E+14'"]
+
+
 def test_a_fraction_among_percentages_is_not_guessed(read: Read) -> None:
     found = read(change(("| 18.76% | 18.74% |", "| 0.19 | 18.74% |")))
     assert "mfu" not in found.rows[0].values
@@ -338,3 +351,35 @@ def test_a_document_without_tables(read: Read) -> None:
 def test_no_such_document(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError):
         import_document(tmp_path / "none.md")
+
+
+def test_models_systems_and_precisions_in_columns(read: Read, tmp_path: Path) -> None:
+    text = """\
+# Performance summary of NeMo
+
+| Model | System | #-GPUs | Precision | GBS | Sequence Length | TP | VP | Tokens / sec / GPU | Model TFLOP / sec / GPU |
+|-------|--------|--------|-----------|-----|-----------------|----|----|--------------------|-------------------------|
+| LLAMA3_70B | DGX-GB200 | 64 | FP8-CS | 128 | 8192 | 1 | n/a | 4250 | 1909 |
+| LLAMA3_70B | DGX-H100 | 64 | BF16 | 128 | 8192 | 4 | 5 | 1,623 | 736 |
+| LLAMA3_8B | DGX-H100 | 8 | FP8-CS | 128 | 8192 | 1 | n/a | 12,115 | 690 |
+"""
+    rows = loaded(read(text), tmp_path)
+    assert list(rows) == ["llama3_70b_fp8[GB200x64]", "llama3_70b_bf16[H100x64]", "llama3_8b_fp8[H100x8]"]
+    row = rows["llama3_70b_bf16[H100x64]"]
+    assert (row.gpus_per_node, row.parallelism.tp, row.parallelism.vp) == (8, 4, 5)
+    assert row.documented.step_time_s == pytest.approx(8192 * 128 / (1623 * 64))
+
+
+def test_a_column_gpu_that_names_them(read: Read) -> None:
+    text = """\
+## H100 80GB BF16
+
+| Model | SeqLen (T) | # GPUs | GPU | MFU | GlobalBatchSize | Throughput (S/s) | Throughput (T/s) | GlobalBatchSize (T) |
+|-------|------------|--------|-----|-----|-----------------|------------------|------------------|---------------------|
+| 70b | 2048 | 64 | h100_80gb | 42.57 | 2048 | 32 | 66523 | 4194304 |
+"""
+    (row,) = read(text).rows
+    stated = {key: value.text for key, value in row.values.items()}
+    assert (stated["gpus"], stated["accelerator"], stated["size"]) == ("64", "H100", "70b")
+    assert stated["global_batch_size"] == "2048"
+    assert stated["attributes.global_batch_size_t"] == "4194304"

@@ -40,6 +40,15 @@ from pytest_gsw.importing.labels import Label, accelerator, attribute_name, gpu_
         ("Global Batch Size (GBS)", "global_batch_size", ""),
         ("VP", "vp", ""),
         ("Notes", "notes", ""),
+        ("MicroBatchSize", "micro_batch_size", ""),
+        ("SeqLen (T)", "sequence_length", ""),
+        ("Throughput (T/s)", "tokens_per_s", ""),
+        ("Throughput (S/s)", "samples_per_s", ""),
+        ("Throughput (T/s/GPU)", "tokens_per_s_per_gpu", ""),
+        ("Tokens / sec / GPU", "tokens_per_s_per_gpu", ""),
+        ("Model TFLOP / sec / GPU", "tflops_per_gpu", ""),
+        ("#-GPUs", "gpus", ""),
+        ("System", "accelerator", ""),
     ],
 )
 def test_labels(text: str, key: str, unit: str) -> None:
@@ -47,7 +56,18 @@ def test_labels(text: str, key: str, unit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Checkpoint Size", "Supported Scales", "Run Command", "DS", "Throughput", "Peak", "x" * 200]
+    "text",
+    [
+        "Checkpoint Size",
+        "Supported Scales",
+        "Run Command",
+        "DS",
+        "Throughput",
+        "Peak",
+        "Batch size",
+        "GlobalBatchSize (T)",
+        "x" * 200,
+    ],
 )
 def test_other_words_are_no_labels(text: str) -> None:
     assert read_label(text) is None
@@ -80,6 +100,8 @@ def test_gpu_counts(text: str, found: tuple[int, str | None] | None) -> None:
         ("H100s", "H100"),
         ("V100 32GB", "V100-32GB"),
         ("v100-16gb", "V100-16GB"),
+        ("h100_80gb", "H100"),
+        ("DGX-H100", "H100"),
         ("GH200x", None),
         ("", None),
     ],
@@ -89,7 +111,8 @@ def test_accelerators(text: str, name: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "name"), [("GPU M", "gpu_m"), ("PA_CPU", "pa_cpu"), ("1st", "column_1st"), ("%", "column")]
+    ("text", "name"),
+    [("GPU M", "gpu_m"), ("PA_CPU", "pa_cpu"), ("ScatEmb", "scat_emb"), ("1st", "column_1st"), ("%", "column")],
 )
 def test_attribute_names(text: str, name: str) -> None:
     assert attribute_name(text) == name

@@ -278,6 +278,7 @@ def test_the_bundled_tables_of_an_installed_package_are_inside_of_it() -> None:
         ("global_batch_size: 64, samples_per_s: 128", 0.5),
         ("global_batch_size: 64, tokens_per_s: 131072", 0.5),
         ("global_batch_size: 64, tokens_per_s_per_gpu: 8192", 0.5),
+        ("global_batch_size: 64, samples_per_s: 100, tokens_per_s: 131072", 0.5),
         ("global_batch_size: 64, samples_per_s: 128, step_time_s: 0.75", 0.75),
     ],
 )
