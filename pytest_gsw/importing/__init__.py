@@ -7,14 +7,16 @@ the ``facts`` that no document states, and ``emit`` writes the YAML.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_gsw.importing.document import Read, Row, RowFile, RowTable, read_rows, recipe_directory
+from pytest_gsw.importing.document import read_rows
 from pytest_gsw.importing.emit import yaml_text
 from pytest_gsw.importing.facts import DocumentFacts, read_facts
 from pytest_gsw.importing.markdown import Unread, read_document
+from pytest_gsw.importing.model import Read, Row, RowFile, RowTable
 from pytest_gsw.importing.rows import Remark
 from pytest_gsw.tables.stated import Stated, StatedRow
 
@@ -66,7 +68,7 @@ def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
         ConfigurationError: It cannot be read, the facts are of something else, or the extra is not installed.
     """
     document = read_document(path)
-    read = read_rows(document, facts or DocumentFacts(), directory=recipe_directory(path))
+    read = read_rows(document, facts or DocumentFacts(), directory=_recipe_directory(path))
     return Imported(
         name=document.name,
         lines=document.lines,
@@ -81,6 +83,13 @@ def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
         remarks=read.remarks,
         blanks=tuple(_blanks(read)),
     )
+
+
+def _recipe_directory(path: Path) -> str | None:
+    """The recipe's directory by the README's place: ``grok1/README.md`` is the recipe grok1's."""
+    name = path.resolve().parent.name
+    readme = path.name.lower().startswith("readme")
+    return name if readme and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", name) else None
 
 
 def _stated(row: Row, table: RowTable, file: RowFile, document: str) -> StatedRow:

@@ -11,8 +11,8 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pytest_gsw.importing.document import CONVENTION, FACT, Row, RowFile, RowTable
 from pytest_gsw.importing.labels import FIGURES
+from pytest_gsw.importing.model import CONVENTION, FACT, Row, RowFile, RowTable
 from pytest_gsw.importing.prose import Architecture
 from pytest_gsw.tables.stated import Stated
 
