@@ -1,4 +1,4 @@
-"""Damaged inputs for an hour: import, table loading and log parsing must refuse them in words or read what is there.
+"""Damaged inputs for an hour: import, audit, table loading and log parsing refuse them in words or read what is there.
 
     python tests/fuzz.py --seconds 3600 --seed 1 --keep DIR
 
@@ -20,6 +20,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from pytest_gsw.audit.report import text_report
+from pytest_gsw.audit.run import Source, audit
 from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.importing import import_document, read_facts
 from pytest_gsw.importing.labels import FIGURES
@@ -27,6 +29,7 @@ from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.reader import detect_format, last_step, read_log
 from pytest_gsw.selftest import Case, cases
 from pytest_gsw.tables.load import bundled_baselines, load_table, table_files
+from pytest_gsw.tables.stated import stated_rows
 
 ROOT = Path(__file__).parent
 SLOW_S = 10.0
@@ -83,6 +86,7 @@ def read_readme(path: Path) -> None:
                 cell = found.lines[stated.line - 1][stated.column - 1 :].split("|")[0]
                 digits = re.sub(r"\D", "", stated.text).strip("0")
                 assert digits in re.sub(r"\D", "", cell), f"{row.id}: {key} {stated} is not in {cell!r}"
+    text_report(audit([Source(path.name, found.rows, found.lines)]))
     blank = {file for file, *_ in found.blanks}
     for name, text in found.yaml_text.items():
         table = path.with_name("table.yaml")
@@ -96,8 +100,9 @@ def read_readme(path: Path) -> None:
 
 
 def read_table(path: Path) -> None:
-    """Load a table, or what documents do not say."""
+    """Load a table, and compute its figures again."""
     load_table(path)
+    text_report(audit([Source(path.name, stated_rows(path))]))
 
 
 def read_given_facts(path: Path) -> None:
