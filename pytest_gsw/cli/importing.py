@@ -134,9 +134,12 @@ def _told(one: Imported) -> Iterator[str]:
     """What a reader must know of one document: what was left out, what was not taken as it stands, what is missing."""
     rows = len(one.rows)
     yield f"{one.name}: {rows} {'row' if rows == 1 else 'rows'}"
-    for table in one.left_out:
-        title = f" '{_short(table.title)}'" if table.title else ""
-        yield f"  left out   line {table.line}: the table{title} {table.reason}"
+    for table in one.joined:
+        count = f"{table.rows} {'row' if table.rows == 1 else 'rows'}"
+        yield f"  joined     line {table.line}: the settings of '{_short(table.title)}' to {count}"
+    for part in one.left_out:
+        title = f" '{_short(part.title)}'" if part.title else ""
+        yield f"  left out   line {part.line}: the {part.what}{title} {part.reason}"
     for row, remark in one.remarks:
         of = f"{row}, " if row else ""
         yield f"  look at    line {remark.line}: {of}{remark.key}: {_short(remark.message, 200)}"

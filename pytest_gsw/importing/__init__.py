@@ -16,7 +16,7 @@ from pytest_gsw.importing.document import read_rows
 from pytest_gsw.importing.emit import yaml_text
 from pytest_gsw.importing.facts import DocumentFacts, read_facts
 from pytest_gsw.importing.markdown import Unread, read_document
-from pytest_gsw.importing.model import Read, Row, RowFile, RowTable
+from pytest_gsw.importing.model import JoinedTable, Read, Row, RowFile, RowTable
 from pytest_gsw.importing.rows import Remark
 from pytest_gsw.tables.stated import Stated, StatedRow
 
@@ -36,6 +36,7 @@ class Imported:
     left_out: tuple[Unread, ...]
     #: Cells that were not taken as they stand, with the row's id (empty where no row came of it).
     remarks: tuple[tuple[str, Remark], ...]
+    joined: tuple[JoinedTable, ...]
     #: What neither document nor facts say: by YAML file, row ids and key.
     blanks: tuple[tuple[str, str, str, str], ...]
 
@@ -81,6 +82,7 @@ def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
         files=read.files,
         left_out=read.left_out,
         remarks=read.remarks,
+        joined=read.joined,
         blanks=tuple(_blanks(read)),
     )
 

@@ -16,7 +16,8 @@ from pytest_gsw.importing.model import CONVENTION, FACT, NEEDED, UNSAID, RecipeK
 from pytest_gsw.importing.model_flops import model_flops
 from pytest_gsw.importing.prose import Prose
 from pytest_gsw.importing.rows import Draft, DraftTable
-from pytest_gsw.importing.titles import Title, framework_of, read_title
+from pytest_gsw.importing.titles import Title, framework_of, read_title, same_model
+from pytest_gsw.performance.peaks import PEAKS
 from pytest_gsw.tables.fields import Field
 from pytest_gsw.tables.load import FILE_FIELDS, ROW_FIELDS
 from pytest_gsw.tables.stated import Stated
@@ -50,7 +51,7 @@ def complete(draft: Draft, table: DraftTable, section: Section, context: Context
         recipe["steps"] = context.prose.steps
     for facts in given:
         recipe |= {key: Stated(told, FACT, 1) if isinstance(told, str) else told for key, told in facts.recipe.items()}
-    values = _with_conventions(_with_prose(values, table, context.prose), recipe, draft)
+    values = _with_conventions(_with_prose(values, draft, table, context.prose), recipe, draft)
     values = {**_proxy(values, table, context.prose), **values}
     if "directory" not in recipe:
         recipe["directory"] = section.directory or _directory(values, context.directory)
@@ -68,7 +69,8 @@ def _checked(row: Row, draft: Draft, given: Iterable[Facts], of_row: Facts | Non
     values = {key: stated for key, stated in row.values.items() if key not in refused}
     blanks = _blanks(values, refused, draft)
     comments = [f"{remark.key}: {remark.message} (line {remark.line})" for remark in draft.remarks]
-    comments += [f"{key}: left out: {reason}" for key, reason in refused.items() if key not in {*blanks, *JUDGED}]
+    left_out = {key: reason for key, reason in refused.items() if key not in {*blanks, *JUDGED}}
+    comments += [f"{key}: left out: {reason}" for key, reason in left_out.items()]
     comments += of_row.comment.splitlines() if of_row is not None else []
     attributes = dict(draft.attributes)
     for facts in given:
@@ -81,12 +83,13 @@ def _checked(row: Row, draft: Draft, given: Iterable[Facts], of_row: Facts | Non
         acknowledged=of_row.acknowledged if of_row is not None else {},
         comments=tuple(comments),
         blanks=blanks,
+        left_out=left_out,
     )
 
 
 def _blanks(values: Mapping[str, Stated], refused: Mapping[str, str], draft: Draft) -> dict[str, str]:
     """What has to be filled in before the row can run, and why it is not there."""
-    blanks = {key: refused.get(key, UNSAID) for key in NEEDED if key not in values}
+    blanks = {key: refused.get(key, draft.blanks.get(key, UNSAID)) for key in NEEDED if key not in values}
     if unfilled := _unfilled(values):
         blanks["gpus_per_node"] = unfilled
     throughputs = sorted(JUDGED & set(values))
@@ -110,7 +113,9 @@ def _named(draft: Draft, table: DraftTable, context: Context) -> Values:
     if memory is not None and prose.accelerator is not None:
         values["accelerator"] = replace(memory, text=f"{prose.accelerator.text.split('-')[0]}-{memory.text}GB")
     here = Stated("", table.table.line, 1)
-    model, size = _model_and_size(title, prose, context.document)
+    model, size = _model_and_size(_of_row(title, draft), prose, context.document)
+    if {"model", "size"} & draft.absent:
+        model, size = "", ""  # the row's own cell is empty: perhaps merged with the one above, perhaps not
     texts = {"model": model, "size": size, "dtype": title.dtype, "accelerator": title.accelerator}
     found = {key: replace(here, text=text) for key, text in texts.items() if text}
     if prose.dtype is not None:
@@ -125,6 +130,13 @@ def _named(draft: Draft, table: DraftTable, context: Context) -> Values:
     if variant.text:
         found["case"] = variant
     return {**found, **values}
+
+
+def _of_row(title: Title, draft: Draft) -> Title:
+    """The title as far as it is about the row: where the row's own cell names another model, its size is another."""
+    cell = draft.values.get("model")
+    named = read_title(cell.text).model if cell is not None else ""
+    return title if not named or not title.model or same_model(named, title.model) else Title(model=named)
 
 
 def _named_in_cells(draft: Draft) -> Values:
@@ -151,13 +163,17 @@ def _from_facts(facts: Facts, draft: Draft, table: DraftTable, document: Documen
     return {key: Stated(text, FACT, 1) for key, text in of_rows.items()}
 
 
-def _with_prose(values: Values, table: DraftTable, prose: Prose) -> Values:
+def _with_prose(values: Values, draft: Draft, table: DraftTable, prose: Prose) -> Values:
     """What the document says of all its rows, where nothing nearer does."""
     found: Values = {}
     kind = values["accelerator"].text if "accelerator" in values else ""
+    nodes, gpus = draft.values.get("nodes"), draft.values.get("gpus")
+    of_row = nodes is not None and gpus is not None and int(gpus.text) % int(nodes.text) == 0
     # What a document says of a DGX H100 does not hold for its GB200.
     if prose.gpus_per_node is not None and not (kind.startswith("GB") and kind in conventions.GPUS_PER_NODE):
         found["gpus_per_node"] = prose.gpus_per_node
+    if of_row and nodes is not None and gpus is not None:
+        found["gpus_per_node"] = replace(nodes, text=str(int(gpus.text) // int(nodes.text)))
     if prose.statistic is not None:
         found["statistic"] = prose.statistic
     if prose.tolerance is not None:
@@ -216,6 +232,10 @@ def _refused(values: Mapping[str, Stated]) -> dict[str, str]:
                 known.read(stated.text)
             except ValueError as error:
                 found[key] = str(error)[:200]
+    flops, kind = values.get("tflops_per_gpu"), values.get("accelerator")
+    most = max((peak.flops / 1e12 for (name, _), peak in PEAKS.items() if kind and name == kind.text), default=None)
+    if flops is not None and most is not None and "tflops_per_gpu" not in found and float(flops.text) > most:
+        found["tflops_per_gpu"] = f"{flops.text} TFLOP/s is more than one {kind.text if kind else ''} can do"
     return found
 
 

@@ -110,17 +110,22 @@ def _line(key: str, stated: Stated, rows: Sequence[Row]) -> str:
     if not stated.text:
         reason = next(row.blanks[key] for row in rows if key in row.blanks)
         return f"{key}:  # BLANK: {_printable(reason)}"
-    source = "" if key == "line" else _source(stated, rows)
+    source = "" if key == "line" else _source(key, stated, rows)
     return f"{key}: {_scalar(stated.text)}{source}"
 
 
-def _source(stated: Stated, rows: Sequence[Row] = ()) -> str:
+def _source(key: str, stated: Stated, rows: Sequence[Row] = ()) -> str:
     """Where a value comes from, as a comment; what the table itself states needs none."""
     if stated.line == CONVENTION:
         return "  # the document does not say: by convention"
     own = {row.table_line for row in rows} | {row.values["gpus"].line for row in rows if "gpus" in row.values}
     if stated.line == FACT or stated.line in own:
         return ""
+    lines = sorted({row.values[key].line for row in rows if key in row.values} - {FACT, CONVENTION})
+    if len(lines) > 1:
+        # Each row has its own, such as that of its line of a table of settings.
+        shown = [line for line in lines if line not in own]
+        return f"  # lines {shown[0]} {'and' if len(shown) == 2 else 'to'} {shown[-1]}" if len(shown) > 1 else ""
     return f"  # line {stated.line}"
 
 
@@ -132,7 +137,7 @@ def _recipe(recipe: Mapping[str, Stated | Mapping[str, str]], indent: str) -> It
         value = recipe.get(key)
         if isinstance(value, Stated):
             blank = "  # BLANK: the document does not say"
-            yield f"{indent}  {key}: {_scalar(value.text)}".rstrip() + (_source(value) if value.text else blank)
+            yield f"{indent}  {key}: {_scalar(value.text)}".rstrip() + (_source(key, value) if value.text else blank)
         elif value:
             yield f"{indent}  environment:"
             yield from (f"{indent}    {name}: {_quoted(text)}" for name, text in value.items())
@@ -218,6 +223,8 @@ def _pair(row: Row, key: str) -> str | None:
     stated = row.values.get(key)
     if stated is None:
         return None
+    if not stated.text:
+        return "~"  # a blank: "key:," is no YAML
     return _quoted(stated.text) if key == "notes" else _scalar(stated.text)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 _ACCELERATORS = (
@@ -10,7 +11,8 @@ _ACCELERATORS = (
 )
 #: An accelerator, with its memory where that tells two kinds apart.
 ACCELERATOR = re.compile(
-    rf"(?<![A-Za-z0-9])(?P<name>{_ACCELERATORS})(?:[-_ ]?(?P<memory>[0-9]{{2,3}})[ ]?GB?)?s?(?![A-Za-z0-9])",
+    rf"(?:(?<![A-Za-z0-9])|(?<=[0-9][xX]))(?P<name>{_ACCELERATORS})(?:[-_ ]?(?P<memory>[0-9]{{2,3}})[ ]?GB?)?s?"
+    r"(?![A-Za-z0-9])",
     re.IGNORECASE,
 )
 DTYPE = re.compile(
@@ -18,17 +20,34 @@ DTYPE = re.compile(
     re.IGNORECASE,
 )
 
-#: A column's GPU count: "128x H100 GPUs", "256 H100 GPUs", "64 GPUs", "8x H100". Not the 16 of "BF16 H100".
-GPU_COUNT = re.compile(
-    r"(?<![A-Za-z0-9.,_-])(?P<gpus>[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,7})(?:"
-    rf"[ ]?[xX\u00d7*][ ]?(?P<kind>{_ACCELERATORS})?(?:[ ]?GPUs?)?|"
-    rf"[ ]?(?P<kind2>{_ACCELERATORS})?[ -]?GPUs?"
-    r")(?![A-Za-z0-9])",
-    re.IGNORECASE | re.ASCII,
+_NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,7})"
+#: No letter, digit, range or fraction before or behind: not the 16 of "BF16 H100", not the 128 of "64/128 GPUs".
+_BEFORE = r"(?<![A-Za-z0-9.,_/-])(?<![0-9] [/-] )"
+_KIND = rf"(?:NVIDIA[ ]?)?(?:DGX[ -]?)?(?:{_ACCELERATORS})(?:[-_ ]?[0-9]{{2,3}}[ ]?GB)?s?"
+_TIMES = r"[ ]?[xX\u00d7*][ ]?"
+#: What says how many GPUs a column is about, in this order; ``a`` times ``b`` where there are two.
+_GPU_COUNTS = tuple(
+    re.compile(pattern, re.IGNORECASE | re.ASCII)
+    for pattern in (
+        (
+            rf"{_BEFORE}(?P<a>{_NUMBER})[ -]?nodes?(?:{_TIMES}|[ ](?:of|with)[ ])(?P<b>[0-9]{{1,2}})"
+            r"(?:[ ]?GPUs?)?(?![A-Za-z0-9])"
+        ),
+        rf"{_BEFORE}(?P<a>{_NUMBER}){_TIMES}(?P<b>[0-9]{{1,2}})[ ]?(?:{_KIND})?[ ]?(?:GPUs?)?(?![A-Za-z0-9x])",
+        rf"{_BEFORE}(?P<a>{_NUMBER})(?:{_TIMES}|[ -])(?!DGX|HGX)(?:{_KIND}[ ])?GPUs?(?![A-Za-z0-9])",
+        rf"{_BEFORE}(?P<a>{_NUMBER}){_TIMES}(?!DGX|HGX){_KIND}(?![A-Za-z0-9])",
+        rf"(?:^|on |with |\()(?P<a>{_NUMBER})[ ](?!DGX|HGX){_KIND}(?![A-Za-z0-9])",
+        rf"(?<![A-Za-z0-9]){_KIND}{_TIMES}(?P<a>{_NUMBER})(?![A-Za-z0-9.])",
+        rf"(?<![A-Za-z0-9])GPUs?[ ]?[:=][ ]?(?P<a>{_NUMBER})(?![A-Za-z0-9.,/-])",
+    )
 )
-#: A column's node count: "16 nodes", "16x DGX nodes".
-NODE_COUNT = re.compile(
-    r"(?<![A-Za-z0-9.,_-])(?P<nodes>[0-9]{1,6})[ ]?x?[ ](?:DGX[ ]|HGX[ ])?nodes?(?![A-Za-z0-9])", re.IGNORECASE
+#: What says how many nodes: "16 nodes", "2x DGX H100".
+_NODE_COUNTS = tuple(
+    re.compile(pattern, re.IGNORECASE | re.ASCII)
+    for pattern in (
+        rf"{_BEFORE}(?P<a>{_NUMBER})[ -]?x?[ ]?(?:DGX[ ]|HGX[ ])?nodes?(?![A-Za-z0-9])",
+        rf"{_BEFORE}(?P<a>{_NUMBER})[ ]?x?[ ]?(?:DGX|HGX)(?![A-Za-z0-9])",
+    )
 )
 
 
@@ -36,7 +55,7 @@ NODE_COUNT = re.compile(
 class Label:
     """What a header or a row label stands for."""
 
-    #: A key of a row, ``nodes``, ``checkpoint_or_step_time_s``, or nothing where it is a column of the document's own.
+    #: A key of a row, ``nodes``, or what its table must settle: ``time_s``, ``speed``.
     key: str
     #: The unit that it says, such as ``ms``, or nothing.
     unit: str = ""
@@ -60,8 +79,8 @@ _UNIT = r"(?P<unit>s|sec|secs|seconds?|ms|msecs?|milliseconds?|us|usec)"
 _TIME = r"(?:train(?:ing)? )?(?:step|iteration|iter|batch)(?: train(?:ing)?)? (?:time|timing|duration|latency)"
 #: In this order, the first that fits: patterns over the label in lower case, its punctuation made blanks.
 _PATTERNS: tuple[tuple[str, str], ...] = (
-    (r"(?:time|days) to train(?: (?:on )?1 ?t(?:rillion)?(?: tokens)?)?(?: in)?(?: days)?", "days_to_train_1t_tokens"),
-    (r"(?:training )?days(?: for 1t tokens)?", "days_to_train_1t_tokens"),
+    (r"time to train (?:on )?1 ?t(?:rillion)?(?: tokens)?(?: in)? days", "days_to_train_1t_tokens"),
+    (r"(?:training )?days (?:to train|for) (?:on )?1 ?t(?:rillion)?(?: tokens)?", "days_to_train_1t_tokens"),
     (r"(?:model flops? utili[sz]ation|mfu)(?: mfu)?(?: in)?(?: percent)?", "mfu"),
     (
         (
@@ -102,9 +121,10 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
         ),
         "step_time_s",
     ),
-    (r"speed", "step_time_s"),
+    (r"speed", "speed"),
     (rf"(?:save )?checkpoint (?:save )?(?:time|speed)(?: {_UNIT})?", "checkpoint_save_time_s"),
     (rf"time {_UNIT}", "time_s"),
+    (r"gpus? (?:per |a )?node", "gpus_per_node"),
     (r"(?:number of |num |no |total |job total )?gpus?(?: count)?|gpu count|scale gpus|scale", "gpus"),
     (r"(?:number of |num |no )?nodes?(?: count)?", "nodes"),
     (r"(?:model )?size|m ?size|parameters?|params", "size"),
@@ -134,6 +154,19 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
 )
 _COMPILED = tuple((re.compile(pattern), key) for pattern, key in _PATTERNS)
 
+#: Words of columns that hold figures; one that none of the patterns knows must not pass for a setting.
+_MEASURED = re.compile(
+    r"(?<![a-z])(?:throughput|tokens?|samples?|steps?|iterations?|iters?|times?|duration|rate|speed|t?flops?|mfu|"
+    r"utili[sz]ation|latency|ms|sec|seconds)(?![a-z])",
+    re.IGNORECASE,
+)
+#: Words of tables about inference.
+_INFERENCE = re.compile(
+    r"(?<![a-z])(?:ttft|tpot|itl|concurrency|decode|prefill|time to first token|inter-token|"
+    r"input len|output len|isl|osl)(?![a-z])",
+    re.IGNORECASE,
+)
+
 #: Keys that say how a run was configured; a table of these and GPU counts alone is joined to the others.
 CONFIGURATION = frozenset(
     {
@@ -162,6 +195,16 @@ def read_label(text: str) -> Label | None:
     return None
 
 
+def is_measured(text: str) -> bool:
+    """Whether a label that is no word of this vocabulary is about something measured, such as ``tokens/s/node``."""
+    return read_label(text) is None and _MEASURED.search(_apart(text)) is not None
+
+
+def is_inference(text: str) -> bool:
+    """Whether a label is about inference, such as ``TTFT``."""
+    return _INFERENCE.search(text) is not None
+
+
 def _apart(text: str) -> str:
     """``MicroBatchSize`` as three words."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
@@ -173,24 +216,39 @@ def attribute_name(text: str) -> str:
     return name if name and not name[0].isdigit() else f"column_{name}".rstrip("_")
 
 
-def gpu_count(text: str) -> tuple[int, str | None] | None:
-    """GPUs, and their kind where it is said, in a column's header; ``None`` where it has no GPU count."""
-    match = GPU_COUNT.search(text)
-    if match is None:
-        return None
-    gpus = int(match["gpus"].replace(",", ""))
-    kind = match["kind"] or match["kind2"]
-    return (gpus, accelerator(kind) if kind else None) if gpus else None
+def gpu_count(text: str) -> int | None:
+    """GPUs in a column's header; ``None`` where it has no GPU count, or one that cannot be told."""
+    return _count(text, _GPU_COUNTS)
+
+
+def node_count(text: str) -> int | None:
+    """Nodes in a column's header; ``None`` where it counts none."""
+    return None if gpu_count(text) is not None else _count(text, _NODE_COUNTS)
+
+
+#: The 3 of "Llama 3 H100 GPUs" counts no GPUs.
+_FAMILY_BEFORE = re.compile(r"(?:llama|gpt|grok|nemotron|qwen|gemma|mi[sx]tral|phi|deepseek|v)[ -]?$", re.IGNORECASE)
+
+
+def _count(text: str, patterns: Iterable[re.Pattern[str]]) -> int | None:
+    bare = " ".join(re.sub(r"\([^()]*\)", " ", text[:200]).split())
+    for pattern in patterns:
+        match = pattern.search(bare)
+        if match is not None and not _FAMILY_BEFORE.search(bare[: match.start("a")]):
+            times = match.groupdict().get("b")
+            return int(match["a"].replace(",", "")) * int(times or 1) or None
+    return None
 
 
 #: Sold with two sizes of memory, at different speeds.
-_WITH_MEMORY = frozenset({"V100", "A100"})
+_MEMORIES = {("V100", "16"), ("V100", "32"), ("A100", "40"), ("A100", "80")}
 
 
 def accelerator(text: str) -> str | None:
-    """The accelerator that a text names: ``H100``, ``V100-32GB``."""
-    match = ACCELERATOR.search(text)
-    if match is None:
-        return None
-    name = match["name"].upper().replace(" ", "-")
-    return f"{name}-{match['memory']}GB" if match["memory"] and name in _WITH_MEMORY else name
+    """The accelerator that a text names: ``H100``, ``V100-32GB``; ``None`` where it names none, or several."""
+    found = {
+        f"{name}-{memory}GB" if (name, memory) in _MEMORIES else name
+        for match in ACCELERATOR.finditer(text)
+        for name, memory in ((match["name"].upper().replace(" ", "-"), match["memory"]),)
+    }
+    return found.pop() if len(found) == 1 else None

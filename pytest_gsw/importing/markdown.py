@@ -60,11 +60,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Unread:
-    """A table that is there and is not read, and why."""
+    """A table, or a column or row of one, that is there and is not read, and why."""
 
     line: int
     title: str
     reason: str
+    what: str = "table"
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ def parse_document(name: str, text: str) -> Document:
     """
     # Form feeds and the like would be line ends to str.splitlines, and are none to editors and to the parser.
     lines = tuple(UNSAFE.sub(" ", line) if UNSAFE.search(line) else line for line in text.split("\n"))
+    unquoted = [_unquoted(line) for line in lines]
     markdown = _parser()
     tables: list[Table] = []
     unread: list[Unread] = []
@@ -136,13 +138,13 @@ def parse_document(name: str, text: str) -> Document:
             unread += _unread(lines, first, end, kind)
             captions = []
             continue
-        cut = list(_tables(markdown, lines, first, end))
+        cut = list(_tables(markdown, unquoted, first, end))
         for header, rows, after in cut:
             in_table |= set(range(header[0].line, after + 1))
             titles = tuple(title for _, title in headings)
             tables.append(Table(header, rows, titles, tuple(captions[-2:]), len(begins) - 1))
             captions = captions[:-1]
-        unread += _undelimited(lines, first, end, in_table)
+        unread += _undelimited(unquoted, first, end, in_table)
         if not cut:
             captions = _caption(captions, markdown, lines[first:end])
     sections = tuple(range(a, b) for a, b in zip(begins, [*begins[1:], len(lines) + 1], strict=True))
@@ -201,6 +203,12 @@ def _is_delimiter(line: str) -> bool:
     return len(line) <= MAX_LINE and "-" in line and _DELIMITER.fullmatch(line) is not None
 
 
+def _unquoted(line: str) -> str:
+    """A line without the marks of block quotes, every letter at its place."""
+    quote = re.match(r"[ \t]*(?:>[ \t]?)+", line)
+    return " " * quote.end() + line[quote.end() :] if quote else line
+
+
 def _cells(markdown: MarkdownIt, line: str, number: int) -> tuple[Cell, ...]:
     """A row cut at its pipes; the outer ones may be there or not. A pipe with a backslash is text."""
     pipes = [match.start() for match in re.finditer(r"(?<!\\)\|", line)]
@@ -228,12 +236,17 @@ def _plain(markdown: MarkdownIt, text: str) -> str:
             words.append(token.content)
         elif token.type in {"softbreak", "hardbreak"} or (token.type == "html_inline" and "br" in token.content):
             words.append(" ")
+        elif token.type == "html_inline" and token.content.lower() in {"<sup>", "<sub>"}:
+            words.append("^" if "p" in token.content.lower() else "_")  # 10<sup>2</sup> is not 102
+        elif token.type == "image":
+            words.append(f"![{token.content}]")
     return "".join(words).replace("\xa0", " ").strip()
 
 
 def _caption(captions: list[str], markdown: MarkdownIt, lines: Sequence[str]) -> list[str]:
     """The captions after one more paragraph: a bold line begins anew, a short line that ends in a colon is added."""
-    text = " ".join(line.strip() for line in lines)
+    text = " ".join(line.strip() for line in lines).lstrip("-*+> ") if len(lines) == 1 else ""
+    text = text if not lines[0].strip().startswith("**") else " ".join(line.strip() for line in lines)
     bold = _BOLD_LINE.fullmatch(text)
     if bold is not None and len(text) <= 100:
         return [bold.group(1).strip(" :")]

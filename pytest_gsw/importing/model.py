@@ -36,6 +36,8 @@ class Row:
     comments: tuple[str, ...] = ()
     #: Why each blank is one.
     blanks: Mapping[str, str] = field(default_factory=dict)
+    #: What the document states and no row can have, by key, and why.
+    left_out: Mapping[str, str] = field(default_factory=dict)
     #: Line of its table's header.
     table_line: int = 0
     #: Its place among all rows of the document.
@@ -78,6 +80,16 @@ class RowFile:
 
 
 @dataclass(frozen=True)
+class JoinedTable:
+    """A table of settings, joined to the rows that they are of."""
+
+    line: int
+    title: str
+    #: How many rows have settings of it.
+    rows: int
+
+
+@dataclass(frozen=True)
 class Read:
     """What was read from one document."""
 
@@ -86,3 +98,4 @@ class Read:
     left_out: tuple[Unread, ...]
     #: Cells that were not taken as they stand, by row id.
     remarks: tuple[tuple[str, Remark], ...]
+    joined: tuple[JoinedTable, ...] = ()

@@ -9,6 +9,7 @@ from decimal import Decimal
 
 from pytest_gsw.importing.model import FACT
 from pytest_gsw.importing.prose import Architecture, Prose
+from pytest_gsw.importing.titles import same_model
 from pytest_gsw.performance import flops
 from pytest_gsw.tables.stated import Stated
 
@@ -49,10 +50,15 @@ def architecture_of(size: str, prose: Prose) -> Architecture | None:
 
 def _stated_flops(text: Mapping[str, str], prose: Prose) -> Stated | None:
     """What the document states for the row's model: of the same size, or the only statement that names no size."""
-    same = [flops for title, flops in prose.model_flops if title.size and title.size == text.get("size")]
+    of_model = [
+        (title, flops)
+        for title, flops in prose.model_flops
+        if not title.model or not text.get("model") or same_model(title.model, text["model"])
+    ]
+    same = [flops for title, flops in of_model if title.size and title.size == text.get("size")]
     if same:
         return same[0] if len({one.text for one in same}) == 1 else None
-    unsized = [flops for title, flops in prose.model_flops if not title.size]
+    unsized = [flops for title, flops in of_model if not title.size]
     return unsized[0] if len({one.text for one in unsized}) == 1 and len(prose.model_flops) == len(unsized) else None
 
 

@@ -28,10 +28,17 @@ _FLOPS = re.compile(
     r"(?P<flops>\d{1,3}(?:\.\d{1,6})?[eE]\+?\d{1,2})(?!\d|\.\d)",
     re.IGNORECASE | re.ASCII,
 )
+_FLOPS_RESULT = re.compile(
+    r"\s*model flops = .{1,300} = (?P<flops>\d{1,3}(?:\.\d{1,6})?[eE]\+?\d{1,2})\s*$", re.IGNORECASE | re.ASCII
+)
+_CALCULATION = re.compile(r"^\s*(?P<name>\S.{2,60}?) calculation:\s*$", re.IGNORECASE)
 _STEPS = re.compile(
     r"(?:first|run for|total of|runs for|stops after) (?:the first |a total of )?([1-9]\d{0,5}) (?:training )?steps",
     re.IGNORECASE | re.ASCII,
 )
+#: Lines about the steps of something else than a whole run.
+_OF_OTHER_STEPS = re.compile(r"trac(?:e|ing)|profil|warm.?up|nccl", re.IGNORECASE)
+_NEGATED = re.compile(r"\bnot\b|n't\b|\bnever\b|\bunsupported\b", re.IGNORECASE)
 _LAST_STEP = re.compile(r"last training step", re.IGNORECASE | re.ASCII)
 _LAST_STEPS = re.compile(
     r"average (?:\w+ ){0,4}(?:from|of|over) the last ([1-9]\d{0,3}) (?:training )?(?:steps|iterations)",
@@ -52,10 +59,14 @@ _SEQUENCE_IN_TEXT = re.compile(
 )
 _TOKENS_FORMULA = re.compile(r"\(sequence length\) ?\* ?\(global batch size\)", re.IGNORECASE | re.ASCII)
 _TOKENS_EXAMPLE = re.compile(r"(?<![\d.])([1-9]\d{2,5}) ?\* ?(\d{1,6}) ?/ ?(\d{1,5}(?:\.\d{1,6})?)\s*=", re.ASCII)
-_GPUS_PER_NODE = re.compile(r"N_GPUS_PER_NODE\W{0,4}is ([1-9]\d?)(?!\d)|--gres=gpu:([1-9]\d?)(?!\d)", re.ASCII)
+_GPUS_PER_NODE = re.compile(
+    r"N_GPUS_PER_NODE\W{0,4}is ([1-9]\d?)(?!\d)|--gres=gpu:([1-9]\d?)(?!\d)|"
+    r"(?:each|per|a|every) node has ([1-9]\d?) GPUs|(?<!\d)([1-9]\d?) GPUs (?:per|a|in each) node",
+    re.ASCII,
+)
 _PROXY = re.compile(r"proxy configs? ?\((?:<|below) ?(\d{1,6}) ?GPUs?", re.IGNORECASE | re.ASCII)
 _WEIGHTS = re.compile(r"(?<![A-Za-z0-9])(fp16|bf16|fp32|fp8) weights", re.IGNORECASE | re.ASCII)
-_SPREAD = re.compile(r"results?.{0,80}\+/-\s?([1-9]\d?)\s?%", re.IGNORECASE | re.ASCII)
+_SPREAD = re.compile(r"results?.{0,80}\+/-\s?([1-9]\d?)\s?% (?:correct|accurate|exact|noise)", re.IGNORECASE | re.ASCII)
 _GPT2_FORMULA = re.compile(r"model_size\w* ?\* ?4 ?\* ?2 ?\* ?seq\w* ?\* ?global_batch_size ?/")
 _SCRIPTS = re.compile(
     r"(?:scripts?|log files|logs) .{0,40}\[`?([A-Za-z0-9][\w.-]{0,60})`?\]\(\./\1/?\)", re.IGNORECASE | re.ASCII
@@ -89,6 +100,8 @@ class Prose:
     steps: Stated | None
     statistic: Stated | None
     sequence_length: Stated | None
+    #: The one that an example of the formula of tokens per second takes.
+    example_sequence_length: Stated | None
     #: GPUs of one node, with the words that say which node, where there are any.
     gpus_per_node: Stated | None
     #: Below this GPU count rows are proxies.
@@ -102,7 +115,8 @@ class Prose:
 
 def read_prose(document: Document) -> Prose:
     """Everything that the document's prose says, the first statement of each."""
-    lines = [(n, line) for n, line in enumerate(document.lines, 1) if len(line) <= _LONGEST]
+    prose = set(document.prose)
+    lines = [(n, line) for n, line in enumerate(document.lines, 1) if n in prose and len(line) <= _LONGEST]
     texts = [line for _, line in lines]
     flops = tuple(_model_flops(lines))
     return Prose(
@@ -110,9 +124,10 @@ def read_prose(document: Document) -> Prose:
         model_flops=flops,
         models=tuple(_models(lines, flops)),
         architectures=tuple(_architectures(lines)),
-        steps=_first(_STEPS, lines),
+        steps=_only(_STEPS, [(n, line) for n, line in lines if not _OF_OTHER_STEPS.search(line)]),
         statistic=_statistic(lines),
         sequence_length=_sequence_length(lines),
+        example_sequence_length=_example_sequence_length(lines),
         gpus_per_node=_first(_GPUS_PER_NODE, lines),
         proxy_below=_first(_PROXY, lines),
         dtype=_first(_WEIGHTS, lines),
@@ -143,6 +158,17 @@ def _first(pattern: re.Pattern[str], lines: Sequence[tuple[int, str]]) -> Stated
     return None
 
 
+def _only(pattern: re.Pattern[str], lines: Sequence[tuple[int, str]]) -> Stated | None:
+    """The first statement, where all that the text makes are alike."""
+    found = [stated for one in lines for stated in _all(pattern, *one)]
+    return found[0] if found and len({stated.text for stated in found}) == 1 else None
+
+
+def _all(pattern: re.Pattern[str], number: int, line: str) -> Iterator[Stated]:
+    for match in pattern.finditer(line):
+        yield Stated(match[1], number, match.start(1) + 1)
+
+
 def _framework(texts: Sequence[str]) -> str | None:
     for text in texts:
         for signature, name in _SIGNATURES.items():
@@ -154,9 +180,19 @@ def _framework(texts: Sequence[str]) -> str | None:
 
 
 def _model_flops(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[Title, Stated]]:
+    """Statements in the text; after them, results of notes of models that the text says nothing of."""
+    stated = [
+        (read_title(match["name"]), Stated(match["flops"], number, match.start("flops") + 1))
+        for number, line in lines
+        for match in _FLOPS.finditer(line)
+    ]
+    yield from stated
+    calculated = Title()
     for number, line in lines:
-        for match in _FLOPS.finditer(line):
-            yield read_title(match["name"]), Stated(match["flops"], number, match.start("flops") + 1)
+        heading, result = _CALCULATION.match(line), _FLOPS_RESULT.match(line)
+        calculated = read_title(heading["name"]) if heading else calculated
+        if result is not None and calculated.size and all(title.size != calculated.size for title, _ in stated):
+            yield calculated, Stated(result["flops"], number, result.start("flops") + 1)
 
 
 def _models(lines: Sequence[tuple[int, str]], flops: Sequence[tuple[Title, Stated]]) -> Iterator[Title]:
@@ -178,16 +214,19 @@ def _statistic(lines: Sequence[tuple[int, str]]) -> Stated | None:
         for number, line in lines:
             # "iterations 11-44 and calculate mean": the words may stand in any order around the numbers.
             match = pattern.search(line)
-            if match is not None:
+            if match is not None and not _NEGATED.search(line):
                 return Stated(text(match), number, match.start() + 1)
     return None
 
 
 def _sequence_length(lines: Sequence[tuple[int, str]]) -> Stated | None:
-    """As stated; else from the example of the formula of tokens per second."""
-    stated = _first(_SEQUENCE, lines) or _first(_SEQUENCE_IN_TEXT, lines)
-    if stated is not None or not any(_TOKENS_FORMULA.search(line) for _, line in lines):
-        return stated
+    """As the text states it, where it states one alone."""
+    return _only(_SEQUENCE, lines) or _only(_SEQUENCE_IN_TEXT, [one for one in lines if not _NEGATED.search(one[1])])
+
+
+def _example_sequence_length(lines: Sequence[tuple[int, str]]) -> Stated | None:
+    if not any(_TOKENS_FORMULA.search(line) for _, line in lines):
+        return None
     return _first(_TOKENS_EXAMPLE, lines)
 
 
@@ -222,7 +261,6 @@ _SYMBOLS: Mapping[str, str] = {
     "seq length": "sequence_length",
 }
 _PART = re.compile(r"^\s*(?P<part>attention|mlp|embedding) flops = (?P<right>.{1,300})$", re.IGNORECASE | re.ASCII)
-_CALCULATION = re.compile(r"^\s*(?P<name>\S.{2,60}?) calculation:\s*$", re.IGNORECASE | re.ASCII)
 _SYMBOL = re.compile(r"\(([a-z][a-z ]{1,40})\)", re.IGNORECASE | re.ASCII)
 
 

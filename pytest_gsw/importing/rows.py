@@ -27,6 +27,8 @@ from pytest_gsw.importing.labels import (
     accelerator,
     attribute_name,
     gpu_count,
+    is_measured,
+    read_label,
 )
 from pytest_gsw.importing.markdown import Cell, Document, Table, Unread
 from pytest_gsw.importing.shapes import ByRun, ByScale, Configurations, NoBaseline, Scale, shape_of
@@ -34,9 +36,7 @@ from pytest_gsw.importing.titles import Title, is_model, read_title, settings
 from pytest_gsw.tables.stated import Stated
 
 _TIMES = frozenset({"step_time_s", "checkpoint_save_time_s"})
-_COUNTS = CONFIGURATION | {"gpus", "nodes"}
-#: TFLOP/s that no accelerator has; GB300's peak at FP4 is 15,000.
-_MOST_TFLOPS = 20_000
+_COUNTS = CONFIGURATION | {"gpus", "nodes", "gpus_per_node"}
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,12 @@ class DraftTable:
 class Configuration:
     """One row of a configuration table: settings for the runs that it fits."""
 
+    table: Table
+    #: The table's title as one line of text.
+    text: str
     values: Mapping[str, Stated]
     dtypes: frozenset[str]
+    model: str
     size: str
     accelerator: str
     variant: str
@@ -116,9 +120,29 @@ def extract(document: Document) -> Extracted:
             drafted = _by_scale(table, shape) if isinstance(shape, ByScale) else _by_run(table, shape)
             if drafted.rows:
                 tables.append(drafted)
+                left_out += _parts_left_out(table, shape)
             else:
                 left_out.append(Unread(table.line, drafted.text, "has no row with a figure to judge by"))
     return Extracted(tuple(tables), tuple(configurations), tuple(sorted(left_out, key=lambda one: one.line)))
+
+
+def _parts_left_out(table: Table, shape: ByScale | ByRun) -> Iterator[Unread]:
+    """Columns and rows that hold something and are not read."""
+    if isinstance(shape, ByRun):
+        for number, label in shape.labels.items():
+            text = table.header[number].text
+            if label is None and is_measured(text):
+                reason = "is kept as an attribute: what it is, and in which unit, is not known"
+                yield Unread(table.line, text, reason, "column")
+        return
+    read = {scale.column for scale in shape.scales}
+    for number, cell in enumerate(table.header[1:], 1):
+        filled = any(number < len(row) and row[number].text for row in table.rows)
+        if number not in read and filled:
+            yield Unread(cell.line, cell.text, "has no GPU count that can be read", "column")
+    for number, row in enumerate(table.rows):
+        if number not in shape.labels and any(cell.text for cell in row):
+            yield Unread(row[0].line, row[0].text, "is no figure and no setting that is known", "row")
 
 
 def _until_next_header(table: Table) -> tuple[Table, Unread | None]:
@@ -141,20 +165,33 @@ def _title_text(table: Table, *, of_runs: bool) -> str:
 
 def _context(table: Table, title: Title) -> Title:
     """The title with what only the headings above it say: the accelerator, and the kind of scaling."""
-    about = " ".join((*table.headings[-2:], *table.captions))
+    about = (*reversed(table.captions), *reversed(table.headings))
+    nearest = next(filter(None, map(accelerator, about)), "")
     near = " ".join((*table.captions[-1:], *table.headings[-1:]))
     scaling = re.search(r"strong[ -]scal", near, re.IGNORECASE)
     return replace(
         title,
-        accelerator=title.accelerator or accelerator(about) or "",
+        accelerator=title.accelerator or nearest,
         variant=title.variant or ("strong-scaling" if scaling else ""),
     )
 
 
 def _by_scale(table: Table, shape: ByScale) -> DraftTable:
-    title = _context(table, read_title(table.header[0].text))
+    title = _context(table, _with_heading(read_title(table.header[0].text), table))
     rows = [_column(table, shape, scale, title) for scale in shape.scales]
     return DraftTable(table, title, _title_text(table, of_runs=False), tuple(row for row in rows if row is not None))
+
+
+def _with_heading(title: Title, table: Table) -> Title:
+    """The title with the size, the dtype and a known model that only the heading above it names."""
+    about = _of_heading(read_title(" ".join((*table.headings[-1:], *table.captions))))
+    nameless = read_label(table.header[0].text) is not None or not title.model
+    return replace(
+        title,
+        model=about.model if nameless else title.model,
+        size=title.size or (about.size if nameless or about.model == title.model else ""),
+        dtype=title.dtype or about.dtype,
+    )
 
 
 def _column(table: Table, shape: ByScale, scale: Scale, title: Title) -> Draft | None:
@@ -229,6 +266,7 @@ def _run(table: Table, shape: ByRun, row: Sequence[Cell], share: Share) -> Draft
     width = len(table.header)
     judged = [n for n, label in shape.labels.items() if label is not None and label.key in FIGURES]
     draft = Draft({})
+    names = _attribute_names(table)
     lacks_figures = bool(judged) and len(row) <= max(judged)
     if len(row) != width:
         reason = f"the row has {len(row)} cells and the header {width}: its cells cannot be told to their columns"
@@ -242,7 +280,7 @@ def _run(table: Table, shape: ByRun, row: Sequence[Cell], share: Share) -> Draft
         if number >= len(row):
             continue
         if label is None:
-            name = attribute_name(table.header[number].text)
+            name = names[number]
             if not is_nothing(row[number].text) or row[number].text.lower() == "na":
                 draft = replace(draft, attributes={**draft.attributes, name: row[number].text})
         else:
@@ -252,8 +290,15 @@ def _run(table: Table, shape: ByRun, row: Sequence[Cell], share: Share) -> Draft
     return draft if counted and (failed or JUDGED & {*draft.values, *draft.blanks}) else None
 
 
+def _attribute_names(table: Table) -> list[str]:
+    """The names that columns have as attributes; of several with one name, each after the first has a number."""
+    names = [attribute_name(cell.text) for cell in table.header]
+    earlier = [names[:number].count(name) for number, name in enumerate(names)]
+    return [f"{name}_{number + 1}" if number else name for name, number in zip(names, earlier, strict=True)]
+
+
 def _configurations(table: Table, shape: Configurations) -> Iterator[Configuration]:
-    about = _context(table, read_title(" ".join((*table.headings[-1:], *table.captions))))
+    about = _context(table, _of_heading(read_title(" ".join((*table.headings[-1:], *table.captions)))))
     for row in table.rows:
         if _misplaced(row, table):
             continue
@@ -266,11 +311,19 @@ def _configurations(table: Table, shape: Configurations) -> Iterator[Configurati
                 draft = _take(draft, label, row[number], Share.MIXED)
             else:
                 words[label.key] = row[number].text
-        size = read_title(words.get("size", ""))
+        named, sized = read_title(words.get("model", "")), read_title(words.get("size", ""))
+        model = named.model or about.model
+        size = sized.size or named.size or about.size
+        values = {key: stated for key, stated in draft.values.items() if key in _COUNTS}
+        if size:
+            values["size"] = Stated(size, row[0].line, row[0].column)
         yield Configuration(
-            values={key: stated for key, stated in draft.values.items() if key in _COUNTS},
+            table=table,
+            text=_title_text(table, of_runs=True),
+            values=values,
             dtypes=frozenset(match[0].lower() for match in DTYPE.findall(words.get("dtype", ""))),
-            size=size.size,
+            model=model if is_model(model) else "",
+            size=size,
             accelerator=accelerator(words.get("accelerator", "")) or about.accelerator,
             variant=about.variant,
             absent=draft.absent,
@@ -288,11 +341,16 @@ def _take(draft: Draft, label: Label, cell: Cell, share: Share) -> Draft:
     """
     key = label.key
     if key in {"notes", "model", "size", "dtype", "accelerator", "framework"}:
-        return draft if is_nothing(cell.text) else _set(draft, key, cell, cell.text)
+        known = {k: v for k, v in draft.values.items() if k != key}
+        if is_nothing(cell.text):
+            return replace(draft, values=known, absent=draft.absent | {key})
+        return _set(_with_precision(draft, key, cell), key, cell, cell.text)
     if key in JUDGED and is_out_of_memory(cell.text):
         return _set(draft, "expected_failure", cell, "out_of_memory")
     number = read_number(cell.text)
-    unused = isinstance(number, Number) and key in CONFIGURATION and number.value == 0  # "FSDP 0": it is not used
+    # "FSDP 0" is not used; "FSDP 1" says that it is, not in groups of what size.
+    least = 2 if key == "fsdp" else 1
+    unused = isinstance(number, Number) and key in CONFIGURATION and number.value < least
     if number is None or unused:
         kept = {k: v for k, v in draft.values.items() if k != key}
         return replace(draft, values=kept, absent=draft.absent | {key})
@@ -307,6 +365,13 @@ def _take(draft: Draft, label: Label, cell: Cell, share: Share) -> Draft:
         what = "has no percent sign" if text == f"{number.digits}%" else "is a fraction, as all cells of its kind"
         draft = _remark(draft, key, cell, f"'{cell.text}' {what}: taken as {text}")
     return _set(draft, key, cell, text)
+
+
+def _with_precision(draft: Draft, key: str, cell: Cell) -> Draft:
+    """The draft that keeps what a precision such as ``FP8-CS`` says beside its dtype."""
+    if key != "dtype" or DTYPE.fullmatch(cell.text) is None or DTYPE.fullmatch(cell.text)[2] is None:  # type: ignore[index]
+        return draft
+    return replace(draft, attributes={**draft.attributes, "precision": cell.text})
 
 
 def _in_unit(key: str, number: Number, unit: str, share: Share) -> str | None:
@@ -326,8 +391,6 @@ def _in_unit(key: str, number: Number, unit: str, share: Share) -> str | None:
         "samples_per_s": {"", "samples/s", "it/s"},
         "tflops_per_gpu": {"", "tflops", "tflop/s", "tflop/s/gpu", "tf"},
     }
-    if key == "tflops_per_gpu" and number.value > _MOST_TFLOPS:
-        return None  # of the whole job, or in FLOP/s
     return number.digits if number.unit.lower() in expected.get(key, {""}) else None
 
 

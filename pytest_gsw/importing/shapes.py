@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pytest_gsw.importing.cells import Number, read_number
 from pytest_gsw.importing.labels import (
     CONFIGURATION,
     FIGURES,
-    NODE_COUNT,
     Label,
     accelerator,
     gpu_count,
+    is_inference,
+    is_measured,
+    node_count,
     read_label,
 )
 from pytest_gsw.importing.markdown import Cell, Table
@@ -70,6 +73,9 @@ def shape_of(table: Table) -> Shape:
         return NoBaseline("has one column")
     if not table.rows:
         return NoBaseline("has no rows")
+    words = (*(cell.text for cell in table.header), *(row[0].text for row in table.rows if row), *table.headings[-1:])
+    if any(map(is_inference, words)):
+        return NoBaseline("is about inference")
     return _by_scale(table) or _by_row(table)
 
 
@@ -77,15 +83,14 @@ def _by_scale(table: Table) -> ByScale | NoBaseline | None:
     scales = _scales(table)
     if not scales:
         return None
-    labels = {n: label for n, row in enumerate(table.rows) if row and (label := read_label(row[0].text)) is not None}
-    labels = {n: _settled(label, table) for n, label in labels.items()}
+    known = ((n, read_label(row[0].text), row[1:]) for n, row in enumerate(table.rows) if row)
+    settled = ((n, _settled(label, table, cells)) for n, label, cells in known if label is not None)
+    labels = {n: label for n, label in settled if label is not None}
     keys = [label.key for label in labels.values()]
     doubled = sorted({key for key in keys if keys.count(key) > 1})
     if doubled:
         return NoBaseline(f"has two rows that mean {doubled[0]}")
-    if any(label.key in FIGURES for label in labels.values()):
-        return ByScale(scales, labels)
-    if any(label.key in CONFIGURATION for label in labels.values()):
+    if any(key in FIGURES or key in CONFIGURATION for key in keys):
         return ByScale(scales, labels)
     return NoBaseline("has GPU counts, and no row of figures such as step time or throughput")
 
@@ -93,26 +98,22 @@ def _by_scale(table: Table) -> ByScale | NoBaseline | None:
 def _scales(table: Table) -> tuple[Scale, ...]:
     """The columns that are a GPU count; none where the header is one of runs."""
     first = read_label(table.header[0].text)
-    counts_in_header = first is not None and first.key in {"gpus", "nodes"}
+    bare = first.key if first is not None and first.key in {"gpus", "nodes"} else None
     scales = []
     for column, cell in enumerate(table.header[1:], 1):
-        counted = gpu_count(cell.text)
-        nodes = NODE_COUNT.search(cell.text)
-        if counted is not None:
-            scales.append(Scale(column, counted[0], None, counted[1], cell))
-        elif nodes is not None:
-            scales.append(Scale(column, None, int(nodes["nodes"]), accelerator(cell.text), cell))
-        elif first is not None and counts_in_header and re.fullmatch(r"[1-9][0-9]{0,6}", cell.text):
-            number = int(cell.text)
-            of_gpus = first.key == "gpus"
-            scales.append(Scale(column, number if of_gpus else None, None if of_gpus else number, None, cell))
+        gpus, nodes = gpu_count(cell.text), node_count(cell.text)
+        if gpus is None and nodes is None and bare is not None and re.fullmatch(r"[1-9][0-9]{0,6}", cell.text):
+            gpus, nodes = (int(cell.text), None) if bare == "gpus" else (None, int(cell.text))
+        if gpus is not None or nodes is not None:
+            scales.append(Scale(column, gpus, nodes, accelerator(cell.text), cell))
     return tuple(scales)
 
 
 def _by_row(table: Table) -> Shape:
-    labels = {n: read_label(cell.text) for n, cell in enumerate(table.header)}
-    labels = {n: label and _settled(label, table) for n, label in labels.items()}
-    labels = {n: Label("accelerator") if _names_gpus(label, n, table) else label for n, label in labels.items()}
+    columns = {n: [row[n] for row in table.rows if n < len(row)] for n in range(len(table.header))}
+    read = {n: read_label(cell.text) for n, cell in enumerate(table.header)}
+    labels = {n: label and _settled(label, table, columns[n]) for n, label in read.items()}
+    labels = {n: Label("accelerator") if _names_gpus(label, columns[n]) else label for n, label in labels.items()}
     keys = [label.key for label in labels.values() if label is not None]
     doubled = sorted({key for key in keys if keys.count(key) > 1 and key != "notes"})
     if "gpus" not in keys and "nodes" not in keys:
@@ -122,20 +123,36 @@ def _by_row(table: Table) -> Shape:
         return NoBaseline(f"has two columns that mean {doubled[0]}")
     if any(key in FIGURES for key in keys):
         return ByRun(labels)
-    if any(key in CONFIGURATION for key in keys):
+    measured = [
+        table.header[n].text for n, label in labels.items() if label is None and is_measured(table.header[n].text)
+    ]
+    measured += [table.header[n].text for n, label in read.items() if label is not None and labels[n] is None]
+    if measured:
+        return NoBaseline(f"has no figure that is known: what '{measured[0]}' is, and in which unit, is not said")
+    if any(key in CONFIGURATION - _OF_BATCH for key in keys):
         return Configurations(labels)
     return NoBaseline("has GPU counts, and neither figures nor settings of a run")
 
 
-def _names_gpus(label: Label | None, column: int, table: Table) -> bool:
+#: A table of these alone is about something else, such as the memory that they take.
+_OF_BATCH = frozenset({"global_batch_size", "sequence_length"})
+
+
+def _names_gpus(label: Label | None, cells: Sequence[Cell]) -> bool:
     """Whether a column "GPU" says which they are, and not how many."""
-    cells = [row[column].text for row in table.rows if column < len(row) and row[column].text]
-    return label is not None and label.key == "gpus" and bool(cells) and all(accelerator(text) for text in cells)
+    texts = [cell.text for cell in cells if cell.text]
+    return label is not None and label.key == "gpus" and bool(texts) and all(map(accelerator, texts))
 
 
-def _settled(label: Label, table: Table) -> Label:
-    """A bare "time" is of what the table is about: of a checkpoint, or of a step."""
+def _settled(label: Label, table: Table, cells: Sequence[Cell]) -> Label | None:
+    """What a bare "time" or "speed" is, by what the table is about and by the units of its cells."""
+    if label.key == "speed":
+        units = {found.unit.lower() for cell in cells if isinstance(found := read_number(cell.text), Number)}
+        return Label("step_time_s", label.unit) if units & {"s", "sec", "ms"} else None
     if label.key != "time_s":
         return label
     about = " ".join((*table.headings[-1:], *table.captions)).lower()
-    return Label("checkpoint_save_time_s" if "checkpoint" in about else "step_time_s", label.unit)
+    if "checkpoint" in about:
+        return Label("checkpoint_save_time_s", label.unit) if "sav" in about or "writ" in about else None
+    of_steps = re.search(r"step|iteration|train", about) and not re.search(r"data|download|compil|load|setup", about)
+    return Label("step_time_s", label.unit) if of_steps else None

@@ -31,7 +31,10 @@ _FAMILIES = re.compile(
     r"kimi|glm|olmo|granite|starcoder|gpt-oss|vit|flux|stable)(?![a-z])"
 )
 _PARENTHESES = re.compile(r"\(([^()]*)\)|\[([^\[\]]*)\]")
-_SETTING = re.compile(r"([A-Za-z][A-Za-z _-]{0,30}?)\s*=\s*([0-9]{1,9}|[Nn]one|NA|n/a)(?![0-9.])")
+#: A whole number and nothing behind it: not the 8 of "SEQ=8K", nor the 1 of "PP=1-4".
+_SETTING = re.compile(
+    r"([A-Za-z][A-Za-z _-]{0,30}?)\s*=\s*([0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,9}|[Nn]one|NA|n/a)(?=[\s;)\]]|,(?![0-9])|$)"
+)
 #: Words of titles that tell nothing of the row.
 _FILLERS = frozenset(
     [
@@ -72,6 +75,12 @@ _FILLERS = frozenset(
         "using",
         "summary",
         "metrics",
+        "setting",
+        "settings",
+        "configuration",
+        "configurations",
+        "config",
+        "configs",
     ]
 )
 
@@ -103,10 +112,9 @@ def read_title(text: str) -> Title:
     found = settings(inside if "=" in inside else text)
     bare = _PARENTHESES.sub(" ", text) if inside else text
     bare = _SETTING.sub(" ", bare)
-    dtype = DTYPE.search(bare)
-    kind = ACCELERATOR.search(bare)
-    for match in (dtype, kind):
-        bare = bare.replace(match[0], " ", 1) if match else bare
+    dtypes = {match[1].lower() for match in DTYPE.finditer(bare)}
+    kind = accelerator(bare)
+    bare = ACCELERATOR.sub(" ", DTYPE.sub(" ", bare))
     version = VERSION.search(bare)
     bare = VERSION.sub(" ", bare)
     size = _SIZE.search(bare)
@@ -114,8 +122,8 @@ def read_title(text: str) -> Title:
     return Title(
         model=_slug(_words(before), first=True),
         size=f"{size['size']}{size['unit'].lower()}" if size else "",
-        dtype=dtype[1].lower() if dtype else "",
-        accelerator=accelerator(kind[0]) or "" if kind else "",
+        dtype=dtypes.pop() if len(dtypes) == 1 else "",
+        accelerator=kind or "",
         framework=framework_of(text) or "",
         version=version[0] if version else "",
         proxy="proxy" in text.lower(),
@@ -129,14 +137,20 @@ def is_model(name: str) -> bool:
     return _FAMILIES.match(name) is not None
 
 
+def same_model(one: str, other: str) -> bool:
+    """Whether two names may be of one model: "llama" is any Llama, "nemotron" the "nemotron4" of the same text."""
+    return one.startswith(other) or other.startswith(one)
+
+
 def settings(text: str) -> dict[str, str]:
     """``TP=8, GBS=128`` as keys of a row; what says none (``VP=None``) is left out, and what is no key of a row too."""
     found: dict[str, str] = {}
     for name, value in _SETTING.findall(text):
         label = read_label(name.strip()) or read_label(name.split()[-1])
-        if label is None or not value.isdigit() or int(value) == 0:
+        number = value.replace(",", "")
+        if label is None or not number.isdigit() or int(number) == 0:
             continue
-        found.setdefault(label.key, value)
+        found.setdefault(label.key, number)
     return found
 
 
@@ -151,7 +165,7 @@ def framework_of(text: str) -> str | None:
 
 def _words(text: str) -> list[str]:
     words = re.findall(r"[A-Za-z0-9][A-Za-z0-9.]*(?:-[A-Za-z0-9]+)*", text)
-    frameworks = re.compile(rf"(?:{'|'.join(FRAMEWORKS)})", re.IGNORECASE)
+    frameworks = re.compile("|".join(FRAMEWORKS), re.IGNORECASE)
     return [w for w in words if w.lower() not in _FILLERS and frameworks.fullmatch(w) is None and w.lower() != "proxy"]
 
 

@@ -525,11 +525,11 @@ PACKAGE = Path(pytest_gsw.__file__).parent
 #: Patterns that are put together, of the package's own texts; the layout's is a translated glob with the row's names.
 MADE = {
     "audit/document.py: pattern",
-    "importing/document.py: f'{re.escape(model)}[0-9]+(\\\\.[0-9]+)?'",
+    "importing/complete.py: f'{re.escape(model)}[0-9]+(\\\\.[0-9]+)?'",
     "importing/labels.py: pattern",
     "importing/prose.py: f'(?<![A-Za-z0-9*/_]){name}(?:_SIZE)? ?= ?([1-9][0-9]{{0,4}})(?![0-9*/.])'",
     "importing/prose.py: pattern + '[\\\\s()]*'",
-    "importing/titles.py: f\"(?:{'|'.join(FRAMEWORKS)})\"",
+    "importing/titles.py: '|'.join(FRAMEWORKS)",
     "importing/titles.py: f'(?<![a-z0-9/.])(?:{word})(?![a-z0-9/])'",
     "jobs/layout.py: pattern.replace(stand_in, '(?P<job_id>[0-9]+)', 1)",
     "jobs/slurm.py: pattern",

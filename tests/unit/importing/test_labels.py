@@ -2,7 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_gsw.importing.labels import Label, accelerator, attribute_name, gpu_count, read_label
+from pytest_gsw.importing.labels import (
+    Label,
+    accelerator,
+    attribute_name,
+    gpu_count,
+    is_inference,
+    is_measured,
+    node_count,
+    read_label,
+)
 
 
 @pytest.mark.parametrize(
@@ -18,7 +27,7 @@ from pytest_gsw.importing.labels import Label, accelerator, attribute_name, gpu_
         ("TFLOPS_per_GPU", "tflops_per_gpu", ""),
         ("TFlops", "tflops_per_gpu", ""),
         ("TFLOP/s/GPU", "tflops_per_gpu", ""),
-        ("Speed", "step_time_s", ""),
+        ("Speed", "speed", ""),
         ("Iteration time (ms)", "step_time_s", "ms"),
         ("s/step", "step_time_s", "s"),
         ("ms/iter", "step_time_s", "ms"),
@@ -76,12 +85,24 @@ def test_other_words_are_no_labels(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("128x H100 GPUs (GBS=256)", (128, "H100")),
-        ("Throughput on 256 H100 GPUs", (256, "H100")),
-        ("512x GB200 GPUs (GBS=512) Strong Scaling", (512, "GB200")),
-        ("64 GPUs", (64, None)),
-        ("1,024 GPUs", (1024, None)),
-        ("8xH100", (8, "H100")),
+        ("128x H100 GPUs (GBS=256)", 128),
+        ("Throughput on 256 H100 GPUs", 256),
+        ("512x GB200 GPUs (GBS=512) Strong Scaling", 512),
+        ("64 GPUs", 64),
+        ("1,024 GPUs", 1024),
+        ("8xH100", 8),
+        ("8 nodes x 8 GPUs", 64),
+        ("16 nodes of 4 GPUs", 64),
+        ("4x8 GPUs", 32),
+        ("2x8 H100", 16),
+        ("128-GPU", 128),
+        ("H100 x 64", 64),
+        ("GPUs: 512", 512),
+        ("64-128 GPUs", None),
+        ("64/128 GPUs", None),
+        ("64 - 128 GPUs", None),
+        ("Llama 3 H100 GPUs", None),
+        ("2x DGX H100", None),
         ("BF16 H100", None),
         ("FP8 H100 GPUs", None),
         ("Llama 2 70b H100", None),
@@ -89,8 +110,29 @@ def test_other_words_are_no_labels(text: str) -> None:
         ("64", None),
     ],
 )
-def test_gpu_counts(text: str, found: tuple[int, str | None] | None) -> None:
+def test_gpu_counts(text: str, found: int | None) -> None:
     assert gpu_count(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("16 nodes", 16), ("16-node", 16), ("2x DGX H100", 2), ("4 DGX nodes", 4), ("64 GPUs", None), ("nodes", None)],
+)
+def test_node_counts(text: str, found: int | None) -> None:
+    assert node_count(text) == found
+
+
+@pytest.mark.parametrize("text", ["TTFT", "ISL/OSL", "Concurrency", "inter-token latency"])
+def test_words_of_inference(text: str) -> None:
+    assert is_inference(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("tokens/s/node", True), ("Peak throughput", True), ("Step Time Std", True), ("tokens/s", False), ("Peak", False)],
+)
+def test_words_of_measurements(text: str, found: bool) -> None:
+    assert is_measured(text) is found
 
 
 @pytest.mark.parametrize(
