@@ -116,6 +116,7 @@ def extract(document: Document) -> Extracted:
             left_out.append(Unread(table.line, table.header[0].text, shape.reason))
         elif isinstance(shape, Configurations):
             configurations += _configurations(table, shape)
+            left_out += _settings_left_out(table, shape)
         else:
             drafted = _by_scale(table, shape) if isinstance(shape, ByScale) else _by_run(table, shape)
             if drafted.rows:
@@ -143,6 +144,17 @@ def _parts_left_out(table: Table, shape: ByScale | ByRun) -> Iterator[Unread]:
     for number, row in enumerate(table.rows):
         if number not in shape.labels and any(cell.text for cell in row):
             yield Unread(row[0].line, row[0].text, "is no figure and no setting that is known", "row")
+
+
+def _settings_left_out(table: Table, shape: Configurations) -> Iterator[Unread]:
+    """Rows of settings that no run can be told to have."""
+    column = next(n for n, label in shape.labels.items() if label is not None and label.key in {"gpus", "nodes"})
+    for row in table.rows:
+        reason = _misplaced(row, table)
+        if reason is None and not isinstance(read_number(row[column].text), Number):
+            reason = f"has no GPU count that can be read: '{row[column].text}'"
+        if reason is not None and any(cell.text for cell in row):
+            yield Unread(row[0].line, row[0].text, reason, "row")
 
 
 def _until_next_header(table: Table) -> tuple[Table, Unread | None]:

@@ -194,3 +194,9 @@ def test_a_fence_in_a_list_and_a_quote_hold_no_tables_of_their_own(read: Read) -
         == []
     )
     assert [row["step_time_s"] for row in rows(read(HEAD + "## Llama 3.1 8b BF16 on H100\n\n" + quoted))] == ["2.5"]
+
+
+def test_settings_of_a_range_of_gpu_counts(read: Read) -> None:
+    found = read(README + SETTINGS.format(model="Tiny 7b").replace("| 128 | 4 |", "| 128-512 | 4 |"))
+    assert [row.get("pp") for row in rows(found)] == ["2", None]
+    assert left_out(found) == ["21 row '128-512' has no GPU count that can be read: '128-512'"]
