@@ -165,21 +165,22 @@ def main() -> int:
             except (ConfigurationError, LogError):
                 refused[reader] += 1
             except BaseException:
-                return found(asked.keep, reader, file, content, traceback.format_exc())
+                return found(asked.keep, reader, file, content, traceback.format_exc(), given)
             if time.monotonic() - start > SLOW_S:
-                return found(asked.keep, reader, file, content, f"took {time.monotonic() - start:.1f} s")
+                why = f"took {time.monotonic() - start:.1f} s"
+                return found(asked.keep, reader, file, content, why, given)
     for reader, number in given.items():
         print(f"{reader:<8} {number:>9,} inputs, {refused[reader]:>9,} refused")
     print(f"{sum(given.values()):,} inputs in {asked.seconds:,.0f} s, seed {asked.seed}: nothing found")
     return 0
 
 
-def found(keep: Path, reader: str, file: str, content: bytes, why: str) -> int:
+def found(keep: Path, reader: str, file: str, content: bytes, why: str, given: Counter[str]) -> int:
     """Keep the input, and say what happened."""
     keep.mkdir(parents=True, exist_ok=True)
     path = keep / f"{reader}-{file}"
     path.write_bytes(content)
-    print(f"{why[:3000]}\n{reader}: {path}", file=sys.stderr)
+    print(f"{why[:3000]}\n{reader}: {path}, after {sum(given.values()):,} inputs", file=sys.stderr)
     return 1
 
 

@@ -72,8 +72,9 @@ def _file(path: str, members: Sequence[tuple[DraftTable, Row]], facts: DocumentF
     for line, (table, found) in tables.items():
         of_table = facts.tables.get(line, Facts())
         title = str(of_table.values.get("title", table.text))
-        if len(found) < len(table.rows) and any(row.attributes.get("ds") for row in found):
-            title += f", DS = {found[0].attributes['ds']}"
+        deepspeed = {row.attributes.get("ds", "") for row in found}
+        if len(found) < len(table.rows) and len(deepspeed) == 1 and "" not in deepspeed:
+            title += f", DS = {deepspeed.pop()}"
         built.append(RowTable(title, line, tuple(found), of_table.comment, of_table.acknowledged))
     return RowFile(
         path=path,

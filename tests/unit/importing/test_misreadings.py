@@ -200,3 +200,13 @@ def test_settings_of_a_range_of_gpu_counts(read: Read) -> None:
     found = read(README + SETTINGS.format(model="Tiny 7b").replace("| 128 | 4 |", "| 128-512 | 4 |"))
     assert [row.get("pp") for row in rows(found)] == ["2", None]
     assert left_out(found) == ["21 row '128-512' has no GPU count that can be read: '128-512'"]
+
+
+def test_deepspeed_in_some_rows_of_a_table_that_gives_two_files(read: Read) -> None:
+    cells = ("| 8 | 64 | 2.5", "Y | 16 | 64 | 1.3", "N | 32 | 64 | 0.7")
+    found = read(runs("DS | GPUs | GBS | Step time (s)", *cells, heading="DeepSpeed Llama 3.1 8b BF16 on H100"))
+    titles = {file.path: [table.title for table in file.tables] for file in found.files}
+    assert titles == {
+        "deepspeed/llama3.1_8b.yaml": ["DeepSpeed Llama 3.1 8b BF16 on H100"],
+        "megatron/llama3.1_8b.yaml": ["DeepSpeed Llama 3.1 8b BF16 on H100, DS = N"],
+    }
