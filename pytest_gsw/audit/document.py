@@ -52,10 +52,8 @@ class LogLine:
     """A line of a log that a document quotes: its step time and, where it says so, its batch."""
 
     step_time: Spot
-    #: Samples of a step: those consumed over the steps.
-    global_batch_size: Fraction | None
-    #: How the batch follows, in words.
-    batch_text: str = ""
+    #: What the batch may be, and how it follows, in words; none where the line does not say.
+    batches: tuple[tuple[Fraction, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -183,22 +181,23 @@ def _logs(lines: Sequence[str]) -> Iterator[LogLine]:
                 continue
             if name == "ms":
                 written = Written(written.text, written.value / 1000, written.unit / 1000)
-            batch, words = _logged_batch(line)
-            yield LogLine(Spot(written, number, match.start(name) + 1), batch, words)
+            yield LogLine(Spot(written, number, match.start(name) + 1), tuple(_logged_batches(line)))
             break
 
 
-def _logged_batch(line: str) -> tuple[Fraction | None, str]:
+def _logged_batches(line: str) -> Iterator[tuple[Fraction, str]]:
     stated = _LOGGED_BATCH.search(line)
     if stated is not None:
-        return Fraction(stated[1]), f"global_batch_size {stated[1]}"
+        yield Fraction(stated[1]), f"global_batch_size {stated[1]}"
+        return
     consumed, step = _CONSUMED.search(line), _GLOBAL_STEP.search(line)
     if consumed is None or step is None:
-        return None, ""
-    # Steps count from 0: after global_step 49, fifty steps have consumed samples.
-    steps = Fraction(step[1]) + 1
-    batch = Fraction(consumed[1]) / steps
-    return (batch, f"{consumed[1]} samples in {steps} steps") if batch.denominator == 1 and batch > 0 else (None, "")
+        return
+    # Steps count from 0 or from 1: after global_step 49, or 50, fifty steps have consumed samples.
+    for steps in (Fraction(step[1]) + 1, Fraction(step[1])):
+        batch = Fraction(consumed[1]) / steps if steps else Fraction(0)
+        if batch > 0 and batch.denominator == 1:
+            yield batch, f"{consumed[1]} samples in {steps} steps"
 
 
 _EXAMPLE = re.compile(

@@ -33,23 +33,28 @@ def examples(place: Place, document: Document, rows: Sequence[Row]) -> Iterator[
     for example in document.examples:
         same = _rows_of(example, rows)
         if same and example.step_time is not None:
-            yield _example_time(place, example.step_time, same, rows)
+            yield _example_time(place, document, example.step_time, same, rows)
         if same and example.global_batch_size is not None:
             yield _example_batch(place, example, same)
         yield from _inside(place, example)
 
 
-def _example_time(place: Place, spot: Spot, same: Sequence[Row], rows: Sequence[Row]) -> Finding | None:
+def _example_time(
+    place: Place, document: Document, spot: Spot, same: Sequence[Row], rows: Sequence[Row]
+) -> Finding | None:
     times = [(row, step.text) for row in same if (step := row.numbers.get("step_time_s")) is not None]
     if not times or with_time(same, spot.written):
         return None
+    owner = whose(rows, spot.written)
+    above = [log for log in document.logs if same_time(log.step_time.written, spot.written)]
+    text = f"; the log line {above[0].step_time.line} has it, too" if above else ""
     return place.finding(
         spot.line,
         spot.column,
         f"{spot.written.text} s",
         f"{times[0][1]} s",
         f"the table's row {times[0][0].id}, which the example is of",
-        whose(rows, spot.written),
+        Explanation(owner.kind, f"{owner.text}{text}"),
     )
 
 
@@ -100,43 +105,55 @@ def batches(place: Place, document: Document, rows: Sequence[Row]) -> Iterator[F
     """The batch of a quoted log line: some row has it, and the example that follows takes it."""
     known = {batch for row in rows if (batch := row.value("global_batch_size")) is not None}
     for log in document.logs:
-        if log.global_batch_size is None:
+        if not log.batches:
             continue
-        if known and log.global_batch_size not in known:
+        batch, words = _batch(log, rows)
+        if known and batch not in known:
             yield place.finding(
                 log.step_time.line,
                 log.step_time.column,
-                f"a batch of {log.global_batch_size}",
+                f"a batch of {batch}",
                 "a batch of " + ", ".join(map(str, sorted(known))),
-                f"the tables' rows; the log line has {log.batch_text}",
+                f"the tables' rows; the log line has {words}",
                 Explanation(Kind.ANOTHER_RUN, "no row has such a batch"),
             )
         else:
             yield None
-        yield from _example_of_log(place, document, log)
+        yield from _example_of_log(place, document, log, rows)
+
+
+def _batch(log: LogLine, rows: Sequence[Row]) -> tuple[Fraction | None, str]:
+    """The batch of a log line and how it follows: one that a row has, if there is one."""
+    known = {row.value("global_batch_size") for row in rows}
+    unknown = log.batches[0] if log.batches else (None, "")
+    return next((batch for batch in log.batches if batch[0] in known), unknown)
 
 
 def _next_tokens(document: Document, line: int) -> Statement | None:
     return next((one for one in document.statements if one.line > line and tokens_equation(one) is not None), None)
 
 
-def _example_of_log(place: Place, document: Document, log: LogLine) -> Iterator[Finding | None]:
+def _example_of_log(place: Place, document: Document, log: LogLine, rows: Sequence[Row]) -> Iterator[Finding | None]:
     statement = _next_tokens(document, log.step_time.line)
     parts = tokens_equation(statement) if statement is not None else None
     if statement is None or parts is None:
         return
-    batch = parts[1]
-    if batch.value == log.global_batch_size:
+    batch, time = parts[1], parts[2]
+    if any(batch.value == logged for logged, _ in log.batches):
         yield None
         return
+    logged, words = _batch(log, rows)
+    runs = "the example and the log line are of two runs"
+    if same_time(log.step_time.written, time):
+        runs = "the example takes the log line's step time, and the batch of another run"
     token = statement.equation.tokens[2]
     yield place.finding(
         statement.line,
         max(1, statement.column - (statement.equation.result_start - token.start)),
         f"a batch of {batch.text}",
-        f"a batch of {log.global_batch_size}",
-        f"the log line {log.step_time.line} above: {log.batch_text}",
-        Explanation(Kind.ANOTHER_RUN, "the example takes the log line's step time, and the batch of another run"),
+        f"a batch of {logged}",
+        f"the log line {log.step_time.line} above: {words}",
+        Explanation(Kind.ANOTHER_RUN, runs),
     )
 
 
@@ -147,10 +164,11 @@ def step_times(place: Place, document: Document, rows: Sequence[Row]) -> Iterato
     """
     if not any("step_time_s" in row.numbers for row in rows):
         return
-    told = [example.step_time.written for example in document.examples if example.step_time is not None]
+    told = [example.step_time.written for example in document.examples if example.step_time and _rows_of(example, rows)]
     for log in document.logs:
         time = log.step_time.written
-        if with_time(of_batch(rows, log.global_batch_size), time) or any(same_time(time, one) for one in told):
+        batch, _ = _batch(log, rows)
+        if with_time(of_batch(rows, batch), time) or any(same_time(time, one) for one in told):
             yield None
             continue
         told.append(time)
@@ -158,8 +176,8 @@ def step_times(place: Place, document: Document, rows: Sequence[Row]) -> Iterato
             log.step_time.line,
             log.step_time.column,
             f"{time.text} s",
-            times_of(of_batch(rows, log.global_batch_size)),
-            rows_words(rows, log.global_batch_size),
+            times_of(of_batch(rows, batch)),
+            rows_words(rows, batch),
             whose(rows, time),
         )
     for statement in document.statements:

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from pytest_gsw.audit.agreement import wrong
 from pytest_gsw.audit.figures import DERIVED, THROUGHPUTS, Law, Row, StepTime, above_zero, flops_of, laws
 from pytest_gsw.audit.model import Explanation, Kind
 from pytest_gsw.audit.written import Span, Written, decimals, read_written, scientific, short, slips, spelt, swapped
@@ -20,21 +21,28 @@ NOTHING = "no single change of what it is computed from gives it"
 
 #: Factors that slip in: a batch counted twice, a forward pass left out, thousands, the two billions.
 _FACTORS: Mapping[Fraction, str] = {
-    Fraction(2): "twice",
-    Fraction(1, 2): "half of",
-    Fraction(4): "four times",
-    Fraction(1, 4): "a quarter of",
-    Fraction(4, 3): "4/3 of",
-    Fraction(3, 4): "3/4 of",
-    Fraction(10): "ten times",
-    Fraction(1, 10): "a tenth of",
-    Fraction(100): "100 times",
-    Fraction(1, 100): "1/100 of",
-    Fraction(1000): "1000 times",
-    Fraction(1, 1000): "1/1000 of",
-    Fraction(10**9, 2**30): "10**9 / 2**30 of",
-    Fraction(2**30, 10**9): "2**30 / 10**9 of",
+    Fraction(2): "twice what the formula gives",
+    Fraction(1, 2): "half of what the formula gives",
+    Fraction(4): "four times what the formula gives",
+    Fraction(1, 4): "a quarter of what the formula gives",
+    Fraction(4, 3): "4/3 of what the formula gives",
+    Fraction(3, 4): "3/4 of what the formula gives",
+    Fraction(10): "ten times what the formula gives",
+    Fraction(1, 10): "a tenth of what the formula gives",
+    Fraction(100): "100 times what the formula gives",
+    Fraction(1, 100): "1/100 of what the formula gives",
+    Fraction(1000): "1000 times what the formula gives",
+    Fraction(1, 1000): "1/1000 of what the formula gives",
+    Fraction(10**9, 2**30): "10**9 / 2**30 of what the formula gives",
+    Fraction(2**30, 10**9): "2**30 / 10**9 of what the formula gives",
 }
+#: LoRA computes two of the three parts of a step: forward, and backward through the activations.
+_LORA: Mapping[Fraction, str] = {
+    Fraction(2, 3): "2/3 of what the formula gives, as for LoRA",
+    Fraction(3, 2): "3/2 of what the formula gives, as for full fine-tuning in place of LoRA",
+}
+#: Figures that are computed from model FLOPs.
+_OF_FLOPS = frozenset({"mfu", "tflops_per_gpu", "model_flops"})
 #: Explanations that are told for one figure; the likeliest come first.
 _TOLD = 3
 
@@ -55,13 +63,14 @@ def figure(
     slipped = not _throughput_agrees(row, key, step)
     value = law.at(step.seconds)
     found = _told(
+        _lora(row, key, written, value),
         _step_time_swapped(written, step, law) if slipped else iter(()),
         _value_swapped(written, value),
         _peaks(row, key, written, step),
         _formulas(row, key, written, step),
         _columns(row, others, key, written, step),
         _copies(row, others, key, written, law),
-        _factors(written, value),
+        _factors(_FACTORS, written, value),
     )
     # With so many digits to choose from, one that fits says little where something else explains the figure.
     typed = (_step_time_typed(written, step, law) if slipped else iter(()), _value_typed(written, value))
@@ -80,7 +89,11 @@ def _throughput_agrees(row: Row, key: str, step: StepTime) -> bool:
 
 def value(written: Written, computed: Fraction) -> Explanation | None:
     """Why a number may be other than it was computed, by the number alone."""
-    found = (_value_swapped(written, computed), _factors(written, computed), _value_typed(written, computed))
+    found = (
+        _value_swapped(written, computed),
+        _factors(_FACTORS, written, computed),
+        _value_typed(written, computed),
+    )
     return next(itertools.chain(*found), None)
 
 
@@ -110,17 +123,22 @@ def _step_time_typed(written: Written, step: StepTime, law: Law) -> Iterator[Exp
     # Another last digit makes another step time of nearly any, and explains too much.
     *_, last = (n for n, letter in enumerate(step.written.text) if letter.isdigit())
     texts = (text for text in slips(step.written.text) if text[:last] != step.written.text[:last])
-    for text in _step_times(written, step, law, texts):
+    for text in _step_times(written, step, law, texts, exactly=True):
         yield Explanation(Kind.TYPO, f"{text} s gives it: one digit of {step.written.text} s is wrong")
 
 
-def _step_times(written: Written, step: StepTime, law: Law, texts: Iterable[str]) -> Iterator[str]:
-    """Those of these step times that give the figure."""
+def _step_times(
+    written: Written, step: StepTime, law: Law, texts: Iterable[str], *, exactly: bool = False
+) -> Iterator[str]:
+    """Those of these step times that give the figure: as written, or as any value that is written so."""
     if step.key != "step_time_s":
         return
     for text in texts:
         other = read_written(text)
-        if other is not None and other.value > 0 and law.span(above_zero(other.either)).overlap(written.either):
+        if other is None or other.value <= 0:
+            continue
+        by_rounding = not exactly and law.span(above_zero(other.either)).overlap(written.either) is not None
+        if by_rounding or written.is_rounding_of(law.at(other.value)):
             yield text
 
 
@@ -130,37 +148,43 @@ def _value_swapped(written: Written, computed: Fraction) -> Iterator[Explanation
 
 
 def _value_typed(written: Written, computed: Fraction) -> Iterator[Explanation]:
-    for text in _values(written, computed, slips(written.text)):
+    for text in _values(written, computed, slips(written.text), exactly=True):
         yield Explanation(Kind.TYPO, f"{text} would fit: one digit of {written.text} is wrong")
 
 
-def _values(written: Written, computed: Fraction, texts: Iterable[str]) -> Iterator[str]:
-    """Those of these figures that the computation gives, with digits as fine as the documented ones."""
+def _values(written: Written, computed: Fraction, texts: Iterable[str], *, exactly: bool = False) -> Iterator[str]:
+    """Those of these figures that the computation gives, rounded or cut, with digits as fine as the documented ones."""
     for text in texts:
         other = read_written(text)
-        if other is not None and other.unit == written.unit and other.states(computed):
+        if other is None or other.unit != written.unit:
+            continue
+        if other.is_rounding_of(computed) or (other.is_cut_of(computed) and not exactly):
             yield text
 
 
 def _peaks(row: Row, key: str, written: Written, step: StepTime) -> Iterator[Explanation]:
-    if key != "mfu" or row.peak is None:
+    if key != "mfu":
+        return
+    for peak, words in other_peaks(row):
+        law = laws(row, peak=peak).get("mfu")
+        if law is not None and written.states(law.at(step.seconds)):
+            yield Explanation(Kind.WRONG_PEAK, f"{words} gives it")
+
+
+def other_peaks(row: Row) -> Iterator[tuple[Fraction, str]]:
+    """Peaks that the row's MFU may have been computed with, and whose they are; those of its accelerator come first."""
+    if row.peak is None:
         return
     own = (row.text("accelerator"), row.text("dtype").lower())
     near = sorted(PEAKS.items(), key=lambda entry: (entry[0][0] != own[0], entry[0]))
     for (accelerator, dtype), peak in near:
-        if (accelerator, dtype) != own:
-            yield from _peak(row, written, step, Fraction(peak.flops), f"the peak of {accelerator} {dtype.upper()}")
+        whose = f"the peak of {accelerator} {dtype.upper()}"
+        told = {Fraction(peak.flops): whose}
         if accelerator == own[0]:
-            text = f"half of the peak of {accelerator} {dtype.upper()}"
-            yield from _peak(row, written, step, Fraction(peak.flops) / 2, text)
-
-
-def _peak(row: Row, written: Written, step: StepTime, peak: Fraction, words: str) -> Iterator[Explanation]:
-    if peak == row.peak:
-        return
-    law = laws(row, peak=peak).get("mfu")
-    if law is not None and written.states(law.at(step.seconds)):
-        yield Explanation(Kind.WRONG_PEAK, f"{scientific(peak)} FLOP/s, {words}, gives it")
+            told[Fraction(peak.flops) / 2] = f"half of {whose}"
+        for flops, words in told.items():
+            if flops != row.peak:
+                yield flops, f"{scientific(flops)} FLOP/s, {words},"
 
 
 def _formulas(row: Row, key: str, written: Written, step: StepTime) -> Iterator[Explanation]:
@@ -208,7 +232,7 @@ def _copies(row: Row, others: Sequence[Row], key: str, written: Written, law: La
         theirs, step = other.numbers.get(key), other.step_time
         if step is None:
             continue
-        if theirs is not None and theirs.text == written.text:
+        if theirs is not None and theirs.text == written.text and _is_right(other, key):
             gives = law.span(step.either).overlap(written.either) is not None
             with_time = f" with {_time(step)}, which gives it here, too" if gives else ""
             yield Explanation(Kind.STALE_COPY, f"{other.id} has it{with_time}")
@@ -229,7 +253,7 @@ def _copies(row: Row, others: Sequence[Row], key: str, written: Written, law: La
             if name == "model_flops" and key not in {"mfu", "tflops_per_gpu"}:
                 continue
             assert row.step_time is not None
-            if written.is_rounding_of(law.scaled(ratio).at(row.step_time.seconds)):
+            if written.is_rounding_of(law.scaled(ratio).at(row.step_time.seconds)) and _is_right(other, key):
                 yield Explanation(Kind.STALE_COPY, f"with {name} {other.text(name)}, as {other.id} has it, it fits")
 
 
@@ -242,14 +266,29 @@ def _alike(row: Row, others: Sequence[Row]) -> Iterator[Row]:
     yield from sorted(alike, key=lambda other: (abs(other.place("gpus").line - line), other.id))
 
 
+def _is_right(row: Row, key: str) -> bool:
+    """Whether a figure may be copied from the row: its own is right, or it has none."""
+    return key not in wrong(row)
+
+
 def _time(step: StepTime) -> str:
     return f"{step.written.text} s" if step.key == "step_time_s" else f"{step.key} {step.written.text}"
 
 
-def _factors(written: Written, computed: Fraction) -> Iterator[Explanation]:
-    for factor, words in _FACTORS.items():
+def factors(row: Row, key: str) -> Mapping[Fraction, str]:
+    """Factors that may have slipped into a figure, and the figure with them in words; the likeliest come first."""
+    return {**_LORA, **_FACTORS} if row.is_lora and key in _OF_FLOPS else _FACTORS
+
+
+def _lora(row: Row, key: str, written: Written, computed: Fraction) -> Iterator[Explanation]:
+    if row.is_lora and key in _OF_FLOPS:
+        yield from _factors(_LORA, written, computed)
+
+
+def _factors(known: Mapping[Fraction, str], written: Written, computed: Fraction) -> Iterator[Explanation]:
+    for factor, words in known.items():
         if written.states(computed * factor):
-            yield Explanation(Kind.FACTOR, f"it is {words} what the formula gives")
+            yield Explanation(Kind.FACTOR, f"it is {words}")
 
 
 def inputs(
@@ -304,7 +343,7 @@ def model_flops(row: Row, written: Written, computed: Fraction) -> tuple[Explana
         full = flops_of(row, layers=layers)
         if full is not None and written.states(full):
             found.append(Explanation(Kind.FORMULA, f"it is that of all {layers} layers"))
-    alone = value(written, computed)
+    alone = next(_lora(row, "model_flops", written, computed), None) or value(written, computed)
     if alone is not None:
         found.append(alone)
     return tuple(found) or (Explanation(Kind.UNKNOWN, NOTHING),)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -80,9 +80,9 @@ class StepTime:
     either: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
-    """A stated row with its numbers read."""
+    """A stated row with its numbers read. No two are equal."""
 
     stated: StatedRow
     numbers: Mapping[str, Written] = field(repr=False)
@@ -142,6 +142,23 @@ class Row:
         if not document or not self.stated.file.endswith((".yaml", ".yml")):
             return None
         return f"{document}:{line}" if line else document
+
+    @cached_property
+    def workload(self) -> tuple[str, ...]:
+        """What rows of one table have in common: their cases may differ in numbers, as of a line or of a date."""
+        named = (self.text(key) for key in ("model", "size", "dtype", "accelerator", "variant"))
+        words = (word for word in self.text("case").lower().split("-") if not re.search(r"\d", word))
+        return (*named, *words)
+
+    @property
+    def is_lora(self) -> bool:
+        """Whether the row is of low-rank adaptation, which computes no gradients of most weights."""
+        return any("lora" in self.text(key).lower() for key in ("case", "variant", "model"))
+
+    def with_value(self, key: str, text: str) -> Row:
+        """The row with another value in place of one of its own."""
+        values = {**self.stated.values, key: replace(self.stated.values[key], text=text)}
+        return read_row(replace(self.stated, values=values))
 
     @property
     def rests_on(self) -> str:

@@ -13,6 +13,7 @@ from pytest_gsw.audit.groups import duplicates, scaling
 from pytest_gsw.audit.identities import against_published, identities
 from pytest_gsw.audit.model import Audit, Audited, Finding, Severity, Stale
 from pytest_gsw.audit.prose import prose
+from pytest_gsw.audit.shared import shared_changes
 from pytest_gsw.tables.stated import StatedRow
 
 #: What findings of a document's text are acknowledged by: ``line_26``.
@@ -66,8 +67,9 @@ def audit(sources: Iterable[Source]) -> Audit:
 def _checks(source: Source) -> Iterator[Finding | None]:
     """Every check of one source; one that finds nothing counts all the same."""
     rows = read_rows(source.rows)
+    shared = shared_changes(rows)
     for place, row in enumerate(rows):
-        yield from derived(row, rows[max(0, place - _NEAR) : place + _NEAR])
+        yield from derived(row, rows[max(0, place - _NEAR) : place + _NEAR], shared.get(row.id, {}))
         yield from identities(row)
     yield from scaling(rows)
     yield from duplicates(rows)

@@ -58,10 +58,11 @@ def with_time(rows: Iterable[Row], time: Written) -> list[Row]:
 
 
 def whose(rows: Sequence[Row], time: Written) -> Explanation:
-    """Whose step time it is, if it is any row's."""
-    owners = with_time(rows, time)
-    if owners:
-        return Explanation(Kind.STALE_COPY, f"{time.text} s is the step time of {owners[0].id}")
+    """Whose step time it is, if it is any row's. Nobody copies more digits than there are."""
+    for owner in with_time(rows, time):
+        step = owner.numbers["step_time_s"]
+        if step.value == time.value or step.unit < time.unit:
+            return Explanation(Kind.STALE_COPY, f"{time.text} s is the step time of {owner.id}")
     return Explanation(Kind.ANOTHER_RUN, f"no row has a step time of {time.text} s: it is of another run")
 
 

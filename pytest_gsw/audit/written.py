@@ -19,6 +19,9 @@ _LONGEST = 60
 #: Powers of ten that a figure may have; more is no figure, and takes time.
 _LARGEST = 300
 
+#: Units of the last digit that computing in another order may make.
+_ROUNDED_OTHERWISE = 2
+
 _NUMBER = re.compile(
     r"(?P<digits>\d{1,3}(?:,\d{3}){1,9}(?:\.\d{1,30})?|\d{1,40}(?:\.\d{0,30})?|\.\d{1,30})(?P<exponent>[eE][+-]?\d{1,3})?"
     r"\s{0,3}(?P<unit>%|s|sec|seconds|d|days)?",
@@ -184,15 +187,14 @@ def swapped(text: str) -> Iterator[str]:
 
 
 def slips(text: str) -> Iterator[str]:
-    """The number with one digit replaced, left out or added, each way that makes another number."""
+    """The number with one digit replaced, each way that may be a slip of the hand.
+
+    A last digit that is one or two off is of another rounding, and no number begins with a zero that it had not.
+    """
     places = [n for n, letter in enumerate(text) if letter.isdigit()]
     for place in places:
         for digit in "0123456789":
-            if digit != text[place]:
+            near = place == places[-1] and abs(int(digit) - int(text[place])) <= _ROUNDED_OTHERWISE
+            leading = place == places[0] and digit == "0"
+            if digit != text[place] and not near and not leading:
                 yield f"{text[:place]}{digit}{text[place + 1 :]}"
-    for place in places:
-        if len(places) > 1:
-            yield f"{text[:place]}{text[place + 1 :]}"
-    for place in sorted({*places, *(place + 1 for place in places)}):
-        for digit in "0123456789":
-            yield f"{text[:place]}{digit}{text[place:]}"

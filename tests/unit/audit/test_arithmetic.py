@@ -148,7 +148,7 @@ def test_precedence(expression: str, value: Fraction) -> None:
 def test_what_is_too_large_is_no_arithmetic(expression: str) -> None:
     started = time.process_time()
     assert evaluate_text(expression) is None
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 20  # linear: milliseconds; exponential: for ever
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_hostile_lines_take_no_time(line: str) -> None:
     started = time.process_time()
     list(equations(line[:LONGEST_LINE]))
     list(equations(line))
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 20  # linear: milliseconds; exponential: for ever
 
 
 @given(st.text(alphabet="0123456789.,eE+-*/^()= xX%$a\u00d7", max_size=120))

@@ -198,6 +198,19 @@ def test_one_wrong_digit() -> None:
     assert told(of_figure)[4] == "typo: 52.59% would fit: one digit of 58.59% is wrong"
 
 
+def test_a_typo_gives_the_computed_digits() -> None:
+    # 52.5859…: the figure is 52.59%, and 52.58% is it cut.
+    (near,) = found(row(base=LLAMA2, mfu="52.61%"))
+    assert near.explanation.kind is Kind.UNKNOWN
+    (cut,) = found(row(base=LLAMA2, mfu="12.58%"))
+    assert cut.explanation.kind is Kind.UNKNOWN
+    (longer,) = found(row(base=LLAMA2, mfu="152.59%"))
+    assert longer.explanation.kind is Kind.UNKNOWN
+    # 8 * 52 * 512 * 1024 / 64 GPUs / 1000 / 6 s is 567.98.
+    (leading,) = found(row(base=GPT2, step_time_s="16", tflops_per_gpu="568.0"))
+    assert leading.explanation.kind is Kind.UNKNOWN
+
+
 def test_what_nothing_explains() -> None:
     (one,) = found(row(base=GPT2, step_time_s="137", global_batch_size="1024", tflops_per_gpu="48.8"))
     assert told(one)[4] == (
@@ -235,11 +248,40 @@ def test_figures_without_a_batch() -> None:
             "contradiction",
             "17.94",
             "17.95",
-            "typo: 17.95 would fit: one digit of 17.94 is wrong",
+            "unknown: no single change of what it is computed from gives it",
         ),
     ]
     (cut,) = found(row(base=base, **{**texts, "mfu": "16.5%"}, days_to_train_1t_tokens="17.95"))
     assert told(cut) == ("mfu", "rounding", "16.5%", "16.6%", "cut, not rounded: 16.55% was cut, not rounded")
+
+
+def test_a_figure_is_no_copy_of_one_that_is_wrong_as_well() -> None:
+    rows = (row("a", LLAMA2, mfu="44.04%"), row("b", LLAMA2, step_time_s="7.001", mfu="44.04%"))
+    assert {one.explanation.kind for one in found(*rows) if one.identity == "mfu"} == {Kind.UNKNOWN}
+
+
+LORA = {"case": "finetuning-lora", "mfu": "35.06%"}
+
+
+def test_lora_has_two_thirds() -> None:
+    (one,) = found(row(base=LLAMA2, **LORA))
+    assert told(one) == (
+        "mfu",
+        "contradiction",
+        "35.06%",
+        "52.59%",
+        "factor: it is 2/3 of what the formula gives, as for LoRA",
+    )
+    (full,) = found(row(base=LLAMA2, case="lora", mfu="78.88%"))
+    assert told(full)[4] == "factor: it is 3/2 of what the formula gives, as for full fine-tuning in place of LoRA"
+    (other,) = found(row(base=LLAMA2, **{**LORA, "case": "finetuning-sft"}))
+    assert other.explanation.kind is Kind.UNKNOWN
+
+
+def test_lora_before_digits_that_happen_to_fit() -> None:
+    # 53.9 is 35.9 with its digits swapped.
+    (one,) = found(row(base=LLAMA2, case="lora", mfu="35.9%", model_flops="1.865e+15"))
+    assert told(one)[4] == "factor: it is 2/3 of what the formula gives, as for LoRA"
 
 
 steps = st.integers(100, 99_999).map(lambda number: f"{number / 1000:.3f}")

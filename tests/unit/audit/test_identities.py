@@ -172,26 +172,75 @@ def test_scaling() -> None:
     assert scaled(("64", "128", "7.0"), ("128", "128", "8.0")) == [
         (
             "scaling",
-            "contradiction",
-            "65536 tokens/s on 128 GPUs",
-            "more than 74898 tokens/s",
-            "swapped column: 128 GPUs give 88% of the throughput of 64: two figures may be swapped",
+            "notice",
+            "8.0 s on 128 GPUs",
+            "less than 7 s",
+            "unknown: 128 GPUs give 88% of the throughput of 64",
         )
     ]
     assert scaled(("64", "128", "7.0"), ("128", "256", "5.0")) == [
         (
             "scaling",
             "notice",
-            "209715 tokens/s on 128 GPUs",
-            "about 149797 tokens/s at most",
+            "5.0 s on 128 GPUs",
+            "about 7 s at least",
             "unknown: each of 128 GPUs gives 140% of what each of 64 gives",
         )
     ]
 
 
+def test_scaling_is_told_in_a_sentence() -> None:
+    """As ``pytest-gsw import`` says it: ``documented`` as documented; ``formula`` is ``computed``."""
+    times = {"tokens_per_s": None, "days_to_train_1t_tokens": None, "global_batch_size": "128"}
+    slower, faster = (
+        found(row("x64", BARE, **times, step_time_s="7.0"), row("x128", BARE, **times, gpus="128", step_time_s=time))[0]
+        for time in ("8.0", "2.0")
+    )
+    assert slower.formula == "the step time with which 128 GPUs give more than the 74898 tokens/s of x64"
+    assert faster.formula == "the step time with which 128 GPUs give as much each as those of x64"
+
+
+def series(times: str, tokens: str) -> list[tuple[str, str, str, str, str]]:
+    """Findings of rows with 64, 128, … GPUs, one batch, and these step times and throughputs."""
+    both = zip(times.split(), tokens.split(), strict=True)
+    rows = [
+        row(
+            f"x{64 * 2**n}",
+            BARE,
+            gpus=str(64 * 2**n),
+            step_time_s=time,
+            tokens_per_s=rate,
+            days_to_train_1t_tokens=None,
+        )
+        for n, (time, rate) in enumerate(both)
+    ]
+    return [told(one) for one in found(*rows) if one.identity == "scaling"]
+
+
+def test_two_swapped_figures_of_a_series() -> None:
+    assert series("8.0 4.0 2.0", "65536 131072 262144") == []
+    (one, _) = series("8.0 2.0 4.0", "65536 131072 262144")
+    assert one == (
+        "scaling",
+        "contradiction",
+        "4.0 s on 256 GPUs",
+        "less than 2 s",
+        "swapped column: with the step_time_s of x128 and x256 swapped, throughput grows and tokens_per_s fits",
+    )
+    # Of rows that are no neighbours.
+    found_there = series("2.0 4.0 8.0", "65536 131072 262144")
+    assert [one[1] for one in found_there] == ["contradiction", "contradiction"]
+    assert "of x64 and x256 swapped" in found_there[0][4]
+    # Where the throughput is that of the step times as they stand, nothing says that they are swapped.
+    assert {one[1] for one in series("8.0 2.0 4.0", "65536 262144 131072")} == {"notice"}
+
+
 def test_only_rows_that_are_alike_scale() -> None:
     slower = [row("a", BARE), row("b", BARE, gpus="128", global_batch_size="1", step_time_s="9", dtype="fp8")]
     assert all(one.identity != "scaling" for one in found(*slower))
+    unknown = {"dtype": "", "tokens_per_s": None, "days_to_train_1t_tokens": None}
+    slower = [row("a", BARE, **unknown), row("b", BARE, **unknown, gpus="128", global_batch_size="1", step_time_s="9")]
+    assert found(*slower) == ()
 
 
 def test_samples_scale_where_there_are_no_tokens() -> None:
@@ -200,7 +249,12 @@ def test_samples_scale_where_there_are_no_tokens() -> None:
         row(f"x{gpus}", BARE, gpus=gpus, samples_per_s=rate, **values) for gpus, rate in (("8", "1.247"), ("16", "1.1"))
     ]
     (one,) = found(*rows)
-    assert (one.documented, one.computed) == ("1.1 samples/s on 16 GPUs", "more than 1.247 samples/s")
+    assert (one.severity, one.documented, one.computed, one.formula) == (
+        Severity.NOTICE,
+        "1.1 samples/s on 16 GPUs",
+        "more than 1.247 samples/s",
+        "the throughput of more GPUs than the 8 of x8",
+    )
 
 
 def test_one_configuration_with_several_figures() -> None:
@@ -219,6 +273,32 @@ def test_one_configuration_with_several_figures() -> None:
     )
     assert (one.row, one.formula) == ("run1", "the same configuration: run0, run1, run2, run3")
     assert found(*[row(f"run{n}", BARE, notes=str(n)) for n in range(3)]) == ()
+
+
+@pytest.mark.parametrize(
+    ("cases", "alike"),
+    [
+        (("pp16-gas256-mbs4-0525", "pp16-gas256-mbs4-0526"), True),
+        (("offload-optimizer-run1", "offload-optimizer-run2"), True),
+        (("zero-tp4-mbs48-0527", "zero-tp4-mbs48"), True),
+        (("finetuning-sft", "finetuning-lora"), False),
+        (("max", None), False),
+    ],
+)
+def test_cases_that_may_be_runs_of_one_configuration(cases: tuple[str, str | None], alike: bool) -> None:
+    times = {"tokens_per_s": None, "days_to_train_1t_tokens": None}
+    rows = [row(f"run{n}", BARE, case=case, step_time_s=str(5 + n), **times) for n, case in enumerate(cases)]
+    assert [one.identity for one in found(*rows)] == ["duplicate"] * alike
+
+
+def test_what_has_no_dtype_is_no_known_configuration() -> None:
+    for dtype in ("", None):
+        times = {"tokens_per_s": None, "days_to_train_1t_tokens": None, "dtype": dtype}
+        rows = [row(f"run{n}", {**BARE, "dtype": "bf16"}, step_time_s=str(5 + n), **times) for n in range(2)]
+        assert found(*rows) == ()
+
+
+def test_rows_of_one_configuration_with_another_id() -> None:
     assert (
         found(
             row("a", BARE),

@@ -45,7 +45,7 @@ site/t.yaml
 docs/README.md
   1:9      contradiction  line_1
     documented 63, computed 64: 8 * 8
-    typo: 64 would fit: one digit of 63 is wrong
+    unknown: no single change of what it is computed from gives it
 
 1 row, the text of 2 documents, 4 figures checked: 2 contradictions, 1 rounding
 next: put it right, or say in the table why it stays: acknowledged: {mfu: reason}"""
@@ -114,7 +114,7 @@ def test_github() -> None:
         ),
         (
             "::error file=docs/README.md,line=1,col=9,title=audit%3A line_1::docs/README.md: contradiction, documented 63, "
-            "computed 64 (8 * 8)%0Atypo: 64 would fit: one digit of 63 is wrong"
+            "computed 64 (8 * 8)%0Aunknown: no single change of what it is computed from gives it"
         ),
         "::notice file=site/t.yaml,line=15,col=3,title=audit%3A gpus::acknowledged, but not found any more: gone",
         (

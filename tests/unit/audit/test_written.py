@@ -86,9 +86,14 @@ def test_swapped_digits() -> None:
 
 
 def test_slips_of_a_digit() -> None:
-    found = set(slips("79"))
-    assert {"89", "9", "7", "179", "779", "797"} <= found
-    assert "79" not in found
+    assert set(slips("79")) == {"19", "29", "39", "49", "59", "69", "89", "99", *(f"7{n}" for n in range(7))}
+
+
+def test_a_slip_is_no_rounding_and_no_other_length() -> None:
+    assert "06" not in set(slips("16"))
+    assert {"0.16", "0.86"} <= set(slips("0.56"))
+    assert set(slips("42.12%")).isdisjoint({"42.10%", "42.11%", "42.13%", "42.14%", "42.1%", "02.12%"})
+    assert "42.15%" in set(slips("42.12%"))
 
 
 @given(st.decimals(min_value=Decimal("1e-6"), max_value=Decimal("1e15"), places=6), st.integers(-6, 3))
