@@ -34,12 +34,8 @@ class RowChange:
     figures: Mapping[str, Change] = field(default_factory=dict)
     #: Configuration keys that differ, by name.
     configuration: Mapping[str, Change] = field(default_factory=dict)
-
-    @property
-    def throughput_change(self) -> float | None:
-        """Documented throughput after over before, less one: -0.05 is 5 % less; ``None`` where one has none."""
-        before_s, after_s = self.judged_s.before, self.judged_s.after
-        return before_s / after_s - 1 if before_s and after_s else None
+    #: Documented throughput after over before, less one: -0.05 is 5 % less; ``None`` where they cannot be compared.
+    throughput_change: float | None = None
 
 
 def compare(before: Iterable[Baseline], after: Iterable[Baseline]) -> tuple[RowChange, ...]:
@@ -59,8 +55,9 @@ def compare(before: Iterable[Baseline], after: Iterable[Baseline]) -> tuple[RowC
 def _rank(change: RowChange) -> tuple[int, float, str]:
     throughput = change.throughput_change
     if throughput is None:
-        # A row that has no figure any more has lost all of it.
-        throughput = -math.inf if change.judged_s.before else math.inf
+        # A row that has no figure any more has lost all of it; of one that is judged by another, nobody can say.
+        before, after = change.judged_s.before, change.judged_s.after
+        throughput = 0.0 if before and after else -math.inf if before else math.inf
     return _KINDS.index(change.kind), throughput, change.id
 
 
@@ -81,8 +78,44 @@ def _row_change(before: Baseline, after: Baseline) -> RowChange:
         "changed",
         Change(before.judged_s, after.judged_s),
         _changes(vars(before.documented), vars(after.documented)),
-        _changes(_configuration(before), _configuration(after)),
+        {**_changes(_configuration(before), _configuration(after)), **_accepted_changes(before, after)},
+        _throughput_change(before, after),
     )
+
+
+def _throughput_change(before: Baseline, after: Baseline) -> float | None:
+    """By tokens per second where a step is not the same work any more."""
+    if before.metric != after.metric or not before.judged_s or not after.judged_s:
+        return None
+    work = [(row.sequence_length, row.global_batch_size) for row in (before, after)]
+    if work[0] == work[1] or before.metric == "checkpoint_save_time":
+        return before.judged_s / after.judged_s - 1
+    old, new = _tokens_per_s(before), _tokens_per_s(after)
+    if not old or not new:
+        return None
+    return 0.0 if math.isclose(old, new, rel_tol=1e-9) else new / old - 1
+
+
+def _tokens_per_s(row: Baseline) -> float | None:
+    documented = row.documented
+    if documented.step_time_s and row.global_batch_size:
+        return row.sequence_length * row.global_batch_size / documented.step_time_s
+    if documented.tokens_per_s is None and documented.samples_per_s is not None:
+        return documented.samples_per_s * row.sequence_length
+    return documented.tokens_per_s
+
+
+def _accepted_changes(before: Baseline, after: Baseline) -> dict[str, Change]:
+    """What differs of figures that a cluster has accepted in both; that one is new, or gone, its time says."""
+    changes: dict[str, Change] = {}
+    for cluster in sorted({*before.accepted} & {*after.accepted}):
+        old, new = (
+            {f"accepted.{cluster}.{name}": value for name, value in vars(row.accepted[cluster]).items()}
+            for row in (before, after)
+        )
+        changes.update(_changes(old, new))
+        changes.pop(f"accepted.{cluster}.judged_s", None)
+    return changes
 
 
 def _configuration(row: Baseline) -> dict[str, Any]:
@@ -94,6 +127,7 @@ def _configuration(row: Baseline) -> dict[str, Any]:
         "tolerance": row.tolerance,
         "proxy": row.proxy,
         "expected_failure": row.expected_failure,
+        "recipe.logged_steps": row.recipe.logged_steps,
         "recipe.one_job_per_row": row.recipe.one_job_per_row,
         **{f"accepted.{cluster}": accepted.judged_s for cluster, accepted in row.accepted.items()},
     }

@@ -1,17 +1,14 @@
-"""Which container image a run used: by its log's own word, else by the environment that it was started with."""
+"""Which container image a run used, by its log's own word; what environments and tables say is in ``tables``."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from pytest_gsw.logs.identity import RECIPE_MARKER
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.text import safe_text
-
-#: The variable by which all recipes from release 24.11 on let their image be chosen.
-IMAGE_VARIABLE = "RUN_CONF_IMAGE"
+from pytest_gsw.tables.images import image_name
 
 #: Every rank says at the log's beginning who it is.
 _SEARCHED_BYTES = 4 << 20
@@ -31,16 +28,3 @@ def image_in(log: Path) -> str | None:
         if match is not None and b"$" not in match[0]:
             named = match[1] or match[2]
     return None if named is None else image_name(safe_text(named)) or None
-
-
-def image_of(environment: Mapping[str, str]) -> str | None:
-    """The image that a job's environment chooses."""
-    chosen = environment.get(IMAGE_VARIABLE, "")
-    return image_name(chosen) if chosen.strip() else None
-
-
-def image_name(image: str) -> str:
-    """An image's name: of a file its own, without the staging area that it lies in; of a registry the whole."""
-    # The staging area is another on every cluster, and its name no part of what was run.
-    line = " ".join(image.split())
-    return PurePosixPath(line).name if line.startswith(("/", "./", "../", "~")) else line

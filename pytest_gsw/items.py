@@ -30,7 +30,9 @@ from pytest_gsw.examine import (
     replayed,
 )
 from pytest_gsw.fleet import Fleet
-from pytest_gsw.image import image_in, image_of
+from pytest_gsw.image import image_in
+from pytest_gsw.jobs.environment import job_environment
+from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.layout import is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, JobState
 from pytest_gsw.jobs.spec import NCCL_TRACE_STEPS, profiling_in
@@ -43,7 +45,8 @@ from pytest_gsw.quoting import quoted
 from pytest_gsw.results import junit, terminal
 from pytest_gsw.results.record import JobFacts, Record, write_record
 from pytest_gsw.tables.clusters import Cluster
-from pytest_gsw.tables.definition import accepted_for, definition_hash
+from pytest_gsw.tables.definition import accepted_for, accepted_to_expect, definition_hash
+from pytest_gsw.tables.images import image_name, image_of
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Accepted, Baseline, Figures
 from pytest_gsw.watch import Watch
@@ -129,13 +132,14 @@ class BaselineItem(pytest.Item):
         self.baseline = baseline
         self._settings = self.config.stash[SETTINGS]
         self._measured: _Measured | None = None
-        #: The image that the row's run used, once that was looked for.
-        self._image_name: str | None = None
-        self._image_known = False
+        #: The image that the row's run used and what tells it, once that was looked for.
+        self._image_found: tuple[str | None, str] | None = None
         #: How the row is started, once that is known.
         self.spec: JobSpec | None = None
         #: What an earlier session recorded of the row, in a replay of that session.
         self.recorded: Record | None = None
+        #: What an earlier session submitted for the row, in one that goes on with it.
+        self.submitted: Submission | None = None
         self.add_marker(pytest.mark.gsw(**marker_facts(baseline)))
         if baseline.proxy:
             self.add_marker(pytest.mark.proxy)
@@ -174,7 +178,7 @@ class BaselineItem(pytest.Item):
             record = self._record("unexpected_success", fact, run=measured.run)
             _fail("\n".join([fact, "", *terminal.fact_lines(self._facts(record))]))
         assert measured.measurement is not None
-        accepted, unused = accepted_for(self.baseline, self._cluster_name(), self._definition(measured.run))
+        accepted, unused = self._accepted_for(measured.run)
         verdict = self._judge(measured.measurement, accepted)
         not_comparable = self._not_comparable(measured.run)
         tokens_per_s = measured.measurement.figures.tokens_per_s
@@ -220,7 +224,13 @@ class BaselineItem(pytest.Item):
             steps=self._steps(traced=is_nccl_traced(self.spec.environment)),
             time_limit_s=self.spec.time_limit_s,
             judged=not profiled,
+            accepted=self._accepted_to_expect(self.spec),
         )
+
+    def _accepted_to_expect(self, spec: JobSpec) -> Accepted | None:
+        cluster = self._cluster_name()
+        image = image_of(job_environment(os.environ, spec))
+        return None if cluster is None else accepted_to_expect(self.baseline, cluster, image)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """A report's text; a traceback shows arguments, and those may be the environment."""
@@ -295,28 +305,63 @@ class BaselineItem(pytest.Item):
 
     def _image(self, run: Run | None) -> str | None:
         """The container image that the run used, as far as anything tells it."""
-        if not self._image_known:
-            self._image_name, self._image_known = quoted(self._find_image(run), os.environ), True
-        return self._image_name
+        return self._image_and_source(run)[0]
 
-    def _find_image(self, run: Run | None) -> str | None:
-        named = _image_in_log(run)
-        if named is None and self.recorded is not None:
-            return self.recorded.image
+    def _image_and_source(self, run: Run | None) -> tuple[str | None, str]:
+        if self._image_found is None:
+            self._image_found = self._find_image(run)
+        return self._image_found
+
+    def _find_image(self, run: Run | None) -> tuple[str | None, str]:
+        """The image and what tells it: the log, the environment, the table."""
+        named, of_table = _image_in_log(run), self.baseline.recipe.image
+        if named is not None:
+            return named, "log"
+        if self.recorded is not None:
+            return self.recorded.image, self.recorded.image_from
+        submitted = self._submission_of(run)
+        if submitted is not None:
+            return submitted.image, "environment" if submitted.image else ""
         # How the row would be started says nothing of a log that exists already.
-        if named is None and self.spec is not None and self._settings.replay is None:
-            named = image_of(self.spec.environment)
-        return named or self.baseline.recipe.image
+        if self.spec is not None and self._settings.replay is None:
+            named = image_of(job_environment(os.environ, self.spec))
+        if named is not None:
+            return named, "environment"
+        return (None, "") if of_table is None else (image_name(of_table), "table")
+
+    def _submission_of(self, run: Run | None) -> Submission | None:
+        """What an earlier session submitted, where that is what ran."""
+        submitted = self.submitted
+        return submitted if submitted is not None and run is not None and submitted.is_of(run.job_id) else None
 
     def _definition(self, run: Run | None) -> str:
+        """The row's definition when the run was started; empty where nobody wrote it down."""
+        now = self._definition_now(run)
+        if self.recorded is not None:
+            return self.recorded.definition
+        submitted = self._submission_of(run)
+        if submitted is None or submitted.definition == definition_hash(self.baseline, submitted.image):
+            return now
+        return submitted.definition
+
+    def _definition_now(self, run: Run | None) -> str:
         return definition_hash(self.baseline, self._image(run))
+
+    def _accepted_for(self, run: Run) -> tuple[Accepted | None, Accepted | None]:
+        """What the session's cluster has accepted for the row, as one that counts and one that does not."""
+        now = self._definition_now(run)
+        accepted, unused = accepted_for(self.baseline, self._cluster_name(), now)
+        return (accepted, unused) if self._definition(run) == now else (None, accepted or unused)
 
     def _accepted_note(
         self, accepted: Accepted | None, unused: Accepted | None, verdict: Verdict, run: Run
     ) -> str | None:
         """What is to be said of the cluster's own figure, where it has one."""
+        then, now = self._definition(run), self._definition_now(run)
+        if unused is not None and then != now:
+            return terminal.outdated_text(unused, then, now)
         if unused is not None:
-            return terminal.unused_text(unused, self._definition(run), self._image(run))
+            return terminal.unused_text(unused, now, quoted(self._image(run), os.environ))
         if accepted is None:
             return None
         return terminal.ignored_text(accepted) if verdict.accepted_s is None else terminal.accepted_text(accepted)
@@ -331,8 +376,9 @@ class BaselineItem(pytest.Item):
         )
         numbers: tuple[float, ...] = ()
         if isinstance(verdict, Verdict):
+            _check_accepted(verdict, accepted)
             numbers = (verdict.measured_s, verdict.documented_s, verdict.reference_s, verdict.tolerance)
-        sound = bool(numbers) and all(math.isfinite(number) for number in numbers)
+        sound = bool(numbers) and all(0 < number < math.inf for number in numbers)
         if not sound or not isinstance(verdict, Verdict) or not isinstance(verdict.outcome, Outcome):
             raise TypeError(f"an implementation of pytest_gsw_judge returned {verdict!r}, which is no sound Verdict")
         return verdict
@@ -359,7 +405,7 @@ class BaselineItem(pytest.Item):
     ) -> Record:
         """Write down what is known of this run, and give it to JUnit and to observers."""
         baseline, settings = self.baseline, self._settings
-        image = self._image(run)
+        image, image_from = self._image_and_source(run)
         record = Record(
             run_id=settings.run_id,
             row=baseline.id,
@@ -396,8 +442,10 @@ class BaselineItem(pytest.Item):
             reference="documented" if accepted_s is None else "accepted",
             accepted={} if accepted_s is None else self._figures_of(accepted_s),
             accepted_note=accepted_note,
-            definition=definition_hash(baseline, image),
-            image=image,
+            definition=self._definition(run),
+            image=quoted(image, os.environ),
+            image_from=image_from,
+            metric=baseline.metric,
         )
         try:
             write_record(settings.run_directory, record)
@@ -436,7 +484,8 @@ class BaselineItem(pytest.Item):
         status = run.status if run else fleet.status(self.baseline.id)
         if job_id is None or status is None:
             return None
-        return JobFacts.of(job_id, fleet.launcher.name, status)
+        launcher = self.recorded.job.launcher if self.recorded and self.recorded.job else fleet.launcher.name
+        return JobFacts.of(job_id, launcher, status)
 
     def _attempts(self) -> tuple[JobFacts, ...]:
         fleet = self.config.stash[FLEET]
@@ -455,6 +504,17 @@ class BaselineItem(pytest.Item):
         error = quoted(error, os.environ, self.spec.environment if self.spec else {})
         record = self._record("error", error.fact, run=run)
         _fail(terminal.error_text(error, self._facts(record)))
+
+
+def _check_accepted(verdict: Verdict, accepted: Accepted | None) -> None:
+    """Make sure that a verdict rests on the document, or on what the cluster has accepted, and on nothing else."""
+    wanted = None if accepted is None else accepted.judged_s
+    if verdict.accepted_s is not None and verdict.accepted_s != wanted:
+        _fail(
+            f"an implementation of pytest_gsw_judge returned a Verdict with accepted_s={verdict.accepted_s!r}, "
+            f"wanted None{'' if wanted is None else f' or {wanted:g}'}\n"
+            "next       give judge() the figure that the hook was handed, or leave accepted_s out"
+        )
 
 
 def _in_traced_results(run: Run) -> bool:

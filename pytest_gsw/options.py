@@ -26,7 +26,7 @@ from pytest_gsw.fleet import Limits
 from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.jobs.journal import Past, read_journal
 from pytest_gsw.jobs.spec import Profile
-from pytest_gsw.tables.clusters import DEMO, Cluster, find_cluster
+from pytest_gsw.tables.clusters import DEMO, Cluster, cluster_files, find_cluster
 from pytest_gsw.tables.fields import nearest, read_tolerance
 from pytest_gsw.tables.load import bundled_baselines
 from pytest_gsw.watch import Policies
@@ -237,14 +237,6 @@ def _base(config: pytest.Config, ini: str) -> Path:
     return config.inipath.parent if config.inipath else config.rootpath
 
 
-def cluster_files(config: pytest.Config, given: Path | None) -> tuple[Path, ...]:
-    """Where clusters are looked up, first match wins: the given file, the project's, the user's."""
-    user = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    project = (config.invocation_params.dir, config.rootpath)
-    candidates = [given, *(directory / "clusters.yaml" for directory in project), user / "pytest-gsw" / "clusters.yaml"]
-    return tuple(dict.fromkeys(path for path in candidates if path is not None))
-
-
 def _value(config: pytest.Config, option: Option) -> Any:
     """The command line's value, else the ini file's; paths are relative to where they were written."""
     given = config.getoption(option.ini)
@@ -286,7 +278,7 @@ def _check_conflicts(config: pytest.Config, values: Mapping[str, Any]) -> None:
 
 
 def _cluster(config: pytest.Config, values: Mapping[str, Any], run_directory: Path) -> Cluster:
-    files = cluster_files(config, values["clusters"])
+    files = cluster_files(values["clusters"], (config.invocation_params.dir, config.rootpath), os.environ)
     if values["clusters"] and not values["clusters"].is_file():
         raise ConfigurationError(f"--gsw-clusters: there is no file {values['clusters']}")
     cluster = find_cluster(values["cluster"], files, os.environ)

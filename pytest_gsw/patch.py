@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,8 +48,9 @@ def make_patch(proposals: Iterable[Proposal], *, documented: bool = False) -> Pa
         try:
             old, new = edit.read_text(path), _edited(path, of_file, documented=documented)
             diffs.append(_diff(path.relative_to(base).as_posix(), old, new))
-        except (edit.EditError, FileError) as error:
-            why = f"{path} cannot be changed: {error}"
+        except (edit.EditError, FileError, OSError) as error:
+            problem = error.strerror if isinstance(error, OSError) else error
+            why = f"{path} cannot be changed: {problem}"
             left_out += (LeftOut(one.row.id, one.accepted.cluster, why) for one in of_file)
         else:
             proposed += of_file
@@ -65,12 +67,22 @@ def proposal_text(proposal: Proposal, *, documented: bool = False) -> str:
     jobs = "1 job" if accepted.jobs == 1 else f"{accepted.jobs} jobs"
     beside = "in place of" if documented else "beside"
     old = proposal.row.accepted.get(accepted.cluster)
-    before = "" if old is None or documented else f", {old.judged_s:.4g} s accepted before"
+    before, of_date = "", ""
+    if old is not None:
+        taken_out = " and of the" if documented else ""
+        before, of_date = f",{taken_out} {old.judged_s:.4g} s accepted on {old.date}", f" of {accepted.date}"
     return (
-        f"{proposal.row.id} on {accepted.cluster}: {accepted.judged_s:.4g} s {beside} the documented "
+        f"{proposal.row.id} on {accepted.cluster}: {accepted.judged_s:.4g} s{of_date} {beside} the documented "
         f"{documented_s:.4g} s ({change * 100:+.1f} %){before}; median of {jobs} from {proposal.fastest_s:.4g} to "
         f"{proposal.slowest_s:.4g} s, spread {accepted.spread * 100:.2g} %"
     )
+
+
+def review_text(patch: Patch, path: Path) -> str:
+    """What to do with a patch that was written to a file."""
+    if any(_is_installed(one.row.location.path.resolve()) for one in patch.proposed):
+        return f"for review: {path}; it is of tables of an installed package: apply it where they come from"
+    return f"for review: {path}; then {shlex.join(apply_command(patch, path))}"
 
 
 def apply_command(patch: Patch, path: Path) -> list[str]:
@@ -88,7 +100,9 @@ def _edited(path: Path, proposals: Sequence[Proposal], *, documented: bool) -> s
     if documented:
         changes = [(one, _documented(one)) for one in proposals]
         text = edit.with_documented(path, [(one.row, values, one.accepted) for one, values in changes])
-        wanted: Iterable[Baseline] = [edit.expected_after(one.row, values) for one, values in changes]
+        wanted: Iterable[Baseline] = [
+            edit.expected_after(one.row, values, without=one.accepted.cluster) for one, values in changes
+        ]
     else:
         text = edit.with_accepted(path, [(one.row, one.accepted) for one in proposals])
         wanted = _with_all_accepted(proposals)

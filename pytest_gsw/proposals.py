@@ -11,6 +11,7 @@ import fnmatch
 import math
 import re
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -19,8 +20,11 @@ from pathlib import Path
 from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.performance.verdict import Outcome
+from pytest_gsw.quoting import MASK
 from pytest_gsw.results.record import Record, judged_key, read_record, record_name
 from pytest_gsw.tables.definition import definition_hash
+from pytest_gsw.tables.fields import LARGEST, SMALLEST
+from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Accepted, Baseline
 
@@ -28,7 +32,7 @@ from pytest_gsw.tables.model import Accepted, Baseline
 MIN_JOBS = 5
 #: A row whose jobs spread by 3 % fails a tolerance of 5 % one night in twenty though nothing has changed.
 MAX_SPREAD = 0.03
-#: Of earlier runs in a session, the newest of each row: what ran a year ago says little of the cluster of today.
+#: Of earlier jobs in a session, the newest of each row: what ran a year ago says little of the cluster of today.
 NEWEST_RUNS = 20
 
 _JUDGED = frozenset(outcome.value for outcome in Outcome)
@@ -43,6 +47,8 @@ class Rules:
     min_jobs: int = MIN_JOBS
     #: Largest standard deviation of the jobs over their median, as a fraction.
     max_spread: float = MAX_SPREAD
+    #: It is the documented figure that is to change, not the accepted one.
+    documented: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,20 @@ def selects(pattern: str | None, row_id: str) -> bool:
     return fnmatch.fnmatchcase(row_id, pattern.rpartition("::")[2].replace("[", "[[]"))
 
 
+#: A job as its records tell it from others: ids alone may come back, after years or in another database.
+_Job = tuple[str, float | None]
+#: A row of one table: two tables may have rows of the same id.
+_Row = tuple[Path, str]
+
+
+@dataclass(frozen=True)
+class _Point:
+    """One job of one row."""
+
+    row: Baseline
+    record: Record
+
+
 def propose(records: Iterable[Record], tables: Tables, rules: Rules | None = None) -> Proposals:
     """What these runs let their clusters accept.
 
@@ -130,32 +150,46 @@ def propose(records: Iterable[Record], tables: Tables, rules: Rules | None = Non
         tables: Where the rows are written now.
         rules: What is asked of the jobs.
     """
-    points: dict[tuple[str, str], dict[tuple[str, float | None], tuple[Baseline, Record]]] = {}
-    refused: dict[tuple[str, str, str], int] = {}
-    for record in records:
+    points: dict[_Row, dict[_Job, _Point]] = {}
+    refused: Counter[tuple[str, str, str]] = Counter()
+    # A job is its first record's: a replay, on whatever cluster, records it again.
+    for record in sorted(records, key=lambda record: record.run_id):
         row = _row_of_point(record, tables)
         if isinstance(row, str):
-            key = (record.row, record.cluster, row)
-            refused[key] = refused.get(key, 0) + 1
-        else:
-            assert record.job is not None  # else it is no point
-            # A replay records the same job again; ids alone may come back, after years or in another database.
-            job = (record.job.id, _ended_s(record))
-            points.setdefault((record.row, record.cluster), {})[job] = (row, record)
+            refused[record.row, record.cluster, row] += 1
+            continue
+        first = points.setdefault((row.location.path, row.id), {}).setdefault(_job(record), _Point(row, record))
+        if first.record.cluster != record.cluster:
+            why = f"is of a job that was recorded on {first.record.cluster} before"
+            refused[record.row, record.cluster, why] += 1
     proposed: list[Proposal] = []
     left_out = [LeftOut(*key, runs) for key, runs in refused.items()]
-    for (row_id, cluster), by_job in points.items():
-        row, of_row, others = _newest_definition(by_job.values())
+    for of_cluster in _by_cluster(points.values()):
+        row, of_row, others = _newest_definition(of_cluster)
+        cluster = of_row[-1].cluster
         if others:
             image = of_row[-1].image or "an image that is not known"
-            left_out.append(LeftOut(row_id, cluster, f"ran another image than the newest run, {image}", len(others)))
+            left_out.append(LeftOut(row.id, cluster, f"ran another image than the newest run, {image}", len(others)))
         found = _figure(row, of_row, rules or Rules())
         if isinstance(found, str):
-            left_out.append(LeftOut(row_id, cluster, found))
+            left_out.append(LeftOut(row.id, cluster, found))
         else:
             proposed.append(found)
     proposed.sort(key=lambda one: (one.row.location.path, one.row.location.line, one.accepted.cluster))
     return Proposals(tuple(proposed), tuple(left_out))
+
+
+def _job(record: Record) -> _Job:
+    assert record.job is not None  # else it is no point
+    return record.job.id, _ended_s(record)
+
+
+def _by_cluster(rows: Iterable[Mapping[_Job, _Point]]) -> Iterable[list[_Point]]:
+    for of_row in rows:
+        of_clusters: dict[str, list[_Point]] = {}
+        for point in of_row.values():
+            of_clusters.setdefault(point.record.cluster, []).append(point)
+        yield from of_clusters.values()
 
 
 def _row_of_point(record: Record, tables: Tables) -> Baseline | str:
@@ -171,8 +205,13 @@ def _row_of_point(record: Record, tables: Tables) -> Baseline | str:
         was, now = (f"{value:g} s" if value else "none" for value in (documented_s, row.judged_s))
         return f"the documented figure has changed since, from {was} to {now}"
     definition = definition_hash(row, record.image)
+    if definition != record.definition and MASK in (record.image or ""):
+        return "has an image that is hidden as a secret, so that nothing can be compared with it"
     if definition != record.definition:
         return f"the row's definition has changed since, from {record.definition} to {definition}"
+    named = row.recipe.image
+    if named is not None and record.image_from in {"", "table"} and image_name(named) != record.image:
+        return f"ran the image {record.image}, and the table names {image_name(named)} now"
     return row
 
 
@@ -188,6 +227,9 @@ def _not_a_point(record: Record) -> str | None:
         or record.job.state != JobState.COMPLETED.value
         or _JOB_ID.fullmatch(record.job.id) is None,
         "has no figure": measured_s is None or not 0 < measured_s < math.inf,
+        f"has no figure that a table takes, from {SMALLEST:g} to {LARGEST:g} s": measured_s is not None
+        and not SMALLEST <= measured_s <= LARGEST,
+        "has a job that ended on no day": _ended_s(record) is not None and _day(_ended_s(record)) is None,
         "was recorded by a release of pytest-gsw that knew no definitions": not record.definition,
         "has a cluster whose name no table takes": _CLUSTER.fullmatch(record.cluster) is None,
         "has an image whose name no table takes": not (record.image or "-").isprintable(),
@@ -195,18 +237,16 @@ def _not_a_point(record: Record) -> str | None:
     return next((reason for reason, holds in reasons.items() if holds), None)
 
 
-def _newest_definition(
-    points: Iterable[tuple[Baseline, Record]],
-) -> tuple[Baseline, list[Record], list[Record]]:
+def _newest_definition(points: Iterable[_Point]) -> tuple[Baseline, list[Record], list[Record]]:
     """Of one row's points those of the newest run's definition, in the order of time, and the others.
 
     All fit the row as it is now, so that they differ in nothing but the image.
     """
-    ordered = sorted(points, key=lambda point: (_ended_s(point[1]) or 0.0, point[1].run_id))
-    row, newest = ordered[-1]
-    same = [record for _, record in ordered if record.definition == newest.definition]
-    others = [record for _, record in ordered if record.definition != newest.definition]
-    return row, same, others
+    ordered = sorted(points, key=lambda point: (_ended_s(point.record) or 0.0, point.record.run_id))
+    newest = ordered[-1]
+    same = [point.record for point in ordered if point.record.definition == newest.record.definition]
+    others = [point.record for point in ordered if point.record.definition != newest.record.definition]
+    return newest.row, same, others
 
 
 def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal | str:
@@ -220,7 +260,7 @@ def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal 
     if spread > rules.max_spread:
         limits = f"{min(values):.4g} to {max(values):.4g} s"
         allowed = f"at most {rules.max_spread * 100:g} % allowed (--max-spread)"
-        return f"the spread of {_jobs(jobs)} is {spread * 100:.1f} % ({limits}), {allowed}"
+        return f"the spread of {_jobs(jobs)} is {_above(spread, rules.max_spread)} % ({limits}), {allowed}"
     date = _date(records[-1])
     if date is None:
         return "no record says when its job ended"
@@ -235,9 +275,18 @@ def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal 
         definition=records[-1].definition,
         image=records[-1].image,
     )
-    if row.accepted.get(accepted.cluster) == accepted:
+    old = row.accepted.get(accepted.cluster)
+    if old == accepted and not rules.documented:
         return f"the figure of {_jobs(jobs)} is accepted already"
+    if old is not None and date < old.date:
+        return f"the newest of {_jobs(jobs)} ended on {date}, and the accepted figure is of {old.date}"
     return Proposal(row, accepted, min(values), max(values))
+
+
+def _above(fraction: float, limit: float) -> str:
+    """A fraction above a limit, in percent with the digits that tell the two apart."""
+    texts = (f"{fraction * 100:.{digits}f}" for digits in range(1, 15))
+    return next((text for text in texts if float(text) > limit * 100), f"{fraction * 100}")
 
 
 def relative_spread(values: Sequence[float]) -> float:
@@ -258,35 +307,56 @@ def _date(record: Record) -> str | None:
     """The day (UTC) on which a record's job ended; of a job without times, that of its session."""
     ended_s = _ended_s(record)
     if ended_s is not None:
-        return datetime.fromtimestamp(ended_s, timezone.utc).date().isoformat()
+        return _day(ended_s)
     match = re.match(r"(\d{4})(\d\d)(\d\d)-", record.run_id)
     return "-".join(match.groups()) if match else None
+
+
+def _day(seconds: float | None) -> str | None:
+    """The day (UTC) of a time since the epoch, ``None`` where the calendar has none."""
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc).date().isoformat()
+    except (OverflowError, ValueError, OSError):  # by how far off it is
+        return None
 
 
 def _jobs(count: int) -> str:
     return "1 job" if count == 1 else f"{count} jobs"
 
 
-def earlier_records(run: Path, now: Iterable[Record]) -> list[Record]:
-    """What the runs beside this one recorded of the same rows on the same clusters, the newest of each row.
+def earlier_records(run: Path, now: Iterable[Record], tables: Tables) -> tuple[list[Record], list[LeftOut]]:
+    """What the runs beside this one recorded of the same rows on the same clusters, the newest jobs of each row.
 
     Args:
         run: This session's directory; those beside it are the other runs.
         now: This session's records.
+        tables: Where the rows are written now.
+
+    Returns:
+        The records, the newest run's first, and what cannot be read.
     """
     wanted = {record_name(record.node_id): record for record in now}
-    found: dict[str, int] = {}
-    records = []
+    jobs: dict[str, set[_Job]] = {name: set() for name in wanted}
+    records: list[Record] = []
+    left_out: list[LeftOut] = []
     for other in sorted((path for path in run.parent.glob("*/records") if path.parent != run), reverse=True):
-        for path in other.iterdir():
-            mine = wanted.get(path.name)
-            if mine is None or found.get(path.name, 0) >= NEWEST_RUNS:
+        try:
+            names = sorted(path.name for path in other.iterdir() if path.name in wanted)
+        except OSError as error:
+            left_out.append(LeftOut(str(other), "", f"cannot be read: {error.strerror}"))
+            continue
+        for name in names:
+            mine = wanted[name]
+            if len(jobs[name]) >= NEWEST_RUNS:
                 continue
             try:
-                record = read_record(path)
-            except ValueError:  # of another release, or cut: it was said by the session that it belongs to
+                record = read_record(other / name)
+            except ValueError as error:
+                left_out.append(LeftOut(mine.row, mine.cluster, str(error), 1))
                 continue
-            if (record.node_id, record.cluster) == (mine.node_id, mine.cluster):
-                found[path.name] = found.get(path.name, 0) + 1
-                records.append(record)
-    return records
+            if (record.node_id, record.cluster) != (mine.node_id, mine.cluster):
+                continue
+            records.append(record)
+            if not isinstance(_row_of_point(record, tables), str):
+                jobs[name].add(_job(record))
+    return records, left_out

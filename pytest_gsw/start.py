@@ -13,7 +13,7 @@ from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.fleet import Fleet, StateObserver
 from pytest_gsw.items import FLEET, SETTINGS, BaselineItem
-from pytest_gsw.jobs.environment import masked_command, masked_environment
+from pytest_gsw.jobs.environment import job_environment, masked_command, masked_environment
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.layout import make_directory
 from pytest_gsw.jobs.model import Job, JobSpec, JobStatus, Launcher
@@ -21,11 +21,14 @@ from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
 from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s
 from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.options import Settings
+from pytest_gsw.quoting import quoted
 from pytest_gsw.results import terminal
 from pytest_gsw.results.record import Record, read_records
 from pytest_gsw.screen import make_ticker, repeat_teller, write
 from pytest_gsw.tables.clusters import Cluster
+from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.fields import nearest
+from pytest_gsw.tables.images import image_name, image_of
 from pytest_gsw.tables.model import Baseline
 
 #: What the replayed run recorded, once it was read.
@@ -63,11 +66,12 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
     specs = {item.baseline.id: make_spec(item, settings) for item in rows}
     if journal is not None and settings.cluster is not None:
         journal.session(settings.cluster.name, [item.nodeid for item in rows])
-    lost = _attach(fleet, settings, specs)
+    lost, attached = _attach(fleet, settings, specs)
     for item in rows:
         spec = specs.get(item.baseline.id) or fleet.spec(item.baseline.id)
         item.spec = spec if isinstance(spec, JobSpec) else None
         item.recorded = recorded.get(item.baseline.id)
+        item.submitted = attached.get(item.baseline.id) or lost.get(item.baseline.id)
     weights = {item.baseline.id: _gpu_seconds(item.baseline) for item in rows}
     fleet.submit(dict(sorted(specs.items(), key=lambda pair: weights[pair[0]], reverse=True)), lost)
     return fleet
@@ -93,7 +97,22 @@ def _read_recorded(settings: Settings) -> dict[str, Record] | None:
         records = read_records(settings.replay)
     except ValueError as error:
         raise pytest.UsageError(f"--gsw-replay: {error}") from None
+    _check_cluster(settings, records)
     return {record.row: record for record in records if record.job is not None}
+
+
+def _check_cluster(settings: Settings, records: Iterable[Record]) -> None:
+    """Make sure that a replayed run is not taken for one of another cluster, by whose figures it would be judged."""
+    if settings.cluster is None:
+        return
+    name = settings.cluster.name
+    # A replay without a cluster has left open where its logs are from.
+    other = next((record for record in records if record.cluster not in {name, "replay"}), None)
+    if other is not None:
+        raise pytest.UsageError(
+            f"--gsw-replay: the run {other.run_id} was of the cluster '{other.cluster}', not '{name}'\n"
+            f"next: give --gsw-cluster={other.cluster}, or leave it out to judge by the document"
+        )
 
 
 def make_launcher(config: pytest.Config, settings: Settings, recorded: dict[str, Record]) -> Launcher:
@@ -137,14 +156,18 @@ def _gpu_seconds(baseline: Baseline) -> float:
     return baseline.gpus * (expected_run_s(baseline) or 1.0)
 
 
-def _attach(fleet: Fleet, settings: Settings, specs: dict[str, JobSpec | RunError]) -> dict[str, Submission]:
+def _attach(
+    fleet: Fleet, settings: Settings, specs: dict[str, JobSpec | RunError]
+) -> tuple[dict[str, Submission], dict[str, Submission]]:
     """Of a session that is resumed: take its jobs over, so that only the rest is submitted.
 
     Returns:
         What that session did for rows that are still to be submitted: earlier attempts, and submissions
-        of which the scheduler cannot say now whether they got through.
+        of which the scheduler cannot say now whether they got through. And what it did for those that
+        have a job.
     """
     left: dict[str, Submission] = {}
+    attached: dict[str, Submission] = {}
     away = False
     for row_id, submission in (settings.past.submissions if settings.past else {}).items():
         spec = specs.get(row_id)
@@ -168,10 +191,11 @@ def _attach(fleet: Fleet, settings: Settings, specs: dict[str, JobSpec | RunErro
                 submission = dataclasses.replace(submission, intended_s=0.0)
         if job is not None and (submission.ended is not None or fleet.launcher.jobs_outlive_session):
             fleet.attach(job, submission)
+            attached[row_id] = dataclasses.replace(submission, job_id=job.id)
             del specs[row_id]
         elif submission.job_id is None:
             left[row_id] = submission
-    return left
+    return left, attached
 
 
 def make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
@@ -194,7 +218,14 @@ def make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
         )
     # What the session's environment hands on is part of how the job is started.
     handed_on = {name: os.environ[name] for name in PROFILING_VARIABLES if name in os.environ}
-    return dataclasses.replace(spec, environment={**handed_on, **spec.environment})
+    return _defined(item.baseline, dataclasses.replace(spec, environment={**handed_on, **spec.environment}))
+
+
+def _defined(baseline: Baseline, spec: JobSpec) -> JobSpec:
+    """A job with what its row is now: the table may be another one when the job has ended."""
+    image = image_of(job_environment(os.environ, spec)) or baseline.recipe.image
+    named = None if image is None else quoted(image_name(image), os.environ)
+    return dataclasses.replace(spec, definition=definition_hash(baseline, image), image=named)
 
 
 def print_plan(

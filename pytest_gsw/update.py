@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.layout import make_directory
-from pytest_gsw.patch import apply_command, make_patch, proposal_text
+from pytest_gsw.patch import make_patch, proposal_text, review_text
 from pytest_gsw.proposals import LeftOut, Tables, earlier_records, propose
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.rebuild import read_run
@@ -32,28 +31,34 @@ def update_baseline(target: Path, run: Path, find: Callable[[str], Path | None])
     Returns:
         Lines for the session's summary; why there is nothing to propose is one of them.
     """
-    return tuple(quoted(line, os.environ) for line in _update(target, run, find))
+    try:
+        lines = _update(target, run, find)
+    except OSError as error:  # a directory that is gone, or may not be looked into any more
+        where = f"{error.filename}: " if error.filename else ""
+        lines = (f"nothing can be proposed: {where}{error.strerror}",)
+    return tuple(quoted(line, os.environ) for line in lines)
 
 
 def _update(target: Path, run: Path, find: Callable[[str], Path | None]) -> Iterable[str]:
     records, _ = read_run(run)
     try:
-        found = propose([*reversed(earlier_records(run, records)), *records], Tables(find))
+        tables = Tables(find)
+        earlier, unreadable = earlier_records(run, records, tables)
+        found = propose([*earlier, *records], tables)
         patch = make_patch(found.proposed)
     except ConfigurationError as error:
         return (f"nothing can be proposed: {error}",)
-    why = _reasons([*found.left_out, *patch.left_out], {one.row.id for one in patch.proposed})
+    why = _reasons([*unreadable, *found.left_out, *patch.left_out], {one.row.id for one in patch.proposed})
     if not patch.text:
         there = [f"{target} is of an earlier session, and is left as it was"] if target.exists() else []
         return ("nothing can be proposed" if records else "nothing can be proposed: no row was run", *why, *there)
     try:
         make_directory(target.parent)
         target.write_text(patch.text, encoding="utf-8")
+        review = review_text(patch, _from_here(target))
     except OSError as error:
         return (f"{target} cannot be written: {error.strerror}",)
-    shown = _from_here(target)
-    lines = [proposal_text(one) for one in patch.proposed]
-    return (*lines, *why, f"for review: {shown}; then {shlex.join(apply_command(patch, shown))}")
+    return (*(proposal_text(one) for one in patch.proposed), *why, review)
 
 
 def _reasons(left_out: Iterable[LeftOut], proposed: set[str]) -> list[str]:

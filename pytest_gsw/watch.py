@@ -6,6 +6,8 @@ A log costs Slurm nothing. Three things end a job before its time, each a policy
 * **not finite**: a loss or a step time is NaN or infinite, so that the row is an error whatever comes;
 * **slow start**: the first steps take a multiple of the documented time, so that the row cannot pass.
 
+Where the cluster has accepted a time of its own for the row, that stands in the documented one's place.
+
 Before a job is ended, its whole log is read again in the way in which it would be judged: what only
 looks like a stall to somebody who follows a growing file ends nothing.
 """
@@ -22,7 +24,7 @@ from pytest_gsw.jobs.model import Stop
 from pytest_gsw.logs.follow import Follower, Progress
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.logs.reader import read_log
-from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.model import Accepted, Baseline
 
 #: A job that shows no step for this long is never called stalled, however short its steps are: a checkpoint
 #: or an evaluation on a busy file system takes minutes.
@@ -70,6 +72,7 @@ class Watch:
         steps: Steps that the run is to do, ``None`` where nobody says.
         time_limit_s: Limit on its run time, to which a stalled job would go on; ``None`` where nobody says.
         judged: Whether its step times are compared with the documented ones: a profiled run's are not.
+        accepted: What the job's cluster has accepted for the row, where that will count.
     """
 
     def __init__(
@@ -81,8 +84,13 @@ class Watch:
         steps: int | None,
         time_limit_s: float | None = None,
         judged: bool = True,
+        accepted: Accepted | None = None,
     ) -> None:
         self._baseline = baseline
+        #: Seconds that a step is expected to take, and who says so.
+        self._step_time_s, self._by = baseline.documented.step_time_s, "documented"
+        if accepted is not None and baseline.metric == "step_time":
+            self._step_time_s, self._by = accepted.judged_s, "accepted"
         self._format = log_format
         self._policies = policies
         self._steps = steps
@@ -184,10 +192,10 @@ class Watch:
         )
 
     def _slow_start(self, progress: Progress, sight: Sight) -> Stop | None:
-        documented_s = self._baseline.documented.step_time_s
-        if not self._judged or documented_s is None or progress.median is None or progress.steps < _FIRST_STEPS:
+        expected_s = self._step_time_s
+        if not self._judged or expected_s is None or progress.median is None or progress.steps < _FIRST_STEPS:
             return None
-        limit_s = self._policies.slow_start * documented_s
+        limit_s = self._policies.slow_start * expected_s
         median_s = step_seconds(progress.median, self._baseline)
         if median_s is None or not median_s > limit_s:
             return None
@@ -198,7 +206,7 @@ class Watch:
             return None
         return Stop(
             f"slow start: {median_s:.4g} s a step over the last {_FIRST_STEPS} of {progress.steps} steps "
-            f"is {median_s / documented_s:.1f} times the documented {documented_s:.4g} s "
+            f"is {median_s / expected_s:.1f} times the {self._by} {expected_s:.4g} s "
             f"(ended early from {self._policies.slow_start:g} times on)",
             "the nodes or the fabric are at fault rather than the row; --gsw-slow-start=0 lets such a job go on",
             self._left_s(sight, median_s),
@@ -241,13 +249,13 @@ class Watch:
         limit_s = self._policies.stall_s
         if limit_s is None:
             steps, lines = self._steps or 1, self._expected_lines() or 1
-            line_s = (self._baseline.documented.step_time_s or 0.0) * max(self._interval, steps / lines)
+            line_s = (self._step_time_s or 0.0) * max(self._interval, steps / lines)
             limit_s = max(LEAST_STALL_S, _STALL_STEPS * line_s, _STALL_PAUSES * self._longest_pause_s)
         return limit_s if sight.steps else START_STALLS * limit_s
 
     def _left_s(self, sight: Sight, step_time_s: float | None = None) -> float | None:
         """Run time that the steps to come would take."""
-        step_time_s = step_time_s or sight.step_time_s or self._baseline.documented.step_time_s
+        step_time_s = step_time_s or sight.step_time_s or self._step_time_s
         if self._steps is None or sight.of is None or step_time_s is None or not math.isfinite(step_time_s):
             return None
         left_s = max(0, sight.of - sight.steps) * self._steps / sight.of * step_time_s

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"pytest-gsw {asked.command}: {quoted(str(error), os.environ)}", file=sys.stderr)
         return 2 if isinstance(error, ConfigurationError) else 1
     try:
-        print(answer.text, flush=True)
+        print(_encodable(answer.text), flush=True)
     except BrokenPipeError:  # "pytest-gsw rows | head" is no error
         _drop_output()
     except OSError as error:
@@ -44,6 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _drop_output()
         return 1
     return answer.status
+
+
+def _encodable(text: str) -> str:
+    """A text with a question mark for every letter that the output cannot take."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)
 
 
 def _drop_output() -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from pytest_gsw.cli.answer import Answer, Commands, write_whole
 from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.patch import apply_command, make_patch, proposal_text
+from pytest_gsw.patch import make_patch, proposal_text, review_text
 from pytest_gsw.proposals import MAX_SPREAD, MIN_JOBS, LeftOut, Proposal, Rules, Tables, propose, selects
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.rebuild import read_run
@@ -52,7 +51,7 @@ def add_parser(commands: Commands) -> None:
 
 
 def _count(text: str) -> int:
-    if re.fullmatch(r"\d{1,6}", text) is None or int(text) == 0:
+    if re.fullmatch(r"[0-9]{1,6}", text) is None or int(text) == 0:
         raise argparse.ArgumentTypeError(f"got '{text}', wanted a whole number above 0")
     return int(text)
 
@@ -65,13 +64,15 @@ def _percentage(text: str) -> float:
 
 
 def _propose(asked: argparse.Namespace) -> Answer:
+    if asked.output is not None and asked.output.suffix not in {".diff", ".patch"}:
+        raise ConfigurationError(f"-o: got '{asked.output}', wanted a file whose name ends in .diff or .patch")
     records, unreadable = _read(asked.runs)
     chosen = [record for record in records if selects(asked.row, record.row)]
     chosen = [record for record in chosen if asked.cluster in {None, record.cluster}]
     if records and not chosen:
         raise ConfigurationError(_not_recorded(asked, records))
     tables = Tables(_finder(asked.baselines))
-    found = propose(chosen, tables, Rules(asked.min_jobs, asked.max_spread))
+    found = propose(chosen, tables, Rules(asked.min_jobs, asked.max_spread, documented=asked.documented))
     if asked.documented:
         _check_one_cluster(found.proposed)
     patch = make_patch(found.proposed, documented=asked.documented)
@@ -85,8 +86,7 @@ def _propose(asked: argparse.Namespace) -> Answer:
         return Answer(diff)
     write_whole(asked.output, diff)
     lines = [proposal_text(one, documented=asked.documented) for one in patch.proposed]
-    command = shlex.join(apply_command(patch, asked.output))
-    return Answer("\n".join([*lines, f"for review: {asked.output}; then {command}"]))
+    return Answer("\n".join([*lines, review_text(patch, asked.output)]))
 
 
 def _not_recorded(asked: argparse.Namespace, records: Iterable[Record]) -> str:
@@ -100,9 +100,9 @@ def _not_recorded(asked: argparse.Namespace, records: Iterable[Record]) -> str:
 
 def _check_one_cluster(proposed: Iterable[Proposal]) -> None:
     """A row has one documented figure, and may have been measured on several clusters."""
-    clusters: dict[str, str] = {}
+    clusters: dict[tuple[Path, str], str] = {}
     for one in proposed:
-        first = clusters.setdefault(one.row.id, one.accepted.cluster)
+        first = clusters.setdefault((one.row.location.path, one.row.id), one.accepted.cluster)
         if first != one.accepted.cluster:
             both = f"{first} and on {one.accepted.cluster}"
             raise ConfigurationError(f"--documented: {one.row.id} was measured on {both}; name one with --cluster")

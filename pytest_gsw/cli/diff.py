@@ -7,22 +7,23 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from tabulate import tabulate
 
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.compare import Change, RowChange, compare
 from pytest_gsw.errors import ConfigurationError, FileError
-from pytest_gsw.quoting import quoted
+from pytest_gsw.quoting import MASK, is_secret, quoted
 from pytest_gsw.results.terminal import percent
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
 
 #: Fractions that people read as percentages.
-_PERCENTAGES = frozenset({"mfu", "tolerance"})
+_PERCENTAGES = frozenset({"mfu", "tolerance", "spread"})
+#: Variables of a job, whose names tell secrets.
+_VARIABLES = ("recipe.environment.", "attributes.")
 
 
 def add_parser(commands: Commands) -> None:
@@ -36,12 +37,12 @@ def add_parser(commands: Commands) -> None:
 
 def _diff(asked: argparse.Namespace) -> Answer:
     before, after = _rows(asked.before), _rows(asked.after)
-    changes = compare(before, after)
+    changes = [_without_secrets(change) for change in compare(before, after)]
     status = 1 if changes else 0
     if asked.json:
-        facts = {"before": len(before), "after": len(after), "changes": [_facts(change) for change in changes]}
+        facts = {"before": len(before), "after": len(after), "changes": [asdict(change) for change in changes]}
         return Answer(json.dumps(facts, indent=2, allow_nan=False), status)
-    return Answer(quoted(_text(changes, len(before), len(after)), os.environ), status)
+    return Answer(_text(changes, len(before), len(after)), status)
 
 
 def _rows(path: Path) -> tuple[Baseline, ...]:
@@ -68,8 +69,15 @@ def _imported(path: Path) -> tuple[Baseline, ...]:
     raise ConfigurationError(f"{why}\nnext: pytest-gsw import {path}, and compare the tables that it writes")
 
 
-def _facts(change: RowChange) -> dict[str, Any]:
-    return {**asdict(change), "throughput_change": change.throughput_change}
+def _without_secrets(change: RowChange) -> RowChange:
+    """A change that may be printed: a secret has changed, and that is all that is said of it."""
+    configuration = {
+        name: Change(*(MASK if value else value for value in (one.before, one.after)))
+        if name.startswith(_VARIABLES) and is_secret(name.rpartition(".")[2])
+        else one
+        for name, one in change.configuration.items()
+    }
+    return quoted(replace(change, configuration=configuration), os.environ)
 
 
 def _text(changes: Sequence[RowChange], before: int, after: int) -> str:
@@ -113,7 +121,7 @@ def _value(name: str, value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        return f"{value * 100:.10g}%" if name in _PERCENTAGES else f"{value:.10g}"
+        return f"{value * 100:.10g}%" if name.rpartition(".")[2] in _PERCENTAGES else f"{value:.10g}"
     return str(value)
 
 

@@ -14,7 +14,9 @@ from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.examine import Run, measure, read_steps
 from pytest_gsw.image import image_in
+from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.spec import make_job_spec
 from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import detect_format, last_step, read_log
@@ -23,8 +25,10 @@ from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.performance.verdict import judge
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.terminal import percent, unused_text
+from pytest_gsw.tables.clusters import Cluster, cluster_files, find_cluster
 from pytest_gsw.tables.definition import accepted_for, definition_hash
 from pytest_gsw.tables.fields import nearest
+from pytest_gsw.tables.images import image_name, image_of
 from pytest_gsw.tables.load import bundled_baselines, load_tables
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.statistic import parse_statistic
@@ -36,7 +40,8 @@ def add_parser(commands: Commands) -> None:
     metrics.add_argument("log", type=Path, metavar="LOG")
     metrics.add_argument("--format", choices=sorted(FORMATS), help="log format (default: found by content)")
     metrics.add_argument("--row", metavar="ID", help="the documented row that the log is a run of")
-    metrics.add_argument("--cluster", metavar="NAME", help="judge the row by what this cluster has accepted for it")
+    metrics.add_argument("--cluster", metavar="NAME", help="judge the row as a session on this cluster does")
+    metrics.add_argument("--clusters", type=Path, metavar="FILE", help="file that defines clusters, before the usual")
     metrics.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="tables that hold the row")
     metrics.add_argument("--statistic", metavar="S", help="such as last, mean[35:44], median[-10:]")
     metrics.add_argument("--last", action="store_true", help="read only the last step, from the end of the log")
@@ -47,6 +52,8 @@ def add_parser(commands: Commands) -> None:
 def _metrics(asked: argparse.Namespace) -> Answer:
     if asked.cluster is not None and asked.row is None:
         raise ConfigurationError("--cluster judges a row; add --row=ID")
+    if asked.clusters is not None and asked.cluster is None:
+        raise ConfigurationError("--clusters is where --cluster is looked up; add --cluster=NAME")
     if asked.last and (asked.row is not None or asked.statistic is not None):
         raise ConfigurationError("--last reads one step only; leave out --row and --statistic")
     row = None if asked.row is None else _find_row(asked.row, asked.baselines)
@@ -67,7 +74,7 @@ def _facts(asked: argparse.Namespace, log_format: LogFormat, row: Baseline | Non
     if asked.last:
         return _last_facts(asked.log, log_format)
     if row is not None:
-        return _row_metrics(asked.log, log_format, row, asked.statistic, asked.cluster)
+        return _row_metrics(asked.log, log_format, row, asked.statistic, _cluster(asked.cluster, asked.clusters))
     return _log_metrics(read_log(asked.log, log_format), "last" if asked.statistic is None else asked.statistic)
 
 
@@ -90,6 +97,24 @@ def _find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
         places = "\n".join(f"  {row.location}" for row in found)
         raise ConfigurationError(f"there are {len(found)} rows '{wanted}':\n{places}\nnext: name one with --baselines")
     return found[0]
+
+
+def _cluster(name: str | None, given: Path | None) -> Cluster | None:
+    """The cluster of this name, from the file in which a session that is started here would find it."""
+    if given is not None and not given.is_file():
+        raise ConfigurationError(f"--clusters: there is no file {given}")
+    if name is None:
+        return None
+    return find_cluster(name, cluster_files(given, (Path.cwd(),), os.environ), os.environ, "--clusters")
+
+
+def _image(log: Path, row: Baseline, cluster: Cluster | None) -> str | None:
+    """The image that the run used: by its log, else as a session on its cluster would start it."""
+    named = image_in(log)
+    if named is None and cluster is not None:
+        named = image_of(job_environment(os.environ, make_job_spec(row, cluster, run_id="metrics")))
+    named = named or row.recipe.image
+    return None if named is None else image_name(named)
 
 
 def _last_facts(path: Path, log_format: LogFormat) -> dict[str, Any]:
@@ -147,7 +172,7 @@ def _own_seconds(step: Step, global_batch_size: int | None) -> float | None:
 
 
 def _row_metrics(
-    path: Path, log_format: LogFormat, row: Baseline, statistic: str | None, cluster: str | None
+    path: Path, log_format: LogFormat, row: Baseline, statistic: str | None, cluster: Cluster | None
 ) -> dict[str, Any]:
     """A log as a run of a documented row: the plugin's own checks, measurement and verdict."""
     if statistic is not None:
@@ -166,14 +191,14 @@ def _row_metrics(
     except LogError as error:  # a log by itself is of no job that there is anything to say of
         evidence = tuple((name, text) for name, text in error.evidence if name != "job")
         raise LogError(error.fact, evidence, error.tail, error.advice) from None
-    image = image_in(path) or row.recipe.image
+    image = _image(path, row, cluster)
     definition = definition_hash(row, image)
-    accepted, unused = accepted_for(row, cluster, definition)
+    accepted, unused = accepted_for(row, cluster.name if cluster else None, definition)
     try:
-        verdict = judge(row, measurement, row.tolerance, accepted)
+        verdict = judge(row, measurement, (cluster and cluster.tolerance) or row.tolerance, accepted)
     except ValueError as error:
         raise LogError(str(error)) from None
-    found = measurement.figures
+    found, shown = measurement.figures, quoted(image, os.environ)
     return {
         "format": log.format,
         "steps": measurement.steps,
@@ -186,10 +211,10 @@ def _row_metrics(
         "runs_in_file": log.attempts,
         "row": row.id,
         "definition": definition,
-        "image": image,
+        "image": shown,
         "documented_time_s": verdict.documented_s,
         "accepted_time_s": verdict.accepted_s,
-        "accepted_not_used": unused_text(unused, definition, image) if unused else None,
+        "accepted_not_used": unused_text(unused, definition, shown) if unused else None,
         "tokens_per_s": found.tokens_per_s,
         "mfu": found.mfu,
         "tflops_per_gpu": found.tflops_per_gpu,

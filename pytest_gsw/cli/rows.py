@@ -15,8 +15,9 @@ from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.tables.definition import counts_with_its_image
+from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.load import bundled_baselines, load_tables
-from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.model import Accepted, Baseline
 
 
 def add_parser(commands: Commands) -> None:
@@ -61,8 +62,19 @@ def _accepted(row: Baseline, cluster: str) -> str:
     accepted = row.accepted.get(cluster)
     if accepted is None:
         return ""
-    old = "" if counts_with_its_image(row, accepted) else ", of another definition: not used"
-    return f"{accepted.judged_s:g} s, {accepted.date}{old}"
+    figure = f"{accepted.judged_s:g} s, {accepted.date}"
+    if not counts_with_its_image(row, accepted):
+        return f"{figure}, of another definition: not used"
+    if not _is_of_its_image(row, accepted):
+        named = image_name(row.recipe.image or "")
+        return f"{figure}, of the image {accepted.image}: not used where the table's {named} is run"
+    return figure
+
+
+def _is_of_its_image(row: Baseline, accepted: Accepted) -> bool:
+    """Whether a figure is of the image that the table names, if it names one."""
+    named = row.recipe.image
+    return named is None or image_name(accepted.image or named) == image_name(named)
 
 
 def row_facts(row: Baseline) -> dict[str, Any]:
@@ -94,7 +106,10 @@ def row_facts(row: Baseline) -> dict[str, Any]:
         "notes": row.notes,
         "attributes": dict(row.attributes),
         "accepted": {
-            name: {**asdict(accepted), "counts": counts_with_its_image(row, accepted)}
+            name: {
+                **asdict(accepted),
+                "counts": counts_with_its_image(row, accepted) and _is_of_its_image(row, accepted),
+            }
             for name, accepted in row.accepted.items()
         },
         "source": {"document": row.source.document, "line": row.source.line, "release": row.source.release},

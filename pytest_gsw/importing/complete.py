@@ -234,7 +234,7 @@ def _refused(values: Mapping[str, Stated]) -> dict[str, str]:
                 found[key] = str(error)[:200]
     flops, kind = values.get("tflops_per_gpu"), values.get("accelerator")
     most = max((peak.flops / 1e12 for (name, _), peak in PEAKS.items() if kind and name == kind.text), default=None)
-    if flops is not None and most is not None and "tflops_per_gpu" not in found and float(flops.text) > most:
+    if flops is not None and most is not None and float(flops.text) > most:
         found["tflops_per_gpu"] = f"{flops.text} TFLOP/s is more than one {kind.text if kind else ''} can do"
     return found
 

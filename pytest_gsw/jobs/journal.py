@@ -39,6 +39,13 @@ class Submission:
     stopped: Stop | None = None
     #: The row's jobs before this one.
     attempts: tuple[Attempt, ...] = ()
+    #: The row's definition when it was submitted, and the image that was known by then; empty where nobody says.
+    definition: str = ""
+    image: str | None = None
+
+    def is_of(self, job_id: str) -> bool:
+        """Whether a job may be this submission's: its own, or any where its answer was lost."""
+        return self.job_id == job_id or (self.job_id is None and self.intended_s > 0)
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,8 @@ class Journal:
 
     def intent(self, spec: JobSpec, now_s: float) -> None:
         """A row is about to be submitted."""
-        self._write({"event": "intent", "row": spec.row_id, "name": spec.name, "time_s": now_s})
+        defined = {"definition": spec.definition, "image": spec.image} if spec.definition else {}
+        self._write({"event": "intent", "row": spec.row_id, "name": spec.name, "time_s": now_s, **defined})
 
     def submitted(self, job: Job) -> None:
         """The scheduler has answered with a job."""
@@ -155,17 +163,21 @@ def read_journal(directory: Path) -> Past:
 def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Submission | None:
     """A row's submission after one more event; ``None`` where there is none any more."""
     if kind == "intent":
-        time_s = float(event["time_s"])
+        time_s, defined = float(event["time_s"]), _defined(event)
         if before is None or before.job_id is not None:
-            return Submission(time_s, attempts=before.attempts if before else ())
+            return Submission(time_s, attempts=before.attempts if before else (), **defined)
+        if not before.intended_s:
+            return replace(before, intended_s=time_s, **defined)
         # The answer of the one before was lost too, and it may have got through.
-        return replace(before, intended_s=before.intended_s or time_s)
+        is_same = (before.definition, before.image) == (defined["definition"], defined["image"])
+        return before if is_same else replace(before, definition="", image=None)
     if before is None or (kind == "refused" and not before.attempts):
         return None
     if kind == "refused":
         return Submission(0.0, attempts=before.attempts)
     if kind == "submitted":
-        return Submission(float(event["time_s"]), str(event["job"]), attempts=before.attempts)
+        time_s, defined = float(event["time_s"]), {"definition": before.definition, "image": before.image}
+        return Submission(time_s, str(event["job"]), attempts=before.attempts, **defined)
     if kind == "stopped":
         return replace(before, stopped=Stop(event["fact"], event["advice"], event["saved_s"]))
     if kind == "ended":
@@ -174,6 +186,11 @@ def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Su
         attempt = Attempt(str(event["job"]), before.ended, str(event["why"]), tuple(event["without"]))
         return Submission(0.0, attempts=(*before.attempts, attempt))
     return before
+
+
+def _defined(event: Mapping[str, Any]) -> dict[str, Any]:
+    """What an intent says of its row's definition; journals of earlier releases say nothing."""
+    return {"definition": str(event.get("definition", "")), "image": event.get("image")}
 
 
 def _event(line: bytes) -> dict[str, Any]:

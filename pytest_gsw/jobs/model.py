@@ -72,6 +72,9 @@ class JobSpec:
     excluded_nodes: tuple[str, ...] = ()
     #: Which attempt at the row this is, from 1.
     attempt: int = 1
+    #: What the row's definition is when the job is submitted, and the image that is known by then.
+    definition: str = ""
+    image: str | None = None
 
     def again(self, without: tuple[str, ...]) -> JobSpec:
         """The next attempt at the row, without these nodes and those that it had to do without already."""

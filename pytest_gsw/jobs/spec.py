@@ -12,7 +12,9 @@ from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.layout import log_glob, slurm_name
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.tables.clusters import Cluster
-from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.definition import accepted_to_expect
+from pytest_gsw.tables.images import image_of
+from pytest_gsw.tables.model import Accepted, Baseline
 
 #: Steps that a recipe runs when it traces NCCL (the Grok 1 document: "limited to the first 10 steps").
 NCCL_TRACE_STEPS = 10
@@ -87,11 +89,19 @@ def nodes_for(baseline: Baseline, cluster: Cluster) -> int:
     return -(-baseline.gpus // per_node)
 
 
-def expected_run_s(baseline: Baseline) -> float | None:
-    """How long the documented step times say that the job runs, or ``None`` where they cannot say."""
-    if baseline.recipe.steps is None or baseline.documented.step_time_s is None:
+def expected_run_s(baseline: Baseline, accepted: Accepted | None = None) -> float | None:
+    """How long a job runs by the documented step times, or ``None`` where they cannot say.
+
+    Args:
+        baseline: The row.
+        accepted: What the job's cluster has accepted in the document's place.
+    """
+    step_time_s = baseline.documented.step_time_s
+    if accepted is not None and baseline.metric == "step_time":
+        step_time_s = accepted.judged_s
+    if baseline.recipe.steps is None or step_time_s is None:
         return None
-    return START_UP_S + baseline.recipe.steps * baseline.documented.step_time_s
+    return START_UP_S + baseline.recipe.steps * step_time_s
 
 
 def default_time_limit_s(baseline: Baseline, cluster: Cluster) -> float | None:
@@ -100,7 +110,8 @@ def default_time_limit_s(baseline: Baseline, cluster: Cluster) -> float | None:
     The script's own also stands where the document does not say how long the row runs, and where the
     cluster's options, or its variables, have a limit.
     """
-    expected_s = expected_run_s(baseline)
+    environment = {**baseline.recipe.environment, **cluster.environment}
+    expected_s = expected_run_s(baseline, accepted_to_expect(baseline, cluster.name, image_of(environment)))
     given = any(option.startswith(("--time", "-t")) for option in cluster.sbatch)
     given = given or "SBATCH_TIMELIMIT" in cluster.environment
     return None if expected_s is None or given else max(LEAST_LIMIT_S, LIMIT_FACTOR * expected_s)

@@ -163,7 +163,11 @@ def _span(records: Iterable[Record]) -> dict[str, str]:
         return {"time": "0.000"}
     start_s = min(starts)
     took_s = max(0.0, max(ends, default=start_s) - start_s)
-    return {"time": f"{took_s:.3f}", "timestamp": datetime.fromtimestamp(start_s, timezone.utc).isoformat()}
+    try:
+        timestamp = {"timestamp": datetime.fromtimestamp(start_s, timezone.utc).isoformat()}
+    except (OverflowError, ValueError, OSError):  # by how far off it is
+        timestamp = {}
+    return {"time": f"{took_s:.3f}", **timestamp}
 
 
 def _element(tag: str, text: str | None = None, /, **attributes: object) -> ET.Element:

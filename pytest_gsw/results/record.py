@@ -116,8 +116,12 @@ class Record:
     accepted_note: str | None = None
     #: Hash of what must be the same for results to be compared; empty in records of releases that had none.
     definition: str = ""
-    #: The container image that was run, as far as log, environment or recipe tell it.
+    #: The container image that was run, as far as log, environment or table tell it, and which of the three did.
     image: str | None = None
+    image_from: str = ""
+    #: What the outcome rests on, see :data:`~pytest_gsw.tables.model.JudgedMetric`; empty in records of releases
+    #: that did not say it.
+    metric: str = ""
     schema: int = SCHEMA
 
 
@@ -157,7 +161,10 @@ def record_name(node_id: str) -> str:
 
 def judged_key(record: Record) -> str:
     """The name of the figure that the outcome rests on."""
-    return "checkpoint_save_time_s" if record.documented.get("checkpoint_save_time_s") else "step_time_s"
+    if record.metric:
+        return f"{record.metric}_s"
+    known = record.measured or record.documented
+    return "checkpoint_save_time_s" if known.get("checkpoint_save_time_s") else "step_time_s"
 
 
 def read_record(path: Path) -> Record:

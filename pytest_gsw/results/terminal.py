@@ -50,9 +50,9 @@ def headline(record: Record) -> str:
     if measured is None:
         return job
     unit = "s/step" if judged == "step_time_s" else "s/save"
-    change = "" if documented is None else percent(measured / documented - 1)
+    change = percent(measured / documented - 1) if documented else ""
     accepted = record.accepted.get(judged)
-    if accepted is not None:
+    if accepted:
         # Both, always: a slow cluster that has accepted its slowness must not look like a fast one.
         change = f"{percent(measured / accepted - 1)} to accepted, {change} to documented"
     mfu = record.measured.get("mfu")
@@ -130,11 +130,24 @@ def unused_text(accepted: Accepted, definition: str, image: str | None) -> str:
     return f"{figure} was measured {other}: the documented one is used"
 
 
+def outdated_text(accepted: Accepted, then: str, now: str) -> str:
+    """That the row was another one when the run was started, so that what a cluster has accepted does not count.
+
+    Args:
+        accepted: The cluster's figure.
+        then: The run's definition, empty where nobody wrote it down.
+        now: The row's.
+    """
+    figure = f"the accepted figure of {accepted.cluster} ({accepted.judged_s:.4g} s, {accepted.date})"
+    other = f"this run was recorded under another definition ({then or 'none'}, now {now})"
+    return f"{figure} does not count: {other}, and the documented one is used"
+
+
 def accepted_line(record: Record) -> str:
     """What a session's summary must say of an accepted figure: that it hides a loss, or that it does not count."""
     judged = judged_key(record)
     measured, documented, accepted = (of.get(judged) for of in (record.measured, record.documented, record.accepted))
-    if accepted is None:
+    if not accepted:
         return record.accepted_note or ""
     if not measured or not documented or record.outcome not in {"passed", "improved"}:
         return ""
@@ -216,8 +229,10 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
         where = f" on {job.nodes}" if job.nodes else ""
         facts.append(("job", f"{job.launcher} {job.id} {job.state}{code}{took}{where}"))
     if record.steps:
-        spread = f"median {record.median_s:.4g} s, p90 {record.p90_s:.4g} s"
-        facts.append(("steps", f"{record.steps} read, {record.statistic} used; {spread}"))
+        known = {"median": record.median_s, "p90": record.p90_s}
+        spread = ", ".join(f"{name} {value:.4g} s" for name, value in known.items() if value is not None)
+        used = f"{record.steps} read, {record.statistic} used"
+        facts.append(("steps", f"{used}; {spread}" if spread else used))
     if record.log:
         facts.append(("log", record.log))
         repeat.append(("offline", offline))

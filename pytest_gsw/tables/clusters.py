@@ -97,13 +97,24 @@ class Cluster:
 DEMO = Cluster(name="demo", scheduler="local", gpus=4608, simulated=True)
 
 
-def find_cluster(name: str, files: Sequence[Path], environ: Mapping[str, str]) -> Cluster:
+def cluster_files(given: Path | None, directories: Sequence[Path], environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Where clusters are looked up, first match wins: the given file, the project's, the user's."""
+    user = Path(environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    candidates = [given, *(directory / "clusters.yaml" for directory in directories)]
+    candidates.append(user / "pytest-gsw" / "clusters.yaml")
+    return tuple(dict.fromkeys(path for path in candidates if path is not None))
+
+
+def find_cluster(
+    name: str, files: Sequence[Path], environ: Mapping[str, str], option: str = "--gsw-clusters"
+) -> Cluster:
     """The cluster of this name from the first of these files that defines it.
 
     Args:
         name: What ``--gsw-cluster`` says.
         files: ``clusters.yaml`` files in order of precedence; those that do not exist are passed over.
         environ: The environment that fills ``${VAR}`` and stands in for keys that are left out.
+        option: How another file is given.
 
     Raises:
         FileError: A file is wrong, or a variable that the cluster uses is not set.
@@ -124,7 +135,7 @@ def find_cluster(name: str, files: Sequence[Path], environ: Mapping[str, str]) -
         f"no cluster '{name}'{f.nearest(name, known)}\n"
         f"known: {', '.join(sorted(known))}\n"
         f"looked in:\n{looked_in}\n"
-        f"next: define '{name}' in one of these files, or give another with --gsw-clusters=FILE"
+        f"next: define '{name}' in one of these files, or give another with {option}=FILE"
     )
 
 

@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.model import Accepted, Baseline
 
 #: Hexadecimal digits of a hash: that two of a million definitions share one has a chance of 0.2 %.
@@ -25,7 +26,7 @@ def definition_facts(baseline: Baseline, image: str | None = None) -> dict[str, 
         baseline: The row.
         image: The container image that was run; the recipe's own by default.
     """
-    recipe = baseline.recipe
+    recipe, named = baseline.recipe, image or baseline.recipe.image
     facts = {
         "model": baseline.model,
         "size": baseline.size,
@@ -50,7 +51,7 @@ def definition_facts(baseline: Baseline, image: str | None = None) -> dict[str, 
         "recipe.steps": recipe.steps,
         **_prefixed("recipe.environment", recipe.environment),
         **_prefixed("attributes", baseline.attributes),
-        "image": image or recipe.image,
+        "image": None if named is None else image_name(named),
     }
     # Left out, so that a fact that a later release adds changes no hash of a row that does not have it.
     return {name: value for name, value in facts.items() if value is not None}
@@ -81,6 +82,19 @@ def accepted_for(baseline: Baseline, cluster: str | None, definition: str) -> tu
     if accepted is None:
         return None, None
     return (accepted, None) if accepted.definition == definition else (None, accepted)
+
+
+def accepted_to_expect(baseline: Baseline, cluster: str, image: str | None) -> Accepted | None:
+    """What a cluster has accepted for a row and will count for a run that is not there yet, as far as can be told.
+
+    Args:
+        baseline: The row.
+        cluster: Name of the cluster.
+        image: The container image that the run is to have, ``None`` where only its log will tell.
+    """
+    accepted = baseline.accepted.get(cluster)
+    named = None if accepted is None else image or accepted.image
+    return accepted if accepted is not None and accepted.definition == definition_hash(baseline, named) else None
 
 
 def counts_with_its_image(baseline: Baseline, accepted: Accepted) -> bool:

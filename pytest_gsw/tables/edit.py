@@ -11,6 +11,7 @@ import math
 import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -97,14 +98,11 @@ def with_accepted(path: Path, entries: Sequence[tuple[Baseline, Accepted]]) -> s
     if "accepted" not in values:
         return _appended(text, entries)
     there = values["accepted"]
-    if there.column > len(text.lines[there.line - 1]) or text.lines[there.line - 1][there.column - 1] != "-":
-        raise EditError("its 'accepted' is not a list with one entry below the other; write it so first")
-    dashes = [_dash_line(text, entry.line - 1, there.column - 1) for entry in there.value]
-    ends = [*(_last_content(text, dash - 1) for dash in dashes[1:]), _block_end(text, dashes[-1], there.column - 1)]
+    spans = _entry_spans(text, there)
     by_key = {(row.id, accepted.cluster): (row, accepted) for row, accepted in entries}
     pieces: list[str] = []
     done = 0
-    for entry, dash, end in zip(there.value, dashes, ends, strict=True):
+    for entry, (dash, end) in zip(there.value, spans, strict=True):
         new = by_key.pop((entry.value["row"].value, entry.value["cluster"].value), None)
         pieces += text.lines[done:dash]
         pieces += text.lines[dash : end + 1] if new is None else _entry_lines(*new, there.column - 1, text.end)
@@ -119,6 +117,8 @@ def with_accepted(path: Path, entries: Sequence[tuple[Baseline, Accepted]]) -> s
 def with_documented(path: Path, changes: Sequence[tuple[Baseline, Mapping[str, float], Accepted]]) -> str:
     """The file's text with other documented figures, and a comment above each row that says what they are made of.
 
+    What the cluster that they were measured on had accepted for the row is taken out: it would still be judged by.
+
     Args:
         path: The file.
         changes: A row, the new values of all figures that its document may state (fractions for percentages),
@@ -129,7 +129,7 @@ def with_documented(path: Path, changes: Sequence[tuple[Baseline, Mapping[str, f
         FileError: The file is wrong.
     """
     values, text = read_mapping(path, FILE_FIELDS), _Text.of(read_text(path))
-    lines = list(text.lines)
+    lines = _without_accepted(text, values, {(row.id, accepted.cluster) for row, _, accepted in changes})
     rows = {
         (row.line, row.column): (row, _above(values, table.value))
         for table in values["tables"].value
@@ -189,6 +189,55 @@ def _same(expected: Baseline | None, found: Baseline | None, path: Path) -> bool
     close = all(_close(value, others[key]) for key, value in documented.items())
     found = replace(found, location=place, documented=expected.documented)
     return close and found == replace(expected, location=place)
+
+
+def _entry_spans(text: _Text, there: Value) -> list[tuple[int, int]]:
+    """The first and the last line (from 0) of each entry of a list.
+
+    Raises:
+        EditError: The list is not written with one entry below the other.
+    """
+    line = text.lines[there.line - 1]
+    start = line[there.column - 1 : there.column]
+    if not there.value:
+        raise EditError("its 'accepted' is an empty list; take the key out first")
+    if start in {"&", "!"}:
+        raise EditError("its 'accepted' has an anchor or a tag in front of the list; take that out first")
+    if start != "-":
+        raise EditError("its 'accepted' is not a list with one entry below the other; write it so first")
+    dashes = [_dash_line(text, entry.line - 1, there.column - 1) for entry in there.value]
+    ends = [*(_last_content(text, dash - 1) for dash in dashes[1:]), _block_end(text, dashes[-1], there.column - 1)]
+    return list(zip(dashes, ends, strict=True))
+
+
+def _without_accepted(text: _Text, values: Values, keys: AbstractSet[tuple[str, str]]) -> list[str]:
+    """The text's lines, empty where they are of accepted figures with these rows and clusters."""
+    lines = list(text.lines)
+    entries = values["accepted"].value if "accepted" in values else ()
+    unwanted = [(entry.value["row"].value, entry.value["cluster"].value) in keys for entry in entries]
+    if not any(unwanted):
+        return lines
+    spans = _entry_spans(text, values["accepted"])
+    for (first, last), is_unwanted in zip(spans, unwanted, strict=True):
+        if is_unwanted:
+            lines[first : last + 1] = [""] * (last + 1 - first)
+    if all(unwanted):
+        _drop_key(lines, spans[0][0] - 1)
+    return lines
+
+
+def _drop_key(lines: list[str], number: int) -> None:
+    """Empty the line of ``accepted:`` at or above a line, and the blank ones before it where nothing follows."""
+    while number >= 0 and not lines[number].lstrip("\"'").startswith("accepted"):
+        number -= 1
+    if number < 0:
+        raise EditError("its 'accepted' is not written at the beginning of a line; take its entries out first")
+    lines[number] = ""
+    if "".join(lines[number:]).strip():
+        return
+    while number > 0 and not lines[number - 1].strip():
+        number -= 1
+        lines[number] = ""
 
 
 def _close(one: float | None, other: float | None) -> bool:
@@ -306,7 +355,8 @@ def _like(old: str, value: float) -> str:
     return f"{value:.{max(decimals, _DIGITS - digits_before, 0)}f}"
 
 
-def expected_after(row: Baseline, documented: Mapping[str, float]) -> Baseline:
-    """A row with other documented figures, as :func:`check` wants it."""
+def expected_after(row: Baseline, documented: Mapping[str, float], without: str | None = None) -> Baseline:
+    """A row with other documented figures, and without what a cluster has accepted, as :func:`check` wants it."""
     stated = {key: documented.get(key, old) for key, old in vars(row.documented).items() if old is not None}
-    return replace(row, documented=replace(row.documented, **stated))
+    left = {cluster: accepted for cluster, accepted in row.accepted.items() if cluster != without}
+    return replace(row, documented=replace(row.documented, **stated), accepted=left)

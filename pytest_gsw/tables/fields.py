@@ -18,6 +18,9 @@ LONGEST_NAME = 60
 
 _NUMBER = r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 
+#: Between these is every figure that was ever measured, and nothing that arithmetic makes infinite or zero of.
+SMALLEST, LARGEST = 1e-9, 1e12
+
 
 @dataclass(frozen=True)
 class Field:
@@ -110,15 +113,18 @@ def whole(help_: str, *, required: bool = False) -> Field:
     return Field(read, "a whole number above 0", help_, {"type": "integer", "minimum": 1}, required)
 
 
-def number(help_: str, *, required: bool = False) -> Field:
-    """A number above zero, finite."""
+def number(help_: str, *, required: bool = False, largest: float = LARGEST) -> Field:
+    """A number above zero, of a size that is measured."""
 
     def read(raw: str) -> float:
         if re.fullmatch(_NUMBER, raw) is None or not 0 < float(raw) < float("inf"):
             raise ValueError(f"got '{raw}', wanted a number above 0, such as 4.324")
+        if not SMALLEST <= float(raw) <= largest:
+            raise ValueError(f"got '{raw}', wanted a number from {SMALLEST:g} to {largest:g}, such as 4.324")
         return float(raw)
 
-    return Field(read, "a number above 0", help_, {"type": "number", "exclusiveMinimum": 0}, required)
+    schema = {"type": "number", "exclusiveMinimum": 0, "maximum": largest}
+    return Field(read, "a number above 0", help_, schema, required)
 
 
 def read_percentage(raw: str) -> float:

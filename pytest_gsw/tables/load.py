@@ -72,7 +72,9 @@ ROW_FIELDS: f.Fields = {
     "dp": f.whole("Data parallelism."),
     "vp": f.whole("Virtual pipeline stages."),
     "fsdp": f.whole("Size of the fully sharded data-parallel group."),
-    "model_flops": f.number("Model floating-point operations of one sample, pinned as the document states it."),
+    "model_flops": f.number(
+        "Model floating-point operations of one sample, pinned as the document states it.", largest=1e30
+    ),
     "step_time_s": f.number("Documented time of one training step, seconds."),
     "tokens_per_s": f.number("Documented throughput of the whole job, tokens per second."),
     "tokens_per_s_per_gpu": f.number("Documented throughput, tokens per second and GPU, where it is stated so."),
@@ -160,7 +162,7 @@ _ARCHITECTURE: f.Fields = {
 
 
 def _read_spread(raw: str) -> float:
-    match = re.fullmatch(r"(\d{1,3}(?:\.\d{1,12})?) ?%", raw)
+    match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,12})?) ?%", raw)
     if match is None:
         raise ValueError(f"got '{raw}', wanted a percentage such as 0.8%")
     return float(Decimal(match[1]) / 100)
@@ -198,7 +200,7 @@ ACCEPTED_FIELDS: f.Fields = {
         _read_spread,
         "a percentage such as 0.8%",
         "Standard deviation of these jobs, in percent of their median.",
-        {"type": "string", "pattern": r"^\d{1,3}(\.\d{1,12})? ?%$"},
+        {"type": "string", "pattern": r"^[0-9]{1,3}(\.[0-9]{1,12})? ?%$"},
         required=True,
     ),
     "job_ids": f.text("Ids of these jobs.", required=True),

@@ -232,7 +232,7 @@ def test_a_table_that_no_text_can_be_added_to(
 ) -> None:
     table.write_text(f"{table.read_text()}accepted: []\n")
     assert propose(*write_runs(pytester.path / ".gsw", table)) == 1
-    why = "its 'accepted' is not a list with one entry below the other; write it so first"
+    why = "its 'accepted' is an empty list; take the key out first"
     assert capsys.readouterr().err == (
         f"pytest-gsw baseline: nothing can be proposed\n  {ROW} on eos: {table} cannot be changed: {why}\n"
     )
@@ -314,3 +314,30 @@ def test_runs_without_records(pytester: pytest.Pytester, capsys: pytest.CaptureF
         "",
         f"pytest-gsw baseline: nothing can be proposed\n  {pytester.path}/night: has no records\n",
     )
+
+
+@pytest.mark.parametrize("name", ["b.txt", "site/tiny.yaml"])
+def test_a_file_that_is_no_diff_by_its_name(table: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    old = table.read_text()
+    assert propose(".", "-o", name) == 2
+    assert capsys.readouterr().err == (
+        f"pytest-gsw baseline: -o: got '{name}', wanted a file whose name ends in .diff or .patch\n"
+    )
+    assert table.read_text() == old
+
+
+def test_digits_of_other_scripts_are_none(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        propose(".", "--min-jobs=\u0663")
+    assert "argument --min-jobs: got '\u0663', wanted a whole number above 0" in capsys.readouterr().err
+
+
+def test_a_documented_figure_of_two_tables_with_rows_of_one_id(
+    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    twin = table.with_name("twin.yaml")
+    twin.write_text(table.read_text())
+    runs = [*write_runs(pytester.path / "a", table), *write_runs(pytester.path / "b", twin, cluster="selene")]
+    assert propose(*runs, "--documented", "-o", "b.diff") == 0
+    git("apply", "b.diff")
+    assert [load_table(path)[0].judged_s for path in (table, twin)] == [1.04, 1.04]

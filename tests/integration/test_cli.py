@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.cli import main
+from tests.integration.conftest import tiny_table
 
 MEGATRON = "".join(
     f" iteration {n:8d}/      12 | consumed samples: {n * 256:12d} | elapsed time per iteration (ms): {ms:.1f} |"
@@ -231,3 +232,19 @@ def test_a_reader_that_has_gone_is_no_error() -> None:
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_a_terminal_cannot_show_is_no_traceback(tmp_path: Path) -> None:
+    table = tmp_path / "t.yaml"
+    table.write_text(tiny_table("gpus: 8, step_time_s: 1.0, line: 10").replace("site.md", "sit\u00e9.md"))
+    command = [sys.executable, "-m", "pytest_gsw.cli", "rows", str(table)]
+    program = [sys.executable, "-c", "import sys; from pytest_gsw.cli import main; sys.exit(main(sys.argv[1:]))"]
+    ended = subprocess.run(
+        [*program, *command[3:]],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "  sit?.md:10\n" in ended.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -204,6 +205,30 @@ def test_the_time_is_that_of_the_jobs(run: Path) -> None:
     (found,) = root
     assert found.attrib["time"] == "1000.500"
     assert found.attrib["timestamp"] == "2026-11-20T22:00:00+00:00"
+
+
+@pytest.mark.parametrize("outcome", ["regressed", "improved", "passed", "profiled"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"documented": {"step_time_s": 0.0}},
+        {"accepted": {"step_time_s": 0.0}, "reference": "accepted"},
+        {"accepted": {"step_time_s": -1.0}, "reference": "accepted"},
+        {"accepted": {"step_time_s": 5.0, "mfu": 0.0}, "reference": "accepted"},
+        {"measured": {"step_time_s": 0.0}},
+        {"median_s": None},
+        {"p90_s": None},
+        {"documented": {"step_time_s": 1.7e308}, "measured": {"step_time_s": 5e-324}},
+        {"accepted": {"step_time_s": 1e-310}},
+        {"tolerance": 1e308},
+        {"job": replace(JOB, submit_s=1e300, end_s=-1e300, run_s=1e300)},
+        {"job": replace(JOB, submit_s=253402300800.0)},
+    ],
+)
+def test_odd_records_are_no_tracebacks(run: Path, outcome: str, changes: dict[str, Any]) -> None:
+    record = replace(SLOW, outcome=outcome, not_comparable="NCCL tracing", **changes)
+    assert junit_text(rebuild_junit(run, [record]))
+    assert counts(rebuild_junit(run, [record], strict=True))["tests"] == 1
 
 
 def test_without_jobs_there_is_no_time(run: Path) -> None:

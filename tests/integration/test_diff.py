@@ -113,6 +113,107 @@ def test_what_a_cluster_has_accepted(releases: tuple[str, str], capsys: pytest.C
     Path("c.yaml").write_text(Path("a.yaml").read_text() + entry)
     assert main(["diff", "a.yaml", "c.yaml"]) == 1
     assert "  accepted.eos none -> 1.1\n" in capsys.readouterr().out
+    other = entry.replace("3f2a9c1d0e4b", "000000000000").replace("1%", "2.5%").replace("jobs: 7", "jobs: 9")
+    Path("d.yaml").write_text(Path("a.yaml").read_text() + other.replace("    date", "    image: x.sqsh\n    date"))
+    assert main(["diff", "c.yaml", "d.yaml"]) == 1
+    changed = (
+        "  accepted.eos.jobs 7 -> 9; accepted.eos.spread 1% -> 2.5%; accepted.eos.definition 3f2a9c1d0e4b -> 000000000000; "
+        "accepted.eos.image none -> x.sqsh\n"
+    )
+    assert changed in capsys.readouterr().out
+
+
+def compared(
+    capsys: pytest.CaptureFixture[str], before: str, after: str, head: tuple[str, str] = ("", "")
+) -> dict[str, Any]:
+    for name, row in {"c.yaml": before, "d.yaml": after}.items():
+        Path(name).write_text(TABLE.format(document="x.md", rows=f"      - {{{row}, line: 1}}\n").replace(*head))
+    assert main(["diff", "--json", "c.yaml", "d.yaml"]) == 1
+    (change,) = json.loads(capsys.readouterr().out)["changes"]
+    found: dict[str, Any] = change
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        ("step_time_s: 1", "step_time_s: 1, global_batch_size: 128", 1.0),
+        ("step_time_s: 1", "step_time_s: 2, global_batch_size: 128", 0.0),
+        ("step_time_s: 4.324", "step_time_s: 12.972, global_batch_size: 192", 0.0),
+        ("step_time_s: 1", "step_time_s: 1, sequence_length: 512", -0.5),
+        ("step_time_s: 1", "step_time_s: 1.25", -0.2),
+        ("step_time_s: 1", "metric: checkpoint_save_time, checkpoint_save_time_s: 17.9", None),
+        # Of saving a checkpoint, the batch says nothing.
+        (
+            "metric: checkpoint_save_time, checkpoint_save_time_s: 10",
+            "metric: checkpoint_save_time, checkpoint_save_time_s: 20, global_batch_size: 128",
+            -0.5,
+        ),
+    ],
+)
+def test_throughput_is_of_tokens_and_not_of_steps(
+    releases: tuple[str, str], capsys: pytest.CaptureFixture[str], before: str, after: str, change: float | None
+) -> None:
+    found = compared(capsys, f"gpus: 8, {before}", f"gpus: 8, {after}")
+    assert found["throughput_change"] == (None if change is None else pytest.approx(change))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        ("step_time_s: 1", "step_time_s: 2", -0.5),
+        ("step_time_s: 1", "step_time_s: 2, global_batch_size: 64", None),
+        ("step_time_s: 1, tokens_per_s: 100", "step_time_s: 2, tokens_per_s: 120, global_batch_size: 64", 327.68 - 1),
+        ("step_time_s: 1, samples_per_s: 10", "step_time_s: 2, samples_per_s: 15, sequence_length: 512", -0.25),
+        ("step_time_s: 1", "step_time_s: 2, sequence_length: 512", None),
+    ],
+)
+def test_throughput_where_a_batch_is_not_known(
+    releases: tuple[str, str], capsys: pytest.CaptureFixture[str], before: str, after: str, change: float | None
+) -> None:
+    found = compared(capsys, f"gpus: 8, {before}", f"gpus: 8, {after}", ("global_batch_size: 64\ntables", "tables"))
+    assert found["throughput_change"] == (None if change is None else pytest.approx(change))
+
+
+def test_a_changed_batch_is_counted_and_sorted_by_its_throughput(
+    releases: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"      - {{gpus: {gpus}, step_time_s: 1, line: 1}}\n" for gpus in (8, 16))
+    text = TABLE.format(document="x.md", rows=rows)
+    Path("c.yaml").write_text(text)
+    Path("d.yaml").write_text(
+        text.replace("16, step_time_s: 1", "16, step_time_s: 1, global_batch_size: 32").replace(
+            "8, step_time_s: 1,", "8, step_time_s: 1.25,"
+        )
+    )
+    assert main(["diff", "c.yaml", "d.yaml"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].split()[:4] == ["tiny_1b_bf16[H100x16]", "1", "-50.0", "%"]
+    assert lines[-1] == "2 rows before, 2 after: 2 slower"
+
+
+def test_the_steps_that_a_log_shows(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    text = Path("a.yaml").read_text()
+    Path("c.yaml").write_text(text.replace("steps: 20", "steps: 20, logged_steps: 18"))
+    assert main(["diff", "a.yaml", "c.yaml"]) == 1
+    assert "  min_steps 18 -> 17; recipe.logged_steps none -> 18" in capsys.readouterr().out
+
+
+def test_secrets_are_hidden_in_both_forms(
+    releases: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SITE_TOKEN", "swordfish")
+    text = Path("a.yaml").read_text()
+    head = "steps: 20, environment: {{DB_PASSWORD: {}, NOTE: {}}}"
+    for name, words in {"c.yaml": ("hunter", "x"), "d.yaml": ("letmein", "swordfish")}.items():
+        Path(name).write_text(text.replace("steps: 20", head.format(*words)))
+    for form in ([], ["--json"]):
+        assert main(["diff", *form, "c.yaml", "d.yaml"]) == 1
+        out = capsys.readouterr().out
+        assert not [word for word in ("hunter", "letmein", "swordfish") if word in out]
+    assert main(["diff", "c.yaml", "d.yaml"]) == 1
+    hidden = "  recipe.environment.DB_PASSWORD *** -> ***; recipe.environment.NOTE x -> ***\n"
+    assert hidden in capsys.readouterr().out
 
 
 def test_directories(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:

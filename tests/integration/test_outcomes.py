@@ -168,7 +168,14 @@ def test_results_that_cannot_be_written_are_a_usage_error(pytester: pytest.Pytes
     result.stderr.fnmatch_lines(["ERROR: the results cannot be written to *: *", "next: give another directory with *"])
 
 
-@pytest.mark.parametrize("answer", ["'PASSED'", "Verdict(Outcome.PASSED, float('nan'), float('nan'), 0.05)"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "'PASSED'",
+        "Verdict(Outcome.PASSED, float('nan'), float('nan'), 0.05)",
+        "Verdict(Outcome.PASSED, 0.0, 1.0, 0.05)",
+    ],
+)
 def test_what_a_hook_makes_up_does_not_pass(pytester: pytest.Pytester, answer: str) -> None:
     pytester.makeconftest(f"from pytest_gsw import Outcome, Verdict\n\ndef pytest_gsw_judge():\n    return {answer}\n")
     result = run(pytester, "slow:50%")

@@ -276,7 +276,7 @@ def test_odd_lines(pytester: pytest.Pytester, cluster: Callable[..., pytest.RunR
     (pytester.path / "line").write_bytes(f"{start}{line}\n".encode("utf-8", "surrogateescape"))
     began_s = time.monotonic()
     result = cluster(f"cat {pytester.path}/line; exit 1")
-    assert time.monotonic() - began_s < 20
+    assert time.monotonic() - began_s < 120  # linear: a second; a pattern that looks back: for ever
     result.assert_outcomes(errors=1, skipped=2)
     text = shown(pytester, result)
     assert max(map(len, text.splitlines())) < 5000
@@ -402,7 +402,7 @@ def test_tables_that_are_bombs(tmp_path: Path, content: str, fault: str) -> None
     began_s = time.process_time()
     with pytest.raises(FileError) as wrong:
         load_table(path)
-    assert time.process_time() - began_s < 5
+    assert time.process_time() - began_s < 60  # linear: a fraction of a second
     last = str(wrong.value).splitlines()[-1]
     assert last.startswith(f"  {path}:{fault}")
     assert len(last) < 1000

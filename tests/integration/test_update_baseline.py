@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pytest_gsw import update
 from pytest_gsw.results.record import read_records
 from pytest_gsw.tables.load import load_table
 from tests.integration.runs import write_runs
+from tests.unit.results.records import JOB
 
 ROW = "tiny_1b_bf16[H100x8]"
 OTHER = "tiny_1b_bf16[H100x16]"
@@ -189,6 +192,22 @@ def test_a_replay_adds_no_jobs(pytester: pytest.Pytester, eos: Path) -> None:
     again.stdout.fnmatch_lines(["*: 4 jobs, at least 5 needed *"])
 
 
+def test_a_bad_neighbour_breaks_no_session(pytester: pytest.Pytester, eos: Path) -> None:
+    write_runs(pytester.path / ".gsw", eos, (1.02, 1.03, 1.05, 1.06))
+    (odd,) = write_runs(pytester.path / "odd", eos, (1.04,), job=replace(JOB, end_s=1e300))
+    odd.rename(pytester.path / ".gsw" / "runs" / "20260101-000000-0000")
+    (pytester.path / ".gsw" / "runs" / "20260102-000000-0000").mkdir()
+    (pytester.path / ".gsw" / "runs" / "20260102-000000-0000" / "records").write_text("")
+    result = run(pytester, "-k", "H100x8]")
+    result.assert_outcomes(passed=1, deselected=2)
+    result.stdout.fnmatch_lines(
+        [
+            "tiny_1b_bf16[[]H100x8] on eos: 1.04 s beside the documented 1 s (+4.0 %); median of 5 jobs *",
+            f"left out: {pytester.path}/.gsw/runs/20260102-000000-0000/records: cannot be read: Not a directory",
+        ]
+    )
+
+
 def test_a_table_that_was_broken_meanwhile(pytester: pytest.Pytester, eos: Path) -> None:
     pytester.makeconftest(
         "def pytest_gsw_run_recorded(config):\n    (config.rootpath / 'site' / 'tiny.yaml').write_text('[]\\n')\n"
@@ -197,3 +216,15 @@ def test_a_table_that_was_broken_meanwhile(pytester: pytest.Pytester, eos: Path)
     result.assert_outcomes(passed=1, deselected=2)
     wrong = f"{eos} is wrong: 1:1     wanted a mapping of keys at the top of the file"
     result.stdout.fnmatch_lines(["nothing can be proposed", f"left out: tiny_1b_bf16[[]H100x8]: {wrong}"])
+
+
+def test_a_directory_that_may_not_be_looked_into_breaks_no_session(
+    pytester: pytest.Pytester, eos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "/site")
+
+    monkeypatch.setattr(update, "make_patch", refused)
+    result = run(pytester, "-k", "H100x8]")
+    result.assert_outcomes(passed=1, deselected=2)
+    result.stdout.fnmatch_lines(["* figures to accept *", "nothing can be proposed: /site: Permission denied"])

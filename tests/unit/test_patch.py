@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw import patch as patches
-from pytest_gsw.patch import Patch, apply_command, make_patch, proposal_text
+from pytest_gsw.patch import Patch, apply_command, make_patch, proposal_text, review_text
 from pytest_gsw.proposals import LeftOut, Proposal
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Accepted
@@ -88,6 +88,9 @@ def test_below_the_top_of_another_repository_git_would_do_nothing(
     assert names(patch)[0] == "--- a/baselines/maxtext/t.yaml"
     assert "\n# These tables are part of an installed package: apply this where they come from.\n" in patch.text
     assert apply_command(patch, Path("/b.diff")) == ["patch", "-d", str(package), "-p1", "-i", "/b.diff"]
+    assert review_text(patch, Path("/b.diff")) == (
+        "for review: /b.diff; it is of tables of an installed package: apply it where they come from"
+    )
 
 
 @pytest.mark.parametrize("name", ['a"b.yaml', "a\\b.yaml", "a\nb.yaml"])
@@ -111,7 +114,50 @@ def test_the_line_of_a_proposal(tmp_path: Path) -> None:
     start = "tiny_1b_bf16[H100x8] on eos: 1.61 s"
     assert proposal_text(one) == f"{start} beside the documented 1.5 s (+7.3 %); {made_of}"
     assert proposal_text(one, documented=True) == f"{start} in place of the documented 1.5 s (+7.3 %); {made_of}"
-    before = replace(one, row=replace(one.row, accepted={"eos": replace(EOS, judged_s=1.7)}))
-    assert proposal_text(before) == (f"{start} beside the documented 1.5 s (+7.3 %), 1.7 s accepted before; {made_of}")
+    old = replace(EOS, judged_s=1.7, date="2026-11-01")
+    before = replace(one, row=replace(one.row, accepted={"eos": old}))
+    assert proposal_text(before) == (
+        f"{start} of 2026-11-20 beside the documented 1.5 s (+7.3 %), 1.7 s accepted on 2026-11-01; {made_of}"
+    )
+    assert proposal_text(before, documented=True) == (
+        f"{start} of 2026-11-20 in place of the documented 1.5 s (+7.3 %), and of the 1.7 s accepted on 2026-11-01; {made_of}"
+    )
     single = replace(one, accepted=replace(EOS, jobs=1, spread=0.0))
     assert proposal_text(single).endswith("; median of 1 job from 1.59 to 1.65 s, spread 0 %")
+
+
+def entry(cluster: str) -> str:
+    return (
+        f"  - row: tiny_1b_bf16[H100x8]\n    cluster: {cluster}\n    step_time_s: 1.7\n    jobs: 5\n    spread: 1%\n"
+        '    job_ids: "1"\n    date: 2026-11-01\n    definition: "3f2a9c1d0e4b"\n'
+    )
+
+
+@pytest.mark.parametrize("key", ["accepted", '"accepted"'])
+@pytest.mark.parametrize("others", ["", entry("selene")])
+def test_a_documented_figure_takes_the_clusters_accepted_one_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: str, key: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "t.yaml"
+    one = proposal(path)
+    text = TABLE.replace("mfu: 40%, ", "")
+    path.write_text(f"{text}\n{key}:\n{entry('eos')}{others}")
+    patch = make_patch([replace(one, row=load_table(path)[0])], documented=True)
+    assert patch.left_out == ()
+    (tmp_path / "b.diff").write_text(patch.text)
+    subprocess.run(apply_command(patch, Path("b.diff")), check=True)
+    measured = "      # measured on eos, 2026-11-20: median of 5 jobs, spread 1.40 % (1, 2, 3, 4, 5)\n      - "
+    left = f"\n{key}:\n{others}" if others else ""
+    assert path.read_text() == text.replace("1.5", "1.610").replace("      - {", f"{measured}{{") + left
+
+
+def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.chdir(tmp_path)
+    one = proposal(tmp_path / "t.yaml")
+    monkeypatch.setattr(patches.edit, "check", full)
+    why = f"{tmp_path}/t.yaml cannot be changed: No space left on device"
+    assert make_patch([one]).left_out == (LeftOut("tiny_1b_bf16[H100x8]", "eos", why),)

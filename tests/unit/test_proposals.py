@@ -182,7 +182,13 @@ def test_the_spread_is_relative(values: list[float], factor: float) -> None:
         ({"definition": ""}, "was recorded by a release of pytest-gsw that knew no definitions"),
         ({"cluster": "a b"}, "has a cluster whose name no table takes"),
         ({"image": "a\nb"}, "has an image whose name no table takes"),
+        ({"measured": {"step_time_s": 1e-10}}, "has no figure that a table takes, from 1e-09 to 1e+12 s"),
+        ({"measured": {"step_time_s": 1.7e308}}, "has no figure that a table takes, from 1e-09 to 1e+12 s"),
+        ({"job": replace(JOB, end_s=1e300)}, "has a job that ended on no day"),
+        ({"job": replace(JOB, end_s=-1e18)}, "has a job that ended on no day"),
+        ({"job": replace(JOB, end_s=253402300800.0)}, "has a job that ended on no day"),
         ({"definition": "0123456789ab"}, "the row's definition has changed since, from 0123456789ab to {now}"),
+        ({"definition": "0123456789ab", "image": "***"}, "has an image that is hidden as a secret, so that nothing can be compared with it"),
         ({"documented": {"step_time_s": 1.4}}, "the documented figure has changed since, from 1.4 s to 1.5 s"),
         ({"row": "tiny_1b_bf16[H100x9]"}, "site/tiny.yaml has no such row any more"),
         ({"baseline": "old/tiny.yaml:3"}, "there is no table old/tiny.yaml here; go to where it is, or name it with --baselines=PATH"),
@@ -212,7 +218,8 @@ def test_a_row_that_runs_out_of_memory_by_now(table: Path, tables: Tables) -> No
 
 
 def test_clusters_and_rows_are_kept_apart(table: Path, tables: Tables) -> None:
-    selene = nights(table, (1.4, 1.4, 1.4, 1.4, 1.4), cluster="selene")
+    jobs = [replace(one, job=replace(one.job, id=f"9{one.job.id}")) for one in nights(table, (1.4,) * 5) if one.job]
+    selene = [replace(one, cluster="selene") for one in jobs]
     found = propose([*nights(table)[:3], *selene, *nights(table)[3:]], tables)
     assert [(one.accepted.cluster, one.accepted.judged_s) for one in found.proposed] == [("eos", 1.61), ("selene", 1.4)]
 
@@ -279,7 +286,7 @@ def test_the_brackets_of_ids_are_not_special(pattern: str | None, row: str, is_s
     assert selects(pattern, row) is is_selected
 
 
-def test_earlier_runs_of_the_same_rows(table: Path, tmp_path: Path) -> None:
+def test_earlier_runs_of_the_same_rows(table: Path, tables: Tables, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     mine = record(table, 1.6, 9, run_id="20261209-221000-7f3a")
     write_record(runs / mine.run_id, mine)
@@ -292,13 +299,122 @@ def test_earlier_runs_of_the_same_rows(table: Path, tmp_path: Path) -> None:
     broken = runs / "20261202-000000-0000"
     write_record(broken, replace(mine, run_id=broken.name)).write_text("{")
     (runs / "notes.txt").write_text("")
-    assert earlier_records(runs / mine.run_id, [mine]) == nights(table)[::-1]
-    assert earlier_records(runs / mine.run_id, []) == []
+    found, left_out = earlier_records(runs / mine.run_id, [mine], tables)
+    assert found == nights(table)[::-1]
+    (record_file,) = (broken / "records").iterdir()
+    (why,) = left_out
+    assert (why.what, why.runs) == (ROW, 1)
+    assert why.why.startswith(f"{record_file} is no record: ")
+    assert earlier_records(runs / mine.run_id, [], tables) == ([], [])
 
 
-def test_of_earlier_runs_the_newest_count(table: Path, tmp_path: Path) -> None:
+def of_october(table: Path, number: int, **changes: Any) -> Record:
+    return record(table, 1.6, number, run_id=f"202610{number + 1:02}-221000-7f3a", **changes)
+
+
+def test_of_earlier_runs_the_newest_count(table: Path, tables: Tables, tmp_path: Path) -> None:
     for number in range(NEWEST_RUNS + 3):
-        name = f"202610{number + 1:02}-221000-7f3a"
-        write_record(tmp_path / name, record(table, 1.6, run_id=name))
-    found = earlier_records(tmp_path / "now", [record(table)])
+        one = of_october(table, number)
+        write_record(tmp_path / one.run_id, one)
+    found, _ = earlier_records(tmp_path / "now", [record(table)], tables)
     assert [one.run_id[6:8] for one in found] == [f"{number:02}" for number in range(NEWEST_RUNS + 3, 3, -1)]
+
+
+def test_replays_and_errors_are_not_among_the_newest(table: Path, tables: Tables, tmp_path: Path) -> None:
+    jobs = [of_october(table, number) for number in range(NEWEST_RUNS)]
+    again = [replace(one, run_id=f"202611{number + 1:02}-221000-7f3a") for number, one in enumerate(jobs)]
+    failed = [replace(one, run_id=f"202612{one.run_id[6:]}", outcome="error") for one in jobs]
+    for one in (*jobs, *again[:15], *failed):
+        write_record(tmp_path / one.run_id, one)
+    found, _ = earlier_records(tmp_path / "now", [record(table)], tables)
+    assert {one.job.id for one in found if one.job} == {str(481220 + number) for number in range(NEWEST_RUNS)}
+    assert propose(found, tables).proposed[0].accepted.jobs == NEWEST_RUNS
+
+
+def test_what_lies_beside_the_runs(table: Path, tables: Tables, tmp_path: Path) -> None:
+    for one in nights(table):
+        write_record(tmp_path / one.run_id, one)
+    (tmp_path / "20261201-000000-0000").mkdir()
+    (tmp_path / "20261201-000000-0000" / "records").write_text("no directory\n")
+    found, left_out = earlier_records(tmp_path / "now", [record(table)], tables)
+    assert found == nights(table)[::-1]
+    name = tmp_path / "20261201-000000-0000" / "records"
+    assert [str(one) for one in left_out] == [f"{name}: cannot be read: Not a directory"]
+
+
+def test_a_job_counts_on_the_cluster_that_recorded_it_first(table: Path, tables: Tables) -> None:
+    pool0 = nights(table, cluster="pool0")
+    taken = [replace(one, run_id="20261201-090000-0000", cluster="eos") for one in pool0]
+    found = propose([*taken, *pool0], tables)
+    assert [one.accepted.cluster for one in found.proposed] == ["pool0"]
+    assert [str(one) for one in found.left_out] == [
+        f"{ROW} on eos: is of a job that was recorded on pool0 before (5 runs)"
+    ]
+
+
+def test_two_tables_with_a_row_of_the_same_id(table: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(TABLE)
+    theirs = [
+        replace(
+            one,
+            node_id=f"site/other.yaml::{ROW}",
+            baseline="site/other.yaml:12",
+            job=replace(one.job, id=f"9{one.job.id}"),
+        )
+        for one in nights(table, (2.0,) * 5)
+        if one.job
+    ]
+    both = Tables({"site/tiny.yaml": table, "site/other.yaml": other}.get)
+    found = propose([*nights(table), *theirs], both)
+    assert [(one.row.location.path, one.accepted.judged_s, one.accepted.jobs) for one in found.proposed] == [
+        (other, 2.0, 5),
+        (table, 1.61, 5),
+    ]
+
+
+@pytest.mark.parametrize("image_from", ["table", ""])
+def test_an_image_that_the_table_does_not_name_any_more(table: Path, tables: Tables, image_from: str) -> None:
+    records = nights(table, image_from=image_from)
+    table.write_text(TABLE.replace("steps: 20", "steps: 20, image: /new/y.sqsh"))
+    assert why(propose(records, tables)) == [
+        f"{ROW} on eos: ran the image {NEMO}, and the table names y.sqsh now (5 runs)"
+    ]
+    # What logs and environments name, the next run may name as well.
+    said = nights(table, image_from="log")
+    assert propose(said, Tables(lambda _: table)).proposed[0].accepted.image == NEMO
+
+
+def accepted_before(table: Path, date: str) -> Tables:
+    table.write_text(
+        f"{TABLE}accepted:\n  - row: {ROW}\n    cluster: eos\n    step_time_s: 1.7\n    jobs: 5\n    spread: 1%\n"
+        f'    job_ids: "1"\n    date: {date}\n    definition: "3f2a9c1d0e4b"\n'
+    )
+    return Tables(lambda _: table)
+
+
+def test_older_runs_do_not_replace_a_newer_figure(table: Path) -> None:
+    records = nights(table)
+    newer = accepted_before(table, "2026-11-25")
+    assert why(propose(records, newer)) == [
+        f"{ROW} on eos: the newest of 5 jobs ended on 2026-11-24, and the accepted figure is of 2026-11-25"
+    ]
+    assert propose(records, accepted_before(table, "2026-11-24")).proposed
+
+
+def test_a_spread_is_told_with_the_digits_that_tell_it_from_the_limit(table: Path, tables: Tables) -> None:
+    values = (1.0, 1.0, 1.0, 1.0, 1.0671)
+    assert why(propose(nights(table, values), tables)) == [
+        f"{ROW} on eos: the spread of 5 jobs is 3.001 % (1 to 1.067 s), at most 3 % allowed (--max-spread)"
+    ]
+
+
+def test_what_is_accepted_may_become_the_documented_figure(table: Path, tables: Tables) -> None:
+    (found,) = propose(nights(table), tables).proposed
+    entry = found.accepted
+    table.write_text(
+        f"{TABLE}accepted:\n  - row: {ROW}\n    cluster: eos\n    step_time_s: {entry.judged_s}\n    jobs: 5\n"
+        f"    spread: {entry.spread * 100:.2f}%\n    job_ids: {entry.job_ids}\n    image: {NEMO}\n"
+        f'    date: {entry.date}\n    definition: "{entry.definition}"\n'
+    )
+    assert propose(nights(table), Tables(lambda _: table), Rules(documented=True)).proposed

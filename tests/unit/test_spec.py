@@ -22,8 +22,9 @@ from pytest_gsw.jobs.spec import (
     profiling_in,
 )
 from pytest_gsw.tables.clusters import DEMO, Cluster
+from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.load import bundled_baselines, load_tables
-from pytest_gsw.tables.model import Baseline, Figures, Parallelism, Recipe
+from pytest_gsw.tables.model import Accepted, Baseline, Figures, Parallelism, Recipe
 from tests.unit.rows import LLAMA2_FP8_X128
 
 EOS = Cluster(name="eos", scheduler="slurm", stage="/lustre/{recipe}", path=Path("clusters.yaml"))
@@ -85,6 +86,23 @@ def of(steps: int | None, step_time_s: float | None) -> Baseline:
 def test_a_job_gets_three_times_its_documented_duration(row: Baseline, limit_s: float | None) -> None:
     assert default_time_limit_s(row, EOS) == limit_s
     assert spec(row).time_limit_s == limit_s
+
+
+def with_accepted(row: Baseline, image: str | None) -> Baseline:
+    accepted = Accepted("eos", 24.0, 5, 0.01, "1", "2026-11-20", definition_hash(row, image), image)
+    return replace(row, accepted={"eos": accepted})
+
+
+def test_a_job_gets_three_times_the_duration_that_its_cluster_has_accepted() -> None:
+    row = with_accepted(of(50, 4.0), "x.sqsh")
+    assert spec(row).time_limit_s == 4500.0
+    chosen = replace(EOS, environment={"RUN_CONF_IMAGE": "/stage/x.sqsh"})
+    assert spec(row, chosen).time_limit_s == 4500.0
+    # It is of another image, of another definition, of another cluster, or of something else than steps.
+    assert spec(row, replace(EOS, environment={"RUN_CONF_IMAGE": "y.sqsh"})).time_limit_s == 1800.0
+    assert spec(replace(row, statistic="median")).time_limit_s == 1800.0
+    assert spec(row, replace(EOS, name="selene")).time_limit_s == 1800.0
+    assert spec(with_accepted(replace(of(50, 4.0), metric="checkpoint_save_time"), None)).time_limit_s == 1800.0
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from pytest_gsw.jobs.model import Stop
 from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.logs.reader import read_log
-from pytest_gsw.tables.model import Baseline, Figures, Recipe
+from pytest_gsw.tables.model import Accepted, Baseline, Figures, Recipe
 from pytest_gsw.watch import Policies, Sight, Watch
 
 from .logs.lines import NOISE, bar, maxtext, megatron, paxml, pipe, printer, summary, throughput, titan
@@ -666,3 +666,39 @@ def test_a_healthy_run_is_never_ended_however_its_log_grows(
             at_s += look_s
         if name != "huggingface" and requeued_after is None:
             assert sight.steps == len(steps)
+
+
+# -- what a cluster has accepted ------------------------------------------------------------
+
+EOS = Accepted("eos", 18.0, 5, 0.01, "1, 2", "2026-11-20", "3f2a9c1d0e4b")
+
+
+def of_eos(log: Path, seconds: str) -> Stop | None:
+    log.write_bytes(steps_until(10, seconds))
+    one = row()
+    watch = Watch(one, FORMATS["maxtext"], Policies(), steps=50, accepted=EOS)
+    return watch.look(log, 0.0).stop
+
+
+def test_a_slow_start_is_one_against_what_is_accepted(log: Path) -> None:
+    assert of_eos(log, "18.000") is None
+    stop = of_eos(log, "54.500")
+    assert stop is not None
+    assert stop.fact == (
+        "slow start: 54.5 s a step over the last 10 of 10 steps is 3.0 times the accepted 18 s (ended early from 3 times on)"
+    )
+
+
+def test_a_stall_is_one_against_what_is_accepted(log: Path) -> None:
+    log.write_bytes(steps_until(5, "40.000"))
+    slow = replace(EOS, judged_s=40.0)
+    watch = Watch(row(), FORMATS["maxtext"], Policies(), steps=50, accepted=slow)
+    assert first_stop(watch, log, range(0, 799, 7)) is None
+    assert watch.look(log, 801.0).stop is not None
+
+
+def test_an_accepted_time_of_saving_a_checkpoint_says_nothing_of_steps(log: Path) -> None:
+    saves = replace(row(), metric="checkpoint_save_time")
+    log.write_bytes(steps_until(5, "4.500"))
+    watch = Watch(saves, FORMATS["maxtext"], Policies(), steps=50, accepted=replace(EOS, judged_s=400.0))
+    assert first_stop(watch, log, range(0, 700, 7)) is not None

@@ -103,7 +103,7 @@ def test_faults_are_for_the_rows_that_they_match(rows: Rows, trained: Train) -> 
 def test_a_run_takes_the_seconds_it_is_given(rows: Rows) -> None:
     start_s = time.monotonic()
     train(rows["maxtext"], {**ENVIRONMENT, "GSW_DEMO_SECONDS": "0.3"}, io.BytesIO())
-    assert 0.3 <= time.monotonic() - start_s < 3
+    assert time.monotonic() - start_s >= 0.3
 
 
 def test_each_event_can_be_read_at_once() -> None:

@@ -66,6 +66,36 @@ def test_each_line_is_on_the_disk_at_once(tmp_path: Path, journal: Journal) -> N
     assert read(tmp_path) == Submission(1000.0, "7", ended=LOST)
 
 
+def test_what_a_row_was_when_it_was_submitted(tmp_path: Path, journal: Journal) -> None:
+    first = replace(spec(), definition="3f2a9c1d0e4b", image="x.sqsh")
+    journal.intent(first, 999.5)
+    line = (tmp_path / NAME).read_text().splitlines()[-1]
+    assert json.loads(line)["definition"] == "3f2a9c1d0e4b"
+    assert read(tmp_path) == Submission(999.5, definition="3f2a9c1d0e4b", image="x.sqsh")
+    journal.submitted(job("7"))
+    assert read(tmp_path) == Submission(1000.0, "7", definition="3f2a9c1d0e4b", image="x.sqsh")
+    journal.ended((job("7"), LOST))
+    journal.repeated("a", AGAIN)
+    journal.intent(replace(first, definition="000000000000"), 1999.5)
+    assert read(tmp_path) == Submission(1999.5, attempts=(AGAIN,), definition="000000000000", image="x.sqsh")
+
+
+def test_of_two_submissions_without_an_answer_nobody_knows_which_got_through(tmp_path: Path, journal: Journal) -> None:
+    first = replace(spec(), definition="3f2a9c1d0e4b")
+    journal.intent(first, 999.5)
+    journal.intent(first, 1999.5)
+    assert read(tmp_path) == Submission(999.5, definition="3f2a9c1d0e4b")
+    journal.intent(replace(first, definition="000000000000"), 2999.5)
+    assert read(tmp_path) == Submission(999.5)
+
+
+def test_which_jobs_may_be_a_submissions() -> None:
+    assert Submission(1.0, "7").is_of("7")
+    assert not Submission(1.0, "7").is_of("8")
+    assert Submission(1.0).is_of("8")
+    assert not Submission(0.0).is_of("8")
+
+
 @pytest.mark.parametrize("state", JobState)
 def test_how_a_job_ended_reads_back_in_full(tmp_path: Path, journal: Journal, state: JobState) -> None:
     journal.intent(spec(), 999.5)

@@ -16,6 +16,7 @@ from pytest_gsw.results.record import (
     JobFacts,
     Record,
     attempt_text,
+    judged_key,
     read_record,
     read_records,
     used_gpu_hours,
@@ -277,3 +278,20 @@ def test_an_attempt_in_one_line(attempt: JobFacts, text: str) -> None:
 )
 def test_what_the_jobs_of_a_row_have_cost(record: Record, gpu_seconds: float) -> None:
     assert used_gpu_hours(record) == pytest.approx(gpu_seconds / 3600)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"metric": "step_time"}, "step_time_s"),
+        ({"metric": "checkpoint_save_time"}, "checkpoint_save_time_s"),
+        # Records of releases that did not say it: what was measured is what was judged.
+        ({"measured": {"step_time_s": 1.0, "checkpoint_save_time_s": None}}, "step_time_s"),
+        ({"measured": {"step_time_s": None, "checkpoint_save_time_s": 18.0}}, "checkpoint_save_time_s"),
+        ({"measured": {}}, "checkpoint_save_time_s"),
+        ({"measured": {}, "documented": {"step_time_s": 1.0}}, "step_time_s"),
+    ],
+)
+def test_what_a_record_is_judged_by(changes: dict[str, Any], key: str) -> None:
+    documented = {"step_time_s": 1.0, "checkpoint_save_time_s": 17.9}
+    assert judged_key(replace(SLOW, **{"documented": documented, **changes})) == key

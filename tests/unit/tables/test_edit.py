@@ -121,12 +121,26 @@ def test_texts_that_yaml_would_misread_are_quoted(table: Path) -> None:
     assert '    job_ids: "1e5"\n' in new
 
 
-@pytest.mark.parametrize("there", ["[]", f"[{FLOW}]", f"\n  [{FLOW}]"])
-def test_a_list_in_one_line_is_left_to_people(table: Path, there: str) -> None:
+IN_ONE_LINE = "its 'accepted' is not a list with one entry below the other; write it so first"
+MARKED = "its 'accepted' has an anchor or a tag in front of the list; take that out first"
+
+
+@pytest.mark.parametrize(
+    ("there", "message"),
+    [
+        ("[]", "its 'accepted' is an empty list; take the key out first"),
+        ("&a []", "its 'accepted' is an empty list; take the key out first"),
+        (f"[{FLOW}]", IN_ONE_LINE),
+        (f"\n  [{FLOW}]", IN_ONE_LINE),
+        (f"&a\n{OLD}", MARKED),
+        (f"!!seq\n{OLD}", MARKED),
+    ],
+)
+def test_a_list_in_another_style_is_left_to_people(table: Path, there: str, message: str) -> None:
     table.write_text(f"{TINY}accepted: {there}\n")
     with pytest.raises(EditError) as error:
         with_accepted(table, [(load_table(table)[0], EOS)])
-    assert str(error.value) == "its 'accepted' is not a list with one entry below the other; write it so first"
+    assert str(error.value) == message
 
 
 def test_a_file_in_flow_style_is_left_to_people(table: Path) -> None:

@@ -1,0 +1,329 @@
+"""Runs that are looked at again: on another cluster's name, after the table has changed, in a resumed session."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gsw.cli import main
+from pytest_gsw.jobs.journal import NAME
+from pytest_gsw.tables.definition import definition_hash
+from pytest_gsw.tables.load import load_table
+from tests.integration.conftest import tiny_table
+
+ROW = "tiny_1b_bf16[H100x8]"
+SHOWN = ROW.replace("[", "[[]")
+#: A recipe that neither trains nor says that it is a simulation; it names its image where it is told one.
+LAUNCH = """\
+#!/bin/bash
+set -eu
+gpus=$(( SLURM_JOB_NUM_NODES * RUN_CONF_GPU_PER_NODE ))
+results=$STAGE_PATH/results/v1/$DTYPE/$MODEL_SIZE/$gpus
+mkdir -p "$results"
+{
+    [ -z "${TINY_IMAGE:-}" ] || echo "GSW: MODEL=tiny MODEL_SIZE=1b IMAGE='$TINY_IMAGE' JOB_ID=$SLURM_JOB_ID"
+    for step in {0..19}; do echo "completed step: $step, seconds: $TINY_SECONDS, loss: 9.0"; done
+} >"$results/log-maxtext_tiny_1b_${gpus}_$SLURM_JOB_ID.out"
+"""
+CLUSTERS = """\
+clusters:
+  eos: {scheduler: local, accelerator: H100, gpus: 64, stage: stage, recipes: recipes}
+  pool0: {scheduler: local, accelerator: H100, gpus: 64, stage: stage, recipes: recipes}
+  tight: {scheduler: local, accelerator: H100, gpus: 64, stage: stage, recipes: recipes, tolerance: 1%}
+  newer: {scheduler: local, gpus: 64, stage: stage, recipes: recipes, environment: {RUN_CONF_IMAGE: /stage/new.sqsh}}
+"""
+
+
+@pytest.fixture
+def site(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table of one row, and clusters that are not simulated."""
+    recipe = pytester.path / "recipes" / "tiny"
+    recipe.mkdir(parents=True)
+    (recipe / "launch.sh").write_text(LAUNCH)
+    (pytester.path / "clusters.yaml").write_text(CLUSTERS)
+    table = pytester.path / "site" / "tiny.yaml"
+    table.parent.mkdir()
+    table.write_text(tiny_table("gpus: 8, step_time_s: 1.000, line: 10"))
+    monkeypatch.chdir(pytester.path)
+    monkeypatch.setenv("TINY_SECONDS", "1.10")
+    monkeypatch.setenv("TINY_IMAGE", "/s/tiny.sqsh")
+    monkeypatch.delenv("RUN_CONF_IMAGE", raising=False)
+    return table
+
+
+def accept(
+    table: Path, seconds: float, image: str | None = "tiny.sqsh", cluster: str = "eos", key: str = "step_time_s"
+) -> str:
+    """Let a cluster accept a time for the row; returns the definition that it counts under."""
+    row = load_table(table)[0]
+    definition = definition_hash(row, image)
+    named = "" if image is None else f"    image: {image}\n"
+    table.write_text(
+        f"{table.read_text()}accepted:\n  - row: {row.id}\n    cluster: {cluster}\n    {key}: {seconds}\n    jobs: 7\n"
+        f'    spread: 0.83%\n    job_ids: "1, 2"\n{named}    date: 2026-11-20\n    definition: "{definition}"\n'
+    )
+    return definition
+
+
+def run(pytester: pytest.Pytester, *options: str, cluster: str | None = "eos") -> pytest.RunResult:
+    on = [f"--gsw-cluster={cluster}"] if cluster else []
+    return pytester.runpytest(*on, "--gsw-baselines=site", "--gsw-poll-interval=0.5", *options)
+
+
+def runs(pytester: pytest.Pytester) -> list[Path]:
+    """The directories of all runs, the oldest first."""
+    return sorted(pytester.path.glob(".gsw/runs/*"), key=lambda path: path.stat().st_mtime)
+
+
+def recorded(directory: Path) -> dict[str, Any]:
+    (path,) = directory.glob("records/*.json")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+# -- replays ------------------------------------------------------------------------------
+
+
+def test_a_replay_on_another_cluster_is_a_usage_error(pytester: pytest.Pytester, site: Path) -> None:
+    accept(site, 1.1)
+    run(pytester, cluster="pool0").assert_outcomes(failed=1)
+    (directory,) = runs(pytester)
+    result = run(pytester, f"--gsw-replay={directory}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            f"ERROR: --gsw-replay: the run {directory.name} was of the cluster 'pool0', not 'eos'",
+            "next: give --gsw-cluster=pool0, or leave it out to judge by the document",
+        ]
+    )
+    assert runs(pytester) == [directory]
+    run(pytester, f"--gsw-replay={directory}", cluster="pool0").assert_outcomes(failed=1)
+
+
+def test_a_replay_of_a_plain_replay_takes_a_cluster(pytester: pytest.Pytester, site: Path) -> None:
+    accept(site, 1.1)
+    run(pytester).assert_outcomes(passed=1)
+    run(pytester, f"--gsw-replay={runs(pytester)[-1]}", cluster=None).assert_outcomes(failed=1)
+    plain = runs(pytester)[-1]
+    assert recorded(plain)["cluster"] == "replay"
+    run(pytester, f"--gsw-replay={plain}").assert_outcomes(passed=1)
+    assert recorded(runs(pytester)[-1])["job"]["launcher"] == "local"
+
+
+def test_a_replay_keeps_the_definition_that_was_recorded(pytester: pytest.Pytester, site: Path) -> None:
+    run(pytester)
+    (directory,) = runs(pytester)
+    then = recorded(directory)["definition"]
+    site.write_text(site.read_text().replace("steps: 20", "steps: 20, script: launch.sh, environment: {A: b}"))
+    now = accept(site, 1.1)
+    assert now != then
+    result = run(pytester, f"--gsw-replay={directory}")
+    result.assert_outcomes(failed=1)
+    other = f"this run was recorded under another definition ({then}, now {now})"
+    result.stdout.fnmatch_lines(
+        [
+            f"accepted   the accepted figure of eos (1.1 s, 2026-11-20) does not count: {other}, and the documented one is used"
+        ]
+    )
+    assert recorded(runs(pytester)[-1])["definition"] == then
+
+
+def test_a_run_that_was_recorded_without_a_definition(pytester: pytest.Pytester, site: Path) -> None:
+    now = accept(site, 1.1)
+    run(pytester).assert_outcomes(passed=1)
+    (directory,) = runs(pytester)
+    (path,) = directory.glob("records/*.json")
+    path.write_text(json.dumps({**recorded(directory), "definition": ""}))
+    result = run(pytester, f"--gsw-replay={directory}")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"accepted   * this run was recorded under another definition (none, now {now}), *"])
+    assert recorded(runs(pytester)[-1])["definition"] == ""
+
+
+# -- resumed sessions ---------------------------------------------------------------------
+
+
+def resumed(pytester: pytest.Pytester, site: Path, change: tuple[str, str] | None) -> tuple[pytest.RunResult, Path]:
+    """A session that died before it judged its row, and went on after its table was changed."""
+    run(pytester)
+    (directory,) = runs(pytester)
+    (path,) = directory.glob("records/*.json")
+    path.unlink()
+    if change is not None:
+        site.write_text(site.read_text().replace(*change))
+    accept(site, 1.1)
+    return pytester.runpytest(f"--gsw-resume={directory.name}", "--gsw-baselines=site"), directory
+
+
+def test_a_resumed_session_judges_a_job_by_what_its_row_was(pytester: pytest.Pytester, site: Path) -> None:
+    result, directory = resumed(pytester, site, ("steps: 20", "steps: 20, environment: {A: b}"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["accepted   * this run was recorded under another definition (*"])
+    assert recorded(directory)["definition"] != definition_hash(load_table(site)[0], "tiny.sqsh")
+    intent = json.loads((directory / NAME).read_text().splitlines()[1])
+    assert recorded(directory)["definition"] == intent["definition"]
+
+
+def test_a_resumed_session_whose_row_is_the_same(pytester: pytest.Pytester, site: Path) -> None:
+    result, directory = resumed(pytester, site, None)
+    result.assert_outcomes(passed=1)
+    assert recorded(directory)["definition"] == definition_hash(load_table(site)[0], "tiny.sqsh")
+
+
+def test_a_resumed_session_takes_the_image_of_the_submission(
+    pytester: pytest.Pytester, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TINY_IMAGE")
+    monkeypatch.setenv("RUN_CONF_IMAGE", "/s/then.sqsh")
+    run(pytester)
+    (directory,) = runs(pytester)
+    next(directory.glob("records/*.json")).unlink()
+    monkeypatch.setenv("RUN_CONF_IMAGE", "/s/now.sqsh")
+    pytester.runpytest(f"--gsw-resume={directory.name}", "--gsw-baselines=site")
+    assert recorded(directory)["image"] == "then.sqsh"
+
+
+# -- what is judged, and the image --------------------------------------------------------
+
+
+def test_a_row_of_steps_that_documents_checkpoints_as_well(pytester: pytest.Pytester, site: Path) -> None:
+    site.write_text(site.read_text().replace("line: 10", "checkpoint_save_time_s: 17.9, line: 10"))
+    accept(site, 1.1)
+    result = run(pytester)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            f"*{SHOWN} PASSED 1.1 s/step  +0.0 % to accepted, +10.0 % to documented  *",
+            f"site/tiny.yaml::{SHOWN}  passed by what eos has accepted; it is 9.1 % below the documented throughput, *",
+        ]
+    )
+    assert recorded(runs(pytester)[-1])["metric"] == "step_time"
+
+
+def test_the_image_that_is_exported_in_the_shell(
+    pytester: pytest.Pytester, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TINY_IMAGE")
+    monkeypatch.setenv("RUN_CONF_IMAGE", "/s/shell.sqsh")
+    run(pytester)
+    found = recorded(runs(pytester)[-1])
+    assert (found["image"], found["image_from"]) == ("shell.sqsh", "environment")
+    assert found["definition"] == definition_hash(load_table(site)[0], "shell.sqsh")
+
+
+def test_the_definition_does_not_depend_on_the_shells_secrets(
+    pytester: pytest.Pytester, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    definition = accept(site, 1.1)
+    monkeypatch.setenv("MODEL_KEY", "tiny.sqsh")
+    run(pytester).assert_outcomes(passed=1)
+    found = recorded(runs(pytester)[-1])
+    assert (found["image"], found["definition"]) == ("***", definition)
+
+
+def test_the_image_of_a_table_is_named_as_a_log_names_it(
+    pytester: pytest.Pytester, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TINY_IMAGE")
+    site.write_text(site.read_text().replace("steps: 20", "steps: 20, image: /lustre/a/tiny.sqsh"))
+    accept(site, 1.1)
+    run(pytester).assert_outcomes(passed=1)
+    found = recorded(runs(pytester)[-1])
+    assert (found["image"], found["image_from"]) == ("tiny.sqsh", "table")
+
+
+def test_a_row_that_has_accepted_a_multiple_of_the_document_is_not_ended_early(
+    pytester: pytest.Pytester, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept(site, 4.0)
+    monkeypatch.setenv("TINY_SECONDS", "4.0")
+    recipe = pytester.path / "recipes" / "tiny" / "launch.sh"
+    recipe.write_text(LAUNCH.replace("}; do echo", "}; do sleep 0.2; echo"))
+    result = run(pytester)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"*{SHOWN} PASSED 4 s/step  +0.0 % to accepted, +300.0 % to documented *"])
+
+
+# -- pytest-gsw metrics and rows ----------------------------------------------------------
+
+
+def measured(
+    pytester: pytest.Pytester, site: Path, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> dict[str, Any]:
+    log = recorded(runs(pytester)[-1])["log"]
+    capsys.readouterr()
+    assert main(["metrics", log, "--row", ROW, "--baselines", str(site), "--json", *arguments]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_metrics_judge_by_the_clusters_tolerance(
+    pytester: pytest.Pytester, site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TINY_SECONDS", "1.03")
+    run(pytester, cluster="tight").assert_outcomes(failed=1)
+    found = measured(pytester, site, capsys, "--cluster=tight")
+    assert (found["verdict"], found["tolerance"]) == ("regressed", 0.01)
+    assert measured(pytester, site, capsys)["verdict"] == "passed"
+    Path("clusters.yaml").rename("other.yaml")
+    assert measured(pytester, site, capsys, "--cluster=tight", "--clusters=other.yaml")["tolerance"] == 0.01
+
+
+def test_metrics_take_the_image_of_the_cluster(
+    pytester: pytest.Pytester, site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("TINY_IMAGE")
+    definition = accept(site, 1.1, "new.sqsh", "newer")
+    run(pytester, cluster="newer").assert_outcomes(passed=1)
+    found = measured(pytester, site, capsys, "--cluster=newer")
+    assert (found["image"], found["definition"], found["verdict"]) == ("new.sqsh", definition, "passed")
+    assert measured(pytester, site, capsys, "--cluster=eos")["image"] is None
+
+
+def test_metrics_show_no_credentials(
+    pytester: pytest.Pytester, site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TINY_IMAGE", "docker://bob:hunter22@nvcr.io/nvidia/nemo:24.09")
+    run(pytester)
+    record = recorded(runs(pytester)[-1])
+    found = measured(pytester, site, capsys)
+    assert found["image"] == record["image"] == "docker://nvcr.io/nvidia/nemo:24.09"
+    assert found["definition"] == record["definition"]
+
+
+def test_metrics_of_a_cluster_that_is_not_there(
+    pytester: pytest.Pytester, site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(pytester)
+    log = recorded(runs(pytester)[-1])["log"]
+    capsys.readouterr()
+    arguments = ["metrics", log, "--row", ROW, "--baselines", str(site)]
+    assert main([*arguments, "--cluster=eoss"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == [
+        "pytest-gsw metrics: no cluster 'eoss'; did you mean 'eos'?",
+        "known: demo, eos, newer, pool0, tight",
+    ]
+    assert lines[-1] == "next: define 'eoss' in one of these files, or give another with --clusters=FILE"
+    assert main([*arguments, "--cluster=eos", "--clusters=nowhere.yaml"]) == 2
+    assert capsys.readouterr().err == "pytest-gsw metrics: --clusters: there is no file nowhere.yaml\n"
+    assert main([*arguments, "--clusters=clusters.yaml"]) == 2
+    assert (
+        capsys.readouterr().err
+        == "pytest-gsw metrics: --clusters is where --cluster is looked up; add --cluster=NAME\n"
+    )
+
+
+def test_rows_say_which_image_a_figure_is_of(
+    pytester: pytest.Pytester, site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.write_text(site.read_text().replace("steps: 20", "steps: 20, image: /new/y.sqsh"))
+    accept(site, 1.1)
+    main(["rows", str(site), "--cluster=eos"])
+    shown = "1.1 s, 2026-11-20, of the image tiny.sqsh: not used where the table's y.sqsh is run"
+    assert capsys.readouterr().out.splitlines()[2].endswith(f"  {shown}")
+    main(["rows", str(site), "--json"])
+    assert json.loads(capsys.readouterr().out)[0]["accepted"]["eos"]["counts"] is False
