@@ -159,15 +159,15 @@ def main() -> int:
             path = folder / file
             path.write_bytes(content)
             given[reader] += 1
-            start = time.monotonic()
+            start = time.process_time()  # not the clock, which runs on while others have the processor
             try:
                 read(path)
             except (ConfigurationError, LogError):
                 refused[reader] += 1
             except BaseException:
                 return found(asked.keep, reader, file, content, traceback.format_exc(), given)
-            if time.monotonic() - start > SLOW_S:
-                why = f"took {time.monotonic() - start:.1f} s"
+            if time.process_time() - start > SLOW_S:
+                why = f"took {time.process_time() - start:.1f} s of CPU"
                 return found(asked.keep, reader, file, content, why, given)
     for reader, number in given.items():
         print(f"{reader:<8} {number:>9,} inputs, {refused[reader]:>9,} refused")
