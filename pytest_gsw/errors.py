@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_gsw.words import counted
+
 
 class GswError(Exception):
     """The root of every error that pytest-gsw raises on purpose."""
@@ -60,8 +62,7 @@ class FileError(ConfigurationError):
         super().__init__(path, self.faults)
 
     def __str__(self) -> str:
-        noun = "problem" if len(self.faults) == 1 else "problems"
-        lines = [f"{self.path}: {len(self.faults)} {noun}"]
+        lines = [f"{self.path}: {counted(len(self.faults), 'problem')}"]
         # Every line bears the file's name, so that editors and CI servers can jump to it.
         lines += [f"  {self.path}:{fault}" for fault in self.faults]
         return "\n".join(lines)

@@ -22,6 +22,7 @@ from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, log_interval, p90, select
 from pytest_gsw.tables.model import Baseline, Figures
 from pytest_gsw.tables.statistic import parse_statistic
+from pytest_gsw.words import counted
 
 #: A run says who it is at its beginning.
 _IDENTITY_BYTES = 4 << 20
@@ -299,7 +300,7 @@ def _check_steps(
     if covered < (min_steps // interval * interval if ended else min_steps):
         logged = baseline.recipe.logged_steps or steps if what == "step" else None
         wanted = f"{min_steps} needed" if logged is None else f"{min_steps} of {logged} needed"
-        raise _cut_short(f"the log holds {covered} {what}{'' if covered == 1 else 's'}, {wanted}", run, log)
+        raise _cut_short(f"the log holds {counted(covered, what)}, {wanted}", run, log)
     if final is not None and not ended:
         raise _cut_short(f"the log ends at step {last}, the run's last step is {final}", run, log)
     # A run that goes on beyond the table's last step ends at the log's.

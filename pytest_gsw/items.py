@@ -29,6 +29,7 @@ from pytest_gsw.examine import (
     read_steps,
     replayed,
 )
+from pytest_gsw.files import from_here
 from pytest_gsw.fleet import Fleet
 from pytest_gsw.image import image_in
 from pytest_gsw.jobs.environment import job_environment
@@ -497,7 +498,7 @@ class BaselineItem(pytest.Item):
         settings = self._settings
         cluster = [f"--gsw-cluster={settings.cluster.name}"] if settings.cluster else []
         again = ["pytest", *cluster, *([f"--gsw-replay={settings.replay}"] if settings.replay else []), self.nodeid]
-        offline = ["pytest", *cluster, f"--gsw-replay={_relative(settings.run_directory)}", self.nodeid]
+        offline = ["pytest", *cluster, f"--gsw-replay={from_here(settings.run_directory)}", self.nodeid]
         return terminal.run_facts(record, terminal.command(*again), terminal.command(*offline))
 
     def _raise_error(self, error: RunError, run: Run | None) -> NoReturn:
@@ -580,10 +581,3 @@ def _cluster_skip_reason(baseline: Baseline, cluster: Cluster) -> str | None:
 def _fail(text: str) -> NoReturn:
     # pytest's own exception, without a traceback: the text is the report, in set-up and call alike.
     raise pytest.fail.Exception(text, pytrace=False) from None
-
-
-def _relative(path: Path) -> Path:
-    try:
-        return path.relative_to(Path.cwd())
-    except ValueError:
-        return path

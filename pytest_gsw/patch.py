@@ -15,6 +15,7 @@ from pytest_gsw.proposals import LeftOut, Proposal
 from pytest_gsw.tables import edit
 from pytest_gsw.tables.load import bundled_baselines
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.words import counted
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def proposal_text(proposal: Proposal, *, documented: bool = False) -> str:
     """A proposal in one line: where, how much, beside what, made of what."""
     accepted, documented_s = proposal.accepted, proposal.documented_s
     change = accepted.judged_s / documented_s - 1
-    jobs = "1 job" if accepted.jobs == 1 else f"{accepted.jobs} jobs"
+    jobs = counted(accepted.jobs, "job")
     beside = "in place of" if documented else "beside"
     old = proposal.row.accepted.get(accepted.cluster)
     before, of_date = "", ""

@@ -46,7 +46,7 @@ from pytest_gsw.start import check_faults, make_launcher, make_spec, print_plan,
 from pytest_gsw.tables.clusters import Cluster
 from pytest_gsw.tables.load import table_files
 from pytest_gsw.tables.model import Accepted, Baseline
-from pytest_gsw.update import update_baseline
+from pytest_gsw.words import counted
 
 #: Set once all rows have run.
 FINISHED = pytest.StashKey[bool]()
@@ -148,7 +148,7 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     rows = runnable(items)
     if not settings.judges or config.getoption("verbose") < 0 or not any(isinstance(i, BaselineItem) for i in items):
         return []
-    count = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
+    count = counted(len(rows), "row")
     if settings.replay is not None:
         return [f"gsw: {count} to replay from {settings.replay}"]
     times_s = [(item.baseline.gpus, expected_run_s(item.baseline)) for item in rows]
@@ -250,6 +250,9 @@ def _propose(config: pytest.Config) -> None:
     ran = settings.judges and not (settings.plan or options.collectonly or options.setuponly or options.setupplan)
     if settings.update_baseline is None or not ran or xdist.is_worker(config):
         return
+    # Few sessions ask for it, and every one of pytest's would load it.
+    from pytest_gsw.update import update_baseline
+
     config.stash[PROPOSED] = update_baseline(
         settings.update_baseline, settings.run_directory, lambda name: table_of(name, config)
     )

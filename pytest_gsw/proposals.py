@@ -7,7 +7,6 @@ out with a reason.
 
 from __future__ import annotations
 
-import fnmatch
 import math
 import re
 import statistics
@@ -26,7 +25,8 @@ from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.fields import LARGEST, SMALLEST
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.load import load_table
-from pytest_gsw.tables.model import Accepted, Baseline
+from pytest_gsw.tables.model import Accepted, Baseline, row_matches
+from pytest_gsw.words import counted
 
 #: The median of five jobs is off by about half of what one job is off by.
 MIN_JOBS = 5
@@ -82,7 +82,7 @@ class LeftOut:
 
     def __str__(self) -> str:
         where = f" on {self.cluster}" if self.cluster else ""
-        runs = f" ({self.runs} {'run' if self.runs == 1 else 'runs'})" if self.runs else ""
+        runs = f" ({counted(self.runs, 'run')})" if self.runs else ""
         return f"{self.what}{where}: {self.why}{runs}"
 
 
@@ -125,7 +125,7 @@ def selects(pattern: str | None, row_id: str) -> bool:
     """Whether a pattern selects a row: its id or node id, in which only ``*`` and ``?`` are special."""
     if pattern is None:
         return True
-    return fnmatch.fnmatchcase(row_id, pattern.rpartition("::")[2].replace("[", "[[]"))
+    return row_matches(pattern.rpartition("::")[2], row_id)
 
 
 #: A job as its records tell it from others: ids alone may come back, after years or in another database.
@@ -255,12 +255,12 @@ def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal 
     values = [value for value in seconds if value is not None]
     jobs = len(values)
     if jobs < rules.min_jobs:
-        return f"{_jobs(jobs)}, at least {rules.min_jobs} needed (--min-jobs)"
+        return f"{counted(jobs, 'job')}, at least {rules.min_jobs} needed (--min-jobs)"
     median_s, spread = statistics.median(values), relative_spread(values)
     if spread > rules.max_spread:
         limits = f"{min(values):.4g} to {max(values):.4g} s"
         allowed = f"at most {rules.max_spread * 100:g} % allowed (--max-spread)"
-        return f"the spread of {_jobs(jobs)} is {_above(spread, rules.max_spread)} % ({limits}), {allowed}"
+        return f"the spread of {counted(jobs, 'job')} is {_above(spread, rules.max_spread)} % ({limits}), {allowed}"
     date = _date(records[-1])
     if date is None:
         return "no record says when its job ended"
@@ -277,9 +277,9 @@ def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal 
     )
     old = row.accepted.get(accepted.cluster)
     if old == accepted and not rules.documented:
-        return f"the figure of {_jobs(jobs)} is accepted already"
+        return f"the figure of {counted(jobs, 'job')} is accepted already"
     if old is not None and date < old.date:
-        return f"the newest of {_jobs(jobs)} ended on {date}, and the accepted figure is of {old.date}"
+        return f"the newest of {counted(jobs, 'job')} ended on {date}, and the accepted figure is of {old.date}"
     return Proposal(row, accepted, min(values), max(values))
 
 
@@ -318,10 +318,6 @@ def _day(seconds: float | None) -> str | None:
         return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc).date().isoformat()
     except (OverflowError, ValueError, OSError):  # by how far off it is
         return None
-
-
-def _jobs(count: int) -> str:
-    return "1 job" if count == 1 else f"{count} jobs"
 
 
 def earlier_records(run: Path, now: Iterable[Record], tables: Tables) -> tuple[list[Record], list[LeftOut]]:

@@ -35,6 +35,7 @@ from pytest_gsw.performance.verdict import judge
 from pytest_gsw.tables.load import STEP_SHARE, bundled_baselines, load_tables
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.statistic import parse_statistic
+from pytest_gsw.words import counted
 
 #: How often each kind of row is drawn anew.
 ROUNDS = 2
@@ -236,7 +237,7 @@ def _matches(pattern: str, fact: str) -> bool:
 
 
 def _measured(seconds: float, steps: int) -> str:
-    return f"{seconds:.6g} s over {steps} {'step' if steps == 1 else 'steps'}"
+    return f"{seconds:.6g} s over {counted(steps, 'step')}"
 
 
 def _keep(case: Case, folder: Path | None) -> None:

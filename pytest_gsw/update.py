@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.files import from_here
 from pytest_gsw.jobs.layout import make_directory
 from pytest_gsw.patch import make_patch, proposal_text, review_text
 from pytest_gsw.proposals import LeftOut, Tables, earlier_records, propose
@@ -55,7 +56,7 @@ def _update(target: Path, run: Path, find: Callable[[str], Path | None]) -> Iter
     try:
         make_directory(target.parent)
         target.write_text(patch.text, encoding="utf-8")
-        review = review_text(patch, _from_here(target))
+        review = review_text(patch, from_here(target))
     except OSError as error:
         return (f"{target} cannot be written: {error.strerror}",)
     return (*(proposal_text(one) for one in patch.proposed), *why, review)
@@ -72,8 +73,3 @@ def _reasons(left_out: Iterable[LeftOut], proposed: set[str]) -> list[str]:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         lines.append(f"left out: {', '.join(names[:_NAMED])}{more}: {why}")
     return lines
-
-
-def _from_here(path: Path) -> Path:
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -109,11 +109,6 @@ class Row:
         number = self.numbers.get(key)
         return number.value if number is not None and number.value > 0 else None
 
-    @property
-    def is_proxy(self) -> bool:
-        """Whether the row stands for a smaller model."""
-        return self.text("proxy") == "true"
-
     @cached_property
     def computed_flops(self) -> Fraction | None:
         """Model FLOPs of one sample by the architecture's formula, ``None`` where it is not known in full."""

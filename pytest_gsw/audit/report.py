@@ -8,13 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pytest_gsw.audit.model import Audit, Finding, Severity, Stale, Uses
+from pytest_gsw.words import counted
 
-#: How many findings of a severity there are, in words: one, several.
-_NOUNS = {
-    Severity.CONTRADICTION: ("contradiction", "contradictions"),
-    Severity.ROUNDING: ("rounding", "roundings"),
-    Severity.NOTICE: ("notice", "notices"),
-}
 _STALE = "acknowledged, but not found any more"
 
 
@@ -38,18 +33,17 @@ def summary(audit: Audit) -> str:
     found = ", ".join(count for count in counts if count) or "nothing found"
     if audit.stale:
         found += f", {len(audit.stale)} {_STALE}"
-    rows = f"{len(audit.rows)} {'row' if len(audit.rows) == 1 else 'rows'}"
+    rows = counted(len(audit.rows), "row")
     if audit.documents:
-        rows += f", the text of {len(audit.documents)} {'document' if len(audit.documents) == 1 else 'documents'}"
-    return f"{rows}, {audit.checked} {'figure' if audit.checked == 1 else 'figures'} checked: {found}"
+        rows += f", the text of {counted(len(audit.documents), 'document')}"
+    return f"{rows}, {counted(audit.checked, 'figure')} checked: {found}"
 
 
 def _count(audit: Audit, severity: Severity) -> str:
     new, known = audit.new(severity), audit.known(severity)
     if not new + known:
         return ""
-    noun = _NOUNS[severity][new + known > 1]
-    return f"{new + known} {noun}" + (f" ({known} acknowledged)" if known else "")
+    return counted(new + known, severity.value) + (f" ({known} acknowledged)" if known else "")
 
 
 def _finding_lines(found: Finding) -> Iterator[str]:

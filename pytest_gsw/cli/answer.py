@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from argparse import ArgumentParser, _SubParsersAction
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.files import write_whole
 
 #: What a subcommand's ``add_parser`` adds itself to.
 Commands: TypeAlias = "_SubParsersAction[ArgumentParser]"
@@ -21,18 +20,14 @@ class Answer(NamedTuple):
     status: int = 0
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all.
+def write_answer(path: Path, text: str) -> None:
+    """Write a file that was asked for, whole or not at all, with its directory and a line feed at the end.
 
     Raises:
         ConfigurationError: It cannot be written.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(f"{text}\n", encoding="utf-8")
-        draft.replace(path)
+        write_whole(path, f"{text}\n")
     except OSError as error:
-        with contextlib.suppress(OSError):
-            draft.unlink()
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}") from None

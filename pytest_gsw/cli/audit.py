@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from pytest_gsw.audit.model import Audit
 from pytest_gsw.audit.report import github_report, json_report, junit_report, summary, text_report
 from pytest_gsw.audit.run import Source, audit
-from pytest_gsw.cli.answer import Answer, Commands, write_whole
+from pytest_gsw.cli.answer import Answer, Commands, write_answer
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.files import from_here
 from pytest_gsw.quoting import quoted
 from pytest_gsw.tables.load import FACTS_FILE, bundled_baselines, table_files
 from pytest_gsw.tables.stated import stated_rows
@@ -53,7 +54,7 @@ def _audit(asked: argparse.Namespace) -> Answer:
     status = 1 if found.fails(strict=strict) else 0
     if asked.output is None:
         return Answer(text, status)
-    write_whole(asked.output, text)
+    write_answer(asked.output, text)
     return Answer(f"{asked.output}: {summary(found)}", status)
 
 
@@ -79,7 +80,7 @@ def _sources(paths: Sequence[Path]) -> Iterator[Source]:
                 continue
             seen.add(file.resolve())
             if file.suffix.lower() in _TABLES:
-                shown = _near(file)
+                shown = from_here(file)
                 yield Source(str(shown), stated_rows(shown))
             else:
                 facts = _facts(paths) if facts is None else facts
@@ -103,14 +104,6 @@ def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
 
 
-def _near(path: Path) -> Path:
-    """The path from here, where it lies below: CI servers know no other."""
-    try:
-        return path.absolute().relative_to(Path.cwd())
-    except ValueError:
-        return path
-
-
 def _document(path: Path, facts: Mapping[str, DocumentFacts]) -> Source:
     """A document's rows and text, as the importer reads them.
 
@@ -121,7 +114,7 @@ def _document(path: Path, facts: Mapping[str, DocumentFacts]) -> Source:
     from pytest_gsw.importing import import_document
 
     imported = import_document(path, facts.get(path.name))
-    shown = str(_near(path))
+    shown = str(from_here(path))
     return Source(shown, tuple(replace(row, file=shown) for row in imported.rows), imported.lines)
 
 

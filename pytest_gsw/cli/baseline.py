@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from pytest_gsw.cli.answer import Answer, Commands, write_whole
+from pytest_gsw.cli.answer import Answer, Commands, write_answer
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.patch import make_patch, proposal_text, review_text
 from pytest_gsw.proposals import MAX_SPREAD, MIN_JOBS, LeftOut, Proposal, Rules, Tables, propose, selects
@@ -84,7 +84,7 @@ def _propose(asked: argparse.Namespace) -> Answer:
     diff = patch.text.removesuffix("\n")
     if asked.output is None:
         return Answer(diff)
-    write_whole(asked.output, diff)
+    write_answer(asked.output, diff)
     lines = [proposal_text(one, documented=asked.documented) for one in patch.proposed]
     return Answer("\n".join([*lines, review_text(patch, asked.output)]))
 

@@ -19,6 +19,7 @@ from pytest_gsw.quoting import MASK, is_secret, quoted
 from pytest_gsw.results.terminal import percent
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.words import counted
 
 #: Fractions that people read as percentages.
 _PERCENTAGES = frozenset({"mfu", "tolerance", "spread"})
@@ -82,7 +83,7 @@ def _without_secrets(change: RowChange) -> RowChange:
 
 def _text(changes: Sequence[RowChange], before: int, after: int) -> str:
     if not changes:
-        return f"{_rows_text(before)}, no difference"
+        return f"{counted(before, 'row')}, no difference"
     table = [
         (change.id, _seconds(change.judged_s), _throughput(change), "; ".join(_details(change)))
         for change in changes
@@ -137,8 +138,4 @@ def _sum(changes: Sequence[RowChange], before: int, after: int) -> str:
         "added": sum(change.kind == "added" for change in changes),
     }
     parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    return f"{_rows_text(before)} before, {after} after: {parts}"
-
-
-def _rows_text(count: int) -> str:
-    return "1 row" if count == 1 else f"{count} rows"
+    return f"{counted(before, 'row')} before, {after} after: {parts}"

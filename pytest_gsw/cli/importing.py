@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from pytest_gsw.audit.model import Severity
 from pytest_gsw.audit.run import Source, audit
-from pytest_gsw.cli.answer import Answer, Commands, write_whole
+from pytest_gsw.cli.answer import Answer, Commands, write_answer
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.importing import DocumentFacts, Imported, import_document, read_facts
 from pytest_gsw.tables.load import FACTS_FILE
+from pytest_gsw.words import counted
 
 
 def add_parser(commands: Commands) -> None:
@@ -35,13 +36,14 @@ def _import(asked: argparse.Namespace) -> Answer:
     directory: Path = asked.output
     facts = _facts(asked.facts, directory)
     read = [_read(path, facts.get(path.name, DocumentFacts()), asked.release) for path in _distinct(asked.documents)]
-    imported = [one.with_comments(_contradictions(one)) for one in read]
+    contradictions = [_contradictions(one) for one in read]
+    imported = [one.with_comments(found) for one, found in zip(read, contradictions, strict=True)]
     texts = _texts(imported)
     written = {name: _write(directory / name, text, overwrite=asked.overwrite) for name, (text, _) in texts.items()}
     kept = [name for name, state in written.items() if state == "differs"]
-    lines = [line for one in imported for line in _told(one)]
+    lines = [line for one, found in zip(imported, contradictions, strict=True) for line in _told(one, found)]
     for name, (_, rows) in texts.items():
-        lines.append(f"{directory / name}: {rows} {'row' if rows == 1 else 'rows'}, {_STATES[written[name]]}")
+        lines.append(f"{directory / name}: {counted(rows, 'row')}, {_STATES[written[name]]}")
     if kept:
         lines.append("next: pytest-gsw diff TABLES README.md, then the same again with --overwrite")
     empty = [one for one in imported if not one.rows]
@@ -96,12 +98,13 @@ def _texts(imported: Sequence[Imported]) -> dict[str, tuple[str, int]]:
     """The YAML files by name, with their rows; a name that two documents give gets the document's behind it."""
     found: dict[str, tuple[str, int]] = {}
     for one in imported:
+        yaml_text = one.yaml_text
         for file in one.files:
             name = file.path
             if name in found:
                 stem = re.sub(r"[^a-z0-9._-]+", "-", Path(one.name).stem.lower()).strip("-.")
                 name = str(PurePosixPath(name).with_suffix("")) + f"-{stem}.yaml"
-            found[name] = (one.yaml_text[file.path], sum(len(table.rows) for table in file.tables))
+            found[name] = (yaml_text[file.path], sum(len(table.rows) for table in file.tables))
     return found
 
 
@@ -112,7 +115,7 @@ def _write(path: Path, text: str, *, overwrite: bool) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} is there and cannot be read: {error}") from None
     if there is None:
-        write_whole(path, text.rstrip("\n"))
+        write_answer(path, text.rstrip("\n"))
         return "written"
     accepted = _accepted(there)
     text = text + accepted
@@ -120,7 +123,7 @@ def _write(path: Path, text: str, *, overwrite: bool) -> str:
         return "unchanged"
     if not overwrite:
         return "differs"
-    write_whole(path, text.rstrip("\n"))
+    write_answer(path, text.rstrip("\n"))
     return "replaced"
 
 
@@ -130,20 +133,19 @@ def _accepted(text: str) -> str:
     return match[0] if match else ""
 
 
-def _told(one: Imported) -> Iterator[str]:
+def _told(one: Imported, contradictions: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """What a reader must know of one document: what was left out, what was not taken as it stands, what is missing."""
-    rows = len(one.rows)
-    yield f"{one.name}: {rows} {'row' if rows == 1 else 'rows'}"
+    yield f"{one.name}: {counted(len(one.rows), 'row')}"
     for table in one.joined:
-        count = f"{table.rows} {'row' if table.rows == 1 else 'rows'}"
-        yield f"  joined     line {table.line}: the settings of '{_short(table.title)}' to {count}"
+        rows = counted(table.rows, "row")
+        yield f"  joined     line {table.line}: the settings of '{_short(table.title)}' to {rows}"
     for part in one.left_out:
         title = f" '{_short(part.title)}'" if part.title else ""
         yield f"  left out   line {part.line}: the {part.what}{title} {part.reason}"
     for row, remark in one.remarks:
         of = f"{row}, " if row else ""
         yield f"  look at    line {remark.line}: {of}{remark.key}: {_short(remark.message, 200)}"
-    for row, texts in _contradictions(one).items():
+    for row, texts in contradictions.items():
         yield from (f"  look at    {row}, {_short(text, 240)}" for text in texts)
     blanks: dict[tuple[str, str, str], list[str]] = {}
     for file, row, key, reason in one.blanks:

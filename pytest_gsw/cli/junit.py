@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pytest_gsw.cli.answer import Answer, Commands, write_whole
+from pytest_gsw.cli.answer import Answer, Commands, write_answer
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import read_journal
 from pytest_gsw.results.rebuild import counts, junit_text, read_run, rebuild_junit
@@ -31,7 +31,7 @@ def _junit(asked: argparse.Namespace) -> Answer:
     root = rebuild_junit(directory, records, missing, strict=asked.strict)
     if asked.output is None:
         return Answer(junit_text(root))
-    write_whole(asked.output, junit_text(root))
+    write_answer(asked.output, junit_text(root))
     found = (f"{number} {name.removesuffix('s') if number == 1 else name}" for name, number in counts(root).items())
     return Answer(f"{asked.output}: {', '.join(found)}")
 

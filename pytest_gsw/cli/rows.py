@@ -18,6 +18,7 @@ from pytest_gsw.tables.definition import counts_with_its_image
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.load import bundled_baselines, load_tables
 from pytest_gsw.tables.model import Accepted, Baseline
+from pytest_gsw.words import counted
 
 
 def add_parser(commands: Commands) -> None:
@@ -54,7 +55,7 @@ def _rows(asked: argparse.Namespace) -> Answer:
         headers.append(f"accepted on {asked.cluster}")
         align.append("left")
     listing = tabulate(table, headers=headers, colalign=align, tablefmt="simple", disable_numparse=True)
-    return Answer(f"{listing}\n{len(rows)} {'row' if len(rows) == 1 else 'rows'}")
+    return Answer(f"{listing}\n{counted(len(rows), 'row')}")
 
 
 def _accepted(row: Baseline, cluster: str) -> str:

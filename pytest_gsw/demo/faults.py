@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.fields import nearest
+from pytest_gsw.tables.model import row_matches
 
 #: Every fault as it is written, and what it does. ``P%`` is a percentage, ``N`` a whole number.
 FAULTS: Mapping[str, str] = {
@@ -44,7 +44,7 @@ class Fault:
 
     def matches(self, row_id: str) -> bool:
         """Whether the row of this id has the fault."""
-        return fnmatch.fnmatchcase(row_id, self.pattern.replace("[", "[[]"))
+        return row_matches(self.pattern, row_id)
 
     @property
     def time_factor(self) -> float:

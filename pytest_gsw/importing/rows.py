@@ -252,13 +252,14 @@ def _by_run(table: Table, shape: ByRun) -> DraftTable:
     text = _title_text(table, of_runs=True)
     title = _context(table, _of_heading(read_title(text)))
     memory = re.search(r"(?<![0-9])([0-9]{2,3})[ ]?GB nodes", text)
+    names = _attribute_names(table)
     shares = [n for n, label in shape.labels.items() if label is not None and label.key == "mfu"]
     share = _share_of(row[n].text for row in table.rows for n in shares if n < len(row))
     rows = []
     for row in table.rows:
         if not any(cell.text for cell in row):
             continue
-        draft = _run(table, shape, row, share)
+        draft = _run(table, shape, row, share, names)
         if draft is None:
             continue
         if memory:
@@ -273,12 +274,11 @@ def _of_heading(title: Title) -> Title:
     return replace(title, model=title.model if named else "", variant="")
 
 
-def _run(table: Table, shape: ByRun, row: Sequence[Cell], share: Share) -> Draft | None:
+def _run(table: Table, shape: ByRun, row: Sequence[Cell], share: Share, names: Sequence[str]) -> Draft | None:
     """One run; ``None`` where the row holds neither a GPU count nor a figure, such as a sub-heading."""
     width = len(table.header)
     judged = [n for n, label in shape.labels.items() if label is not None and label.key in FIGURES]
     draft = Draft({})
-    names = _attribute_names(table)
     lacks_figures = bool(judged) and len(row) <= max(judged)
     if len(row) != width:
         reason = f"the row has {len(row)} cells and the header {width}: its cells cannot be told to their columns"

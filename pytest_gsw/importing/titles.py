@@ -35,6 +35,7 @@ _PARENTHESES = re.compile(r"\(([^()]*)\)|\[([^\[\]]*)\]")
 _SETTING = re.compile(
     r"([A-Za-z][A-Za-z _-]{0,30}?)\s*=\s*([0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,9}|[Nn]one|NA|n/a)(?=[\s;)\]]|,(?![0-9])|$)"
 )
+_FRAMEWORK = re.compile("|".join(FRAMEWORKS), re.IGNORECASE)
 #: Words of titles that tell nothing of the row.
 _FILLERS = frozenset(
     [
@@ -165,8 +166,7 @@ def framework_of(text: str) -> str | None:
 
 def _words(text: str) -> list[str]:
     words = re.findall(r"[A-Za-z0-9][A-Za-z0-9.]*(?:-[A-Za-z0-9]+)*", text)
-    frameworks = re.compile("|".join(FRAMEWORKS), re.IGNORECASE)
-    return [w for w in words if w.lower() not in _FILLERS and frameworks.fullmatch(w) is None and w.lower() != "proxy"]
+    return [w for w in words if w.lower() not in _FILLERS and _FRAMEWORK.fullmatch(w) is None and w.lower() != "proxy"]
 
 
 def _slug(words: list[str], *, first: bool) -> str:

@@ -19,6 +19,7 @@ from pytest_gsw.logs.identity import MARKERS, RECIPE_MARKER, recipe_identity, wi
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.scan import BLOCK_BYTES, alternatives, is_wanted, matching_records
 from pytest_gsw.logs.text import quoted_text, safe_text, shortened
+from pytest_gsw.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -299,7 +300,7 @@ def _folder(path: Path) -> str:
         count = sum(1 for _ in path.parent.iterdir())
     except OSError as error:
         return f"{path.parent} cannot be read: {error.strerror}"
-    return f"{path.parent} holds {count} other {'entry' if count == 1 else 'entries'}"
+    return f"{path.parent} holds {counted(count, 'other entry', 'other entries')}"
 
 
 def _reading(path: Path, read: Callable[[], Result]) -> Result:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from pytest_gsw.files import write_whole
 from pytest_gsw.jobs.layout import cut_name, make_directory
 from pytest_gsw.jobs.model import JobState, JobStatus
 
@@ -147,9 +147,7 @@ def write_record(directory: Path, record: Record) -> Path:
     folder = directory / "records"
     make_directory(folder)
     path = folder / record_name(record.node_id)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(json.dumps(vars(record), default=vars, indent=2, allow_nan=False) + "\n")
-    draft.replace(path)
+    write_whole(path, json.dumps(vars(record), default=vars, indent=2, allow_nan=False) + "\n")
     return path
 
 

@@ -19,6 +19,7 @@ from pytest_gsw.errors import FileError
 from pytest_gsw.tables.load import ACCEPTED_FIGURES, FILE_FIELDS, load_table
 from pytest_gsw.tables.model import Accepted, Baseline
 from pytest_gsw.tables.yamlfile import Value, Values, read_mapping
+from pytest_gsw.words import counted
 
 #: Line ends as YAML counts them; a comment may hold any of them.
 _LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
@@ -326,9 +327,10 @@ def _row_line(text: _Text, entry: Value) -> int:
 
 
 def _measured_by(accepted: Accepted) -> str:
-    jobs = "1 job" if accepted.jobs == 1 else f"{accepted.jobs} jobs"
     image = "" if accepted.image is None else f", image {accepted.image}"
-    median = f"median of {jobs}, spread {accepted.spread * 100:.2f} % ({accepted.job_ids}){image}"
+    median = (
+        f"median of {counted(accepted.jobs, 'job')}, spread {accepted.spread * 100:.2f} % ({accepted.job_ids}){image}"
+    )
     return f"# measured on {accepted.cluster}, {accepted.date}: {median}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -187,3 +188,8 @@ class Baseline:
         if self.metric == "step_time":
             return self.documented.step_time_s
         return self.documented.checkpoint_save_time_s
+
+
+def row_matches(pattern: str, row_id: str) -> bool:
+    """Whether a pattern is one of a row's id: only ``*`` and ``?`` are special in it, the brackets of ids are not."""
+    return fnmatch.fnmatchcase(row_id, pattern.replace("[", "[[]"))

@@ -26,6 +26,7 @@ from pytest_gsw.quoting import UNSAFE
 from pytest_gsw.tables.clusters import Cluster, find_cluster
 from pytest_gsw.tables.json_schema import baseline_schema, clusters_schema
 from pytest_gsw.tables.load import load_table
+from tests.unit.tables.texts import billion_laughs
 
 ROW = "llama2_70b_fp8 and H100x64"
 IN_SESSION = "correct-horse-battery"
@@ -376,16 +377,10 @@ def test_names_of_clusters(tmp_path: Path, name: str) -> None:
     )
 
 
-def bomb(levels: int) -> str:
-    """A few lines that make billions of values."""
-    lines = [f"  - &a{n + 1} [{', '.join([f'*a{n}'] * 10)}]" for n in range(levels)]
-    return "\n".join(["notes:", "  - &a0 ha", *lines, ""])
-
-
 @pytest.mark.parametrize(
     ("content", "fault"),  # the beginning of the last fault's line
     [
-        (bomb(15), "1:1     has more than 1,000,000 values once its aliases are written out"),
+        (billion_laughs(15), "1:1     has more than 1,000,000 values once its aliases are written out"),
         ("[" * 500_000, "1:21    is nested too deeply"),
         ("model: " + "[" * 500_000, "1:27    is nested too deeply"),
         (f"gpus: {'9' * 1_000_000}\n", f"1:7     gpus: got '{'9' * 195} ... 999"),

@@ -13,21 +13,10 @@ from pytest_gsw.patch import Patch, apply_command, make_patch, proposal_text, re
 from pytest_gsw.proposals import LeftOut, Proposal
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Accepted
+from tests.unit.tables.texts import change
 
-TABLE = """\
-model: tiny
-size: 1b
-framework: maxtext
-accelerator: H100
-gpus_per_node: 8
-document: site.md
-recipe: {directory: tiny, steps: 20}
-sequence_length: 1024
-tables:
-  - dtype: bf16
-    rows:
-      - {gpus: 8, step_time_s: 1.5, mfu: 40%, line: 10}
-"""
+#: One row of it, with an MFU.
+TABLE = change("      - {gpus: 16, step_time_s: 0.75, line: 11}\n", "").replace("1.5,", "1.5, mfu: 40%,")
 EOS = Accepted("eos", 1.61, 5, 0.014, "1, 2, 3, 4, 5", "2026-11-20", "3f2a9c1d0e4b")
 
 

@@ -29,22 +29,8 @@ from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Accepted, Baseline
 from tests.unit.results.records import JOB, SLOW
+from tests.unit.tables.texts import TINY
 
-TABLE = """\
-model: tiny
-size: 1b
-framework: maxtext
-accelerator: H100
-gpus_per_node: 8
-document: site.md
-recipe: {directory: tiny, steps: 20}
-sequence_length: 1024
-tables:
-  - dtype: bf16
-    rows:
-      - {gpus: 8, step_time_s: 1.5, line: 10}
-      - {gpus: 16, step_time_s: 0.75, line: 11}
-"""
 ROW = "tiny_1b_bf16[H100x8]"
 NEMO = "nvidia+nemo+24.09.sqsh"
 FIVE = (1.60, 1.61, 1.62, 1.59, 1.65)
@@ -54,7 +40,7 @@ DAY_S = 86400.0
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     path = tmp_path / "tiny.yaml"
-    path.write_text(TABLE)
+    path.write_text(TINY)
     return path
 
 
@@ -125,7 +111,7 @@ def test_the_order_of_runs_does_not_matter(table: Path, tables: Tables) -> None:
 
 
 def test_a_row_that_is_judged_by_its_checkpoints(table: Path) -> None:
-    table.write_text(TABLE.replace("step_time_s: 1.5", "metric: checkpoint_save_time, checkpoint_save_time_s: 17.9"))
+    table.write_text(TINY.replace("step_time_s: 1.5", "metric: checkpoint_save_time, checkpoint_save_time_s: 17.9"))
     records = nights(table, documented={"checkpoint_save_time_s": 17.9}, measured={"checkpoint_save_time_s": 18.5})
     (found,) = propose(records, Tables(lambda _: table)).proposed
     assert (found.accepted.judged_s, found.accepted.spread) == (18.5, 0.0)
@@ -204,14 +190,14 @@ def test_runs_that_are_no_points(table: Path, tables: Tables, changes: dict[str,
 
 def test_a_table_that_is_wrong_by_now(table: Path, tables: Tables) -> None:
     records = nights(table)
-    table.write_text(TABLE.replace("gpus: 8,", "gpus: x,"))
+    table.write_text(TINY.replace("gpus: 8,", "gpus: x,"))
     fault = f"{table} is wrong: 12:16   tables[0].rows[0].gpus: got 'x', wanted a whole number above 0, such as 64"
     assert why(propose(records, tables)) == [f"{ROW} on eos: {fault} (5 runs)"]
 
 
 def test_a_row_that_runs_out_of_memory_by_now(table: Path, tables: Tables) -> None:
     records = nights(table)
-    table.write_text(TABLE.replace("step_time_s: 1.5", "expected_failure: out_of_memory"))
+    table.write_text(TINY.replace("step_time_s: 1.5", "expected_failure: out_of_memory"))
     assert why(propose(records, tables)) == [
         f"{ROW} on eos: the documented figure has changed since, from 1.5 s to none (5 runs)"
     ]
@@ -246,7 +232,7 @@ def test_what_is_accepted_already_is_not_proposed_again(table: Path, tables: Tab
     (found,) = propose(nights(table), tables).proposed
     entry = found.accepted
     table.write_text(
-        f"{TABLE}accepted:\n  - row: {ROW}\n    cluster: eos\n    step_time_s: {entry.judged_s}\n    jobs: 5\n"
+        f"{TINY}accepted:\n  - row: {ROW}\n    cluster: eos\n    step_time_s: {entry.judged_s}\n    jobs: 5\n"
         f"    spread: {entry.spread * 100:.2f}%\n    job_ids: {entry.job_ids}\n    image: {NEMO}\n"
         f'    date: {entry.date}\n    definition: "{entry.definition}"\n'
     )
@@ -354,7 +340,7 @@ def test_a_job_counts_on_the_cluster_that_recorded_it_first(table: Path, tables:
 
 def test_two_tables_with_a_row_of_the_same_id(table: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
-    other.write_text(TABLE)
+    other.write_text(TINY)
     theirs = [
         replace(
             one,
@@ -376,7 +362,7 @@ def test_two_tables_with_a_row_of_the_same_id(table: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize("image_from", ["table", ""])
 def test_an_image_that_the_table_does_not_name_any_more(table: Path, tables: Tables, image_from: str) -> None:
     records = nights(table, image_from=image_from)
-    table.write_text(TABLE.replace("steps: 20", "steps: 20, image: /new/y.sqsh"))
+    table.write_text(TINY.replace("steps: 20", "steps: 20, image: /new/y.sqsh"))
     assert why(propose(records, tables)) == [
         f"{ROW} on eos: ran the image {NEMO}, and the table names y.sqsh now (5 runs)"
     ]
@@ -387,7 +373,7 @@ def test_an_image_that_the_table_does_not_name_any_more(table: Path, tables: Tab
 
 def accepted_before(table: Path, date: str) -> Tables:
     table.write_text(
-        f"{TABLE}accepted:\n  - row: {ROW}\n    cluster: eos\n    step_time_s: 1.7\n    jobs: 5\n    spread: 1%\n"
+        f"{TINY}accepted:\n  - row: {ROW}\n    cluster: eos\n    step_time_s: 1.7\n    jobs: 5\n    spread: 1%\n"
         f'    job_ids: "1"\n    date: {date}\n    definition: "3f2a9c1d0e4b"\n'
     )
     return Tables(lambda _: table)
@@ -413,7 +399,7 @@ def test_what_is_accepted_may_become_the_documented_figure(table: Path, tables: 
     (found,) = propose(nights(table), tables).proposed
     entry = found.accepted
     table.write_text(
-        f"{TABLE}accepted:\n  - row: {ROW}\n    cluster: eos\n    step_time_s: {entry.judged_s}\n    jobs: 5\n"
+        f"{TINY}accepted:\n  - row: {ROW}\n    cluster: eos\n    step_time_s: {entry.judged_s}\n    jobs: 5\n"
         f"    spread: {entry.spread * 100:.2f}%\n    job_ids: {entry.job_ids}\n    image: {NEMO}\n"
         f'    date: {entry.date}\n    definition: "{entry.definition}"\n'
     )

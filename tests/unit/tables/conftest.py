@@ -11,23 +11,6 @@ from pytest_gsw.errors import FileError
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Baseline
 
-#: A small table; tests replace parts of it.
-TINY = """\
-model: tiny
-size: 1b
-framework: maxtext
-accelerator: H100
-gpus_per_node: 8
-document: site.md
-recipe: {directory: tiny, steps: 20}
-sequence_length: 1024
-tables:
-  - dtype: bf16
-    rows:
-      - {gpus: 8, step_time_s: 1.5, line: 10}
-      - {gpus: 16, step_time_s: 0.75, line: 11}
-"""
-
 
 @pytest.fixture
 def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str | bytes], tuple[Baseline, ...]]:

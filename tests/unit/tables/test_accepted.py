@@ -9,41 +9,20 @@ import pytest
 import yaml
 
 from pytest_gsw.tables.json_schema import baseline_schema
-from pytest_gsw.tables.model import Accepted, Baseline
+from pytest_gsw.tables.model import Baseline
 
-from .conftest import TINY
+from .texts import ENTRY, EOS, TINY
 
 Load = Callable[[str | bytes], tuple[Baseline, ...]]
 Message = Callable[[str | bytes], str]
 
-ENTRY = """\
-  - row: tiny_1b_bf16[H100x8]
-    cluster: eos
-    step_time_s: 1.6
-    jobs: 7
-    spread: 0.83%
-    job_ids: "481220, 481221"
-    image: nvidia+jax+maxtext-2024.12.09.sqsh
-    date: 2026-11-20
-    definition: "3f2a9c1d0e4b"
-"""
 ACCEPTED = f"{TINY}accepted:\n{ENTRY}"
 
 
 def test_a_row_has_what_its_clusters_have_accepted(load: Load) -> None:
     other = ENTRY.replace("eos", "selene").replace("    image: nvidia+jax+maxtext-2024.12.09.sqsh\n", "")
     one, two = load(ACCEPTED + other)
-    eos = Accepted(
-        cluster="eos",
-        judged_s=1.6,
-        jobs=7,
-        spread=0.0083,
-        job_ids="481220, 481221",
-        date="2026-11-20",
-        definition="3f2a9c1d0e4b",
-        image="nvidia+jax+maxtext-2024.12.09.sqsh",
-    )
-    assert one.accepted["eos"] == eos
+    assert one.accepted["eos"] == EOS
     assert one.accepted["selene"].image is None
     assert set(one.accepted) == {"eos", "selene"}
     assert two.accepted == {}
@@ -52,7 +31,7 @@ def test_a_row_has_what_its_clusters_have_accepted(load: Load) -> None:
 
 def test_a_row_that_is_judged_by_its_checkpoints(load: Load) -> None:
     saves = ACCEPTED.replace("step_time_s: 1.5", "metric: checkpoint_save_time, checkpoint_save_time_s: 17.9")
-    (one, _) = load(saves.replace("    step_time_s: 1.6", "    checkpoint_save_time_s: 18.5"))
+    (one, _) = load(saves.replace("    step_time_s: 1.612", "    checkpoint_save_time_s: 18.5"))
     assert one.accepted["eos"].judged_s == 18.5
 
 
@@ -69,10 +48,10 @@ def test_a_spread_of_nothing_and_one_of_more_than_everything(load: Load) -> None
     ("old", "new", "fault"),
     [
         ("x8]\n", "x9]\n", "15:5    accepted[0]: there is no row 'tiny_1b_bf16[H100x9]' in this file; did you mean 'tiny_1b_bf16[H100x8]'?"),
-        ("step_time_s: 1.6", "step_time_s: 1e-310", "17:18   accepted[0].step_time_s: got '1e-310', wanted a number from 1e-09 to 1e+12, such as 4.324"),
-        ("step_time_s: 1.6", "step_time_s: 1.7e308", "17:18   accepted[0].step_time_s: got '1.7e308', wanted a number from 1e-09 to 1e+12, such as 4.324"),
-        ("step_time_s: 1.6", "step_time_s: 0", "17:18   accepted[0].step_time_s: got '0', wanted a number above 0, such as 4.324"),
-        ("    step_time_s: 1.6\n", "", "15:5    accepted[0]: missing 'step_time_s', on which the verdict of tiny_1b_bf16[H100x8] rests"),
+        ("step_time_s: 1.612", "step_time_s: 1e-310", "17:18   accepted[0].step_time_s: got '1e-310', wanted a number from 1e-09 to 1e+12, such as 4.324"),
+        ("step_time_s: 1.612", "step_time_s: 1.7e308", "17:18   accepted[0].step_time_s: got '1.7e308', wanted a number from 1e-09 to 1e+12, such as 4.324"),
+        ("step_time_s: 1.612", "step_time_s: 0", "17:18   accepted[0].step_time_s: got '0', wanted a number above 0, such as 4.324"),
+        ("    step_time_s: 1.612\n", "", "15:5    accepted[0]: missing 'step_time_s', on which the verdict of tiny_1b_bf16[H100x8] rests"),
         ("jobs: 7", "jobs: 7\n    checkpoint_save_time_s: 3", "15:5    accepted[0]: has checkpoint_save_time_s, but the verdict of tiny_1b_bf16[H100x8] rests on step_time_s"),
         ("    cluster: eos\n", "", "15:5    accepted[0]: missing 'cluster'"),
         ("cluster: eos", "cluster: a b", "16:14   accepted[0].cluster: got 'a b', wanted the name of a cluster, such as eos"),

@@ -16,7 +16,7 @@ from pytest_gsw.tables.load import bundled_baselines, load_tables
 from pytest_gsw.tables.model import Accepted, Baseline, Figures, Location, Parallelism, Source
 from tests.unit.rows import LLAMA2_FP8_X128
 
-from .conftest import TINY
+from .texts import TINY
 
 Load = Callable[[str | bytes], tuple[Baseline, ...]]
 ROW = LLAMA2_FP8_X128

@@ -14,30 +14,9 @@ from pytest_gsw.tables.edit import EditError, check, expected_after, with_accept
 from pytest_gsw.tables.load import bundled_baselines, load_table, table_files
 from pytest_gsw.tables.model import Accepted, Baseline
 
-from .conftest import TINY
+from .texts import ENTRY, EOS, TINY
 
 FILES = table_files(bundled_baselines())
-EOS = Accepted(
-    cluster="eos",
-    judged_s=1.612,
-    jobs=7,
-    spread=0.0083,
-    job_ids="481220, 481221",
-    date="2026-11-20",
-    definition="3f2a9c1d0e4b",
-    image="nvidia+jax+maxtext-2024.12.09.sqsh",
-)
-ENTRY = """\
-  - row: tiny_1b_bf16[H100x8]
-    cluster: eos
-    step_time_s: 1.612
-    jobs: 7
-    spread: 0.83%
-    job_ids: "481220, 481221"
-    image: nvidia+jax+maxtext-2024.12.09.sqsh
-    date: 2026-11-20
-    definition: "3f2a9c1d0e4b"
-"""
 OLD = ENTRY.replace("1.612", "1.7").replace("jobs: 7", "jobs: 5")
 FLOW = (
     "{"

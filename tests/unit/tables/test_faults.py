@@ -14,7 +14,7 @@ from pytest_gsw.errors import FileError
 from pytest_gsw.tables import yamlfile
 from pytest_gsw.tables.load import load_table
 
-from .conftest import TINY
+from .texts import TINY, billion_laughs, change
 
 Message = Callable[[str | bytes], str]
 
@@ -34,11 +34,6 @@ tables:
       - {gpus: 0, step_time_s: .nan, proxy: yes, line: [1]}
       - {gpus: 8, metric: step-time, mfu: 52.59, attributes: {a: 1, a: 2}}
 """
-
-
-def change(old: str, new: str) -> str:
-    assert TINY.count(old) == 1, old
-    return TINY.replace(old, new)
 
 
 def test_every_fault_of_a_file_is_told_at_once(message: Message) -> None:
@@ -301,11 +296,6 @@ def test_a_tag_constructs_nothing(load: Callable[[str], object], message: Messag
     )
     load(change("dtype: bf16", "dtype: !!python/object/apply:os.mkdir bf16"))
     assert [path.name for path in tmp_path.iterdir()] == ["t.yaml"]
-
-
-def billion_laughs(levels: int) -> str:
-    aliases = [f"  - &a{n + 1} [{', '.join([f'*a{n}'] * 10)}]" for n in range(levels)]
-    return "\n".join(["notes:", "  - &a0 ha", *aliases, ""])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import yaml
 from pytest_gsw.tables.json_schema import baseline_schema, clusters_schema, schema_files
 from pytest_gsw.tables.load import bundled_baselines, table_files
 
-from .conftest import TINY
+from .texts import TINY
 
 BASELINES = jsonschema.Draft202012Validator(baseline_schema())
 CLUSTERS = jsonschema.Draft202012Validator(clusters_schema())

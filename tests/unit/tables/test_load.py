@@ -9,14 +9,9 @@ from pytest_gsw.errors import ConfigurationError, FileError
 from pytest_gsw.tables.load import bundled_baselines, load_table, load_tables, table_files
 from pytest_gsw.tables.model import Baseline, Figures, Location, Parallelism, Recipe, Source
 
-from .conftest import TINY
+from .texts import TINY, change
 
 Load = Callable[[str | bytes], tuple[Baseline, ...]]
-
-
-def change(old: str, new: str) -> str:
-    assert TINY.count(old) == 1, old
-    return TINY.replace(old, new)
 
 
 def test_a_row_has_what_its_file_and_table_say(load: Load) -> None:
