@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -41,13 +41,25 @@ class JobFacts:
     run_s: float | None = None
     #: Why the row was run again after this job, in a few words; empty for its last.
     why_repeated: str = ""
+    #: What was measured of this job by itself, seconds; ``None`` where it was not measured.
+    judged_s: float | None = None
+    log: str | None = None
 
     @classmethod
-    def of(cls, job_id: str, launcher: str, status: JobStatus, why_repeated: str = "") -> JobFacts:
+    def of(
+        cls,
+        job_id: str,
+        launcher: str,
+        status: JobStatus,
+        why_repeated: str = "",
+        judged_s: float | None = None,
+        log: Path | None = None,
+    ) -> JobFacts:
         """What a record keeps of a job's last status."""
         shared = {name: getattr(status, name) for name in _SHARED_WITH_STATUS}
         facts = {**shared, "queue_s": status.queue_s, "run_s": status.run_s, "why_repeated": why_repeated}
-        return cls(job_id, launcher, status.state.value, **facts)
+        place = None if log is None else str(log)
+        return cls(job_id, launcher, status.state.value, **facts, judged_s=judged_s, log=place)
 
     @property
     def status(self) -> JobStatus:
@@ -63,9 +75,9 @@ _SHARED_WITH_STATUS = ("exit_code", "signal", "reason", "nodes", "submit_s", "st
 class Record:
     """One run of one row.
 
-    ``outcome`` is one of passed, improved, regressed (judged), ``profiled`` (measured and not
-    judged), ``expected_failure`` (documented to run out of memory, and did), ``unexpected_success``
-    (documented to, and did not), ``error`` (not measured).
+    ``outcome`` is one of passed, improved, regressed (judged), ``inconclusive`` (judged, and noise
+    lets nobody say which), ``profiled`` (measured and not judged), ``expected_failure`` (documented to
+    run out of memory, and did), ``unexpected_success`` (documented to, and did not), ``error`` (not measured).
     """
 
     run_id: str
@@ -91,16 +103,25 @@ class Record:
     implied: Mapping[str, float | None] = field(default_factory=dict)
     measured: Mapping[str, float | None] = field(default_factory=dict)
     statistic: str = ""
-    #: Steps read, and the series' first, last, median and 90th percentile in seconds.
+    #: Steps read, and the series' first and last, in seconds.
     steps: int = 0
     first_s: float | None = None
     last_s: float | None = None
+    #: Of the steady steps, after warm-up: median, mean and 90th percentile in seconds, the share of them that took
+    #: over 1.2 times the median, how many they are, and how many steps were before them.
     median_s: float | None = None
+    mean_s: float | None = None
     p90_s: float | None = None
+    spike_fraction: float | None = None
+    steady_steps: int = 0
+    warm_up_steps: int = 0
     series_s: tuple[float, ...] = ()
+    #: The row's last job.
     job: JobFacts | None = None
     #: The row's jobs before this one, which the infrastructure failed.
     attempts: tuple[JobFacts, ...] = ()
+    #: The row's jobs before this one that were measured as well: the outcome rests on the median of all.
+    repeats: tuple[JobFacts, ...] = ()
     #: GPU-hours that ending the job early has saved, where it was ended early and that is known.
     saved_gpu_hours: float | None = None
     log: str | None = None
@@ -122,6 +143,22 @@ class Record:
     #: What the outcome rests on, see :data:`~pytest_gsw.tables.model.JudgedMetric`; empty in records of releases
     #: that did not say it.
     metric: str = ""
+    #: Why the outcome is what it is, see :class:`~pytest_gsw.performance.verdict.Reason`.
+    reason: str = ""
+    #: Loss of throughput that was allowed, a fraction: the tolerance, or more where the noise between jobs wants it.
+    limit: float | None = None
+    #: Standard deviation of the step time between jobs, a fraction, and how many jobs of the history tell it;
+    #: 0 where it is the one that is assumed without a history.
+    sigma: float | None = None
+    sigma_jobs: int = 0
+    #: The row says whether the cluster is in its usual state, and not how fast a workload is.
+    canary: bool = False
+    #: That newest runs differ from the accepted ones although none has failed; one line.
+    drift: str | None = None
+    #: What the job ran with, as far as its log and its scheduler tell: ``driver``, ``nccl``, ``slurm`` and the like.
+    environment: Mapping[str, str] = field(default_factory=dict)
+    #: When the record was written, seconds since the epoch.
+    recorded_s: float | None = None
     schema: int = SCHEMA
 
 
@@ -131,9 +168,21 @@ def attempt_text(attempt: JobFacts) -> str:
     return f"{attempt.id} {attempt.state}{where}: {attempt.why_repeated}"
 
 
+def measured_jobs(record: Record) -> tuple[JobFacts, ...]:
+    """The jobs whose median is the record's figure, in the order in which they ran, each with its ``judged_s``.
+
+    Empty where nothing was measured, or where nobody knows which job it was.
+    """
+    judged_s = record.measured.get(judged_key(record))
+    if record.job is None or judged_s is None:
+        return ()
+    last = record.job if record.job.judged_s is not None else replace(record.job, judged_s=judged_s)
+    return (*record.repeats, last)
+
+
 def used_gpu_hours(record: Record) -> float:
     """GPU-hours that the row's jobs ran for, as far as that is known."""
-    jobs = (*record.attempts, *((record.job,) if record.job else ()))
+    jobs = (*record.attempts, *record.repeats, *((record.job,) if record.job else ()))
     return record.gpus * sum(job.run_s or 0.0 for job in jobs) / 3600
 
 
@@ -186,9 +235,10 @@ def read_record(path: Path) -> Record:
         _check_keys(Record, content)
         job = content.pop("job", None)
         job_facts = None if job is None else _job_facts(job, "job.")
-        attempts = tuple(_job_facts(attempt, "attempts.") for attempt in content.pop("attempts", ()))
+        attempts = tuple(_job_facts(one, "attempts.") for one in content.pop("attempts", ()))
+        repeats = tuple(_job_facts(one, "repeats.") for one in content.pop("repeats", ()))
         series = tuple(content.pop("series_s", ()))
-        return Record(**content, series_s=series, job=job_facts, attempts=attempts)
+        return Record(**content, series_s=series, job=job_facts, attempts=attempts, repeats=repeats)
     except ValueError as error:
         raise ValueError(f"{path} is no record: {error}") from None
 

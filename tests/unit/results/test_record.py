@@ -17,6 +17,7 @@ from pytest_gsw.results.record import (
     Record,
     attempt_text,
     judged_key,
+    measured_jobs,
     read_record,
     read_records,
     used_gpu_hours,
@@ -38,6 +39,8 @@ JOBS = st.builds(
     submit_s=st.none() | NUMBERS,
     run_s=st.none() | NUMBERS,
     why_repeated=TEXTS,
+    judged_s=st.none() | NUMBERS,
+    log=st.none() | TEXTS,
 )
 RECORDS = st.builds(
     Record,
@@ -55,6 +58,11 @@ RECORDS = st.builds(
     series_s=st.lists(NUMBERS).map(tuple),
     job=st.none() | JOBS,
     attempts=st.lists(JOBS, max_size=3).map(tuple),
+    repeats=st.lists(JOBS, max_size=3).map(tuple),
+    spike_fraction=st.none() | NUMBERS,
+    limit=st.none() | NUMBERS,
+    canary=st.booleans(),
+    environment=st.dictionaries(st.sampled_from(["driver", "nccl", "slurm"]), TEXTS),
     saved_gpu_hours=st.none() | NUMBERS,
     log=st.none() | TEXTS,
     not_comparable=st.none() | TEXTS,
@@ -295,3 +303,19 @@ def test_what_the_jobs_of_a_row_have_cost(record: Record, gpu_seconds: float) ->
 def test_what_a_record_is_judged_by(changes: dict[str, Any], key: str) -> None:
     documented = {"step_time_s": 1.0, "checkpoint_save_time_s": 17.9}
     assert judged_key(replace(SLOW, **{"documented": documented, **changes})) == key
+
+
+def test_the_measured_jobs_are_the_repeats_and_then_the_last_one() -> None:
+    first = replace(JOB, id="481220", judged_s=5.2)
+    record = replace(SLOW, repeats=(first,), job=replace(JOB, judged_s=5.1))
+    assert [(job.id, job.judged_s) for job in measured_jobs(record)] == [("481220", 5.2), (JOB.id, 5.1)]
+
+
+def test_the_only_measured_job_has_the_figure_of_its_record() -> None:
+    (only,) = measured_jobs(replace(SLOW, job=JOB))
+    assert only.judged_s == SLOW.measured["step_time_s"]
+
+
+@pytest.mark.parametrize("change", [{"job": None}, {"measured": {}}])
+def test_a_record_without_a_figure_or_a_job_has_no_measured_jobs(change: dict[str, Any]) -> None:
+    assert measured_jobs(replace(SLOW, **change)) == ()
