@@ -8,7 +8,9 @@ finite, and the result is possible at all.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_gsw.errors import JobError, LogError
@@ -19,7 +21,8 @@ from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import line_number, read_log, tail_lines
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.performance.figures import figures
-from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, log_interval, p90, select
+from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, log_interval, select
+from pytest_gsw.performance.steady import steady
 from pytest_gsw.tables.model import Baseline, Figures
 from pytest_gsw.tables.statistic import parse_statistic
 from pytest_gsw.words import counted
@@ -181,7 +184,8 @@ def measure(
             f"the log does not hold the steps that {baseline.statistic} needs: {error}",
             evidence=_log_evidence(run, log),
         ) from error
-    impossible_s = next((seconds for seconds in chosen_s if not 0 < seconds < math.inf), None)
+    endless = (step.seconds for step in timed if not step.seconds < math.inf)
+    impossible_s = next((seconds for seconds in chosen_s if not 0 < seconds < math.inf), next(endless, None))
     if impossible_s is not None:  # before anything is divided by it
         raise LogError(
             f"{impossible_s:g} s is no time of a step",
@@ -202,19 +206,38 @@ def summarize(
     baseline: Baseline, timed: tuple[TimedStep, ...], judged_s: float, peak_flops: float | None
 ) -> Measurement:
     """A measurement from its steps and the judged number."""
-    seconds = sorted(step.seconds for step in timed)
-    of_steps = baseline.metric == "step_time"
+    series_s = tuple(step.seconds for step in timed)
     return Measurement(
         judged_s=judged_s,
         statistic=baseline.statistic,
         steps=len(timed),
-        first_s=timed[0].seconds,
-        last_s=timed[-1].seconds,
-        median_s=apply(parse_statistic("median"), timed),
-        p90_s=p90(seconds),
-        figures=figures(baseline, judged_s, peak_flops) if of_steps else Figures(checkpoint_save_time_s=judged_s),
-        series_s=tuple(step.seconds for step in timed),
+        first_s=series_s[0],
+        last_s=series_s[-1],
+        steady=steady(series_s),
+        figures=figures_of(baseline, judged_s, peak_flops),
+        series_s=series_s,
+        jobs_s=(judged_s,),
     )
+
+
+def of_all_jobs(baseline: Baseline, jobs: Sequence[Measurement], peak_flops: float | None) -> Measurement:
+    """What several jobs of a row measured: the median of what each of them did, and the series of the last one.
+
+    Args:
+        baseline: The row.
+        jobs: One measurement for each job, in the order in which they ran.
+        peak_flops: Peak FLOP/s of one GPU, for the MFU.
+    """
+    jobs_s = tuple(one.judged_s for one in jobs)
+    judged_s = statistics.median(jobs_s)
+    return replace(jobs[-1], judged_s=judged_s, figures=figures_of(baseline, judged_s, peak_flops), jobs_s=jobs_s)
+
+
+def figures_of(baseline: Baseline, judged_s: float, peak_flops: float | None) -> Figures:
+    """What follows from the seconds that a verdict rests on."""
+    if baseline.metric == "checkpoint_save_time":
+        return Figures(checkpoint_save_time_s=judged_s)
+    return figures(baseline, judged_s, peak_flops)
 
 
 def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:

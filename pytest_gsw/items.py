@@ -23,6 +23,7 @@ from pytest_gsw.examine import (
     Run,
     check_identity,
     check_job,
+    figures_of,
     measure,
     ran_out_of_memory,
     read_identity,
@@ -41,6 +42,7 @@ from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.options import Settings
 from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.performance.steady import Steady
 from pytest_gsw.performance.verdict import Outcome, Verdict
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results import junit, terminal
@@ -49,7 +51,7 @@ from pytest_gsw.tables.clusters import Cluster
 from pytest_gsw.tables.definition import accepted_for, accepted_to_expect, definition_hash
 from pytest_gsw.tables.images import image_name, image_of
 from pytest_gsw.tables.load import load_table
-from pytest_gsw.tables.model import Accepted, Baseline, Figures
+from pytest_gsw.tables.model import Accepted, Baseline
 from pytest_gsw.watch import Watch
 
 SETTINGS = pytest.StashKey[Settings]()
@@ -431,8 +433,7 @@ class BaselineItem(pytest.Item):
             steps=measurement.steps if measurement else 0,
             first_s=measurement.first_s if measurement else None,
             last_s=measurement.last_s if measurement else None,
-            median_s=measurement.median_s if measurement else None,
-            p90_s=measurement.p90_s if measurement else None,
+            **(_steady_facts(measurement.steady) if measurement else {}),
             series_s=measurement.series_s if measurement else (),
             job=self._job_facts(run),
             attempts=self._attempts(),
@@ -464,9 +465,7 @@ class BaselineItem(pytest.Item):
 
     def _figures_of(self, judged_s: float) -> dict[str, float | None]:
         """What follows from the seconds that a verdict rests on."""
-        if self.baseline.metric == "checkpoint_save_time":
-            return dict(vars(Figures(checkpoint_save_time_s=judged_s)))
-        return dict(vars(figures(self.baseline, judged_s, self._peak_flops())))
+        return dict(vars(figures_of(self.baseline, judged_s, self._peak_flops())))
 
     def _is_simulated(self, run: Run | None) -> bool:
         """Whether the figures are made up: by the cluster, by the record, or by what the log says of itself."""
@@ -505,6 +504,18 @@ class BaselineItem(pytest.Item):
         error = quoted(error, os.environ, self.spec.environment if self.spec else {})
         record = self._record("error", error.fact, run=run)
         _fail(terminal.error_text(error, self._facts(record)))
+
+
+def _steady_facts(steady: Steady) -> dict[str, Any]:
+    """A run's steady state as its record keeps it."""
+    return {
+        "median_s": steady.median_s,
+        "mean_s": steady.mean_s,
+        "p90_s": steady.p90_s,
+        "spike_fraction": steady.spike_fraction,
+        "steady_steps": steady.steps,
+        "warm_up_steps": steady.warm_up_steps,
+    }
 
 
 def _check_accepted(verdict: Verdict, accepted: Accepted | None) -> None:

@@ -22,6 +22,7 @@ from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import detect_format, last_step, read_log
 from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.performance.peaks import peak_flops
+from pytest_gsw.performance.steady import steady
 from pytest_gsw.performance.verdict import judge
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.terminal import percent, unused_text
@@ -155,7 +156,7 @@ def _log_metrics(log: StepLog, statistic: str) -> dict[str, Any]:
         "step_time_s": judged_s,
         "first_step_time_s": timed[0].seconds if timed else None,
         "last_step_time_s": timed[-1].seconds if timed else None,
-        "median_step_time_s": apply(parse_statistic("median"), timed) if timed else None,
+        "median_step_time_s": steady([step.seconds for step in timed]).median_s if timed else None,
         "samples_per_s": last.samples_per_s if last else None,
         "tokens_per_s_per_gpu": last.tokens_per_s_per_gpu if last else None,
         "global_batch_size": log.identity.global_batch_size,
@@ -206,7 +207,7 @@ def _row_metrics(
         "step_time_s": found.step_time_s,
         "first_step_time_s": measurement.first_s,
         "last_step_time_s": measurement.last_s,
-        "median_step_time_s": measurement.median_s,
+        "median_step_time_s": measurement.steady.median_s,
         "checkpoint_save_time_s": found.checkpoint_save_time_s,
         "runs_in_file": log.attempts,
         "row": row.id,

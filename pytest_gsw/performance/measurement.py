@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pytest_gsw.performance.steady import Steady
 from pytest_gsw.tables.model import Figures
 from pytest_gsw.tables.statistic import Statistic
 
@@ -34,13 +34,15 @@ class Measurement:
     steps: int
     first_s: float
     last_s: float
-    median_s: float
-    #: 90th percentile, nearest rank.
-    p90_s: float
+    #: Its steps after warm-up.
+    steady: Steady
     #: What follows from the judged step time (all ``None`` but one for a checkpoint row).
     figures: Figures
     #: Every step's seconds, in order.
     series_s: tuple[float, ...]
+    #: The judged seconds of each of the row's jobs, in order; :attr:`judged_s` is their median, and the series is
+    #: that of the last one. A run by itself is the only one.
+    jobs_s: tuple[float, ...] = ()
 
 
 def log_interval(steps: Sequence[TimedStep], first_index: int | None = None) -> int:
@@ -126,11 +128,6 @@ def apply(statistic: Statistic, steps: Sequence[TimedStep], *, first_index: int 
     """
     chosen = select(statistic, steps, first_index=first_index)
     return statistics.median(chosen) if statistic.kind == "median" else statistics.fmean(chosen)
-
-
-def p90(values: Sequence[float]) -> float:
-    """The 90th percentile by nearest rank: a value that was really measured."""
-    return sorted(values)[max(0, math.ceil(0.9 * len(values)) - 1)]
 
 
 def _number(step: TimedStep, position: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.performance.steady import steady
 from pytest_gsw.tables.model import Baseline, Figures, Location, Parallelism, Recipe, Source
 
 LLAMA2_FP8_X128 = Baseline(
@@ -48,8 +49,8 @@ def measured(judged_s: float, figures: Figures | None = None) -> Measurement:
         steps=49,
         first_s=judged_s,
         last_s=judged_s,
-        median_s=judged_s,
-        p90_s=judged_s,
+        steady=steady([judged_s] * 49),
         figures=figures or Figures(step_time_s=judged_s),
         series_s=(judged_s,) * 49,
+        jobs_s=(judged_s,),
     )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.performance.measurement import TimedStep, apply, log_interval, p90, select
+from pytest_gsw.performance.measurement import TimedStep, apply, log_interval, select
 from pytest_gsw.tables.statistic import parse_statistic
 
 SECONDS = st.floats(1e-3, 1e4)
@@ -175,26 +175,6 @@ def test_a_window_that_the_steps_do_not_reach(statistic: str, given_steps: list[
 )
 def test_the_number_that_steps_become(statistic: str, expected: float) -> None:
     assert apply(parse_statistic(statistic), steps(2.0, 2.0, 3.0, 9.0)) == expected
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([4.0], 4.0),
-        ([1.0, 2.0], 2.0),
-        ([float(n) for n in range(1, 11)], 9.0),
-        ([float(n) for n in range(1, 12)], 10.0),
-        ([float(n) for n in range(50, 0, -1)], 45.0),
-    ],
-)
-def test_p90_is_a_value_that_was_measured(values: list[float], expected: float) -> None:
-    assert p90(values) == expected
-
-
-@given(st.lists(SECONDS, min_size=1))
-def test_nine_tenths_of_the_values_are_not_above_p90(values: list[float]) -> None:
-    assert p90(values) in values
-    assert sum(value <= p90(values) for value in values) * 10 >= len(values) * 9
 
 
 @given(st.lists(SECONDS, min_size=1), st.sampled_from(["last", "mean", "median"]))
