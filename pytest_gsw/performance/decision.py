@@ -1,0 +1,107 @@
+"""How one row is decided in one night, from its first job to the last that it needs: one pure function.
+
+A row's first job that is within the screen is all there is. One beyond it is followed by more, one at a time, until the
+answer is known: the row is within the screen again by the median of all its jobs, or most of the jobs that it may have
+are beyond the limit, or they have all run and their median is held against the limit. No job is ever left out, so that
+a row does not get green by being run until it is.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_gsw.performance import noise as noises
+from pytest_gsw.performance.noise import Noise
+
+#: A run exactly on a limit is within it; what binary fractions make of the decimal numbers on both sides differs by
+#: less than this.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is known of a row after the jobs that it has had this night."""
+
+    #: What the jobs say so far; it counts when no more are needed.
+    outcome: Literal["passed", "improved", "regressed", "inconclusive"]
+    #: The median of all jobs, seconds.
+    median_s: float
+    #: Loss of throughput of that median against the reference, as a fraction; below zero it is a gain.
+    loss: float
+    #: The loss that was allowed: the screen for jobs that are within it, and else the limit.
+    allowed_loss: float
+    #: The gain beyond which it is an improvement, as a fraction.
+    allowed_gain: float
+    #: Jobs to run now before the row can be decided; 0: it is.
+    more: int
+
+
+def decide(
+    times_s: Sequence[float],
+    reference_s: float,
+    tolerance: float,
+    noise: Noise = noises.PRIOR,
+    *,
+    first: int = 1,
+    confirm: int = 0,
+) -> Decision:
+    """Decide a row by all its jobs of this night, or say how many more it needs.
+
+    Args:
+        times_s: The step time of each job so far, seconds, in any order.
+        reference_s: The step time that they are held against, seconds.
+        tolerance: Accepted loss (and gain) of throughput, as a fraction.
+        noise: Noise between jobs.
+        first: Jobs that run in any case.
+        confirm: Most jobs that follow where the first are beyond the screen.
+
+    Raises:
+        ValueError: A time or the tolerance is not finite and above zero, there is no job, or ``first`` or ``confirm``
+            is no such number.
+    """
+    _check(times_s, reference_s, first, confirm)
+    jobs, most = len(times_s), max(first + confirm, len(times_s))
+    median_s = statistics.median(times_s)
+    loss = 1 - reference_s / median_s
+    screen, final = noises.screen(tolerance, noise, jobs), noises.limit(tolerance, noise, most)
+    gain = noises.gain_limit(tolerance, noise, jobs)
+
+    def decision(allowed_loss: float, more: int) -> Decision:
+        ratio = reference_s / median_s
+        if ratio < (1 - allowed_loss) * (1 - _ROUNDING):
+            outcome: Literal["passed", "improved", "regressed", "inconclusive"] = "regressed"
+        elif ratio > (1 + gain) * (1 + _ROUNDING):
+            outcome = "improved"
+        elif noise.noisy and ratio < (1 - tolerance) * (1 - _ROUNDING):
+            outcome = "inconclusive"
+        else:
+            outcome = "passed"
+        return Decision(outcome, median_s, loss, allowed_loss, gain, more)
+
+    if jobs < first:
+        return decision(noises.limit(tolerance, noise, jobs), first - jobs)
+    if jobs == most:
+        return decision(final, 0)
+    if not _beyond(median_s, reference_s, screen):
+        return decision(screen, 0)
+    slow = sum(_beyond(time_s, reference_s, final) for time_s in times_s)
+    # The rest cannot bring the median of all back to the limit: it would be one of these, or lie between two of them.
+    return decision(final, 0 if 2 * slow > most else 1)
+
+
+def _beyond(time_s: float, reference_s: float, allowed_loss: float) -> bool:
+    return reference_s / time_s < (1 - allowed_loss) * (1 - _ROUNDING)
+
+
+def _check(times_s: Sequence[float], reference_s: float, first: int, confirm: int) -> None:
+    if not times_s:
+        raise ValueError("a row without a job cannot be decided")
+    for time_s in (*times_s, reference_s):
+        if not math.isfinite(time_s) or time_s <= 0:
+            raise ValueError(f"a job cannot take {time_s} seconds a step")
+    if first < 1 or confirm < 0:
+        raise ValueError(f"{first} jobs and {confirm} more are no plan")

@@ -1,0 +1,286 @@
+"""How much jobs differ from each other when nothing has changed, and the limit that follows from it.
+
+One job is one point: the steps of one job share its nodes, its network neighbours and its hour, and say nothing about
+how the next job will be. All noise here is the standard deviation of the natural logarithm of the step time *between*
+jobs. In logarithms twice as slow and twice as fast are equally far away, and for a few percent the figure is the
+relative one: sigma = 0.03 is 3 %.
+
+A tolerance and a limit are losses of *throughput*, as a fraction: with ``x`` the logarithm of the step time over its
+reference, the loss is ``1 - exp(-x)``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+#: How many jobs make the frozen reference. Later ones never join it: with a window that moves along, a loss first
+#: widens its own limit and then becomes the reference.
+REFERENCE_JOBS = 30
+
+#: Fewest jobs whose spread says more than the prior does: of eight, the estimate has a relative standard error of
+#: 1 / sqrt(2 · 8 · 0.82) = 0.28.
+FEWEST_JOBS = 8
+
+#: Standard deviations that the median of a row's jobs may be away from its reference: of normal noise, 0.1 % of nights
+#: are farther out on the slow side (0.097 %).
+K = 3.1
+
+#: Standard deviations beyond which a row's first jobs are followed by more: of normal noise, 5 % of nights are farther
+#: out on the slow side, so that at any noise a night costs fewer than 1.1 jobs a row.
+SCREEN = 1.645
+
+#: Noise above which a loss between tolerance and limit is no pass: at 5 %, the limit of a single job is a loss of
+#: 14 %, and a row that lost a tenth of its throughput would be green nearly every night.
+NOISY = 0.05
+
+#: The standard deviation of the median of n independent normal values over that of one, for n = 1 to 10, by numerical
+#: integration over the order statistics (the tests repeat it; the squares are those of D. Teichroew, Annals of
+#: Mathematical Statistics 27 (1956), p. 410, table I).
+_MEDIAN_SD = (1.0, 0.70711, 0.66983, 0.54609, 0.53557, 0.46343, 0.45874, 0.41015, 0.40756, 0.37200)
+
+#: Correction of Qn for 2 to 9 values: C. Croux and P. J. Rousseeuw, Time-efficient algorithms for two highly robust
+#: estimators of scale, COMPSTAT 1992, p. 411.
+_QN_SMALL = {2: 0.399, 3: 0.994, 4: 0.512, 5: 0.844, 6: 0.611, 7: 0.857, 8: 0.669, 9: 0.872}
+
+#: Makes Qn the standard deviation for normal values, 1 / (sqrt(2) · quantile(5/8)): P. J. Rousseeuw and C. Croux,
+#: Alternatives to the Median Absolute Deviation, JASA 88 (1993), p. 1277.
+_QN_NORMAL = 2.2191
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How much the jobs of one row on one cluster differ when nothing has changed."""
+
+    #: Standard deviation of the natural logarithm of the step time, between jobs.
+    sigma: float
+    #: Jobs of the history that it comes from; 0: it is the prior.
+    jobs: int
+
+    def __post_init__(self) -> None:
+        """Noise that is no number would compare as quiet."""
+        if not math.isfinite(self.sigma) or self.sigma < 0 or self.jobs < 0:
+            raise ValueError(f"noise of {self.sigma} from {self.jobs} jobs is none")
+
+    @property
+    def noisy(self) -> bool:
+        """Whether a loss beyond the tolerance may be noise and may not be: then it is inconclusive."""
+        return self.sigma > NOISY
+
+
+#: What is taken until there is a history. Measured: of 1,189 step times that Megatron-LM's repository recorded anew
+#: with the same numerics, half differ from the one before by more than 1.7 %; between two jobs of sigma s that median
+#: is 0.95 s, so s = 1.8 %. Taken is 1.65 %, so that the limit of one job stays the default tolerance: K times it is
+#: 5.1 %, and 5 % less throughput is a logarithm of 5.13 %.
+PRIOR = Noise(sigma=0.0165, jobs=0)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval that holds the median of the jobs that could have run."""
+
+    low_s: float
+    high_s: float
+    #: The probability with which such an interval does, whatever the distribution, as a fraction.
+    confidence: float
+
+
+def reference(points_s: Sequence[float], start: int = 0) -> Sequence[float]:
+    """The frozen reference of a row: its first nights, and never any later ones.
+
+    Args:
+        points_s: The step time of each job, seconds, oldest first.
+        start: Index of the first job that counts: the first after a figure was accepted, or after what the row is
+            defined by has changed.
+
+    Raises:
+        ValueError: ``start`` is negative.
+    """
+    if start < 0:
+        raise ValueError(f"a reference cannot start at {start}")
+    return points_s[start : start + REFERENCE_JOBS]
+
+
+def noise_of(reference_s: Sequence[float]) -> Noise:
+    """The noise between the jobs of a reference; :data:`PRIOR` until there are :data:`FEWEST_JOBS`.
+
+    It is Qn, a quarter-quantile of all distances between two points: half of the points can be outliers before it
+    breaks, and for normal noise it is as sharp as the standard deviation of 82 % as many jobs. (The median absolute
+    deviation has 37 %: of 30 jobs, its limit would be off by a fifth.) It also knows no centre, so that a
+    reference with two levels is wide.
+
+    Args:
+        reference_s: The step time of each job of the reference, seconds.
+
+    Raises:
+        ValueError: A time is not finite and above zero.
+    """
+    logs = _logs(reference_s)
+    if len(logs) < FEWEST_JOBS:
+        return PRIOR
+    return Noise(qn(logs), len(logs))
+
+
+def qn(values: Sequence[float]) -> float:
+    """The robust standard deviation Qn of Rousseeuw and Croux (1993), with their correction for few values.
+
+    Args:
+        values: Two or more finite numbers.
+
+    Raises:
+        ValueError: There are fewer than two.
+    """
+    count = len(values)
+    if count < 2:
+        raise ValueError(f"{count} values have no spread")
+    half = count // 2 + 1
+    distances = sorted(abs(one - other) for one, other in itertools.combinations(values, 2))
+    return _QN_NORMAL * _qn_correction(count) * distances[half * (half - 1) // 2 - 1]
+
+
+def _qn_correction(count: int) -> float:
+    if count in _QN_SMALL:
+        return _QN_SMALL[count]
+    return count / (count + (1.4 if count % 2 else 3.8))
+
+
+def median_sd(jobs: int) -> float:
+    """The standard deviation of the median of so many jobs, over that of one job.
+
+    Args:
+        jobs: How many.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if jobs < 1:
+        raise ValueError(f"{jobs} jobs have no median")
+    if jobs <= len(_MEDIAN_SD):
+        return _MEDIAN_SD[jobs - 1]
+    # The asymptote sqrt(pi / 2n) with its next term; within 0.1 % for odd n, and some percent too wide for even n.
+    return math.sqrt(math.pi / (2 * jobs) * (1 - (4 - math.pi) / (2 * jobs)))
+
+
+def limit(tolerance: float, noise: Noise, jobs: int = 1) -> float:
+    """The loss of throughput beyond which the median of so many jobs is a regression, as a fraction.
+
+    max(tolerance, 1 - exp(-K · sigma · c)) with c from :func:`median_sd`: never less than the tolerance, and never so
+    little that noise alone goes beyond it more often than in one of a thousand nights.
+
+    Args:
+        tolerance: Accepted loss of throughput, as a fraction.
+        noise: Noise between jobs.
+        jobs: How many the median is of.
+
+    Raises:
+        ValueError: The tolerance is not finite and above zero, or there is no job.
+    """
+    return _bound(tolerance, K * noise.sigma * median_sd(jobs))
+
+
+def screen(tolerance: float, noise: Noise, jobs: int = 1) -> float:
+    """The loss of throughput beyond which a row needs more jobs before it is judged, as a fraction.
+
+    Args:
+        tolerance: Accepted loss of throughput, as a fraction.
+        noise: Noise between jobs.
+        jobs: How many have run.
+
+    Raises:
+        ValueError: The tolerance is not finite and above zero, or there is no job.
+    """
+    return _bound(tolerance, SCREEN * noise.sigma * median_sd(jobs))
+
+
+def gain_limit(tolerance: float, noise: Noise, jobs: int = 1) -> float:
+    """The gain of throughput beyond which the median of so many jobs is an improvement, as a fraction.
+
+    Args:
+        tolerance: Gain of throughput that is still no improvement, as a fraction.
+        noise: Noise between jobs.
+        jobs: How many the median is of.
+
+    Raises:
+        ValueError: The tolerance is not finite and above zero, or there is no job.
+    """
+    _check(tolerance)
+    return max(tolerance, math.expm1(K * noise.sigma * median_sd(jobs)))
+
+
+def jobs_to_resolve(tolerance: float, noise: Noise, power: float = 0.9, alpha: float = 0.001) -> int:
+    """How many jobs it takes until their median tells a loss as large as the tolerance from none.
+
+    The fewest n for which (z(alpha) + z(power)) · sigma · c(n) is at most -ln(1 - tolerance).
+
+    Args:
+        tolerance: Loss of throughput to be found, as a fraction below 1.
+        noise: Noise between jobs.
+        power: Probability of finding it.
+        alpha: Probability of finding one where there is none.
+
+    Raises:
+        ValueError: The tolerance is not between 0 and 1, or ``power`` and ``alpha`` are not, or find less than
+            nothing.
+    """
+    _check(tolerance)
+    if tolerance >= 1:
+        raise ValueError(f"no job is needed to find a loss of {tolerance:.0%}")
+    if not (0 < alpha < 1 and 0 < power < 1 and alpha < power):
+        raise ValueError(f"power {power} and alpha {alpha} are no probabilities of a test")
+    normal = statistics.NormalDist()
+    needed = (normal.inv_cdf(power) - normal.inv_cdf(alpha)) * noise.sigma / -math.log1p(-tolerance)
+    # c(n) falls as 1.2533 / sqrt(n); from a little below the n of the asymptote, go up to the first that is enough.
+    jobs = max(1, math.floor(math.pi / 2 * needed**2) - 8)
+    while needed * median_sd(jobs) > 1:
+        jobs += 1
+    return jobs
+
+
+def median_interval(times_s: Sequence[float]) -> Interval:
+    """The interval of the median by order statistics, whatever the distribution.
+
+    It goes from the k-th fastest to the k-th slowest job, with the largest k that leaves 95 % of confidence or more;
+    with fewer than six jobs no interval has as much, and it goes from the fastest to the slowest with the confidence
+    that this has: 50 % of two jobs, 75 % of three, 87.5 % of four, 93.75 % of five, and none of a single one.
+    The confidence is 1 - 2 · P(B < k), B binomial of n and one half.
+
+    Args:
+        times_s: The step time of each job, seconds.
+
+    Raises:
+        ValueError: There is no job, or a time is not finite and above zero.
+    """
+    _logs(times_s)
+    if not times_s:
+        raise ValueError("no jobs have no median")
+    ordered = sorted(times_s)
+    count = len(ordered)
+    # In whole numbers: a float has no 2**1100.
+    halves, cut = 2**count, 0
+    outside = 1  # sequences of coin tosses with at most `cut` heads
+    while True:
+        further = outside + math.comb(count, cut + 1)
+        if cut + 1 > (count - 1) // 2 or 40 * further > halves:
+            break
+        outside, cut = further, cut + 1
+    return Interval(ordered[cut], ordered[-1 - cut], 1 - (2 * outside) / halves)
+
+
+def _bound(tolerance: float, log_time: float) -> float:
+    _check(tolerance)
+    return max(tolerance, -math.expm1(-log_time))
+
+
+def _check(tolerance: float) -> None:
+    if not math.isfinite(tolerance) or tolerance <= 0:
+        raise ValueError(f"a tolerance of {tolerance} is none")
+
+
+def _logs(times_s: Sequence[float]) -> list[float]:
+    for time_s in times_s:
+        if not math.isfinite(time_s) or time_s <= 0:
+            raise ValueError(f"a job cannot take {time_s} seconds a step")
+    return [math.log(time_s) for time_s in times_s]
