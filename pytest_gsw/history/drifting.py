@@ -1,0 +1,83 @@
+"""Which rows creep: their newest nights against the first ones, since when, and what changed in that night."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pytest_gsw.history.model import Point
+from pytest_gsw.performance.drift import Drift, drift
+from pytest_gsw.performance.verdict import Reason
+from pytest_gsw.tables.model import Accepted
+
+#: A fact of the environment has changed where it was the same for so many nights before.
+_SAME_BEFORE = 3
+
+
+@dataclass(frozen=True)
+class Drifting:
+    """That the newest nights of a row differ from its first ones, since when, and what changed then."""
+
+    drift: Drift
+    #: The first night that is not like the first ones.
+    since: Point
+    #: By name, what the environment was before that night and is since.
+    changes: Mapping[str, tuple[str, str]]
+
+
+def usual(points: Sequence[Point]) -> tuple[Point, ...]:
+    """The points without those of nights in which a canary said that the cluster was not in its usual state."""
+    return tuple(point for point in points if point.reason != Reason.CANARY.value)
+
+
+def start_of(points: Sequence[Point], accepted: Accepted | None) -> int:
+    """The first point that counts: of the jobs that a cluster has accepted, else since that day, else of all.
+
+    Args:
+        points: A row's jobs, the oldest first.
+        accepted: The cluster's figure, ``None`` where the document's stands.
+    """
+    if accepted is None:
+        return 0
+    jobs = {job.strip() for job in accepted.job_ids.split(",")}
+    made_of = (number for number, point in enumerate(points) if point.job_id in jobs)
+    day_s = datetime.fromisoformat(f"{accepted.date}T00:00:00+00:00").timestamp()
+    since = (number for number, point in enumerate(points) if point.time_s >= day_s)
+    return next(made_of, next(since, 0))
+
+
+def drifting(points: Sequence[Point], accepted: Accepted | None) -> Drifting | None:
+    """Whether the newest of these points differ from the first that count, since when, and what changed then.
+
+    Args:
+        points: A row's jobs, the oldest first.
+        accepted: The cluster's figure, ``None`` where the document's stands.
+    """
+    found = drift([point.judged_s for point in points], start_of(points, accepted))
+    if found is None:
+        return None
+    return Drifting(found, points[found.first_suspect], changes_at(points, found.first_suspect))
+
+
+def changes_at(points: Sequence[Point], night: int) -> dict[str, tuple[str, str]]:
+    """What of the environment changed in a night, by name, as it was before and is since.
+
+    Only what had been the same for some nights: nodes that change every night say nothing.
+
+    Args:
+        points: A row's jobs, the oldest first.
+        night: Index of the night.
+    """
+    before = [_facts(point) for point in points[max(0, night - _SAME_BEFORE) : night]]
+    now = _facts(points[night])
+    changes = {}
+    for name in {**now, **(before[-1] if before else {})}:
+        values = {facts.get(name, "") for facts in before}
+        if len(values) == 1 and now.get(name, "") not in values:
+            changes[name] = (values.pop(), now.get(name, ""))
+    return changes
+
+
+def _facts(point: Point) -> dict[str, str]:
+    return {**point.environment, "nodes": point.nodes, **({} if point.image is None else {"image": point.image})}

@@ -1,0 +1,154 @@
+"""Points and the series they form: pure functions of records.
+
+One measured job is one point; the steps of one job say nothing of the next one. A series is what may be
+compared: one row, on one cluster, under one definition, see :mod:`pytest_gsw.tables.definition`. The name of
+the row's table is no part of it: the same table bears other names in other directories, and rows of one
+definition are one experiment wherever they are written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pytest_gsw.jobs.model import JobState
+from pytest_gsw.performance.verdict import Outcome
+from pytest_gsw.results.record import JobFacts, Record, measured_jobs
+
+#: The launcher of a job that no session ran: its log was imported, and whoever did so says that it ended well.
+IMPORTED = "import"
+
+#: The cluster of all simulated runs, whatever they were called when they were replayed.
+SIMULATED = "demo"
+
+#: The cluster of logs that were replayed without one.
+_NO_CLUSTER = "replay"
+
+_JUDGED = frozenset(outcome.value for outcome in Outcome) | {"inconclusive"}
+
+
+@dataclass(frozen=True, order=True)
+class SeriesKey:
+    """What points must share to be compared."""
+
+    row: str
+    cluster: str
+    definition: str
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measured job."""
+
+    run_id: str
+    job_id: str
+    #: When the job ended, or the nearest time to that which is known, seconds since the epoch.
+    time_s: float
+    #: Seconds of what the row's outcome rests on.
+    judged_s: float
+    #: The row's outcome in that run.
+    outcome: str
+    nodes: str = ""
+    image: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    #: Why the outcome was what it was, see :class:`~pytest_gsw.performance.verdict.Reason`.
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class JobPoint:
+    """A point, and what tells its job from others: ids alone may come back, after years or in another database."""
+
+    job: str
+    point: Point
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run: its cluster, its time, and how many of its rows had which outcome."""
+
+    run_id: str
+    cluster: str
+    #: Of its first and its last row, seconds since the epoch.
+    first_s: float
+    last_s: float
+    outcomes: Mapping[str, int]
+
+
+def series_key(record: Record) -> SeriesKey | None:
+    """The series that a record's points belong to, ``None`` where it is of none."""
+    cluster = SIMULATED if record.simulated else record.cluster
+    if not record.definition or cluster == _NO_CLUSTER:
+        return None
+    return SeriesKey(record.row, cluster, record.definition)
+
+
+def points_of(record: Record) -> tuple[JobPoint, ...]:
+    """The points of a record: jobs that ended well, were measured and judged, and may be compared."""
+    if record.outcome not in _JUDGED or record.not_comparable is not None:
+        return ()
+    return tuple(
+        JobPoint(
+            _job(job),
+            Point(
+                run_id=record.run_id,
+                job_id=job.id,
+                time_s=job_time_s(job, record),
+                judged_s=job.judged_s,
+                outcome=record.outcome,
+                nodes=job.nodes,
+                image=record.image,
+                environment=record.environment,
+                reason=record.reason,
+            ),
+        )
+        for job in measured_jobs(record)
+        if _ended_well(job) and job.judged_s is not None and 0 < job.judged_s < math.inf
+    )
+
+
+def record_time_s(record: Record) -> float:
+    """When a record's last job ended, or the nearest time to that which is known."""
+    return _run_time_s(record) if record.job is None else job_time_s(record.job, record)
+
+
+def job_time_s(job: JobFacts, record: Record) -> float:
+    """When a job ended, or the nearest time to that which is known; 0 where nothing is."""
+    return _ended_s(job) or _run_time_s(record)
+
+
+def by_run(records: Iterable[Record]) -> dict[tuple[str, str], Record]:
+    """Of the records of each row in each run the one that was written last."""
+    newest: dict[tuple[str, str], Record] = {}
+    for record in records:
+        known = newest.setdefault((record.run_id, record.node_id), record)
+        if (record.recorded_s or 0.0) >= (known.recorded_s or 0.0):
+            newest[record.run_id, record.node_id] = record
+    return newest
+
+
+def _ended_well(job: JobFacts) -> bool:
+    imported = job.state == JobState.REPLAYED.value and job.launcher == IMPORTED
+    return bool(job.id) and (imported or job.state == JobState.COMPLETED.value)
+
+
+def _job(job: JobFacts) -> str:
+    ended_s = _ended_s(job)
+    return job.id if ended_s is None else f"{job.id}@{ended_s!r}"
+
+
+def _ended_s(job: JobFacts) -> float | None:
+    return job.end_s or job.start_s or job.submit_s
+
+
+def _run_time_s(record: Record) -> float:
+    if record.recorded_s is not None:
+        return record.recorded_s
+    try:
+        # A session's run is named after the time at which it began.
+        began = datetime.strptime(f"{record.run_id[:15]}+0000", "%Y%m%d-%H%M%S%z")
+    except ValueError:
+        return 0.0
+    return began.timestamp()

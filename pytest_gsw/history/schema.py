@@ -1,0 +1,103 @@
+"""The schema of a history, and how an older one becomes it: numbered steps, forward only.
+
+A step is never changed once it was released: databases have gone through it. A change is a step of its own,
+at the end.
+"""
+
+from __future__ import annotations
+
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.history.database import Database
+
+# Texts and numbers that queries need are columns; whole records are in a table of their own, so that what is
+# scanned stays small. Version 1.
+_TABLES = (
+    # One run of one row.
+    """CREATE TABLE gsw_record (
+        id {key},
+        run_id TEXT NOT NULL,
+        node_id TEXT NOT NULL,
+        row_id TEXT NOT NULL,
+        cluster TEXT NOT NULL,
+        definition TEXT NOT NULL,
+        outcome TEXT NOT NULL,
+        time_s DOUBLE PRECISION NOT NULL,
+        recorded_s DOUBLE PRECISION NOT NULL,
+        UNIQUE (run_id, node_id)
+    )""",
+    "CREATE TABLE gsw_body (record_id BIGINT PRIMARY KEY REFERENCES gsw_record (id), body {bytes} NOT NULL)",
+    """CREATE TABLE gsw_series (
+        id {key},
+        row_id TEXT NOT NULL,
+        cluster TEXT NOT NULL,
+        definition TEXT NOT NULL,
+        UNIQUE (row_id, cluster, definition)
+    )""",
+    # One measured job, once for each record that tells of it; the first run's counts.
+    """CREATE TABLE gsw_point (
+        record_id BIGINT NOT NULL REFERENCES gsw_record (id),
+        series_id BIGINT NOT NULL REFERENCES gsw_series (id),
+        job TEXT NOT NULL,
+        run_id TEXT NOT NULL,
+        job_id TEXT NOT NULL,
+        time_s DOUBLE PRECISION NOT NULL,
+        judged_s DOUBLE PRECISION NOT NULL,
+        outcome TEXT NOT NULL,
+        nodes TEXT NOT NULL,
+        image TEXT,
+        environment TEXT NOT NULL,
+        PRIMARY KEY (record_id, job)
+    )""",
+    "CREATE INDEX gsw_point_by_time ON gsw_point (series_id, time_s)",
+    "CREATE INDEX gsw_point_by_job ON gsw_point (series_id, job, run_id, record_id)",
+)
+
+# Version 2: points say why their outcome was what it was, and runs are listed without reading every row's record.
+_REASONS = (
+    "ALTER TABLE gsw_point ADD COLUMN reason TEXT NOT NULL DEFAULT ''",
+    "CREATE INDEX gsw_record_by_run ON gsw_record (run_id, cluster, outcome, time_s)",
+)
+
+#: The steps, the first of which makes an empty database one of version 1.
+MIGRATIONS = (_TABLES, _REASONS)
+
+VERSION = len(MIGRATIONS)
+
+
+def migrate(database: Database) -> None:
+    """Give a database the schema of this release.
+
+    Raises:
+        ConfigurationError: It is of a later one.
+        HistoryError: It cannot be read or changed.
+    """
+    if _version(database) == VERSION:
+        return  # as each time but the first, and without a lock
+    with database.transaction(write=True):
+        database.wait_for_schema()
+        found = _version(database)  # another session may have been faster
+        for statements in MIGRATIONS[found:]:
+            for sql in statements:
+                database.execute(sql.format(key=database.key_sql, bytes=database.bytes_sql))
+        if found < VERSION:
+            if found == 0:
+                database.execute("CREATE TABLE gsw_schema (version BIGINT NOT NULL)")
+                database.execute("INSERT INTO gsw_schema (version) VALUES (0)")
+            database.execute("UPDATE gsw_schema SET version = ?", (VERSION,))
+
+
+def _version(database: Database) -> int:
+    """The version of a database, 0 of an empty one.
+
+    Raises:
+        ConfigurationError: It is later than this release's.
+    """
+    if not database.has_table("gsw_schema"):
+        return 0
+    ((version,),) = database.execute("SELECT version FROM gsw_schema")
+    if version > VERSION:
+        raise ConfigurationError(
+            f"the history {database.shown} is of version {version}, this pytest-gsw knows versions up to {VERSION}\n"
+            "next: pip install --upgrade pytest-gsw"
+        )
+    return int(version)

@@ -1,0 +1,115 @@
+"""Records that wait for their history: a file each, until the history has them for good."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_gsw.files import write_whole
+from pytest_gsw.history.codec import record_text
+from pytest_gsw.history.errors import HistoryAwayError, HistoryError
+from pytest_gsw.history.store import History
+from pytest_gsw.jobs.layout import make_directory
+from pytest_gsw.results.record import Record, read_record, record_name
+
+#: Where the spool is below the directory of results.
+DIRECTORY = "spool"
+
+#: Records that go into one transaction.
+_BATCH = 200
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """What a delivery came to."""
+
+    #: Files whose records the history has now.
+    count: int = 0
+    #: Files that still wait.
+    left: int = 0
+    #: Why the first of them does, ``None`` where none does.
+    why: str | None = None
+    #: Files that hold no record, and why not. They stay where they are, and keep nothing else from being delivered.
+    unreadable: tuple[str, ...] = ()
+
+
+class Spool:
+    """A directory in which records wait for their history.
+
+    Several sessions may put and deliver at the same time. A file is removed only after the history has committed,
+    so that a session that is killed at any moment delivers a record twice at worst, and twice is once, see
+    :meth:`History.add`.
+
+    Args:
+        directory: Where the files are; it is made with the first.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def put(self, record: Record) -> Path:
+        """Keep a record, whole or not at all.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        make_directory(self._directory)
+        # A name of its own each time: a delivery must not remove a later record of the same row unread.
+        name = record_name(f"{uuid.uuid4().hex}-{record.run_id}-{record.node_id}")
+        path = self._directory / name
+        write_whole(path, record_text(record))
+        return path
+
+    def deliver(self, history: History) -> Delivered:
+        """Give all records to a history, and remove those that it has taken."""
+        found = {path: _read(path) for path in sorted(self._directory.glob("*.json"))}
+        waiting = {path: record for path, record in found.items() if isinstance(record, Record)}
+        unreadable = tuple(why for why in found.values() if isinstance(why, str))
+        count = 0
+        problems: list[str] = []
+        for batch in _batches(waiting):
+            try:
+                count += _hand_over(history, {path: waiting[path] for path in batch}, problems)
+            except HistoryAwayError as error:
+                problems.append(str(error))
+                break
+        left = len(waiting) - count
+        return Delivered(count, left, problems[0] if problems else None, unreadable)
+
+
+def _hand_over(history: History, records: dict[Path, Record], problems: list[str]) -> int:
+    """How many of these records a history has taken; their files are gone.
+
+    Raises:
+        HistoryAwayError: It cannot be reached, and has taken none.
+    """
+    try:
+        history.add(records.values())
+    except HistoryAwayError:
+        raise
+    except HistoryError as error:
+        if len(records) == 1:
+            problems.append(str(error))
+            return 0
+        # One record that a history does not take keeps no other from it.
+        return sum(_hand_over(history, {path: record}, problems) for path, record in records.items())
+    for path in records:
+        with contextlib.suppress(FileNotFoundError):  # another session has delivered it too
+            path.unlink()
+    return len(records)
+
+
+def _read(path: Path) -> Record | str | None:
+    """A file's record, why it has none, or nothing where another session has delivered it meanwhile."""
+    try:
+        return read_record(path)
+    except ValueError as error:
+        return str(error) if path.exists() else None
+
+
+def _batches(paths: Iterable[Path]) -> Iterable[list[Path]]:
+    listed = list(paths)
+    return (listed[start : start + _BATCH] for start in range(0, len(listed), _BATCH))

@@ -1,0 +1,31 @@
+"""One server for all tests; each test has a database of its own."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from .server import PostgresqlServer, missing_requirements
+
+pytest.register_assert_rewrite("tests.unit.history.behaviour")
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[PostgresqlServer]:
+    """A machine that cannot have one skips, or fails if GSW_REQUIRE_POSTGRESQL=1 says so."""
+    problem = missing_requirements()
+    if problem is not None:
+        if os.environ.get("GSW_REQUIRE_POSTGRESQL") == "1":
+            pytest.fail(f"GSW_REQUIRE_POSTGRESQL=1, but {problem}")
+        pytest.skip(problem)
+    with PostgresqlServer() as running:
+        yield running
+
+
+@pytest.fixture
+def place(server: PostgresqlServer) -> str:
+    """The URL of an empty database."""
+    return server.make_database(f"t{uuid.uuid4().hex}")

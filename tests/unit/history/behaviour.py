@@ -1,0 +1,369 @@
+"""What every history does, whatever database it is in: the classes of tests that both databases run."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import random
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.history import History, RunSummary, SeriesKey, open_history, schema
+from pytest_gsw.history.database import Database
+from pytest_gsw.history.spool import Spool
+from pytest_gsw.results.record import Record
+from tests.unit.results.records import SLOW
+
+from .nights import FIRST_S, KEY, job, key_of, night
+
+WRITERS = 4
+
+
+def everything(history: History) -> object:
+    """All that a history has, in one value."""
+    runs = history.runs()
+    return (
+        runs,
+        [history.records(run.run_id) for run in runs],
+        history.points_of(history.series()),
+    )
+
+
+def database_of(history: History) -> Database:
+    return history._database
+
+
+class StoreBehaviour:
+    """Records go in, points and records come out."""
+
+    def test_a_night_is_a_point(self, place: str) -> None:
+        with open_history(place) as history:
+            assert (
+                history.add([night(0, 5.11, outcome="regressed", reason="slower", environment={"nccl": "2.21"})]) == 1
+            )
+            (point,) = history.points(KEY)
+        assert (point.run_id, point.job_id, point.time_s) == ("20261101-210000-7f3a", "481220", FIRST_S)
+        assert (point.judged_s, point.outcome, point.reason) == (5.11, "regressed", "slower")
+        assert (point.nodes, point.image) == ("pool0-[0017-0032]", "nvcr.io/nvidia/jax:24.12")
+        assert point.environment == {"nccl": "2.21"}
+
+    def test_points_are_ordered_by_time_and_the_last_are_the_newest(self, place: str) -> None:
+        nights = [night(number, 5 + number / 100) for number in range(20)]
+        with open_history(place) as history:
+            history.add(random.Random(1).sample(nights, 20))  # noqa: S311
+            assert [point.judged_s for point in history.points(KEY)] == [5 + number / 100 for number in range(20)]
+            assert [point.judged_s for point in history.points(KEY, last=3)] == [5.17, 5.18, 5.19]
+
+    def test_records_come_back_whole(self, place: str) -> None:
+        whole = night(0, attempts=(job(0),), repeats=(job(1, 5.0),), environment={"driver": "550"}, canary=True)
+        with open_history(place) as history:
+            history.add([whole, replace(SLOW, node_id="a.yaml::b")])
+            assert history.records(whole.run_id) == (whole,)
+            assert history.records(SLOW.run_id) == (replace(SLOW, node_id="a.yaml::b"),)
+            assert history.records("20200101-000000-0000") == ()
+
+    def test_every_measured_job_is_a_point(self, place: str) -> None:
+        with open_history(place) as history:
+            history.add([night(9, 5.2, repeats=(job(1, 5.1), job(2, 5.3)), job=job(3, 5.2))])
+            assert [(point.job_id, point.judged_s) for point in history.points(KEY)] == [
+                ("481221", 5.1),
+                ("481222", 5.3),
+                ("481223", 5.2),
+            ]
+
+    def test_a_replayed_job_counts_once_and_is_its_first_run_s(self, place: str) -> None:
+        ran = night(0, 5.0)
+        replayed = replace(ran, run_id="20261115-090000-aaaa", measured={"step_time_s": 5.5})
+        for order in itertools.permutations([ran, replayed, night(1, 6.0)]):
+            with open_history(place) as history:
+                for record in order:
+                    history.add([record])
+                assert [(point.run_id[:8], point.judged_s) for point in history.points(KEY)] == [
+                    ("20261101", 5.0),
+                    ("20261102", 6.0),
+                ]
+
+    def test_a_replay_stands_in_where_the_first_run_has_no_point_any_more(self, place: str) -> None:
+        ran = night(0, 5.0)
+        replayed = replace(ran, run_id="20261115-090000-aaaa")
+        with open_history(place) as history:
+            history.add([ran, replayed])
+            history.add([replace(ran, outcome="error", measured={})])
+            assert [point.run_id[:8] for point in history.points(KEY)] == ["20261115"]
+
+    def test_ids_of_jobs_come_back_in_other_years(self, place: str) -> None:
+        with open_history(place) as history:
+            history.add([night(0), night(1, job=job(0, end_s=FIRST_S + 400 * 86400))])
+            assert len(history.points(KEY)) == 2
+
+    @pytest.mark.parametrize(
+        "unusable",
+        [
+            night(0, outcome="error"),
+            night(0, outcome="profiled", not_comparable="nsight"),
+            night(0, not_comparable="nsight"),
+            night(0, outcome="expected_failure"),
+            night(0, definition=""),
+            night(0, cluster="replay"),
+            night(0, measured={}),
+            night(0, job=None),
+            night(0, job=job(0, state="FAILED")),
+            night(0, job=job(0, state="REPLAYED")),
+            night(0, job=job(0, judged_s=0.0)),
+        ],
+        ids=[
+            "error", "profiled", "not comparable", "expected failure", "no definition", "no cluster", "not measured",
+            "no job", "failed job", "log alone", "no time",
+        ],
+    )  # fmt: skip
+    def test_what_is_no_point_is_kept_as_a_run(self, place: str, unusable: Record) -> None:
+        with open_history(place) as history:
+            assert history.add([unusable]) == 1
+            assert history.series() == ()
+            assert history.records(unusable.run_id) == (unusable,)
+
+    @pytest.mark.parametrize("outcome", ["passed", "improved", "regressed", "inconclusive"])
+    def test_what_was_judged_is_a_point(self, place: str, outcome: str) -> None:
+        with open_history(place) as history:
+            history.add([night(0, outcome=outcome)])
+            assert [point.outcome for point in history.points(KEY)] == [outcome]
+
+    def test_simulated_runs_are_the_demo_s_whatever_they_were_called(self, place: str) -> None:
+        with open_history(place) as history:
+            history.add([night(0), night(1, simulated=True), night(2, simulated=True, cluster="demo")])
+            assert [(key.cluster, len(history.points(key))) for key in history.series()] == [("demo", 2), ("eos", 1)]
+
+    def test_a_new_definition_is_a_new_series(self, place: str) -> None:
+        with open_history(place) as history:
+            history.add([night(0), night(1), night(2, definition="ffffffffffff")])
+            assert history.series() == (replace(KEY, definition="ffffffffffff"), KEY)
+
+    def test_the_same_row_of_a_table_by_another_name_is_the_same_series(self, place: str) -> None:
+        with open_history(place) as history:
+            history.add([night(0), night(1, node_id="../tables/llama2_70b.yaml::llama2_70b_fp8[H100x128]")])
+            assert len(history.points(KEY)) == 2
+
+    def test_rows_are_chosen_by_patterns_and_clusters(self, place: str) -> None:
+        rows = [
+            ("grok1_314b_bf16[H100x64]", "eos"),
+            ("llama2_70b_fp8[H100x64]", "eos"),
+            ("llama2_70b_fp8[H100x64]", "jz"),
+        ]
+        keys = [SeriesKey(row, cluster, "0123456789ab") for row, cluster in rows]
+        with open_history(place) as history:
+            history.add(
+                night(number, row=row, node_id=f"x.yaml::{row}{cluster}", cluster=cluster)
+                for number, (row, cluster) in enumerate(rows)
+            )
+            assert history.series() == tuple(keys)
+            assert history.series(["llama2*"]) == tuple(keys[1:])
+            assert history.series(["x.yaml::grok1_314b_bf16[H100x64]", "*x32]"]) == (keys[0],)
+            assert history.series(cluster="jz") == (keys[2],)
+            assert history.series(["grok1*"], "jz") == ()
+
+    def test_points_of_many_series_are_asked_for_at_once(self, place: str) -> None:
+        nights = [night(number, 5.0 + number, row=f"row{number % 7}", node_id=f"n{number}") for number in range(70)]
+        keys = [key_of(record) for record in nights[:7]]
+        absent = replace(KEY, row="absent")
+        with open_history(place) as history:
+            history.add(nights)
+            found = history.points_of([*keys, absent, keys[0]], last=4)
+            assert list(found) == [*keys, absent]
+            assert found[absent] == ()
+            assert [[point.judged_s for point in found[key]] for key in keys] == [
+                [5.0 + first + 7 * later for later in range(6, 10)] for first in range(7)
+            ]
+            assert history.points_of([]) == {}
+
+    def test_runs_are_counted_by_outcome(self, place: str) -> None:
+        with open_history(place) as history:
+            assert history.runs() == ()
+            history.add(
+                [
+                    night(0, node_id="a"),
+                    night(0, node_id="b"),
+                    night(0, node_id="c", outcome="error", job=None, recorded_s=FIRST_S + 7),
+                    night(1),
+                ]
+            )
+            first = RunSummary("20261101-210000-7f3a", "eos", FIRST_S, FIRST_S + 7, {"passed": 2, "error": 1})
+            second = RunSummary("20261102-210000-7f3a", "eos", FIRST_S + 86400, FIRST_S + 86400, {"passed": 1})
+            assert history.runs() == (first, second)
+            assert history.runs(last=1) == (second,)
+
+    def test_adding_again_changes_nothing(self, place: str) -> None:
+        nights = [night(number, 5 + number / 100) for number in range(5)]
+        with open_history(place) as history:
+            history.add(nights)
+            once = everything(history)
+            assert history.add(nights) == 5
+            history.add(nights[2:3])
+            assert everything(history) == once
+
+    def test_a_resumed_run_s_later_record_takes_the_earlier_one_s_place(self, place: str) -> None:
+        earlier = night(0, outcome="error", fact="the session ended", measured={}, job=None, recorded_s=10.0)
+        later = night(0, 5.0, recorded_s=20.0)
+        for order in ([earlier, later], [later, earlier]):
+            with open_history(place) as history:
+                for record in order:
+                    history.add([record])
+                assert history.records(later.run_id) == (later,)
+                assert len(history.points(KEY)) == 1
+
+    def test_of_one_delivery_the_later_record_stands(self, place: str) -> None:
+        with open_history(place) as history:
+            assert history.add([night(0, 5.0, recorded_s=20.0), night(0, 7.0, recorded_s=10.0)]) == 1
+            assert [point.judged_s for point in history.points(KEY)] == [5.0]
+
+    def test_an_older_record_is_not_taken(self, place: str) -> None:
+        with open_history(place) as history:
+            history.add([night(0, 5.0, recorded_s=20.0)])
+            assert history.add([night(0, 7.0, recorded_s=10.0), night(1)]) == 1
+
+    def test_no_record_is_no_question_to_the_database(self, place: str) -> None:
+        assert open_history(place).add([]) == 0
+
+    def test_hostile_texts_are_kept(self, place: str) -> None:
+        texts = "\x00\ud800'; DROP TABLE gsw_record; -- ? %s \u202e"
+        hostile = night(
+            0, 5.0, run_id=f"r{texts}", node_id=f"n{texts}", row=f"x{texts}", outcome="passed", image=texts, reason=texts,
+            environment={"driver": texts}, fact=texts, job=job(0, id=f"1{texts}", nodes=texts),
+        )  # fmt: skip
+        with open_history(place) as history:
+            history.add([hostile])
+            history.add([hostile])
+            assert history.records(hostile.run_id) == (hostile,)
+            (key,) = history.series()
+            (point,) = history.points(key)
+            assert point.nodes == "\ufffd'; DROP TABLE gsw_record; -- ? %s "
+            assert history.points(key_of(hostile)) == (point,)
+            assert point.environment == {"driver": texts}
+
+    def test_a_failure_takes_nothing_in(self, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        with open_history(place) as history:
+            history.add([night(0)])
+            before = everything(history)
+            with pytest.raises(ValueError, match="not JSON compliant"):
+                history.add([night(1), night(2, tolerance=float("inf"))])
+            assert everything(history) == before
+            history.add([night(1)])
+            assert len(history.points(KEY)) == 2
+
+    def test_whether_a_job_is_known(self, place: str) -> None:
+        with open_history(place) as history:
+            history.add([night(0)])
+            assert history.has_job(KEY.row, "eos", "481220")
+            assert not history.has_job(KEY.row, "eos", "481221")
+            assert not history.has_job(KEY.row, "jz", "481220")
+            assert not history.has_job("other", "eos", "481220")
+
+
+class WriterBehaviour:
+    """Several processes write at the same time."""
+
+    def test_writers_at_the_same_time_lose_nothing(self, place: str) -> None:
+        # They make the schema and the same series, and write each other's records: all that can collide does.
+        context = multiprocessing.get_context("spawn")
+        start_s = time.time() + 2.0
+        with context.Pool(WRITERS) as pool:
+            taken = pool.starmap(write_nights, [(place, seed, start_s) for seed in range(WRITERS)])
+        assert taken == [60] * WRITERS
+        with open_history(place) as history:
+            assert len(history.series()) == 3
+            assert sorted(len(points) for points in history.points_of(history.series()).values()) == [20, 20, 20]
+            assert len(history.runs()) == 60
+
+    def test_sessions_that_deliver_at_the_same_time_deliver_all(self, place: str, tmp_path: Path) -> None:
+        spool = Spool(tmp_path / "spool")
+        for number in range(40):
+            spool.put(night(number))
+        context = multiprocessing.get_context("spawn")
+        start_s = time.time() + 2.0
+        with context.Pool(WRITERS) as pool:
+            left = pool.starmap(deliver, [(place, tmp_path / "spool", start_s)] * WRITERS)
+        assert left == [0] * WRITERS
+        assert list((tmp_path / "spool").iterdir()) == []
+        with open_history(place) as history:
+            assert len(history.points(KEY)) == 40
+
+
+def write_nights(place: str, seed: int, start_s: float) -> int:
+    """One of several sessions that write the same 60 records, each in an order of its own."""
+    numbers = random.Random(seed).sample(range(60), 60)  # noqa: S311
+    time.sleep(max(0.0, start_s - time.time()))
+    with open_history(place) as history:
+        return sum(history.add([night(number, row=f"row{number % 3}")]) for number in numbers)
+
+
+def deliver(place: str, spool: Path, start_s: float) -> int:
+    """One of several sessions that deliver the same spool; how many it thinks are left."""
+    time.sleep(max(0.0, start_s - time.time()))
+    with open_history(place) as history:
+        return Spool(spool).deliver(history).left
+
+
+class SchemaBehaviour:
+    """Databases of other releases."""
+
+    def test_an_old_database_is_migrated_with_its_data(self, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        make_version_1(place)
+        with open_history(place) as history:
+            (point,) = history.points(SeriesKey("row", "eos", "0123456789ab"))
+            assert (point.judged_s, point.reason, point.environment) == (5.0, "", {"nccl": "2.21"})
+            history.add([night(number, row="row", node_id="x.yaml::row") for number in range(2)])
+            assert len(history.points(SeriesKey("row", "eos", "0123456789ab"))) == 3
+            assert database_of(history).execute("SELECT version FROM gsw_schema") == [(schema.VERSION,)]
+
+    def test_a_migration_that_fails_changes_nothing(self, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        make_version_1(place)
+        broken = (*schema.MIGRATIONS, ("CREATE TABLE gsw_new (id {key})", "SELECT no_such_column FROM gsw_point"))
+        with monkeypatch.context() as patch:
+            patch.setattr(schema, "MIGRATIONS", broken)
+            patch.setattr(schema, "VERSION", 3)
+            with open_history(place) as history, pytest.raises(Exception, match="no_such_column"):
+                history.series()
+        with open_history(place) as history:
+            assert database_of(history).execute("SELECT version FROM gsw_schema") == [(1,)]
+            assert not database_of(history).has_table("gsw_new")
+            assert len(history.series()) == 1  # and this release's own migration still works
+
+    def test_a_database_of_a_later_release_is_refused(self, place: str) -> None:
+        with open_history(place) as history:
+            history.add([night(0)])
+            database_of(history).execute("UPDATE gsw_schema SET version = 7")
+        with open_history(place) as history, pytest.raises(ConfigurationError) as caught:
+            history.add([night(1)])
+        assert str(caught.value) == (
+            f"the history {history.shown} is of version 7, this pytest-gsw knows versions up to 2\n"
+            "next: pip install --upgrade pytest-gsw"
+        )
+
+
+def make_version_1(place: str) -> None:
+    """A database as the first version had it, with one point in it."""
+    database = database_of(open_history(place))
+    record = ("run", "x.yaml::row", "row", "eos", "0123456789ab", "passed", 1.0, 2.0)
+    point = (1, 1, "7", "run", "7", 1.0, 5.0, "passed", "n1", None, '{"nccl": "2.21"}')
+    with database.transaction(write=True):
+        for sql in schema.MIGRATIONS[0]:
+            database.execute(sql.format(key=database.key_sql, bytes=database.bytes_sql))
+        database.execute("CREATE TABLE gsw_schema (version BIGINT NOT NULL)")
+        database.execute("INSERT INTO gsw_schema (version) VALUES (1)")
+        database.execute(
+            "INSERT INTO gsw_record (run_id, node_id, row_id, cluster, definition, outcome, time_s, recorded_s)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            record,
+        )
+        database.execute(
+            "INSERT INTO gsw_series (row_id, cluster, definition) VALUES (?, ?, ?)", ("row", "eos", "0123456789ab")
+        )
+        database.execute(
+            "INSERT INTO gsw_point (record_id, series_id, job, run_id, job_id, time_s, judged_s, outcome, nodes, image,"
+            " environment) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            point,
+        )
+    database.close()

@@ -1,0 +1,45 @@
+"""Records of nights, to be put into histories."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pytest_gsw.history.model import SeriesKey, series_key
+from pytest_gsw.results.record import JobFacts, Record
+from tests.unit.results.records import JOB, SLOW
+
+DAY_S = 86400.0
+#: The night of run 20261101.
+FIRST_S = 1793480400.0
+
+
+def job(number: int, judged_s: float | None = None, **changes: Any) -> JobFacts:
+    """The job of one night."""
+    end_s = FIRST_S + number * DAY_S
+    return replace(JOB, **{"id": str(481220 + number), "end_s": end_s, "judged_s": judged_s, **changes})
+
+
+def night(number: int, judged_s: float = 5.0, **changes: Any) -> Record:
+    """What a row's run of one night left, with its one job."""
+    given: dict[str, Any] = {
+        "run_id": f"2026{11 + number // 30:02d}{1 + number % 30:02d}-210000-7f3a",
+        "outcome": "passed",
+        "measured": {"step_time_s": judged_s},
+        "definition": "0123456789ab",
+        "image": "nvcr.io/nvidia/jax:24.12",
+        "metric": "step_time",
+        "job": job(number),
+        "recorded_s": FIRST_S + number * DAY_S + 60,
+    }
+    return replace(SLOW, **{**given, **changes})
+
+
+def key_of(record: Record) -> SeriesKey:
+    """The series of a record that has one."""
+    key = series_key(record)
+    assert key is not None
+    return key
+
+
+KEY = key_of(night(0))
