@@ -85,9 +85,14 @@ def series_key(record: Record) -> SeriesKey | None:
     return SeriesKey(record.row, cluster, record.definition)
 
 
+def is_judged(record: Record) -> bool:
+    """Whether a record's row was measured and judged, and may be compared."""
+    return record.outcome in _JUDGED and record.not_comparable is None
+
+
 def points_of(record: Record) -> tuple[JobPoint, ...]:
     """The points of a record: jobs that ended well, were measured and judged, and may be compared."""
-    if record.outcome not in _JUDGED or record.not_comparable is not None:
+    if not is_judged(record):
         return ()
     return tuple(
         JobPoint(

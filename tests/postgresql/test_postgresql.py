@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+import builtins
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.history import Delivered, HistoryAwayError, HistoryError, Spool, open_history
 from tests.unit.history.behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour
+from tests.unit.history.nights import KEY, night
+
+from .server import PASSWORD, PostgresqlServer
 
 
 class TestStore(StoreBehaviour):
@@ -15,3 +27,128 @@ class TestWriters(WriterBehaviour):
 
 class TestSchema(SchemaBehaviour):
     pass
+
+
+@pytest.fixture
+def mortal(server: PostgresqlServer) -> Iterator[PostgresqlServer]:
+    """A server that the test may stop or kill; it runs again afterwards."""
+    yield server
+    server.stop()
+    server.start()
+
+
+def test_a_server_that_is_killed_mid_run_loses_nothing(mortal: PostgresqlServer, place: str, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    with open_history(place) as history:
+        spool.put(night(0))
+        assert spool.deliver(history) == Delivered(1)
+        mortal.kill()
+        for number in (1, 2):
+            spool.put(night(number))
+            delivered = spool.deliver(history)
+            assert (delivered.count, delivered.left) == (0, number)
+            assert delivered.why is not None
+            assert delivered.why.startswith(f"the history {history.shown} does not answer: ")
+            assert PASSWORD not in delivered.why
+        with pytest.raises(HistoryAwayError):
+            history.points(KEY)
+        mortal.start()
+        assert spool.deliver(history) == Delivered(2)
+        assert len(history.points(KEY)) == 3
+
+
+def test_a_connection_that_the_server_has_ended_is_made_again(mortal: PostgresqlServer, place: str) -> None:
+    with open_history(place) as history:
+        history.add([night(0)])
+        mortal.stop()
+        mortal.start()
+        history.add([night(1)])
+        assert len(history.points(KEY)) == 2
+
+
+def test_a_transaction_that_is_cut_off_is_not_half_there(
+    mortal: PostgresqlServer, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_history(place) as history:
+        history.add([night(0)])
+        database = history._database
+        real = database.execute_many
+
+        def cut_off(sql: str, many: Any) -> None:
+            if "gsw_body" in sql:
+                mortal.kill()
+            real(sql, many)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(database, "execute_many", cut_off)
+            with pytest.raises(HistoryAwayError):
+                history.add([night(1)])
+        mortal.start()
+        assert len(history.runs()) == 1
+        history.add([night(1)])
+        assert len(history.points(KEY)) == 2
+
+
+def test_a_server_that_is_not_there_says_so_without_the_password(tmp_path: Path) -> None:
+    url = f"postgresql://gsw:{PASSWORD}@/gsw?host={tmp_path}"
+    with open_history(url) as history, pytest.raises(HistoryAwayError) as caught:
+        history.add([night(0)])
+    # What follows is libpq's, and psycopg's releases begin it in different ways.
+    assert str(caught.value).startswith(f"the history postgresql://gsw:***@/gsw?host={tmp_path} does not answer: connection ")
+    assert f"{tmp_path}/.s.PGSQL.5432" in str(caught.value)
+    assert PASSWORD not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_wrong_password_is_not_shown(place: str) -> None:
+    wrong = place.replace(PASSWORD, "hunter2-wrong")
+    with open_history(wrong) as history, pytest.raises(HistoryAwayError) as caught:
+        history.series()
+    assert "hunter2" not in str(caught.value)
+    assert 'password authentication failed for user "gsw"' in str(caught.value)
+
+
+def test_a_user_who_may_not_write_is_told_so(place: str) -> None:
+    import psycopg
+
+    with psycopg.connect(place, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS reader")
+        connection.execute("CREATE ROLE reader LOGIN PASSWORD 'reads'")
+        connection.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    with open_history(place) as history:
+        history.add([night(0)])
+        connection = history._database._connected()  # type: ignore[attr-defined]
+        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
+    url = place.replace(f"gsw:{PASSWORD}@", "reader:reads@")
+    with open_history(url) as history:
+        assert len(history.points(KEY)) == 1
+        with pytest.raises(HistoryError) as caught:
+            history.add([night(1)])
+        assert str(caught.value) == f"the history {history.shown} refused: permission denied for table gsw_record"
+        assert len(history.points(KEY)) == 1  # the connection is still good
+
+
+def test_no_file_of_the_history_holds_the_password(place: str, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    spool.put(night(0))
+    with open_history(place) as history:
+        spool.deliver(history)
+        assert PASSWORD not in repr(vars(history)) + history.shown
+    assert all(PASSWORD not in path.read_text() for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_without_psycopg_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *arguments: Any, **named: Any) -> Any:
+        if name == "psycopg":
+            raise ImportError(name)
+        return real(name, *arguments, **named)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ConfigurationError) as caught:
+        open_history(f"postgresql://gsw:{PASSWORD}@db.example/gsw")
+    assert str(caught.value) == (
+        "the history postgresql://gsw:***@db.example/gsw needs psycopg, which is not installed\n"
+        "next: pip install 'pytest-gsw[postgresql]'"
+    )

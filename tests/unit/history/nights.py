@@ -11,7 +11,7 @@ from tests.unit.results.records import JOB, SLOW
 
 DAY_S = 86400.0
 #: The night of run 20261101.
-FIRST_S = 1793480400.0
+FIRST_S = 1793566800.0
 
 
 def job(number: int, judged_s: float | None = None, **changes: Any) -> JobFacts:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.history import HistoryAwayError, HistoryError, open_history
+
 from .behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour
+from .nights import KEY, night
 
 
 class TestStore(StoreBehaviour):
@@ -15,3 +24,58 @@ class TestWriters(WriterBehaviour):
 
 class TestSchema(SchemaBehaviour):
     pass
+
+
+def test_the_journal_works_on_network_file_systems(place: str) -> None:
+    with open_history(place) as history:
+        history.add([night(0)])
+    with sqlite3.connect(place) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchall() == [("delete",)]
+    connection.close()
+
+
+def test_the_database_of_another_program_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with sqlite3.connect("jobs.sqlite3") as connection:
+        connection.execute("CREATE TABLE jobs (job_id INTEGER)")
+    connection.close()
+    with open_history("jobs.sqlite3") as history, pytest.raises(ConfigurationError) as caught:
+        history.add([night(0)])
+    assert str(caught.value) == (
+        "jobs.sqlite3 is the database of another program: it has the tables jobs\n"
+        "next: name another file with --history=FILE"
+    )
+
+
+def test_a_file_that_is_no_database_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("notes.txt").write_text("no database" * 100)
+    with open_history(Path("notes.txt")) as history, pytest.raises(HistoryError) as caught:
+        history.series()
+    assert str(caught.value) == "the history notes.txt does not take this: file is not a database"
+
+
+def test_a_file_that_cannot_be_made_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("results").write_text("a file")
+    with open_history("results/history.sqlite") as history, pytest.raises(HistoryAwayError) as caught:
+        history.add([night(0)])
+    assert str(caught.value) == "results/history.sqlite cannot be made: File exists"
+    Path("results").unlink()
+    with history:
+        assert history.add([night(0)]) == 1  # it may be asked again
+
+
+def test_a_locked_file_is_away_and_takes_the_record_later(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_gsw.history.sqlite.BUSY_TIMEOUT_S", 0.1)
+    with open_history(place) as history:
+        history.add([night(0)])
+        other = sqlite3.connect(place, isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(HistoryAwayError) as caught:
+            history.add([night(1)])
+        assert str(caught.value) == f"the history {place} cannot be used now: database is locked"
+        other.execute("ROLLBACK")
+        other.close()
+        history.add([night(1)])
+        assert len(history.points(KEY)) == 2

@@ -1,0 +1,138 @@
+"""``pytest-gsw compare``: two runs, row by row, the worst first."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from tabulate import tabulate
+
+from pytest_gsw.cli.answer import Answer, Commands
+from pytest_gsw.cli.history import RESULTS, add_history_option, exists, opened
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.history.comparison import CONFIDENCE, Comparison, RowRatio, compare_runs, series_of
+from pytest_gsw.history.model import SeriesKey
+from pytest_gsw.history.store import History, history_place
+from pytest_gsw.performance.noise import REFERENCE_JOBS, Noise, noise_of
+from pytest_gsw.quoting import quoted
+from pytest_gsw.results.rebuild import read_run
+from pytest_gsw.results.record import Record
+from pytest_gsw.results.terminal import percent
+from pytest_gsw.words import counted
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the subcommand."""
+    compare = commands.add_parser("compare", help="compare two runs row by row")
+    compare.add_argument("before", metavar="RUN_A", help="a run's directory, or its id in the history")
+    compare.add_argument("after", metavar="RUN_B", help="the run that is compared with it")
+    add_history_option(compare)
+    form = compare.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="print CSV: one line for each row")
+    form.add_argument("--json", action="store_true", help="print JSON: one object")
+    compare.set_defaults(run=_compare)
+
+
+def _compare(asked: argparse.Namespace) -> Answer:
+    # Runs of directories need no history: then what is usual is known of their noise.
+    if asked.history is not None or exists(history_place(None, RESULTS)):
+        with opened(asked) as history:
+            before, after = _run(asked.before, history), _run(asked.after, history)
+            noises = _noises(history, before, after)
+    else:
+        before, after, noises = _run(asked.before, None), _run(asked.after, None), {}
+    compared = quoted(compare_runs(before, after, noises), os.environ)
+    status = 1 if _is_worse(compared) else 0
+    if asked.json:
+        return Answer(json.dumps(_facts(asked, compared), indent=2, allow_nan=False), status)
+    return Answer(_csv(compared) if asked.csv else _text(compared), status)
+
+
+def _run(given: str, history: History | None) -> tuple[Record, ...]:
+    """The records of a run: of a directory, of one among the results, or of the history.
+
+    Raises:
+        ConfigurationError: There is no such run.
+    """
+    for directory in (Path(given), RESULTS / "runs" / given):
+        if (directory / "records").is_dir():
+            records, unreadable = read_run(directory)
+            if unreadable:
+                raise ConfigurationError(next(iter(unreadable.values())))
+            return records
+    found = () if history is None else history.records(given)
+    if not found:
+        where = "" if history is None else f", and none in the history {history.shown}"
+        raise ConfigurationError(f"there is no run '{given}' in {RESULTS / 'runs'}{where}\nnext: ls {RESULTS / 'runs'}")
+    return found
+
+
+def _noises(history: History, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:
+    """By how much the newest jobs of each row differ."""
+    points = history.points_of(series_of(*runs), last=REFERENCE_JOBS)
+    return {key: noise_of([point.judged_s for point in of_row]) for key, of_row in points.items()}
+
+
+def _is_worse(compared: Comparison) -> bool:
+    return any(row.change == "slower" for row in compared.rows) or any(other.lost for other in compared.others)
+
+
+def _text(compared: Comparison) -> str:
+    lines = []
+    if compared.rows:
+        table = [_line(row) for row in compared.rows]
+        headers = ("row", "before", "after", "throughput", f"{CONFIDENCE:.0%} interval", "noise", "")
+        align = ("left", "right", "right", "right", "right", "right", "left")
+        lines += [tabulate(table, headers=headers, colalign=align, tablefmt="simple", disable_numparse=True)]
+        if any(row.noise.jobs == 0 for row in compared.rows):
+            lines.append("* of fewer jobs than tell their noise: what is usual")
+        lines.append("")
+    lines += [f"not compared: {other.row} {other.why}" for other in compared.others]
+    return "\n".join([*lines, _sum(compared)])
+
+
+def _line(row: RowRatio) -> Sequence[str]:
+    interval = f"{percent(row.low - 1)} to {percent(row.high - 1)}"
+    noise = f"{row.noise.sigma * 100:.1f} %{'' if row.noise.jobs else '*'}"
+    change = "" if row.change == "same" else row.change
+    return row.row, f"{row.before_s:.4g} s", f"{row.after_s:.4g} s", percent(row.ratio - 1), interval, noise, change
+
+
+def _sum(compared: Comparison) -> str:
+    changes = [row.change for row in compared.rows]
+    counts = {
+        "slower": changes.count("slower"),
+        "faster": changes.count("faster"),
+        "within noise": changes.count("same"),
+        "not compared": len(compared.others),
+    }
+    parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return f"{counted(len(compared.rows) + len(compared.others), 'row')}: {parts}"
+
+
+def _facts(asked: argparse.Namespace, compared: Comparison) -> Mapping[str, object]:
+    return {
+        "before": asked.before,
+        "after": asked.after,
+        "confidence": CONFIDENCE,
+        "rows": [{**asdict(row), "change": row.change} for row in compared.rows],
+        "not_compared": [asdict(other) for other in compared.others],
+    }
+
+
+def _csv(compared: Comparison) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("row", "before_s", "after_s", "ratio", "low", "high", "sigma", "jobs", "change", "why_not"))
+    for row in compared.rows:
+        numbers = (row.before_s, row.after_s, row.ratio, row.low, row.high, row.noise.sigma)
+        writer.writerow((row.row, *(f"{number:.6g}" for number in numbers), row.noise.jobs, row.change, ""))
+    for other in compared.others:
+        writer.writerow((other.row, *[""] * 7, "lost" if other.lost else "", other.why))
+    return text.getvalue().removesuffix("\n")

@@ -1,0 +1,329 @@
+"""``pytest-gsw history``: what rows took, night by night, and the import of older nights."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import csv
+import io
+import json
+import math
+import os
+import re
+import statistics
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from pytest_gsw.cli.answer import Answer, Commands
+from pytest_gsw.errors import ConfigurationError, RunError
+from pytest_gsw.history.errors import HistoryError
+from pytest_gsw.history.import_logs import import_logs
+from pytest_gsw.history.import_runs import import_runs
+from pytest_gsw.history.imported import Imported
+from pytest_gsw.history.llmb import import_llmb
+from pytest_gsw.history.model import Point, SeriesKey
+from pytest_gsw.history.postgresql import is_postgresql
+from pytest_gsw.history.store import VARIABLE, History, history_place, open_history
+from pytest_gsw.performance.noise import Noise, noise_of
+from pytest_gsw.quoting import quoted
+from pytest_gsw.results.terminal import percent
+from pytest_gsw.tables.fields import nearest
+from pytest_gsw.tables.load import bundled_baselines, load_tables
+from pytest_gsw.tables.model import Baseline
+from pytest_gsw.words import counted
+
+#: Points of each row, where nobody says how many.
+LAST = 30
+
+#: Where sessions keep their results, where nobody says otherwise.
+RESULTS = Path(".gsw")
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+#: For terminals and files that take nothing else: the more ink, the slower.
+_ASCII = ".:-=+*#@"
+
+_CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the subcommand."""
+    history = commands.add_parser("history", help="show what rows took, night by night; import older nights")
+    history.add_argument("rows", nargs="*", metavar="ROW", help="only these rows; * and ? stand for any letters")
+    history.add_argument("--cluster", metavar="NAME", help="only this cluster; of an import: where the runs ran")
+    history.add_argument("--last", type=_count, default=LAST, metavar="N", help=f"newest jobs (default: {LAST})")
+    history.add_argument("--all", action="store_true", help="earlier definitions of the rows, too")
+    add_history_option(history)
+    form = history.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="print CSV: one line for each job")
+    form.add_argument("--json", action="store_true", help="print JSON: a list of objects")
+    source = history.add_mutually_exclusive_group()
+    source.add_argument("--add", nargs="+", type=Path, metavar="RUN", help="add runs' directories, such as .gsw/runs/*")
+    source.add_argument("--from-logs", type=Path, metavar="DIR", help="import all logs of known rows below a directory")
+    source.add_argument("--from-llmb", type=Path, metavar="FILE", help="import llmb-run's jobs.sqlite3")
+    history.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="tables that imports are of")
+    history.set_defaults(run=_history)
+
+
+def add_history_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names the history."""
+    parser.add_argument(
+        "--history",
+        metavar="PLACE",
+        help=f"a file, or postgresql://USER@HOST/DATABASE (default: ${VARIABLE}, else {RESULTS / 'history.sqlite'})",
+    )
+
+
+@contextlib.contextmanager
+def opened(asked: argparse.Namespace, *, make: bool = False) -> Iterator[History]:
+    """The history that is asked for.
+
+    Args:
+        asked: What :func:`add_history_option` has added to.
+        make: Whether it is made where there is none.
+
+    Raises:
+        ConfigurationError: There is none.
+        RunError: It did not do what it was asked.
+    """
+    place = history_place(asked.history, RESULTS)
+    if not make and not exists(place):
+        raise ConfigurationError(
+            f"there is no history {place}\n"
+            f"next: pytest-gsw history --add {RESULTS / 'runs'}/*, or name another one with --history=PLACE"
+        )
+    with open_history(place) as history:
+        try:
+            yield history
+        except HistoryError as error:
+            raise RunError(str(error)) from None
+
+
+def exists(place: str | Path) -> bool:
+    """Whether there is a history at a place, as far as that can be told without asking a server."""
+    return (isinstance(place, str) and is_postgresql(place)) or Path(place).exists()
+
+
+def _count(text: str) -> int:
+    if re.fullmatch(r"[0-9]{1,6}", text) is None or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"got '{text}', wanted a whole number above 0")
+    return int(text)
+
+
+def _history(asked: argparse.Namespace) -> Answer:
+    if asked.add or asked.from_logs or asked.from_llmb:
+        return _import(asked)
+    if asked.baselines:
+        raise ConfigurationError(
+            "--baselines is where an import looks rows up; add --from-logs=DIR or --from-llmb=FILE"
+        )
+    with opened(asked) as history:
+        keys = history.series(asked.rows, asked.cluster)
+        if not keys:
+            raise ConfigurationError(_nothing(asked, history))
+        chosen = keys if asked.all else _newest_definitions(keys)
+        points = history.points_of(chosen, asked.last)
+    if asked.json:
+        return Answer(json.dumps([_facts(key, points[key]) for key in chosen], indent=2, allow_nan=False))
+    if asked.csv:
+        return Answer(_csv(points))
+    return Answer(_table(points, hidden=len(keys) - len(chosen)))
+
+
+def _nothing(asked: argparse.Namespace, history: History) -> str:
+    """That nothing of what is in the history is asked for, and what is there."""
+    known = history.series()
+    if not known:
+        return f"the history {history.shown} has no measured job\nnext: pytest-gsw history --add {RESULTS / 'runs'}/*"
+    clusters = sorted({key.cluster for key in known})
+    if asked.cluster is not None and asked.cluster not in clusters:
+        return f"--cluster: the history {history.shown} is of {', '.join(clusters)}, not of {asked.cluster}"
+    rows = sorted({key.row for key in known if asked.cluster in {None, key.cluster}})
+    wanted = asked.rows[0] if asked.rows else ""
+    return f"the history {history.shown} has no row '{wanted}'{nearest(wanted, rows)}\nnext: pytest-gsw history"
+
+
+def _newest_definitions(keys: Iterable[SeriesKey]) -> tuple[SeriesKey, ...]:
+    newest: dict[tuple[str, str], SeriesKey] = {}
+    for key in keys:
+        newest.setdefault((key.row, key.cluster), key)
+    return tuple(newest.values())
+
+
+# -- what is shown -------------------------------------------------------------------------------
+
+
+def _table(points: Mapping[SeriesKey, Sequence[Point]], hidden: int) -> str:
+    several = len({(key.row, key.cluster) for key in points}) < len(points)
+    table = [_line(key, of_row, several) for key, of_row in points.items()]
+    headers = [
+        "row",
+        "cluster",
+        *(["definition"] if several else []),
+        "jobs",
+        "median",
+        "noise",
+        "newest",
+        "throughput",
+    ]
+    align = ["left", "left", *(["left"] if several else []), "right", "right", "right", "left", "right", "left"]
+    lines = [
+        tabulate(
+            table, headers=[*headers, "seconds, oldest first"], colalign=align, tablefmt="simple", disable_numparse=True
+        )
+    ]
+    if any(_noise(of_row).jobs == 0 for of_row in points.values()):
+        lines.append("* of fewer jobs than tell their noise: what is usual")
+    if hidden:
+        lines.append(f"{counted(hidden, 'earlier definition')} not shown; --all shows them")
+    return quoted("\n".join(lines), os.environ)
+
+
+def _line(key: SeriesKey, points: Sequence[Point], several: bool) -> list[str]:
+    times_s = [point.judged_s for point in points]
+    newest, noise = points[-1], _noise(points)
+    median_s = statistics.median(times_s)
+    return [
+        key.row,
+        key.cluster,
+        *([key.definition] if several else []),
+        str(len(points)),
+        f"{median_s:.4g} s",
+        f"{noise.sigma * 100:.1f} %{'' if noise.jobs else '*'}",
+        f"{_day(newest.time_s)} {newest.judged_s:.4g} s",
+        percent(median_s / newest.judged_s - 1),
+        sparkline(times_s, _letters()),
+    ]
+
+
+def _noise(points: Sequence[Point]) -> Noise:
+    return noise_of([point.judged_s for point in points])
+
+
+def sparkline(values: Sequence[float], letters: str = _BLOCKS) -> str:
+    """One letter for each value, from the lowest of the letters for the smallest to the highest for the largest.
+
+    Args:
+        values: Finite values.
+        letters: From low to high.
+    """
+    low, high = min(values), max(values)
+    if high == low:
+        return letters[len(letters) // 2] * len(values)
+    return "".join(letters[min(len(letters) - 1, int((one - low) / (high - low) * len(letters)))] for one in values)
+
+
+def _letters() -> str:
+    """What the output can show."""
+    try:
+        _BLOCKS.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeError, LookupError):
+        return _ASCII
+    return _BLOCKS
+
+
+def _facts(key: SeriesKey, points: Sequence[Point]) -> dict[str, Any]:
+    noise = _noise(points)
+    return {
+        **vars(key),
+        "median_s": statistics.median(point.judged_s for point in points),
+        "noise": {"sigma": noise.sigma, "jobs": noise.jobs},
+        "points": [{**quoted(vars(point), os.environ), "time": _moment(point.time_s)} for point in points],
+    }
+
+
+def _csv(points: Mapping[SeriesKey, Sequence[Point]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        ("row", "cluster", "definition", "time", "run", "job", "seconds", "outcome", "reason", "nodes", "image")
+    )
+    for key, of_row in points.items():
+        for one in of_row:
+            cells = (
+                *(
+                    key.row,
+                    key.cluster,
+                    key.definition,
+                    _moment(one.time_s),
+                    one.run_id,
+                    one.job_id,
+                    f"{one.judged_s!r}",
+                ),
+                *(one.outcome, one.reason, one.nodes, one.image or ""),
+            )
+            writer.writerow([_cell(cell) for cell in quoted(cells, os.environ)])
+    return text.getvalue().removesuffix("\n")
+
+
+def _cell(text: str) -> str:
+    """A text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+
+
+def _moment(time_s: float) -> str:
+    """A time (UTC), as ISO 8601 has it; empty where the calendar has none."""
+    try:
+        return (
+            datetime.fromtimestamp(time_s, timezone.utc).isoformat(timespec="seconds") if math.isfinite(time_s) else ""
+        )
+    except (OverflowError, ValueError, OSError):  # by how far off it is
+        return ""
+
+
+def _day(time_s: float) -> str:
+    return _moment(time_s)[:10]
+
+
+# -- what is added -------------------------------------------------------------------------------
+
+
+def _import(asked: argparse.Namespace) -> Answer:
+    if asked.csv or asked.json or asked.all:
+        raise ConfigurationError("an import prints what it has added; leave out --csv, --json and --all")
+    with opened(asked, make=True) as history:
+        found = _imported(asked, history)
+        for what, lines in (("left out", found.left_out), ("note", found.notes)):
+            for line in lines:
+                sys.stderr.write(f"pytest-gsw history: {what}: {quoted(line, os.environ)}\n")
+        if not found.records and not found.known:
+            raise RunError(f"nothing was added to the history {history.shown}")
+        history.add(found.records)
+    return Answer(f"{history.shown}: {_counts(found)}")
+
+
+def _counts(found: Imported) -> str:
+    runs = len({record.run_id for record in found.records})
+    counts = [f"{counted(len(found.records), 'record')} of {counted(runs, 'run')} added"]
+    if found.known:
+        counts.append(f"{counted(found.known, 'job')} there already")
+    if found.left_out:
+        counts.append(f"{len(found.left_out)} left out")
+    return ", ".join(counts)
+
+
+def _imported(asked: argparse.Namespace, history: History) -> Imported:
+    if asked.add:
+        if asked.rows or asked.cluster:
+            raise ConfigurationError("--add takes whole runs; leave out rows and --cluster")
+        return import_runs(asked.add)
+    option, path = ("--from-logs", asked.from_logs) if asked.from_logs else ("--from-llmb", asked.from_llmb)
+    if asked.cluster is None:
+        raise ConfigurationError(f"{option}: nothing there says where the jobs ran; add --cluster=NAME")
+    if _CLUSTER.fullmatch(asked.cluster) is None or asked.cluster in {"demo", "replay"}:
+        raise ConfigurationError(f"--cluster: '{asked.cluster}' is no name of a cluster that jobs ran on")
+    rows = _rows(asked)
+    if option == "--from-logs":
+        return import_logs(path, rows, asked.cluster, history.has_job)
+    return import_llmb(path, rows, asked.cluster, history.has_job)
+
+
+def _rows(asked: argparse.Namespace) -> tuple[Baseline, ...]:
+    from pytest_gsw.proposals import selects
+
+    rows = load_tables(asked.baselines or [bundled_baselines()])
+    return tuple(row for row in rows if not asked.rows or any(selects(pattern, row.id) for pattern in asked.rows))

@@ -1,0 +1,122 @@
+"""Two runs, row by row: how their throughputs compare, and within which limits noise lets that be known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pytest_gsw.history.model import SeriesKey, is_judged, series_key
+from pytest_gsw.performance.noise import PRIOR, Noise, median_sd
+from pytest_gsw.results.record import Record, judged_key, measured_jobs
+
+#: Share of intervals that hold the true ratio, of normal noise, and the standard deviations that this takes.
+CONFIDENCE = 0.95
+_DEVIATIONS = 1.959964
+
+
+@dataclass(frozen=True)
+class RowRatio:
+    """One row in both runs."""
+
+    row: str
+    #: Seconds of what the row's outcome rests on, in the first run and in the second.
+    before_s: float
+    after_s: float
+    #: Throughput of the second run over that of the first: below 1 is slower.
+    ratio: float
+    #: The limits of its interval.
+    low: float
+    high: float
+    #: By how much jobs of this row differ.
+    noise: Noise
+
+    @property
+    def change(self) -> str:
+        """``slower``, ``faster``, or ``same``: noise alone may make such a difference."""
+        if self.high < 1:
+            return "slower"
+        return "faster" if self.low > 1 else "same"
+
+
+@dataclass(frozen=True)
+class NotCompared:
+    """A row that is in one run only, or that cannot be compared, and why."""
+
+    row: str
+    why: str
+    #: The first run measured it, and the second did not.
+    lost: bool = False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs: the rows of both, the worst first, and the others."""
+
+    rows: tuple[RowRatio, ...]
+    others: tuple[NotCompared, ...]
+
+
+def series_of(*runs: Iterable[Record]) -> tuple[SeriesKey, ...]:
+    """The series whose noise a comparison needs."""
+    return tuple(dict.fromkeys(key for run in runs for record in run if (key := series_key(record)) is not None))
+
+
+def compare_runs(
+    before: Iterable[Record], after: Iterable[Record], noises: Mapping[SeriesKey, Noise] | None = None
+) -> Comparison:
+    """How a run compares with an earlier one.
+
+    Args:
+        before: The records of the one.
+        after: The records of the other.
+        noises: Of each series by how much its jobs differ; what is usual where that is not known.
+    """
+    first, second = ({record.row: record for record in run} for run in (before, after))
+    compared = [_compare(first.get(row), second.get(row), noises or {}) for row in sorted(first.keys() | second.keys())]
+    rows = sorted((one for one in compared if isinstance(one, RowRatio)), key=lambda one: (one.ratio, one.row))
+    return Comparison(tuple(rows), tuple(one for one in compared if isinstance(one, NotCompared)))
+
+
+def _compare(before: Record | None, after: Record | None, noises: Mapping[SeriesKey, Noise]) -> RowRatio | NotCompared:
+    if before is None or after is None:
+        there = before or after
+        assert there is not None  # the row comes from one of the two
+        return NotCompared(there.row, f"is in the {'second' if before is None else 'first'} run only", after is None)
+    before_s, after_s = _measured_s(before), _measured_s(after)
+    if before_s is None or after_s is None:
+        which, record = ("first", before) if before_s is None else ("second", after)
+        why = f"has no figure in the {which} run: {record.outcome}: {record.fact}"
+        return NotCompared(before.row, why, before_s is not None)
+    difference = _difference(before, after)
+    if difference is not None:
+        return NotCompared(before.row, difference)
+    noise = max((_noise(record, noises) for record in (before, after)), key=lambda noise: noise.sigma)
+    ratio = before_s / after_s
+    spread = _DEVIATIONS * noise.sigma * math.hypot(median_sd(_jobs(before)), median_sd(_jobs(after)))
+    return RowRatio(before.row, before_s, after_s, ratio, ratio * math.exp(-spread), ratio * math.exp(spread), noise)
+
+
+def _measured_s(record: Record) -> float | None:
+    """What a record's outcome rests on, where it was judged and may be compared."""
+    judged_s = record.measured.get(judged_key(record))
+    return judged_s if is_judged(record) and judged_s and 0 < judged_s < math.inf else None
+
+
+def _difference(before: Record, after: Record) -> str | None:
+    """Why two measured records of a row cannot be compared all the same."""
+    if before.simulated != after.simulated:
+        return f"is simulated in the {'first' if before.simulated else 'second'} run only"
+    if before.definition != after.definition:
+        definitions = (record.definition or "one that is not known" for record in (before, after))
+        return f"has another definition: {' and then '.join(definitions)}"
+    return None
+
+
+def _noise(record: Record, noises: Mapping[SeriesKey, Noise]) -> Noise:
+    key = series_key(record)
+    return PRIOR if key is None else noises.get(key, PRIOR)
+
+
+def _jobs(record: Record) -> int:
+    return max(1, len(measured_jobs(record)))

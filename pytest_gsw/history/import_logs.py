@@ -1,0 +1,152 @@
+"""Logs of older runs, found by the recipes' naming and measured with the checks of a replay.
+
+Nobody knows how their jobs ended: that a log is complete and its loss finite is what speaks for it, and the one who
+imports it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_gsw.errors import ConfigurationError, LogError
+from pytest_gsw.examine import Run, measure, read_steps
+from pytest_gsw.history.imported import Imported, Known, imported_record
+from pytest_gsw.history.model import IMPORTED
+from pytest_gsw.image import image_in
+from pytest_gsw.jobs.layout import job_id_in, log_glob, looks_like_a_log
+from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.performance.peaks import peak_flops
+from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.tables.images import image_name
+from pytest_gsw.tables.model import Baseline
+
+#: Recipes that trace NCCL train ten steps, below such a directory.
+_TRACED = "-nccl-trace"
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A log and the rows that it may be of, by its name."""
+
+    path: Path
+    job_id: str
+    rows: tuple[Baseline, ...]
+
+
+def import_logs(directory: Path, rows: Iterable[Baseline], cluster: str, known: Known) -> Imported:
+    """The records of all logs below a directory that are named like those of known rows.
+
+    Args:
+        directory: A staging area, or anything that has logs below it. Links are not followed.
+        rows: The known rows.
+        cluster: Where the jobs ran.
+        known: Whether the history has a job already.
+
+    Raises:
+        ConfigurationError: There is no such directory, or no log of these rows in it.
+    """
+    if not directory.is_dir():
+        raise ConfigurationError(f"--from-logs: there is no directory {directory}")
+    listed = tuple(rows)
+    records: dict[tuple[str, str], Record] = {}
+    left_out: list[str] = []
+    found = count_known = 0
+    for path in _logs(directory):
+        candidate = _candidate(path, listed)
+        if candidate is None:
+            left_out.append(f"{path}: is named like the log of no row")
+            continue
+        found += 1
+        row_and_s = _measured(candidate)
+        if isinstance(row_and_s, str):
+            left_out.append(f"{path}: {row_and_s}")
+            continue
+        row, judged_s = row_and_s
+        job = row.id, candidate.job_id
+        if known(row.id, cluster, candidate.job_id):
+            count_known += 1
+        elif job in records:
+            left_out.append(f"{path}: job {candidate.job_id} has another log, {records[job].log}")
+        else:
+            records[job] = _record(candidate, row, cluster, judged_s)
+    if not found:
+        raise ConfigurationError(
+            f"--from-logs: no log below {directory} is named like one of these rows\n"
+            "wanted: log-FRAMEWORK_MODEL_SIZE_GPUS_JOB.out, as recipes name them; pytest-gsw rows lists the rows"
+        )
+    return Imported(tuple(records.values()), tuple(left_out), count_known)
+
+
+def _logs(directory: Path) -> Iterator[Path]:
+    """What is named like a log below a directory, in the order of the paths."""
+    for place, below, names in os.walk(directory):
+        below[:] = sorted(name for name in below if not name.endswith(_TRACED))
+        for name in sorted(names):
+            path = Path(place, name)
+            if looks_like_a_log(name) and path.is_file() and not path.is_symlink():
+                yield path
+
+
+def _candidate(path: Path, rows: Sequence[Baseline]) -> _Candidate | None:
+    """The rows that a log may be of: those of its directory as well as its name, else those of its name."""
+    named = [(row, job_id) for row in rows if (job_id := job_id_in(path.name, _glob(row).name)) is not None]
+    placed = [one for one in named if path.parent.match("/".join(_glob(one[0]).parts[-4:-1]))]
+    chosen = placed or named
+    return _Candidate(path, chosen[0][1], tuple(row for row, _ in chosen)) if chosen else None
+
+
+def _glob(row: Baseline) -> Path:
+    return Path(log_glob(row.framework, row.model, row.size, row.dtype, row.gpus))
+
+
+def _measured(candidate: _Candidate) -> tuple[Baseline, float] | str:
+    """The one row that a log is of and what was measured of it, or why there is none."""
+    found: list[tuple[Baseline, float]] = []
+    reasons: list[str] = []
+    for row in candidate.rows:
+        judged_s = _measure(candidate, row)
+        if isinstance(judged_s, str):
+            reasons.append(judged_s)
+        else:
+            found.append((row, judged_s))
+    if not found:
+        return reasons[0]
+    if len(found) > 1:
+        names = ", ".join(row.id for row, _ in found)
+        return f"may be of {len(found)} rows: {names}; name the one that it is of"
+    return found[0]
+
+
+def _measure(candidate: _Candidate, row: Baseline) -> float | str:
+    log_format = FORMATS.get(row.log_format)
+    if row.judged_s is None:
+        return f"{row.id} has no documented figure"
+    if log_format is None:
+        return f"nobody reads logs of the format '{row.log_format}'"
+    run = Run(candidate.job_id, JobStatus(JobState.REPLAYED), log=candidate.path)
+    try:
+        log = read_steps(row, run, log_format)
+        return measure(
+            row,
+            run,
+            log,
+            peak_flops=peak_flops(row.accelerator, row.dtype),
+            steps=row.recipe.steps,
+            first_index=log_format.first_index,
+        ).judged_s
+    except LogError as error:
+        return error.fact
+    except OverflowError:
+        return "its numbers are too large to be measured"
+
+
+def _record(candidate: _Candidate, row: Baseline, cluster: str, judged_s: float) -> Record:
+    """The record of a measured log; its time is that of the file's last change."""
+    image = image_in(candidate.path) or (image_name(row.recipe.image) if row.recipe.image else None)
+    path = candidate.path
+    job = JobFacts(candidate.job_id, IMPORTED, JobState.REPLAYED.value, end_s=path.stat().st_mtime, log=str(path))
+    return imported_record(row, cluster, path, job, judged_s, image)

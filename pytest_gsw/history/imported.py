@@ -1,0 +1,96 @@
+"""What imports of older results have in common: jobs that no session ran become records."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from pytest_gsw.files import from_here
+from pytest_gsw.performance.figures import figures
+from pytest_gsw.performance.peaks import peak_flops
+from pytest_gsw.performance.verdict import compare
+from pytest_gsw.quoting import quoted
+from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.tables.definition import definition_hash
+from pytest_gsw.tables.load import bundled_baselines
+from pytest_gsw.tables.model import Baseline, Figures
+
+#: Whether a history has a job already: row, cluster, the job's id.
+Known: TypeAlias = Callable[[str, str, str], bool]
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What is to be added to a history, and what is left out and why."""
+
+    records: tuple[Record, ...] = ()
+    left_out: tuple[str, ...] = ()
+    #: Jobs that the history has already.
+    known: int = 0
+    #: What the source does not say, and so was not checked.
+    notes: tuple[str, ...] = ()
+
+
+def run_id(job_id: str, source: Path) -> str:
+    """The run of an imported job, the same whenever it is imported: a history takes it once."""
+    return f"import-{job_id}-{hashlib.sha256(os.fsencode(source.resolve())).hexdigest()[:8]}"
+
+
+def imported_record(
+    row: Baseline, cluster: str, source: Path, job: JobFacts, judged_s: float, image: str | None
+) -> Record:
+    """The record of an imported job.
+
+    Args:
+        row: What it ran.
+        cluster: Where.
+        source: What it is imported from.
+        job: The job.
+        judged_s: What was measured of it.
+        image: The container image that it used, where that is known.
+    """
+    peak = peak_flops(row.accelerator, row.dtype)
+    of_steps = row.metric == "step_time"
+    measured = figures(row, judged_s, peak) if of_steps else Figures(checkpoint_save_time_s=judged_s)
+    assert row.judged_s is not None  # a row without a documented figure is not imported
+    table = _table(row.location.path)
+    outcome = compare(judged_s, row.judged_s, row.tolerance)
+    return quoted(
+        Record(
+            run_id=run_id(job.id, source),
+            row=row.id,
+            node_id=f"{table}::{row.id}",
+            baseline=f"{table}:{row.location.line}",
+            document=row.source.document,
+            document_line=row.source.line,
+            cluster=cluster,
+            simulated=False,
+            outcome=outcome.value,
+            fact=f"{judged_s:.4g} s, imported from {from_here(source)}",
+            tolerance=row.tolerance,
+            workload=row.workload,
+            framework=row.framework,
+            dtype=row.dtype,
+            accelerator=row.accelerator,
+            gpus=row.gpus,
+            documented=dict(vars(row.documented)),
+            implied=dict(vars(figures(row, row.documented.step_time_s, peak))),
+            measured=dict(vars(measured)),
+            statistic=row.statistic,
+            job=replace(job, judged_s=judged_s),
+            definition=definition_hash(row, image),
+            image=image,
+            metric=row.metric,
+        ),
+        os.environ,
+    )
+
+
+def _table(path: Path) -> str:
+    """A table's name as the node ids of sessions have it."""
+    bundled = bundled_baselines()
+    return (path.relative_to(bundled.parent) if path.is_relative_to(bundled) else from_here(path)).as_posix()

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_gsw.history.codec import decode, encode
+from pytest_gsw.history.model import by_run, job_time_s, points_of, record_time_s
+from pytest_gsw.results.record import Record
+from tests.unit.results.test_record import RECORDS
+
+from .nights import FIRST_S, job, night
+
+
+@given(record=RECORDS)
+def test_a_record_comes_back_as_it_was(record: Record) -> None:
+    assert decode(encode(record)) == record
+
+
+@given(record=RECORDS)
+def test_points_are_finite_and_of_jobs(record: Record) -> None:
+    for one in points_of(record):
+        assert one.point.judged_s > 0
+        assert one.point.job_id
+
+
+@given(records=st.lists(RECORDS, max_size=5), seed=st.randoms())
+def test_the_order_of_records_does_not_matter(records: list[Record], seed: object) -> None:
+    dated = [replace(record, recorded_s=float(number)) for number, record in enumerate(records)]
+    shuffled = list(dated)
+    seed.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert by_run(shuffled) == by_run(dated)
+
+
+def test_what_a_later_release_has_added_is_left_out() -> None:
+    import json
+    import zlib
+
+    content = json.loads(zlib.decompress(encode(night(0))))
+    content["weather"] = "fine"
+    content["job"]["mood"] = "good"
+    assert decode(zlib.compress(json.dumps(content).encode())) == night(0)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"no zlib", "it is no record: Error -3 while decompressing data: incorrect header check"),
+        (encode(replace(night(0), schema=2)), "it is of version 2, this pytest-gsw reads version 1"),
+    ],
+)
+def test_what_cannot_be_read_says_why(body: bytes, why: str) -> None:
+    with pytest.raises(ValueError, match=f"^{why}$"):
+        decode(body)
+
+
+def test_times_are_those_of_jobs_else_of_records_else_of_runs() -> None:
+    record = night(0, recorded_s=FIRST_S + 60)
+    assert record_time_s(record) == FIRST_S
+    nameless = job(0, end_s=None, start_s=None, submit_s=None)
+    assert job_time_s(replace(nameless, start_s=FIRST_S - 5), record) == FIRST_S - 5
+    assert record_time_s(replace(record, job=nameless)) == FIRST_S + 60
+    assert record_time_s(replace(record, job=None)) == FIRST_S + 60
+    assert record_time_s(replace(record, job=None, recorded_s=None)) == FIRST_S
+    assert record_time_s(replace(record, job=None, recorded_s=None, run_id="import-1")) == 0.0

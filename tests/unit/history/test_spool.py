@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_gsw.history import Delivered, History, HistoryAwayError, HistoryError, Spool, open_history
+from pytest_gsw.history.sqlite import SqliteDatabase
+from pytest_gsw.results.record import Record
+
+from .nights import KEY, night
+
+
+class Killed(BaseException):
+    """The session ends here."""
+
+
+@contextmanager
+def killed_after(steps: int) -> Iterator[None]:
+    """End the session at one of its steps: a statement of SQL, the renaming or the removal of a file."""
+    left = [steps]
+
+    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*arguments: Any, **named: Any) -> Any:
+            if left[0] == 0:
+                raise Killed
+            left[0] -= 1
+            return real(*arguments, **named)
+
+        return step
+
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in (
+            (SqliteDatabase, "execute"),
+            (SqliteDatabase, "execute_many"),
+            (SqliteDatabase, "execute_each"),
+            (Path, "replace"),
+            (Path, "unlink"),
+        ):
+            patch.setattr(owner, name, counted(getattr(owner, name)))
+        yield
+
+
+class Away(History):
+    """A history that does not answer, or takes nothing of some nights."""
+
+    def __init__(self, place: str, bad: set[str]) -> None:
+        super().__init__(open_history(place)._database)
+        self.bad = bad
+        self.away = False
+
+    def add(self, records: Any) -> int:
+        listed = list(records)
+        if self.away:
+            raise HistoryAwayError("no answer")
+        if any(record.run_id in self.bad for record in listed):
+            raise HistoryError("not this one")
+        return super().add(listed)
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    return Spool(tmp_path / "spool")
+
+
+def waiting(spool: Spool) -> list[str]:
+    return sorted(path.name for path in spool._directory.iterdir()) if spool._directory.is_dir() else []
+
+
+def nights(place: str) -> list[str]:
+    with open_history(place) as history:
+        return [point.run_id for point in history.points(KEY)]
+
+
+def test_what_is_put_waits_and_is_delivered(spool: Spool, place: str) -> None:
+    path = spool.put(night(0))
+    spool.put(night(1))
+    assert path.is_file()
+    assert len(waiting(spool)) == 2
+    with open_history(place) as history:
+        assert spool.deliver(history) == Delivered(2)
+        assert spool.deliver(history) == Delivered()
+    assert waiting(spool) == []
+    assert nights(place) == [night(0).run_id, night(1).run_id]
+
+
+def test_nothing_to_deliver_asks_nothing_of_the_history(spool: Spool, tmp_path: Path) -> None:
+    assert spool.deliver(open_history(tmp_path / "a" / "b")) == Delivered()
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_history_that_is_away_leaves_all_where_it_is(spool: Spool, place: str) -> None:
+    history = Away(place, set())
+    history.away = True
+    for number in range(3):
+        spool.put(night(number))
+    assert spool.deliver(history) == Delivered(0, 3, "no answer")
+    history.away = False
+    assert spool.deliver(history) == Delivered(3)
+
+
+def test_a_record_that_the_history_does_not_take_keeps_no_other_from_it(spool: Spool, place: str) -> None:
+    history = Away(place, {night(1).run_id})
+    for number in range(4):
+        spool.put(night(number))
+    assert spool.deliver(history) == Delivered(3, 1, "not this one")
+    assert len(waiting(spool)) == 1
+    assert nights(place) == [night(number).run_id for number in (0, 2, 3)]
+
+
+def test_a_file_that_is_no_record_stays_and_is_named(spool: Spool, place: str, tmp_path: Path) -> None:
+    spool.put(night(0))
+    (tmp_path / "spool" / "0.json").write_text("{")
+    (tmp_path / "spool" / "1.json").write_bytes(b"")
+    (tmp_path / "spool" / ".draft.json.4711").write_text("{")
+    with open_history(place) as history:
+        delivered = spool.deliver(history)
+    assert (delivered.count, delivered.left, delivered.why) == (1, 0, None)
+    assert [text.partition(" is no record:")[0] for text in delivered.unreadable] == [
+        str(tmp_path / "spool" / "0.json"),
+        str(tmp_path / "spool" / "1.json"),
+    ]
+    assert waiting(spool) == [".draft.json.4711", "0.json", "1.json"]
+
+
+def test_a_later_record_of_the_same_row_is_another_file(spool: Spool, place: str) -> None:
+    spool.put(night(0, 5.0, recorded_s=1.0))
+    spool.put(night(0, 6.0, recorded_s=2.0))
+    assert len(waiting(spool)) == 2
+    with open_history(place) as history:
+        assert spool.deliver(history) == Delivered(2)
+        assert [point.judged_s for point in history.points(KEY)] == [6.0]
+
+
+def test_a_full_disk_says_so(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, target: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        spool.put(night(0))
+    assert waiting(spool) == []
+
+
+def test_more_than_one_batch_is_delivered(spool: Spool, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_gsw.history.spool._BATCH", 3)
+    for number in range(10):
+        spool.put(night(number))
+    with open_history(place) as history:
+        assert spool.deliver(history) == Delivered(10)
+    assert len(nights(place)) == 10
+
+
+@settings(deadline=None, max_examples=60)
+@given(deaths=st.lists(st.integers(0, 60), min_size=1, max_size=4), count=st.integers(1, 5))
+def test_nothing_is_lost_whenever_a_session_is_killed(
+    tmp_path_factory: pytest.TempPathFactory, deaths: list[int], count: int
+) -> None:
+    base = tmp_path_factory.mktemp("killed")
+    kept: list[Record] = []
+    for generation, steps in enumerate(deaths):
+        spool = Spool(base / "spool")
+        history = open_history(base / "history.sqlite")
+        try:
+            with killed_after(steps):
+                for number in range(count):
+                    record = night(generation * 10 + number)
+                    spool.put(record)
+                    kept.append(record)
+                    spool.deliver(history)
+        except Killed:
+            pass
+        finally:
+            history.close()
+    with open_history(base / "history.sqlite") as history:
+        assert Spool(base / "spool").deliver(history).left == 0
+        points = {point.run_id for point in history.points(KEY)}
+        assert {record.run_id for record in kept} <= points
+        assert len(history.points(KEY)) == len(points)
+        for record in kept:
+            assert history.records(record.run_id) == (record,)
+
+
+def test_nothing_is_lost_when_the_process_is_killed(place: str, tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from pytest_gsw.history import Spool, open_history\n"
+        "from tests.unit.history.nights import night\n"
+        "spool, history = Spool(Path(sys.argv[1])), open_history(sys.argv[2])\n"
+        "for number in range(10_000):\n"
+        "    spool.put(night(number))\n"
+        "    print(number, flush=True)\n"
+        "    spool.deliver(history)\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "spool"), place]
+    done = -1
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3]) as session:
+        assert session.stdout is not None
+        session.stdout.readline()
+        time.sleep(0.3)
+        os.kill(session.pid, signal.SIGKILL)
+        done = max((int(line) for line in session.stdout.read().split()), default=0)
+    with open_history(place) as history:
+        Spool(tmp_path / "spool").deliver(history)
+        runs = {run.run_id for run in history.runs()}
+        assert {night(number).run_id for number in range(done + 1)} <= runs
