@@ -1,4 +1,4 @@
-"""``pytest-gsw``: what there is to know of tables and logs without running anything.
+"""``pytest-gsw``: what there is to know of tables and logs; only ``compare-ab`` runs anything on a cluster.
 
 A subcommand is a module of this package: ``add_parser`` says what it takes, and sets ``run``,
 which returns the :class:`~pytest_gsw.cli.answer.Answer`.
@@ -11,13 +11,13 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pytest_gsw.cli import audit, baseline, diff, importing, junit, metrics, rows, selftest
+from pytest_gsw.cli import audit, baseline, compare_ab, diff, importing, junit, metrics, rows, selftest
 from pytest_gsw.cli.answer import Answer
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.quoting import quoted
 
 #: In the order in which help lists them.
-_COMMANDS = (rows, metrics, importing, audit, baseline, diff, selftest, junit)
+_COMMANDS = (rows, metrics, importing, audit, baseline, diff, selftest, junit, compare_ab)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,7 +61,7 @@ def _drop_output() -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="pytest-gsw", description="Tables and logs of LLM training performance; nothing is ever run."
+        prog="pytest-gsw", description="Tables and logs of LLM training performance; nothing is run but by compare-ab."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in _COMMANDS:

@@ -1,0 +1,420 @@
+"""``pytest-gsw compare-ab``: two settings of one row, in turns within one job."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import shlex
+import sys
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tabulate import tabulate
+
+import pytest_gsw.demo
+from pytest_gsw.ab import plan as plans
+from pytest_gsw.ab.judge import LEAST_PAIRS, MOST_PAIRS, Comparison, Result, compare, least_p
+from pytest_gsw.ab.plan import Plan
+from pytest_gsw.ab.run import launcher_of, run_job
+from pytest_gsw.ab.turns import Pair, Turn, ended_turns, read_pairs
+from pytest_gsw.cli.answer import Answer, Commands
+from pytest_gsw.cli.metrics import _cluster, _find_row
+from pytest_gsw.errors import ConfigurationError, JobError
+from pytest_gsw.examine import Run, check_job, job_evidence
+from pytest_gsw.files import from_here, write_whole
+from pytest_gsw.jobs.environment import job_environment, masked_environment
+from pytest_gsw.jobs.layout import make_directory
+from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.spec import default_time_limit_s, expected_run_s, make_job_spec
+from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.model import LogFormat
+from pytest_gsw.quoting import quoted
+from pytest_gsw.results.terminal import percent
+from pytest_gsw.tables.clusters import Cluster
+from pytest_gsw.tables.fields import nearest
+from pytest_gsw.tables.model import Baseline
+from pytest_gsw.words import counted
+
+#: The default limit on the job's run time, as a multiple of the documented duration of its turns.
+LIMIT_FACTOR = 2
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the subcommand."""
+    ab = commands.add_parser(
+        "compare-ab",
+        help="compare two settings of a row, in turns within one job",
+        description="Run a row with two settings in turns within one job (A B B A A B ...), and compare them pair by "
+        "pair. The exit status is 0 when B is not shown to be slower, 1 when it is, or when too few pairs were "
+        "measured to tell.",
+    )
+    ab.add_argument("row", nargs="?", metavar="ROW", help="the documented row")
+    ab.add_argument("--cluster", metavar="NAME", help="where the job runs")
+    ab.add_argument("--a", action="append", default=[], metavar="NAME=VALUE", help="a variable of side A; repeatable")
+    ab.add_argument("--b", action="append", default=[], metavar="NAME=VALUE", help="a variable of side B; repeatable")
+    ab.add_argument("--pairs", metavar="N", help=f"pairs of turns ({LEAST_PAIRS} by default, and at least)")
+    ab.add_argument("--timeout", metavar="MINUTES", help="limit on the run time of the whole job")
+    ab.add_argument("--clusters", type=Path, metavar="FILE", help="file that defines clusters, before the usual")
+    ab.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="tables that hold the row")
+    ab.add_argument("--results", type=Path, metavar="DIR", help="keep the turns in DIR/ab (default: .gsw/ab)")
+    ab.add_argument("--of", type=Path, metavar="DIR", help="run nothing: judge the turns that are in DIR")
+    ab.add_argument("--json", action="store_true", help="print JSON: one object")
+    ab.set_defaults(run=_compare_ab)
+
+
+def _compare_ab(asked: argparse.Namespace) -> Answer:
+    return _run(asked) if asked.of is None else _read(asked)
+
+
+class _Done(NamedTuple):
+    """A comparison whose turns are there."""
+
+    plan: Plan
+    directory: Path
+    row: Baseline
+    log_format: LogFormat
+    #: What is known of the job's end; none where an earlier session ran it.
+    job: tuple[tuple[str, str], ...] = ()
+    #: Variables whose values may be secrets.
+    environment: Mapping[str, str] = {}
+
+
+def _read(asked: argparse.Namespace) -> Answer:
+    """Judge the turns that an earlier session has left."""
+    given = [name for name in ("row", "cluster", "clusters", "pairs", "timeout", "results") if getattr(asked, name)]
+    given += [name for name in ("a", "b") if getattr(asked, name)]
+    if given:
+        what = "ROW" if given[0] == "row" else f"--{given[0]}"
+        raise ConfigurationError(f"--of judges what was run; leave out {what}")
+    plan = plans.read_plan(asked.of)
+    row = _find_row(plan.row, asked.baselines or [Path(plan.table)])
+    return _answer(_Done(plan, asked.of, row, _log_format(row)), as_json=asked.json)
+
+
+def _run(asked: argparse.Namespace) -> Answer:
+    """Run all turns in one job, and judge them."""
+    if asked.row is None or asked.cluster is None:
+        raise ConfigurationError("wanted a row and a cluster: pytest-gsw compare-ab ROW --cluster=NAME --b NAME=VALUE")
+    pairs, timeout_s = _pairs(asked.pairs), _timeout_s(asked.timeout)
+    a, b = plans.read_side("--a", asked.a), plans.read_side("--b", asked.b)
+    row = _find_row(asked.row, asked.baselines)
+    found = _cluster(asked.cluster, asked.clusters)
+    assert found is not None  # a name was given
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
+    directory = ((asked.results or Path(".gsw")) / "ab" / name).absolute()
+    cluster = _ready(found, name, directory)
+    _check_fits(row, cluster)
+    log_format = _log_format(row)
+    spec = make_job_spec(row, cluster, run_id=name)
+    plans.check_sides(job_environment(os.environ, spec), a, b)
+    order = plans.turn_order(pairs)
+    job = plans.job_of(
+        spec,
+        directory,
+        order,
+        a,
+        b,
+        time_limit_s=timeout_s or _time_limit_s(row, cluster, len(order)),
+        turn_limit_s=default_time_limit_s(row, cluster),
+    )
+    script = plans.job_script(spec.script, (resources.files("pytest_gsw.ab") / "turns.sh").read_text(encoding="utf-8"))
+    launcher = launcher_of(cluster, directory)
+    table = str(row.location.path.absolute())
+    plan = Plan(name, row.id, table, cluster.name, cluster.simulated, _shown_side(a), _shown_side(b), pairs)
+    _prepare(directory, plan, script)
+    ended, status = _run_job(launcher, job, plan, directory)
+    done = _Done(plan, directory, row, log_format, environment=job.environment)
+    return _answer(done._replace(job=_check_turns(launcher, ended, status, done)), as_json=asked.json)
+
+
+# -- what was asked ---------------------------------------------------------------------------
+
+
+def _pairs(given: str | None) -> int:
+    if given is None:
+        return LEAST_PAIRS
+    number = int(given) if re.fullmatch(r"[0-9]{1,6}", given) else 0
+    if LEAST_PAIRS <= number <= MOST_PAIRS:
+        return number
+    fact, nearest_number = f"--pairs: got '{given}', wanted {LEAST_PAIRS} to {MOST_PAIRS}", MOST_PAIRS
+    if number < LEAST_PAIRS:
+        few, p_few, p_least = LEAST_PAIRS - 1, least_p(LEAST_PAIRS - 1), least_p(LEAST_PAIRS)
+        fact += f"\nfewer decide nothing: {few} pairs, all of one sign, have p {p_few:.3f}, {LEAST_PAIRS} {p_least:.3f}"
+        nearest_number = LEAST_PAIRS
+    raise ConfigurationError(f"{fact}\nnext: --pairs={nearest_number}")
+
+
+def _timeout_s(given: str | None) -> float | None:
+    if given is None:
+        return None
+    try:
+        minutes = float(given)
+    except ValueError:
+        minutes = math.nan
+    if not 0 < minutes < math.inf:
+        raise ConfigurationError(f"--timeout: got '{given}', wanted a number of minutes above 0")
+    return minutes * 60
+
+
+def _ready(cluster: Cluster, name: str, directory: Path) -> Cluster:
+    """The cluster with all that its jobs need; the demo with its staging area among the results."""
+    if cluster.simulated:
+        recipe = Path(pytest_gsw.demo.__file__).parent
+        environment = {"GSW_PYTHON": sys.executable, "GSW_DEMO_SEED": os.environ.get("GSW_DEMO_SEED") or name}
+        return replace(cluster, stage=str(directory / "stage"), recipes=str(recipe), environment=environment)
+    if cluster.stage is None:
+        raise ConfigurationError(
+            f"the cluster '{cluster.name}' has no staging area\n"
+            f"next: export STAGE_PATH=DIR, or write 'stage: DIR' for it in {cluster.path}"
+        )
+    return cluster
+
+
+def _check_fits(row: Baseline, cluster: Cluster) -> None:
+    """Make sure that the row can be compared on this cluster.
+
+    Raises:
+        ConfigurationError: It cannot.
+    """
+    why = None
+    if row.expected_failure:
+        why = f"{row.id} is documented to run out of memory"
+    elif cluster.accelerator is not None and cluster.accelerator.lower() != row.accelerator.lower():
+        why = f"the row is for {row.accelerator}, {cluster.name} has {cluster.accelerator}"
+    elif cluster.gpus is not None and row.gpus > cluster.gpus:
+        why = f"the row needs {row.gpus} GPUs, {cluster.name} has {cluster.gpus}"
+    if why is not None:
+        raise ConfigurationError(f"nothing to compare: {why}\nnext: pytest-gsw rows lists the others")
+
+
+def _log_format(row: Baseline) -> LogFormat:
+    if row.log_format not in FORMATS:
+        raise ConfigurationError(
+            f"{row.location}: compare-ab reads no logs of the format '{row.log_format}'"
+            f"{nearest(row.log_format, FORMATS)}\nnext: known are {', '.join(sorted(FORMATS))}"
+        )
+    return FORMATS[row.log_format]
+
+
+def _time_limit_s(row: Baseline, cluster: Cluster, turns: int) -> float | None:
+    """The limit on the whole job where nobody gave one: the launch script's own is one for a single run."""
+    expected_s = expected_run_s(row)
+    if expected_s is not None:
+        return LIMIT_FACTOR * turns * expected_s
+    if cluster.scheduler == "slurm":
+        raise ConfigurationError(
+            f"how long {row.id} runs is not documented, and the job is to run it {turns} times\n"
+            "next: give the limit on the whole job with --timeout=MINUTES"
+        )
+    return None
+
+
+def _shown_side(side: Mapping[str, str]) -> dict[str, str]:
+    """A side as it may be written to files: without secrets."""
+    return quoted(masked_environment(side), os.environ)
+
+
+# -- the job ----------------------------------------------------------------------------------
+
+
+def _prepare(directory: Path, plan: Plan, script: str) -> None:
+    try:
+        make_directory(directory)
+        plans.write_plan(directory, plan)
+        write_whole(directory / plans.JOB_SCRIPT, script)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the turns cannot be kept in {directory}: {error.strerror}\n"
+            "next: give another directory with --results=DIR"
+        ) from None
+
+
+def _again(directory: Path) -> str:
+    return f"pytest-gsw compare-ab --of {shlex.quote(str(from_here(directory)))}"
+
+
+def _run_job(launcher: Launcher, spec: JobSpec, plan: Plan, directory: Path) -> tuple[Job, JobStatus]:
+    """Run the job to its end, and say meanwhile how far it is."""
+    told: list[str] = []
+
+    def observe(job: Job, status: JobStatus) -> None:
+        if not told:
+            line = f"job {job.id} on {plan.cluster}: {counted(len(plan.order), 'turn')}, kept in {from_here(directory)}"
+        else:
+            line = f"{status.state.value.lower()}, {ended_turns(plan, directory)} of {len(plan.order)} turns have ended"
+        if line not in told:
+            told.append(line)
+            _say(line)
+
+    try:
+        return run_job(launcher, spec, observe, _again(directory))
+    finally:
+        launcher.close()
+
+
+def _say(line: str) -> None:
+    """Tell whoever waits; the answer itself goes to the standard output."""
+    try:
+        sys.stderr.write(f"compare-ab: {quoted(line, os.environ)}\n")
+        sys.stderr.flush()
+    except OSError:
+        pass  # nobody listens any more; the job must be waited for all the same
+
+
+def _check_turns(launcher: Launcher, job: Job, status: JobStatus, done: _Done) -> tuple[tuple[str, str], ...]:
+    """What is known of the job that has ended, once its turns are there.
+
+    Raises:
+        JobError: It has left none.
+    """
+    healthy = status.state is JobState.COMPLETED and status.exit_code == 0
+    give_up_s = time.monotonic() + (launcher.log_wait_s if healthy else 0.0)
+    # A shared file system may be slow to show what compute nodes have written.
+    while ended_turns(done.plan, done.directory) < len(done.plan.order) and time.monotonic() < give_up_s:
+        time.sleep(0.1)
+    run = Run(job.id, status, None, launcher.batch_output(job))
+    if not ended_turns(done.plan, done.directory):
+        check_job(run)
+        raise JobError(
+            f"job {job.id} left no turn",
+            job_evidence(run),
+            advice=f"do compute nodes write to {done.directory}? If not, --results=DIR",
+        )
+    return tuple(fact for fact in job_evidence(run) if not healthy or fact[0] == "job")
+
+
+# -- the answer -------------------------------------------------------------------------------
+
+
+def _answer(done: _Done, *, as_json: bool) -> Answer:
+    pairs = quoted(read_pairs(done.plan, done.directory, done.row, done.log_format), os.environ, done.environment)
+    comparison = compare([pair.times_s for pair in pairs if pair.times_s is not None])
+    conclusion = conclusion_text(comparison, done.plan.pairs)
+    status = 1 if comparison.result in {Result.SLOWER, Result.NOT_MEASURED} else 0
+    if as_json:
+        facts = _facts(done, pairs, comparison, conclusion)
+        return Answer(json.dumps(facts, indent=2, allow_nan=False), status)
+    return Answer("\n".join(_lines(done, pairs, conclusion)), status)
+
+
+def conclusion_text(comparison: Comparison, asked: int) -> str:
+    """The result in one line."""
+    pairs = counted(comparison.pairs, "pair")
+    if comparison.pairs < asked:
+        pairs = f"{comparison.pairs} of {counted(asked, 'pair')}"
+    if comparison.median_ratio is None or comparison.interval is None:
+        return (
+            f"not measured: {pairs}, and a decision takes {LEAST_PAIRS}: fewer have p {least_p(LEAST_PAIRS - 1):.3f} "
+            "at best"
+        )
+    change = comparison.median_ratio - 1
+    low, high = comparison.interval
+    tests = f"p {comparison.p_signed_rank:.3f} by signed ranks, {comparison.p_sign:.3f} by signs; {pairs}"
+    if comparison.result is Result.NO_DIFFERENCE:
+        return (
+            f"no difference shown: B's throughput is {percent(change)} ({tests}); with this noise, "
+            f"{percent(-(comparison.smallest_shown or 0.0))} would be shown"
+        )
+    compared = f"{abs(change) * 100:.1f} % {'below' if change < 0 else 'above'} A's"
+    between = f"95 % interval {percent(low - 1)} to {percent(high - 1)}"
+    return f"B is {comparison.result.value}: its throughput is {compared} ({between}; {tests})"
+
+
+def _lines(done: _Done, pairs: Sequence[Pair], conclusion: str) -> list[str]:
+    plan = done.plan
+    unit = "s/step" if done.row.metric == "step_time" else "s/save"
+    table = [
+        (
+            pair.number,
+            " ".join(turn.name for turn in sorted((pair.a, pair.b), key=lambda turn: turn.number)),
+            _seconds(pair.a),
+            _seconds(pair.b),
+            "" if pair.ratio is None else percent(pair.ratio - 1),
+        )
+        for pair in pairs
+    ]
+    headers = ("pair", "turns", f"A, {unit}", f"B, {unit}", "throughput of B")
+    align = ("right", "left", "right", "right", "right")
+    problems = [turn for pair in pairs for turn in (pair.a, pair.b) if turn.problem]
+    problems.sort(key=lambda turn: turn.number)
+    return [
+        f"{plan.row} on {plan.cluster}",
+        f"{'A':<10} {_side(plan.a)}",
+        f"{'B':<10} {_side(plan.b)}",
+        *(f"{name:<10} {value}" for name, value in _job_facts(done, pairs)),
+        f"{'turns':<10} {from_here(done.directory)}",
+        "",
+        tabulate(table, headers=headers, colalign=align, tablefmt="simple", disable_numparse=True),
+        "",
+        *(f"turn {turn.name}: {turn.problem}" for turn in problems),
+        *([""] if problems else []),
+        *(["The cluster 'demo' is simulated: no GPU was used, and its figures say nothing."] if plan.simulated else []),
+        conclusion,
+    ]
+
+
+def _seconds(turn: Turn) -> str:
+    return "" if turn.judged_s is None else f"{turn.judged_s:.4g}"
+
+
+def _side(variables: Mapping[str, str]) -> str:
+    return " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items()) or "the row as it is"
+
+
+def _job_facts(done: _Done, pairs: Sequence[Pair]) -> tuple[tuple[str, str], ...]:
+    """What is known of the job; by its turns alone, no more than its id."""
+    if done.job:
+        return done.job
+    job_id = _job_id(pairs)
+    return () if job_id is None else (("job", job_id),)
+
+
+def _job_id(pairs: Sequence[Pair]) -> str | None:
+    return next((turn.job_id for pair in pairs for turn in (pair.a, pair.b) if turn.job_id), None)
+
+
+def _facts(done: _Done, pairs: Sequence[Pair], comparison: Comparison, conclusion: str) -> dict[str, Any]:
+    plan = done.plan
+    return {
+        "row": plan.row,
+        "cluster": plan.cluster,
+        "simulated": plan.simulated,
+        "directory": str(done.directory),
+        "job": _job_id(pairs),
+        "job_ended": dict(done.job).get("job"),
+        "a": dict(plan.a),
+        "b": dict(plan.b),
+        "statistic": done.row.statistic,
+        "pairs": [
+            {"pair": pair.number, "a": _turn_facts(pair.a), "b": _turn_facts(pair.b), "throughput_ratio": pair.ratio}
+            for pair in pairs
+        ],
+        "pairs_measured": comparison.pairs,
+        "result": comparison.result.value,
+        "throughput_ratio": comparison.median_ratio,
+        "interval": comparison.interval,
+        "p_signed_rank": comparison.p_signed_rank,
+        "p_sign": comparison.p_sign,
+        "smallest_shown": comparison.smallest_shown,
+        "conclusion": conclusion,
+    }
+
+
+def _turn_facts(turn: Turn) -> dict[str, Any]:
+    return {
+        "turn": turn.number,
+        "seconds": turn.judged_s,
+        "problem": turn.problem or None,
+        "exit_code": turn.exit_code,
+        "start_s": turn.start_s,
+        "end_s": turn.end_s,
+        "directory": str(turn.directory),
+    }
