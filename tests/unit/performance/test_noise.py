@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_gsw.performance import noise as noises
+from pytest_gsw.performance.noise import (
+    FEWEST_JOBS,
+    PRIOR,
+    REFERENCE_JOBS,
+    Interval,
+    Noise,
+    gain_limit,
+    jobs_to_resolve,
+    limit,
+    median_interval,
+    median_sd,
+    noise_of,
+    reference,
+    screen,
+    spread,
+)
+
+TIMES = st.floats(1e-3, 1e6)
+SIGMAS = st.floats(0, 0.5)
+TOLERANCES = st.floats(1e-4, 0.9)
+JOBS = st.integers(1, 40)
+#: What the figures are stated for: the tolerance is 5 %, unless a row says something else.
+TOLERANCE = 0.05
+
+
+def jobs(sigma: float, count: int, seed: int) -> list[float]:
+    rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
+    return [4.5 * math.exp(rng.gauss(0, sigma)) for _ in range(count)]
+
+
+def test_the_prior_keeps_the_default_tolerance() -> None:
+    assert limit(TOLERANCE, PRIOR) == screen(TOLERANCE, PRIOR) == TOLERANCE
+    assert limit(TOLERANCE, PRIOR, 5) == TOLERANCE
+    assert PRIOR.jobs == 0
+
+
+@pytest.mark.parametrize("count", range(FEWEST_JOBS))
+def test_a_short_history_gives_the_prior(count: int) -> None:
+    assert noise_of(jobs(0.3, count, 1)) == PRIOR
+
+
+@pytest.mark.parametrize("sigma", [0.01, 0.03, 0.08])
+@pytest.mark.parametrize("count", [FEWEST_JOBS, REFERENCE_JOBS])
+def test_the_noise_is_about_right(sigma: float, count: int) -> None:
+    found = [noise_of(jobs(sigma, count, seed)) for seed in range(200)]
+    assert {one.jobs for one in found} == {count}
+    weight = noises.PRIOR_JOBS / (noises.PRIOR_JOBS + count)
+    pooled = math.sqrt(weight * PRIOR.sigma**2 + (1 - weight) * sigma**2)
+    assert statistics.median(one.sigma for one in found) == pytest.approx(pooled, rel=0.07)
+
+
+def test_a_tenth_of_outliers_does_not_make_a_quiet_row_noisy() -> None:
+    times_s = jobs(0.01, REFERENCE_JOBS, 3)
+    for place in (3, 14, 27):
+        times_s[place] *= 3
+    assert noise_of(times_s).sigma < 0.02
+    assert statistics.stdev(map(math.log, times_s)) > 0.3
+
+
+def test_jobs_that_are_all_alike_do_not_make_a_limit_of_nothing() -> None:
+    assert 0 < noise_of([4.5] * REFERENCE_JOBS).sigma < PRIOR.sigma
+    assert noise_of([4.5] * FEWEST_JOBS).sigma == pytest.approx(PRIOR.sigma / math.sqrt(5))
+
+
+@pytest.mark.parametrize("slow", [3, 4, 5, 6])
+def test_a_row_of_two_levels_is_noisy(slow: int) -> None:
+    # 52B on 64 GPUs in the GPT-2 document, on four days: 129, 217, 125, 225 s. Of as many slow nights as quick ones, and
+    # of fewer, the median absolute deviation would see none, and every slow night would fail.
+    times_s = [217.0, 225.0] * 3
+    assert noise_of([129.0, 125.0] * 5 + times_s[:slow]).sigma > 0.3
+    assert noise_of([129.0, 125.0] * 5 + times_s[:slow]).noisy
+
+
+@given(st.lists(TIMES, min_size=FEWEST_JOBS, max_size=40), st.floats(1e-3, 1e3))
+def test_noise_does_not_depend_on_the_unit_or_the_order(times_s: list[float], unit: float) -> None:
+    found = noise_of(times_s)
+    assert noise_of([time_s * unit for time_s in times_s]).sigma == pytest.approx(found.sigma, abs=1e-6)
+    assert noise_of(sorted(times_s)) == found
+
+
+@given(st.lists(st.integers(0, 50).map(float), min_size=2, max_size=12))
+def test_the_spread_is_that_of_its_definition(values: list[float]) -> None:
+    distances = [abs(one - other) for one, other in itertools.combinations(values, 2)]
+    found = spread(values) * 1.46574
+    within = sum(distance <= found * (1 + 1e-4) for distance in distances)
+    less = sum(distance < found * (1 - 1e-4) for distance in distances)
+    assert within >= 0.7 * len(distances) - 1e-6
+    assert less < 0.7 * len(distances) + 1e-6
+
+
+@pytest.mark.parametrize("count", [8, 9, 10, 15, 30])
+def test_the_spread_of_normal_values_is_their_standard_deviation_on_average(count: int) -> None:
+    rng = random.Random(count)  # noqa: S311 - noise, not cryptography
+    found = [spread([rng.gauss(7, 2) for _ in range(count)]) for _ in range(2000 if count < 30 else 400)]
+    assert statistics.fmean(found) == pytest.approx(2, rel=0.05)
+
+
+def test_a_spread_needs_two_values() -> None:
+    with pytest.raises(ValueError, match="1 values have no spread"):
+        spread([1.0])
+
+
+@pytest.mark.parametrize("count", range(1, 15))
+def test_the_spread_of_a_median_by_simulation(count: int) -> None:
+    rng = random.Random(count)  # noqa: S311 - noise, not cryptography
+    medians = [statistics.median(rng.gauss(0, 1) for _ in range(count)) for _ in range(4000)]
+    assert median_sd(count) == pytest.approx(statistics.pstdev(medians), rel=0.04)
+
+
+@pytest.mark.parametrize("count", [1, 3, 5, 7, 9, 11])
+def test_the_spread_of_a_median_by_integration(count: int) -> None:
+    normal, half = statistics.NormalDist(), count // 2
+    ways = math.factorial(count) / math.factorial(half) ** 2
+    width = 0.01
+    places = [width * step for step in range(-800, 801)]
+    variance = sum(
+        place**2 * ways * (normal.cdf(place) * normal.cdf(-place)) ** half * normal.pdf(place) * width
+        for place in places
+    )
+    assert median_sd(count) == pytest.approx(math.sqrt(variance), rel=2e-3)
+
+
+def test_no_jobs_have_no_median() -> None:
+    with pytest.raises(ValueError, match="0 jobs have no median"):
+        median_sd(0)
+    with pytest.raises(ValueError, match="no jobs have no median"):
+        median_interval([])
+
+
+@given(TOLERANCES, SIGMAS, JOBS)
+def test_the_limit_is_never_less_than_the_tolerance(tolerance: float, sigma: float, count: int) -> None:
+    noise = Noise(sigma, 30)
+    assert tolerance <= screen(tolerance, noise, count) <= limit(tolerance, noise, count) < 1
+    assert gain_limit(tolerance, noise, count) >= tolerance
+
+
+@given(TOLERANCES, SIGMAS, SIGMAS, JOBS)
+def test_more_noise_allows_more_and_more_jobs_less(tolerance: float, one: float, other: float, count: int) -> None:
+    low, high = sorted((one, other))
+    assert limit(tolerance, Noise(low, 30), count) <= limit(tolerance, Noise(high, 30), count)
+    assert limit(tolerance, Noise(high, 30), count + 1) <= limit(tolerance, Noise(high, 30), count)
+
+
+def test_a_limit_is_one_of_throughput() -> None:
+    # Of a sigma of 10 % in log time, 3.1 are 0.31: such a job takes exp(0.31) = 1.363 of the time, and has lost 26.7 %.
+    assert limit(TOLERANCE, Noise(0.1, 30)) == pytest.approx(1 - math.exp(-0.31))
+    assert gain_limit(TOLERANCE, Noise(0.1, 30)) == pytest.approx(math.exp(0.31) - 1)
+    assert limit(TOLERANCE, Noise(0.1, 30), 3) == pytest.approx(1 - math.exp(-0.31 * 0.66983))
+    assert screen(TOLERANCE, Noise(0.1, 30)) == pytest.approx(1 - math.exp(-0.15))
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_noise_alone_is_beyond_the_limit_in_one_of_a_thousand_nights(count: int) -> None:
+    away = noises.K * median_sd(count)
+    beyond = statistics.NormalDist().cdf(-away)
+    most = sum(math.comb(count, k) * beyond**k * (1 - beyond) ** (count - k) for k in range(count // 2 + 1, count + 1))
+    assert most == pytest.approx(0.001, rel=0.2)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, -0.05, math.nan, math.inf])
+def test_a_tolerance_that_is_none(tolerance: float) -> None:
+    for rule in (limit, screen, gain_limit, jobs_to_resolve):
+        with pytest.raises(ValueError, match=r"a tolerance of .* is none"):
+            rule(tolerance, PRIOR)
+
+
+@pytest.mark.parametrize(("sigma", "count"), [(math.nan, 8), (math.inf, 8), (-0.01, 8), (0.01, -1)])
+def test_noise_that_is_none(sigma: float, count: int) -> None:
+    with pytest.raises(ValueError, match="noise of"):
+        Noise(sigma, count)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 0.0, -1.0])
+def test_a_time_that_is_none(bad: float) -> None:
+    for rule in (noise_of, median_interval):
+        with pytest.raises(ValueError, match="a job cannot take"):
+            rule([1.0] * 10 + [bad])
+
+
+def test_a_row_is_noisy_above_five_percent() -> None:
+    assert not Noise(0.05, 30).noisy
+    assert Noise(0.0501, 30).noisy
+
+
+def test_the_reference_never_moves() -> None:
+    points = list(map(float, range(100)))
+    assert reference(points) == reference(points[:50]) == points[:30]
+    assert reference(points, 40) == points[40:70]
+    assert reference(points[:10]) == points[:10]
+    assert reference(points, 100) == []
+    with pytest.raises(ValueError, match="a reference cannot start at -1"):
+        reference(points, -1)
+
+
+@given(st.lists(TIMES, min_size=40, max_size=60), st.lists(TIMES, max_size=20))
+def test_later_nights_do_not_change_the_noise(times_s: list[float], later: list[float]) -> None:
+    assert noise_of(reference([*times_s, *later])) == noise_of(reference(times_s))
+
+
+@pytest.mark.parametrize(
+    ("loss", "sigma", "expected"),
+    # (z(0.001) + z(0.9)) = 4.372 sigma of the median, whose spread c(n) * sigma falls as 1.25 / sqrt(n).
+    [(0.05, 0.0, 1), (0.05, 0.01, 1), (0.05, 0.02, 4), (0.05, 0.03, 10), (0.05, 0.13, 192), (0.10, 0.13, 46)],
+)
+def test_how_many_jobs_it_takes(loss: float, sigma: float, expected: int) -> None:
+    assert jobs_to_resolve(loss, Noise(sigma, 30)) == expected
+
+
+@given(st.floats(0.001, 0.9), st.floats(0.001, 0.3))
+def test_so_many_jobs_are_enough_and_one_less_is_not(loss: float, sigma: float) -> None:
+    needed = jobs_to_resolve(loss, Noise(sigma, 30))
+    distance = (3.0902323 + 1.2815516) * sigma / -math.log1p(-loss)
+    assert distance * median_sd(needed) <= 1 + 1e-6
+    assert needed == 1 or distance * median_sd(needed - 1) > 1 - 1e-6
+
+
+@pytest.mark.parametrize(
+    ("power", "alpha"), [(0.0, 0.001), (1.0, 0.001), (0.9, 0.0), (0.9, 1.0), (0.1, 0.2), (math.nan, 0.1)]
+)
+def test_what_is_no_test(power: float, alpha: float) -> None:
+    with pytest.raises(ValueError, match="are no probabilities of a test"):
+        jobs_to_resolve(TOLERANCE, PRIOR, power, alpha)
+
+
+def test_a_loss_of_everything_needs_no_jobs() -> None:
+    with pytest.raises(ValueError, match="no job is needed to find a loss of 100%"):
+        jobs_to_resolve(1.0, PRIOR)
+
+
+@pytest.mark.parametrize(
+    ("count", "low", "high", "confidence"),
+    # The last ones as in W. J. Conover, Practical Nonparametric Statistics, table A3 (binomial, p = 0.5).
+    [
+        (1, 1, 1, 0.0),
+        (2, 1, 2, 0.5),
+        (3, 1, 3, 0.75),
+        (4, 1, 4, 0.875),
+        (5, 1, 5, 0.9375),
+        (6, 1, 6, 0.96875),
+        (8, 1, 8, 0.9921875),
+        (9, 2, 8, 0.9609375),
+        (10, 2, 9, 0.978515625),
+        (20, 6, 15, 0.9586105346679688),
+    ],
+)
+def test_the_interval_of_a_median(count: int, low: int, high: int, confidence: float) -> None:
+    times_s = [float(number) for number in range(count, 0, -1)]
+    assert median_interval(times_s) == Interval(low, high, confidence)
+
+
+@given(st.integers(6, 60))
+def test_the_interval_is_the_narrowest_that_has_so_much(count: int) -> None:
+    interval = median_interval([float(number) for number in range(1, count + 1)])
+    low = int(interval.low_s)
+    assert interval.high_s == count + 1 - low
+    assert interval.confidence >= 0.95
+    next_one = 1 - 2 * sum(math.comb(count, k) for k in range(low + 1)) / 2**count
+    assert next_one < 0.95
+
+
+def test_a_very_long_series_has_an_interval_too() -> None:
+    interval = median_interval([float(number) for number in range(1, 2002)])
+    assert 950 < interval.low_s < 960
+    assert interval.confidence == pytest.approx(0.95, abs=0.005)
+
+
+def test_the_interval_holds_the_median_as_often_as_it_says() -> None:
+    rng = random.Random(5)  # noqa: S311 - noise, not cryptography
+    for count in (3, 5, 9):
+        samples = [[rng.expovariate(1) for _ in range(count)] for _ in range(3000)]
+        intervals = [median_interval(sample) for sample in samples]
+        held = sum(one.low_s <= math.log(2) <= one.high_s for one in intervals) / len(intervals)
+        assert held == pytest.approx(intervals[0].confidence, abs=0.02)
