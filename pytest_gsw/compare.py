@@ -126,6 +126,7 @@ def _configuration(row: Baseline) -> dict[str, Any]:
         "min_steps": row.min_steps,
         "tolerance": row.tolerance,
         "proxy": row.proxy,
+        "canary": row.canary,
         "expected_failure": row.expected_failure,
         "recipe.logged_steps": row.recipe.logged_steps,
         "recipe.one_job_per_row": row.recipe.one_job_per_row,

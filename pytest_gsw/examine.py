@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_gsw.errors import JobError, LogError
-from pytest_gsw.jobs.model import Attempt, JobState, JobStatus, Stop
+from pytest_gsw.jobs.model import JobState, JobStatus, Stop
 from pytest_gsw.logs.failures import Cause, find_cause
 from pytest_gsw.logs.identity import MARKERS, with_identity
 from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog
@@ -53,8 +53,13 @@ class Run:
     batch_output: Path | None = None
     #: Why the session ended the job early, where it did.
     stopped: Stop | None = None
-    #: The row's jobs before this one.
-    attempts: tuple[Attempt, ...] = ()
+    #: The row's jobs before this one that were measured as well: the row's figure is the median of all.
+    earlier: tuple[Run, ...] = ()
+
+    @property
+    def jobs(self) -> tuple[Run, ...]:
+        """The jobs that the row's figure is of, in the order in which they ran."""
+        return (*self.earlier, self)
 
 
 def replayed(run: Run) -> bool:

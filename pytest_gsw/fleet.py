@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError, SubmissionError
@@ -61,6 +61,20 @@ RepeatObserver = Callable[[str, Attempt], None]
 
 #: Makes the watch of a row's job, or ``None`` where nobody can read its log.
 Watcher = Callable[[str], Watch | None]
+
+
+@dataclass(frozen=True)
+class Again:
+    """That one more job of a row is wanted although its last one can be measured."""
+
+    #: In a few words: ``10.8 % below, to be confirmed (1 of 2)``.
+    why: str
+    #: Nodes that it is to do without where that is possible.
+    avoiding: tuple[str, ...] = ()
+
+
+#: Asked of a row's job that ended well, with its log: is one more wanted?
+OnceMore = Callable[[str, Run], Again | None]
 
 
 @dataclass(frozen=True)
@@ -111,7 +125,9 @@ class _Entry:
     #: Why the job is to be ended early, and whether the launcher has been told by this session.
     stopped: Stop | None = None
     stop_sent: bool = False
+    #: The row's jobs before this one, and those of them that are measured as well.
     attempts: tuple[Attempt, ...] = ()
+    earlier: tuple[Run, ...] = ()
     #: Until when an ended job's log may appear, when it is looked for next, and how long after that.
     log_deadline_s: float = 0.0
     log_look_s: float = 0.0
@@ -138,6 +154,7 @@ class Fleet:
         limits: How many jobs and GPUs may be taken at once, and how many jobs may be pending.
         watcher: Makes the watch of each running job's log; by default none is watched.
         retries: How often a row is run again when the infrastructure failed.
+        once_more: Asked of each job that ended well whether its row wants another one.
         on_repeat: Told of every job that is not its row's last.
         clock: Monotonic seconds.
         sleep: Waits for some seconds.
@@ -153,6 +170,7 @@ class Fleet:
         ticker: Ticker = lambda _: None,
         watcher: Watcher | None = None,
         retries: int = 0,
+        once_more: OnceMore = lambda *_: None,
         on_repeat: RepeatObserver = lambda *_: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
@@ -167,6 +185,7 @@ class Fleet:
         self._ticker = ticker
         self._watcher = watcher
         self._retries = retries
+        self._once_more = once_more
         self._on_repeat = on_repeat
         self._clock = clock
         self._sleep = sleep
@@ -223,9 +242,10 @@ class Fleet:
                 earlier = (past or {}).get(row_id)
                 entry.spec = spec
                 if earlier is not None:
-                    entry.attempts = earlier.attempts
                     entry.since_s = earlier.intended_s or None
-                self._waiting.append(entry)
+                    self._take_over(entry, spec, earlier.attempts)
+                if entry.error is None:
+                    self._waiting.append(entry)
         self._pump()
 
     def attach(self, job: Job, past: Submission | None = None) -> None:
@@ -233,12 +253,28 @@ class Fleet:
         entry = _Entry(job.spec.row_id, spec=job.spec, job=job)
         if past is not None:
             entry.status = past.ended or entry.status
-            entry.stopped, entry.attempts = past.stopped, past.attempts
+            entry.stopped = past.stopped
         self._entries[entry.row_id] = entry
+        if past is not None:
+            self._take_over(entry, job.spec, past.attempts)
+            if entry.error is not None:
+                return
         self._take_place(entry)
         self._live[entry.row_id] = entry
         if entry.status.state.ended:
             self._leave_queue(entry)
+
+    def _take_over(self, entry: _Entry, spec: JobSpec, attempts: tuple[Attempt, ...]) -> None:
+        """What an earlier session knew of the row's jobs so far; what was measured must still be there."""
+        entry.attempts = attempts
+        try:
+            entry.earlier = tuple(self._measured_before(spec, attempt) for attempt in attempts if attempt.measured)
+        except LogError as error:
+            self._fail(entry, error)
+
+    def _measured_before(self, spec: JobSpec, attempt: Attempt) -> Run:
+        job = Job(attempt.job_id, spec, attempt.status.submit_s or 0.0)
+        return Run(job.id, attempt.status, self._log_of(job), self._batch_output(job))
 
     # -- what comes out -----------------------------------------------------------------------
 
@@ -288,9 +324,9 @@ class Fleet:
         return entry.status if entry and entry.job else None
 
     def attempts(self, row_id: str) -> tuple[Attempt, ...]:
-        """The row's jobs before its last one."""
+        """The row's jobs before its last one that the infrastructure failed."""
         entry = self._entries.get(row_id)
-        return () if entry is None else entry.attempts
+        return () if entry is None else tuple(one for one in entry.attempts if not one.measured)
 
     def standings(self) -> Iterator[Standing]:
         """Where every row stands, in the order of submission."""
@@ -310,6 +346,7 @@ class Fleet:
             JobError: The launcher could not cancel them.
         """
         self._retries = 0
+        self._once_more = lambda *_: None
         self._collect(wait=True)
         running = self._running()
         how = "left running" if detach else "cancelled"
@@ -440,7 +477,7 @@ class Fleet:
                     advice="make room there, or give another directory with --gsw-results=DIR",
                 ) from None
         try:
-            job = self.launcher.submit(spec)
+            job = self._submit_avoiding(spec)
         except SchedulerAwayError:
             entry.since_s = entry.since_s or now_s
             raise
@@ -449,6 +486,17 @@ class Fleet:
             raise
         self._note(Journal.submitted, job)
         return job
+
+    def _submit_avoiding(self, spec: JobSpec) -> Job:
+        """Submit a job to other nodes than before, or to any where there are not enough others."""
+        try:
+            return self.launcher.submit(spec)
+        except SchedulerAwayError:
+            raise
+        except SubmissionError:
+            if not spec.avoided_nodes:
+                raise
+        return self.launcher.submit(replace(spec, avoided_nodes=()))
 
     def _note(self, event: Callable[..., None], *facts: object) -> None:
         """Write what has happened to the journal; a full disk costs later sessions, not this one's results."""
@@ -696,7 +744,7 @@ class Fleet:
                 # A stop that an earlier session meant to send explains nothing but a cancelled job.
                 sent = entry.stop_sent or entry.status.state is JobState.CANCELLED
                 stopped = entry.stopped if sent else None
-                entry.run = Run(entry.job.id, entry.status, log, output, stopped, entry.attempts)
+                entry.run = Run(entry.job.id, entry.status, log, output, stopped, entry.earlier)
                 if self._repeats(entry, entry.run):
                     continue
             self._over[entry.row_id] = entry
@@ -717,18 +765,35 @@ class Fleet:
             return None
 
     def _repeats(self, entry: _Entry, run: Run) -> bool:
-        """Put a row back into the queue where the infrastructure failed it and it has another try."""
-        failure = infrastructure_failure(run) if len(entry.attempts) < self._retries else None
-        if failure is None or entry.spec is None:
+        """Put a row back into the queue where the infrastructure failed it, or where one more job of it is wanted."""
+        attempt = self._attempt(entry, run)
+        if attempt is None or entry.spec is None:
             return False
-        attempt = Attempt(run.job_id, run.status, failure.why, failure.nodes)
         self._note(Journal.repeated, entry.row_id, attempt)
         self._on_repeat(entry.row_id, attempt)
-        again = _Entry(entry.row_id, spec=entry.spec.again(failure.nodes), attempts=(*entry.attempts, attempt))
+        again = _Entry(
+            entry.row_id,
+            spec=attempt.after(entry.spec),
+            attempts=(*entry.attempts, attempt),
+            earlier=run.jobs if attempt.measured else entry.earlier,
+        )
         self._entries[entry.row_id] = again
         del self._ended[entry.row_id]
         self._waiting.appendleft(again)
         return True
+
+    def _attempt(self, entry: _Entry, run: Run) -> Attempt | None:
+        """What a job was that is not its row's last; ``None`` where it is the last."""
+        failure = infrastructure_failure(run) if len(self.attempts(entry.row_id)) < self._retries else None
+        if failure is not None:
+            return Attempt(run.job_id, run.status, failure.why, failure.nodes)
+        again = None
+        if _is_healthy(run.status):
+            try:
+                again = self._once_more(entry.row_id, run)
+            except Exception:  # of a site's own rule: told when the row is judged
+                return None
+        return None if again is None else Attempt(run.job_id, run.status, again.why, again.avoiding, measured=True)
 
 
 def _fit_to_show(job: Job, status: JobStatus, known: JobStatus) -> JobStatus:

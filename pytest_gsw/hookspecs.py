@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
     from pytest_gsw.logs.model import LogFormat
     from pytest_gsw.performance.measurement import Measurement
-    from pytest_gsw.performance.verdict import Verdict
+    from pytest_gsw.performance.noise import Noise
+    from pytest_gsw.performance.verdict import Repeats, Verdict
     from pytest_gsw.results.record import Record
     from pytest_gsw.tables.clusters import Cluster
     from pytest_gsw.tables.model import Accepted, Baseline
@@ -70,16 +71,27 @@ def pytest_gsw_peak_flops(config: pytest.Config, accelerator: str, dtype: str) -
 
 @pytest.hookspec(firstresult=True)
 def pytest_gsw_judge(
-    config: pytest.Config, baseline: Baseline, measurement: Measurement, tolerance: float, accepted: Accepted | None
+    config: pytest.Config,
+    baseline: Baseline,
+    measurement: Measurement,
+    tolerance: float,
+    accepted: Accepted | None,
+    noise: Noise | None,
+    repeats: Repeats,
 ) -> Verdict | None:
     """Called for each measured row, to compare it with its document, or with what its cluster has accepted.
 
+    It is called after each job of a row that may have several, and once more for the verdict that counts.
+
     :param config: The pytest config.
     :param baseline: The row.
-    :param measurement: What was measured.
+    :param measurement: What was measured; of several jobs it is their median, and ``jobs_s`` has them all.
     :param tolerance: Accepted loss of throughput as a fraction.
     :param accepted: The cluster's own figure of the row, where there is one and it counts. A verdict that
         rests on it says so by its ``accepted_s``.
+    :param noise: By how much jobs of the row differ on this cluster, ``None`` where nothing is known of it.
+    :param repeats: How many jobs the row may have. A verdict whose ``more`` is above zero asks for that many;
+        where it is ``None``, a row that has regressed has all of them.
     :returns: The verdict, or ``None`` to leave it to others.
     """
 

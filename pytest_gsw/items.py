@@ -6,9 +6,11 @@ row from being measured is an ERROR (JUnit ``<error>``), and a regression is a F
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import math
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,25 +27,29 @@ from pytest_gsw.examine import (
     check_job,
     figures_of,
     measure,
+    of_all_jobs,
     ran_out_of_memory,
     read_identity,
     read_steps,
     replayed,
 )
 from pytest_gsw.files import from_here
-from pytest_gsw.fleet import Fleet
+from pytest_gsw.fleet import Again, Fleet
+from pytest_gsw.history.model import Point
 from pytest_gsw.image import image_in
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.layout import is_nccl_traced
-from pytest_gsw.jobs.model import JobSpec, JobState
+from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.spec import NCCL_TRACE_STEPS, profiling_in
 from pytest_gsw.logs.model import LogFormat, StepLog
+from pytest_gsw.nights import Nights
 from pytest_gsw.options import Settings
 from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.steady import Steady
-from pytest_gsw.performance.verdict import Outcome, Verdict
+from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results import junit, terminal
 from pytest_gsw.results.record import JobFacts, Record, write_record
@@ -52,11 +58,16 @@ from pytest_gsw.tables.definition import accepted_for, accepted_to_expect, defin
 from pytest_gsw.tables.images import image_name, image_of
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Accepted, Baseline
+from pytest_gsw.versions import versions_in
 from pytest_gsw.watch import Watch
 
 SETTINGS = pytest.StashKey[Settings]()
 FLEET = pytest.StashKey[Fleet]()
 SELECTION = pytest.StashKey["Selection"]()
+#: What earlier nights measured.
+NIGHTS = pytest.StashKey[Nights]()
+#: Ids of the canary rows that were too slow in this session.
+CANARIES = pytest.StashKey[list[str]]()
 #: A row's record, once it has been run.
 RECORD = pytest.StashKey[Record]()
 
@@ -135,6 +146,8 @@ class BaselineItem(pytest.Item):
         self.baseline = baseline
         self._settings = self.config.stash[SETTINGS]
         self._measured: _Measured | None = None
+        #: What each of the row's jobs measured, by their ids.
+        self._jobs: dict[str, _Measured] = {}
         #: The image that the row's run used and what tells it, once that was looked for.
         self._image_found: tuple[str | None, str] | None = None
         #: How the row is started, once that is known.
@@ -146,6 +159,8 @@ class BaselineItem(pytest.Item):
         self.add_marker(pytest.mark.gsw(**marker_facts(baseline)))
         if baseline.proxy:
             self.add_marker(pytest.mark.proxy)
+        if baseline.canary:
+            self.add_marker(pytest.mark.canary)
         reason = skip_reason(baseline, self._settings)
         if reason is not None:
             self.add_marker(pytest.mark.skip(reason=reason))
@@ -164,6 +179,7 @@ class BaselineItem(pytest.Item):
         run: Run | None = None
         try:
             run = fleet.take(self.baseline.id)
+            run = self._with_recorded_jobs(run)
             self._check_recorded(run)
             if self.baseline.expected_failure and ran_out_of_memory(run):
                 self._expected_failure(run)
@@ -182,7 +198,7 @@ class BaselineItem(pytest.Item):
             _fail("\n".join([fact, "", *terminal.fact_lines(self._facts(record))]))
         assert measured.measurement is not None
         accepted, unused = self._accepted_for(measured.run)
-        verdict = self._judge(measured.measurement, accepted)
+        verdict = self._with_canaries(self._judge(measured.run, measured.measurement, accepted))
         not_comparable = self._not_comparable(measured.run)
         tokens_per_s = measured.measurement.figures.tokens_per_s
         record = self._record(
@@ -191,17 +207,54 @@ class BaselineItem(pytest.Item):
             run=measured.run,
             measurement=measured.measurement,
             not_comparable=not_comparable,
-            accepted_s=verdict.accepted_s,
+            verdict=verdict,
             accepted_note=self._accepted_note(accepted, unused, verdict, measured.run),
         )
         if not_comparable:
             judged = terminal.headline(record)
             pytest.skip(f"not judged, because {not_comparable} makes the figures not comparable: {judged}")
-        passed = verdict.outcome is Outcome.PASSED or (
-            verdict.outcome is Outcome.IMPROVED and not self._settings.strict
-        )
-        if not passed:
+        if verdict.outcome is Outcome.INCONCLUSIVE:
+            canaries: list[str] = self.config.stash[CANARIES]
+            pytest.skip(terminal.inconclusive_text(record, verdict, canaries))
+        if self._fails(verdict):
             _fail(terminal.failure_text(record, verdict, self._facts(record)))
+
+    def _fails(self, verdict: Verdict) -> bool:
+        """Whether an outcome is a failure in this session."""
+        return verdict.outcome is Outcome.REGRESSED or (verdict.outcome is Outcome.IMPROVED and self._settings.strict)
+
+    def _with_canaries(self, verdict: Verdict) -> Verdict:
+        """A loss says nothing of a row where a canary row has shown that the cluster is not in its usual state."""
+        canaries = self.config.stash[CANARIES]
+        if self.baseline.canary and verdict.outcome is Outcome.REGRESSED:
+            canaries.append(self.baseline.id)
+        if verdict.outcome is not Outcome.REGRESSED or not canaries:
+            return verdict
+        return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, given_reason=Reason.CANARY)
+
+    def once_more(self, run: Run) -> Again | None:
+        """Why one more job of the row is wanted after this one, which ended well; ``None`` where it is not.
+
+        Raises:
+            RunError: The job cannot be measured.
+        """
+        repeats, jobs = self._settings.repeats, len(run.jobs)
+        if jobs >= repeats.most or self.baseline.expected_failure or self._not_comparable(run) is not None:
+            return None
+        check_job(run)
+        measurement = self._measure(run).measurement
+        assert measurement is not None  # rows that are to fail are not measured, and have ended above
+        if jobs < repeats.first:
+            return Again(f"{measurement.judged_s:.4g} s, to be repeated ({jobs} of {repeats.first})")
+        verdict = self._judge(run, measurement, self._accepted_for(run)[0])
+        wanted = self._fails(verdict) if verdict.more is None or self._is_too_fast(verdict) else verdict.more > 0
+        if not wanted:
+            return None
+        confirmed = f"to be confirmed ({jobs - repeats.first + 1} of {repeats.confirm})"
+        return Again(f"throughput {terminal.percent(verdict.throughput_change)}, {confirmed}", _nodes_of(run))
+
+    def _is_too_fast(self, verdict: Verdict) -> bool:
+        return verdict.outcome is Outcome.IMPROVED and self._fails(verdict)
 
     def log_format(self) -> LogFormat | None:
         """How the row's logs are read; ``None`` where nobody can."""
@@ -278,7 +331,29 @@ class BaselineItem(pytest.Item):
         variable = profiling_in(self.spec.environment) if self.spec and not replayed(run) else None
         return None if variable is None else f"{variable} in the environment"
 
+    def _with_recorded_jobs(self, run: Run) -> Run:
+        """A replayed run with the row's jobs before it, whose median its figure was."""
+        recorded = self.recorded
+        if recorded is None or not recorded.repeats:
+            return run
+        earlier = tuple(Run(job.id, job.status, Path(job.log) if job.log else None) for job in recorded.repeats)
+        return dataclasses.replace(run, earlier=earlier)
+
     def _measure(self, run: Run) -> _Measured:
+        """What the row's jobs measured: this one and those before it."""
+        jobs = [self._measure_job(job) for job in run.jobs]
+        measurements = [job.measurement for job in jobs if job.measurement is not None]
+        if len(measurements) < 2:
+            return jobs[-1]
+        return _Measured(run, jobs[-1].log, of_all_jobs(self.baseline, measurements, self._peak_flops()))
+
+    def _measure_job(self, run: Run) -> _Measured:
+        """What one job measured; a log is read once."""
+        if run.job_id not in self._jobs:
+            self._jobs[run.job_id] = self._read(run)
+        return self._jobs[run.job_id]
+
+    def _read(self, run: Run) -> _Measured:
         log_format = self.log_format()
         if log_format is None:
             raise LogError(
@@ -369,13 +444,15 @@ class BaselineItem(pytest.Item):
             return None
         return terminal.ignored_text(accepted) if verdict.accepted_s is None else terminal.accepted_text(accepted)
 
-    def _judge(self, measurement: Measurement, accepted: Accepted | None) -> Verdict:
+    def _judge(self, run: Run, measurement: Measurement, accepted: Accepted | None) -> Verdict:
         verdict: Verdict | None = self.config.hook.pytest_gsw_judge(
             config=self.config,
             baseline=self.baseline,
             measurement=measurement,
             tolerance=self.tolerance,
             accepted=accepted,
+            noise=self._noise(run),
+            repeats=self._settings.repeats,
         )
         numbers: tuple[float, ...] = ()
         if isinstance(verdict, Verdict):
@@ -385,6 +462,46 @@ class BaselineItem(pytest.Item):
         if not sound or not isinstance(verdict, Verdict) or not isinstance(verdict.outcome, Outcome):
             raise TypeError(f"an implementation of pytest_gsw_judge returned {verdict!r}, which is no sound Verdict")
         return verdict
+
+    def _noise(self, run: Run) -> Noise | None:
+        """By how much jobs of the row differ on its cluster; a replay judges by what was known then."""
+        if self.recorded is not None:
+            sigma = self.recorded.sigma
+            return None if sigma is None else Noise(sigma, self.recorded.sigma_jobs)
+        accepted, _ = self._accepted_for(run)
+        return self.config.stash[NIGHTS].noise(self.baseline.id, self._definition(run), accepted)
+
+    def _drift(self, run: Run | None) -> str | None:
+        """That the newest nights of the row, with this one, differ from its first ones; one line."""
+        if self.recorded is not None:
+            return self.recorded.drift
+        if run is None:
+            return None
+        job = self._facts_of_job(run.jobs[0].job_id, run.jobs[0].status, run.jobs[0])
+        if job.judged_s is None:
+            return None
+        tonight = Point(
+            self._settings.run_id,
+            job.id,
+            job.end_s or time.time(),
+            job.judged_s,
+            outcome="",
+            nodes=job.nodes,
+            image=self._image(run),
+            environment=self._environment(run),
+        )
+        accepted, _ = self._accepted_for(run)
+        found = self.config.stash[NIGHTS].drifting(self.baseline.id, self._definition(run), accepted, tonight)
+        return None if found is None else quoted(terminal.drift_text(found), os.environ)
+
+    def _environment(self, run: Run | None) -> dict[str, str]:
+        """What the job ran with, as far as its log and its scheduler tell."""
+        if self.recorded is not None:
+            return dict(self.recorded.environment)
+        if run is None:
+            return {}
+        version = getattr(self.config.stash[FLEET].launcher, "version", "")
+        return {**_versions_in_log(run), **({"slurm": version} if version else {})}
 
     def _peak_flops(self) -> float | None:
         peak: float | None = self.config.hook.pytest_gsw_peak_flops(
@@ -403,12 +520,14 @@ class BaselineItem(pytest.Item):
         run: Run | None,
         measurement: Measurement | None = None,
         not_comparable: str | None = None,
-        accepted_s: float | None = None,
+        verdict: Verdict | None = None,
         accepted_note: str | None = None,
     ) -> Record:
         """Write down what is known of this run, and give it to JUnit and to observers."""
         baseline, settings = self.baseline, self._settings
         image, image_from = self._image_and_source(run)
+        accepted_s = None if verdict is None else verdict.accepted_s
+        comparable = verdict is not None and not_comparable is None
         record = Record(
             run_id=settings.run_id,
             row=baseline.id,
@@ -437,6 +556,15 @@ class BaselineItem(pytest.Item):
             series_s=measurement.series_s if measurement else (),
             job=self._job_facts(run),
             attempts=self._attempts(),
+            repeats=self._repeats(run),
+            reason=verdict.reason.value if verdict and comparable else "",
+            limit=verdict.allowed if verdict and comparable else None,
+            sigma=verdict.noise.sigma if verdict and verdict.noise else None,
+            sigma_jobs=verdict.noise.jobs if verdict and verdict.noise else 0,
+            canary=baseline.canary,
+            drift=self._drift(run) if verdict and comparable else None,
+            environment=quoted(self._environment(run), os.environ),
+            recorded_s=time.time(),
             saved_gpu_hours=_saved_gpu_hours(run, baseline),
             log=str(run.log) if run and run.log else None,
             log_bytes=run.log.stat().st_size if run and run.log else None,
@@ -451,6 +579,8 @@ class BaselineItem(pytest.Item):
         )
         try:
             write_record(settings.run_directory, record)
+            if settings.replay is None:  # a replayed run is in the history already
+                self.config.stash[NIGHTS].keep(record)
         except OSError as error:
             # A result that nobody can read again is not one.
             _fail(
@@ -484,8 +614,19 @@ class BaselineItem(pytest.Item):
         status = run.status if run else fleet.status(self.baseline.id)
         if job_id is None or status is None:
             return None
-        launcher = self.recorded.job.launcher if self.recorded and self.recorded.job else fleet.launcher.name
-        return JobFacts.of(job_id, launcher, status)
+        return self._facts_of_job(job_id, status, run)
+
+    def _facts_of_job(self, job_id: str, status: JobStatus, run: Run | None) -> JobFacts:
+        recorded = self.recorded.job if self.recorded else None
+        launcher = recorded.launcher if recorded else self.config.stash[FLEET].launcher.name
+        measured = self._jobs.get(job_id)
+        measurement = measured.measurement if measured else None
+        judged_s = measurement.judged_s if measurement else None
+        return JobFacts.of(job_id, launcher, status, judged_s=judged_s, log=run.log if run else None)
+
+    def _repeats(self, run: Run | None) -> tuple[JobFacts, ...]:
+        """The row's jobs before its last one that were measured as well."""
+        return () if run is None else tuple(self._facts_of_job(job.job_id, job.status, job) for job in run.earlier)
 
     def _attempts(self) -> tuple[JobFacts, ...]:
         fleet = self.config.stash[FLEET]
@@ -504,6 +645,20 @@ class BaselineItem(pytest.Item):
         error = quoted(error, os.environ, self.spec.environment if self.spec else {})
         record = self._record("error", error.fact, run=run)
         _fail(terminal.error_text(error, self._facts(record)))
+
+
+def _versions_in_log(run: Run) -> dict[str, str]:
+    if run.log is None:
+        return {}
+    try:
+        return versions_in(run.log)
+    except OSError:
+        return {}
+
+
+def _nodes_of(run: Run) -> tuple[str, ...]:
+    """The nodes of a row's jobs so far, as Slurm names them."""
+    return tuple(dict.fromkeys(job.status.nodes for job in run.jobs if job.status.nodes))
 
 
 def _steady_facts(steady: Steady) -> dict[str, Any]:
@@ -567,6 +722,7 @@ def marker_facts(baseline: Baseline) -> dict[str, str | int | bool | None]:
         **vars(baseline.parallelism),
         "metric": baseline.metric,
         "proxy": baseline.proxy,
+        "canary": baseline.canary,
         "document": baseline.source.document,
     }
 

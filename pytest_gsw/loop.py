@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -63,9 +64,7 @@ def run_session(session: pytest.Session, fleet: Fleet, *, detach: bool) -> None:
     waiting = {row_id: item for row_id, item in rows.items() if fleet.knows(row_id)}
     with _handling_signals() as interrupts:
         try:
-            while waiting:
-                with interrupts.wait():
-                    row_id = fleet.next_over()
+            for row_id in _in_order(fleet, waiting, interrupts):
                 item = waiting.pop(row_id)
                 _run(session, item, session if waiting else None)
         except session.Interrupted:
@@ -73,6 +72,18 @@ def run_session(session: pytest.Session, fleet: Fleet, *, detach: bool) -> None:
         except KeyboardInterrupt:
             _interrupt(session, fleet, waiting, detach)
             raise
+
+
+def _in_order(fleet: Fleet, waiting: Mapping[str, BaselineItem], interrupts: _Interrupts) -> Iterator[str]:
+    """The rows in the order in which their jobs end, but canaries before all others, which they may excuse."""
+    held: deque[str] = deque()
+    while waiting:
+        if held and not any(item.baseline.canary for item in waiting.values()):
+            yield held.popleft()
+            continue
+        with interrupts.wait():
+            row_id = fleet.next_over()
+        held.append(row_id) if not waiting[row_id].baseline.canary else (yield row_id)
 
 
 def _interrupt(session: pytest.Session, fleet: Fleet, waiting: dict[str, BaselineItem], detach: bool) -> None:

@@ -12,7 +12,7 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,9 +23,11 @@ from pytest_gsw import xdist
 from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.fleet import Limits
+from pytest_gsw.history.postgresql import is_postgresql
 from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.jobs.journal import Past, read_journal
 from pytest_gsw.jobs.spec import Profile
+from pytest_gsw.performance.verdict import Repeats
 from pytest_gsw.tables.clusters import DEMO, Cluster, cluster_files, find_cluster
 from pytest_gsw.tables.fields import nearest, read_tolerance
 from pytest_gsw.tables.load import bundled_baselines
@@ -60,6 +62,19 @@ OPTIONS = (
         "baselines", "directory or file of baseline tables instead of the bundled ones; repeatable", "paths", "PATH"
     ),
     Option("tolerance", "accepted loss of throughput for every row, such as 3%%", metavar="PERCENT"),
+    Option(
+        "confirm",
+        "run a row that is too slow up to N times more, on other nodes where possible, and judge it by the median "
+        "of all its jobs",
+        metavar="N",
+    ),
+    Option("repeat", "run every row N times, and judge it by the median of its jobs", metavar="N"),
+    Option(
+        "history",
+        "where all runs are kept: a SQLite file, a postgresql:// URL, or 'none' (default: $GSW_HISTORY, else "
+        "history.sqlite in the directory of results)",
+        metavar="PLACE",
+    ),
     Option("strict", "rows faster than the tolerance allows fail as well", "flag"),
     Option("plan", "print what would be submitted, and submit nothing", "flag"),
     Option("replay", "judge logs that exist already: a log, a staging area, or a run's directory", "path", "PATH"),
@@ -118,6 +133,10 @@ class Settings:
     baselines: tuple[Path, ...]
     #: Accepted loss of throughput for every row, over what rows and cluster say.
     tolerance: float | None
+    #: How many jobs a row has.
+    repeats: Repeats
+    #: Where all runs are kept, a path or a URL; ``None`` where they are not. It may hold a password.
+    history: str | None = field(repr=False)
     strict: bool
     plan: bool
     replay: Path | None
@@ -191,6 +210,8 @@ def read_settings(config: pytest.Config) -> Settings:
         cluster=_cluster(config, values, results / "runs" / run_id) if values["cluster"] else None,
         baselines=_baselines(values["baselines"]),
         tolerance=_tolerance(values["tolerance"]),
+        repeats=Repeats(_count("repeat", values["repeat"]) or 1, _retries("confirm", values["confirm"])),
+        history=_history(config, values["history"], results),
         strict=values["strict"],
         plan=values["plan"],
         replay=replay,
@@ -203,7 +224,7 @@ def read_settings(config: pytest.Config) -> Settings:
             gpus=_count("max-gpus", values["max-gpus"]) or math.inf,
             pending=_count("max-pending", values["max-pending"]) or math.inf,
         ),
-        retries=_retries(values["retries"]),
+        retries=_retries("retries", values["retries"]),
         policies=Policies(
             stall_s=_or_never("stall", values["stall"], factor=60),
             slow_start=_or_never("slow-start", values["slow-start"]) or Policies.slow_start,
@@ -266,7 +287,7 @@ def _check_conflicts(config: pytest.Config, values: Mapping[str, Any]) -> None:
     if values["plan"] and not values["cluster"]:
         raise ConfigurationError("--gsw-plan needs a cluster; add --gsw-cluster=NAME")
     if values["replay"]:
-        for name in ("plan", "profile", "demo", "resume"):
+        for name in ("plan", "profile", "demo", "resume", "confirm", "repeat"):
             if values[name]:
                 raise ConfigurationError(f"--gsw-{name} and --gsw-replay exclude each other: a replay runs nothing")
     if values["plan"] and values["resume"]:
@@ -359,10 +380,28 @@ def _count(name: str, given: str | None) -> int | None:
     return None if given is None else int(given)
 
 
-def _retries(given: str | None) -> int:
+def _retries(name: str, given: str | None) -> int:
     if given is not None and re.fullmatch(r"[0-9]{1,3}", given) is None:
-        raise ConfigurationError(f"--gsw-retries: got '{given}', wanted a whole number such as 1")
+        raise ConfigurationError(f"--gsw-{name}: got '{given}', wanted a whole number such as 1")
     return int(given or 0)
+
+
+def _history(config: pytest.Config, given: str | None, results: Path) -> str | None:
+    """Where the history is: a URL as it was given, else a path; ``None`` with the word ``none``."""
+    place = given or os.environ.get("GSW_HISTORY")
+    if place is None or not place.strip():
+        return str(results / "history.sqlite")
+    if place.strip().lower() == "none":
+        return None
+    if is_postgresql(place):
+        return place
+    if "://" in place:  # which may have a password in it
+        scheme = place.partition("://")[0]
+        raise ConfigurationError(
+            f"--gsw-history: got a URL of '{scheme}', wanted a SQLite file, a postgresql:// URL, or 'none'"
+        )
+    base = _base(config, "gsw_history") if given else config.invocation_params.dir
+    return str(base / Path(place).expanduser())
 
 
 def _profile(values: Mapping[str, Any]) -> Profile | None:

@@ -17,6 +17,7 @@ from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.fleet import Fleet
 from pytest_gsw.items import (
     FLEET,
+    NIGHTS,
     RECORD,
     SELECTION,
     SETTINGS,
@@ -37,16 +38,29 @@ from pytest_gsw.loop import run_session
 from pytest_gsw.options import Settings, add_options, read_settings
 from pytest_gsw.performance import peaks, verdict
 from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.performance.noise import Noise
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results import terminal
 from pytest_gsw.results.record import attempt_text, used_gpu_hours
 from pytest_gsw.screen import TALLY, Tally, clear_live, write
 from pytest_gsw.selection import node_id_of, point_at_tables
-from pytest_gsw.start import check_faults, make_launcher, make_spec, print_plan, recorded_rows, runnable, start_fleet
+from pytest_gsw.start import (
+    check_faults,
+    make_launcher,
+    make_spec,
+    print_plan,
+    recorded_rows,
+    runnable,
+    start_fleet,
+    tell_delivery,
+)
 from pytest_gsw.tables.clusters import Cluster
 from pytest_gsw.tables.load import table_files
 from pytest_gsw.tables.model import Accepted, Baseline
 from pytest_gsw.words import counted
+
+#: Exit status of a session in which nothing failed, and in which rows are inconclusive; pytest's own end at 5.
+INCONCLUSIVE = 6
 
 #: Set once all rows have run.
 FINISHED = pytest.StashKey[bool]()
@@ -72,6 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "row, to select by: -m \"gsw(gpus=64, dtype='fp8')\"",
     )
     config.addinivalue_line("markers", "proxy: the row is a smaller stand-in for the full model")
+    config.addinivalue_line("markers", "canary: the row says whether the cluster is in its usual state")
     try:
         settings = read_settings(config)
     except ConfigurationError as error:
@@ -139,7 +154,7 @@ def _expected_order(item: pytest.Item) -> tuple[bool, float]:
     """Other tests first, in their order, then rows by the time that they are expected to take."""
     if not isinstance(item, BaselineItem):
         return False, 0.0
-    return True, expected_run_s(item.baseline) or math.inf
+    return True, -1.0 if item.baseline.canary else expected_run_s(item.baseline) or math.inf
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
@@ -237,11 +252,25 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     fleet = config.stash.get(FLEET, None)
     if fleet is not None:
         _close(session, fleet)
+    _remember(config)
     _propose(config)
     tally = config.stash.get(TALLY, None)
     if tally is not None and tally.judged_none and session.exitstatus == pytest.ExitCode.OK:
         # A night in which nothing was judged must not look like one in which all went well.
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+    elif tally is not None and tally.inconclusive and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = INCONCLUSIVE
+
+
+def _remember(config: pytest.Config) -> None:
+    """Give the session's records to the history."""
+    nights = config.stash.get(NIGHTS, None)
+    if nights is None:
+        return
+    if nights.problem:
+        write(config, f"gsw: rows were judged by their tolerance alone: {nights.problem}")
+    tell_delivery(config, nights)
+    nights.close()
 
 
 def _propose(config: pytest.Config) -> None:
@@ -295,6 +324,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.gsw_outcome = record.outcome  # type: ignore[attr-defined]
         report.gsw_headline = terminal.headline(record)  # type: ignore[attr-defined]
         report.gsw_attempts = [attempt_text(attempt) for attempt in record.attempts]  # type: ignore[attr-defined]
+        report.gsw_drift = record.drift or ""  # type: ignore[attr-defined]
         report.gsw_used_gpu_hours = used_gpu_hours(record)  # type: ignore[attr-defined]
         report.gsw_saved_gpu_hours = record.saved_gpu_hours  # type: ignore[attr-defined]
         report.gsw_reference = record.reference  # type: ignore[attr-defined]
@@ -332,6 +362,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             "--gsw-strict makes such rows fail."
         )
     _tell_accepted(terminalreporter)
+    _tell_drift(terminalreporter)
     proposed = config.stash.get(PROPOSED, ())
     if proposed:
         terminalreporter.section("figures to accept")
@@ -358,6 +389,16 @@ def _tell_accepted(reporter: pytest.TerminalReporter) -> None:
     lines = [f"{report.nodeid}  {text}" for report in reports if (text := getattr(report, "gsw_accepted", ""))]
     if lines:
         reporter.section("accepted figures")
+    for line in lines:
+        reporter.write_line(line)
+
+
+def _tell_drift(reporter: pytest.TerminalReporter) -> None:
+    """Say which rows creep: none of them fails for it, and somebody should look before one does."""
+    reports = [report for kind in ("passed", "failed", "skipped") for report in reporter.getreports(kind)]
+    lines = [f"{report.nodeid}  {text}" for report in reports if (text := getattr(report, "gsw_drift", ""))]
+    if lines:
+        reporter.section("drift")
     for line in lines:
         reporter.write_line(line)
 
@@ -408,10 +449,16 @@ def pytest_gsw_peak_flops(config: pytest.Config, accelerator: str, dtype: str) -
 
 @pytest.hookimpl(trylast=True)
 def pytest_gsw_judge(
-    config: pytest.Config, baseline: Baseline, measurement: Measurement, tolerance: float, accepted: Accepted | None
+    config: pytest.Config,
+    baseline: Baseline,
+    measurement: Measurement,
+    tolerance: float,
+    accepted: Accepted | None,
+    noise: Noise | None,
+    repeats: verdict.Repeats,
 ) -> verdict.Verdict:
-    """A fixed tolerance on throughput."""
-    return verdict.judge(baseline, measurement, tolerance, accepted)
+    """The tolerance on throughput, or more where jobs of the row differ by more; see docs/decisions.md."""
+    return verdict.judge(baseline, measurement, tolerance, accepted, noise, repeats)
 
 
 def _place(settings: Settings) -> str:

@@ -63,6 +63,11 @@ class Tally:
         return len(self._outcomes)
 
     @property
+    def inconclusive(self) -> bool:
+        """Whether noise, or a canary, lets nobody say of some row whether it is as fast as documented."""
+        return "inconclusive" in self._outcomes.values()
+
+    @property
     def judged_none(self) -> bool:
         """Whether there were rows, and all of them were skipped."""
         skipped = {""} if self._profiled_on_purpose else {"", "profiled"}
@@ -119,7 +124,8 @@ def repeat_teller(config: pytest.Config) -> RepeatObserver:
     def tell(row_id: str, attempt: Attempt) -> None:
         if config.getoption("verbose", -1) >= 0:
             facts = JobFacts.of(attempt.job_id, "", attempt.status, attempt.why)
-            without = f", without {', '.join(attempt.excluded_nodes)}" if attempt.excluded_nodes else ""
+            nodes = ", ".join(attempt.excluded_nodes)
+            without = f", without {nodes}{' where that is possible' if attempt.measured else ''}" if nodes else ""
             write(config, f"gsw: {row_id}: job {attempt_text(facts)}; submitted again{without}")
 
     return tell

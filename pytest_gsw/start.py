@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.demo.faults import parse_faults
-from pytest_gsw.errors import RunError, SchedulerAwayError, SubmissionError
+from pytest_gsw.errors import ConfigurationError, RunError, SchedulerAwayError, SubmissionError
+from pytest_gsw.files import from_here
 from pytest_gsw.fleet import Fleet, StateObserver
-from pytest_gsw.items import FLEET, SETTINGS, BaselineItem
+from pytest_gsw.history.store import open_history
+from pytest_gsw.items import CANARIES, FLEET, NIGHTS, SETTINGS, BaselineItem
 from pytest_gsw.jobs.environment import job_environment, masked_command, masked_environment
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.layout import make_directory
@@ -20,6 +22,7 @@ from pytest_gsw.jobs.model import Job, JobSpec, JobStatus, Launcher
 from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
 from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s
 from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.nights import Nights
 from pytest_gsw.options import Settings
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results import terminal
@@ -30,6 +33,7 @@ from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.images import image_name, image_of
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.words import counted
 
 #: What the replayed run recorded, once it was read.
 _RECORDED = pytest.StashKey["dict[str, Record] | None"]()
@@ -50,6 +54,8 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
             f"the results cannot be written to {settings.run_directory}: {error.strerror}\n"
             "next: give another directory with --gsw-results=DIR"
         ) from None
+    config.stash[NIGHTS] = _nights(config, settings)
+    config.stash[CANARIES] = []
     by_row = {item.baseline.id: item for item in rows}
     fleet = Fleet(
         launcher,
@@ -60,6 +66,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
         ticker=make_ticker(config, by_row),
         watcher=(lambda row_id: by_row[row_id].watch()) if submits else None,
         retries=settings.retries if submits else 0,
+        once_more=(lambda row_id, run: by_row[row_id].once_more(run)) if submits else (lambda *_: None),
         on_repeat=repeat_teller(config),
     )
     config.stash[FLEET] = fleet
@@ -72,9 +79,36 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
         item.spec = spec if isinstance(spec, JobSpec) else None
         item.recorded = recorded.get(item.baseline.id)
         item.submitted = attached.get(item.baseline.id) or lost.get(item.baseline.id)
-    weights = {item.baseline.id: _gpu_seconds(item.baseline) for item in rows}
+    # Canaries first: the rows that are too slow wait for what they say. Then those that take the longest.
+    weights = {item.baseline.id: (item.baseline.canary, _gpu_seconds(item.baseline)) for item in rows}
     fleet.submit(dict(sorted(specs.items(), key=lambda pair: weights[pair[0]], reverse=True)), lost)
     return fleet
+
+
+def _nights(config: pytest.Config, settings: Settings) -> Nights:
+    """The history as this session uses it; what a session before could not deliver goes there first."""
+    if settings.history is None or settings.replay is not None or settings.cluster is None:
+        return Nights(None, settings.results, None)
+    try:
+        history = open_history(settings.history)
+    except ConfigurationError as error:
+        raise pytest.UsageError(f"--gsw-history: {quoted(str(error), os.environ)}") from None
+    nights = Nights(history, settings.results, settings.cluster.name)
+    tell_delivery(config, nights)
+    return nights
+
+
+def tell_delivery(config: pytest.Config, nights: Nights) -> None:
+    """Give all records that wait to the history, and say what stays behind."""
+    delivered = nights.deliver()
+    if delivered is None:
+        return
+    if delivered.why is not None:
+        records = f"{counted(delivered.left, 'record')} {'waits' if delivered.left == 1 else 'wait'}"
+        write(config, f"gsw: {delivered.why}")
+        write(config, f"gsw: {records} in {from_here(nights.waiting)}; the next session delivers what waits")
+    for why in delivered.unreadable:
+        write(config, f"gsw: not delivered to the history: {why}")
 
 
 def runnable(items: Iterable[pytest.Item]) -> list[BaselineItem]:
@@ -174,7 +208,7 @@ def _attach(
         if not isinstance(spec, JobSpec):
             continue
         for attempt in submission.attempts:
-            spec = specs[row_id] = spec.again(attempt.excluded_nodes)
+            spec = specs[row_id] = attempt.after(spec)
         job = None
         if submission.job_id is not None:
             job = Job(submission.job_id, spec, submission.intended_s)

@@ -103,6 +103,7 @@ def row_facts(row: Baseline) -> dict[str, Any]:
         "computed": _derived(computed),
         "model_flops_per_sample": row.model_flops_per_sample,
         "proxy": row.proxy,
+        "canary": row.canary,
         "expected_failure": row.expected_failure,
         "notes": row.notes,
         "attributes": dict(row.attributes),

@@ -14,6 +14,8 @@ from pytest_gsw.tables.model import row_matches
 FAULTS: Mapping[str, str] = {
     "slow:P%": "every step takes P % longer",
     "fast:P%": "every step takes P % less time",
+    "slow-once:P%": "every step of the row's first job takes P % longer; those of further ones do not",
+    "noise:P%": "each job is slower or faster as a whole, with a standard deviation of P %",
     "fail": "a Python traceback after a few steps, exit code 1",
     "oom": "one rank runs out of GPU memory before its first step, exit code 1",
     "oom-kill": "killed after a third of the steps, as by Slurm when a node's memory is used up",
@@ -49,7 +51,7 @@ class Fault:
     @property
     def time_factor(self) -> float:
         """By how much every step takes longer (or, below 1, shorter)."""
-        sign = {"slow": 1, "fast": -1}.get(self.word, 0)
+        sign = {"slow": 1, "slow-once": 1, "fast": -1}.get(self.word, 0)
         return 1 + sign * self.argument / 100
 
 

@@ -64,6 +64,8 @@ def train(baseline: Baseline, environment: Mapping[str, str], out: BinaryIO) -> 
         The exit code, for the faults that end in one.
     """
     fault = fault_of(baseline.id, parse_faults(environment.get("GSW_DEMO", ""))) or _documented_fault(baseline)
+    if fault and fault.word == "slow-once" and environment.get("GSW_ATTEMPT"):
+        fault = None  # this is not the row's first job
     word = fault.word if fault else ""
     job = _job(baseline, environment)
     if word == "wrong-identity":

@@ -92,6 +92,8 @@ def simulate(baseline: Baseline, job: Job, fault: Fault | None, random: Random, 
         started: When the virtual clock starts.
     """
     time_factor = fault.time_factor if fault else 1.0
+    if fault and fault.word == "noise":
+        time_factor = math.exp(random.gauss(0.0, fault.argument / 100))
     interval = _log_interval(baseline)
     steps = NCCL_TRACE_STEPS if job.nccl_trace else _step_count(baseline, interval)
     logged = steps // interval

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from pytest_gsw.history.model import Point
 from pytest_gsw.performance.drift import Drift, drift
+from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.tables.model import Accepted
 
@@ -26,9 +27,19 @@ class Drifting:
     changes: Mapping[str, tuple[str, str]]
 
 
-def usual(points: Sequence[Point]) -> tuple[Point, ...]:
-    """The points without those of nights in which a canary said that the cluster was not in its usual state."""
-    return tuple(point for point in points if point.reason != Reason.CANARY.value)
+def nights_of(points: Sequence[Point]) -> tuple[Point, ...]:
+    """The first job of each night, without nights in which a canary said that the cluster was not in its usual state.
+
+    Further jobs of a night ran because its first was slow, or share its hour: they say less than a night of their own.
+
+    Args:
+        points: A row's jobs, the oldest first.
+    """
+    first: dict[str, Point] = {}
+    for point in points:
+        if point.reason != Reason.CANARY.value:
+            first.setdefault(point.run_id, point)
+    return tuple(first.values())
 
 
 def start_of(points: Sequence[Point], accepted: Accepted | None) -> int:
@@ -47,17 +58,18 @@ def start_of(points: Sequence[Point], accepted: Accepted | None) -> int:
     return next(made_of, next(since, 0))
 
 
-def drifting(points: Sequence[Point], accepted: Accepted | None) -> Drifting | None:
-    """Whether the newest of these points differ from the first that count, since when, and what changed then.
+def drifting(nights: Sequence[Point], accepted: Accepted | None) -> Drifting | None:
+    """Whether the newest of these nights are slower than the first that count, since when, and what changed then.
 
     Args:
-        points: A row's jobs, the oldest first.
+        nights: A row's nights, the oldest first.
         accepted: The cluster's figure, ``None`` where the document's stands.
     """
-    found = drift([point.judged_s for point in points], start_of(points, accepted))
+    days = [night.time_s / SECONDS_PER_DAY for night in nights]
+    found = drift([night.judged_s for night in nights], start_of(nights, accepted), days)
     if found is None:
         return None
-    return Drifting(found, points[found.first_suspect], changes_at(points, found.first_suspect))
+    return Drifting(found, nights[found.first_suspect], changes_at(nights, found.first_suspect))
 
 
 def changes_at(points: Sequence[Point], night: int) -> dict[str, tuple[str, str]]:

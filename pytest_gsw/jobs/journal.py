@@ -109,8 +109,9 @@ class Journal:
 
     def repeated(self, row_id: str, attempt: Attempt) -> None:
         """A job that ended is not the row's last: the row is about to be submitted again."""
-        without = list(attempt.excluded_nodes)
-        self._write({"event": "repeated", "row": row_id, "job": attempt.job_id, "why": attempt.why, "without": without})
+        facts = {"job": attempt.job_id, "why": attempt.why, "without": list(attempt.excluded_nodes)}
+        measured = {"measured": True} if attempt.measured else {}
+        self._write({"event": "repeated", "row": row_id, **facts, **measured})
 
     def close(self) -> None:
         """Close the file."""
@@ -183,7 +184,8 @@ def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Su
     if kind == "ended":
         return replace(before, job_id=str(event["job"]), ended=_status(event))
     if kind == "repeated" and before.ended is not None:
-        attempt = Attempt(str(event["job"]), before.ended, str(event["why"]), tuple(event["without"]))
+        measured = bool(event.get("measured", False))
+        attempt = Attempt(str(event["job"]), before.ended, str(event["why"]), tuple(event["without"]), measured)
         return Submission(0.0, attempts=(*before.attempts, attempt))
     return before
 

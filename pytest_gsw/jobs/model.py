@@ -41,6 +41,10 @@ class JobState(enum.Enum):
 _OPEN = frozenset({JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN})
 
 
+#: Tells a job that its row had others before it in this session; unset in the first.
+ATTEMPT = "GSW_ATTEMPT"
+
+
 @dataclass(frozen=True)
 class JobSpec:
     """One submission of a recipe's launch script for one row."""
@@ -70,14 +74,21 @@ class JobSpec:
     unique_name: bool = False
     #: Nodes that the job must not get, because an earlier attempt failed on them.
     excluded_nodes: tuple[str, ...] = ()
+    #: Nodes that the job is to do without where that is possible, because an earlier one was measured on them.
+    avoided_nodes: tuple[str, ...] = ()
     #: Which attempt at the row this is, from 1.
     attempt: int = 1
     #: What the row's definition is when the job is submitted, and the image that is known by then.
     definition: str = ""
     image: str | None = None
 
-    def again(self, without: tuple[str, ...]) -> JobSpec:
-        """The next attempt at the row, without these nodes and those that it had to do without already."""
+    def again(self, without: tuple[str, ...] = (), avoiding: tuple[str, ...] = ()) -> JobSpec:
+        """The next job of the row.
+
+        Args:
+            without: Nodes that it must do without, besides those that the row had to do without already.
+            avoiding: Nodes that it does without where that is possible, besides those so far.
+        """
         attempt = self.attempt + 1
         base = self.name if self.attempt == 1 else self.name.partition(".")[2]
         return replace(
@@ -85,6 +96,8 @@ class JobSpec:
             # In front, where no row's own name can have it.
             name=f"again{attempt}.{base}" if self.unique_name else self.name,
             excluded_nodes=tuple(dict.fromkeys((*self.excluded_nodes, *without))),
+            avoided_nodes=tuple(dict.fromkeys((*self.avoided_nodes, *avoiding))),
+            environment={**self.environment, ATTEMPT: str(attempt)},
             attempt=attempt,
         )
 
@@ -135,14 +148,20 @@ class JobStatus:
 
 @dataclass(frozen=True)
 class Attempt:
-    """An earlier job of a row, which failed for a reason that is not the row's."""
+    """An earlier job of a row: it failed for a reason that is not the row's, or it was measured, and is not enough."""
 
     job_id: str
     status: JobStatus
     #: Why the row was run again, in a few words: ``node failure``.
     why: str
-    #: Nodes that its later jobs did without.
+    #: Nodes that its later jobs did without; after a measured job, where that was possible.
     excluded_nodes: tuple[str, ...] = ()
+    #: It did not fail: its figure counts beside those of the later jobs.
+    measured: bool = False
+
+    def after(self, spec: JobSpec) -> JobSpec:
+        """How the row's next job is started, by how this one was."""
+        return spec.again(avoiding=self.excluded_nodes) if self.measured else spec.again(self.excluded_nodes)
 
 
 @dataclass(frozen=True)
@@ -164,6 +183,8 @@ class Launcher(Protocol):
     def name(self) -> str:
         """``slurm``, ``local``, ``replay``, or a plugin's own word."""
         ...
+
+    # A launcher may have a ``version`` as well, the scheduler's, for the record's environment.
 
     @property
     def log_wait_s(self) -> float:

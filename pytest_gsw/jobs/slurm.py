@@ -22,6 +22,7 @@ import subprocess
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from pytest_gsw.errors import JobError, RunError, SchedulerAwayError, SubmissionError
@@ -36,6 +37,7 @@ from pytest_gsw.jobs.slurm_answers import (
     parse_sbatch,
     parse_scontrol,
     parse_squeue,
+    parse_version,
     scancel_problem,
 )
 from pytest_gsw.jobs.slurm_commands import (
@@ -47,6 +49,7 @@ from pytest_gsw.jobs.slurm_commands import (
     scontrol_command,
     squeue_by_name_command,
     squeue_command,
+    version_command,
 )
 
 #: A query that takes longer is given up; the jobs are UNKNOWN until the next poll. With Slurm's
@@ -94,6 +97,15 @@ class SlurmLauncher:
         self._command_timeout_s = command_timeout_s
         self._lock = lock
         self._outputs: dict[str, Path] = {}
+
+    @cached_property
+    def version(self) -> str:
+        """Slurm's version, ``22.05.8``, as its commands tell it without asking the controller; "" where they do not."""
+        try:
+            told = _run(version_command(), query_environment(self._environ), self._query_timeout_s)
+        except OSError:
+            return ""
+        return parse_version(told.stdout) if told.returncode == 0 else ""
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
         """The exact command that :meth:`submit` runs, in the directory of the recipe."""

@@ -55,6 +55,12 @@ def parse_sbatch(text: str) -> str | None:
     return next((match[1] for match in matches if match is not None), None)
 
 
+def parse_version(text: str) -> str:
+    """Slurm's version in ``sbatch --version``'s answer, ``slurm 22.05.8`` or ``slurm-wlm 22.05.8``; "" for none."""
+    match = re.search(r"^slurm\S* (\d[\w.-]{0,40})\s*$", text, re.MULTILINE)
+    return match[1] if match else ""
+
+
 def parse_squeue(text: str) -> dict[str, Answer]:
     """``squeue``'s lines by job id. Lines of another form, such as ``CLUSTER: eos``, say nothing."""
     answers = {}

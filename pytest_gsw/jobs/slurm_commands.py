@@ -24,8 +24,8 @@ def sbatch_command(spec: JobSpec) -> tuple[str, ...]:
     cluster come after these and so override them.
     """
     # A later --exclude takes the place of an earlier one: those that the cluster's options name stay out too.
-    nodes = (*_excluded(spec.options), *spec.excluded_nodes)
-    excluded = (f"--exclude={','.join(nodes)}",) if spec.excluded_nodes else ()
+    own = (*spec.excluded_nodes, *spec.avoided_nodes)
+    excluded = (f"--exclude={','.join((*_excluded(spec.options), *own))}",) if own else ()
     limit = () if spec.time_limit_s is None else (f"--time={max(1, math.ceil(spec.time_limit_s / 60))}",)
     return (
         *("sbatch", "--parsable", "-J", spec.name, "-N", str(spec.nodes), "--no-requeue"),
@@ -76,6 +76,11 @@ def scontrol_command(job_id: str, clusters: tuple[str, ...] = ()) -> tuple[str, 
 def scancel_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
     """End all these jobs; ``-Q`` says nothing of those that have ended already."""
     return ("scancel", *clusters, "-Q", "--", *ids)
+
+
+def version_command() -> tuple[str, ...]:
+    """Ask sbatch for its version, which asks nobody else."""
+    return ("sbatch", "--version")
 
 
 def clusters_of(spec: JobSpec) -> tuple[str, ...]:

@@ -4,14 +4,39 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pytest_gsw.performance.decision import decide
 from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.performance.noise import Noise
 from pytest_gsw.tables.model import Accepted, Baseline
 
 #: A run exactly on the limit passes; what binary fractions make of the decimal numbers on
 #: both sides differs by less than this.
 _ROUNDING = 1e-12
+
+#: A statistic that differs by more than this from the median of the steady steps says something else than it.
+NOTABLE_GAP = 0.02
+
+
+class Direction(enum.Enum):
+    """Which way a figure is better."""
+
+    LOWER_IS_BETTER = "lower is better"
+    HIGHER_IS_BETTER = "higher is better"
+
+
+#: Every figure's direction, by its name in Figures; a comparison that guesses it passes a run ten times too slow.
+DIRECTIONS: Mapping[str, Direction] = {
+    "step_time_s": Direction.LOWER_IS_BETTER,
+    "checkpoint_save_time_s": Direction.LOWER_IS_BETTER,
+    "days_to_train_1t_tokens": Direction.LOWER_IS_BETTER,
+    "tokens_per_s": Direction.HIGHER_IS_BETTER,
+    "samples_per_s": Direction.HIGHER_IS_BETTER,
+    "mfu": Direction.HIGHER_IS_BETTER,
+    "tflops_per_gpu": Direction.HIGHER_IS_BETTER,
+}
 
 
 class Outcome(enum.Enum):
@@ -20,6 +45,52 @@ class Outcome(enum.Enum):
     PASSED = "passed"
     IMPROVED = "improved"
     REGRESSED = "regressed"
+    #: It was measured, and noise lets nobody say which of the others it is.
+    INCONCLUSIVE = "inconclusive"
+
+
+class Reason(enum.Enum):
+    """Why an outcome is what it is."""
+
+    #: Passed: it differs by no more than the tolerance.
+    WITHIN_TOLERANCE = "within tolerance"
+    #: Passed: it differs by more than the tolerance, and by no more than jobs of this row do.
+    WITHIN_NOISE = "within noise"
+    #: Improved.
+    FASTER = "faster than allowed"
+    #: Regressed.
+    SLOWER = "slower than allowed"
+    #: Inconclusive: slower than the tolerance, and jobs of this row differ by more than that.
+    TOO_NOISY = "too noisy"
+    #: Inconclusive: a canary row says that the cluster is not in its usual state.
+    CANARY = "canary"
+
+
+#: Of a row whose noise nobody knows, the tolerance is all that is allowed.
+_NOISELESS = Noise(sigma=0.0, jobs=0)
+
+#: The reason of an outcome that somebody else's rule has given without one.
+_USUAL_REASON = {
+    Outcome.PASSED: Reason.WITHIN_TOLERANCE,
+    Outcome.IMPROVED: Reason.FASTER,
+    Outcome.REGRESSED: Reason.SLOWER,
+    Outcome.INCONCLUSIVE: Reason.TOO_NOISY,
+}
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """How many jobs a row has in a night."""
+
+    #: Jobs that run in any case.
+    first: int = 1
+    #: Most jobs that follow where those say that the row is slow.
+    confirm: int = 0
+
+    @property
+    def most(self) -> int:
+        """The most jobs that a row can have."""
+        return self.first + self.confirm
 
 
 @dataclass(frozen=True)
@@ -33,6 +104,27 @@ class Verdict:
     tolerance: float
     #: What the cluster has accepted in the document's place; ``None`` where the outcome rests on the document.
     accepted_s: float | None = None
+    #: The loss (and gain) in force where it is not the tolerance: jobs of this row differ by more.
+    limit: float | None = None
+    #: By how much jobs of this row differ, where there is a history.
+    noise: Noise | None = None
+    #: Seconds of each job that :attr:`measured_s` is the median of.
+    jobs_s: tuple[float, ...] = ()
+    #: The median of the steady steps, beside the statistic of the document.
+    steady_s: float | None = None
+    given_reason: Reason | None = None
+    #: How many more jobs of the row are needed before this counts; ``None`` where the rule does not say.
+    more: int | None = None
+
+    @property
+    def reason(self) -> Reason:
+        """Why the outcome is what it is."""
+        return self.given_reason or _USUAL_REASON[self.outcome]
+
+    @property
+    def allowed(self) -> float:
+        """The loss (and gain) of throughput in force."""
+        return self.tolerance if self.limit is None else self.limit
 
     @property
     def reference_s(self) -> float:
@@ -57,12 +149,25 @@ class Verdict:
     @property
     def documented_outcome(self) -> Outcome:
         """What the outcome is by the document, whatever it rests on."""
-        return compare(self.measured_s, self.documented_s, self.tolerance)
+        return compare(self.measured_s, self.documented_s, self.allowed)
+
+    @property
+    def is_below_tolerance(self) -> bool:
+        """Whether it is slower than the tolerance allows, whatever noise allows."""
+        return compare(self.measured_s, self.reference_s, self.tolerance) is Outcome.REGRESSED
+
+    @property
+    def statistic_gap(self) -> float | None:
+        """The document's statistic over the median of the steady steps, less one, where that is worth a word."""
+        if self.steady_s is None or len(self.jobs_s) > 1:
+            return None
+        gap = self.measured_s / self.steady_s - 1
+        return gap if abs(gap) > NOTABLE_GAP else None
 
     @property
     def allowed_throughput_change(self) -> float:
         """The limit on the side where the run is, or, within tolerance, the one on the slow side."""
-        return self.tolerance if self.outcome is Outcome.IMPROVED else -self.tolerance
+        return self.allowed if self.outcome is Outcome.IMPROVED else -self.allowed
 
     @property
     def allowed_time_change(self) -> float:
@@ -71,27 +176,40 @@ class Verdict:
         return 1 / (1 + change) - 1 if change > -1 else math.inf
 
 
-def compare(measured_s: float, reference_s: float, tolerance: float) -> Outcome:
-    """How a measured time compares with the one that it is held against; all are finite and above zero.
+def compare(
+    measured: float, reference: float, allowed: float, direction: Direction = Direction.LOWER_IS_BETTER
+) -> Outcome:
+    """How a measured figure compares with the one that it is held against; all are finite and above zero.
 
-    The tolerance is stated on throughput: with 5 %, the time may be up to 1/0.95 of the reference.
+    What is allowed is stated on the better direction: with 5 %, throughput may be 5 % lower, and a
+    time up to 1/0.95 of its reference.
     """
-    ratio = reference_s / measured_s  # throughput, measured over reference
-    if ratio < (1 - tolerance) * (1 - _ROUNDING):
+    ratio = reference / measured if direction is Direction.LOWER_IS_BETTER else measured / reference
+    if ratio < (1 - allowed) * (1 - _ROUNDING):
         return Outcome.REGRESSED
-    if ratio > (1 + tolerance) * (1 + _ROUNDING):
+    if ratio > (1 + allowed) * (1 + _ROUNDING):
         return Outcome.IMPROVED
     return Outcome.PASSED
 
 
-def judge(baseline: Baseline, measurement: Measurement, tolerance: float, accepted: Accepted | None = None) -> Verdict:
-    """Compare one measured run with its document, or with what its cluster has accepted beside that.
+def judge(
+    baseline: Baseline,
+    measurement: Measurement,
+    tolerance: float,
+    accepted: Accepted | None = None,
+    noise: Noise | None = None,
+    repeats: Repeats | None = None,
+) -> Verdict:
+    """Compare what was measured of a row with its document, or with what its cluster has accepted beside that.
 
     Args:
         baseline: The row.
-        measurement: What was measured.
+        measurement: What was measured; of several jobs it is their median.
         tolerance: Accepted loss (and gain) of throughput as a fraction.
         accepted: The cluster's figure, which then is what the outcome rests on.
+        noise: By how much jobs of this row differ on its cluster, ``None`` where nobody knows: then the
+            tolerance is all that is allowed.
+        repeats: How many jobs the row may have, so that the verdict can say how many are still needed.
 
     Raises:
         ValueError: There is no documented figure to judge by, or a number is not finite
@@ -107,5 +225,23 @@ def judge(baseline: Baseline, measurement: Measurement, tolerance: float, accept
             raise ValueError(f"cannot judge {baseline.id}: its {name} figure is {number}")
     assert documented_s is not None  # the loop above has made sure of it
     reference_s = documented_s if accepted_s is None else accepted_s
-    outcome = compare(measurement.judged_s, reference_s, tolerance)
-    return Verdict(outcome, measurement.judged_s, documented_s, tolerance, accepted_s)
+    jobs_s = measurement.jobs_s or (measurement.judged_s,)
+    repeats = repeats or Repeats()
+    decision = decide(jobs_s, reference_s, tolerance, noise or _NOISELESS, first=repeats.first, confirm=repeats.confirm)
+    outcome = Outcome(decision.outcome)
+    allowed = decision.allowed_gain if outcome is Outcome.IMPROVED else decision.allowed_loss
+    direction = DIRECTIONS[f"{baseline.metric}_s"]
+    is_within = compare(decision.median_s, reference_s, tolerance, direction) is Outcome.PASSED
+    return Verdict(
+        outcome,
+        measurement.judged_s,
+        documented_s,
+        tolerance,
+        accepted_s,
+        limit=allowed if allowed > tolerance else None,
+        noise=noise,
+        jobs_s=jobs_s,
+        steady_s=measurement.steady.median_s,
+        given_reason=Reason.WITHIN_NOISE if outcome is Outcome.PASSED and not is_within else _USUAL_REASON[outcome],
+        more=decision.more,
+    )

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from pytest_gsw.quoting import quoted
-from pytest_gsw.results.record import Record, attempt_text
+from pytest_gsw.results.record import Record, attempt_text, measured_jobs, repeat_text
 
 #: What pytest, pytest-xdist and JUnit can all carry.
 Property = str | int | float | bool
@@ -25,7 +25,13 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_cluster": record.cluster,
         "gsw_simulated": True if record.simulated else None,
         "gsw_not_comparable": record.not_comparable,
+        "gsw_reason": record.reason or None,
         "gsw_tolerance": record.tolerance,
+        "gsw_limit": record.limit,
+        "gsw_sigma": record.sigma,
+        "gsw_sigma_jobs": record.sigma_jobs or None,
+        "gsw_drift": record.drift,
+        "gsw_canary": True if record.canary else None,
         "gsw_gpus": record.gpus,
         "gsw_reference": record.reference if record.measured else None,
         **_figures("measured", record.measured),
@@ -37,7 +43,10 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_statistic": record.statistic or None,
         "gsw_steps": record.steps or None,
         "gsw_median_step_s": record.median_s,
+        "gsw_mean_step_s": record.mean_s,
         "gsw_p90_step_s": record.p90_s,
+        "gsw_spike_fraction": record.spike_fraction,
+        "gsw_warm_up_steps": record.warm_up_steps or None,
         "gsw_job_id": job and job.id,
         "gsw_job_state": job and job.state,
         "gsw_job_exit_code": job and job.exit_code,
@@ -46,6 +55,8 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_job_run_s": job and job.run_s,
         "gsw_attempts": len(record.attempts) + 1 if record.attempts else None,
         **{f"gsw_attempt_{n}": attempt_text(attempt) for n, attempt in enumerate(record.attempts, 1)},
+        **_repeats(record),
+        **{f"gsw_environment_{name}": value for name, value in record.environment.items()},
         "gsw_saved_gpu_hours": record.saved_gpu_hours,
         "gsw_log": record.log,
         "gsw_baseline": record.baseline,
@@ -53,6 +64,15 @@ def properties(record: Record) -> list[tuple[str, Property]]:
     }
     # What a session records is quoted already; a record of an earlier release may not be.
     return [(name, _rounded(value)) for name, value in quoted(facts, os.environ).items() if value is not None]
+
+
+def _repeats(record: Record) -> dict[str, Any]:
+    """Each job that the figure is the median of, where there are several."""
+    if not record.repeats:
+        return {}
+    jobs = measured_jobs(record)
+    listed = {f"gsw_job_{n}": repeat_text(job) for n, job in enumerate(jobs, 1)}
+    return {"gsw_jobs": len(jobs), **listed}
 
 
 def _rounded(value: Property) -> Property:

@@ -13,10 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from pytest_gsw.performance.verdict import Outcome, Verdict
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results import junit, terminal
-from pytest_gsw.results.record import Record, judged_key, read_record
+from pytest_gsw.results.record import Record, read_record
 
 
 def rebuild_junit(
@@ -111,6 +110,9 @@ def _outcome(record: Record, directory: Path, strict: bool) -> ET.Element | None
             judged = terminal.headline(record)
             why = f"not judged, because {record.not_comparable} makes the figures not comparable: {judged}"
             return _element("skipped", f"{record.baseline}: {why}", type="pytest.skip", message=why)
+        case "inconclusive":
+            why = _inconclusive(record)
+            return _element("skipped", f"{record.baseline}: {why}", type="pytest.skip", message=why)
         case "error":
             return _element("error", _text(record, directory), message=record.fact)
         case other:
@@ -118,14 +120,16 @@ def _outcome(record: Record, directory: Path, strict: bool) -> ET.Element | None
             return _element("error", why, message=why)
 
 
+def _inconclusive(record: Record) -> str:
+    verdict = terminal.verdict_of(record)
+    return f"inconclusive: {record.fact}" if verdict is None else terminal.inconclusive_text(record, verdict)
+
+
 def _failure_text(record: Record, directory: Path) -> str:
     """The text that the session itself had for a row that was judged."""
-    judged = judged_key(record)
-    measured_s, documented_s = record.measured.get(judged), record.documented.get(judged)
-    if not measured_s or not documented_s:
+    verdict = terminal.verdict_of(record)
+    if verdict is None:
         return _text(record, directory)
-    accepted_s = record.accepted.get(judged) or None
-    verdict = Verdict(Outcome(record.outcome), measured_s, documented_s, record.tolerance, accepted_s)
     return terminal.failure_text(record, verdict, _facts(record, directory))
 
 

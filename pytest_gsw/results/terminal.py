@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +13,11 @@ from tabulate import tabulate
 
 from pytest_gsw.errors import RunError
 from pytest_gsw.examine import duration
+from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.performance.verdict import Outcome, Verdict
-from pytest_gsw.results.record import Record, attempt_text, judged_key
+from pytest_gsw.performance.noise import Noise, jobs_to_resolve, median_interval
+from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
+from pytest_gsw.results.record import Record, attempt_text, judged_key, measured_jobs, repeat_text
 from pytest_gsw.tables.model import Accepted
 
 #: Label, key and number format of each figure in a table; a fraction without a format is a percentage.
@@ -61,7 +64,8 @@ def headline(record: Record) -> str:
         "simulated" if record.simulated else "",
         # No job ended here: that it ended well is what whoever gave the log says.
         "log only" if record.job and record.job.state == "REPLAYED" else "",
-        "improved" if record.outcome == "improved" else "",
+        record.outcome if record.outcome in {"improved", "inconclusive"} else "",
+        f"median of {len(record.repeats) + 1} jobs" if record.repeats else "",
         f"attempt {len(record.attempts) + 1}" if record.attempts else "",
     )
     return "  ".join(part for part in (*parts, *marks) if part)
@@ -81,25 +85,76 @@ def verdict_fact(
         tokens_per_s: What was measured, ``None`` for checkpoint rows.
         cluster: Whose the accepted figure is, where the verdict rests on one.
     """
-    allowed = f"(allowed {verdict.tolerance * 100:g} %)"
     is_accepted = verdict.accepted_s is not None
     kind, of_whom = ("accepted", f" of {cluster}") if is_accepted else ("documented", "")
     if tokens_per_s is None:
-        measured, unit = f"{verdict.measured_s:.4g} s", " s"
+        measured, unit = f"{verdict.measured_s:.4g} s{_of_jobs(verdict)}", " s"
         words = ("slower than", "faster than")
         reference, documented = f"{verdict.reference_s:.4g}", f"{verdict.documented_s:.4g}"
     else:
-        measured, unit = f"throughput {tokens_per_s:,.0f} tokens/s", ""
+        measured, unit = f"throughput {tokens_per_s:,.0f} tokens/s{_of_jobs(verdict)}", ""
         words = ("below", "above")
         per_second = tokens_per_s * verdict.measured_s
         # The table's throughput where there is one; the comparison itself rests on the step time.
         documented = f"{record_documented.get('tokens_per_s') or per_second / verdict.documented_s:,.0f}"
         reference = f"{per_second / verdict.reference_s:,.0f}" if is_accepted else documented
     compared = f"{_changed(verdict.throughput_change, words)} the {kind} {reference}{unit}{of_whom}"
-    fact = f"{measured} is {compared} {allowed}"
-    if not is_accepted:
+    fact = f"{measured} is {compared} ({_allowed(verdict)})"
+    if is_accepted:
+        fact += f", {_changed(verdict.documented_throughput_change, words)} the documented {documented}{unit}"
+    return f"{fact}{_statistic_gap(verdict)}"
+
+
+def _of_jobs(verdict: Verdict) -> str:
+    """What the figure is of several jobs."""
+    jobs = len(verdict.jobs_s)
+    return f", the median of {jobs} jobs," if jobs > 1 else ""
+
+
+def _allowed(verdict: Verdict) -> str:
+    """What is allowed, and why it is not the tolerance where it is not."""
+    allowed = f"allowed {verdict.tolerance * 100:g} %"
+    if verdict.limit is None or verdict.noise is None:
+        return allowed
+    return f"{allowed}, and {verdict.limit * 100:.3g} % because {noise_text(verdict.noise)}"
+
+
+def noise_text(noise: Noise) -> str:
+    """By how much jobs of a row differ, and how that is known."""
+    if not noise.jobs:
+        return f"its jobs are taken to differ by {noise.sigma * 100:.2g} % until enough of them are known"
+    return f"its jobs differ by {noise.sigma * 100:.2g} % (standard deviation of {noise.jobs})"
+
+
+def _statistic_gap(verdict: Verdict) -> str:
+    """Where the document's statistic is not what the run was like."""
+    gap, steady_s = verdict.statistic_gap, verdict.steady_s
+    if gap is None or steady_s is None:
+        return ""
+    more = "more" if gap > 0 else "less"
+    return f"; its {verdict.measured_s:.4g} s are {abs(gap) * 100:.1f} % {more} than the median of the steady steps"
+
+
+def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] = ()) -> str:
+    """Why a row that was measured is neither passed nor regressed.
+
+    Args:
+        record: The row's record.
+        verdict: Its verdict.
+        canaries: The canary rows that were too slow in the session, where that is known.
+    """
+    fact = f"inconclusive: {record.fact}"
+    unusual = "the cluster is not in its usual state"
+    if verdict.reason is Reason.CANARY and record.canary:
+        return f"{fact}; it is a canary: {unusual}, and rows that are too slow say nothing"
+    if verdict.reason is Reason.CANARY:
+        which = f" {', '.join(canaries)}" if canaries else " row"
+        return f"{fact}; the canary{which} was too slow as well: {unusual}"
+    if verdict.noise is None:
         return fact
-    return f"{fact}, {_changed(verdict.documented_throughput_change, words)} the documented {documented}{unit}"
+    jobs = _number(jobs_to_resolve(record.tolerance, verdict.noise), "job")
+    told = f"{jobs} would tell a loss of {record.tolerance * 100:g} % from noise"
+    return f"{fact}; {told} (--gsw-repeat), or pytest-gsw compare-ab"
 
 
 def _changed(throughput_change: float, words: tuple[str, str]) -> str:
@@ -151,11 +206,30 @@ def accepted_line(record: Record) -> str:
         return record.accepted_note or ""
     if not measured or not documented or record.outcome not in {"passed", "improved"}:
         return ""
-    verdict = Verdict(Outcome(record.outcome), measured, documented, record.tolerance, accepted)
-    if verdict.documented_outcome is not Outcome.REGRESSED:
+    verdict = verdict_of(record)
+    if verdict is None or verdict.documented_outcome is not Outcome.REGRESSED:
         return ""
     loss = f"{-verdict.documented_throughput_change * 100:.1f} % below the documented throughput"
     return f"passed by what {record.cluster} has accepted; it is {loss}, and would have failed by it"
+
+
+def verdict_of(record: Record) -> Verdict | None:
+    """The verdict that a record is of, ``None`` where there is none in it."""
+    judged = judged_key(record)
+    measured_s, documented_s = record.measured.get(judged), record.documented.get(judged)
+    if not measured_s or not documented_s or record.outcome not in {outcome.value for outcome in Outcome}:
+        return None
+    return Verdict(
+        Outcome(record.outcome),
+        measured_s,
+        documented_s,
+        record.tolerance,
+        record.accepted.get(judged) or None,
+        limit=record.limit if record.limit is not None and record.limit > record.tolerance else None,
+        noise=None if record.sigma is None else Noise(record.sigma, record.sigma_jobs),
+        jobs_s=tuple(job.judged_s for job in measured_jobs(record) if job.judged_s is not None),
+        steady_s=record.median_s,
+    )
 
 
 def ignored_text(accepted: Accepted) -> str:
@@ -222,6 +296,7 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
     if record.accepted_note:
         facts.append(("accepted", record.accepted_note.removeprefix("accepted ")))
     facts += [(f"attempt {n}", attempt_text(attempt)) for n, attempt in enumerate(record.attempts, 1)]
+    facts += _repeats_facts(record)
     if record.job is not None:
         job = record.job
         code = "" if job.exit_code is None else f" {job.exit_code}:{job.signal}"
@@ -229,16 +304,52 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
         where = f" on {job.nodes}" if job.nodes else ""
         facts.append(("job", f"{job.launcher} {job.id} {job.state}{code}{took}{where}"))
     if record.steps:
-        known = {"median": record.median_s, "p90": record.p90_s}
-        spread = ", ".join(f"{name} {value:.4g} s" for name, value in known.items() if value is not None)
-        used = f"{record.steps} read, {record.statistic} used"
-        facts.append(("steps", f"{used}; {spread}" if spread else used))
+        facts.append(("steps", _steps_text(record)))
     if record.log:
         facts.append(("log", record.log))
         repeat.append(("offline", offline))
     if record.simulated:
         facts.append(("note", "this is a simulation: no GPU was used, the figures are made up"))
     return [*facts, *repeat]
+
+
+def _steps_text(record: Record) -> str:
+    """How many steps there were, and how even they are once the run is steady."""
+    known = {"median": record.median_s, "mean": record.mean_s, "p90": record.p90_s}
+    spread = ", ".join(f"{name} {value:.4g} s" for name, value in known.items() if value is not None)
+    used = f"{record.steps} read, {record.statistic} used"
+    if not spread:
+        return used
+    warm_up = f" after {record.warm_up_steps} of warm-up" if record.warm_up_steps else ""
+    spikes = f", {share(record.spike_fraction)} spikes" if record.spike_fraction else ""
+    return f"{used}; {spread}{spikes}{warm_up}"
+
+
+def _repeats_facts(record: Record) -> list[tuple[str, str]]:
+    """Each job that the figure is the median of, and how sure that makes it."""
+    if not record.repeats:
+        return []
+    jobs = measured_jobs(record)
+    interval = median_interval([job.judged_s for job in jobs if job.judged_s is not None])
+    sure = f"{interval.low_s:.4g} to {interval.high_s:.4g} s with {interval.confidence * 100:.3g} % confidence"
+    return [*((f"job {n}", repeat_text(job)) for n, job in enumerate(jobs, 1)), ("median", sure)]
+
+
+def drift_text(found: Drifting) -> str:
+    """That a row creeps, since when, and what changed in that night, in one line."""
+    since = found.since
+    night = time.strftime("%Y-%m-%d", time.localtime(since.time_s))
+    change = percent(1 / (1 + found.drift.shift) - 1)
+    slope = found.drift.slope_per_week
+    pace = "" if slope is None else f", {percent(1 / (1 + slope) - 1)} a week"
+    fact = f"throughput of the newest nights is {change} against the first ones{pace}, since about {night}"
+    changes = [f"{name} {_value(before)} -> {_value(now)}" for name, (before, now) in found.changes.items()]
+    job = f"(job {since.job_id} of run {since.run_id})"
+    return f"{fact} {job}" + (f"; what changed then: {', '.join(changes)}" if changes else "")
+
+
+def _value(text: str) -> str:
+    return text or "unknown"
 
 
 def error_text(error: RunError, facts: Sequence[tuple[str, str]]) -> str:
@@ -340,10 +451,10 @@ def plan_text(rows: Sequence[Mapping[str, Any]], skipped: Sequence[tuple[str, st
     """What ``--gsw-plan`` prints: one block a row, then the sums."""
     lines: list[str] = []
     for row in rows:
-        time = "run time not known" if row["minutes"] is None else f"about {_number(row['minutes'], 'minute')}"
+        took = "run time not known" if row["minutes"] is None else f"about {_number(row['minutes'], 'minute')}"
         lines += [
             row["node_id"],
-            f"  {_number(row['gpus'], 'GPU')} on {_number(row['nodes'], 'node')}, {time}",
+            f"  {_number(row['gpus'], 'GPU')} on {_number(row['nodes'], 'node')}, {took}",
             f"  directory    {row['directory']}",
             f"  command      {row['command']}",
             *(f"  environment  {name}={value}" for name, value in row["environment"].items()),

@@ -93,6 +93,9 @@ ROW_FIELDS: f.Fields = {
     "min_steps": f.whole("Fewest steps that must be read from the log."),
     "tolerance": f.tolerance("Accepted loss of throughput."),
     "proxy": f.flag("A smaller stand-in for the full model."),
+    "canary": f.flag(
+        "The row says whether the cluster is in its usual state: a night in which it is too slow is inconclusive."
+    ),
     "expected_failure": f.choice(("out_of_memory",), "How the document says that the row fails."),
     "notes": f.text("The document's own note.", lines=True),
     "attributes": f.Nested(None, "Columns of the document that have no key of their own, as written there."),
@@ -475,6 +478,7 @@ def _baseline(row: Mapping[str, Any], recipe: Recipe, path: Path, place: Value) 
         model_flops_per_sample=row.get("model_flops"),
         activation_recomputation=row.get("activation_recomputation", False),
         proxy=row.get("proxy", False),
+        canary=row.get("canary", False),
         expected_failure=row.get("expected_failure"),
         notes=row.get("notes"),
         attributes=row.get("attributes", {}),

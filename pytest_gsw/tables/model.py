@@ -158,6 +158,8 @@ class Baseline:
     location: Location
     #: Name of the document's formula of model FLOPs, where the table gives one.
     formula: str | None = None
+    #: The row says whether the cluster is in its usual state; a night in which it is too slow is inconclusive.
+    canary: bool = False
     #: What clusters have accepted for this row, by the cluster's name.
     accepted: Mapping[str, Accepted] = field(default_factory=dict)
 

@@ -33,7 +33,7 @@ def test_a_slow_row_fails_with_the_whole_story(pytester: pytest.Pytester, monkey
             r"throughput \(tokens/s\) +20\d,\d{3} +230,153 +-1\d\.\d % +-5\.0 % +regressed",
             r"baseline +baselines/maxtext/llama2_70b\.yaml:\d+  \(003_\w+\.txt:31\)",
             r"job +local \d+ COMPLETED 0:0 in \d+s on \S+",
-            r"steps +50 read, last used; median 5\.\d+ s, p90 5\.\d+ s",
+            r"steps +50 read, last used; median 5\.\d+ s, mean 5\.\d+ s, p90 5\.\d+ s after 2 of warm-up",
             r"log +/.*/results/demo/fp8/70b/128/log-maxtext_llama2_70b_128_\d+\.out",
             r"note +this is a simulation: no GPU was used, the figures are made up",
             r"again +pytest --gsw-cluster=demo 'baselines/maxtext/llama2_70b\.yaml::llama2_70b_fp8\[H100x128\]'",

@@ -17,6 +17,7 @@ from pytest_gsw.fleet import (
     MOST_POLLS_PER_INTERVAL,
     SETTLE_S,
     UNKNOWN_LIMIT_S,
+    Again,
     Fleet,
     Limits,
     Standing,
@@ -510,7 +511,7 @@ def test_a_row_that_lost_its_node_is_run_again_without_it(launcher: FakeLauncher
     fleet.submit({"a": replace(spec("a"), unique_name=True)})
     run = fleet.take("a")
     attempt = Attempt("job-a", LOST_NODE, "node failure", ("n17",))
-    assert (run.status, run.attempts, told) == (COMPLETED, (attempt,), [("a", attempt)])
+    assert (run.status, run.earlier, told) == (COMPLETED, (), [("a", attempt)])
     again = fleet.spec("a")
     assert again is not None
     assert (again.name, again.attempt, again.excluded_nodes) == ("again2.a", 2, ("n17",))
@@ -522,7 +523,8 @@ def test_a_row_is_not_run_more_often_than_allowed(launcher: FakeLauncher, clock:
     launcher.script = {"a": [LOST_NODE]}
     fleet.submit({"a": spec("a")})
     run = fleet.take("a")
-    assert (run.status, len(run.attempts), len(told), launcher.submitted) == (LOST_NODE, 2, 2, ["a", "a", "a"])
+    assert (run.status, len(fleet.attempts("a")), len(told)) == (LOST_NODE, 2, 2)
+    assert launcher.submitted == ["a", "a", "a"]
 
 
 @pytest.mark.parametrize(
@@ -537,6 +539,139 @@ def test_what_is_not_the_infrastructures_fault_is_never_run_again(
     launcher.script = {"a": [status]}
     fleet.submit({"a": spec("a")})
     assert (fleet.take("a").status, told, launcher.submitted) == (status, [], ["a"])
+
+
+@dataclass
+class NumberedLauncher(FakeLauncher):
+    """Its jobs have ids of their own; jobs that must do without ``full`` nodes are refused."""
+
+    full: tuple[str, ...] = ()
+    specs: list[JobSpec] = field(default_factory=list)
+
+    def submit(self, spec: JobSpec) -> Job:
+        self.submitted.append(spec.row_id)
+        if set(spec.avoided_nodes) & set(self.full):
+            raise SubmissionError("Requested node configuration is not available")
+        self.specs.append(spec)
+        return Job(f"job-{spec.row_id}-{spec.attempt}", spec, self.clock.now_s)
+
+
+DONE = replace(COMPLETED, nodes="n1")
+
+
+def wanting(launcher: FakeLauncher, clock: Clock, jobs: int, **options: Any) -> tuple[Fleet, list[tuple[str, Attempt]]]:
+    """A fleet whose rows want so many jobs that end well."""
+    told: list[tuple[str, Attempt]] = []
+
+    def once_more(row_id: str, run: Run) -> Again | None:
+        return Again(f"{len(run.jobs)} of {jobs}", (run.status.nodes,)) if len(run.jobs) < jobs else None
+
+    fleet = Fleet(
+        launcher,
+        POLL_S,
+        once_more=once_more,
+        on_repeat=lambda row_id, attempt: told.append((row_id, attempt)),
+        clock=clock,
+        sleep=clock.sleep,
+        **options,
+    )
+    return fleet, told
+
+
+def test_a_row_has_as_many_jobs_as_are_wanted(clock: Clock) -> None:
+    launcher = NumberedLauncher(clock, script={"a": [DONE]})
+    fleet, told = wanting(launcher, clock, jobs=3)
+    fleet.submit({"a": spec("a")})
+    run = fleet.take("a")
+    assert [job.job_id for job in run.jobs] == ["job-a-1", "job-a-2", "job-a-3"]
+    assert [job.log for job in run.jobs] == [Path(f"/stage/job-a-{n}.out") for n in (1, 2, 3)]
+    assert told == [
+        ("a", Attempt("job-a-1", DONE, "1 of 3", ("n1",), measured=True)),
+        ("a", Attempt("job-a-2", DONE, "2 of 3", ("n1",), measured=True)),
+    ]
+    assert fleet.attempts("a") == ()  # none of them failed
+
+
+def test_further_jobs_avoid_the_nodes_of_those_before(clock: Clock) -> None:
+    launcher = NumberedLauncher(clock, script={"a": [DONE]})
+    fleet, _ = wanting(launcher, clock, jobs=2)
+    fleet.submit({"a": spec("a")})
+    fleet.take("a")
+    assert [(one.avoided_nodes, one.excluded_nodes) for one in launcher.specs] == [((), ()), (("n1",), ())]
+    assert launcher.specs[1].environment == {"GSW_ATTEMPT": "2"}
+
+
+def test_further_jobs_take_the_same_nodes_where_there_are_no_others(clock: Clock) -> None:
+    launcher = NumberedLauncher(clock, script={"a": [DONE]}, full=("n1",))
+    fleet, _ = wanting(launcher, clock, jobs=2)
+    fleet.submit({"a": spec("a")})
+    assert len(fleet.take("a").jobs) == 2
+    assert launcher.submitted == ["a", "a", "a"]  # the second of them was refused
+    assert launcher.specs[-1].avoided_nodes == ()
+
+
+def test_a_job_that_the_infrastructure_failed_is_none_of_the_measured_ones(clock: Clock) -> None:
+    launcher = NumberedLauncher(clock, script={"a": [DONE, LOST_NODE, DONE]})
+    fleet, _ = wanting(launcher, clock, jobs=2, retries=1)
+    fleet.submit({"a": spec("a")})
+    run = fleet.take("a")
+    assert [job.job_id for job in run.jobs] == ["job-a-1", "job-a-3"]
+    assert [attempt.job_id for attempt in fleet.attempts("a")] == ["job-a-2"]
+    assert (launcher.specs[-1].avoided_nodes, launcher.specs[-1].excluded_nodes) == (("n1",), ("n17",))
+
+
+@pytest.mark.parametrize("status", [FAILED, JobStatus(JobState.TIMEOUT), replace(DONE, exit_code=3)])
+def test_a_further_job_that_fails_ends_the_row(clock: Clock, status: JobStatus) -> None:
+    launcher = NumberedLauncher(clock, script={"a": [DONE, status]})
+    fleet, _ = wanting(launcher, clock, jobs=3)
+    fleet.submit({"a": spec("a")})
+    run = fleet.take("a")
+    assert (run.status, [job.job_id for job in run.earlier]) == (status, ["job-a-1"])
+
+
+def test_a_rule_that_breaks_wants_no_further_job(launcher: FakeLauncher, clock: Clock) -> None:
+    def broken(row_id: str, run: Run) -> Again | None:
+        raise ZeroDivisionError
+
+    fleet = Fleet(launcher, POLL_S, once_more=broken, clock=clock, sleep=clock.sleep)
+    fleet.submit({"a": spec("a")})
+    assert fleet.take("a").earlier == ()
+
+
+def test_an_interrupted_session_wants_no_further_job(clock: Clock) -> None:
+    launcher = NumberedLauncher(clock, script={"a": [DONE]})
+    fleet, told = wanting(launcher, clock, jobs=3)
+    fleet.submit({"a": spec("a")})
+    fleet._wait()
+    fleet.interrupt(detach=False)
+    assert (fleet.take("a").earlier, told) == ((), [])
+
+
+MEASURED = Attempt("job-a-1", DONE, "1 of 2", ("n1",), measured=True)
+
+
+def test_a_resumed_row_keeps_the_jobs_that_were_measured(clock: Clock) -> None:
+    launcher = NumberedLauncher(clock, script={"a": [DONE]})
+    fleet, told = wanting(launcher, clock, jobs=2)
+    fleet.submit({"a": MEASURED.after(spec("a"))}, {"a": Submission(0.0, attempts=(MEASURED,))})
+    assert [job.job_id for job in fleet.take("a").jobs] == ["job-a-1", "job-a-2"]
+    assert told == []
+
+
+def test_a_resumed_job_keeps_those_that_were_measured_before_it(clock: Clock) -> None:
+    launcher = NumberedLauncher(clock, script={"a": [DONE]})
+    fleet, _ = wanting(launcher, clock, jobs=2)
+    fleet.attach(Job("job-a-2", spec("a"), 900.0), Submission(900.0, "job-a-2", attempts=(MEASURED,)))
+    assert [job.job_id for job in fleet.take("a").jobs] == ["job-a-1", "job-a-2"]
+
+
+def test_a_measured_job_whose_log_is_gone_is_an_error(clock: Clock) -> None:
+    launcher = NumberedLauncher(clock, log_at_s={"a": None})
+    fleet, _ = wanting(launcher, clock, jobs=2)
+    fleet.submit({"a": spec("a")}, {"a": Submission(0.0, attempts=(MEASURED,))})
+    with pytest.raises(LogError, match="no log of job-a-1"):
+        fleet.take("a")
+    assert launcher.submitted == []
 
 
 @dataclass
@@ -596,7 +731,7 @@ def test_a_submission_that_an_earlier_session_lost_is_looked_for_first(clock: Cl
     earlier = Attempt("job-1", LOST_NODE, "node failure", ("n17",))
     fleet.submit({"a": spec("a")}, {"a": Submission(900.0, attempts=(earlier,))})
     run = fleet.take("a")
-    assert (run.job_id, run.attempts, launcher.submitted) == ("job-found", (earlier,), [])
+    assert (run.job_id, fleet.attempts("a"), launcher.submitted) == ("job-found", (earlier,), [])
 
 
 def test_interrupting_waits_for_no_log(launcher: FakeLauncher, clock: Clock) -> None:

@@ -244,7 +244,8 @@ def test_each_attempt_has_a_name_of_its_own_and_does_without_all_suspects() -> N
         ("again2.gsw-r1-row", 2, ("n17",)),
         ("again3.gsw-r1-row", 3, ("n17", "n18")),
     ]
-    assert replace(third, name=SPEC.name, attempt=1, excluded_nodes=()) == SPEC
+    assert third.environment == {**SPEC.environment, "GSW_ATTEMPT": "3"}
+    assert replace(third, name=SPEC.name, attempt=1, excluded_nodes=(), environment=SPEC.environment) == SPEC
 
 
 def test_a_name_that_sessions_share_stays() -> None:

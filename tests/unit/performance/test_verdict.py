@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.performance.verdict import Outcome, Verdict, judge
+from pytest_gsw.performance.noise import Noise, limit
+from pytest_gsw.performance.steady import steady
+from pytest_gsw.performance.verdict import DIRECTIONS, Direction, Outcome, Reason, Repeats, Verdict, compare, judge
 from pytest_gsw.tables.model import Accepted, Figures
 from tests.unit.rows import LLAMA2_FP8_X128, measured
 
@@ -68,7 +71,16 @@ def test_a_checkpoint_row_is_judged_by_its_time_of_saving() -> None:
 
 def test_the_numbers_of_a_verdict() -> None:
     slow = verdict(5.0, documented_s=4.0, tolerance=0.05)
-    assert slow == Verdict(Outcome.REGRESSED, measured_s=5.0, documented_s=4.0, tolerance=0.05)
+    assert slow == Verdict(
+        Outcome.REGRESSED,
+        measured_s=5.0,
+        documented_s=4.0,
+        tolerance=0.05,
+        jobs_s=(5.0,),
+        steady_s=5.0,
+        given_reason=Reason.SLOWER,
+        more=0,
+    )
     assert slow.time_change == pytest.approx(0.25)
     assert slow.throughput_change == pytest.approx(-0.2)
     assert slow.allowed_throughput_change == -0.05
@@ -153,7 +165,8 @@ ACCEPTED = Accepted("eos", 5.0, jobs=7, spread=0.008, job_ids="1, 2", date="2026
 
 def test_what_a_cluster_has_accepted_stands_in_the_documents_place() -> None:
     found = judge(LLAMA2_FP8_X128, measured(5.11), 0.05, ACCEPTED)
-    assert found == Verdict(Outcome.PASSED, measured_s=5.11, documented_s=4.556, tolerance=0.05, accepted_s=5.0)
+    assert (found.outcome, found.measured_s, found.documented_s) == (Outcome.PASSED, 5.11, 4.556)
+    assert (found.tolerance, found.accepted_s) == (0.05, 5.0)
     assert found.reference_s == 5.0
     assert found.time_change == pytest.approx(5.11 / 5.0 - 1)
     assert found.throughput_change == pytest.approx(5.0 / 5.11 - 1)
@@ -182,4 +195,82 @@ def test_an_accepted_figure_does_not_stand_in_for_a_document_that_has_none() -> 
 
 
 def test_the_words_for_outcomes() -> None:
-    assert [outcome.value for outcome in Outcome] == ["passed", "improved", "regressed"]
+    assert [outcome.value for outcome in Outcome] == ["passed", "improved", "regressed", "inconclusive"]
+
+
+def noisy(measured_s: float, sigma: float, *jobs_s: float, repeats: Repeats | None = None) -> Verdict:
+    jobs = (measured_s, *jobs_s)
+    measurement = replace(measured(statistics.median(jobs)), jobs_s=jobs)
+    return judge(LLAMA2_FP8_X128, measurement, 0.05, noise=Noise(sigma, 30), repeats=repeats)
+
+
+SLOW_S = 4.556 * 1.08
+
+
+def test_every_figure_has_a_direction() -> None:
+    assert {*DIRECTIONS} == {*vars(Figures())}
+
+
+@pytest.mark.parametrize(("name", "direction"), DIRECTIONS.items())
+def test_a_loss_and_a_gain_of_each_figure(name: str, direction: Direction) -> None:
+    worse, better = (1.2, 0.8) if name.endswith(("_s", "_tokens")) and "per_s" not in name else (0.8, 1.2)
+    assert compare(worse, 1.0, 0.05, direction) is Outcome.REGRESSED
+    assert compare(better, 1.0, 0.05, direction) is Outcome.IMPROVED
+    assert compare(1.0, 1.0, 0.05, direction) is Outcome.PASSED
+
+
+def test_without_noise_the_tolerance_is_all_that_is_allowed() -> None:
+    found = verdict(SLOW_S)
+    assert (found.outcome, found.reason, found.limit, found.allowed) == (Outcome.REGRESSED, Reason.SLOWER, None, 0.05)
+
+
+def test_little_noise_changes_nothing() -> None:
+    found = noisy(SLOW_S, 0.01)
+    assert (found.outcome, found.reason, found.limit) == (Outcome.REGRESSED, Reason.SLOWER, None)
+
+
+def test_a_loss_within_the_noise_passes_and_says_why() -> None:
+    found = noisy(SLOW_S, 0.03)
+    assert (found.outcome, found.reason) == (Outcome.PASSED, Reason.WITHIN_NOISE)
+    assert found.limit == found.allowed == pytest.approx(limit(0.05, Noise(0.03, 30)))
+    assert found.is_below_tolerance
+
+
+def test_a_gain_within_the_noise_is_no_improvement() -> None:
+    found = noisy(4.556 / 1.08, 0.03)
+    assert (found.outcome, found.reason) == (Outcome.PASSED, Reason.WITHIN_NOISE)
+    assert noisy(4.556 / 1.3, 0.03).outcome is Outcome.IMPROVED
+
+
+def test_where_jobs_differ_by_a_lot_a_loss_within_the_noise_is_inconclusive() -> None:
+    found = noisy(SLOW_S, 0.08)
+    assert (found.outcome, found.reason) == (Outcome.INCONCLUSIVE, Reason.TOO_NOISY)
+    assert noisy(4.556 * 1.4, 0.08).outcome is Outcome.REGRESSED
+    assert noisy(4.556 * 1.02, 0.08).outcome is Outcome.PASSED
+
+
+def test_a_slow_first_job_asks_for_more() -> None:
+    repeats = Repeats(confirm=2)
+    assert [noisy(SLOW_S, 0.03, repeats=repeats).more, noisy(4.6, 0.03, repeats=repeats).more] == [1, 0]
+
+
+def test_the_median_of_all_jobs_decides() -> None:
+    repeats = Repeats(confirm=2)
+    passed = noisy(5.5, 0.01, 4.56, 4.55, repeats=repeats)
+    assert (passed.outcome, passed.measured_s, passed.jobs_s) == (Outcome.PASSED, 4.56, (5.5, 4.56, 4.55))
+    failed = noisy(5.5, 0.01, 4.55, 5.2, repeats=repeats)
+    assert (failed.outcome, failed.measured_s, failed.more) == (Outcome.REGRESSED, 5.2, 0)
+
+
+def test_a_statistic_that_is_far_from_the_steady_median_is_told() -> None:
+    measurement = replace(measured(4.556), steady=steady([4.9] * 20))
+    found = judge(LLAMA2_FP8_X128, measurement, 0.05)
+    assert found.statistic_gap == pytest.approx(4.556 / 4.9 - 1)
+    assert judge(LLAMA2_FP8_X128, replace(measurement, steady=steady([4.6] * 20)), 0.05).statistic_gap is None
+
+
+@given(sigma=st.floats(0, 0.5), jobs=st.lists(st.floats(4.0, 6.0), min_size=1, max_size=5))
+def test_noise_never_makes_a_row_red_that_is_within_its_tolerance(sigma: float, jobs: list[float]) -> None:
+    found = noisy(jobs[0], sigma, *jobs[1:])
+    if not found.is_below_tolerance:
+        assert found.outcome in {Outcome.PASSED, Outcome.IMPROVED}

@@ -89,6 +89,7 @@ NOT_DEFINING = {
     "min_steps": 3,
     "tolerance": 0.5,
     "proxy": True,
+    "canary": True,
     "expected_failure": "out_of_memory",
     "notes": "a note",
     "source": Source("other.md", 1),

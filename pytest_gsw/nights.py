@@ -1,0 +1,89 @@
+"""What earlier nights measured of the session's rows, and where the records of this one go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytest_gsw.history.drifting import Drifting, drifting, nights_of, start_of
+from pytest_gsw.history.errors import HistoryError
+from pytest_gsw.history.model import Point, SeriesKey
+from pytest_gsw.history.spool import DIRECTORY, Delivered, Spool
+from pytest_gsw.history.store import History
+from pytest_gsw.performance.noise import Noise, noise_of, reference
+from pytest_gsw.results.record import Record
+from pytest_gsw.tables.model import Accepted
+
+
+class Nights:
+    """The history as one session uses it; no row's outcome is worth less because it is away.
+
+    Args:
+        history: Where all runs are kept, ``None`` for a session that keeps nothing and looks nothing up.
+        results: The directory of results, where records wait for their history.
+        cluster: Where the session runs.
+    """
+
+    def __init__(self, history: History | None, results: Path, cluster: str | None) -> None:
+        self._history = history
+        self._cluster = cluster
+        #: Where records wait for their history.
+        self.waiting = results / DIRECTORY
+        self._spool = Spool(self.waiting)
+        #: Why the history was not asked any more.
+        self.problem = ""
+        self._known: dict[SeriesKey, tuple[Point, ...]] = {}
+
+    def noise(self, row: str, definition: str, accepted: Accepted | None) -> Noise | None:
+        """By how much jobs of a row differ, ``None`` where none is known.
+
+        Args:
+            row: The row's id.
+            definition: What it is now.
+            accepted: What its cluster has accepted for it: the nights that count begin with that.
+        """
+        nights = self.nights(row, definition)
+        frozen = reference([night.judged_s for night in nights], start_of(nights, accepted))
+        return noise_of(frozen) if frozen else None
+
+    def drifting(self, row: str, definition: str, accepted: Accepted | None, tonight: Point) -> Drifting | None:
+        """Whether the newest nights of a row, with this one, are slower than its first ones.
+
+        Args:
+            row: The row's id.
+            definition: What it is now.
+            accepted: What its cluster has accepted for it.
+            tonight: What its first job in this session measured.
+        """
+        before = (night for night in self.nights(row, definition) if night.run_id != tonight.run_id)
+        return drifting((*before, tonight), accepted)
+
+    def nights(self, row: str, definition: str) -> tuple[Point, ...]:
+        """The nights of a row that tell how fast it is on this cluster, the oldest first."""
+        if self._history is None or self._cluster is None or self.problem:
+            return ()
+        key = SeriesKey(row, self._cluster, definition)
+        if key not in self._known:
+            try:
+                self._known[key] = nights_of(self._history.points(key))
+            except HistoryError as error:
+                self.problem = str(error)
+                return ()
+        return self._known[key]
+
+    def keep(self, record: Record) -> None:
+        """Put a record where it waits for the history.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        if self._history is not None:
+            self._spool.put(record)
+
+    def deliver(self) -> Delivered | None:
+        """Give all records that wait to the history, also those of sessions before; ``None`` without a history."""
+        return None if self._history is None else self._spool.deliver(self._history)
+
+    def close(self) -> None:
+        """Let go of the history."""
+        if self._history is not None:
+            self._history.close()

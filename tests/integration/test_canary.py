@@ -1,0 +1,98 @@
+"""Canary rows: a night in which they are too slow is inconclusive, not red."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import tiny_table
+
+CANARY = "tiny_1b_bf16[H100x8,case=canary]"
+ROW = "tiny_1b_bf16[H100x16]"
+
+
+@pytest.fixture
+def table(pytester: pytest.Pytester) -> Path:
+    path = pytester.path / "canary.yaml"
+    path.write_text(
+        tiny_table(
+            "gpus: 16, step_time_s: 0.500, line: 11",
+            "gpus: 8, step_time_s: 1.000, case: canary, canary: true, line: 10",
+        )
+    )
+    return path
+
+
+def run(pytester: pytest.Pytester, table: Path, *options: str) -> tuple[pytest.RunResult, dict[str, tuple[str, str]]]:
+    """The session, and outcome and reason of each row."""
+    result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={table}", "-rs", *options)
+    records = [json.loads(path.read_text()) for path in pytester.path.glob(".gsw/runs/*/records/*.json")]
+    return result, {one["row"]: (one["outcome"], one["reason"]) for one in records}
+
+
+def row_of(found: dict[str, tuple[str, str]]) -> tuple[str, str]:
+    return found[ROW]
+
+
+def canary_of(found: dict[str, tuple[str, str]]) -> tuple[str, str]:
+    (name,) = {*found} - {ROW}
+    return found[name]
+
+
+def test_a_healthy_canary_changes_nothing(pytester: pytest.Pytester, table: Path) -> None:
+    result, found = run(pytester, table, "--gsw-demo=*x16]=slow:20%")
+    result.assert_outcomes(passed=1, failed=1)
+    assert (canary_of(found)[0], row_of(found)[0]) == ("passed", "regressed")
+
+
+def test_a_slow_canary_makes_a_slow_row_inconclusive(pytester: pytest.Pytester, table: Path) -> None:
+    result, found = run(pytester, table, "--gsw-demo=*=slow:20%")
+    result.assert_outcomes(skipped=2)
+    assert result.ret == 6
+    assert (canary_of(found), row_of(found)) == (("inconclusive", "canary"), ("inconclusive", "canary"))
+    result.stdout.re_match_lines(
+        [
+            (
+                r"SKIPPED .*: inconclusive: .*; it is a canary: the cluster is not in its usual state, and rows that are "
+                r"too slow say nothing"
+            ),
+            (
+                r"SKIPPED .*: inconclusive: .*; the canary tiny_1b_bf16\[.*\] was too slow as well: the cluster is not in "
+                r"its usual state"
+            ),
+        ]
+    )
+
+
+def test_a_slow_canary_takes_no_pass_away(pytester: pytest.Pytester, table: Path) -> None:
+    result, found = run(pytester, table, "--gsw-demo=*canary*=slow:20%")
+    result.assert_outcomes(passed=1, skipped=1)
+    assert result.ret == 6
+    assert (canary_of(found)[0], row_of(found)[0]) == ("inconclusive", "passed")
+
+
+def test_a_canary_that_could_not_be_measured_excuses_nobody(pytester: pytest.Pytester, table: Path) -> None:
+    result, found = run(pytester, table, "--gsw-demo=*x16]=slow:20%", "--gsw-demo=*canary*=fail")
+    result.assert_outcomes(failed=1, errors=1)
+    assert (canary_of(found)[0], row_of(found)[0]) == ("error", "regressed")
+
+
+def test_canaries_are_judged_before_all_others(pytester: pytest.Pytester, table: Path) -> None:
+    # The canary's log takes its time; the other row has ended long before.
+    result, _ = run(pytester, table, "--gsw-demo=*=slow:20%", "-p", "no:randomly")
+    lines = [line for line in result.outlines if line.startswith("canary.yaml::")]
+    assert "canary" in lines[0].partition("::")[2]
+
+
+def test_canaries_are_selected_by_their_marker(pytester: pytest.Pytester, table: Path) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={table}", "-m", "not canary")
+    result.assert_outcomes(passed=1, deselected=1)
+
+
+def test_a_canary_in_a_worker_of_pytest_xdist(pytester: pytest.Pytester, table: Path) -> None:
+    result, found = run(pytester, table, "--gsw-demo=*=slow:20%", "-n2")
+    result.assert_outcomes(skipped=2)
+    assert (canary_of(found), row_of(found)) == (("inconclusive", "canary"), ("inconclusive", "canary"))
+    assert result.ret == 6

@@ -1,0 +1,168 @@
+"""``--gsw-history``: what earlier nights measured decides with, and no record is lost when it is away."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gsw.history.store import open_history
+from tests.integration.conftest import junit, properties
+from tests.integration.runs import record as record_of
+
+NAME = "tiny_1b_bf16[H100x8]"
+SESSION = ("--gsw-cluster=demo", "-k", "x8 and H100", "--junitxml=junit.xml")
+#: A standard deviation of about 3 %, and of about 9 %.
+RESTLESS = (0.97, 1.03, 0.99, 1.04, 1.0, 0.96, 1.02, 0.98, 1.05, 1.01)
+WILD = (0.88, 1.10, 0.95, 1.14, 1.0, 0.86, 1.07, 0.93, 1.16, 1.03)
+
+
+def nights(table: Path, seconds: Sequence[float], history: Path | None = None, **changes: Any) -> None:
+    """Put one night for each of these times into the history, each with a job of its own."""
+    simulated = {"cluster": "demo", "simulated": True, **changes}
+    records = [replace(record_of(table, n, each), **simulated) for n, each in enumerate(seconds)]
+    place = history or table.parent.parent / ".gsw" / "history.sqlite"
+    place.parent.mkdir(exist_ok=True)
+    with open_history(place) as opened:
+        assert opened.add(records) == len(records)
+
+
+def run(pytester: pytest.Pytester, table: Path, *options: str) -> pytest.RunResult:
+    return pytester.runpytest(*SESSION, f"--gsw-baselines={table}", *options)
+
+
+def newest(pytester: pytest.Pytester) -> dict[str, Any]:
+    *_, path = sorted(pytester.path.glob(".gsw/runs/*/records/*.json"))
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
+
+
+def test_every_record_goes_to_a_file_beside_the_runs(pytester: pytest.Pytester, table: Path) -> None:
+    for _ in range(2):
+        run(pytester, table).assert_outcomes(passed=1, deselected=2)
+    with open_history(pytester.path / ".gsw" / "history.sqlite") as history:
+        (series,) = history.series()
+        points = history.points(series)
+        runs = history.runs()
+    assert (series.row, series.cluster, len(points), len(runs)) == (NAME, "demo", 2, 2)
+    assert [*(pytester.path / ".gsw" / "spool").iterdir()] == []
+
+
+def test_rows_that_were_not_measured_are_kept_too(pytester: pytest.Pytester, table: Path) -> None:
+    run(pytester, table, "--gsw-demo=*=fail").assert_outcomes(errors=1, deselected=2)
+    with open_history(pytester.path / ".gsw" / "history.sqlite") as history:
+        (one,) = history.runs()
+        assert (dict(one.outcomes), history.series()) == ({"error": 1}, ())
+
+
+def test_none_keeps_nothing(pytester: pytest.Pytester, table: Path) -> None:
+    run(pytester, table, "--gsw-history=none").assert_outcomes(passed=1, deselected=2)
+    assert sorted(path.name for path in (pytester.path / ".gsw").iterdir()) == ["runs"]
+
+
+def test_a_path_is_relative_to_the_working_directory(pytester: pytest.Pytester, table: Path) -> None:
+    run(pytester, table, "--gsw-history=nights.sqlite").assert_outcomes(passed=1, deselected=2)
+    assert (pytester.path / "nights.sqlite").is_file()
+
+
+def test_the_environment_names_it_where_no_option_does(
+    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GSW_HISTORY", str(pytester.path / "of-all.sqlite"))
+    run(pytester, table).assert_outcomes(passed=1, deselected=2)
+    assert (pytester.path / "of-all.sqlite").is_file()
+    assert not (pytester.path / ".gsw" / "history.sqlite").exists()
+
+
+def test_a_replay_is_in_the_history_already(pytester: pytest.Pytester, table: Path) -> None:
+    run(pytester, table)
+    (first,) = pytester.path.glob(".gsw/runs/*")
+    pytester.runpytest(f"--gsw-replay={first}", f"--gsw-baselines={table}").assert_outcomes(passed=1)
+    with open_history(pytester.path / ".gsw" / "history.sqlite") as history:
+        assert [one.run_id for one in history.runs()] == [first.name]
+
+
+def test_a_loss_within_the_noise_of_the_row_passes_and_says_so(pytester: pytest.Pytester, table: Path) -> None:
+    run(pytester, table, "--gsw-demo=*=slow:7%", "--gsw-history=none").assert_outcomes(failed=1, deselected=2)
+    nights(table, RESTLESS)
+    result = run(pytester, table, "--gsw-demo=*=slow:7%")
+    result.assert_outcomes(passed=1, deselected=2)
+    found = newest(pytester)
+    assert (found["outcome"], found["reason"], found["sigma_jobs"]) == ("passed", "within noise", 10)
+    assert 0.025 < found["sigma"] < 0.04
+    assert 0.07 < found["limit"] < 0.12
+    percent, sigma = found["limit"] * 100, found["sigma"] * 100
+    because = f"because its jobs differ by {sigma:.2g} % (standard deviation of 10)"
+    assert found["fact"].endswith(f"(allowed 5 %, and {percent:.3g} % {because})")
+    seen = properties(junit(pytester.path / "junit.xml")[NAME])
+    assert (seen["gsw_reason"], seen["gsw_sigma_jobs"]) == ("within noise", "10")
+    assert float(seen["gsw_limit"]) == pytest.approx(found["limit"], abs=1e-6)
+
+
+def test_a_loss_beyond_the_noise_of_the_row_fails(pytester: pytest.Pytester, table: Path) -> None:
+    nights(table, RESTLESS)
+    run(pytester, table, "--gsw-demo=*=slow:20%").assert_outcomes(failed=1, deselected=2)
+    assert newest(pytester)["reason"] == "slower than allowed"
+
+
+def test_a_row_that_always_takes_the_same_is_held_to_its_tolerance(pytester: pytest.Pytester, table: Path) -> None:
+    nights(table, [1.0 + 0.001 * (n % 3) for n in range(20)])
+    run(pytester, table, "--gsw-demo=*=slow:7%").assert_outcomes(failed=1, deselected=2)
+    found = newest(pytester)
+    assert (found["limit"], found["sigma_jobs"]) == (0.05, 20)
+
+
+def test_on_a_noisy_cluster_a_loss_is_inconclusive(pytester: pytest.Pytester, table: Path) -> None:
+    nights(table, WILD)
+    result = run(pytester, table, "--gsw-demo=*=slow:9%", "-rs")
+    result.assert_outcomes(skipped=1, deselected=2)
+    assert result.ret == 6  # neither green nor red
+    found = newest(pytester)
+    assert (found["outcome"], found["reason"]) == ("inconclusive", "too noisy")
+    result.stdout.re_match_lines(
+        [
+            (
+                r"SKIPPED \[1\] .*: inconclusive: throughput .* % below the documented 65,536 \(allowed 5 %, and .*\); "
+                r"\d+ jobs would tell a loss of 5 % from noise \(--gsw-repeat\), or pytest-gsw compare-ab"
+            )
+        ]
+    )
+    (element,) = [e for e in junit(pytester.path / "junit.xml")[NAME] if e.tag != "properties"]
+    assert (element.tag, element.attrib["message"][:14]) == ("skipped", "inconclusive: ")
+
+
+def test_another_definition_has_a_history_of_its_own(pytester: pytest.Pytester, table: Path) -> None:
+    nights(table, WILD, definition="0123456789ab")
+    run(pytester, table, "--gsw-demo=*=slow:9%").assert_outcomes(failed=1, deselected=2)
+
+
+def test_nights_on_which_a_canary_was_slow_do_not_count(pytester: pytest.Pytester, table: Path) -> None:
+    nights(table, WILD, outcome="inconclusive", reason="canary")
+    run(pytester, table, "--gsw-demo=*=slow:9%").assert_outcomes(failed=1, deselected=2)
+    assert newest(pytester)["sigma"] is None
+
+
+def test_a_history_that_is_away_keeps_its_records_waiting(pytester: pytest.Pytester, table: Path) -> None:
+    place = pytester.path / "away" / "history.sqlite"
+    place.parent.write_text("no directory")
+    result = run(pytester, table, f"--gsw-history={place}")
+    result.assert_outcomes(passed=1, deselected=2)
+    result.stdout.re_match_lines(
+        [r"gsw: .*away/history\.sqlite.*", r"gsw: 1 record waits in \.gsw/spool; the next session delivers what waits"]
+    )
+    place.parent.unlink()
+    run(pytester, table, f"--gsw-history={place}").assert_outcomes(passed=1, deselected=2)
+    with open_history(place) as history:
+        assert len(history.runs()) == 2
+
+
+def test_a_url_of_another_database_is_a_usage_error(pytester: pytest.Pytester, table: Path) -> None:
+    result = run(pytester, table, "--gsw-history=mysql://gsw:hunter2@db/gsw")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    message = "--gsw-history: got a URL of 'mysql', wanted a SQLite file, a postgresql:// URL, or 'none'"
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])
+    assert "hunter2" not in result.stdout.str() + result.stderr.str()
