@@ -11,13 +11,39 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pytest_gsw.cli import audit, baseline, compare_ab, diff, importing, junit, metrics, rows, selftest
+from pytest_gsw.cli import (
+    audit,
+    baseline,
+    compare,
+    compare_ab,
+    diff,
+    history,
+    importing,
+    junit,
+    metrics,
+    rows,
+    selftest,
+    trend,
+)
 from pytest_gsw.cli.answer import Answer
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.quoting import quoted
 
 #: In the order in which help lists them.
-_COMMANDS = (rows, metrics, importing, audit, baseline, diff, selftest, junit, compare_ab)
+_COMMANDS = (
+    rows,
+    metrics,
+    importing,
+    audit,
+    baseline,
+    diff,
+    selftest,
+    junit,
+    history,
+    compare,
+    trend,
+    compare_ab,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -87,7 +87,7 @@ def _text(compared: Comparison) -> str:
     lines = []
     if compared.rows:
         table = [_line(row) for row in compared.rows]
-        headers = ("row", "before", "after", "throughput", f"{CONFIDENCE:.0%} interval", "noise", "")
+        headers = ("row", "before", "after", "throughput", f"{CONFIDENCE * 100:g} % interval", "noise", "")
         align = ("left", "right", "right", "right", "right", "right", "left")
         lines += [tabulate(table, headers=headers, colalign=align, tablefmt="simple", disable_numparse=True)]
         if any(row.noise.jobs == 0 for row in compared.rows):

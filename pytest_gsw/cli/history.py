@@ -47,6 +47,9 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 #: For terminals and files that take nothing else: the more ink, the slower.
 _ASCII = ".:-=+*#@"
 
+#: The least that a sparkline spans, as a share of the median: noise of a few thousandths is to look like nothing.
+_LEAST_SPAN = 0.05
+
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 
 
@@ -196,7 +199,7 @@ def _line(key: SeriesKey, points: Sequence[Point], several: bool) -> list[str]:
         f"{noise.sigma * 100:.1f} %{'' if noise.jobs else '*'}",
         f"{_day(newest.time_s)} {newest.judged_s:.4g} s",
         percent(median_s / newest.judged_s - 1),
-        sparkline(times_s, _letters()),
+        sparkline(times_s, _letters(), _LEAST_SPAN * median_s),
     ]
 
 
@@ -204,17 +207,18 @@ def _noise(points: Sequence[Point]) -> Noise:
     return noise_of([point.judged_s for point in points])
 
 
-def sparkline(values: Sequence[float], letters: str = _BLOCKS) -> str:
-    """One letter for each value, from the lowest of the letters for the smallest to the highest for the largest.
+def sparkline(values: Sequence[float], letters: str = _BLOCKS, least_span: float = 0.0) -> str:
+    """One letter for each value, from the first of the letters for the smallest to the last for the largest.
 
     Args:
         values: Finite values.
         letters: From low to high.
+        least_span: What lies between the first letter and the last at least; values that span less are in the middle.
     """
     low, high = min(values), max(values)
-    if high == low:
-        return letters[len(letters) // 2] * len(values)
-    return "".join(letters[min(len(letters) - 1, int((one - low) / (high - low) * len(letters)))] for one in values)
+    span = max(high - low, least_span) or 1.0
+    bottom = (low + high - span) / 2
+    return "".join(letters[min(len(letters) - 1, int((one - bottom) / span * len(letters)))] for one in values)
 
 
 def _letters() -> str:

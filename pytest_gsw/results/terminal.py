@@ -343,13 +343,13 @@ def drift_text(found: Drifting) -> str:
     slope = found.drift.slope_per_week
     pace = "" if slope is None else f", {percent(1 / (1 + slope) - 1)} a week"
     fact = f"throughput of the newest nights is {change} against the first ones{pace}, since about {night}"
-    changes = [f"{name} {_value(before)} -> {_value(now)}" for name, (before, now) in found.changes.items()]
     job = f"(job {since.job_id} of run {since.run_id})"
-    return f"{fact} {job}" + (f"; what changed then: {', '.join(changes)}" if changes else "")
+    return f"{fact} {job}" + (f"; what changed then: {changes_text(found.changes)}" if found.changes else "")
 
 
-def _value(text: str) -> str:
-    return text or "unknown"
+def changes_text(changes: Mapping[str, tuple[str, str]]) -> str:
+    """What of the environment changed: ``nccl 2.21.5 -> 2.23.4, driver 550.54 -> 560.28``."""
+    return ", ".join(f"{name} {before or 'unknown'} -> {now or 'unknown'}" for name, (before, now) in changes.items())
 
 
 def error_text(error: RunError, facts: Sequence[tuple[str, str]]) -> str:

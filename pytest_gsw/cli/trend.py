@@ -1,0 +1,140 @@
+"""``pytest-gsw trend``: which rows creep, since when, and what changed then."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from pytest_gsw.cli.answer import Answer, Commands
+from pytest_gsw.cli.history import add_history_option, opened
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.history.drifting import Drifting, drifting, nights_of, start_of
+from pytest_gsw.history.model import Point, SeriesKey
+from pytest_gsw.performance.drift import NEWEST
+from pytest_gsw.performance.noise import REFERENCE_JOBS, reference
+from pytest_gsw.quoting import quoted
+from pytest_gsw.results.terminal import changes_text, percent
+from pytest_gsw.tables.load import bundled_baselines, load_tables
+from pytest_gsw.tables.model import Accepted
+from pytest_gsw.words import counted
+
+
+@dataclass(frozen=True)
+class _Trend:
+    """The nights of one row on one cluster."""
+
+    key: SeriesKey
+    nights: int
+    #: Medians of the first nights that count and of the newest, seconds; ``None`` where there are too few nights.
+    first_s: float | None
+    newest_s: float | None
+    found: Drifting | None
+
+    @property
+    def throughput_change(self) -> float | None:
+        """Newest over first throughput, less one."""
+        return self.first_s / self.newest_s - 1 if self.first_s and self.newest_s else None
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the subcommand."""
+    trend = commands.add_parser("trend", help="tell which rows creep, since when, and what changed then")
+    trend.add_argument("rows", nargs="*", metavar="ROW", help="only these rows; * and ? stand for any letters")
+    trend.add_argument("--cluster", metavar="NAME", help="only this cluster")
+    add_history_option(trend)
+    trend.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="tables with accepted figures")
+    trend.add_argument("--json", action="store_true", help="print JSON: a list of objects")
+    trend.set_defaults(run=_trend)
+
+
+def _trend(asked: argparse.Namespace) -> Answer:
+    accepted = {row.id: row.accepted for row in load_tables(asked.baselines or [bundled_baselines()])}
+    with opened(asked) as history:
+        newest: dict[tuple[str, str], SeriesKey] = {}
+        for key in history.series(asked.rows, asked.cluster):  # of each row and cluster the newest comes first
+            newest.setdefault((key.row, key.cluster), key)
+        if not newest:
+            raise ConfigurationError(f"the history {history.shown} has no such row\nnext: pytest-gsw history")
+        points = history.points_of(newest.values())
+    trends = [_trend_of(key, nights_of(of_row), _accepted(accepted, key)) for key, of_row in points.items()]
+    trends.sort(key=lambda one: (one.found is None, one.throughput_change or 0.0, one.key))
+    status = 1 if any(one.found for one in trends) else 0
+    if asked.json:
+        return Answer(json.dumps(quoted([_facts(one) for one in trends], os.environ), indent=2), status)
+    return Answer(quoted(_text(trends), os.environ), status)
+
+
+def _accepted(known: Mapping[str, Mapping[str, Accepted]], key: SeriesKey) -> Accepted | None:
+    """What a cluster has accepted for a row, where it was measured under the definition of these nights."""
+    accepted = known.get(key.row, {}).get(key.cluster)
+    return accepted if accepted is not None and accepted.definition == key.definition else None
+
+
+def _trend_of(key: SeriesKey, nights: Sequence[Point], accepted: Accepted | None) -> _Trend:
+    times_s = [night.judged_s for night in nights]
+    start = start_of(nights, accepted)
+    if len(nights) - start < REFERENCE_JOBS + NEWEST:
+        return _Trend(key, len(nights) - start, None, None, None)
+    first_s, newest_s = statistics.median(reference(times_s, start)), statistics.median(times_s[-NEWEST:])
+    return _Trend(key, len(nights) - start, first_s, newest_s, drifting(nights, accepted))
+
+
+def _text(trends: Sequence[_Trend]) -> str:
+    headers = ["row", "cluster", "nights", "first", "newest", "throughput", "a week", "since", "what changed then"]
+    align = ["left", "left", *["right"] * 5, "left", "left"]
+    lines = [tabulate(map(_line, trends), headers=headers, colalign=align, tablefmt="simple", disable_numparse=True)]
+    drifts = sum(one.found is not None for one in trends)
+    few = sum(one.first_s is None for one in trends)
+    if few:
+        lines.append(f"{counted(few, 'row')} with fewer than {REFERENCE_JOBS + NEWEST} nights: nothing can be said yet")
+    lines.append(f"{counted(drifts, 'row drifts', 'rows drift')}" if drifts else "no row drifts")
+    return "\n".join(lines)
+
+
+def _line(one: _Trend) -> tuple[str, ...]:
+    seconds = ["" if value is None else f"{value:.4g} s" for value in (one.first_s, one.newest_s)]
+    change = "" if one.throughput_change is None else percent(one.throughput_change)
+    return (one.key.row, one.key.cluster, str(one.nights), *seconds, change, *_drift_cells(one.found))
+
+
+def _drift_cells(found: Drifting | None) -> tuple[str, str, str]:
+    if found is None:
+        return "", "", ""
+    slope = found.drift.slope_per_week
+    return "" if slope is None else percent(1 / (1 + slope) - 1), _day(found.since), changes_text(found.changes)
+
+
+def _day(night: Point) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(night.time_s))
+
+
+def _facts(one: _Trend) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        **asdict(one.key),
+        "nights": one.nights,
+        "first_s": one.first_s,
+        "newest_s": one.newest_s,
+        "throughput_change": one.throughput_change,
+        "drifts": one.found is not None,
+    }
+    if one.found is None:
+        return facts
+    drift, since = one.found.drift, one.found.since
+    return {
+        **facts,
+        "z": drift.z,
+        "autocorrelation": drift.rho,
+        "time_change": drift.shift,
+        "time_change_per_week": drift.slope_per_week,
+        "since": {"time_s": since.time_s, "run_id": since.run_id, "job_id": since.job_id},
+        "changes": {name: {"before": old, "after": new} for name, (old, new) in one.found.changes.items()},
+    }
