@@ -107,7 +107,7 @@ def test_less_than_two_percent_is_not_worth_a_warning() -> None:
 
 
 def test_there_is_no_drift_before_reference_and_newest_nights_are_there() -> None:
-    times_s = nights(1, 40, 0.01, lambda night: 0.05 if night >= 30 else 0.0)
+    times_s = nights(2, 40, 0.01, lambda night: 0.05 if night >= 30 else 0.0)
     assert autocorrelation([math.log(time_s) for time_s in times_s]) == 0
     assert drift(times_s[:39]) is None
     assert drift(times_s) is not None
