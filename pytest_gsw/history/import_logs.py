@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_gsw.demo.writers import FIRST_LINE
 from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.examine import Run, measure, read_steps
 from pytest_gsw.history.imported import Imported, Known, imported_record
@@ -107,6 +108,8 @@ def _measured(candidate: _Candidate) -> tuple[Baseline, float] | str:
     """The one row that a log is of and what was measured of it, or why there is none."""
     found: list[tuple[Baseline, float]] = []
     reasons: list[str] = []
+    if _is_simulated(candidate.path):
+        return "is a simulation's, and its figures are made up"
     for row in candidate.rows:
         judged_s = _measure(candidate, row)
         if isinstance(judged_s, str):
@@ -119,6 +122,14 @@ def _measured(candidate: _Candidate) -> tuple[Baseline, float] | str:
         names = ", ".join(row.id for row, _ in found)
         return f"may be of {len(found)} rows: {names}; name the one that it is of"
     return found[0]
+
+
+def _is_simulated(path: Path) -> bool:
+    try:
+        with path.open("rb") as log:
+            return log.read(len(FIRST_LINE)) == FIRST_LINE.encode()
+    except OSError:
+        return False  # its reader says why it cannot be read
 
 
 def _measure(candidate: _Candidate, row: Baseline) -> float | str:

@@ -82,6 +82,7 @@ def imported_record(
             measured=dict(vars(measured)),
             statistic=row.statistic,
             job=replace(job, judged_s=judged_s),
+            log=job.log,
             definition=definition_hash(row, image),
             image=image,
             metric=row.metric,

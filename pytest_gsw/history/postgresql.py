@@ -48,19 +48,16 @@ def shown_url(url: str) -> str:
     match = _URL.fullmatch(url)
     if match is None:
         raise ConfigurationError(
-            f"the history is named by no URL of PostgreSQL (its text is not shown, because it may hold a password)\n"
-            f"wanted: postgresql://USER:{MASK}@HOST:PORT/DATABASE, with %40 for '@', %2F for '/', %3F for '?' and %23 "
-            "for '#' in a password\n"
+            "the history is named by no URL of PostgreSQL (its text is not shown, because it may hold a password)\n"
+            "wanted: postgresql://HOST:PORT/DATABASE?user=NAME, or with user and password before the host, in which "
+            "'@' is written %40, '/' %2F, '?' %3F and '#' %23\n"
             "next: leave the password out, and put it into ~/.pgpass"
         )
-    user = match["user"]
-    if match["password"] is not None:
-        user = f"{user}:{MASK}"
     options = [
         f"{name}={MASK if is_secret(name) else value}"
         for name, _, value in (option.partition("=") for option in (match["options"] or "?")[1:].split("&") if option)
     ]
-    place = "" if user is None else f"{user}@"
+    place = "" if match["user"] is None else f"{MASK}@"
     asked = f"?{'&'.join(options)}" if options else ""
     return f"{match['scheme']}://{place}{match['hosts']}{match['name'] or ''}{asked}"
 

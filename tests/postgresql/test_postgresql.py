@@ -94,7 +94,9 @@ def test_a_server_that_is_not_there_says_so_without_the_password(tmp_path: Path)
     with open_history(url) as history, pytest.raises(HistoryAwayError) as caught:
         history.add([night(0)])
     # What follows is libpq's, and psycopg's releases begin it in different ways.
-    assert str(caught.value).startswith(f"the history postgresql://gsw:***@/gsw?host={tmp_path} does not answer: connection ")
+    assert str(caught.value).startswith(
+        f"the history postgresql://***@/gsw?host={tmp_path} does not answer: connection "
+    )
     assert f"{tmp_path}/.s.PGSQL.5432" in str(caught.value)
     assert PASSWORD not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -149,6 +151,6 @@ def test_without_psycopg_the_message_says_what_to_install(monkeypatch: pytest.Mo
     with pytest.raises(ConfigurationError) as caught:
         open_history(f"postgresql://gsw:{PASSWORD}@db.example/gsw")
     assert str(caught.value) == (
-        "the history postgresql://gsw:***@db.example/gsw needs psycopg, which is not installed\n"
+        "the history postgresql://***@db.example/gsw needs psycopg, which is not installed\n"
         "next: pip install 'pytest-gsw[postgresql]'"
     )

@@ -15,10 +15,10 @@ from pytest_gsw.history.postgresql import is_postgresql, shown_url
     [
         ("postgresql://db.example/gsw", "postgresql://db.example/gsw"),
         ("postgres://db.example:5433/gsw", "postgres://db.example:5433/gsw"),
-        ("postgresql://gsw@db.example/gsw", "postgresql://gsw@db.example/gsw"),
-        ("postgresql://gsw:pw@db.example/gsw", "postgresql://gsw:***@db.example/gsw"),
-        ("postgresql://gsw:p%40ss%2Fw@[::1]:5432,b:1/gsw", "postgresql://gsw:***@[::1]:5432,b:1/gsw"),
-        ("postgresql://gsw:@db.example", "postgresql://gsw:***@db.example"),
+        ("postgresql://gsw@db.example/gsw", "postgresql://***@db.example/gsw"),
+        ("postgresql://gsw:pw@db.example/gsw", "postgresql://***@db.example/gsw"),
+        ("postgresql://gsw:p%40ss%2Fw@[::1]:5432,b:1/gsw", "postgresql://***@[::1]:5432,b:1/gsw"),
+        ("postgresql://gsw:@db.example", "postgresql://***@db.example"),
         ("postgresql:///gsw?host=/run/postgresql", "postgresql:///gsw?host=/run/postgresql"),
         (
             "postgresql://db/gsw?user=me&password=pw&sslpassword=pw2&sslmode=require",
@@ -52,8 +52,8 @@ def test_what_may_be_read_in_two_ways_is_refused_and_not_shown(url: str) -> None
         shown_url(url)
     assert str(caught.value) == (
         "the history is named by no URL of PostgreSQL (its text is not shown, because it may hold a password)\n"
-        "wanted: postgresql://USER:***@HOST:PORT/DATABASE, with %40 for '@', %2F for '/', %3F for '?' and %23 for '#' "
-        "in a password\n"
+        "wanted: postgresql://HOST:PORT/DATABASE?user=NAME, or with user and password before the host, in which '@' "
+        "is written %40, '/' %2F, '?' %3F and '#' %23\n"
         "next: leave the password out, and put it into ~/.pgpass"
     )
 

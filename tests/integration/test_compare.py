@@ -1,0 +1,177 @@
+"""``pytest-gsw compare``: two runs, row by row, the worst first."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gsw.cli import main
+from pytest_gsw.history import open_history
+from pytest_gsw.results.record import Record, write_record
+from tests.unit.history.nights import job, night
+
+DEFAULT = Path(".gsw", "history.sqlite")
+A, B = "20261113-210000-7f3a", "20261114-210000-7f3a"
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GSW_HISTORY", raising=False)
+
+
+def compare(*arguments: object) -> int:
+    return main(["compare", *map(str, arguments)])
+
+
+def row(name: str, number: int, judged_s: float = 5.0, **changes: Any) -> Record:
+    return night(number, judged_s, **{"row": name, "node_id": f"x.yaml::{name}", **changes})
+
+
+def two_nights() -> list[Record]:
+    """Nights 12 and 13: one row slower, one faster, one as before, and three that cannot be compared."""
+    return [
+        row("slow", 12), row("slow", 13, 6.0),
+        row("fast", 12), row("fast", 13, 4.0),
+        row("same", 12), row("same", 13, 5.05),
+        row("gone", 12), row("new", 13),
+        row("broken", 12), row("broken", 13, outcome="error", fact="job 7 ended NODE_FAIL", measured={}),
+        row("other", 12), row("other", 13, definition="ffffffffffff"),
+        row("made_up", 12), row("made_up", 13, simulated=True, cluster="demo"),
+    ]  # fmt: skip
+
+
+def fill(*records: Record) -> None:
+    with open_history(DEFAULT) as history:
+        history.add(records)
+
+
+TEXT = """\
+row      before    after    throughput       95 % interval    noise
+-----  --------  -------  ------------  ------------------  -------  ------
+slow        5 s      6 s       -16.7 %  -20.4 % to -12.8 %   1.7 %*  slower
+same        5 s   5.05 s        -1.0 %    -5.4 % to +3.6 %   1.7 %*
+fast        5 s      4 s       +25.0 %  +19.4 % to +30.8 %   1.7 %*  faster
+* of fewer jobs than tell their noise: what is usual
+
+not compared: broken has no figure in the second run: error: job 7 ended NODE_FAIL
+not compared: gone is in the first run only
+not compared: made_up is simulated in the second run only
+not compared: new is in the second run only
+not compared: other has another definition: 0123456789ab and then ffffffffffff
+8 rows: 1 slower, 1 faster, 1 within noise, 5 not compared
+"""
+
+
+def test_the_worst_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(*two_nights())
+    assert compare(A, B) == 1
+    assert capsys.readouterr() == (TEXT, "")
+
+
+def test_directories_need_no_history(capsys: pytest.CaptureFixture[str]) -> None:
+    for record in two_nights():
+        write_record(Path(".gsw", "runs", record.run_id), record)
+    assert compare(Path(".gsw/runs") / A, B) == 1  # by its path, and by its name among the results
+    assert capsys.readouterr() == (TEXT, "")
+    assert not DEFAULT.exists()
+
+
+def test_the_interval_is_of_the_row_s_own_noise(capsys: pytest.CaptureFixture[str]) -> None:
+    quiet = [row("slow", number, 5.0 + 0.01 * (number % 2)) for number in range(12)]
+    fill(*quiet, row("slow", 12, 5.0), row("slow", 13, 5.2))
+    assert compare(A, B, "--json") == 1
+    found = json.loads(capsys.readouterr().out)
+    (only,) = found["rows"]
+    assert only["noise"]["jobs"] == 14
+    assert only["noise"]["sigma"] < 0.0165
+    assert only["ratio"] == pytest.approx(5.0 / 5.2)
+    assert only["low"] < only["ratio"] < only["high"] < 1
+    assert (found["before"], found["after"], found["confidence"], only["change"]) == (A, B, 0.95, "slower")
+
+
+def test_more_jobs_make_a_narrower_interval(capsys: pytest.CaptureFixture[str]) -> None:
+    widths = []
+    for repeats in ((), (job(20, 5.0), job(21, 5.0))):
+        fill(row("slow", 12, repeats=repeats), row("slow", 13, 5.1, repeats=repeats))
+        assert compare(A, B, "--json") == 0
+        (only,) = json.loads(capsys.readouterr().out)["rows"]
+        widths.append(only["high"] - only["low"])
+    assert widths[1] / widths[0] == pytest.approx(0.67, abs=0.01)
+
+
+def test_what_is_better_or_the_same_is_no_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(row("fast", 12), row("fast", 13, 4.0), row("same", 12), row("same", 13), row("new", 13))
+    assert compare(A, B) == 0
+    assert compare(B, A) == 1
+    fill(row("lost", 12))
+    assert compare(A, B) == 1
+
+
+def test_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(*two_nights())
+    assert compare(A, B, "--csv") == 1
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [one["row"] for one in rows] == ["slow", "same", "fast", "broken", "gone", "made_up", "new", "other"]
+    assert rows[0] == {
+        "row": "slow", "before_s": "5", "after_s": "6", "ratio": "0.833333", "low": "0.796079", "high": "0.872331",
+        "sigma": "0.0165", "jobs": "0", "change": "slower", "why_not": "",
+    }  # fmt: skip
+    assert (rows[4]["change"], rows[4]["why_not"]) == ("lost", "is in the first run only")
+
+
+def test_what_others_wrote_is_shown_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(row("x", 12), row("x", 13, outcome="error", measured={}, fact="\x1b[2Jgone, token hf_AAAAbbbbCCCCdddd1111"))
+    assert compare(A, B) == 1
+    assert capsys.readouterr().out == (
+        "not compared: x has no figure in the second run: error: gone, token ***\n1 row: 1 not compared\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            [A, "tuesday"],
+            "there is no run 'tuesday' in .gsw/runs, and none in the history .gsw/history.sqlite\nnext: ls .gsw/runs",
+        ),
+        (
+            [A, B, "--history=none.sqlite"],
+            (
+                "there is no history none.sqlite\n"
+                "next: pytest-gsw history --add .gsw/runs/*, or name another one with --history=PLACE"
+            ),
+        ),
+    ],
+)
+def test_what_is_asked_wrongly(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(*two_nights())
+    assert compare(*arguments) == 2
+    assert capsys.readouterr() == ("", f"pytest-gsw compare: {message}\n")
+
+
+def test_without_a_history_runs_are_directories(capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare(A, B) == 2
+    assert capsys.readouterr().err == f"pytest-gsw compare: there is no run '{A}' in .gsw/runs\nnext: ls .gsw/runs\n"
+
+
+def test_a_record_that_cannot_be_read_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_record(Path("run"), row("x", 1))
+    path.write_text("[]")
+    assert compare("run", "run") == 2
+    assert capsys.readouterr().err == "pytest-gsw compare: run/records/x.yaml_x.json is no record: it has no 'schema'\n"
+
+
+def test_a_run_with_a_record_of_a_later_release_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(replace(row("x", 12), schema=2), row("x", 13))
+    assert compare(A, B) == 1
+    assert capsys.readouterr().err == (
+        f"pytest-gsw compare: a record of run {A} in .gsw/history.sqlite cannot be read: it is of version 2, this "
+        "pytest-gsw reads version 1\n"
+    )

@@ -1,0 +1,516 @@
+"""``pytest-gsw history``: what rows took, night by night, and what is added of older nights."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gsw.cli import main
+from pytest_gsw.cli.history import sparkline
+from pytest_gsw.history import open_history
+from pytest_gsw.results.record import Record, write_record
+from tests.integration.conftest import tiny_table
+from tests.integration.runs import record, write_runs
+from tests.unit.history.nights import KEY, night
+
+DEFAULT = Path(".gsw", "history.sqlite")
+MAXTEXT = "completed step: {step}, seconds: {seconds}, TFLOP/s/device: 797.5, Tokens/s/device: 1796.5, loss: 9.021\n"
+
+TABLE = """\
+row                       cluster      jobs    median    noise  newest              throughput  seconds, oldest first
+------------------------  ---------  ------  --------  -------  ----------------  ------------  -----------------------
+llama2_70b_fp8[H100x128]  eos            12       5 s    2.0 %  2026-11-12 5.5 s        -9.1 %  ▁▁▂▃▃▁▁▂▃▃▁█
+llama2_70b_fp8[H100x128]  jz              3    4.95 s   1.7 %*  2026-11-03 5.5 s       -10.0 %  ▁▁█
+* of fewer jobs than tell their noise: what is usual
+"""
+
+LLMB_COLUMNS = (
+    "job_id INTEGER PRIMARY KEY, launcher_type TEXT NOT NULL, platform TEXT NOT NULL DEFAULT 'slurm', workload_key TEXT,"
+    " model_name TEXT, model_size TEXT, dtype TEXT, scale INTEGER, profile_enabled INTEGER NOT NULL DEFAULT 0,"
+    " proxy INTEGER NOT NULL DEFAULT 0, log_dir TEXT, slurm_state TEXT, elapsed TEXT, submit_time TEXT, node_list TEXT,"
+    " exit_code TEXT, env_overrides_json TEXT, model_overrides_json TEXT, train_step_time_seconds REAL,"
+    " tflops_per_gpu REAL, perf_parse_status TEXT"
+)
+LLMB_JOB: dict[str, Any] = {
+    "job_id": 3530909,
+    "launcher_type": "megatron_bridge",
+    "workload_key": "pretrain_tiny",
+    "model_name": "Tiny",
+    "model_size": "1B",
+    "dtype": "bf16",
+    "scale": 8,
+    "slurm_state": "COMPLETED",
+    "elapsed": "00:11:02",
+    "submit_time": "2026-11-20T22:10:00+00:00",
+    "node_list": "n1",
+    "exit_code": "0:0",
+    "env_overrides_json": "{}",
+    "model_overrides_json": "{}",
+    "train_step_time_seconds": 1.02,
+    "perf_parse_status": "success",
+}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GSW_HISTORY", raising=False)
+
+
+def history(*arguments: object) -> int:
+    return main(["history", *map(str, arguments)])
+
+
+def fill(*records: Record, place: Path | str = DEFAULT) -> None:
+    with open_history(place) as opened:
+        opened.add(records)
+
+
+def nights(count: int, **changes: Any) -> list[Record]:
+    """Nights between 4.9 and 5.1 s, the newest of which took 5.5 s."""
+    times_s = [4.9 + 0.05 * (number % 5) for number in range(count - 1)] + [5.5]
+    return [night(number, judged_s, **changes) for number, judged_s in enumerate(times_s)]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A table of a site's own, of MaxText's rows."""
+    path = tmp_path / "site" / "tiny.yaml"
+    path.parent.mkdir()
+    path.write_text(
+        tiny_table("gpus: 8, step_time_s: 1.000, line: 10", "gpus: 16, step_time_s: 0.500, line: 11").replace(
+            "recipe:", "tolerance: 5%\nrecipe:"
+        )
+    )
+    return path
+
+
+def write_log(directory: Path, job_id: int, gpus: int = 8, seconds: str = "1.020", steps: int = 20) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"log-maxtext_tiny_1b_{gpus}_{job_id}.out"
+    path.write_text("".join(MAXTEXT.format(step=step, seconds=seconds) for step in range(steps)))
+    os.utime(path, (1795212000 + job_id, 1795212000 + job_id))
+    return path
+
+
+def llmb(path: Path, *jobs: dict[str, Any], columns: str = LLMB_COLUMNS) -> Path:
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"CREATE TABLE jobs ({columns})")
+        for one in jobs:
+            names, marks = ", ".join(one), ", ".join("?" * len(one))
+            connection.execute(f"INSERT INTO jobs ({names}) VALUES ({marks})", tuple(one.values()))  # noqa: S608
+    connection.close()
+    return path
+
+
+def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(*nights(12), *nights(3, node_id="x.yaml::y", cluster="jz"))
+    assert history() == 0
+    assert capsys.readouterr() == (TABLE, "")
+
+
+def test_rows_and_clusters_are_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(*nights(9), *nights(9, node_id="x.yaml::y", cluster="jz", row="grok1_314b_bf16[H100x8]"))
+    assert history("grok1*", "--cluster=jz", "--last=2") == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "H100" in line]
+    assert line.split()[:4] == ["grok1_314b_bf16[H100x8]", "jz", "2", "5.25"]
+
+
+def test_earlier_definitions_are_counted_and_shown_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(*nights(9), night(40, 6.0, definition="ffffffffffff"))
+    assert history() == 0
+    out = capsys.readouterr().out
+    assert "6 s" in out
+    assert out.endswith("1 earlier definition not shown; --all shows them\n")
+    assert history("--all") == 0
+    out = capsys.readouterr().out
+    assert [line.split()[2] for line in out.splitlines() if "H100" in line] == ["ffffffffffff", "0123456789ab"]
+    assert "not shown" not in out
+
+
+def test_an_output_that_has_no_blocks_gets_plain_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(*nights(12))
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", out)
+    assert history() == 0
+    out.flush()
+    text = out.buffer.getvalue().decode("ascii")  # type: ignore[attr-defined]
+    assert "..:--..:--.@" in text
+    assert "?" not in text
+
+
+@pytest.mark.parametrize(
+    ("values", "least_span", "line"),
+    [
+        ([1.0], 0.0, "▅"),
+        ([1.0, 1.0], 0.1, "▅▅"),
+        ([1.0, 2.0, 3.0], 0.0, "▁▅█"),
+        ([1.0, 1.001], 0.1, "▄▅"),
+    ],
+)
+def test_sparklines(values: list[float], least_span: float, line: str) -> None:
+    assert sparkline(values, least_span=least_span) == line
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(night(0, 5.0, reason="within tolerance", environment={"nccl": "2.21.5"}))
+    assert history("--json") == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {
+            "row": "llama2_70b_fp8[H100x128]",
+            "cluster": "eos",
+            "definition": "0123456789ab",
+            "median_s": 5.0,
+            "noise": {"sigma": 0.0165, "jobs": 0},
+            "points": [
+                {
+                    "run_id": "20261101-210000-7f3a",
+                    "job_id": "481220",
+                    "time_s": 1793566800.0,
+                    "judged_s": 5.0,
+                    "outcome": "passed",
+                    "nodes": "pool0-[0017-0032]",
+                    "image": "nvcr.io/nvidia/jax:24.12",
+                    "environment": {"nccl": "2.21.5"},
+                    "reason": "within tolerance",
+                    "time": "2026-11-01T21:00:00+00:00",
+                }
+            ],
+        }
+    ]
+
+
+def test_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(night(0, 5.0, image='=HYPERLINK("x")'), night(1, 5.25))
+    assert history("--csv") == 0
+    first, second = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert first["image"] == '\'=HYPERLINK("x")'
+    assert second == {
+        "row": "llama2_70b_fp8[H100x128]",
+        "cluster": "eos",
+        "definition": "0123456789ab",
+        "time": "2026-11-02T21:00:00+00:00",
+        "run": "20261102-210000-7f3a",
+        "job": "481221",
+        "seconds": "5.25",
+        "outcome": "passed",
+        "reason": "",
+        "nodes": "pool0-[0017-0032]",
+        "image": "nvcr.io/nvidia/jax:24.12",
+    }
+
+
+def test_what_others_wrote_is_shown_without_control_characters_and_secrets(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(night(0, 5.0, job=replace(night(0).job, nodes="\x1b[31mn1 hf_AAAAbbbbCCCCdddd1111")))  # type: ignore[type-var]
+    for form in ("--csv", "--json"):
+        assert history(form) == 0
+        out = capsys.readouterr().out
+        assert "n1 ***" in out
+        assert "\x1b" not in out
+
+
+def test_the_environment_names_the_history(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(*nights(9), place="elsewhere.sqlite")
+    monkeypatch.setenv("GSW_HISTORY", "elsewhere.sqlite")
+    assert history() == 0
+    monkeypatch.setenv("GSW_HISTORY", "not/there.sqlite")
+    assert history("--history=elsewhere.sqlite") == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--history=none.sqlite"],
+(
+            "there is no history none.sqlite\n"
+            "next: pytest-gsw history --add .gsw/runs/*, or name another one with --history=PLACE"
+),
+        ),
+        (["--cluster=moon"], "--cluster: the history .gsw/history.sqlite is of eos, not of moon"),
+        (
+            ["llama2_70b_fp8[H100x12]"],
+(
+            "the history .gsw/history.sqlite has no row 'llama2_70b_fp8[H100x12]'; did "
+            "you mean 'llama2_70b_fp8[H100x128]'?\nnext: pytest-gsw history"
+),
+        ),
+        (
+            ["--history=postgresql://u:hunt@er2@h/d"],
+(
+            "the history is named by no URL of PostgreSQL (its text is not shown, because it may hold a password)\n"
+            "wanted: postgresql://HOST:PORT/DATABASE?user=NAME, or with user and password before the host, in which '@' "
+        "is written %40, '/' %2F, '?' %3F and '#' %23\n"
+        "next: leave the password out, and put it into ~/.pgpass"
+),
+        ),
+        (["--add", "nowhere"], "there is no directory nowhere\nnext: ls .gsw/runs"),
+        (["--add", ".", "--cluster=eos"], "--add takes whole runs; leave out rows and --cluster"),
+        (["--from-logs=."], "--from-logs: nothing there says where the jobs ran; add --cluster=NAME"),
+        (["--from-llmb=x"], "--from-llmb: nothing there says where the jobs ran; add --cluster=NAME"),
+        (["--from-logs=.", "--cluster=demo"], "--cluster: 'demo' is no name of a cluster that jobs ran on"),
+        (["--from-logs=.", "--cluster=a b"], "--cluster: 'a b' is no name of a cluster that jobs ran on"),
+        (["--from-logs=nowhere", "--cluster=eos"], "--from-logs: there is no directory nowhere"),
+        (["--from-llmb=nowhere", "--cluster=eos"], "--from-llmb: there is no file nowhere"),
+        (
+            ["--from-logs=.", "--cluster=eos"],
+(
+            "--from-logs: no log below . is named like one of these rows\n"
+            "wanted: log-FRAMEWORK_MODEL_SIZE_GPUS_JOB.out, as recipes name them; pytest-gsw rows lists the rows"
+),
+        ),
+        (["--add", ".", "--json"], "an import prints what it has added; leave out --csv, --json and --all"),
+        (
+            ["--baselines=x"],
+            "--baselines is where an import looks rows up; add --from-logs=DIR or --from-llmb=FILE",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_asked_wrongly(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(*nights(3))
+    assert history(*arguments) == 2
+    assert capsys.readouterr() == ("", f"pytest-gsw history: {message}\n")
+
+
+def test_an_empty_history_says_what_to_add(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(night(0, outcome="error"))
+    assert history() == 2
+    assert capsys.readouterr().err == (
+        "pytest-gsw history: the history .gsw/history.sqlite has no measured job\n"
+        "next: pytest-gsw history --add .gsw/runs/*\n"
+    )
+
+
+def test_a_server_that_is_away_is_an_error_without_its_password(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("psycopg")
+    assert history(f"--history=postgresql://u:hunter2@/d?host={Path.cwd()}") == 1
+    err = capsys.readouterr().err
+    assert err.startswith(f"pytest-gsw history: the history postgresql://***@/d?host={Path.cwd()} does not answer: ")
+    assert "hunter2" not in err
+
+
+def test_runs_are_added_once_however_often(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directories = write_runs(Path(".gsw"), site)
+    (Path(".gsw/runs/empty")).mkdir()
+    (directories[0] / "records" / "broken.json").write_text("{")
+    for _ in range(2):
+        assert history("--add", *sorted(Path(".gsw/runs").iterdir())) == 0
+        out, err = capsys.readouterr()
+        assert out == ".gsw/history.sqlite: 5 records of 5 runs added, 2 left out\n"
+        assert err == (
+            f"pytest-gsw history: left out: {Path('.gsw/runs', directories[0].name)}/records/broken.json is no record: "
+            "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)\n"
+            "pytest-gsw history: left out: .gsw/runs/empty has no records\n"
+        )
+    assert history() == 0
+    assert "tiny_1b_bf16[H100x8]  eos             5" in capsys.readouterr().out
+
+
+def test_nothing_to_add_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("empty").mkdir()
+    assert history("--add", "empty") == 1
+    assert capsys.readouterr().err == (
+        "pytest-gsw history: left out: empty has no records\n"
+        "pytest-gsw history: nothing was added to the history .gsw/history.sqlite\n"
+    )
+
+
+def test_logs_are_imported_once(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = Path("stage", "results", "24.11", "bf16", "1b")
+    for job_id in range(1, 10):
+        write_log(results / "8", job_id, seconds=f"1.0{job_id}0")
+    write_log(results / "16", 20, gpus=16, seconds="0.505")
+    write_log(results / "16", 21, gpus=16, steps=12)
+    write_log(Path("copies"), 9)
+    write_log(Path("stage/results/25.01-nccl-trace/bf16/1b/8"), 30, steps=10)
+    write_log(Path("stage"), 31, gpus=32)
+    imported = ("--from-logs=.", "--cluster=eos", f"--baselines={site}")
+    assert history(*imported) == 0
+    out, err = capsys.readouterr()
+    assert out == ".gsw/history.sqlite: 10 records of 10 runs added, 3 left out\n"
+    assert err == (
+        "pytest-gsw history: left out: stage/log-maxtext_tiny_1b_32_31.out: is named like the log of no row\n"
+        "pytest-gsw history: left out: stage/results/24.11/bf16/1b/16/log-maxtext_tiny_1b_16_21.out: the log holds 12 "
+        "steps, 18 of 20 needed\n"
+        "pytest-gsw history: left out: stage/results/24.11/bf16/1b/8/log-maxtext_tiny_1b_8_9.out: job 9 has another log, "
+        "copies/log-maxtext_tiny_1b_8_9.out\n"
+    )
+    assert history("*x8]", "--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert [point["judged_s"] for point in found["points"]][:3] == [1.01, 1.02, 1.03]
+    assert [point["time_s"] for point in found["points"]][:2] == [1795212001.0, 1795212002.0]
+    assert found["points"][0]["outcome"] == "passed"
+    assert found["points"][8]["run_id"].startswith("import-9-")
+    assert history(*imported) == 0
+    assert (
+        capsys.readouterr().out == ".gsw/history.sqlite: 0 records of 0 runs added, 11 jobs there already, 2 left out\n"
+    )
+
+
+def test_a_log_of_several_rows_is_left_out_until_one_is_named(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    site.write_text(
+        tiny_table("gpus: 8, step_time_s: 1.0, line: 10", "gpus: 8, accelerator: B200, step_time_s: 1.1, line: 11")
+    )
+    write_log(Path("logs"), 7)
+    imported = ("--from-logs=logs", "--cluster=eos", f"--baselines={site}")
+    assert history(*imported) == 1
+    assert capsys.readouterr().err == (
+        "pytest-gsw history: left out: logs/log-maxtext_tiny_1b_8_7.out: may be of 2 rows: tiny_1b_bf16[H100x8], "
+        "tiny_1b_bf16[B200x8]; name the one that it is of\n"
+        "pytest-gsw history: nothing was added to the history .gsw/history.sqlite\n"
+    )
+    assert history("tiny_1b_bf16[B200x8]", *imported) == 0
+    assert capsys.readouterr().out == ".gsw/history.sqlite: 1 record of 1 run added\n"
+
+
+def test_simulated_logs_are_of_no_cluster(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = write_log(Path("logs"), 7)
+    log.write_text("pytest-gsw demo: this is a simulation, no GPU was used\n" + log.read_text())
+    assert history("--from-logs=logs", "--cluster=eos", f"--baselines={site}") == 1
+    assert capsys.readouterr().err.startswith(
+        "pytest-gsw history: left out: logs/log-maxtext_tiny_1b_8_7.out: is a simulation's, and its figures are made up\n"
+    )
+
+
+def test_links_are_not_followed(site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_log(tmp_path / "others", 7)
+    Path("logs").mkdir()
+    Path("logs", "link").symlink_to(tmp_path / "others")
+    Path("logs", "log-maxtext_tiny_1b_8_7.out").symlink_to(tmp_path / "others" / "log-maxtext_tiny_1b_8_7.out")
+    assert history("--from-logs=logs", "--cluster=eos", f"--baselines={site}") == 2
+    assert "no log below logs" in capsys.readouterr().err
+
+
+def mean_table(site: Path) -> Path:
+    """The table with the statistic of llmb-run, and 50 steps."""
+    site.write_text(site.read_text().replace("steps: 20}", "steps: 50}\nstatistic: mean[35:44]"))
+    return site
+
+
+def test_jobs_of_llmb_run_are_imported_once(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    database = llmb(
+        Path("jobs.sqlite3"),
+        LLMB_JOB,
+        {**LLMB_JOB, "job_id": 2, "train_step_time_seconds": 1.2, "submit_time": "2026-11-21 22:10:00+00:00"},
+        {**LLMB_JOB, "job_id": 3, "slurm_state": "CANCELLED by 0"},
+        {**LLMB_JOB, "job_id": 4, "exit_code": "1:0"},
+        {**LLMB_JOB, "job_id": 5, "perf_parse_status": "invalid_grad_norm"},
+        {**LLMB_JOB, "job_id": 6, "profile_enabled": 1},
+        {**LLMB_JOB, "job_id": 7, "model_overrides_json": '{"tp": 4}'},
+        {**LLMB_JOB, "job_id": 8, "train_step_time_seconds": None},
+        {**LLMB_JOB, "job_id": 9, "scale": 512},
+        {**LLMB_JOB, "job_id": 10, "proxy": 1},
+        {**LLMB_JOB, "job_id": 11, "env_overrides_json": "{"},
+        {**LLMB_JOB, "job_id": 12, "slurm_state": None},
+    )
+    before = database.read_bytes()
+    imported = ("--from-llmb=jobs.sqlite3", "--cluster=eos", f"--baselines={mean_table(site)}")
+    assert history(*imported) == 0
+    out, err = capsys.readouterr()
+    assert out == ".gsw/history.sqlite: 2 records of 2 runs added, 10 left out\n"
+    assert err.splitlines() == [
+        f"pytest-gsw history: left out: job {why}"
+        for why in (
+            "3: it ended CANCELLED by 0",
+            "4: its exit code is 1:0",
+            "5: llmb-run read its log as 'invalid_grad_norm'",
+            "6: it was profiled",
+            "7: it ran with overrides",
+            "8: it has no step time",
+            "9: there is no row of pretrain_tiny 1B bf16 on 512 GPUs",
+            "10: there is no row of pretrain_tiny 1B bf16 on 8 GPUs",
+            "11: it ran with overrides",
+            "12: it ended unknown",
+        )
+    ]
+    assert history("--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    facts = [(one["job_id"], one["judged_s"], one["outcome"], one["time"], one["nodes"]) for one in found["points"]]
+    assert facts == [
+        ("3530909", 1.02, "passed", "2026-11-20T22:10:00+00:00", "n1"),
+        ("2", 1.2, "regressed", "2026-11-21T22:10:00+00:00", "n1"),
+    ]
+    assert history(*imported) == 0
+    assert (
+        capsys.readouterr().out == ".gsw/history.sqlite: 0 records of 0 runs added, 2 jobs there already, 10 left out\n"
+    )
+    assert database.read_bytes() == before
+
+
+def test_a_figure_of_another_statistic_is_no_point(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    llmb(Path("jobs.sqlite3"), LLMB_JOB)
+    assert history("--from-llmb=jobs.sqlite3", "--cluster=eos", f"--baselines={site}") == 1
+    assert capsys.readouterr().err.startswith(
+        "pytest-gsw history: left out: job 3530909: its figure is mean[35:44], and tiny_1b_bf16[H100x8] is judged by last\n"
+    )
+
+
+def test_columns_that_are_missing_are_named(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = "job_id INTEGER, workload_key TEXT, model_size TEXT, dtype TEXT, scale INTEGER, slurm_state TEXT"
+    job = {name: LLMB_JOB[name] for name in ("job_id", "workload_key", "model_size", "dtype", "scale", "slurm_state")}
+    imported = ("--cluster=eos", f"--baselines={mean_table(site)}")
+    llmb(Path("old.sqlite3"), job, columns=few)
+    assert history("--from-llmb=old.sqlite3", *imported) == 2
+    assert capsys.readouterr().err == (
+        "pytest-gsw history: --from-llmb: the table 'jobs' of old.sqlite3 has no column train_step_time_seconds\n"
+        "next: pytest-gsw history --from-logs DIR --cluster eos\n"
+    )
+    llmb(Path("new.sqlite3"), {**job, "seconds": 1.0}, columns=f"{few}, seconds REAL")
+    with sqlite3.connect("new.sqlite3") as connection:
+        connection.execute("ALTER TABLE jobs RENAME COLUMN seconds TO train_step_time_seconds")
+    connection.close()
+    assert history("--from-llmb=new.sqlite3", *imported) == 0
+    assert capsys.readouterr().err == (
+        "pytest-gsw history: note: the table 'jobs' of new.sqlite3 has no columns model_name, exit_code, "
+        "perf_parse_status, profile_enabled, proxy, submit_time, elapsed, node_list, env_overrides_json, "
+        "model_overrides_json; what that would say is not checked\n"
+    )
+
+
+def test_a_file_that_is_no_database_of_llmb_run(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("notes").write_text("no database " * 100)
+    assert history("--from-llmb=notes", "--cluster=eos") == 2
+    assert capsys.readouterr().err == "pytest-gsw history: notes cannot be read: file is not a database\n"
+    sqlite3.connect("empty").execute("CREATE TABLE x (y)").connection.close()
+    assert history("--from-llmb=empty", "--cluster=eos") == 2
+    assert capsys.readouterr().err == "pytest-gsw history: empty cannot be read: no such table: jobs\n"
+
+
+def test_imported_nights_and_those_of_sessions_are_one_series(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ours = record(site, 0, 1.01, image=None)
+    write_log(Path("logs"), 7)
+    assert history("--from-logs=logs", "--cluster=eos", f"--baselines={site}") == 0
+    with open_history(DEFAULT) as opened:
+        (key,) = opened.series()
+        opened.add([replace(ours, definition=key.definition)])
+        assert [point.judged_s for point in opened.points(key)] == [1.01, 1.02]
+
+
+def test_a_run_that_is_in_the_history_is_not_imported_from_its_log(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(record(site, 0, 1.01))
+    write_log(Path("logs"), 481220)
+    assert history("--from-logs=logs", "--cluster=eos", f"--baselines={site}") == 0
+    assert capsys.readouterr().out == ".gsw/history.sqlite: 0 records of 0 runs added, 1 job there already\n"
+
+
+def test_a_record_of_an_older_release_is_added(capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_record(Path(".gsw/runs/x"), night(0))
+    content = json.loads(path.read_text())
+    for name in ("repeats", "environment", "recorded_s", "reason", "sigma", "sigma_jobs", "limit", "drift", "canary"):
+        del content[name]
+    path.write_text(json.dumps(content))
+    assert history("--add", ".gsw/runs/x") == 0
+    shutil.rmtree(".gsw/runs")
+    with open_history(DEFAULT) as opened:
+        assert len(opened.points(KEY)) == 1
