@@ -33,7 +33,7 @@ K = 3.1
 SCREEN = 1.5
 
 #: Noise above which a loss between tolerance and limit is no pass: at 5 %, the limit of a single job is a loss of
-#: 14 %, and a row that lost a tenth of its throughput would be green nearly every night.
+#: 14 %, and a row that has lost a tenth of its throughput would be green on five nights of six.
 NOISY = 0.05
 
 #: The standard deviation of the median of n independent normal values over that of one, for n = 1 to 10, by numerical
