@@ -27,7 +27,6 @@ from pytest_gsw.history.import_runs import import_runs
 from pytest_gsw.history.imported import Imported
 from pytest_gsw.history.llmb import import_llmb
 from pytest_gsw.history.model import Point, SeriesKey
-from pytest_gsw.history.postgresql import is_postgresql
 from pytest_gsw.history.store import VARIABLE, History, history_place, open_history
 from pytest_gsw.performance.noise import Noise, noise_of
 from pytest_gsw.quoting import quoted
@@ -108,7 +107,7 @@ def opened(asked: argparse.Namespace, *, make: bool = False) -> Iterator[History
 
 def exists(place: str | Path) -> bool:
     """Whether there is a history at a place, as far as that can be told without asking a server."""
-    return (isinstance(place, str) and is_postgresql(place)) or Path(place).exists()
+    return (isinstance(place, str) and "://" in place) or Path(place).exists()
 
 
 def _count(text: str) -> int:

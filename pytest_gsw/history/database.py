@@ -21,6 +21,8 @@ class Database(Protocol):
 
     #: Where it is, fit to be shown.
     shown: str
+    #: Where it is, the same from every directory and without a password.
+    place: str
     #: The SQL of a table's own whole-number key, and the type of bytes.
     key_sql: str
     bytes_sql: str

@@ -76,7 +76,7 @@ class PostgresqlDatabase:
     bytes_sql = "BYTEA"
 
     def __init__(self, url: str) -> None:
-        self.shown = shown_url(url)
+        self.shown = self.place = shown_url(url)
         self._secrets = _secrets(url)
         try:
             import psycopg

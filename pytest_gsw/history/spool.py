@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -45,10 +46,12 @@ class Spool:
 
     Args:
         directory: Where the files are; it is made with the first.
+        place: The history that they wait for, see :attr:`History.place`. Each has a directory of its own below, so
+            that what waits for a server does not go to the file of a session that was told of none.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, place: str = "") -> None:
+        self._directory = directory / hashlib.sha256(place.encode()).hexdigest()[:12] if place else directory
 
     def put(self, record: Record) -> Path:
         """Keep a record, whole or not at all.

@@ -34,6 +34,7 @@ class SqliteDatabase:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.shown = str(from_here(path))
+        self.place = str(path.resolve())
         self._connection: sqlite3.Connection | None = None
 
     @contextlib.contextmanager

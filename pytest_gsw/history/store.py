@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.codec import decode, encode
 from pytest_gsw.history.database import Database
 from pytest_gsw.history.errors import HistoryError
@@ -85,6 +86,11 @@ class History:
     def shown(self) -> str:
         """Where it is, fit to be shown: without a password."""
         return self._database.shown
+
+    @property
+    def place(self) -> str:
+        """Where it is, the same from every directory and without a password."""
+        return self._database.place
 
     def add(self, records: Iterable[Record]) -> int:
         """Take in records: all of them, or none if that fails.
@@ -280,6 +286,9 @@ def open_history(where: str | Path) -> History:
     """
     if isinstance(where, str) and is_postgresql(where):
         return History(PostgresqlDatabase(where))
+    if isinstance(where, str) and "://" in where:  # which may have a password in it
+        scheme = where.partition("://")[0]
+        raise ConfigurationError(f"a history is no URL of '{scheme}', but a SQLite file or a postgresql:// URL")
     return History(SqliteDatabase(Path(where)))
 
 

@@ -142,6 +142,17 @@ def test_a_later_record_of_the_same_row_is_another_file(spool: Spool, place: str
         assert [point.judged_s for point in history.points(KEY)] == [6.0]
 
 
+def test_what_waits_for_one_history_does_not_go_to_another(place: str, tmp_path: Path) -> None:
+    server = Spool(tmp_path / "spool", "postgresql://***@db/gsw")
+    server.put(night(0))
+    with open_history(place) as history:
+        file = Spool(tmp_path / "spool", history.place)
+        file.put(night(1))
+        assert file.deliver(history) == Delivered(1)
+        assert [point.run_id for point in history.points(KEY)] == [night(1).run_id]
+        assert server.deliver(history) == Delivered(1)  # as the server would have it
+
+
 def test_a_full_disk_says_so(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: Path, target: Path) -> Path:
         raise OSError(28, "No space left on device")

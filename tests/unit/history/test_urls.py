@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.history import open_history
 from pytest_gsw.history.postgresql import is_postgresql, shown_url
 
 
@@ -70,6 +71,12 @@ def said_of(url: str) -> str:
         return shown_url(url)
     except ConfigurationError as error:
         return str(error)
+
+
+def test_other_databases_are_refused() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        open_history("mysql://gsw:hunter2@db/gsw")
+    assert str(caught.value) == "a history is no URL of 'mysql', but a SQLite file or a postgresql:// URL"
 
 
 def test_paths_are_no_urls() -> None:

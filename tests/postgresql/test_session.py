@@ -1,0 +1,109 @@
+"""Sessions and commands on a real PostgreSQL server, as users run them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.cli import main
+from pytest_gsw.history import open_history
+
+from .server import PASSWORD, PostgresqlServer
+
+ROWS = ("-k", "llama2_70b_fp8 and (H100x64 or H100x128)")
+
+
+@pytest.fixture(autouse=True)
+def _quick_demo(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(pytester.path)
+    monkeypatch.setenv("GSW_DEMO_SECONDS", "0")
+    monkeypatch.setenv("GSW_DEMO_SEED", "20")
+    monkeypatch.setenv("GSW_PYTHON", sys.executable)
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+@pytest.fixture
+def mortal(server: PostgresqlServer) -> Iterator[PostgresqlServer]:
+    """A server that the test may stop or kill; it runs again afterwards."""
+    yield server
+    server.stop()
+    server.start()
+
+
+def session(pytester: pytest.Pytester, place: str, *options: str) -> pytest.RunResult:
+    return pytester.runpytest("--gsw-cluster=demo", f"--gsw-history={place}", "--junitxml=junit.xml", *ROWS, *options)
+
+
+def jobs(place: str) -> list[int]:
+    """How many jobs each row has."""
+    with open_history(place) as history:
+        return [len(points) for points in history.points_of(history.series()).values()]
+
+
+def assert_no_password(directory: Path, *texts: str) -> None:
+    for text in texts:
+        assert PASSWORD not in text
+    for path in directory.rglob("*"):
+        if path.is_file():
+            assert PASSWORD.encode() not in path.read_bytes(), path
+
+
+def test_sessions_add_to_the_history_and_commands_read_it(
+    pytester: pytest.Pytester, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = [str(session(pytester, place).stdout) for _ in range(2)]
+    assert jobs(place) == [2, 2]
+    first, second = sorted(path.name for path in Path(".gsw/runs").iterdir())
+    capsys.readouterr()
+    assert main(["history", f"--history={place}", "--json"]) == 0
+    assert [len(row["points"]) for row in json.loads(capsys.readouterr().out)] == [2, 2]
+    assert main(["compare", first, second, f"--history={place}"]) == 0
+    assert capsys.readouterr().out.endswith("2 rows: 2 within noise\n")
+    assert_no_password(pytester.path, *texts)
+
+
+def test_a_session_whose_server_is_killed_loses_nothing(
+    pytester: pytest.Pytester, mortal: PostgresqlServer, place: str
+) -> None:
+    session(pytester, place).assert_outcomes(passed=2, deselected=137)
+    mortal.kill()
+    result = session(pytester, place, "-rA")
+    result.assert_outcomes(passed=2, deselected=137)
+    assert len(list(Path(".gsw/spool").glob("*.json"))) == 2
+    mortal.start()
+    assert jobs(place) == [1, 1]
+    session(pytester, place).assert_outcomes(passed=2, deselected=137)
+    assert jobs(place) == [3, 3]
+    assert list(Path(".gsw/spool").iterdir()) == []
+    assert_no_password(pytester.path, str(result.stdout), str(result.stderr))
+
+
+def test_a_server_that_is_killed_while_rows_run_loses_nothing(
+    pytester: pytest.Pytester, mortal: PostgresqlServer, place: str
+) -> None:
+    session(pytester, place)
+    pytester.makeconftest(
+        "import pytest\n"
+        "def pytest_gsw_run_recorded(config, record):\n"
+        "    config.stash[KILL]()\n"
+        "KILL = pytest.StashKey()\n"
+        "def pytest_configure(config):\n"
+        "    import tests.postgresql.test_session as here\n"
+        "    config.stash[KILL] = here.KILL[0]\n"
+    )
+    KILL[:] = [mortal.kill]
+    result = session(pytester, place)
+    result.assert_outcomes(passed=2, deselected=137)
+    mortal.start()
+    (pytester.path / "conftest.py").unlink()
+    session(pytester, place).assert_outcomes(passed=2, deselected=137)
+    assert jobs(place) == [3, 3]
+    assert_no_password(pytester.path / ".gsw", str(result.stdout), str(result.stderr))
+
+
+#: How a session that runs in this process ends the server.
+KILL = [lambda: None]
