@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.model import JobState
-from pytest_gsw.performance.verdict import Outcome
+from pytest_gsw.performance.verdict import Outcome, Reason
 from pytest_gsw.quoting import MASK
 from pytest_gsw.results.record import Record, judged_key, read_record, record_name
 from pytest_gsw.tables.definition import definition_hash
@@ -220,6 +220,7 @@ def _not_a_point(record: Record) -> str | None:
     measured_s = record.measured.get(judged_key(record))
     reasons = {
         "is simulated, and its figures are made up": record.simulated,
+        "is of a night in which a canary was too slow": record.reason == Reason.CANARY.value,
         f"is not comparable, because of {record.not_comparable}": record.not_comparable is not None,
         f"was not measured and judged, but ended as '{record.outcome}'": record.outcome not in _JUDGED,
         "was replayed without its cluster; add --gsw-cluster=NAME to the replay": record.cluster == "replay",

@@ -70,7 +70,7 @@ def _repeats(record: Record) -> dict[str, Any]:
     """Each job that the figure is the median of, where there are several."""
     if not record.repeats:
         return {}
-    jobs = measured_jobs(record)
+    jobs = measured_jobs(record) or record.repeats
     listed = {f"gsw_job_{n}": repeat_text(job) for n, job in enumerate(jobs, 1)}
     return {"gsw_jobs": len(jobs), **listed}
 

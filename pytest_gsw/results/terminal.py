@@ -330,6 +330,8 @@ def _repeats_facts(record: Record) -> list[tuple[str, str]]:
     if not record.repeats:
         return []
     jobs = measured_jobs(record)
+    if not jobs:  # the last one was not measured, so that there is no figure
+        return [(f"job {n}", repeat_text(job)) for n, job in enumerate(record.repeats, 1)]
     interval = median_interval([job.judged_s for job in jobs if job.judged_s is not None])
     sure = f"{interval.low_s:.4g} to {interval.high_s:.4g} s with {interval.confidence * 100:.3g} % confidence"
     return [*((f"job {n}", repeat_text(job)) for n, job in enumerate(jobs, 1)), ("median", sure)]

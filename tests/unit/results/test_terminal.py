@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pytest_gsw.errors import JobError, LogError, SubmissionError
+from pytest_gsw.history.drifting import Drifting
+from pytest_gsw.history.model import Point
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.performance.verdict import Outcome, Verdict
+from pytest_gsw.performance.drift import Drift
+from pytest_gsw.performance.noise import Noise
+from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
 from pytest_gsw.results import terminal
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.terminal import RowProgress
@@ -505,3 +510,128 @@ def test_a_row_that_was_run_again_says_so() -> None:
         ("attempt 2", "481220 NODE_FAIL on pool0-0017: node failure"),
         ("job", "slurm 481221 COMPLETED 0:0 in 11m02s on pool0-[0017-0032]"),
     ]
+
+
+# -- noise, several jobs, drift -------------------------------------------------------------------
+
+
+NOISY = replace(REGRESSED, outcome=Outcome.PASSED, limit=0.117, noise=Noise(0.04, 24), given_reason=Reason.WITHIN_NOISE)
+
+
+def test_a_limit_that_is_not_the_tolerance_says_why() -> None:
+    assert terminal.verdict_fact(SLOW.documented, NOISY, 205200.78) == (
+        "throughput 205,201 tokens/s is 10.8 % below the documented 230,153 "
+        "(allowed 5 %, and 11.7 % because its jobs differ by 4 % (standard deviation of 24))"
+    )
+
+
+def test_noise_that_is_only_assumed_says_so() -> None:
+    assert terminal.noise_text(Noise(0.0165, 0)) == (
+        "its jobs are taken to differ by 1.7 % until enough of them are known"
+    )
+
+
+def test_the_table_shows_the_limit_in_force() -> None:
+    assert "step time (s)                 5.110         4.556   +12.2 %    +13.3 %  passed" in (
+        terminal.figures_table(SLOW, NOISY)
+    )
+
+
+def test_a_figure_of_several_jobs_says_so() -> None:
+    several = replace(REGRESSED, jobs_s=(5.1, 5.11, 5.2))
+    assert terminal.verdict_fact(SLOW.documented, several, 205200.78) == (
+        "throughput 205,201 tokens/s, the median of 3 jobs, is 10.8 % below the documented 230,153 (allowed 5 %)"
+    )
+    save = Verdict(Outcome.REGRESSED, 19.93, 17.96068, 0.05, jobs_s=(19.9, 19.93, 20.0))
+    assert terminal.verdict_fact(SAVE.documented, save, None) == (
+        "19.93 s, the median of 3 jobs, is 9.9 % slower than the documented 17.96 s (allowed 5 %)"
+    )
+
+
+def test_a_statistic_that_is_not_what_the_run_was_like() -> None:
+    spiked = replace(REGRESSED, steady_s=4.6)
+    assert terminal.verdict_fact(SLOW.documented, spiked, 205200.78).endswith(
+        "(allowed 5 %); its 5.11 s are 11.1 % more than the median of the steady steps"
+    )
+    assert terminal.verdict_fact(SLOW.documented, replace(REGRESSED, steady_s=5.05), 205200.78).endswith("5 %)")
+
+
+SECOND = replace(JOB, id="481220", judged_s=5.2, nodes="pool0-[0033-0048]")
+SEVERAL = replace(SLOW, repeats=(SECOND,), job=replace(JOB, judged_s=5.02))
+
+
+def test_the_facts_of_a_row_of_several_jobs() -> None:
+    facts = dict(terminal.run_facts(SEVERAL, "again", "offline"))
+    assert facts["job 1"] == "481220 5.2 s on pool0-[0033-0048]"
+    assert facts["job 2"] == "481221 5.02 s on pool0-[0017-0032]"
+    assert facts["median"] == "5.02 to 5.2 s with 50 % confidence"
+    assert terminal.headline(SEVERAL).endswith("median of 2 jobs")
+
+
+def test_the_facts_of_a_row_whose_last_job_was_not_measured() -> None:
+    facts = dict(terminal.run_facts(replace(SEVERAL, outcome="error", measured={}), "again", "offline"))
+    assert (facts["job 1"], "job 2" in facts, "median" in facts) == ("481220 5.2 s on pool0-[0033-0048]", False, False)
+
+
+def test_the_steps_of_a_run_with_warm_up_and_spikes() -> None:
+    record = replace(SLOW, mean_s=5.2, spike_fraction=0.041, warm_up_steps=3)
+    assert dict(terminal.run_facts(record, "again", "offline"))["steps"] == (
+        "49 read, last used; median 5.1 s, mean 5.2 s, p90 5.14 s, 4.1 % spikes after 3 of warm-up"
+    )
+
+
+INCONCLUSIVE = replace(SLOW, outcome="inconclusive", reason="too noisy", fact="throughput is 10.8 % below")
+
+
+def test_why_a_noisy_row_is_inconclusive() -> None:
+    noisy = replace(NOISY, outcome=Outcome.INCONCLUSIVE, noise=Noise(0.08, 30), given_reason=Reason.TOO_NOISY)
+    assert terminal.inconclusive_text(INCONCLUSIVE, noisy) == (
+        "inconclusive: throughput is 10.8 % below; 72 jobs would tell a loss of 5 % from noise (--gsw-repeat), "
+        "or pytest-gsw compare-ab"
+    )
+
+
+def test_why_a_row_is_inconclusive_beside_a_slow_canary() -> None:
+    verdict = replace(REGRESSED, outcome=Outcome.INCONCLUSIVE, given_reason=Reason.CANARY)
+    assert terminal.inconclusive_text(INCONCLUSIVE, verdict, ["all_reduce_bf16[H100x64]"]) == (
+        "inconclusive: throughput is 10.8 % below; the canary all_reduce_bf16[H100x64] was too slow as well: "
+        "the cluster is not in its usual state"
+    )
+    assert terminal.inconclusive_text(INCONCLUSIVE, verdict) == (
+        "inconclusive: throughput is 10.8 % below; the canary row was too slow as well: "
+        "the cluster is not in its usual state"
+    )
+    assert terminal.inconclusive_text(replace(INCONCLUSIVE, canary=True), verdict) == (
+        "inconclusive: throughput is 10.8 % below; it is a canary: the cluster is not in its usual state, "
+        "and rows that are too slow say nothing"
+    )
+
+
+def test_a_verdict_is_the_same_from_its_record() -> None:
+    record = replace(SEVERAL, reason="slower than allowed", limit=0.08, sigma=0.03, sigma_jobs=12)
+    found = terminal.verdict_of(record)
+    assert found is not None
+    assert (found.outcome, found.limit, found.noise, found.jobs_s) == (
+        Outcome.REGRESSED,
+        0.08,
+        Noise(0.03, 12),
+        (5.2, 5.02),
+    )
+    assert terminal.verdict_of(replace(record, outcome="error")) is None
+
+
+def test_a_drift_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    since = Point("20261019-221000-7f3a", "480120", 1792454400.0, 1.03, "passed")
+    found = Drifting(
+        Drift(4.2, 0.04, 0.01, 42, 0.1, 10), since, {"nccl": ("2.21.5", "2.23.4"), "driver": ("", "560.28")}
+    )
+    assert terminal.drift_text(found) == (
+        "throughput of the newest nights is -3.8 % against the first ones, -1.0 % a week, since about 2026-10-20 "
+        "(job 480120 of run 20261019-221000-7f3a); what changed then: nccl 2.21.5 -> 2.23.4, driver unknown -> 560.28"
+    )
+    assert terminal.drift_text(replace(found, changes={}, drift=replace(found.drift, slope_per_week=None))) == (
+        "throughput of the newest nights is -3.8 % against the first ones, since about 2026-10-20 "
+        "(job 480120 of run 20261019-221000-7f3a)"
+    )

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+
+from pytest_gsw.history.drifting import changes_at, drifting, nights_of, start_of
+from pytest_gsw.history.model import Point
+from pytest_gsw.tables.model import Accepted
+
+DAY_S = 86400.0
+FIRST_S = datetime(2026, 9, 1, 22, tzinfo=timezone.utc).timestamp()
+
+
+def night(number: int, seconds: float = 1.0, **changes: object) -> Point:
+    facts: dict[str, object] = {
+        "run_id": f"night-{number:03}",
+        "job_id": str(481200 + number),
+        "time_s": FIRST_S + DAY_S * number,
+        "judged_s": seconds,
+        "outcome": "passed",
+        "nodes": "n1",
+        "image": "jax-24.12",
+        "environment": {"nccl": "2.21.5"},
+    }
+    return Point(**{**facts, **changes})  # type: ignore[arg-type]
+
+
+def accepted(job_ids: str, date: str) -> Accepted:
+    return Accepted("eos", 1.0, jobs=5, spread=0.01, job_ids=job_ids, date=date, definition="3f2a9c1d0e4b")
+
+
+def test_a_night_is_its_first_job() -> None:
+    points = [night(0), night(1, 1.2), night(1, 1.0, job_id="77"), night(2)]
+    assert [(one.run_id, one.judged_s) for one in nights_of(points)] == [
+        ("night-000", 1.0),
+        ("night-001", 1.2),
+        ("night-002", 1.0),
+    ]
+
+
+def test_a_night_with_a_slow_canary_is_none() -> None:
+    assert nights_of([night(0), night(1, reason="canary"), night(2, reason="too noisy")]) == (
+        night(0),
+        night(2, reason="too noisy"),
+    )
+
+
+NIGHTS = [night(number) for number in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("figure", "start"),
+    [
+        (None, 0),
+        (accepted("481205, 481204, 481206", "2026-09-07"), 4),  # of the jobs that it is made of, the first
+        (accepted("999", "2026-09-08"), 7),  # else since that day
+        (accepted("999", "2027-01-01"), 0),  # else of all
+    ],
+)
+def test_what_a_cluster_accepts_begins_the_reference_anew(figure: Accepted | None, start: int) -> None:
+    assert start_of(NIGHTS, figure) == start
+
+
+def test_what_changed_in_a_night() -> None:
+    before = [night(number, nodes=f"n{number}") for number in range(5)]
+    now = night(5, image="jax-25.02", environment={"nccl": "2.23.4", "driver": "560.28"}, nodes="n9")
+    assert changes_at([*before, now], 5) == {
+        "nccl": ("2.21.5", "2.23.4"),
+        "driver": ("", "560.28"),
+        "image": ("jax-24.12", "jax-25.02"),
+    }
+
+
+def test_nodes_that_were_always_the_same_are_worth_a_word() -> None:
+    assert changes_at([*NIGHTS, night(20, nodes="n2")], 20) == {"nodes": ("n1", "n2")}
+
+
+@pytest.mark.parametrize("number", [0, 1, 19])
+def test_nothing_changed(number: int) -> None:
+    assert changes_at(NIGHTS, number) == {}
+
+
+def test_a_step_is_found_with_its_night_and_what_changed_then() -> None:
+    noise = [1.0, 1.004, 0.997, 1.002, 0.995, 1.006, 0.999]
+    points = [night(n, noise[n % 7]) for n in range(40)]
+    points += [night(n, 1.05 * noise[n % 7], environment={"nccl": "2.23.4"}) for n in range(40, 60)]
+    found = drifting(points, None)
+    assert found is not None
+    assert (found.since.run_id, dict(found.changes)) == ("night-040", {"nccl": ("2.21.5", "2.23.4")})
+    assert found.drift.shift == pytest.approx(0.05, abs=0.01)
+    # Accepted, the new level is the reference.
+    assert drifting(points, accepted("481240", "2026-10-11")) is None
+
+
+def test_steady_nights_are_no_drift() -> None:
+    noise = [1.0, 1.004, 0.997, 1.002, 0.995, 1.006, 0.999]
+    assert drifting([night(n, noise[n % 7]) for n in range(90)], None) is None
