@@ -255,7 +255,7 @@ def _csv(points: Mapping[SeriesKey, Sequence[Point]]) -> str:
                     _moment(one.time_s),
                     one.run_id,
                     one.job_id,
-                    f"{one.judged_s!r}",
+                    f"{one.judged_s:.9g}",
                 ),
                 *(one.outcome, one.reason, one.nodes, one.image or ""),
             )

@@ -52,12 +52,12 @@ def import_logs(directory: Path, rows: Iterable[Baseline], cluster: str, known: 
     """
     if not directory.is_dir():
         raise ConfigurationError(f"--from-logs: there is no directory {directory}")
-    listed = tuple(rows)
+    globs = [(row, Path(log_glob(row.framework, row.model, row.size, row.dtype, row.gpus))) for row in rows]
     records: dict[tuple[str, str], Record] = {}
     left_out: list[str] = []
     found = count_known = 0
     for path in _logs(directory):
-        candidate = _candidate(path, listed)
+        candidate = _candidate(path, globs)
         if candidate is None:
             left_out.append(f"{path}: is named like the log of no row")
             continue
@@ -92,16 +92,12 @@ def _logs(directory: Path) -> Iterator[Path]:
                 yield path
 
 
-def _candidate(path: Path, rows: Sequence[Baseline]) -> _Candidate | None:
+def _candidate(path: Path, globs: Sequence[tuple[Baseline, Path]]) -> _Candidate | None:
     """The rows that a log may be of: those of its directory as well as its name, else those of its name."""
-    named = [(row, job_id) for row in rows if (job_id := job_id_in(path.name, _glob(row).name)) is not None]
-    placed = [one for one in named if path.parent.match("/".join(_glob(one[0]).parts[-4:-1]))]
+    named = [(row, glob, job_id) for row, glob in globs if (job_id := job_id_in(path.name, glob.name)) is not None]
+    placed = [one for one in named if path.parent.match("/".join(one[1].parts[-4:-1]))]
     chosen = placed or named
-    return _Candidate(path, chosen[0][1], tuple(row for row, _ in chosen)) if chosen else None
-
-
-def _glob(row: Baseline) -> Path:
-    return Path(log_glob(row.framework, row.model, row.size, row.dtype, row.gpus))
+    return _Candidate(path, chosen[0][2], tuple(row for row, _, _ in chosen)) if chosen else None
 
 
 def _measured(candidate: _Candidate) -> tuple[Baseline, float] | str:

@@ -12,6 +12,7 @@ this process, is stopped by its process id, and is told by the kernel to end sho
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import pwd
 import shutil
@@ -36,6 +37,8 @@ def missing_requirements() -> str | None:
     """What this machine lacks for a server, and what to type; ``None`` if nothing."""
     if _binaries() is None:
         return f"there is no PostgreSQL server: {INSTALL}"
+    if importlib.util.find_spec("psycopg") is None:
+        return "there is no psycopg: pip install 'pytest-gsw[postgresql]'"
     if shutil.which("setpriv") is None:
         return "there is no setpriv: apt-get install --no-install-recommends -y util-linux"
     if os.geteuid() == 0:

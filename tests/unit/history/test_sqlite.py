@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history import HistoryAwayError, HistoryError, open_history
+from pytest_gsw.results.record import Record
 
-from .behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour
+from .behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour, everything
 from .nights import KEY, night
 
 
@@ -24,6 +29,45 @@ class TestWriters(WriterBehaviour):
 
 class TestSchema(SchemaBehaviour):
     pass
+
+
+#: Nights, replays of them in later runs, and what the same row of the same run was recorded as later.
+RECORDS = st.builds(
+    lambda number, run, recorded_s, outcome, definition: night(
+        number,
+        5.0 + number / 10 + recorded_s / 1000,
+        run_id=f"202611{run:02d}-210000-7f3a",
+        recorded_s=recorded_s,
+        outcome=outcome,
+        definition=definition,
+    ),
+    number=st.integers(0, 3),
+    run=st.integers(1, 4),
+    recorded_s=st.floats(1, 100),
+    outcome=st.sampled_from(["passed", "regressed", "error"]),
+    definition=st.sampled_from(["0123456789ab", "ffffffffffff"]),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    records=st.lists(RECORDS, max_size=12, unique_by=lambda record: (record.run_id, record.recorded_s)),
+    seed=st.randoms(use_true_random=False),
+)
+def test_neither_order_nor_repetition_matters(records: list[Record], seed: random.Random) -> None:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        open_history(Path(directory, "once.sqlite")) as once,
+        open_history(Path(directory, "often.sqlite")) as often,
+    ):
+        once.add(records)
+        again = records + seed.sample(records, len(records) // 2)
+        seed.shuffle(again)
+        while again:
+            some = seed.randint(1, 4)
+            often.add(again[:some])
+            again = again[some:]
+        assert everything(often) == everything(once)
 
 
 def test_the_journal_works_on_network_file_systems(place: str) -> None:

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_gsw.history.comparison import compare_runs, series_of
+from pytest_gsw.performance.noise import PRIOR, Noise
+from pytest_gsw.results.record import Record
+
+from .nights import KEY, night
+
+TIMES_S = st.floats(1e-3, 1e4)
+
+
+def rows(times_s: list[float], number: int) -> list[Record]:
+    return [night(number, one, row=f"row{index}", node_id=f"x::{index}") for index, one in enumerate(times_s)]
+
+
+@given(pairs=st.lists(st.tuples(TIMES_S, TIMES_S), max_size=8))
+def test_the_other_way_round_is_the_reciprocal(pairs: list[tuple[float, float]]) -> None:
+    before, after = (rows([pair[side] for pair in pairs], side) for side in (0, 1))
+    there = {one.row: one for one in compare_runs(before, after).rows}
+    back = {one.row: one for one in compare_runs(after, before).rows}
+    assert there.keys() == back.keys()
+    for name, one in there.items():
+        assert one.ratio * back[name].ratio == pytest.approx(1)
+        assert one.low * back[name].high == pytest.approx(1)
+        assert one.low <= one.ratio <= one.high
+
+
+@given(pairs=st.lists(st.tuples(TIMES_S, TIMES_S), max_size=8))
+def test_the_worst_is_first_and_every_row_is_there(pairs: list[tuple[float, float]]) -> None:
+    before, after = (rows([pair[side] for pair in pairs], side) for side in (0, 1))
+    found = compare_runs(before, after)
+    assert [one.ratio for one in found.rows] == sorted(one.ratio for one in found.rows)
+    assert len(found.rows) + len(found.others) == len(pairs)
+
+
+def test_the_interval_is_that_of_two_jobs_that_differ_by_noise() -> None:
+    before, after = [night(0, 5.0)], [night(1, 5.0)]
+    (one,) = compare_runs(before, after, {KEY: Noise(0.03, 20)}).rows
+    assert one.high == pytest.approx(math.exp(1.959964 * 0.03 * math.sqrt(2)))
+    assert one.noise == Noise(0.03, 20)
+
+
+def test_the_noisier_of_two_clusters_counts() -> None:
+    before, after = [night(0, 5.0)], [night(1, 5.0, cluster="jz")]
+    noises = dict(zip(series_of(before, after), (Noise(0.01, 9), Noise(0.05, 9)), strict=True))
+    assert compare_runs(before, after, noises).rows[0].noise.sigma == 0.05
+    assert compare_runs(before, after).rows[0].noise == PRIOR
+
+
+@pytest.mark.parametrize("judged_s", [0.0, -1.0, math.nan, math.inf])
+def test_what_is_no_time_is_not_compared(judged_s: float) -> None:
+    found = compare_runs([night(0, 5.0)], [night(1, judged_s)])
+    assert found.rows == ()
+    assert found.others[0].lost
