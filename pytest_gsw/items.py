@@ -246,6 +246,8 @@ class BaselineItem(pytest.Item):
         assert measurement is not None  # rows that are to fail are not measured, and have ended above
         if jobs < repeats.first:
             return Again(f"{measurement.judged_s:.4g} s, to be repeated ({jobs} of {repeats.first})")
+        if self.config.stash[CANARIES]:
+            return None  # whatever further jobs would say, the night is inconclusive
         verdict = self._judge(run, measurement, self._accepted_for(run)[0])
         wanted = self._fails(verdict) if verdict.more is None or self._is_too_fast(verdict) else verdict.more > 0
         if not wanted:

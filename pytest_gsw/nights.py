@@ -28,7 +28,7 @@ class Nights:
         self._cluster = cluster
         #: Where records wait for their history.
         self.waiting = results / DIRECTORY
-        self._spool = Spool(self.waiting)
+        self._spool = Spool(self.waiting, "" if history is None else history.place)
         #: Why the history was not asked any more.
         self.problem = ""
         self._known: dict[SeriesKey, tuple[Point, ...]] = {}

@@ -167,7 +167,7 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     if settings.replay is not None:
         return [f"gsw: {count} to replay from {settings.replay}"]
     times_s = [(item.baseline.gpus, expected_run_s(item.baseline)) for item in rows]
-    hours = sum(gpus * run_s for gpus, run_s in times_s if run_s is not None) / 3600
+    hours = settings.repeats.first * sum(gpus * run_s for gpus, run_s in times_s if run_s is not None) / 3600
     if settings.cluster is not None and settings.cluster.simulated:
         return [f"gsw: {count}, simulated on this machine"]
     return [f"gsw: {count}, about {hours:,.0f} GPU-hours by the documented step times"]

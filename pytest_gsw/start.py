@@ -284,6 +284,7 @@ def print_plan(
                 "gpus": spec.gpus,
                 "nodes": spec.nodes,
                 "minutes": None if run_s is None else run_s / 60,
+                "jobs": session.config.stash[SETTINGS].repeats.first,
                 "directory": spec.directory,
                 "command": terminal.command(*masked_command(launcher.command(spec))),
                 "environment": masked_environment(spec.environment),

@@ -30,6 +30,10 @@ CHANGES_THE_SUBMISSION = frozenset(
     }
 )
 
+#: What is the session's own: where it keeps its history, which may be a URL with a password. Recipes keep snapshots
+#: of their environment in their results.
+_NOT_FOR_JOBS = frozenset({"GSW_HISTORY"})
+
 #: What even a pytest that itself runs inside a Slurm job hands on. Slurm sets none of these in a
 #: job, so they are the user's: which cluster, and the variables that the recipes' documents name.
 KEPT_INSIDE_A_JOB = frozenset({"SLURM_CONF", "SLURM_ACCOUNT", "SLURM_PARTITION"})
@@ -48,7 +52,7 @@ def job_environment(session: Mapping[str, str], spec: JobSpec) -> dict[str, str]
     inherited = {
         name: value
         for name, value in session.items()
-        if name not in CHANGES_THE_SUBMISSION
+        if name not in CHANGES_THE_SUBMISSION | _NOT_FOR_JOBS
         and name not in spec.unset
         and not (inside_a_job and name.startswith(_SET_INSIDE_A_JOB) and name not in KEPT_INSIDE_A_JOB)
     }

@@ -65,6 +65,7 @@ def headline(record: Record) -> str:
         # No job ended here: that it ended well is what whoever gave the log says.
         "log only" if record.job and record.job.state == "REPLAYED" else "",
         record.outcome if record.outcome in {"improved", "inconclusive"} else "",
+        record.reason if record.reason == Reason.WITHIN_NOISE.value else "",
         f"median of {len(record.repeats) + 1} jobs" if record.repeats else "",
         f"attempt {len(record.attempts) + 1}" if record.attempts else "",
     )
@@ -454,6 +455,7 @@ def plan_text(rows: Sequence[Mapping[str, Any]], skipped: Sequence[tuple[str, st
     lines: list[str] = []
     for row in rows:
         took = "run time not known" if row["minutes"] is None else f"about {_number(row['minutes'], 'minute')}"
+        took += f", {row['jobs']} times" if row["jobs"] > 1 else ""
         lines += [
             row["node_id"],
             f"  {_number(row['gpus'], 'GPU')} on {_number(row['nodes'], 'node')}, {took}",
@@ -465,7 +467,7 @@ def plan_text(rows: Sequence[Mapping[str, Any]], skipped: Sequence[tuple[str, st
         ]
     for node_id, reason in skipped:
         lines += [node_id, f"  skipped: {reason}", ""]
-    hours = sum(row["gpus"] * row["minutes"] / 60 for row in rows if row["minutes"] is not None)
+    hours = sum(row["jobs"] * row["gpus"] * row["minutes"] / 60 for row in rows if row["minutes"] is not None)
     unknown = sum(row["minutes"] is None for row in rows)
     more = f" without the {_number(unknown, 'row')} whose run time is not known" if unknown else ""
     gpus = _number(sum(row["gpus"] for row in rows), "GPU")

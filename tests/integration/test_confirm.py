@@ -165,3 +165,17 @@ def test_numbers_of_jobs_that_are_none(pytester: pytest.Pytester, given: str, me
 def test_rows_that_are_never_judged_are_not_repeated(pytester: pytest.Pytester) -> None:
     pytester.runpytest(*ONE_ROW, "--gsw-repeat=3", "--gsw-profile=nsight")
     assert record(pytester)["repeats"] == []
+
+
+def test_the_plan_counts_repeated_jobs(pytester: pytest.Pytester) -> None:
+    once, thrice = (
+        pytester.runpytest(*ONE_ROW, "--gsw-plan", f"--gsw-repeat={n}").stdout.str().splitlines() for n in (1, 3)
+    )
+    assert any(line.endswith(" minutes, 3 times") for line in thrice)
+    hours = [
+        int(line.split("about ")[1].split(" ")[0])
+        for lines in (once, thrice)
+        for line in lines
+        if line.startswith("1 row, ")
+    ]
+    assert hours[1] == pytest.approx(3 * hours[0], abs=2)

@@ -49,7 +49,7 @@ def test_every_record_goes_to_a_file_beside_the_runs(pytester: pytest.Pytester, 
         points = history.points(series)
         runs = history.runs()
     assert (series.row, series.cluster, len(points), len(runs)) == (NAME, "demo", 2, 2)
-    assert [*(pytester.path / ".gsw" / "spool").iterdir()] == []
+    assert [*(pytester.path / ".gsw" / "spool").rglob("*.json")] == []
 
 
 def test_rows_that_were_not_measured_are_kept_too(pytester: pytest.Pytester, table: Path) -> None:

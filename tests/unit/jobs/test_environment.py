@@ -131,3 +131,9 @@ def test_the_user_of_an_url_is_masked(text: str, shown: str) -> None:
 )
 def test_secrets_of_a_command_are_masked(argument: str, shown: str) -> None:
     assert masked_command((argument,)) == (shown,)
+
+
+def test_where_the_history_is_is_nothing_for_jobs() -> None:
+    assert job_environment({"GSW_HISTORY": "postgresql://gsw:hunter2hunter2@db/gsw", "HOME": "/h"}, spec({})) == {
+        "HOME": "/h"
+    }

@@ -326,12 +326,21 @@ PLANNED = {
     "gpus": 2304,
     "nodes": 288,
     "minutes": 15.28,
+    "jobs": 1,
     "directory": "/recipes/maxtext",
     "command": "sbatch -N 288 launch.sh",
     "environment": {"DTYPE": "fp8", "HF_TOKEN": "***"},
     "log": "/stage/results/*/fp8/70b/128/log_{job_id}.out",
 }
-OF_ONE_GPU = {**PLANNED, "node_id": "t.yaml::tiny", "gpus": 1, "nodes": 1, "minutes": None, "environment": {}}
+OF_ONE_GPU = {
+    **PLANNED,
+    "node_id": "t.yaml::tiny",
+    "gpus": 1,
+    "nodes": 1,
+    "minutes": None,
+    "jobs": 1,
+    "environment": {},
+}
 
 
 def test_a_plan() -> None:
