@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 #: Told apart by most people, and dark or light enough for both kinds of pages (after Okabe and Ito).
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56a5d8", "#888888", "#7a5fc7")
-_LEFT, _TOP, _BOTTOM, _LEGEND = 56, 34, 44, 236
+_LEFT, _TOP, _BOTTOM, _LEGEND = 72, 34, 44, 224
 _STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#333}.t{font-weight:600;font-size:13px}"
     ".g{stroke:#8884;stroke-width:1}.l{fill:none;stroke-width:2}.m{stroke:#888;stroke-dasharray:5 4;stroke-width:1.5}"
@@ -70,10 +70,11 @@ def draw(chart: Chart) -> str:
         f'<text x="{across(value)}" y="{bottom + 17}" text-anchor="middle">{escape(text)}</text>'
         for value, text in chart.x_ticks
     ]
-    for value, text in chart.targets:
-        y = scaled(value)
+    for number, (value, text) in enumerate(chart.targets, len(chart.lines)):
+        y, place = scaled(value), _TOP + 6 + 19 * number
         parts.append(f'<line class="m" x1="{_LEFT}" x2="{right}" y1="{y}" y2="{y}"/>')
-        parts.append(f'<text x="{right - 4}" y="{y - 4}" text-anchor="end" font-size="11">{escape(text)}</text>')
+        parts.append(f'<line class="m" x1="{right + 12}" x2="{right + 29}" y1="{place}" y2="{place}"/>')
+        parts.append(f'<text x="{right + 34}" y="{place + 4}">{escape(text)}</text>')
     for number, (name, values) in enumerate(chart.lines.items()):
         colour = _COLOURS[number % len(_COLOURS)]
         points = [(across(x), scaled(y)) for x, y in zip(chart.xs, values, strict=True) if y is not None]
