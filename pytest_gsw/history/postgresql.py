@@ -145,11 +145,8 @@ class PostgresqlDatabase:
     def _begin(self, sql: str) -> None:
         """Begin a transaction, on a new connection if the server has ended the one that there was."""
         if self._connection is not None:
-            try:
+            with contextlib.suppress(HistoryAwayError):
                 self.execute(sql)
-            except HistoryAwayError:
-                pass
-            else:
                 return
         self.execute(sql)
 
@@ -171,22 +168,11 @@ class PostgresqlDatabase:
         try:
             yield
         except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
-            self._drop()
+            with contextlib.suppress(Exception):  # whatever is wrong with it, the next question has another one
+                self.close()
             raise HistoryAwayError(f"the history {self.shown} does not answer: {self._safe(error)}") from None
-        except self._psycopg.ProgrammingError as error:
-            self._drop_if_unusable()
-            raise HistoryError(f"the history {self.shown} refused: {self._safe(error)}") from None
         except self._psycopg.Error as error:
-            self._drop_if_unusable()
-            raise HistoryError(f"the history {self.shown} does not take this: {self._safe(error)}") from None
-
-    def _drop(self) -> None:
-        with contextlib.suppress(Exception):
-            self.close()
-
-    def _drop_if_unusable(self) -> None:
-        if self._connection is not None and self._connection.broken:
-            self._drop()
+            raise HistoryError(f"the history {self.shown} refused: {self._safe(error)}") from None
 
     def _safe(self, error: Exception) -> str:
         text = " ".join(str(error).split())

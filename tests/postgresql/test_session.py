@@ -73,12 +73,12 @@ def test_a_session_whose_server_is_killed_loses_nothing(
     mortal.kill()
     result = session(pytester, place, "-rA")
     result.assert_outcomes(passed=2, deselected=137)
-    assert len(list(Path(".gsw/spool").glob("*.json"))) == 2
+    assert len(list(Path(".gsw/spool").rglob("*.json"))) == 2
     mortal.start()
     assert jobs(place) == [1, 1]
     session(pytester, place).assert_outcomes(passed=2, deselected=137)
     assert jobs(place) == [3, 3]
-    assert list(Path(".gsw/spool").iterdir()) == []
+    assert list(Path(".gsw/spool").rglob("*.json")) == []
     assert_no_password(pytester.path, str(result.stdout), str(result.stderr))
 
 

@@ -59,6 +59,9 @@ class Away(History):
         self.bad = bad
         self.away = False
 
+    def __enter__(self) -> Away:  # noqa: PYI034 - typing.Self is Python 3.11's
+        return self
+
     def add(self, records: Any) -> int:
         listed = list(records)
         if self.away:
@@ -100,20 +103,20 @@ def test_nothing_to_deliver_asks_nothing_of_the_history(spool: Spool, tmp_path: 
 
 
 def test_a_history_that_is_away_leaves_all_where_it_is(spool: Spool, place: str) -> None:
-    history = Away(place, set())
-    history.away = True
     for number in range(3):
         spool.put(night(number))
-    assert spool.deliver(history) == Delivered(0, 3, "no answer")
-    history.away = False
-    assert spool.deliver(history) == Delivered(3)
+    with Away(place, set()) as history:
+        history.away = True
+        assert spool.deliver(history) == Delivered(0, 3, "no answer")
+        history.away = False
+        assert spool.deliver(history) == Delivered(3)
 
 
 def test_a_record_that_the_history_does_not_take_keeps_no_other_from_it(spool: Spool, place: str) -> None:
-    history = Away(place, {night(1).run_id})
     for number in range(4):
         spool.put(night(number))
-    assert spool.deliver(history) == Delivered(3, 1, "not this one")
+    with Away(place, {night(1).run_id}) as history:
+        assert spool.deliver(history) == Delivered(3, 1, "not this one")
     assert len(waiting(spool)) == 1
     assert nights(place) == [night(number).run_id for number in (0, 2, 3)]
 
