@@ -62,6 +62,15 @@ from pytest_gsw.words import counted
 #: Exit status of a session in which nothing failed, and in which rows are inconclusive; pytest's own end at 5.
 INCONCLUSIVE = 6
 
+#: What the summary says of rows beside their outcome, and which of a report's attributes has it: rows that passed by what
+#: their cluster has accepted, or only because their jobs differ by so much; and rows that creep, none of which fails
+#: for it, and at which somebody should look before one does.
+_SECTIONS = {
+    "accepted figures": "gsw_accepted",
+    "slower than the tolerance, and within noise": "gsw_noise",
+    "drift": "gsw_drift",
+}
+
 #: Set once all rows have run.
 FINISHED = pytest.StashKey[bool]()
 #: What ``--gsw-update-baseline`` has to say at the end.
@@ -325,6 +334,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.gsw_headline = terminal.headline(record)  # type: ignore[attr-defined]
         report.gsw_attempts = [attempt_text(attempt) for attempt in record.attempts]  # type: ignore[attr-defined]
         report.gsw_drift = record.drift or ""  # type: ignore[attr-defined]
+        report.gsw_noise = terminal.noise_line(record)  # type: ignore[attr-defined]
         report.gsw_used_gpu_hours = used_gpu_hours(record)  # type: ignore[attr-defined]
         report.gsw_saved_gpu_hours = record.saved_gpu_hours  # type: ignore[attr-defined]
         report.gsw_reference = record.reference  # type: ignore[attr-defined]
@@ -361,8 +371,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             "These rows passed. If the gain stays, a tighter baseline keeps it (pytest-gsw baseline propose); "
             "--gsw-strict makes such rows fail."
         )
-    _tell_accepted(terminalreporter)
-    _tell_drift(terminalreporter)
+    for section, name in _SECTIONS.items():
+        _tell_section(terminalreporter, section, name)
     proposed = config.stash.get(PROPOSED, ())
     if proposed:
         terminalreporter.section("figures to accept")
@@ -383,22 +393,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line("The cluster 'demo' is simulated: no GPU was used, and its figures say nothing.")
 
 
-def _tell_accepted(reporter: pytest.TerminalReporter) -> None:
-    """Say which rows passed only by what their cluster has accepted, and which accepted figures do not count."""
+def _tell_section(reporter: pytest.TerminalReporter, section: str, name: str) -> None:
+    """Say what stands out among the rows in one respect, a line each."""
     reports = [report for kind in ("passed", "failed", "skipped") for report in reporter.getreports(kind)]
-    lines = [f"{report.nodeid}  {text}" for report in reports if (text := getattr(report, "gsw_accepted", ""))]
+    lines = [f"{report.nodeid}  {text}" for report in reports if (text := getattr(report, name, ""))]
     if lines:
-        reporter.section("accepted figures")
-    for line in lines:
-        reporter.write_line(line)
-
-
-def _tell_drift(reporter: pytest.TerminalReporter) -> None:
-    """Say which rows creep: none of them fails for it, and somebody should look before one does."""
-    reports = [report for kind in ("passed", "failed", "skipped") for report in reporter.getreports(kind)]
-    lines = [f"{report.nodeid}  {text}" for report in reports if (text := getattr(report, "gsw_drift", ""))]
-    if lines:
-        reporter.section("drift")
+        reporter.section(section)
     for line in lines:
         reporter.write_line(line)
 

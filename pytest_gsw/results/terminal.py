@@ -127,6 +127,13 @@ def noise_text(noise: Noise) -> str:
     return f"its jobs differ by {noise.sigma * 100:.2g} % (standard deviation of {noise.jobs})"
 
 
+def noise_line(record: Record) -> str:
+    """What a session's summary must say of a row that passed only because its jobs differ by so much."""
+    verdict = verdict_of(record)
+    passed_by_noise = verdict is not None and record.reason == Reason.WITHIN_NOISE.value and verdict.is_below_tolerance
+    return record.fact if passed_by_noise else ""
+
+
 def _statistic_gap(verdict: Verdict) -> str:
     """Where the document's statistic is not what the run was like."""
     gap, steady_s = verdict.statistic_gap, verdict.steady_s

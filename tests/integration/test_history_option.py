@@ -98,6 +98,12 @@ def test_a_loss_within_the_noise_of_the_row_passes_and_says_so(pytester: pytest.
     percent, sigma = found["limit"] * 100, found["sigma"] * 100
     because = f"because its jobs differ by {sigma:.2g} % (standard deviation of 10)"
     assert found["fact"].endswith(f"(allowed 5 %, and {percent:.3g} % {because})")
+    result.stdout.fnmatch_lines(
+        [
+            "=* slower than the tolerance, and within noise =*",
+            f"site/tiny.yaml::{NAME.replace('[', '[[]')}  {found['fact']}",
+        ]
+    )
     seen = properties(junit(pytester.path / "junit.xml")[NAME])
     assert (seen["gsw_reason"], seen["gsw_sigma_jobs"]) == ("within noise", "10")
     assert float(seen["gsw_limit"]) == pytest.approx(found["limit"], abs=1e-6)
