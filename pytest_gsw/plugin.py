@@ -62,9 +62,9 @@ from pytest_gsw.words import counted
 #: Exit status of a session in which nothing failed, and in which rows are inconclusive; pytest's own end at 5.
 INCONCLUSIVE = 6
 
-#: What the summary says of rows beside their outcome, and which of a report's attributes has it: rows that passed by what
-#: their cluster has accepted, or only because their jobs differ by so much; and rows that creep, none of which fails
-#: for it, and at which somebody should look before one does.
+#: What the summary says of rows beside their outcome, and which of a report's attributes has it: rows that passed by
+#: what their cluster has accepted, or only because their jobs differ by so much; and rows that creep, none of which
+#: fails for it, and at which somebody should look before one does.
 _SECTIONS = {
     "accepted figures": "gsw_accepted",
     "slower than the tolerance, and within noise": "gsw_noise",
