@@ -75,8 +75,8 @@ def _run(given: str, history: History | None) -> tuple[Record, ...]:
 
 def _noises(history: History, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:
     """By how much the newest jobs of each row differ."""
-    points = history.points_of(series_of(*runs), last=REFERENCE_JOBS)
-    return {key: noise_of([point.judged_s for point in of_row]) for key, of_row in points.items()}
+    times_s = history.times_of(series_of(*runs), last=REFERENCE_JOBS)
+    return {key: noise_of(of_row) for key, of_row in times_s.items()}
 
 
 def _is_worse(compared: Comparison) -> bool:

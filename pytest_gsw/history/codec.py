@@ -10,6 +10,8 @@ from typing import Any
 
 from pytest_gsw.results.record import SCHEMA, JobFacts, Record
 
+_NAMES = {kind: frozenset(known.name for known in fields(kind)) for kind in (Record, JobFacts)}
+
 
 def record_text(record: Record) -> str:
     """A record as JSON, in ASCII."""
@@ -51,5 +53,4 @@ def _job_facts(content: Mapping[str, Any]) -> JobFacts:
 
 
 def _known(kind: type[Any], content: Mapping[str, Any]) -> dict[str, Any]:
-    names = {known.name for known in fields(kind)}
-    return {name: value for name, value in content.items() if name in names}
+    return {name: value for name, value in content.items() if name in _NAMES[kind]}

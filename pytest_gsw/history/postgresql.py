@@ -109,9 +109,8 @@ class PostgresqlDatabase:
 
     def has_table(self, name: str) -> bool:
         """Whether there is such a table."""
-        # Not to_regclass(): a session goes on believing its answer while another one makes the table.
-        sql = "SELECT 1 FROM pg_tables WHERE tablename = ? AND schemaname = ANY (current_schemas(false))"
-        return bool(self.execute(sql, (name,)))
+        # Not to_regclass(): it opens no table, and so does not see what another session has made meanwhile.
+        return bool(self.execute("SELECT 1 FROM pg_class WHERE relname = ? AND pg_table_is_visible(oid)", (name,)))
 
     def execute(self, sql: str, values: Values = ()) -> Rows:
         """The rows of one statement."""

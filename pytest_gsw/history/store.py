@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.codec import decode, encode
-from pytest_gsw.history.database import Database
+from pytest_gsw.history.database import Database, Rows
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.model import (
     JobPoint,
@@ -53,14 +54,18 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (record_id, job) DO NOTHING"""
 
 # A job counts once however often it was recorded: a replay records it again, in a later run.
-_POINTS = """
-SELECT p.run_id, p.job_id, p.time_s, p.judged_s, p.outcome, p.nodes, p.image, p.environment, p.reason
+_NEWEST_POINTS = """
 FROM gsw_point p
 WHERE p.series_id = ? AND NOT EXISTS (
     SELECT 1 FROM gsw_point q
     WHERE q.series_id = p.series_id AND q.job = p.job AND (q.run_id, q.record_id) < (p.run_id, p.record_id)
 )
 ORDER BY p.time_s DESC, p.run_id DESC, p.job DESC LIMIT ?"""
+_POINTS = (
+    "SELECT p.run_id, p.job_id, p.time_s, p.judged_s, p.outcome, p.nodes, p.image, p.environment, p.reason"
+    f"{_NEWEST_POINTS}"
+)
+_TIMES = f"SELECT p.judged_s {_NEWEST_POINTS}"
 
 _RUNS = """
 SELECT run_id, cluster, outcome, COUNT(*), MIN(time_s), MAX(time_s) FROM gsw_record
@@ -158,14 +163,29 @@ class History:
             keys: The series.
             last: Only so many of each, the newest.
         """
+        found = self._newest(_POINTS, keys, last)
+        return {key: tuple(_point(row) for row in rows) for key, rows in found.items()}
+
+    def times_of(self, keys: Iterable[SeriesKey], last: int | None = None) -> Mapping[SeriesKey, tuple[float, ...]]:
+        """The seconds of the points of many series, which is less to read: noise needs no more.
+
+        Args:
+            keys: The series.
+            last: Only so many of each, the newest.
+        """
+        found = self._newest(_TIMES, keys, last)
+        return {key: tuple(judged_s for (judged_s,) in rows) for key, rows in found.items()}
+
+    def _newest(self, sql: str, keys: Iterable[SeriesKey], last: int | None) -> Mapping[SeriesKey, Rows]:
+        """What a query says of the newest points of each series, of the oldest of them first."""
         wanted = list(dict.fromkeys(keys))
         self._prepare()
         with self._database.transaction(write=False):
             ids = self._known_ids(wanted)
             known = [key for key in wanted if key in ids]
-            found = self._database.execute_each(_POINTS, [(ids[key], _ALL if last is None else last) for key in known])
-        points = {key: tuple(_point(row) for row in reversed(rows)) for key, rows in zip(known, found, strict=True)}
-        return {key: points.get(key, ()) for key in wanted}
+            found = self._database.execute_each(sql, [(ids[key], _ALL if last is None else last) for key in known])
+        rows = dict(zip(known, found, strict=True))
+        return {key: rows.get(key, [])[::-1] for key in wanted}
 
     def series(self, rows: Sequence[str] = (), cluster: str | None = None) -> tuple[SeriesKey, ...]:
         """The series that have points: by row, cluster and time, that with the newest point first.
@@ -323,7 +343,14 @@ def _point_values(one: JobPoint) -> tuple[Any, ...]:
 
 def _point(row: tuple[Any, ...]) -> Point:
     run_id, job_id, time_s, judged_s, outcome, nodes, image, environment, reason = row
-    return Point(run_id, job_id, time_s, judged_s, outcome, nodes, image, json.loads(environment), reason)
+    return Point(run_id, job_id, time_s, judged_s, outcome, nodes, image, _environment(environment), reason)
+
+
+@lru_cache(maxsize=1024)
+def _environment(text: str) -> Mapping[str, str]:
+    """What a job ran with; nights have mostly the same, and their points one value of it."""
+    found: Mapping[str, str] = json.loads(text)
+    return found
 
 
 def _key_values(key: SeriesKey) -> tuple[str, ...]:

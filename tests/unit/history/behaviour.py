@@ -178,6 +178,9 @@ class StoreBehaviour:
                 [5.0 + first + 7 * later for later in range(6, 10)] for first in range(7)
             ]
             assert history.points_of([]) == {}
+            assert history.times_of([*keys, absent], last=4) == {
+                key: tuple(point.judged_s for point in points) for key, points in found.items()
+            }
 
     def test_runs_are_counted_by_outcome(self, place: str) -> None:
         with open_history(place) as history:
