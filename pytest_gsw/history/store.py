@@ -320,7 +320,9 @@ def history_place(given: str | None, results: Path, environ: Mapping[str, str] =
         results: The directory of results.
         environ: The environment.
     """
-    return given or environ.get(VARIABLE) or results / NAME
+    named = environ.get(VARIABLE, "").strip()
+    # A session that is told "none" keeps nothing, and what others have kept can be looked at all the same.
+    return given or ("" if named.lower() == "none" else named) or results / NAME
 
 
 def _record_values(record: Record) -> tuple[Any, ...]:

@@ -224,6 +224,9 @@ def test_the_environment_names_the_history(capsys: pytest.CaptureFixture[str], m
     assert history() == 0
     monkeypatch.setenv("GSW_HISTORY", "not/there.sqlite")
     assert history("--history=elsewhere.sqlite") == 0
+    monkeypatch.setenv("GSW_HISTORY", "none")
+    assert history() == 2
+    assert capsys.readouterr().err.startswith("pytest-gsw history: there is no history .gsw/history.sqlite\n")
 
 
 @pytest.mark.parametrize(
