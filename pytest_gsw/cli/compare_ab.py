@@ -26,7 +26,7 @@ from pytest_gsw.ab.plan import Plan
 from pytest_gsw.ab.run import launcher_of, run_job
 from pytest_gsw.ab.turns import Pair, Turn, ended_turns, read_pairs
 from pytest_gsw.cli.answer import Answer, Commands
-from pytest_gsw.cli.metrics import _cluster, _find_row
+from pytest_gsw.cli.metrics import cluster_of, find_row
 from pytest_gsw.errors import ConfigurationError, JobError
 from pytest_gsw.examine import Run, check_job, job_evidence
 from pytest_gsw.files import from_here, write_whole
@@ -95,7 +95,7 @@ def _read(asked: argparse.Namespace) -> Answer:
         what = "ROW" if given[0] == "row" else f"--{given[0]}"
         raise ConfigurationError(f"--of judges what was run; leave out {what}")
     plan = plans.read_plan(asked.of)
-    row = _find_row(plan.row, asked.baselines or [Path(plan.table)])
+    row = find_row(plan.row, asked.baselines or [Path(plan.table)])
     return _answer(_Done(plan, asked.of, row, _log_format(row)), as_json=asked.json)
 
 
@@ -105,8 +105,8 @@ def _run(asked: argparse.Namespace) -> Answer:
         raise ConfigurationError("wanted a row and a cluster: pytest-gsw compare-ab ROW --cluster=NAME --b NAME=VALUE")
     pairs, timeout_s = _pairs(asked.pairs), _timeout_s(asked.timeout)
     a, b = plans.read_side("--a", asked.a), plans.read_side("--b", asked.b)
-    row = _find_row(asked.row, asked.baselines)
-    found = _cluster(asked.cluster, asked.clusters)
+    row = find_row(asked.row, asked.baselines)
+    found = cluster_of(asked.cluster, asked.clusters)
     assert found is not None  # a name was given
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
     directory = ((asked.results or Path(".gsw")) / "ab" / name).absolute()

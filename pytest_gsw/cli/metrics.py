@@ -57,7 +57,7 @@ def _metrics(asked: argparse.Namespace) -> Answer:
         raise ConfigurationError("--clusters is where --cluster is looked up; add --cluster=NAME")
     if asked.last and (asked.row is not None or asked.statistic is not None):
         raise ConfigurationError("--last reads one step only; leave out --row and --statistic")
-    row = None if asked.row is None else _find_row(asked.row, asked.baselines)
+    row = None if asked.row is None else find_row(asked.row, asked.baselines)
     log_format = FORMATS[asked.format] if asked.format else _format_of(row, asked.log)
     try:
         facts = _facts(asked, log_format, row)
@@ -75,7 +75,7 @@ def _facts(asked: argparse.Namespace, log_format: LogFormat, row: Baseline | Non
     if asked.last:
         return _last_facts(asked.log, log_format)
     if row is not None:
-        return _row_metrics(asked.log, log_format, row, asked.statistic, _cluster(asked.cluster, asked.clusters))
+        return _row_metrics(asked.log, log_format, row, asked.statistic, cluster_of(asked.cluster, asked.clusters))
     return _log_metrics(read_log(asked.log, log_format), "last" if asked.statistic is None else asked.statistic)
 
 
@@ -85,7 +85,7 @@ def _format_of(row: Baseline | None, log: Path) -> LogFormat:
     return known or detect_format(log)
 
 
-def _find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
+def find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
     """The row of this id; a node id of pytest will do as well."""
     wanted = given.rpartition("::")[2]
     rows = load_tables(tables or [bundled_baselines()])
@@ -100,7 +100,7 @@ def _find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
     return found[0]
 
 
-def _cluster(name: str | None, given: Path | None) -> Cluster | None:
+def cluster_of(name: str | None, given: Path | None) -> Cluster | None:
     """The cluster of this name, from the file in which a session that is started here would find it."""
     if given is not None and not given.is_file():
         raise ConfigurationError(f"--clusters: there is no file {given}")
