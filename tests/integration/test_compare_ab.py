@@ -303,13 +303,18 @@ def test_an_interrupted_session_ends_its_job(tmp_path: Path, number: signal.Sign
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell lets its background jobs ignore SIGINT, and what they start inherits that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     give_up_s = time.monotonic() + 60
     while not list(tmp_path.glob(".gsw/ab/*/2-B")):
         assert time.monotonic() < give_up_s
         time.sleep(0.05)
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert (process.returncode, out) == (1, "")
     directory = the_directory()
     (job,) = re.findall(r"job ([0-9]+) on demo", err)
