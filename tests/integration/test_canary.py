@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -107,3 +109,37 @@ def test_a_row_beside_a_slow_canary_is_not_run_again(pytester: pytest.Pytester, 
     jobs = {one["row"]: 1 + len(one["repeats"]) for one in map(json.loads, map(Path.read_text, paths))}
     assert jobs[ROW] == 1
     assert sum(jobs.values()) == 3  # the canary itself was confirmed
+
+
+PERF = """\
+#!/bin/bash
+echo "NCCL version 2.21.5+cuda12.4"
+echo "#       size         count      type   redop    root     time   algbw   busbw #wrong"
+for ((cycle = 0; cycle < 20; cycle++)); do
+    echo "  1073741824     268435456     float     sum      -1  $MICROSECONDS  189.0  372.1      0"
+done
+"""
+
+
+def test_the_example_of_a_canary(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    example = Path(__file__).parents[2] / "docs" / "examples" / "canary"
+    (pytester.path / "canary").mkdir()
+    shutil.copy(example / "launch.sh", pytester.path / "canary")
+    (pytester.path / "bin").mkdir()
+    (pytester.path / "bin" / "all_reduce_perf").write_text(PERF)
+    (pytester.path / "bin" / "all_reduce_perf").chmod(0o755)
+    (pytester.path / "clusters.yaml").write_text(
+        f"clusters: {{here: {{scheduler: local, gpus: 64, stage: {pytester.path}/stage, recipes: {pytester.path}}}}}\n"
+    )
+    monkeypatch.setenv("PATH", str(pytester.path / "bin"), prepend=os.pathsep)
+    options = ("--gsw-cluster=here", f"--gsw-baselines={example}/canary.yaml", "-rs")
+    monkeypatch.setenv("MICROSECONDS", "5702.4")
+    pytester.runpytest(*options).assert_outcomes(passed=1)
+    (path,) = pytester.path.glob(".gsw/runs/*/records/*.json")
+    found = json.loads(path.read_text())
+    assert (found["measured"]["step_time_s"], found["measured"]["tokens_per_s"]) == (0.005702, None)
+    assert found["environment"] == {"nccl": "2.21.5+cuda12.4"}
+    monkeypatch.setenv("MICROSECONDS", "9100.0")
+    result = pytester.runpytest(*options)
+    result.assert_outcomes(skipped=1)
+    assert result.ret == 6
