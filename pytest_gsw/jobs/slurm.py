@@ -55,6 +55,8 @@ from pytest_gsw.jobs.slurm_commands import (
 #: A query that takes longer is given up; the jobs are UNKNOWN until the next poll. With Slurm's
 #: default MessageTimeout a client takes 10 to 20 s to say that the controller is out of reach.
 QUERY_TIMEOUT_S = 45.0
+#: Nobody needs Slurm's version badly, and a site's wrapper of sbatch may not know the question.
+VERSION_TIMEOUT_S = 5.0
 #: A submission or a cancellation is not given up lightly: jobs might start, or go on, all the same.
 #: One scancel of 500 running jobs took 41 s on a busy controller with 2 cores; sbatch itself tries for two
 #: minutes where slurmctld has all the jobs that it can hold.
@@ -102,7 +104,7 @@ class SlurmLauncher:
     def version(self) -> str:
         """Slurm's version, ``22.05.8``, as its commands tell it without asking the controller; "" where they do not."""
         try:
-            told = _run(version_command(), query_environment(self._environ), self._query_timeout_s)
+            told = _run(version_command(), query_environment(self._environ), VERSION_TIMEOUT_S)
         except OSError:
             return ""
         return parse_version(told.stdout) if told.returncode == 0 else ""

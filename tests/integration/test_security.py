@@ -155,7 +155,8 @@ def test_what_squeue_and_sacct_say(
 ) -> None:
     name = pytester.path / "name"
     slurm(
-        sbatch=f'while [[ $1 != -J ]]; do shift; done; echo "$2" > {name}; echo 7\n',
+        sbatch=f'[[ $1 == --version ]] && exit\nwhile [[ $1 != -J ]]; do shift; done; echo "$2" > {name}; echo 7\n',
+        scontrol="exit 1\n",
         squeue="exit 0\n",
         sacct=f"now=$(date +%s)\ncat <<END\n7|FAILED|2:0|{SAID}|n\x1b[1m[1-2]|$now|$now|$now|$(cat {name})\nEND\n",
     )

@@ -534,3 +534,28 @@ def test_cancel_that_fails_says_what_to_type(say: Say) -> None:
 
 def test_cancel_nothing(say: Say) -> None:
     SlurmLauncher({}).cancel([])
+
+
+@pytest.mark.parametrize(
+    ("answer", "version"),
+    [
+        (said("slurm 22.05.8\n"), "22.05.8"),
+        (said("slurm-wlm 24.11.0-0rc1\n"), "24.11.0-0rc1"),
+        (said("site wrapper of 2019\nslurm 23.02.7\n"), "23.02.7"),
+        (said("7\n"), ""),
+        (said("slurm x\n"), ""),
+        (DOWN, ""),
+        (Output(124, "", "sbatch gave no answer within 5 s", timed_out=True), ""),
+        (FileNotFoundError(2, "No such file or directory"), ""),
+    ],
+)
+def test_the_version_is_asked_for_once(say: Say, answer: Output | BaseException, version: str) -> None:
+    commands = say(sbatch=answer)
+    launcher = SlurmLauncher({})
+    assert (launcher.version, launcher.version) == (version, version)
+    assert commands == [("sbatch", "--version")]
+
+
+def test_nodes_to_avoid_are_excluded_with_those_that_must_be(say: Say) -> None:
+    spec = dataclasses.replace(SPEC, options=("--exclude=n1",), excluded_nodes=("n2",), avoided_nodes=("n[3-4]",))
+    assert "--exclude=n1,n2,n[3-4]" in SlurmLauncher({}).command(spec)
