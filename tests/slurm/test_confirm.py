@@ -33,9 +33,7 @@ def nodes(session: Session) -> list[str]:
     return [job["nodes"] for job in (*found["repeats"], found["job"])]
 
 
-def test_a_row_that_was_slow_once_passes_by_the_median_of_jobs_on_three_nodes(
-    slurm8: SlurmCluster, site: Site
-) -> None:
+def test_a_row_that_was_slow_once_passes_by_the_median_of_jobs_on_three_nodes(slurm8: SlurmCluster, site: Site) -> None:
     session = site.run(slurm8, Misfortune(SLOW_ONCE, options=("--gsw-confirm=2",)))
     assert session.end().seen == PASSED
     found = record(session)
