@@ -79,6 +79,8 @@ OPTIONS = (
     Option("plan", "print what would be submitted, and submit nothing", "flag"),
     Option("replay", "judge logs that exist already: a log, a staging area, or a run's directory", "path", "PATH"),
     Option("results", "directory for the records of runs (default: .gsw)", "path", "DIR"),
+    Option("report", "write the night's report into this directory: pages for people, files for CI", "path", "DIR"),
+    Option("json", "write the session as JSON lines, a line for each row as soon as it is judged", "path", "FILE"),
     Option(
         "update-baseline",
         "write a diff that lets the cluster accept what its newest runs measured, for review "
@@ -142,6 +144,9 @@ class Settings:
     replay: Path | None
     #: Directory of all runs' records.
     results: Path
+    #: Where the session writes its report, and its JSON lines; ``None`` where it does not.
+    report: Path | None
+    json: Path | None
     #: Where the session writes what it proposes to accept; ``None`` where it proposes nothing.
     update_baseline: Path | None
     time_limit_s: float | None
@@ -216,6 +221,8 @@ def read_settings(config: pytest.Config) -> Settings:
         plan=values["plan"],
         replay=replay,
         results=results,
+        report=values["report"],
+        json=values["json"],
         update_baseline=_update_baseline(config, values["update-baseline"], results / "runs" / run_id),
         time_limit_s=_positive("timeout", values["timeout"], factor=60),
         poll_interval_s=_poll_interval_s(values["poll-interval"]),

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw import hookspecs, xdist
+from pytest_gsw.ending import add_json, begin_json, leave_files, tell_summary
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.fleet import Fleet
 from pytest_gsw.items import (
@@ -41,7 +42,7 @@ from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results import terminal
-from pytest_gsw.results.record import attempt_text, used_gpu_hours
+from pytest_gsw.results.record import Record, attempt_text, used_gpu_hours
 from pytest_gsw.screen import TALLY, Tally, clear_live, write
 from pytest_gsw.selection import node_id_of, point_at_tables
 from pytest_gsw.start import (
@@ -61,15 +62,6 @@ from pytest_gsw.words import counted
 
 #: Exit status of a session in which nothing failed, and in which rows are inconclusive; pytest's own end at 5.
 INCONCLUSIVE = 6
-
-#: What the summary says of rows beside their outcome, and which of a report's attributes has it: rows that passed by
-#: what their cluster has accepted, or only because their jobs differ by so much; and rows that creep, none of which
-#: fails for it, and at which somebody should look before one does.
-_SECTIONS = {
-    "accepted figures": "gsw_accepted",
-    "slower than the tolerance, and within noise": "gsw_noise",
-    "drift": "gsw_drift",
-}
 
 #: Set once all rows have run.
 FINISHED = pytest.StashKey[bool]()
@@ -215,6 +207,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         print_plan(session, rows, {item.baseline.id: make_spec(item, settings) for item in rows}, launcher)
         return True
     fleet = start_fleet(session, settings)
+    begin_json(config, items)
     run_session(session, fleet, detach=settings.detach)
     return True
 
@@ -232,6 +225,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> None:
             # The worker that had the rows before has crashed.
             settings = dataclasses.replace(settings, past=read_journal(settings.run_directory))
         start_fleet(item.session, settings)
+        begin_json(config, [row for row in item.session.items if isinstance(row, BaselineItem)])
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -269,6 +263,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
     elif tally is not None and tally.inconclusive and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = INCONCLUSIVE
+    leave_files(config, int(session.exitstatus))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_gsw_run_recorded(config: pytest.Config, record: Record) -> None:
+    """With ``--gsw-json``: a line for each row as soon as it is judged."""
+    add_json(config, record)
 
 
 def _remember(config: pytest.Config) -> None:
@@ -359,60 +360,9 @@ def pytest_report_teststatus(report: Any, config: pytest.Config) -> tuple[str, s
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say what stands out among the rows that passed, and that a simulation is one."""
-    settings = config.stash[SETTINGS]
-    improved = [r for r in terminalreporter.getreports("passed") if getattr(r, "gsw_outcome", "") == "improved"]
-    if improved:
-        by_document = all(report.gsw_reference == "documented" for report in improved)
-        terminalreporter.section("faster than documented" if by_document else "faster than documented or accepted")
-        for report in improved:
-            terminalreporter.write_line(f"{report.nodeid}  {report.gsw_headline}")
-        terminalreporter.write_line(
-            "These rows passed. If the gain stays, a tighter baseline keeps it (pytest-gsw baseline propose); "
-            "--gsw-strict makes such rows fail."
-        )
-    for section, name in _SECTIONS.items():
-        _tell_section(terminalreporter, section, name)
-    proposed = config.stash.get(PROPOSED, ())
-    if proposed:
-        terminalreporter.section("figures to accept")
-    for line in proposed:
-        terminalreporter.write_line(line)
-    tally = config.stash.get(TALLY, None)
-    if tally is not None and tally.judged_none:
-        one = tally.rows == 1
-        what = "the only row was not judged: it was" if one else f"none of {tally.rows} rows was judged: all were"
-        terminalreporter.ensure_newline()
-        terminalreporter.write_line(f"gsw: {what} skipped (-rs tells why)")
-    if config.getoption("verbose") < 0 or settings.cluster is None:
-        return
-    if tally is not None:
-        _tell_cost(terminalreporter, tally, settings, settings.cluster)
-    if settings.cluster.simulated:
-        terminalreporter.section("simulation")
-        terminalreporter.write_line("The cluster 'demo' is simulated: no GPU was used, and its figures say nothing.")
-
-
-def _tell_section(reporter: pytest.TerminalReporter, section: str, name: str) -> None:
-    """Say what stands out among the rows in one respect, a line each."""
-    reports = [report for kind in ("passed", "failed", "skipped") for report in reporter.getreports(kind)]
-    lines = [f"{report.nodeid}  {text}" for report in reports if (text := getattr(report, name, ""))]
-    if lines:
-        reporter.section(section)
-    for line in lines:
-        reporter.write_line(line)
-
-
-def _tell_cost(reporter: pytest.TerminalReporter, tally: Tally, settings: Settings, cluster: Cluster) -> None:
-    """Say which rows were run again, and what the session has cost the cluster."""
-    repeated = {node_id: texts for node_id, texts in tally.attempts.items() if texts}
-    if repeated:
-        reporter.section("run again because the infrastructure failed")
-    for node_id, texts in repeated.items():
-        reporter.write_line(f"{node_id}  " + "; ".join(f"job {text}" for text in texts))
-    stopped = [hours for hours in tally.saved.values() if hours is not None]
-    if settings.replay is None and (stopped or not cluster.simulated):
-        reporter.write_line(terminal.gpu_hours(sum(tally.used.values()), sum(stopped), len(stopped)))
+    """Say what the night came to, what stands out, and that a simulation is one."""
+    proposed: tuple[str, ...] = config.stash.get(PROPOSED, ())
+    tell_summary(terminalreporter, config, proposed)
 
 
 @pytest.hookimpl(trylast=True)

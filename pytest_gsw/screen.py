@@ -63,6 +63,11 @@ class Tally:
         return len(self._outcomes)
 
     @property
+    def outcomes(self) -> list[str]:
+        """The outcome of each row that was run."""
+        return [outcome for outcome in self._outcomes.values() if outcome]
+
+    @property
     def inconclusive(self) -> bool:
         """Whether noise, or a canary, lets nobody say of some row whether it is as fast as documented."""
         return "inconclusive" in self._outcomes.values()

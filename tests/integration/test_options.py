@@ -25,6 +25,8 @@ TWINS = {
     "plan": (["--gsw-cluster=demo", "--gsw-plan"], "gsw_cluster = demo\ngsw_plan = yes"),
     "replay": (["--gsw-replay=one"], "gsw_replay = one"),
     "results": (["--gsw-results=out"], "gsw_results = out"),
+    "report": (["--gsw-report=out"], "gsw_report = out"),
+    "json": (["--gsw-json=out.jsonl"], "gsw_json = out.jsonl"),
     "update-baseline": (["--gsw-update-baseline=one.diff"], "gsw_update_baseline = one.diff"),
     "timeout": (["--gsw-timeout=90"], "gsw_timeout = 90"),
     "max-jobs": (["--gsw-max-jobs=40"], "gsw_max_jobs = 40"),

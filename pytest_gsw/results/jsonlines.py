@@ -1,0 +1,48 @@
+"""``--gsw-json``: a session as JSON lines, for tools that follow it.
+
+The first line is of the session, one follows for each row as soon as it is judged, and the last says how the
+session ended; a file without that one is of a session that died, or still runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_gsw.results.record import Record
+
+
+def session_line(run_id: str, cluster: str, node_ids: Sequence[str]) -> str:
+    """That a session begins, and with which rows."""
+    return _line({"event": "session", "run_id": run_id, "cluster": cluster, "rows": list(node_ids)})
+
+
+def row_line(record: Record) -> str:
+    """A row that was judged, or could not be: its whole record."""
+    return _line({"event": "row", "record": vars(record)})
+
+
+def end_line(run_id: str, outcomes: Sequence[str], exit_status: int) -> str:
+    """How the session ended: how many rows had which outcome, and pytest's exit status."""
+    return _line({"event": "end", "run_id": run_id, "outcomes": Counter(outcomes), "exit_status": exit_status})
+
+
+def append(path: Path, line: str) -> None:
+    """Add one line to a file at once, so that lines of several processes do not mix.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    try:
+        os.write(descriptor, line.encode("ascii"))
+    finally:
+        os.close(descriptor)
+
+
+def _line(content: dict[str, Any]) -> str:
+    return json.dumps(content, default=vars, separators=(",", ":"), allow_nan=False) + "\n"

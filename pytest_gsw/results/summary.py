@@ -1,0 +1,172 @@
+"""What a night came to, on one screen: a table by workload and GPUs, errors by cause, nodes that stand out."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from tabulate import tabulate
+
+from pytest_gsw.results.nodes import expand, slowest
+from pytest_gsw.results.record import Record, measured_jobs
+from pytest_gsw.results.terminal import noise_line, percent, verdict_of
+from pytest_gsw.words import counted
+
+#: The word of each outcome in a cell; a row that passed has its figure alone.
+WORDS = {
+    "passed": "",
+    "improved": "FAST",
+    "regressed": "SLOW",
+    "inconclusive": "NOISY",
+    "unexpected_success": "RAN",
+    "error": "ERROR",
+    "profiled": "profiled",
+    "expected_failure": "OOM, as documented",
+}
+#: Of several rows in one cell, the first of these is shown.
+_WORST_FIRST = ("error", "regressed", "unexpected_success", "inconclusive", "improved", "profiled", "passed")
+
+#: Nodes that are named as slow, and how far below the usual row theirs must be.
+_SLOWEST = 3
+_SLOWER_BY = 0.02
+#: Nodes that are named for one cause.
+_NODES_SHOWN = 6
+_ROWS_SHOWN = 3
+
+_JOB = re.compile(r"\bjob [\w.;:-]{1,80}")
+
+
+def throughput_change(record: Record) -> float | None:
+    """What was measured against what the outcome rests on, as a fraction of throughput; ``None`` for no figure."""
+    verdict = verdict_of(record)
+    return None if verdict is None else verdict.throughput_change
+
+
+def counts_line(records: Sequence[Record]) -> str:
+    """``24 passed, 2 regressed, 1 inconclusive, 1 error``."""
+    names = {"expected_failure": "failed as documented", "unexpected_success": "ran although documented to fail"}
+    counts = Counter(record.outcome for record in records)
+    order = ("passed", "improved", "regressed", "inconclusive", "unexpected_success", "error")
+    ordered = [*(name for name in order if counts[name]), *sorted(set(counts) - set(order))]
+    return ", ".join(f"{counts[name]} {names.get(name, name)}" for name in ordered)
+
+
+def night_table(records: Sequence[Record], width: int) -> list[str]:
+    """Each row's change of throughput, by workload and dtype down and GPUs across, as far as that fits.
+
+    Args:
+        records: The night's rows.
+        width: Columns of the screen.
+    """
+    if not records:
+        return []
+    gpus = sorted({record.gpus for record in records})
+    cells: dict[str, dict[int, Record]] = {}
+    accelerators = {record.accelerator for record in records}
+    for record in sorted(records, key=lambda one: (one.workload, one.dtype, one.accelerator)):
+        name = f"{record.workload} {record.dtype}"
+        of_line = cells.setdefault(f"{name} {record.accelerator}" if len(accelerators) > 1 else name, {})
+        other = of_line.get(record.gpus)
+        of_line[record.gpus] = record if other is None else min(other, record, key=_rank)
+    lines: list[str] = []
+    while gpus:
+        shown, part = _as_many_as_fit(cells, gpus, width)
+        lines += ["", *part] if lines else part
+        gpus = gpus[shown:]
+    return lines
+
+
+def _as_many_as_fit(
+    cells: Mapping[str, Mapping[int, Record]], gpus: Sequence[int], width: int
+) -> tuple[int, list[str]]:
+    """How many of the GPU counts a screen has room for, one at least, and the table of these."""
+    for shown in range(len(gpus), 1, -1):
+        part = _part(cells, gpus[:shown], width)
+        if all(len(line) <= width for line in part):
+            return shown, part
+    return 1, _part(cells, gpus[:1], width)
+
+
+def _part(cells: Mapping[str, Mapping[int, Record]], gpus: Sequence[int], width: int) -> list[str]:
+    rows = [
+        (_fit(name, width - 24), *(_cell(of_line.get(number)) for number in gpus))
+        for name, of_line in cells.items()
+        if any(number in of_line for number in gpus)
+    ]
+    return _table(rows, ["GPUs", *map(str, gpus)])
+
+
+def _table(rows: Iterable[Sequence[str]], headers: Sequence[str]) -> list[str]:
+    align = ["left", *["right"] * (len(headers) - 1)]
+    text: str = tabulate(rows, headers=headers, colalign=align, tablefmt="plain", disable_numparse=True)
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def _cell(record: Record | None) -> str:
+    if record is None:
+        return ""
+    change = throughput_change(record)
+    word = WORDS.get(record.outcome, record.outcome)
+    if noise_line(record):
+        word = "within noise"
+    return " ".join(part for part in (word, "" if change is None else percent(change)) if part)
+
+
+def _rank(record: Record) -> tuple[int, float, str]:
+    """The worst first: by outcome, and among equals by throughput."""
+    outcome = record.outcome
+    place = _WORST_FIRST.index(outcome) if outcome in _WORST_FIRST else len(_WORST_FIRST)
+    return place, throughput_change(record) or 0.0, record.row
+
+
+def _fit(text: str, width: int) -> str:
+    """A text with its middle left out where it is too long."""
+    if len(text) <= max(width, 8):
+        return text
+    kept = max(width, 8) - 3
+    return f"{text[: kept - kept // 2]}...{text[len(text) - kept // 2 :]}"
+
+
+def error_lines(records: Sequence[Record]) -> list[str]:
+    """What kept rows from being measured: a line for each cause, with its rows and nodes, the most frequent first."""
+    by_cause: dict[str, list[Record]] = {}
+    for record in records:
+        if record.outcome == "error":
+            by_cause.setdefault(_cause(record.fact), []).append(record)
+    ordered = sorted(by_cause.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+    return [f"{cause}: {_rows(of_cause)}{_nodes(of_cause)}" for cause, of_cause in ordered]
+
+
+def _cause(fact: str) -> str:
+    """A fact without the job that it is of, so that the same of other jobs is the same: ``job failed: ECC error``."""
+    return _JOB.sub("job", fact)
+
+
+def _rows(records: Sequence[Record]) -> str:
+    names = [record.row for record in records]
+    more = f" and {len(names) - _ROWS_SHOWN} more" if len(names) > _ROWS_SHOWN else ""
+    return f"{counted(len(names), 'row')} ({', '.join(names[:_ROWS_SHOWN])}{more})"
+
+
+def _nodes(records: Iterable[Record]) -> str:
+    counts = Counter(node for record in records if record.job for node in expand(record.job.nodes))
+    if not counts:
+        return ""
+    common = [f"{node} ({times})" if times > 1 else node for node, times in counts.most_common(_NODES_SHOWN)]
+    more = f" and {len(counts) - _NODES_SHOWN} more" if len(counts) > _NODES_SHOWN else ""
+    return f" on {', '.join(common)}{more}"
+
+
+def slow_node_line(records: Iterable[Record]) -> str:
+    """The nodes whose jobs were slower than others', if any stand out."""
+    changes = []
+    for record in records:
+        verdict = verdict_of(record)
+        if verdict is None:
+            continue
+        timed = ((job.nodes, job.judged_s) for job in measured_jobs(record))
+        changes += [(nodes, verdict.reference_s / judged_s - 1) for nodes, judged_s in timed if judged_s]
+    found = slowest(changes, most=_SLOWEST, by=_SLOWER_BY)
+    named = [f"{node} {percent(change)} over {counted(jobs, 'job')}" for node, change, jobs in found]
+    return f"slowest nodes: {', '.join(named)}" if named else ""

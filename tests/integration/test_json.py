@@ -1,0 +1,81 @@
+"""``--gsw-json``: a session as JSON lines; and the night on one screen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TWO_ROWS = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and (x64 or x128)")
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
+def test_a_session_as_json_lines(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
+    result = pytester.runpytest(*TWO_ROWS, "--gsw-json=out/night.jsonl", "--gsw-demo=*x128]=slow:12%", *workers)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    first, *rows, last = lines(pytester.path / "out" / "night.jsonl")
+    assert (first["event"], first["cluster"], len(first["rows"])) == ("session", "demo", 2)
+    assert {one["record"]["row"]: one["record"]["outcome"] for one in rows} == {
+        "llama2_70b_fp8[H100x64]": "passed",
+        "llama2_70b_fp8[H100x128]": "regressed",
+    }
+    assert {one["event"] for one in rows} == {"row"}
+    (record,) = [json.loads(path.read_text()) for path in pytester.path.glob(".gsw/runs/*/records/*x64_.json")] or [
+        None
+    ]
+    assert record is None or record in [one["record"] for one in rows]
+    assert last == {
+        "event": "end",
+        "run_id": first["run_id"],
+        "outcomes": {"passed": 1, "regressed": 1},
+        "exit_status": 1,
+    }
+
+
+def test_a_file_of_an_earlier_session_is_written_anew(pytester: pytest.Pytester) -> None:
+    for _ in range(2):
+        pytester.runpytest(*TWO_ROWS, "--gsw-json=night.jsonl")
+    assert len(lines(pytester.path / "night.jsonl")) == 4
+
+
+def test_a_place_that_cannot_be_written_is_a_usage_error(pytester: pytest.Pytester) -> None:
+    (pytester.path / "night").write_text("")
+    result = pytester.runpytest(*TWO_ROWS, "--gsw-json=night/out.jsonl")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --gsw-json: *night/out.jsonl cannot be written: *"])
+
+
+def test_the_night_on_one_screen(pytester: pytest.Pytester) -> None:
+    faults = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom", "--gsw-demo=*x512]=fast:12%")
+    result = pytester.runpytest("--gsw-cluster=demo", "-k", "llama2_70b_fp8", *faults)
+    result.stdout.re_match_lines(
+        [
+            r"=+ night =+",
+            r"GPUs +64 +128 +256 +512 +1024 +2048",
+            r"llama2_70b fp8 +[+-]0\.\d % +SLOW -1\d\.\d % +ERROR +FAST \+1\d\.\d % +[+-]0\.\d % +[+-]0\.\d %",
+            r"",
+            r"3 passed, 1 improved, 1 regressed, 1 error",
+            r"job failed with exit code 1: XLA out of memory: 1 row \(llama2_70b_fp8\[H100x256\]\) on localhost",
+        ],
+        consecutive=True,
+    )
+
+
+@pytest.mark.parametrize("options", [("-q",), ("-k", "llama2_70b_fp8 and x64")], ids=["quiet", "one row"])
+def test_a_single_row_or_a_quiet_session_has_no_table(pytester: pytest.Pytester, options: tuple[str, ...]) -> None:
+    result = pytester.runpytest(*TWO_ROWS, *options)
+    result.stdout.no_re_match_line(r"=+ night =+")
+
+
+def test_a_terminal_that_knows_no_unicode(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    monkeypatch.setenv("COLUMNS", "40")
+    result = pytester.runpytest_subprocess(*TWO_ROWS)
+    result.assert_outcomes(passed=2, deselected=137)
+    assert result.stdout.str().isascii()
