@@ -6,11 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from tabulate import tabulate
-
 from pytest_gsw.results.nodes import expand, slowest
 from pytest_gsw.results.record import Record, measured_jobs
-from pytest_gsw.results.terminal import noise_line, percent, verdict_of
+from pytest_gsw.results.terminal import noise_line, percent, plain_table, verdict_of
 from pytest_gsw.words import counted
 
 #: The word of each outcome in a cell; a row that passed has its figure alone.
@@ -99,8 +97,7 @@ def _part(cells: Mapping[str, Mapping[int, Record]], gpus: Sequence[int], width:
 
 def _table(rows: Iterable[Sequence[str]], headers: Sequence[str]) -> list[str]:
     align = ["left", *["right"] * (len(headers) - 1)]
-    text: str = tabulate(rows, headers=headers, colalign=align, tablefmt="plain", disable_numparse=True)
-    return [line.rstrip() for line in text.splitlines()]
+    return [line.rstrip() for line in plain_table(rows, headers, align).splitlines()]
 
 
 def _cell(record: Record | None) -> str:

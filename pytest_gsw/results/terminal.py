@@ -289,6 +289,17 @@ def figures_table(record: Record, verdict: Verdict) -> str:
     if is_accepted:
         headers = ["metric", "measured", "accepted", "change", "allowed", "", "documented", "change"]
         align += ["right", "right"]
+    return plain_table(rows, headers, align)
+
+
+def plain_table(rows: Iterable[Sequence[str]], headers: Sequence[str], align: Sequence[str]) -> str:
+    """Cells as lines of text, column by column.
+
+    Args:
+        rows: The cells.
+        headers: What stands above the columns.
+        align: ``left`` or ``right`` for each column.
+    """
     return tabulate(rows, headers=headers, colalign=align, tablefmt="plain", disable_numparse=True)
 
 
