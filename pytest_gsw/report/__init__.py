@@ -1,0 +1,12 @@
+"""The static report: a night as pages that need no script, no server and no other host.
+
+:mod:`~pytest_gsw.report.night` is what is known of a night, :mod:`~pytest_gsw.report.pages` and
+:mod:`~pytest_gsw.report.plots` are what it looks like, and :mod:`~pytest_gsw.report.write` puts it on the disk.
+"""
+
+from __future__ import annotations
+
+from pytest_gsw.report.night import Run
+from pytest_gsw.report.write import write_report
+
+__all__ = ["Run", "write_report"]

@@ -1,0 +1,408 @@
+"""What is known of a night: its rows with their nights before, what is wrong with each, since when. Pure data."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pytest_gsw.history.drifting import Drifting, changes_at, drifting, nights_of, start_of
+from pytest_gsw.history.errors import HistoryError
+from pytest_gsw.history.model import Point, SeriesKey, points_of, record_time_s, series_key
+from pytest_gsw.history.store import History
+from pytest_gsw.logs.failures import SIGNATURES
+from pytest_gsw.performance.verdict import Verdict
+from pytest_gsw.results.nodes import expand
+from pytest_gsw.results.record import JobFacts, Record, used_gpu_hours
+from pytest_gsw.results.terminal import verdict_of
+from pytest_gsw.tables.model import Accepted
+
+#: What a row can need attention for, the worst first; the last two need none.
+KINDS = ("regressed", "error", "inconclusive", "drift", "improved", "other", "passed")
+
+_KIND_OF_OUTCOME = {
+    "regressed": "regressed",
+    # Documented to run out of memory, and it did not: the document is wrong, or the run was another one.
+    "unexpected_success": "regressed",
+    "error": "error",
+    "inconclusive": "inconclusive",
+    "improved": "improved",
+    "passed": "passed",
+    "profiled": "other",
+    "expected_failure": "other",
+}
+
+#: Outcomes of a measured row that is slower than it should be, or may be.
+_SLOW = frozenset({"regressed", "inconclusive"})
+
+#: How many earlier runs are looked at for rows that could not be measured: each is read whole.
+_EARLIER_RUNS = 14
+
+_JOB = re.compile(r"\bjob [\w.;:-]{1,80}")
+_ADVICE = {signature.name: signature.advice for signature in SIGNATURES}
+
+#: File names may have 255 bytes, and a picture's has a few more than its page's.
+_LONGEST_NAME = 120
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the records of a run do not say of it."""
+
+    #: The run's directory.
+    directory: Path
+    #: By node id or file, why a row has no record that can be read.
+    missing: Mapping[str, str] = field(default_factory=dict)
+    #: How its session ended, ``None`` where nobody wrote it down.
+    exit_status: int | None = None
+
+
+@dataclass(frozen=True)
+class Since:
+    """Since when a row is what it is tonight."""
+
+    #: The first night of which that is known, seconds since the epoch, and its run and job.
+    time_s: float
+    run_id: str
+    job_id: str
+    #: How many nights that are, tonight among them.
+    nights: int
+    #: The run of the last night before in which it was not; empty where none is known.
+    good_run_id: str = ""
+    good_time_s: float | None = None
+    good_s: float | None = None
+    #: By name, what of the environment was another before that night.
+    changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a night."""
+
+    record: Record
+    #: The name of its page, without an extension.
+    name: str
+    #: Its nights by the history, the oldest first, this one included where it was measured.
+    nights: tuple[Point, ...] = ()
+    #: Index of the first night that counts.
+    start: int = 0
+    drifting: Drifting | None = None
+    since: Since | None = None
+
+    @property
+    def kind(self) -> str:
+        """What it needs attention for, one of :data:`KINDS`."""
+        kind = _KIND_OF_OUTCOME.get(self.record.outcome, "error")
+        return "drift" if kind == "passed" and (self.drifting or self.record.drift) else kind
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Its verdict, ``None`` where it has none."""
+        return verdict_of(self.record)
+
+    @property
+    def change(self) -> float | None:
+        """Measured throughput over what the outcome rests on, less one; ``None`` where nothing was judged."""
+        verdict = self.verdict
+        return None if verdict is None else verdict.throughput_change
+
+    @property
+    def jobs(self) -> tuple[JobFacts, ...]:
+        """Its jobs in the order in which they ran."""
+        last = (self.record.job,) if self.record.job else ()
+        return tuple(
+            sorted((*self.record.attempts, *self.record.repeats, *last), key=lambda job: job.submit_s or job.end_s or 0)
+        )
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Rows that could not be measured for the same cause."""
+
+    #: What happened, without the job that it happened to.
+    fact: str
+    rows: tuple[Row, ...]
+    #: On which nodes, and how often, the most frequent first.
+    nodes: tuple[tuple[str, int], ...]
+    #: What to do about it, where that is known.
+    advice: str
+
+
+@dataclass(frozen=True)
+class Night:
+    """One run."""
+
+    run_id: str
+    run: Run
+    #: The worst first.
+    rows: tuple[Row, ...]
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """Where it ran."""
+        return tuple(sorted({row.record.cluster for row in self.rows}))
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many rows there are of each of :data:`KINDS`; rows without a record are errors."""
+        counts = Counter(row.kind for row in self.rows)
+        counts["error"] += len(self.run.missing)
+        return {kind: counts[kind] for kind in KINDS if counts[kind]}
+
+    @property
+    def begin_s(self) -> float | None:
+        """When its first job was submitted, or the nearest time to that which is known."""
+        known = [job.submit_s or job.start_s or job.end_s for row in self.rows for job in row.jobs]
+        return min((time_s for time_s in known if time_s), default=min(self._recorded_s, default=None))
+
+    @property
+    def end_s(self) -> float | None:
+        """When its last job had ended."""
+        known = [job.end_s for row in self.rows for job in row.jobs if job.end_s]
+        return max(known, default=max(self._recorded_s, default=None))
+
+    @property
+    def _recorded_s(self) -> list[float]:
+        return [row.record.recorded_s for row in self.rows if row.record.recorded_s]
+
+    @property
+    def gpu_hours(self) -> float:
+        """GPU-hours that its jobs ran for, as far as that is known."""
+        return sum(used_gpu_hours(row.record) for row in self.rows)
+
+    @property
+    def exit_status(self) -> int:
+        """How its session ended, or would have by its records."""
+        if self.run.exit_status is not None:
+            return self.run.exit_status
+        kinds = self.counts
+        if "regressed" in kinds or "error" in kinds:
+            return 1
+        return 6 if "inconclusive" in kinds else 0
+
+    def of(self, kind: str) -> tuple[Row, ...]:
+        """Its rows of one of :data:`KINDS`, the worst first."""
+        return tuple(row for row in self.rows if row.kind == kind)
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """Why rows could not be measured, the most frequent cause first."""
+        found: dict[str, list[Row]] = {}
+        for row in self.of("error"):
+            found.setdefault(cause_of(row.record), []).append(row)
+        ordered = sorted(found.items(), key=lambda one: (-len(one[1]), one[0]))
+        return tuple(Cause(fact, tuple(rows), _nodes_of(rows), advice_of(fact)) for fact, rows in ordered)
+
+    @property
+    def failing_nodes(self) -> tuple[tuple[str, int, int], ...]:
+        """Nodes on which jobs failed, how many of how many; the one that stands out most comes first."""
+        failed: Counter[str] = Counter()
+        ran: Counter[str] = Counter()
+        for row in self.rows:
+            for job in row.jobs:
+                nodes = expand(job.nodes)
+                ran.update(nodes)
+                if (job.why_repeated and job.judged_s is None) or (job is row.record.job and row.kind == "error"):
+                    failed.update(nodes)
+        listed = ((node, count, ran[node]) for node, count in failed.items())
+        return tuple(sorted(listed, key=lambda one: (-one[1] / one[2], -one[1], one[0])))
+
+
+def nights_by_run(
+    records: Iterable[Record],
+    history: History | None,
+    runs: Mapping[str, Run],
+    accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
+) -> tuple[Night, ...]:
+    """Each run as a night, the newest first.
+
+    Args:
+        records: The records of all of them.
+        history: The nights before; ``None`` where there are none.
+        runs: What the records do not say, by run id.
+        accepted: By row and cluster, what clusters have accepted: the nights that count begin with that.
+
+    Raises:
+        HistoryError: The history did not answer.
+    """
+    by_run: dict[str, list[Record]] = {run_id: [] for run_id in runs}
+    for record in records:
+        by_run.setdefault(record.run_id, []).append(record)
+    points = _known_points(by_run, history)
+    nights = [
+        _night(run_id, of_run, history, points, runs.get(run_id) or Run(Path(".gsw", "runs", run_id)), accepted or {})
+        for run_id, of_run in by_run.items()
+    ]
+    return tuple(sorted(nights, key=lambda night: (night.begin_s or 0.0, night.run_id), reverse=True))
+
+
+def _known_points(
+    by_run: Mapping[str, Sequence[Record]], history: History | None
+) -> Mapping[SeriesKey, tuple[Point, ...]]:
+    keys = [key for of_run in by_run.values() for record in of_run if (key := series_key(record)) is not None]
+    return {} if history is None else history.points_of(keys)
+
+
+def _night(
+    run_id: str,
+    records: Sequence[Record],
+    history: History | None,
+    points: Mapping[SeriesKey, tuple[Point, ...]],
+    run: Run,
+    accepted: Mapping[str, Mapping[str, Accepted]],
+) -> Night:
+    names = page_names(record.node_id for record in records)
+    rows = [_row(record, names[record.node_id], points, _accepted(record, accepted)) for record in records]
+    errors = _errors_since(rows, history, run_id)
+    dated = [replace(row, since=errors[row.name]) if row.name in errors else row for row in rows]
+    return Night(run_id, run, tuple(sorted(dated, key=_worst_first)))
+
+
+def _worst_first(row: Row) -> tuple[int, float, str]:
+    return KINDS.index(row.kind), row.change or 0.0, row.record.row
+
+
+def _accepted(record: Record, accepted: Mapping[str, Mapping[str, Accepted]]) -> Accepted | None:
+    """What counts from a cluster's own figure, where the outcome rests on one."""
+    known = accepted.get(record.row, {}).get(record.cluster)
+    return known if known is not None and known.definition == record.definition else None
+
+
+def _row(record: Record, name: str, points: Mapping[SeriesKey, tuple[Point, ...]], accepted: Accepted | None) -> Row:
+    key = series_key(record)
+    if key is None:
+        return Row(record, name)
+    tonight = [point.point for point in points_of(record)]
+    now_s = max([record_time_s(record), *(point.time_s for point in tonight)])
+    earlier = (point for point in points.get(key, ()) if point.run_id != record.run_id and point.time_s <= now_s)
+    nights = nights_of((*earlier, *tonight))
+    found = drifting(nights, accepted) if tonight else None
+    row = Row(record, name, nights, start_of(nights, accepted), found)
+    return replace(row, since=_since(row))
+
+
+def _since(row: Row) -> Since | None:
+    """Since when a measured row is what it is."""
+    match row.kind:
+        case "regressed" | "inconclusive":
+            return _streak(row.nights, row.record.run_id, _SLOW)
+        case "improved":
+            return _streak(row.nights, row.record.run_id, frozenset({"improved"}))
+        case "drift" if row.drifting is not None:
+            first = row.nights.index(row.drifting.since)
+            return _since_night(row.nights, first)
+        case _:
+            return None
+
+
+def _streak(nights: Sequence[Point], run_id: str, outcomes: frozenset[str]) -> Since | None:
+    if not nights or nights[-1].run_id != run_id or nights[-1].outcome not in outcomes:
+        return None  # a canary's night, or nothing that counts
+    first = len(nights) - 1
+    while first and nights[first - 1].outcome in outcomes:
+        first -= 1
+    return _since_night(nights, first)
+
+
+def _since_night(nights: Sequence[Point], first: int) -> Since:
+    night = nights[first]
+    since = Since(night.time_s, night.run_id, night.job_id, len(nights) - first)
+    if not first:
+        return since
+    before = nights[first - 1]
+    return replace(
+        since,
+        good_run_id=before.run_id,
+        good_time_s=before.time_s,
+        good_s=before.judged_s,
+        changes=changes_at(nights, first),
+    )
+
+
+def _errors_since(rows: Iterable[Row], history: History | None, run_id: str) -> dict[str, Since]:
+    """By page, since when rows could not be measured: as many runs back as it takes, and no more than a few."""
+    tonight = {row.record.node_id: row for row in rows if row.kind == "error"}
+    found = {
+        row.name: Since(record_time_s(row.record), run_id, row.record.job.id if row.record.job else "", 1)
+        for row in tonight.values()
+    }
+    if history is None:
+        return found
+    for records in _earlier_runs(history, run_id, tonight.values()):
+        for record in records:
+            row = tonight.get(record.node_id)
+            if row is None:
+                continue
+            since = found[row.name]
+            time_s = record_time_s(record)
+            if record.outcome == "error":
+                job_id = record.job.id if record.job else ""
+                found[row.name] = replace(
+                    since, time_s=time_s, run_id=record.run_id, job_id=job_id, nights=since.nights + 1
+                )
+            else:
+                found[row.name] = replace(since, good_run_id=record.run_id, good_time_s=time_s)
+                del tonight[record.node_id]
+        if not tonight:
+            break
+    return found
+
+
+def _earlier_runs(history: History, run_id: str, rows: Iterable[Row]) -> Iterator[tuple[Record, ...]]:
+    """The records of the runs before, the newest first."""
+    clusters = {row.record.cluster for row in rows}
+    before_s = max((record_time_s(row.record) for row in rows), default=0.0)
+    if not clusters:
+        return
+    summaries = [
+        one
+        for one in history.runs(last=4 * _EARLIER_RUNS)
+        if one.cluster in clusters and one.run_id != run_id and one.last_s <= before_s
+    ]
+    for summary in sorted(summaries, key=lambda one: one.last_s, reverse=True)[:_EARLIER_RUNS]:
+        try:
+            yield history.records(summary.run_id)
+        except HistoryError:
+            return  # of a later release; what it says of that night nobody can tell
+
+
+def cause_of(record: Record) -> str:
+    """Why a row could not be measured, without the job that it happened to: ``job failed: ECC error``."""
+    return _JOB.sub("job", record.fact)
+
+
+def advice_of(fact: str) -> str:
+    """What to do about a cause, where that is known."""
+    return _ADVICE.get(fact.rpartition(": ")[2], "")
+
+
+def _nodes_of(rows: Iterable[Row]) -> tuple[tuple[str, int], ...]:
+    counts = Counter(node for row in rows if row.record.job for node in expand(row.record.job.nodes))
+    return tuple(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+
+
+def page_names(node_ids: Iterable[str]) -> dict[str, str]:
+    """The name of each row's page: letters, digits, ``_`` and ``-``, and different ones for different rows.
+
+    A row's page has the same name every night, so that a link to it stays right. Names that differ only in case are
+    one file on some file systems.
+
+    Args:
+        node_ids: The rows.
+    """
+    wanted = {node_id: re.sub(r"[^A-Za-z0-9-]+", "_", node_id.rpartition("::")[2]).strip("_-") for node_id in node_ids}
+    counts = Counter(name.lower() for name in wanted.values())
+    return {
+        node_id: name
+        if name and len(name) <= _LONGEST_NAME and counts[name.lower()] == 1
+        else _with_hash(name, node_id)
+        for node_id, name in wanted.items()
+    }
+
+
+def _with_hash(name: str, node_id: str) -> str:
+    digest = hashlib.sha256(node_id.encode("utf-8", "replace")).hexdigest()[:12]
+    return f"{name[:_LONGEST_NAME]}-{digest}" if name else f"row-{digest}"
