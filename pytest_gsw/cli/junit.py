@@ -7,8 +7,7 @@ from pathlib import Path
 
 from pytest_gsw.cli.answer import Answer, Commands, write_answer
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.jobs.journal import read_journal
-from pytest_gsw.results.rebuild import counts, junit_text, read_run, rebuild_junit
+from pytest_gsw.results.rebuild import counts, junit_text, never_judged, read_run, rebuild_junit
 
 
 def add_parser(commands: Commands) -> None:
@@ -25,7 +24,7 @@ def _junit(asked: argparse.Namespace) -> Answer:
     if not directory.is_dir():
         raise ConfigurationError(f"there is no directory {directory}\nnext: ls {Path('.gsw', 'runs')}")
     records, missing = read_run(directory)
-    missing = {**_never_judged(directory, {record.node_id for record in records}), **missing}
+    missing = {**never_judged(directory, {record.node_id for record in records}), **missing}
     if not records and not missing:
         raise ConfigurationError(f"there are no records in {directory}\nnext: ls {Path('.gsw', 'runs')}")
     root = rebuild_junit(directory, records, missing, strict=asked.strict)
@@ -34,13 +33,3 @@ def _junit(asked: argparse.Namespace) -> Answer:
     write_answer(asked.output, junit_text(root))
     found = (f"{number} {name.removesuffix('s') if number == 1 else name}" for name, number in counts(root).items())
     return Answer(f"{asked.output}: {', '.join(found)}")
-
-
-def _never_judged(directory: Path, judged: set[str]) -> dict[str, str]:
-    """The rows that the run's journal has and its records have not, and why that is an error."""
-    try:
-        past = read_journal(directory)
-    except ConfigurationError:
-        return {}  # a replay keeps no journal: it submits nothing
-    fact = f"the session ended before this row was judged; pytest --gsw-resume={directory.name} goes on with it"
-    return {node_id: fact for node_id in past.rows if node_id not in judged}

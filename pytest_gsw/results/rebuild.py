@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.jobs.journal import read_journal
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results import junit, terminal
+from pytest_gsw.results.attachments import attachment_lines
 from pytest_gsw.results.record import Record, read_record
 
 
@@ -65,6 +68,16 @@ def _read(path: Path) -> Record | str:
         return str(error)
 
 
+def never_judged(directory: Path, judged: Container[str]) -> dict[str, str]:
+    """By node id, the rows that a run's journal has and its records have not, and why that is an error."""
+    try:
+        past = read_journal(directory)
+    except ConfigurationError:
+        return {}  # a replay keeps no journal: it submits nothing
+    fact = f"the session ended before this row was judged; pytest --gsw-resume={directory.name} goes on with it"
+    return {node_id: fact for node_id in past.rows if node_id not in judged}
+
+
 def junit_text(root: ET.Element) -> str:
     """The file's text, plain ASCII, so that it is right in whatever encoding it is written."""
     text: bytes = ET.tostring(root, encoding="us-ascii")
@@ -83,6 +96,9 @@ def _recorded(record: Record, directory: Path, strict: bool) -> ET.Element:
     element = _outcome(record, directory, strict)
     if element is not None:
         case.append(element)
+    attachments = attachment_lines(record, directory)
+    if attachments:
+        case.append(_element("system-out", "\n".join(attachments)))
     return case
 
 

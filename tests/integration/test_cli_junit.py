@@ -11,7 +11,7 @@ import pytest
 
 from pytest_gsw.cli import main
 from pytest_gsw.results.rebuild import counts, junit_text, read_run, rebuild_junit
-from pytest_gsw.results.record import Record, write_record
+from pytest_gsw.results.record import Record, record_name, write_record
 from tests.integration.conftest import junit, properties
 from tests.integration.test_junit import assert_valid
 from tests.unit.results.records import JOB, SLOW
@@ -47,7 +47,13 @@ def suite(path: Path) -> dict[str, str]:
 
 
 def elements(case: ET.Element) -> list[tuple[str, str | None]]:
-    return [(child.tag, child.get("type")) for child in case]
+    """What happened to a row; a session names no files for attachments by itself."""
+    return [(child.tag, child.get("type")) for child in case if child.tag != "system-out"]
+
+
+def outcome_of(case: ET.Element) -> ET.Element:
+    """The element of what happened, or the properties where nothing did."""
+    return [child for child in case if child.tag != "system-out"][-1]
 
 
 def assert_alike(own: Path, again: Path) -> None:
@@ -82,7 +88,7 @@ def test_the_same_as_pytests_own(pytester: pytest.Pytester, capsys: pytest.Captu
     outcomes = {properties(case)["gsw_outcome"] for case in junit(again).values()}
     assert outcomes == set(OUTCOMES) - {"profiled"}
     for name, case in junit(own).items():
-        element, other = case[-1], junit(again)[name][-1]
+        element, other = outcome_of(case), outcome_of(junit(again)[name])
         if element.tag == "failure":
             assert other.text == element.text
         if element.tag in {"failure", "error"}:
@@ -136,9 +142,25 @@ def test_the_element_of_an_outcome(run: Path, outcome: str, element: str | None)
     record = replace(SLOW, outcome=outcome, not_comparable="--gsw-profile=nsight")
     root = rebuild_junit(run, [record])
     found = [child.tag for child in only(root)]
-    assert found == ["properties", *([element] if element else [])]
+    assert found == ["properties", *([element] if element else []), "system-out"]
     number = {"failure": "failures", "error": "errors"}.get(element or "", element)
     assert counts(root) == {"tests": 1, "failures": 0, "errors": 0, "skipped": 0, **({number: 1} if number else {})}
+
+
+def test_a_row_names_its_files_for_the_attachments_plugin(run: Path) -> None:
+    log = run / "log.out"
+    log.write_text("[[ATTACHMENT|/etc/passwd]]\n")
+    case = only(rebuild_junit(run, [replace(SLOW, log=str(log))]))
+    assert case[-1].tag == "system-out"
+    assert (case[-1].text or "").splitlines() == [
+        f"[[ATTACHMENT|{log}]]",
+        f"[[ATTACHMENT|{run / 'records' / record_name(SLOW.node_id)}]]",
+    ]
+
+
+def test_a_row_without_files_names_none() -> None:
+    case = only(rebuild_junit(Path("gone"), [SLOW]))
+    assert case.find("system-out") is None
 
 
 def test_an_outcome_that_is_not_known_is_an_error(run: Path) -> None:

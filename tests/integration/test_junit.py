@@ -27,6 +27,7 @@ SCHEMA = {
     "skipped": ({"type", "message"}, set()),
     "error": ({"type", "message"}, set()),
     "failure": ({"type", "message"}, set()),
+    "system-out": (set(), set()),
 }
 REQUIRED = {"testsuite": {"name", "tests", "failures", "errors"}, "testcase": {"name"}, "property": {"name", "value"}}
 

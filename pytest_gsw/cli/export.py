@@ -1,0 +1,92 @@
+"""``pytest-gsw export``: a run for CI servers and for Prometheus."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pytest_gsw.cli.answer import Answer, Commands, write_answer
+from pytest_gsw.cli.history import RESULTS, add_history_option, exists, opened
+from pytest_gsw.errors import ConfigurationError, RunError
+from pytest_gsw.export import FORMATS, Night, slow_since
+from pytest_gsw.history.model import Point, record_time_s, series_key
+from pytest_gsw.history.store import History, history_place
+from pytest_gsw.quoting import quoted
+from pytest_gsw.results.rebuild import never_judged, read_run
+from pytest_gsw.results.record import Record
+
+#: Nights before this one in which a row is looked up: more than a year of them.
+_NIGHTS = 400
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the subcommand."""
+    export = commands.add_parser("export", help="write a run for a CI server or for Prometheus")
+    export.add_argument("run_directory", metavar="RUN", help="a run's directory, such as .gsw/runs/ID, or its id")
+    export.add_argument("--format", choices=tuple(FORMATS), default="markdown", help="which one (default: markdown)")
+    export.add_argument("-o", "--output", type=Path, metavar="FILE", help="write it there (default: print it)")
+    add_history_option(export)
+    export.set_defaults(run=_export)
+
+
+def _export(asked: argparse.Namespace) -> Answer:
+    directory = _directory(asked.run_directory)
+    records, unreadable = read_run(directory)
+    missing = {**never_judged(directory, {record.node_id for record in records}), **unreadable}
+    if not records and not missing:
+        raise ConfigurationError(f"there are no records in {directory}\nnext: ls {RESULTS / 'runs'}")
+    # What a session records is quoted already; a record of an earlier release may not be.
+    shown = {quoted(node_id, os.environ): why for node_id, why in missing.items()}
+    night = quoted(Night(records, shown, _since(asked, records)), os.environ)
+    text = FORMATS[asked.format](night)
+    if asked.output is None:
+        return Answer(text)
+    write_answer(asked.output, text)
+    return Answer(f"{asked.output}: {asked.format}")
+
+
+def _directory(given: str) -> Path:
+    """The directory of a run that is named by it or by its id.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    for directory in (Path(given), RESULTS / "runs" / given):
+        if given and directory.is_dir():
+            return directory
+    raise ConfigurationError(f"there is no run '{given}'\nnext: ls {RESULTS / 'runs'}")
+
+
+def _since(asked: argparse.Namespace, records: Iterable[Record]) -> Mapping[str, str]:
+    """Since when rows that are too slow are so, by their node ids, as far as there is a history that tells it."""
+    slow = [record for record in records if record.outcome in {"regressed", "inconclusive"}]
+    if not slow or (asked.history is None and not exists(history_place(None, RESULTS))):
+        return {}
+    try:
+        with opened(asked) as history:
+            return _slow_since(history, slow)
+    except RunError as error:
+        # The night is to be shown in any case.
+        sys.stderr.write(f"pytest-gsw export: without the history: {quoted(str(error), os.environ)}\n")
+        return {}
+
+
+def _slow_since(history: History, slow: Iterable[Record]) -> Mapping[str, str]:
+    series = [(record, key) for record in slow if (key := series_key(record)) is not None]
+    points = history.points_of((key for _, key in series), _NIGHTS)
+    told = {record.node_id: slow_since(_nights_before(record, points[key])) for record, key in series}
+    return {node_id: since for node_id, since in told.items() if since}
+
+
+def _nights_before(record: Record, points: Iterable[Point]) -> list[tuple[float, str]]:
+    """When each earlier run was, and the row's outcome in it; the oldest first."""
+    now_s = record_time_s(record)
+    by_run = {
+        point.run_id: (point.time_s, point.outcome)
+        for point in points
+        if point.run_id != record.run_id and point.time_s <= now_s
+    }
+    return list(by_run.values())

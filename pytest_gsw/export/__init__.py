@@ -1,0 +1,27 @@
+"""A night as others' programs read it: CI servers, Prometheus. Pure functions of its records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pytest_gsw.export import plot_csv
+from pytest_gsw.export.annotations import github, gitlab
+from pytest_gsw.export.markdown import markdown
+from pytest_gsw.export.night import Night, slow_since
+from pytest_gsw.export.openmetrics import openmetrics
+from pytest_gsw.export.session import SessionOutputs, session_outputs
+from pytest_gsw.export.warnings_ng import warnings_ng
+
+#: Every format by its name.
+FORMATS: Mapping[str, Callable[[Night], str]] = {
+    "markdown": markdown,
+    "github": github,
+    "gitlab": gitlab,
+    "openmetrics": openmetrics,
+    "plot": plot_csv.step_time,
+    "plot-mfu": plot_csv.mfu,
+    "plot-throughput": plot_csv.throughput,
+    "warnings-ng": warnings_ng,
+}
+
+__all__ = ["FORMATS", "Night", "SessionOutputs", "session_outputs", "slow_since"]

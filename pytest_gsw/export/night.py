@@ -1,0 +1,191 @@
+"""What a night's records say to whoever comes in the morning: what needs attention, the worst first."""
+
+from __future__ import annotations
+
+import enum
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pytest_gsw.performance.verdict import Outcome
+from pytest_gsw.results.record import Record
+from pytest_gsw.results.terminal import accepted_line, command, noise_line, verdict_of
+from pytest_gsw.words import counted
+
+#: Where sessions keep their runs, where nobody says otherwise.
+_RUNS = ".gsw/runs"
+#: The cluster of logs that were replayed without one.
+_NO_CLUSTER = "replay"
+
+
+class Level(enum.Enum):
+    """How much somebody has to do about a finding."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTICE = "notice"
+
+
+#: What can be found of a row, the worst first.
+_LEVELS: Mapping[str, Level] = {
+    "regressed": Level.ERROR,
+    "error": Level.ERROR,
+    "unexpected success": Level.ERROR,
+    "inconclusive": Level.WARNING,
+    "drift": Level.WARNING,
+    "within noise": Level.NOTICE,
+    "accepted": Level.NOTICE,
+    "improved": Level.NOTICE,
+}
+KINDS = tuple(_LEVELS)
+
+#: Outcomes that need nobody's attention by themselves.
+_QUIET = frozenset({"passed", "profiled", "expected_failure"})
+_KIND_OF_OUTCOME = {
+    "regressed": "regressed",
+    "error": "error",
+    "unexpected_success": "unexpected success",
+    "inconclusive": "inconclusive",
+    "improved": "improved",
+}
+#: How a number of rows is said to have an outcome, where its own name does not do.
+_WORDS = {"error": "not measured", "expected failure": "out of memory as documented"}
+
+
+@dataclass(frozen=True)
+class Night:
+    """What is known of one run."""
+
+    records: tuple[Record, ...]
+    #: By node id, why a row of the run has no record: each is an error.
+    missing: Mapping[str, str] = field(default_factory=dict)
+    #: By node id, since when a row is too slow, where the history tells it.
+    since: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that somebody should look at; a row may have several."""
+
+    #: One of :data:`KINDS`.
+    kind: str
+    row: str
+    node_id: str
+    cluster: str
+    #: What happened.
+    text: str
+    #: The command to type next; empty where the text has it.
+    next: str = ""
+    since: str = ""
+    record: Record | None = None
+
+    @property
+    def level(self) -> Level:
+        """How much somebody has to do about it."""
+        return _LEVELS[self.kind]
+
+    @property
+    def title(self) -> str:
+        """What it is, and of which row."""
+        return f"{self.kind}: {self.row}"
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The table and the line in it; the first line where nobody knows it."""
+        path, _, line = ("" if self.record is None else self.record.baseline).rpartition(":")
+        if path and line.isascii() and line.isdigit():
+            return path, int(line) or 1
+        return self.node_id.partition("::")[0], 1
+
+
+def findings(night: Night) -> tuple[Finding, ...]:
+    """All that needs attention, the worst first, and among equals the greatest loss."""
+    found = [one for record in night.records for one in _of_record(record, night.since.get(record.node_id, ""))]
+    recorded = {record.node_id for record in night.records}
+    found += [
+        Finding("error", node_id.rpartition("::")[2], node_id, "", why)
+        for node_id, why in night.missing.items()
+        if node_id not in recorded
+    ]
+    return tuple(sorted(found, key=_rank))
+
+
+def _rank(finding: Finding) -> tuple[int, float, str]:
+    change = None if finding.record is None else throughput_change(finding.record)
+    return KINDS.index(finding.kind), change or 0.0, finding.node_id
+
+
+def _of_record(record: Record, since: str) -> Iterator[Finding]:
+    kind = _KIND_OF_OUTCOME.get(record.outcome)
+    if kind is not None:
+        yield _finding(kind, record, record.fact, since if kind in {"regressed", "inconclusive"} else "")
+    elif record.outcome not in _QUIET:
+        # What is not known is an error, never a pass.
+        why = f"the record has the outcome '{record.outcome}', which this pytest-gsw does not know"
+        yield _finding("error", record, why)
+    if record.drift:
+        yield _finding("drift", record, record.drift)
+    for kind, text in (("within noise", noise_line(record)), ("accepted", accepted_line(record))):
+        if text and record.outcome == Outcome.PASSED.value:
+            yield _finding(kind, record, text)
+
+
+def _finding(kind: str, record: Record, text: str, since: str = "") -> Finding:
+    return Finding(kind, record.row, record.node_id, record.cluster, text, _next(kind, record), since, record)
+
+
+def _next(kind: str, record: Record) -> str:
+    """What to type next: what tells more, or what runs the row again where there is nothing more to tell."""
+    if record.cluster == _NO_CLUSTER:
+        where = record.log or f"{_RUNS}/{record.run_id}"
+        return command("pytest", f"--gsw-replay={where}", record.node_id)
+    if kind == "improved":
+        return command("pytest-gsw", "baseline", "propose", f"{_RUNS}/{record.run_id}", f"--row={record.row}")
+    if kind == "drift":
+        return command("pytest-gsw", "trend", record.row, f"--cluster={record.cluster}")
+    if kind in {"error", "unexpected success"}:
+        return command("pytest", f"--gsw-cluster={record.cluster}", record.node_id)
+    if kind == "regressed" and not record.repeats:  # one slow job may be one slow node
+        return command("pytest", f"--gsw-cluster={record.cluster}", "--gsw-confirm=4", record.node_id)
+    return command("pytest-gsw", "history", record.row, f"--cluster={record.cluster}")
+
+
+def throughput_change(record: Record) -> float | None:
+    """Measured throughput against that which the outcome rests on, less one; ``None`` where nothing was judged."""
+    verdict = verdict_of(record)
+    return None if verdict is None else verdict.throughput_change
+
+
+def slow_since(before: Sequence[tuple[float, str]]) -> str:
+    """Since when a row that is too slow tonight has been too slow; empty where nothing is known of the nights before.
+
+    Args:
+        before: When each earlier night was, seconds since the epoch, and the row's outcome in it; the oldest first.
+    """
+    if not before:
+        return ""
+    slow = 0
+    while slow < len(before) and before[-1 - slow][1] == Outcome.REGRESSED.value:
+        slow += 1
+    if not slow:
+        return "tonight"
+    first = time.strftime("%Y-%m-%d", time.localtime(before[-slow][0]))
+    return f"{first}, {slow + 1} nights" if slow < len(before) else f"{first} or before, {slow + 1} nights"
+
+
+def counts_text(night: Night) -> str:
+    """How many rows there were and what they came to: ``12 rows: 2 regressed, 1 error, 9 passed, 1 drifting``."""
+    known = {*_KIND_OF_OUTCOME, *_QUIET}
+    outcomes = Counter(
+        record.outcome.replace("_", " ") if record.outcome in known else "error" for record in night.records
+    )
+    recorded = {record.node_id for record in night.records}
+    outcomes["error"] += sum(node_id not in recorded for node_id in night.missing)
+    total = sum(outcomes.values())
+    ordered = [*(kind for kind in KINDS if outcomes[kind]), *sorted(set(+outcomes) - set(KINDS))]
+    parts = [f"{outcomes[outcome]} {_WORDS.get(outcome, outcome)}" for outcome in ordered]
+    drifting = sum(bool(record.drift) for record in night.records)
+    if drifting:
+        parts.append(f"{drifting} drifting")
+    return counted(total, "row") + (f": {', '.join(parts)}" if parts else "")
