@@ -1,0 +1,117 @@
+"""``pytest-gsw report``: runs as a static report, for a browser and for Jenkins."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_gsw.cli.answer import Answer, Commands
+from pytest_gsw.cli.history import RESULTS, add_history_option, exists, opened
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.files import from_here
+from pytest_gsw.history.store import History, history_place
+from pytest_gsw.report import Run, write_report
+from pytest_gsw.results.rebuild import never_judged, read_run
+from pytest_gsw.results.record import Record
+from pytest_gsw.results.summary import counts_line
+from pytest_gsw.tables.load import bundled_baselines, load_tables
+from pytest_gsw.tables.model import Accepted
+from pytest_gsw.words import counted
+
+#: Where a run's report is in its directory, where nobody says otherwise.
+NAME = "report"
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One run that is asked for."""
+
+    run_id: str
+    records: tuple[Record, ...]
+    run: Run
+    #: Whether its directory is there, and not only its records in the history.
+    is_here: bool
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the subcommand."""
+    report = commands.add_parser("report", help="write runs as pages for a browser, which need no server and no script")
+    report.add_argument("runs", nargs="+", metavar="RUN", help="a run's directory, or its id in the history")
+    report.add_argument("-o", "--output", type=Path, metavar="DIR", help=f"where to write (default: RUN/{NAME})")
+    add_history_option(report)
+    report.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="tables with accepted figures")
+    report.set_defaults(run=_report)
+
+
+def _report(asked: argparse.Namespace) -> Answer:
+    with _history(asked) as history:
+        found = [_asked(given, history) for given in dict.fromkeys(asked.runs)]
+        directory = asked.output or _default_output(found)
+        records = [record for one in found for record in one.records]
+        runs = {one.run_id: one.run for one in found}
+        try:
+            index = write_report(records, history, directory, runs=runs, accepted=_accepted(records, asked.baselines))
+        except OSError as error:
+            raise ConfigurationError(f"the report cannot be written: {error.strerror}: {error.filename}") from None
+    return Answer(f"{index}: {_said(found)}")
+
+
+def _history(asked: argparse.Namespace) -> contextlib.AbstractContextManager[History | None]:
+    """The history, ``None`` where there is none and none is named: a night can be shown without others."""
+    if asked.history is not None or exists(history_place(None, RESULTS)):
+        return opened(asked)
+    return contextlib.nullcontext()
+
+
+def _asked(given: str, history: History | None) -> _Asked:
+    """A run: of a directory, of one among the results, or of the history.
+
+    Raises:
+        ConfigurationError: There is no such run, or nothing in it.
+    """
+    for directory in (Path(given), RESULTS / "runs" / given):
+        if directory.is_dir():
+            return _of_directory(from_here(directory))
+    records = () if history is None else history.records(given)
+    if not records:
+        where = "" if history is None else f", and none in the history {history.shown}"
+        raise ConfigurationError(f"there is no run '{given}' in {RESULTS / 'runs'}{where}\nnext: ls {RESULTS / 'runs'}")
+    return _Asked(given, records, Run(RESULTS / "runs" / given), is_here=False)
+
+
+def _of_directory(directory: Path) -> _Asked:
+    records, unreadable = read_run(directory)
+    missing = {**never_judged(directory, {record.node_id for record in records}), **unreadable}
+    if not records and not missing:
+        raise ConfigurationError(f"there are no records in {directory}\nnext: ls {RESULTS / 'runs'}")
+    run_id = records[0].run_id if records else directory.name
+    return _Asked(run_id, records, Run(directory, missing), is_here=True)
+
+
+def _default_output(found: Sequence[_Asked]) -> Path:
+    if len(found) > 1:
+        raise ConfigurationError(f"where is the report of {len(found)} runs to be written?\nnext: add -o DIR")
+    (one,) = found
+    if not one.is_here:
+        raise ConfigurationError(f"run {one.run_id} is in the history and has no directory here\nnext: add -o DIR")
+    return one.run.directory / NAME
+
+
+def _accepted(
+    records: Iterable[Record], baselines: Sequence[Path] | None
+) -> Mapping[str, Mapping[str, Accepted]] | None:
+    """What clusters have accepted, where that counts for any of these."""
+    if all(record.reference != "accepted" for record in records):
+        return None
+    return {row.id: row.accepted for row in load_tables(baselines or [bundled_baselines()])}
+
+
+def _said(found: Sequence[_Asked]) -> str:
+    if len(found) > 1:
+        return counted(len(found), "run")
+    (one,) = found
+    missing = len(one.run.missing)
+    return ", ".join(filter(None, [counts_line(one.records), f"{missing} without a record" if missing else ""]))
