@@ -138,8 +138,9 @@ def _word(record: Record) -> str:
 
 def _bounded(table: Sequence[str], lines: Iterable[str], count: int, room_bytes: int, noun: str) -> list[str]:
     """A table with as many lines as there is room for, and how many were left out."""
-    kept = list(table)
-    room_bytes -= _size(kept) + 100  # for the sentence below
+    room_bytes -= 100  # for the sentence below
+    kept = list(table) if _size(table) <= room_bytes else []
+    room_bytes -= _size(table)
     shown = 0
     for line in lines:
         room_bytes -= _size([line])
