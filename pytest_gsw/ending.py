@@ -135,13 +135,35 @@ def add_json(config: pytest.Config, record: Record) -> None:
         _append(config, path, jsonlines.row_line(record))
 
 
-def leave_files(config: pytest.Config, exit_status: int) -> None:
-    """The last JSON line; once for all workers of pytest-xdist."""
+def leave_files(config: pytest.Config, exit_status: int) -> bool:
+    """The report, what a CI server takes, and the last JSON line; once for all workers of pytest-xdist.
+
+    Returns:
+        Whether all that was asked for is there.
+    """
     settings, tally = config.stash[SETTINGS], config.stash.get(TALLY, None)
-    if tally is None or xdist.is_worker(config):
-        return
+    if tally is None or not tally.rows or xdist.is_worker(config):
+        return True
+    done = True
+    if settings.report is not None or os.environ.get("GITHUB_ACTIONS") == "true":
+        done = _leave_report(config, settings, exit_status)
     if settings.json is not None and settings.json.is_file():
         _append(config, settings.json, jsonlines.end_line(settings.run_id, tally.outcomes, exit_status))
+    return done
+
+
+def _leave_report(config: pytest.Config, settings: Settings, exit_status: int) -> bool:
+    # Few sessions write one, and every one of pytest's would load it.
+    from pytest_gsw.leaving import leave_report
+
+    try:
+        lines = leave_report(settings, exit_status, os.environ)
+    except OSError as error:
+        write(config, f"gsw: the report cannot be written: {error.strerror}: {error.filename}")
+        return False
+    for line in lines:
+        write(config, line)
+    return True
 
 
 def _append(config: pytest.Config, path: Path, line: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_gsw.history.drifting import Drifting, drifting, nights_of, start_of
+from pytest_gsw.history.drifting import Drifting, drifting, nights_of, start_of, without_spells
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.model import Point, SeriesKey
 from pytest_gsw.history.spool import DIRECTORY, Delivered, Spool
@@ -42,7 +42,8 @@ class Nights:
             accepted: What its cluster has accepted for it: the nights that count begin with that.
         """
         nights = self.nights(row, definition)
-        frozen = reference([night.judged_s for night in nights], start_of(nights, accepted))
+        counted = without_spells(nights[start_of(nights, accepted) :])
+        frozen = reference([night.judged_s for night in counted])
         return noise_of(frozen) if frozen else None
 
     def drifting(self, row: str, definition: str, accepted: Accepted | None, tonight: Point) -> Drifting | None:

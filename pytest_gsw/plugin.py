@@ -263,7 +263,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
     elif tally is not None and tally.inconclusive and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = INCONCLUSIVE
-    leave_files(config, int(session.exitstatus))
+    if not leave_files(config, int(session.exitstatus)):
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(trylast=True)

@@ -11,15 +11,12 @@ from pathlib import Path
 from pytest_gsw.cli.answer import Answer, Commands, write_answer
 from pytest_gsw.cli.history import RESULTS, add_history_option, exists, opened
 from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.export import FORMATS, Night, slow_since
-from pytest_gsw.history.model import Point, record_time_s, series_key
-from pytest_gsw.history.store import History, history_place
+from pytest_gsw.export import FORMATS, Night
+from pytest_gsw.export.history import since_of
+from pytest_gsw.history.store import history_place
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.rebuild import never_judged, read_run
 from pytest_gsw.results.record import Record
-
-#: Nights before this one in which a row is looked up: more than a year of them.
-_NIGHTS = 400
 
 
 def add_parser(commands: Commands) -> None:
@@ -67,26 +64,8 @@ def _since(asked: argparse.Namespace, records: Iterable[Record]) -> Mapping[str,
         return {}
     try:
         with opened(asked) as history:
-            return _slow_since(history, slow)
+            return since_of(history, slow)
     except RunError as error:
         # The night is to be shown in any case.
         sys.stderr.write(f"pytest-gsw export: without the history: {quoted(str(error), os.environ)}\n")
         return {}
-
-
-def _slow_since(history: History, slow: Iterable[Record]) -> Mapping[str, str]:
-    series = [(record, key) for record in slow if (key := series_key(record)) is not None]
-    points = history.points_of((key for _, key in series), _NIGHTS)
-    told = {record.node_id: slow_since(_nights_before(record, points[key])) for record, key in series}
-    return {node_id: since for node_id, since in told.items() if since}
-
-
-def _nights_before(record: Record, points: Iterable[Point]) -> list[tuple[float, str]]:
-    """When each earlier run was, and the row's outcome in it; the oldest first."""
-    now_s = record_time_s(record)
-    by_run = {
-        point.run_id: (point.time_s, point.outcome)
-        for point in points
-        if point.run_id != record.run_id and point.time_s <= now_s
-    }
-    return list(by_run.values())

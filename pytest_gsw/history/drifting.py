@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,8 +10,12 @@ from datetime import datetime
 from pytest_gsw.history.model import Point
 from pytest_gsw.performance.drift import Drift, drift
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
-from pytest_gsw.performance.verdict import Reason
+from pytest_gsw.performance.verdict import Outcome, Reason
 from pytest_gsw.tables.model import Accepted
+
+#: Outcomes of nights in which a row was slower than its tolerance, and so many of them in a row are a spell.
+_TOO_SLOW = frozenset({Outcome.REGRESSED.value, Outcome.INCONCLUSIVE.value})
+_SPELL = 3
 
 #: A fact of the environment has changed where it was the same for so many nights before.
 _SAME_BEFORE = 3
@@ -40,6 +45,22 @@ def nights_of(points: Sequence[Point]) -> tuple[Point, ...]:
         if point.reason != Reason.CANARY.value:
             first.setdefault(point.run_id, point)
     return tuple(first.values())
+
+
+def without_spells(nights: Sequence[Point]) -> tuple[Point, ...]:
+    """The nights without those in which the row was too slow for three or more in a row.
+
+    Such a spell is a state that somebody repairs, and not noise: counted as noise, a loss would widen its own limit
+    while it lasts. One slow night, or two, is what noise looks like.
+
+    Args:
+        nights: A row's nights, the oldest first.
+    """
+    kept: list[Point] = []
+    for slow, spell in itertools.groupby(nights, key=lambda night: night.outcome in _TOO_SLOW):
+        listed = list(spell)
+        kept += [] if slow and len(listed) >= _SPELL else listed
+    return tuple(kept)
 
 
 def start_of(points: Sequence[Point], accepted: Accepted | None) -> int:

@@ -303,8 +303,8 @@ def test_an_interrupted_session_ends_its_job(tmp_path: Path, number: signal.Sign
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell lets its background jobs ignore SIGINT, and what they start inherits that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        # As a shell starts its background jobs.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )
     give_up_s = time.monotonic() + 60
     while not list(tmp_path.glob(".gsw/ab/*/2-B")):

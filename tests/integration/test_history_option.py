@@ -172,3 +172,15 @@ def test_a_url_of_another_database_is_a_usage_error(pytester: pytest.Pytester, t
     message = "--gsw-history: got a URL of 'mysql', wanted a SQLite file, a postgresql:// URL, or 'none'"
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
     assert "hunter2" not in result.stdout.str() + result.stderr.str()
+
+
+def test_a_row_that_stays_slow_does_not_widen_its_own_limit(pytester: pytest.Pytester, table: Path) -> None:
+    nights(table, [1.0 + 0.001 * (n % 3) for n in range(9)])
+    for n in range(9, 19):
+        history = pytester.path / ".gsw" / "history.sqlite"
+        slow = replace(record_of(table, n, 1.12), cluster="demo", simulated=True, outcome="regressed")
+        with open_history(history) as opened:
+            opened.add([slow])
+    run(pytester, table, "--gsw-demo=*=slow:12%").assert_outcomes(failed=1, deselected=2)
+    found = newest(pytester)
+    assert (found["limit"], found["sigma_jobs"]) == (0.05, 9)

@@ -1,0 +1,75 @@
+"""``--gsw-report``: pages for people and files for CI, at the end of a session."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+SIX_ROWS = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8")
+FAULTS = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom")
+FILES = {
+    "index.html",
+    "report.css",
+    "summary.md",
+    "gl-code-quality.json",
+    "gsw.prom",
+    "plot-step-time.csv",
+    "plot-mfu.csv",
+    "warnings-ng.json",
+}
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
+def test_the_report_of_a_session(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
+    result = pytester.runpytest(*SIX_ROWS, *FAULTS, "--gsw-report=report", *workers)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["gsw: the report is report/index.html"])
+    report = pytester.path / "report"
+    assert {path.name for path in report.iterdir() if path.is_file()} == FILES
+    assert len(list((report / "rows").glob("*.html"))) == 6
+    index = (report / "index.html").read_text()
+    assert index.index("llama2_70b_fp8[H100x128]") < index.index("llama2_70b_fp8[H100x64]")  # the worst first
+    (issue,) = [one for one in json.loads((report / "gl-code-quality.json").read_text()) if "H100x128" in str(one)]
+    assert issue["location"]["path"] == "baselines/maxtext/llama2_70b.yaml"
+    assert 'gsw_step_time_seconds{row="llama2_70b_fp8[H100x64]"' in (report / "gsw.prom").read_text()
+
+
+def test_a_report_is_written_over_the_last_one(pytester: pytest.Pytester) -> None:
+    for _ in range(2):
+        pytester.runpytest(*SIX_ROWS, "--gsw-report=report").assert_outcomes(passed=6, deselected=133)
+    assert {path.name for path in (pytester.path / "report").iterdir() if path.is_file()} == FILES
+
+
+def test_a_report_that_cannot_be_written_fails_the_session(pytester: pytest.Pytester) -> None:
+    (pytester.path / "report").write_text("")
+    result = pytester.runpytest(*SIX_ROWS, "--gsw-report=report")
+    result.assert_outcomes(passed=6, deselected=133)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["gsw: the report cannot be written: *"])
+
+
+def test_a_session_that_ran_nothing_leaves_no_report(pytester: pytest.Pytester) -> None:
+    pytester.runpytest("--gsw-cluster=demo", "-k", "no_such_row", "--gsw-report=report")
+    assert not (pytester.path / "report").exists()
+
+
+def test_github_actions_gets_a_summary_and_annotations(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = pytester.path / "summary.md"
+    summary.write_text("before\n")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    result = pytester.runpytest(*SIX_ROWS, *FAULTS)
+    result.stdout.re_match_lines([r"::error file=baselines/maxtext/llama2_70b\.yaml,line=\d+,title=regressed.*"])
+    assert summary.read_text().startswith("before\n")
+    assert "### pytest-gsw: 2 rows need attention" in summary.read_text()
+
+
+def test_a_replay_has_a_report_too(pytester: pytest.Pytester) -> None:
+    pytester.runpytest(*SIX_ROWS, *FAULTS)
+    (run,) = pytester.path.glob(".gsw/runs/*")
+    pytester.runpytest(f"--gsw-replay={run}", "--gsw-report=report")
+    assert {path.name for path in Path(pytester.path / "report").iterdir() if path.is_file()} == FILES
