@@ -132,6 +132,41 @@ class Cause:
 
 
 @dataclass(frozen=True)
+class NightJob:
+    """One job of a night, and its row."""
+
+    row: Row
+    facts: JobFacts
+
+    @property
+    def failed(self) -> bool:
+        """Whether it came to nothing."""
+        is_last = self.facts is self.row.record.job
+        return self.row.kind == "error" if is_last else bool(self.facts.why_repeated) and self.facts.judged_s is None
+
+    @property
+    def begin_s(self) -> float:
+        """When it was submitted, or the nearest time to that which is known; 0 where none is."""
+        return self.facts.submit_s or self.facts.start_s or self.facts.end_s or 0.0
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Rows that differ in their number of GPUs alone, the smallest first."""
+
+    name: str
+    rows: tuple[Row, ...]
+
+    def measured(self, key: str) -> list[tuple[int, float | None]]:
+        """A measured figure by number of GPUs."""
+        return [(row.record.gpus, row.record.measured.get(key)) for row in self.rows]
+
+    def documented(self, key: str) -> list[tuple[int, float | None]]:
+        """A documented figure, or what follows from the documented step time, by number of GPUs."""
+        return [(row.record.gpus, row.record.documented.get(key) or row.record.implied.get(key)) for row in self.rows]
+
+
+@dataclass(frozen=True)
 class Night:
     """One run."""
 
@@ -155,13 +190,13 @@ class Night:
     @property
     def begin_s(self) -> float | None:
         """When its first job was submitted, or the nearest time to that which is known."""
-        known = [job.submit_s or job.start_s or job.end_s for row in self.rows for job in row.jobs]
-        return min((time_s for time_s in known if time_s), default=min(self._recorded_s, default=None))
+        known = [job.begin_s for job in self.jobs if job.begin_s]
+        return min(known, default=min(self._recorded_s, default=None))
 
     @property
     def end_s(self) -> float | None:
         """When its last job had ended."""
-        known = [job.end_s for row in self.rows for job in row.jobs if job.end_s]
+        known = [job.facts.end_s for job in self.jobs if job.facts.end_s]
         return max(known, default=max(self._recorded_s, default=None))
 
     @property
@@ -197,18 +232,44 @@ class Night:
         return tuple(Cause(fact, tuple(rows), _nodes_of(rows), advice_of(fact)) for fact, rows in ordered)
 
     @property
+    def jobs(self) -> tuple[NightJob, ...]:
+        """All its jobs."""
+        return tuple(NightJob(row, job) for row in self.rows for job in row.jobs)
+
+    @property
     def failing_nodes(self) -> tuple[tuple[str, int, int], ...]:
         """Nodes on which jobs failed, how many of how many; the one that stands out most comes first."""
-        failed: Counter[str] = Counter()
         ran: Counter[str] = Counter()
-        for row in self.rows:
-            for job in row.jobs:
-                nodes = expand(job.nodes)
-                ran.update(nodes)
-                if (job.why_repeated and job.judged_s is None) or (job is row.record.job and row.kind == "error"):
-                    failed.update(nodes)
+        failed: Counter[str] = Counter()
+        for job in self.jobs:
+            nodes = expand(job.facts.nodes)
+            ran.update(nodes)
+            failed.update(nodes if job.failed else ())
         listed = ((node, count, ran[node]) for node, count in failed.items())
         return tuple(sorted(listed, key=lambda one: (-one[1] / one[2], -one[1], one[0])))
+
+    @property
+    def workloads(self) -> Mapping[str, tuple[Curve, ...]]:
+        """By workload, its rows that differ in their number of GPUs alone, where there is more than one of them."""
+        several = len({row.record.accelerator for row in self.rows}) > 1
+        found: dict[str, dict[str, list[Row]]] = {}
+        for row in self.rows:
+            record = row.record
+            workload = f"{record.workload} on {record.accelerator}" if several else record.workload
+            found.setdefault(workload, {}).setdefault(record.row.partition("[")[0], []).append(row)
+        curves = {
+            workload: tuple(Curve(name, tuple(sorted(rows, key=_gpus))) for name, rows in sorted(by_name.items()))
+            for workload, by_name in sorted(found.items())
+        }
+        scaled = {
+            workload: tuple(one for one in of_workload if len({_gpus(row) for row in one.rows}) > 1)
+            for workload, of_workload in curves.items()
+        }
+        return {workload: of_workload for workload, of_workload in scaled.items() if of_workload}
+
+
+def _gpus(row: Row) -> int:
+    return row.record.gpus
 
 
 def nights_by_run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -11,15 +12,24 @@ from pathlib import Path
 from pytest_gsw.files import write_whole
 from pytest_gsw.history.store import History
 from pytest_gsw.quoting import quoted
-from pytest_gsw.report import pages, plots
+from pytest_gsw.report import plots
+from pytest_gsw.report.drawing import Plot
 from pytest_gsw.report.elements import html_text, svg_text
 from pytest_gsw.report.evidence import LogEnd, log_ends
-from pytest_gsw.report.night import Night, Row, Run, nights_by_run
+from pytest_gsw.report.layout import Picture
+from pytest_gsw.report.night import Curve, Night, Row, Run, nights_by_run
+from pytest_gsw.report.overview import JOBS, SCALING, jobs_page, scaling_page
+from pytest_gsw.report.pages import night_page
+from pytest_gsw.report.row_page import row_page
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted
 
-#: The first page.
+#: The first page, and the folders of the others.
 INDEX = "index.html"
+_ROWS, _PLOTS, _STYLE = "rows", "plots", "report.css"
+
+#: Kinds of rows whose log's end is shown.
+_LOGS_SHOWN = frozenset({"error", "regressed", "inconclusive"})
 
 
 def write_report(
@@ -62,30 +72,64 @@ def _folder(run_id: str) -> str:
 
 
 def _write_night(night: Night, directory: Path, others: Sequence[tuple[Night, str]]) -> Path:
-    for folder in ("rows", "plots"):
+    for folder in (_ROWS, _PLOTS):
         (directory / folder).mkdir(parents=True, exist_ok=True)
-    style = resources.files(__package__ or "").joinpath("report.css").read_text(encoding="utf-8")
-    write_whole(directory / "report.css", style)
-    links = [("Night", INDEX)]
+    style = resources.files(__package__ or "").joinpath(_STYLE).read_text(encoding="utf-8")
+    write_whole(directory / _STYLE, style)
+    links = [("Night", INDEX), *([("Scaling", SCALING)] if night.workloads else []), ("Jobs", JOBS)]
     for row in night.rows:
         _write_row(row, night, directory, links)
-    index = directory / INDEX
-    write_whole(index, html_text(pages.night_page(night, others, links)))
-    return index
+    if night.workloads:
+        pictures = {
+            workload: _scaling_pictures(directory, number, workload, curves)
+            for number, (workload, curves) in enumerate(night.workloads.items(), 1)
+        }
+        _write_page(directory / SCALING, scaling_page(night, pictures, links))
+    _write_page(directory / JOBS, jobs_page(night, _picture(directory, "jobs", plots.jobs_plot(night)), links))
+    _write_page(directory / INDEX, night_page(night, others, links))
+    return directory / INDEX
 
 
 def _write_row(row: Row, night: Night, directory: Path, links: Sequence[tuple[str, str]]) -> None:
-    pictures: dict[str, tuple[str, plots.Plot]] = {}
-    for what, plot in (("steps", plots.steps_plot(row.record)), ("nights", plots.history_plot(row))):
-        if plot is not None:
-            name = f"{row.name}-{what}.svg"
-            write_whole(directory / "plots" / name, svg_text(plot.svg))
-            pictures[what] = (f"../plots/{name}", plot)
     record = row.record
+    drawn = {
+        "steps": _picture(directory, f"{row.name}-steps", plots.steps_plot(record), root="../"),
+        "nights": _picture(directory, f"{row.name}-nights", plots.history_plot(row), root="../"),
+    }
+    pictures = {what: picture for what, picture in drawn.items() if picture is not None}
     ends: tuple[LogEnd, ...] = ()
-    if row.kind in {"error", "regressed", "inconclusive"}:
-        ends = log_ends(
-            record.log, record.job.id if record.job else "", night.run.directory, failed=row.kind == "error"
-        )
-    page = pages.row_page(row, night, pictures, ends, links)
-    write_whole(directory / "rows" / f"{row.name}.html", html_text(page))
+    if row.kind in _LOGS_SHOWN:
+        job_id = record.job.id if record.job else ""
+        ends = log_ends(record.log, job_id, night.run.directory, failed=row.kind == "error")
+    _write_page(directory / _ROWS / f"{row.name}.html", row_page(row, night, pictures, ends, links))
+
+
+def _scaling_pictures(directory: Path, number: int, workload: str, curves: Sequence[Curve]) -> list[Picture]:
+    """Throughput and MFU of a workload, of many rows a few in each picture."""
+    at_once = len(plots.COLOURS)
+    drawn = [
+        _picture(directory, f"scaling-{number}-{begin}-{figure.key}", plots.scaling_plot(workload, figure, few))
+        for begin in range(0, len(curves), at_once)
+        for few in [curves[begin : begin + at_once]]
+        for figure in (plots.THROUGHPUT, plots.MFU)
+    ]
+    return [picture for picture in drawn if picture is not None]
+
+
+def _picture(directory: Path, name: str, plot: Plot | None, root: str = "") -> Picture | None:
+    """A picture that was written, ``None`` where there is nothing to be seen.
+
+    Args:
+        directory: The night's directory.
+        name: The name of its file.
+        plot: The picture.
+        root: The way from the page that shows it to the night's directory.
+    """
+    if plot is None:
+        return None
+    write_whole(directory / _PLOTS / f"{name}.svg", svg_text(plot.svg))
+    return Picture(f"{root}{_PLOTS}/{name}.svg", plot)
+
+
+def _write_page(path: Path, root: ET.Element) -> None:
+    write_whole(path, html_text(root))
