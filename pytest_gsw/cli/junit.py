@@ -6,7 +6,9 @@ import argparse
 from pathlib import Path
 
 from pytest_gsw.cli.answer import Answer, Commands, write_answer
+from pytest_gsw.cli.report import NAME
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.report.night import page_names
 from pytest_gsw.results.rebuild import counts, junit_text, never_judged, read_run, rebuild_junit
 
 
@@ -27,7 +29,9 @@ def _junit(asked: argparse.Namespace) -> Answer:
     missing = {**never_judged(directory, {record.node_id for record in records}), **missing}
     if not records and not missing:
         raise ConfigurationError(f"there are no records in {directory}\nnext: ls {Path('.gsw', 'runs')}")
-    root = rebuild_junit(directory, records, missing, strict=asked.strict)
+    names = page_names(record.node_id for record in records)
+    pages = {node_id: directory / NAME / "rows" / f"{name}.html" for node_id, name in names.items()}
+    root = rebuild_junit(directory, records, missing, strict=asked.strict, pages=pages)
     if asked.output is None:
         return Answer(junit_text(root))
     write_answer(asked.output, junit_text(root))

@@ -15,7 +15,7 @@ from pytest_gsw.export.night import Night
 class SessionOutputs:
     """Texts, and where they go; empty away from a CI server that takes them."""
 
-    #: What to append the summary to.
+    #: What to append the summary to, which ends in a line end: others write there, too.
     summary_path: Path | None = None
     summary: str = ""
     #: What to print, each command on a line of its own.
@@ -34,4 +34,4 @@ def session_outputs(night: Night, environ: Mapping[str, str]) -> SessionOutputs:
     place = environ.get("GITHUB_STEP_SUMMARY")
     if not place:
         return SessionOutputs(annotations=github(night))
-    return SessionOutputs(Path(place), markdown(night), github(night))
+    return SessionOutputs(Path(place), f"{markdown(night)}\n", github(night))

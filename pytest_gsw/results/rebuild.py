@@ -22,7 +22,12 @@ from pytest_gsw.results.record import Record, read_record
 
 
 def rebuild_junit(
-    directory: Path, records: Iterable[Record], missing: Mapping[str, str] | None = None, *, strict: bool = False
+    directory: Path,
+    records: Iterable[Record],
+    missing: Mapping[str, str] | None = None,
+    *,
+    strict: bool = False,
+    pages: Mapping[str, Path] | None = None,
 ) -> ET.Element:
     """The root element of the JUnit file.
 
@@ -32,10 +37,11 @@ def rebuild_junit(
         missing: By node id, why a row of the run has no record; each is an error. A row that has
             a record is left out.
         strict: Rows faster than the tolerance allows have failed, as with ``--gsw-strict``.
+        pages: By node id, where a row's page is if a report was written.
     """
     rows = list(records)
     recorded = {record.node_id for record in rows}
-    cases = [_recorded(record, directory, strict) for record in rows]
+    cases = [_recorded(record, directory, strict, (pages or {}).get(record.node_id)) for record in rows]
     cases += [_missing(node_id, why) for node_id, why in (missing or {}).items() if node_id not in recorded]
     counts = Counter(element.tag for case in cases for element in case)
     suite = _element(
@@ -90,13 +96,13 @@ def counts(root: ET.Element) -> dict[str, int]:
     return {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
 
 
-def _recorded(record: Record, directory: Path, strict: bool) -> ET.Element:
+def _recorded(record: Record, directory: Path, strict: bool, page: Path | None) -> ET.Element:
     took_s = record.job.run_s if record.job else None
     case = _case(record.node_id, took_s or 0.0, junit.properties(record))
     element = _outcome(record, directory, strict)
     if element is not None:
         case.append(element)
-    attachments = attachment_lines(record, directory)
+    attachments = attachment_lines(record, directory, page)
     if attachments:
         case.append(_element("system-out", "\n".join(attachments)))
     return case

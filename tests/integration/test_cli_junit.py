@@ -158,6 +158,14 @@ def test_a_row_names_its_files_for_the_attachments_plugin(run: Path) -> None:
     ]
 
 
+def test_a_row_names_its_page_where_a_report_was_written(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(run)]) == 0
+    page = run / "report" / "rows" / "llama2_70b_fp8_H100x128.html"
+    assert page.is_file()
+    (case,) = junit(rebuilt(run)).values()
+    assert (case.findtext("system-out") or "").splitlines()[-1] == f"[[ATTACHMENT|{page}]]"
+
+
 def test_a_row_without_files_names_none() -> None:
     case = only(rebuild_junit(Path("gone"), [SLOW]))
     assert case.find("system-out") is None

@@ -14,7 +14,7 @@ SUMMARY = {"GITHUB_STEP_SUMMARY": "/tmp/summary.md"}
 
 def test_in_github_actions() -> None:
     assert session_outputs(NIGHT, {"GITHUB_ACTIONS": "true", **SUMMARY}) == SessionOutputs(
-        Path("/tmp/summary.md"), markdown(NIGHT), github(NIGHT)
+        Path("/tmp/summary.md"), f"{markdown(NIGHT)}\n", github(NIGHT)
     )
 
 

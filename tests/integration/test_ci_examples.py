@@ -1,0 +1,137 @@
+"""The examples for CI servers use what is there: options, commands, files, formats."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from pytest_gsw.cli import _parser
+from pytest_gsw.export import FORMATS
+from pytest_gsw.export.openmetrics import openmetrics
+from pytest_gsw.leaving import FILES
+from pytest_gsw.options import OPTIONS
+from pytest_gsw.results.record import write_record
+from tests.unit.export.nights import NIGHT
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENT = (ROOT / "docs" / "ci.md").read_text()
+EXAMPLES = [ROOT / "docs" / "examples" / name for name in ("Jenkinsfile", "github.yml", "gitlab.yml")]
+PAIRS = {")": "(", "]": "[", "}": "{"}
+
+
+def loaded(name: str) -> dict[Any, Any]:
+    content = yaml.safe_load((ROOT / "docs" / "examples" / name).read_text())
+    assert isinstance(content, dict)
+    return content
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_options_and_files_are_there(path: Path) -> None:
+    text = path.read_text()
+    flags = set(re.findall(r"--gsw-[a-z-]+", text))
+    assert {"--gsw-cluster", "--gsw-confirm", "--gsw-report"} <= flags <= {option.flag for option in OPTIONS}
+    assert set(re.findall(r"report/([\w.-]+\.(?:csv|json|prom|md))", text)) <= set(FILES.values())
+
+
+@pytest.mark.parametrize("text", [*(path.read_text() for path in EXAMPLES), DOCUMENT])
+def test_commands_are_there(text: str) -> None:
+    for command in re.findall(r"(?:^ {4}|/bin/|^)pytest-gsw ((?:export|junit|report) [^|`\n]+)", text, re.MULTILINE):
+        arguments = command.replace('"$run"', "RUN").split()
+        assert _parser().parse_args(arguments).command == arguments[0]
+
+
+def test_every_example_is_shown() -> None:
+    assert all(f"(examples/{path.name})" in DOCUMENT for path in EXAMPLES)
+
+
+def test_every_format_is_documented() -> None:
+    for name in FORMATS:
+        assert f"| `{name}` |" in DOCUMENT
+    for name, file in FILES.items():
+        assert f"| `{file}` | `{name}` |" in DOCUMENT
+
+
+def test_every_metric_is_documented() -> None:
+    source = (ROOT / "pytest_gsw" / "export" / "openmetrics.py").read_text()
+    metrics = set(re.findall(r'"(gsw_\w+)"', source))
+    assert metrics == set(re.findall(r"^\| `(gsw_\w+)` \|", DOCUMENT, re.MULTILINE))
+    assert {family.name for family in text_string_to_metric_families(f"{openmetrics(NIGHT)}\n")} <= metrics
+
+
+def test_the_alerts_are_of_metrics_that_are_there() -> None:
+    (example,) = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.DOTALL)
+    (group,) = yaml.safe_load(example)["groups"]
+    used = {name for rule in group["rules"] for name in re.findall(r"gsw_\w+", rule["expr"])}
+    assert used == {"gsw_outcome", "gsw_drift", "gsw_run_timestamp_seconds"}
+
+
+def test_the_example_in_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
+    for record in NIGHT.records:
+        write_record(tmp_path / ".gsw" / "runs" / record.run_id, record)
+    monkeypatch.chdir(tmp_path)
+    exec(example, {})  # noqa: S102 - our own document
+    assert capsys.readouterr().out.startswith("### pytest-gsw: 5 rows need attention\n")
+
+
+# ---- Jenkins ----------------------------------------------------------------------------------------
+
+
+def without_texts(groovy: str) -> str:
+    """Groovy without its comments and strings."""
+    return re.sub(
+        r"'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"|//[^\n]*", "''", groovy, flags=re.DOTALL
+    )
+
+
+def test_the_jenkinsfile_is_balanced() -> None:
+    stack: list[str] = []
+    for letter in without_texts(EXAMPLES[0].read_text()):
+        if letter in PAIRS.values():
+            stack.append(letter)
+        elif letter in PAIRS:
+            assert stack.pop() == PAIRS[letter]
+    assert not stack
+
+
+def test_the_jenkinsfile_has_every_step() -> None:
+    text = without_texts(EXAMPLES[0].read_text())
+    assert set(re.findall(r"\b([a-zA-Z]+)\(", text)) >= {
+        *("sh", "unstable", "error", "junit", "attachments", "publishHTML", "plot", "recordIssues", "issues"),
+        "archiveArtifacts",
+    }
+    assert "keepProperties: true" in text
+    assert "if (status == 6)" in text
+
+
+# ---- GitHub and GitLab ------------------------------------------------------------------------------
+
+
+def test_the_workflow_of_github() -> None:
+    workflow = loaded("github.yml")
+    assert set(workflow) == {"name", True, "permissions", "concurrency", "jobs"}  # YAML 1.1 reads "on" as true
+    (job,) = workflow["jobs"].values()
+    assert "self-hosted" in job["runs-on"]
+    assert all(("uses" in step) != ("run" in step) for step in job["steps"])
+    (measure,) = [step for step in job["steps"] if step.get("name") == "Measure"]
+    assert '[ "$status" = 6 ]' in measure["run"]
+    assert job["steps"][-1]["if"] == "always()"
+
+
+def test_the_job_of_gitlab() -> None:
+    (job,) = loaded("gitlab.yml").values()
+    assert job["allow_failure"] == {"exit_codes": 6}
+    assert job["artifacts"]["when"] == "always"
+    assert job["artifacts"]["reports"] == {
+        "junit": "junit.xml",
+        "codequality": f"report/{FILES['gitlab']}",
+        "metrics": f"report/{FILES['openmetrics']}",
+    }
+    assert all(isinstance(line, str) for line in (*job["before_script"], *job["script"]))

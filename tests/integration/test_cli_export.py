@@ -1,0 +1,187 @@
+"""``pytest-gsw export``: a demo night for every CI server."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pytest_gsw.cli import main
+from pytest_gsw.export import FORMATS
+from pytest_gsw.history.sqlite import SqliteDatabase
+from pytest_gsw.history.store import History
+from pytest_gsw.results.record import write_record
+from tests.integration.runs import record
+from tests.unit.export.nights import HOSTILE, NIGHT
+from tests.unit.export.test_annotations import assert_code_quality, parsed
+from tests.unit.results.records import SLOW
+
+FAULTS = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom", "--gsw-demo=*x512]=fast:20%")
+
+
+@pytest.fixture
+def night(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> Path:
+    """The directory of a run with rows that passed, regressed, improved and failed."""
+    pytester.runpytest("--gsw-cluster=demo", "-k", "llama2_70b_fp8 or zero-id11", *FAULTS)
+    (directory,) = Path(".gsw/runs").iterdir()
+    capsys.readouterr()
+    return directory
+
+
+def exported(run: Path | str, form: str, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    assert main(["export", str(run), "--format", form, *options]) == 0
+    return capsys.readouterr().out
+
+
+def test_markdown_by_default(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(night)]) == 0
+    out = capsys.readouterr().out
+    assert out == exported(night, "markdown", capsys)
+    lines = out.splitlines()
+    assert lines[0] == "### pytest-gsw: 3 rows need attention"
+    assert lines[2].startswith(
+        f"`demo`, run `{night.name}`, 7 rows: 1 regressed, 1 not measured, 1 improved, "
+        "1 out of memory as documented, 3 passed, "
+    )
+    assert lines[4] == "This is a simulation: no GPU was used, and its figures say nothing."
+    assert "| `llama2_70b_fp8[H100x128]` | **regressed** | -10." in lines[8]
+    assert "--gsw-confirm=4" in lines[8]
+
+
+def test_annotations_are_at_the_lines_of_the_rows(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, *_ = exported(night, "github", capsys).splitlines()
+    command = parsed(first)
+    assert command is not None
+    assert command.properties["file"] == "baselines/maxtext/llama2_70b.yaml"
+    # The demo's tables are the bundled ones: the line has the row's own documented step time.
+    table = Path(__file__).parents[2] / command.properties["file"]
+    assert "step_time_s: 4.556," in table.read_text().splitlines()[int(command.properties["line"]) - 1]
+
+
+def test_code_quality(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = assert_code_quality(exported(night, "gitlab", capsys))
+    assert [entry["check_name"] for entry in report] == ["gsw-regressed", "gsw-error", "gsw-improved"]
+
+
+def test_metrics(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = night / "gsw.prom"
+    assert exported(night, "openmetrics", capsys, f"--output={path}") == f"{path}: openmetrics\n"
+    found = {family.name: family for family in text_string_to_metric_families(path.read_text())}
+    outcomes = {s.labels["row"]: s.labels["outcome"] for s in found["gsw_outcome"].samples if s.value}
+    assert outcomes["llama2_70b_fp8[H100x128]"] == "regressed"
+    assert len(outcomes) == 7
+    assert len(found["gsw_step_time_seconds"].samples) == 5
+    assert {sample.labels["cluster"] for sample in found["gsw_run_timestamp_seconds"].samples} == {"demo"}
+
+
+@pytest.mark.parametrize(
+    ("form", "low", "high"), [("plot", 3.0, 6.0), ("plot-mfu", 0.2, 0.7), ("plot-throughput", 1e5, 1e7)]
+)
+def test_a_plot(night: Path, capsys: pytest.CaptureFixture[str], form: str, low: float, high: float) -> None:
+    header, numbers = csv.reader(exported(night, form, capsys).splitlines())
+    assert header == [f"llama2_70b_fp8[H100x{gpus}]" for gpus in (1024, 128, 2048, 512, 64)]
+    assert all(low < float(number) < high for number in numbers)
+
+
+def test_warnings(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert json.loads(exported(night, "warnings-ng", capsys)) == {"issues": []}
+
+
+def test_a_run_may_be_named_by_its_id(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exported(night.name, "plot", capsys) == exported(night, "plot", capsys)
+
+
+def test_what_a_dead_session_never_judged_is_an_error(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    next(night.glob("records/*H100x64.json")).unlink()
+    (night / "records" / "broken.json").write_text("{")
+    out = exported(night, "github", capsys)
+    assert "title=error%3A llama2_70b_fp8[H100x64]::the session ended before this row was judged; pytest" in out
+    assert "title=error%3A records/broken.json::" in out
+    assert out.splitlines()[-1].startswith("8 rows: 1 regressed, 3 not measured, ")
+
+
+# ---- The history ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def slow_night(table: Path) -> Path:
+    """The third night of a row that was fast once and is slow since; two of them are in the history."""
+    nights = [
+        record(table, number, 1.2, outcome=outcome) for number, outcome in enumerate(["passed", *["regressed"] * 2])
+    ]
+    with History(SqliteDatabase(Path("history.sqlite"))) as history:
+        history.add(nights[:2])
+    write_record(Path("run"), nights[2])
+    return Path("run")
+
+
+def test_since_when_a_row_is_slow(slow_night: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "| 2026-11-1" not in exported(slow_night, "markdown", capsys)
+    out = exported(slow_night, "markdown", capsys, "--history=history.sqlite")
+    assert ", 2 nights |" in out
+    assert out == exported(slow_night, "markdown", capsys, "--history=history.sqlite")
+
+
+def test_a_history_that_is_named_must_be_there(slow_night: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(slow_night), "--history=gone.sqlite"]) == 2
+    assert capsys.readouterr().err.startswith("pytest-gsw export: there is no history gone.sqlite\n")
+
+
+def test_a_history_that_does_not_answer_hides_no_night(slow_night: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("broken.sqlite").write_text("no database, but long enough to be read as one " * 50)
+    assert main(["export", str(slow_night), "--history=broken.sqlite"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("### pytest-gsw: 1 row needs attention\n")
+    assert err.startswith("pytest-gsw export: without the history: ")
+
+
+# ---- What is wrong ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", ["gone", ""])
+def test_what_is_no_run(
+    tmp_path: Path, given: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["export", given]) == 2
+    assert capsys.readouterr().err == f"pytest-gsw export: there is no run '{given}'\nnext: ls .gsw/runs\n"
+
+
+def test_a_run_without_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"pytest-gsw export: there are no records in {tmp_path}\nnext: ls .gsw/runs\n"
+
+
+def test_an_output_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_record(tmp_path, SLOW)
+    assert main(["export", str(tmp_path), "-o", str(tmp_path / "records")]) == 2
+    assert capsys.readouterr().err == (f"pytest-gsw export: {tmp_path / 'records'} cannot be written: Is a directory\n")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_secrets_are_masked_and_control_characters_left_out(
+    tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hunter2hunter2")
+    text = "hunter2hunter2 \x1b[31m\u202e"
+    for number, one in enumerate(NIGHT.records):
+        job = replace(SLOW.job, nodes=text)  # type: ignore[type-var]
+        odd = replace(one, fact=text, row=f"{text}{number}", job=job, drift=text, workload=text)
+        write_record(tmp_path, odd)
+    out = exported(tmp_path, form, capsys)
+    assert out.strip()
+    assert "hunter2" not in out
+    assert not {"\x1b", "\u202e"} & set(out)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_texts_are_no_tracebacks(
+    tmp_path: Path, form: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_record(tmp_path, replace(SLOW, fact=text, row=text, workload=text, cluster=text, run_id=text, drift=text))
+    assert exported(tmp_path, form, capsys)
