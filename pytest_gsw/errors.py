@@ -111,6 +111,10 @@ class SubmissionError(RunError):
     """The scheduler refused the job, or its answer made no sense."""
 
 
+class RefusedError(SubmissionError):
+    """The scheduler said no, so that there is no job."""
+
+
 class SchedulerAwayError(SubmissionError):
     """The scheduler did not answer. It may have taken the job all the same, and may answer in a while."""
 

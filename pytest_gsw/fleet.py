@@ -18,7 +18,7 @@ from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError, SubmissionError
+from pytest_gsw.errors import JobError, LogError, RefusedError, RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.examine import Run
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Launcher, Stop
@@ -47,6 +47,9 @@ CLOCK_SKEW_S = 300.0
 
 #: Slurm's words for jobs that are not over, and do not run either.
 _STANDING_STILL = frozenset({"SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING", "COMPLETING"})
+
+#: Slurm's reasons of a job that waits for nodes which nobody can have now.
+_NOT_THERE = ("ReqNodeNotAvail", "BadConstraints", "PartitionNodeLimit")
 
 _NO_ANSWER = JobStatus(JobState.UNKNOWN, reason="no answer")
 
@@ -176,6 +179,8 @@ class Fleet:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.launcher = launcher
+        #: Set when nothing more will be submitted: rows may have had fewer jobs than they were to have.
+        self.interrupted = False
         self._poll_interval_s = poll_interval_s
         self._observer = observer
         self._journal = journal
@@ -328,6 +333,11 @@ class Fleet:
         entry = self._entries.get(row_id)
         return () if entry is None else tuple(one for one in entry.attempts if not one.measured)
 
+    def earlier(self, row_id: str) -> tuple[Run, ...]:
+        """The row's jobs before its last one that were measured as well."""
+        entry = self._entries.get(row_id)
+        return () if entry is None else entry.earlier
+
     def standings(self) -> Iterator[Standing]:
         """Where every row stands, in the order of submission."""
         for entry in self._entries.values():
@@ -347,6 +357,7 @@ class Fleet:
         """
         self._retries = 0
         self._once_more = lambda *_: None
+        self.interrupted = True
         self._collect(wait=True)
         running = self._running()
         how = "left running" if detach else "cancelled"
@@ -491,9 +502,7 @@ class Fleet:
         """Submit a job to other nodes than before, or to any where there are not enough others."""
         try:
             return self.launcher.submit(spec)
-        except SchedulerAwayError:
-            raise
-        except SubmissionError:
+        except RefusedError:
             if not spec.avoided_nodes:
                 raise
         return self.launcher.submit(replace(spec, avoided_nodes=()))
@@ -614,6 +623,7 @@ class Fleet:
                 self._note(Journal.ended, *ended)
             for entry, _, status in told:
                 self._update(entry, status)
+            self._give_any_nodes([entry for entry, _, status in told if _waits_for_other_nodes(entry, status)])
             silent = all(status.state is JobState.UNKNOWN for _, _, status in told)
             self._failed_polls = self._failed_polls + 1 if silent else 0
             if not silent:
@@ -621,6 +631,29 @@ class Fleet:
         # Out of reach, it is asked less and less often; a failed question has cost it something too.
         interval_s = self._poll_interval_s * 2.0 ** min(self._failed_polls, 10)
         self._poll_due_s = self._clock() + min(interval_s, max(self._poll_interval_s, LONGEST_BACK_OFF_S))
+
+    def _give_any_nodes(self, entries: list[_Entry]) -> None:
+        """Submit jobs anew that wait for other nodes than those before, and will not get them."""
+        if not entries:
+            return
+        try:
+            self.launcher.cancel([entry.job for entry in entries if entry.job is not None])
+        except JobError:
+            return  # they are still there at the next question
+        for entry in entries:
+            assert entry.job is not None  # else it would not wait
+            assert entry.spec is not None
+            status = replace(entry.status, state=JobState.CANCELLED)
+            attempt = Attempt(entry.job.id, status, "no other node was available")
+            self._note(Journal.ended, (entry.job, status))
+            self._note(Journal.repeated, entry.row_id, attempt)
+            self._on_repeat(entry.row_id, attempt)
+            del self._live[entry.row_id]
+            self._free_place(entry)
+            spec = replace(entry.spec.again(), avoided_nodes=())
+            again = _Entry(entry.row_id, spec=spec, attempts=(*entry.attempts, attempt), earlier=entry.earlier)
+            self._entries[entry.row_id] = again
+            self._waiting.appendleft(again)
 
     def _update(self, entry: _Entry, status: JobStatus) -> None:
         if status is entry.status:  # nothing new, as of most jobs at most times
@@ -794,6 +827,12 @@ class Fleet:
             except Exception:  # of a site's own rule: told when the row is judged
                 return None
         return None if again is None else Attempt(run.job_id, run.status, again.why, again.avoiding, measured=True)
+
+
+def _waits_for_other_nodes(entry: _Entry, status: JobStatus) -> bool:
+    """Whether a job is to avoid nodes and cannot: the others are down, drained or reserved."""
+    avoiding = entry.spec is not None and entry.spec.avoided_nodes
+    return bool(avoiding) and status.state is JobState.PENDING and status.reason.startswith(_NOT_THERE)
 
 
 def _fit_to_show(job: Job, status: JobStatus, known: JobStatus) -> JobStatus:

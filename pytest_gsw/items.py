@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import pytest
 
 from pytest_gsw.demo.writers import FIRST_LINE
-from pytest_gsw.errors import ConfigurationError, LogError, RunError
+from pytest_gsw.errors import ConfigurationError, JobError, LogError, RunError
 from pytest_gsw.examine import (
     Run,
     check_identity,
@@ -49,7 +49,7 @@ from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.steady import Steady
-from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
+from pytest_gsw.performance.verdict import Outcome, Reason, Repeats, Verdict
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results import junit, terminal
 from pytest_gsw.results.record import JobFacts, Record, write_record
@@ -60,6 +60,7 @@ from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Accepted, Baseline
 from pytest_gsw.versions import versions_in
 from pytest_gsw.watch import Watch
+from pytest_gsw.words import counted
 
 SETTINGS = pytest.StashKey[Settings]()
 FLEET = pytest.StashKey[Fleet]()
@@ -185,6 +186,7 @@ class BaselineItem(pytest.Item):
                 self._expected_failure(run)
             check_job(run)
             self._measured = self._measure(run)
+            self._check_had_its_jobs(run)
         except RunError as error:
             self._raise_error(error, run)
 
@@ -228,7 +230,9 @@ class BaselineItem(pytest.Item):
         canaries = self.config.stash[CANARIES]
         if self.baseline.canary and verdict.outcome is Outcome.REGRESSED:
             canaries.append(self.baseline.id)
-        if verdict.outcome is not Outcome.REGRESSED or not canaries:
+        # The canary of a replayed row may not be replayed with it.
+        excused = canaries or (self.recorded is not None and self.recorded.reason == Reason.CANARY.value)
+        if verdict.outcome is not Outcome.REGRESSED or not excused:
             return verdict
         return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, given_reason=Reason.CANARY)
 
@@ -301,17 +305,33 @@ class BaselineItem(pytest.Item):
         cluster = self._settings.cluster
         return self._settings.tolerance or (cluster and cluster.tolerance) or self.baseline.tolerance
 
+    def _check_had_its_jobs(self, run: Run) -> None:
+        """Make sure that a row is not judged by fewer jobs than it was to have, because its session was interrupted.
+
+        Raises:
+            JobError: It had fewer.
+        """
+        if self.config.stash[FLEET].interrupted and self.once_more(run) is not None:
+            had = counted(len(run.jobs), "job")
+            raise JobError(f"interrupted: the row had {had}, and was to have more", advice="run it again")
+
     def _check_recorded(self, run: Run) -> None:
-        """Of a run that an earlier session recorded: make sure that its log is still the same."""
-        if self.recorded is None or self.recorded.log_bytes is None or run.log is None:
+        """Of a run that an earlier session recorded: make sure that its logs are still the same.
+
+        Raises:
+            LogError: One has changed.
+        """
+        if self.recorded is None:
             return
-        size = run.log.stat().st_size
-        if size != self.recorded.log_bytes:
-            raise LogError(
-                f"the log has changed since the run was recorded: {self.recorded.log_bytes:,} bytes then, {size:,} now",
-                evidence=(("log", str(run.log)),),
-                advice=f"to judge it as it is now, name it: --gsw-replay={run.log}",
-            )
+        sizes = [*(job.log_bytes for job in self.recorded.repeats), self.recorded.log_bytes]
+        for log, then in zip([job.log for job in run.jobs], sizes, strict=True):
+            now = log.stat().st_size if log is not None and log.is_file() else None
+            if then is not None and now is not None and now != then:
+                raise LogError(
+                    f"the log has changed since the run was recorded: {then:,} bytes then, {now:,} now",
+                    evidence=(("log", str(log)),),
+                    advice=f"to judge it as it is now, name it: --gsw-replay={log}",
+                )
 
     def _expected_failure(self, run: Run) -> None:
         """The row ran out of memory, as its document says."""
@@ -454,16 +474,24 @@ class BaselineItem(pytest.Item):
             tolerance=self.tolerance,
             accepted=accepted,
             noise=self._noise(run),
-            repeats=self._settings.repeats,
+            repeats=self._planned_jobs,
         )
         numbers: tuple[float, ...] = ()
         if isinstance(verdict, Verdict):
             _check_accepted(verdict, accepted)
-            numbers = (verdict.measured_s, verdict.documented_s, verdict.reference_s, verdict.tolerance)
+            limits = (verdict.tolerance, verdict.allowed)
+            numbers = (verdict.measured_s, verdict.documented_s, verdict.reference_s, *limits)
         sound = bool(numbers) and all(0 < number < math.inf for number in numbers)
         if not sound or not isinstance(verdict, Verdict) or not isinstance(verdict.outcome, Outcome):
             raise TypeError(f"an implementation of pytest_gsw_judge returned {verdict!r}, which is no sound Verdict")
         return verdict
+
+    @property
+    def _planned_jobs(self) -> Repeats:
+        """How many jobs the row may have; a replay judges by what it could have had."""
+        if self.recorded is not None:
+            return Repeats(self.recorded.first_jobs, self.recorded.confirm_jobs)
+        return self._settings.repeats
 
     def _noise(self, run: Run) -> Noise | None:
         """By how much jobs of the row differ on its cluster; a replay judges by what was known then."""
@@ -471,7 +499,8 @@ class BaselineItem(pytest.Item):
             sigma = self.recorded.sigma
             return None if sigma is None else Noise(sigma, self.recorded.sigma_jobs)
         accepted, _ = self._accepted_for(run)
-        return self.config.stash[NIGHTS].noise(self.baseline.id, self._definition(run), accepted)
+        nights, definition = self.config.stash[NIGHTS], self._definition(run)
+        return nights.noise(self.baseline.id, definition, accepted, self._settings.run_id)
 
     def _drift(self, run: Run | None) -> str | None:
         """That the newest nights of the row, with this one, differ from its first ones; one line."""
@@ -502,8 +531,9 @@ class BaselineItem(pytest.Item):
             return dict(self.recorded.environment)
         if run is None:
             return {}
-        version = getattr(self.config.stash[FLEET].launcher, "version", "")
-        return {**_versions_in_log(run), **({"slurm": version} if version else {})}
+        launcher = self.config.stash[FLEET].launcher
+        version = getattr(launcher, "version", "")
+        return {**_versions_in_log(run), **({launcher.name: version} if version else {})}
 
     def _peak_flops(self) -> float | None:
         peak: float | None = self.config.hook.pytest_gsw_peak_flops(
@@ -564,7 +594,9 @@ class BaselineItem(pytest.Item):
             sigma=verdict.noise.sigma if verdict and verdict.noise else None,
             sigma_jobs=verdict.noise.jobs if verdict and verdict.noise else 0,
             canary=baseline.canary,
-            drift=self._drift(run) if verdict and comparable else None,
+            drift=self._drift(run) if verdict and comparable and verdict.reason is not Reason.CANARY else None,
+            first_jobs=self._planned_jobs.first,
+            confirm_jobs=self._planned_jobs.confirm,
             environment=quoted(self._environment(run), os.environ),
             recorded_s=time.time(),
             saved_gpu_hours=_saved_gpu_hours(run, baseline),
@@ -580,9 +612,9 @@ class BaselineItem(pytest.Item):
             metric=baseline.metric,
         )
         try:
-            write_record(settings.run_directory, record)
             if settings.replay is None:  # a replayed run is in the history already
                 self.config.stash[NIGHTS].keep(record)
+            write_record(settings.run_directory, record)
         except OSError as error:
             # A result that nobody can read again is not one.
             _fail(
@@ -628,7 +660,8 @@ class BaselineItem(pytest.Item):
 
     def _repeats(self, run: Run | None) -> tuple[JobFacts, ...]:
         """The row's jobs before its last one that were measured as well."""
-        return () if run is None else tuple(self._facts_of_job(job.job_id, job.status, job) for job in run.earlier)
+        earlier = self.config.stash[FLEET].earlier(self.baseline.id) if run is None else run.earlier
+        return tuple(self._facts_of_job(job.job_id, job.status, job) for job in earlier)
 
     def _attempts(self) -> tuple[JobFacts, ...]:
         fleet = self.config.stash[FLEET]

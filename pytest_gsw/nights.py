@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_gsw.history.drifting import Drifting, drifting, nights_of, start_of, without_spells
+from pytest_gsw.history.drifting import Drifting, drifting, nights_of, since, without_spells
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.model import Point, SeriesKey
 from pytest_gsw.history.spool import DIRECTORY, Delivered, Spool
@@ -29,21 +29,23 @@ class Nights:
         #: Where records wait for their history.
         self.waiting = results / DIRECTORY
         self._spool = Spool(self.waiting, "" if history is None else history.place)
+        #: Why records do not wait for the history, where that is so.
+        self.not_kept = ""
         #: Why the history was not asked any more.
         self.problem = ""
         self._known: dict[SeriesKey, tuple[Point, ...]] = {}
 
-    def noise(self, row: str, definition: str, accepted: Accepted | None) -> Noise | None:
+    def noise(self, row: str, definition: str, accepted: Accepted | None, run_id: str) -> Noise | None:
         """By how much jobs of a row differ, ``None`` where none is known.
 
         Args:
             row: The row's id.
             definition: What it is now.
             accepted: What its cluster has accepted for it: the nights that count begin with that.
+            run_id: The session, whose own jobs do not count: a session that is resumed has some there already.
         """
-        nights = self.nights(row, definition)
-        counted = without_spells(nights[start_of(nights, accepted) :])
-        frozen = reference([night.judged_s for night in counted])
+        nights = [night for night in nights_of(since(self.points(row, definition), accepted)) if night.run_id != run_id]
+        frozen = reference([night.judged_s for night in without_spells(nights)])
         return noise_of(frozen) if frozen else None
 
     def drifting(self, row: str, definition: str, accepted: Accepted | None, tonight: Point) -> Drifting | None:
@@ -55,30 +57,30 @@ class Nights:
             accepted: What its cluster has accepted for it.
             tonight: What its first job in this session measured.
         """
-        before = (night for night in self.nights(row, definition) if night.run_id != tonight.run_id)
-        return drifting((*before, tonight), accepted)
+        nights = nights_of(since(self.points(row, definition), accepted))
+        return drifting((*(night for night in nights if night.run_id != tonight.run_id), tonight))
 
-    def nights(self, row: str, definition: str) -> tuple[Point, ...]:
-        """The nights of a row that tell how fast it is on this cluster, the oldest first."""
+    def points(self, row: str, definition: str) -> tuple[Point, ...]:
+        """The jobs of a row that were measured on this cluster, the oldest first."""
         if self._history is None or self._cluster is None or self.problem:
             return ()
         key = SeriesKey(row, self._cluster, definition)
         if key not in self._known:
             try:
-                self._known[key] = nights_of(self._history.points(key))
+                self._known[key] = self._history.points(key)
             except HistoryError as error:
                 self.problem = str(error)
                 return ()
         return self._known[key]
 
     def keep(self, record: Record) -> None:
-        """Put a record where it waits for the history.
-
-        Raises:
-            OSError: It cannot be written.
-        """
-        if self._history is not None:
+        """Put a record where it waits for the history; one that cannot be put there is among the run's all the same."""
+        if self._history is None:
+            return
+        try:
             self._spool.put(record)
+        except OSError as error:
+            self.not_kept = f"{error.strerror}: {error.filename}"
 
     def deliver(self) -> Delivered | None:
         """Give all records that wait to the history, also those of sessions before; ``None`` without a history."""

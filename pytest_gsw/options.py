@@ -215,7 +215,7 @@ def read_settings(config: pytest.Config) -> Settings:
         cluster=_cluster(config, values, results / "runs" / run_id) if values["cluster"] else None,
         baselines=_baselines(values["baselines"]),
         tolerance=_tolerance(values["tolerance"]),
-        repeats=Repeats(_count("repeat", values["repeat"]) or 1, _retries("confirm", values["confirm"])),
+        repeats=_repeats(values, past),
         history=_history(config, values["history"], results),
         strict=values["strict"],
         plan=values["plan"],
@@ -294,8 +294,12 @@ def _check_conflicts(config: pytest.Config, values: Mapping[str, Any]) -> None:
     if values["plan"] and not values["cluster"]:
         raise ConfigurationError("--gsw-plan needs a cluster; add --gsw-cluster=NAME")
     if values["replay"]:
-        for name in ("plan", "profile", "demo", "resume", "confirm", "repeat"):
+        for name in ("plan", "profile", "demo", "resume"):
             if values[name]:
+                raise ConfigurationError(f"--gsw-{name} and --gsw-replay exclude each other: a replay runs nothing")
+        for name in ("confirm", "repeat"):
+            # What stands in the ini file is for sessions that run something.
+            if config.getoption(f"gsw_{name}") is not None:
                 raise ConfigurationError(f"--gsw-{name} and --gsw-replay exclude each other: a replay runs nothing")
     if values["plan"] and values["resume"]:
         raise ConfigurationError("--gsw-plan and --gsw-resume exclude each other: what is resumed was submitted")
@@ -323,7 +327,9 @@ def _cluster(config: pytest.Config, values: Mapping[str, Any], run_directory: Pa
 def _resumed(given: str, results: Path) -> Path:
     """The directory of the run to resume."""
     if given == "last":
-        runs = sorted((path.parent for path in results.glob(f"runs/*/{JOURNAL}")), key=lambda path: path.name)
+        # A session that ended before it began has left an empty one.
+        journals = [path for path in results.glob(f"runs/*/{JOURNAL}") if path.stat().st_size]
+        runs = sorted((path.parent for path in journals), key=lambda path: path.name)
         if not runs:
             raise ConfigurationError(f"--gsw-resume: there is no run to resume in {results / 'runs'}")
         return runs[-1]
@@ -391,6 +397,15 @@ def _retries(name: str, given: str | None) -> int:
     if given is not None and re.fullmatch(r"[0-9]{1,3}", given) is None:
         raise ConfigurationError(f"--gsw-{name}: got '{given}', wanted a whole number such as 1")
     return int(given or 0)
+
+
+def _repeats(values: Mapping[str, Any], past: Past | None) -> Repeats:
+    """How many jobs a row has; a session that goes on with another does as that one did."""
+    first, confirm = _count("repeat", values["repeat"]), values["confirm"]
+    if past is not None:
+        first = first or past.first_jobs
+        confirm = str(past.confirm_jobs) if confirm is None else confirm
+    return Repeats(first or 1, _retries("confirm", confirm))
 
 
 def _history(config: pytest.Config, given: str | None, results: Path) -> str | None:

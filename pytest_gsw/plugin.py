@@ -15,6 +15,7 @@ import pytest
 from pytest_gsw import hookspecs, xdist
 from pytest_gsw.ending import add_json, begin_json, leave_files, tell_summary
 from pytest_gsw.errors import ConfigurationError, RunError
+from pytest_gsw.files import from_here
 from pytest_gsw.fleet import Fleet
 from pytest_gsw.items import (
     FLEET,
@@ -280,6 +281,10 @@ def _remember(config: pytest.Config) -> None:
         return
     if nights.problem:
         write(config, f"gsw: rows were judged by their tolerance alone: {nights.problem}")
+    if nights.not_kept:
+        run = from_here(config.stash[SETTINGS].run_directory)
+        write(config, f"gsw: records could not be kept for the history: {nights.not_kept}")
+        write(config, f"next: pytest-gsw history --add {run}")
     tell_delivery(config, nights)
     nights.close()
 

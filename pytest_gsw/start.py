@@ -72,7 +72,8 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
     config.stash[FLEET] = fleet
     specs = {item.baseline.id: make_spec(item, settings) for item in rows}
     if journal is not None and settings.cluster is not None:
-        journal.session(settings.cluster.name, [item.nodeid for item in rows])
+        repeats = settings.repeats
+        journal.session(settings.cluster.name, [item.nodeid for item in rows], repeats.first, repeats.confirm)
     lost, attached = _attach(fleet, settings, specs)
     for item in rows:
         spec = specs.get(item.baseline.id) or fleet.spec(item.baseline.id)
@@ -229,6 +230,8 @@ def _attach(
             del specs[row_id]
         elif submission.job_id is None:
             left[row_id] = submission
+        else:  # its job ended with its session; those before it did not
+            left[row_id] = dataclasses.replace(submission, job_id=None, intended_s=0.0)
     return left, attached
 
 

@@ -17,7 +17,7 @@ from tabulate import tabulate
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.cli.history import add_history_option, opened
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.drifting import Drifting, drifting, nights_of, start_of
+from pytest_gsw.history.drifting import Drifting, drifting, nights_of, since
 from pytest_gsw.history.model import Point, SeriesKey
 from pytest_gsw.performance.drift import NEWEST
 from pytest_gsw.performance.noise import REFERENCE_JOBS, reference
@@ -65,7 +65,7 @@ def _trend(asked: argparse.Namespace) -> Answer:
         if not newest:
             raise ConfigurationError(f"the history {history.shown} has no such row\nnext: pytest-gsw history")
         points = history.points_of(newest.values())
-    trends = [_trend_of(key, nights_of(of_row), _accepted(accepted, key)) for key, of_row in points.items()]
+    trends = [_trend_of(key, nights_of(since(of_row, _accepted(accepted, key)))) for key, of_row in points.items()]
     trends.sort(key=lambda one: (one.found is None, one.throughput_change or 0.0, one.key))
     status = 1 if any(one.found for one in trends) else 0
     if asked.json:
@@ -79,13 +79,12 @@ def _accepted(known: Mapping[str, Mapping[str, Accepted]], key: SeriesKey) -> Ac
     return accepted if accepted is not None and accepted.definition == key.definition else None
 
 
-def _trend_of(key: SeriesKey, nights: Sequence[Point], accepted: Accepted | None) -> _Trend:
+def _trend_of(key: SeriesKey, nights: Sequence[Point]) -> _Trend:
     times_s = [night.judged_s for night in nights]
-    start = start_of(nights, accepted)
-    if len(nights) - start < REFERENCE_JOBS + NEWEST:
-        return _Trend(key, len(nights) - start, None, None, None)
-    first_s, newest_s = statistics.median(reference(times_s, start)), statistics.median(times_s[-NEWEST:])
-    return _Trend(key, len(nights) - start, first_s, newest_s, drifting(nights, accepted))
+    if len(nights) < REFERENCE_JOBS + NEWEST:
+        return _Trend(key, len(nights), None, None, None)
+    first_s, newest_s = statistics.median(reference(times_s)), statistics.median(times_s[-NEWEST:])
+    return _Trend(key, len(nights), first_s, newest_s, drifting(nights))
 
 
 def _text(trends: Sequence[_Trend]) -> str:

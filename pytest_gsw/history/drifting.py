@@ -63,31 +63,30 @@ def without_spells(nights: Sequence[Point]) -> tuple[Point, ...]:
     return tuple(kept)
 
 
-def start_of(points: Sequence[Point], accepted: Accepted | None) -> int:
-    """The first point that counts: of the jobs that a cluster has accepted, else since that day, else of all.
+def since(points: Sequence[Point], accepted: Accepted | None) -> tuple[Point, ...]:
+    """The points that count: from the jobs on that a cluster has accepted, else since that day, else all.
 
     Args:
         points: A row's jobs, the oldest first.
         accepted: The cluster's figure, ``None`` where the document's stands.
     """
     if accepted is None:
-        return 0
+        return tuple(points)
     jobs = {job.strip() for job in accepted.job_ids.split(",")}
     made_of = (number for number, point in enumerate(points) if point.job_id in jobs)
     day_s = datetime.fromisoformat(f"{accepted.date}T00:00:00+00:00").timestamp()
-    since = (number for number, point in enumerate(points) if point.time_s >= day_s)
-    return next(made_of, next(since, 0))
+    later = (number for number, point in enumerate(points) if point.time_s >= day_s)
+    return tuple(points[next(made_of, next(later, len(points))) :])
 
 
-def drifting(nights: Sequence[Point], accepted: Accepted | None) -> Drifting | None:
-    """Whether the newest of these nights are slower than the first that count, since when, and what changed then.
+def drifting(nights: Sequence[Point]) -> Drifting | None:
+    """Whether the newest of these nights are slower than the first, since when, and what changed then.
 
     Args:
-        nights: A row's nights, the oldest first.
-        accepted: The cluster's figure, ``None`` where the document's stands.
+        nights: The nights of a row that count, the oldest first.
     """
     days = [night.time_s / SECONDS_PER_DAY for night in nights]
-    found = drift([night.judged_s for night in nights], start_of(nights, accepted), days)
+    found = drift([night.judged_s for night in nights], days=days)
     if found is None:
         return None
     return Drifting(found, nights[found.first_suspect], changes_at(nights, found.first_suspect))

@@ -30,9 +30,9 @@ CHANGES_THE_SUBMISSION = frozenset(
     }
 )
 
-#: What is the session's own: where it keeps its history, which may be a URL with a password. Recipes keep snapshots
-#: of their environment in their results.
-_NOT_FOR_JOBS = frozenset({"GSW_HISTORY"})
+#: What is the session's own: where it keeps its history, which may be a URL with a password, and the password.
+#: Recipes keep snapshots of their environment in their results.
+_NOT_FOR_JOBS = frozenset({"GSW_HISTORY", "PGPASSWORD", "PYTEST_ADDOPTS"})
 
 #: What even a pytest that itself runs inside a Slurm job hands on. Slurm sets none of these in a
 #: job, so they are the user's: which cluster, and the variables that the recipes' documents name.

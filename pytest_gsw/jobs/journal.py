@@ -55,6 +55,9 @@ class Past:
     cluster: str
     #: Node ids of all rows that were to run.
     rows: tuple[str, ...]
+    #: How many jobs each row was to have in any case, and at most after these.
+    first_jobs: int = 1
+    confirm_jobs: int = 0
     #: By row id, the rows that were submitted or about to be.
     submissions: Mapping[str, Submission] = field(default_factory=dict)
 
@@ -76,9 +79,10 @@ class Journal:
         if os.fstat(self._descriptor).st_size:
             self._append(b"\n")
 
-    def session(self, cluster: str, rows: Sequence[str]) -> None:
-        """A session starts, with these rows (node ids)."""
-        self._write({"event": "session", "cluster": cluster, "rows": list(rows)})
+    def session(self, cluster: str, rows: Sequence[str], first_jobs: int = 1, confirm_jobs: int = 0) -> None:
+        """A session starts, with these rows (node ids), and so many jobs for each."""
+        jobs = {"first_jobs": first_jobs, "confirm_jobs": confirm_jobs} if (first_jobs, confirm_jobs) != (1, 0) else {}
+        self._write({"event": "session", "cluster": cluster, "rows": list(rows), **jobs})
 
     def intent(self, spec: JobSpec, now_s: float) -> None:
         """A row is about to be submitted."""
@@ -144,12 +148,14 @@ def read_journal(directory: Path) -> Past:
         raise ConfigurationError(f"no run to resume in {directory}: {path.name}: {error.strerror}") from None
     cluster: str | None = None
     rows: tuple[str, ...] = ()
+    jobs: dict[str, int] = {}
     submissions: dict[str, Submission] = {}
     for line in lines:
         event = _event(line)
         kind, row = event.get("event"), str(event.get("row"))
         if kind == "session":
             cluster, rows = str(event["cluster"]), tuple(event["rows"])
+            jobs = {name: int(event[name]) for name in ("first_jobs", "confirm_jobs") if name in event}
         elif row in submissions or kind == "intent":
             after = _after(submissions.get(row), kind, event)
             if after is None:
@@ -158,7 +164,7 @@ def read_journal(directory: Path) -> Past:
                 submissions[row] = after
     if cluster is None:
         raise ConfigurationError(f"no run to resume in {directory}: {path.name} says nothing of a session")
-    return Past(cluster, rows, submissions)
+    return Past(cluster, rows, **jobs, submissions=submissions)
 
 
 def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Submission | None:

@@ -25,7 +25,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from pytest_gsw.errors import JobError, RunError, SchedulerAwayError, SubmissionError
+from pytest_gsw.errors import JobError, RefusedError, RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.environment import job_environment, masked_command, query_environment
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
@@ -148,7 +148,8 @@ class SlurmLauncher:
             except SchedulerAwayError:
                 raise _refusal(SchedulerAwayError, spec, command, answer) from None
         if job_id is None:
-            raise _refusal(SchedulerAwayError if _is_away(answer) else SubmissionError, spec, command, answer)
+            said_no = RefusedError if answer.returncode and not answer.timed_out else SubmissionError
+            raise _refusal(SchedulerAwayError if _is_away(answer) else said_no, spec, command, answer)
         return Job(job_id, spec, submitted_s)
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:

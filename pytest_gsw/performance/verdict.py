@@ -159,7 +159,7 @@ class Verdict:
     @property
     def statistic_gap(self) -> float | None:
         """The document's statistic over the median of the steady steps, less one, where that is worth a word."""
-        if self.steady_s is None or len(self.jobs_s) > 1:
+        if not self.steady_s or len(self.jobs_s) > 1:
             return None
         gap = self.measured_s / self.steady_s - 1
         return gap if abs(gap) > NOTABLE_GAP else None

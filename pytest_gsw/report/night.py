@@ -7,9 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
-from pytest_gsw.history.drifting import Drifting, changes_at, drifting, nights_of, start_of
+from pytest_gsw.history.drifting import Drifting, changes_at, drifting, nights_of, since
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.model import Point, SeriesKey, points_of, record_time_s, series_key
 from pytest_gsw.history.store import History
@@ -87,29 +88,29 @@ class Row:
     name: str
     #: Its nights by the history, the oldest first, this one included where it was measured.
     nights: tuple[Point, ...] = ()
-    #: Index of the first night that counts.
-    start: int = 0
+    #: Those that count: since its cluster has accepted a figure, or all.
+    counted: tuple[Point, ...] = ()
     drifting: Drifting | None = None
     since: Since | None = None
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """What it needs attention for, one of :data:`KINDS`."""
         kind = _KIND_OF_OUTCOME.get(self.record.outcome, "error")
         return "drift" if kind == "passed" and (self.drifting or self.record.drift) else kind
 
-    @property
+    @cached_property
     def verdict(self) -> Verdict | None:
         """Its verdict, ``None`` where it has none."""
         return verdict_of(self.record)
 
-    @property
+    @cached_property
     def change(self) -> float | None:
         """Measured throughput over what the outcome rests on, less one; ``None`` where nothing was judged."""
         verdict = self.verdict
         return None if verdict is None else verdict.throughput_change
 
-    @property
+    @cached_property
     def jobs(self) -> tuple[JobFacts, ...]:
         """Its jobs in the order in which they ran."""
         last = (self.record.job,) if self.record.job else ()
@@ -175,25 +176,25 @@ class Night:
     #: The worst first.
     rows: tuple[Row, ...]
 
-    @property
+    @cached_property
     def clusters(self) -> tuple[str, ...]:
         """Where it ran."""
         return tuple(sorted({row.record.cluster for row in self.rows}))
 
-    @property
+    @cached_property
     def counts(self) -> Mapping[str, int]:
         """How many rows there are of each of :data:`KINDS`; rows without a record are errors."""
         counts = Counter(row.kind for row in self.rows)
         counts["error"] += len(self.run.missing)
         return {kind: counts[kind] for kind in KINDS if counts[kind]}
 
-    @property
+    @cached_property
     def begin_s(self) -> float | None:
         """When its first job was submitted, or the nearest time to that which is known."""
         known = [job.begin_s for job in self.jobs if job.begin_s]
         return min(known, default=min(self._recorded_s, default=None))
 
-    @property
+    @cached_property
     def end_s(self) -> float | None:
         """When its last job had ended."""
         known = [job.facts.end_s for job in self.jobs if job.facts.end_s]
@@ -222,7 +223,7 @@ class Night:
         """Its rows of one of :data:`KINDS`, the worst first."""
         return tuple(row for row in self.rows if row.kind == kind)
 
-    @property
+    @cached_property
     def causes(self) -> tuple[Cause, ...]:
         """Why rows could not be measured, the most frequent cause first."""
         found: dict[str, list[Row]] = {}
@@ -231,12 +232,12 @@ class Night:
         ordered = sorted(found.items(), key=lambda one: (-len(one[1]), one[0]))
         return tuple(Cause(fact, tuple(rows), _nodes_of(rows), advice_of(fact)) for fact, rows in ordered)
 
-    @property
+    @cached_property
     def jobs(self) -> tuple[NightJob, ...]:
         """All its jobs."""
         return tuple(NightJob(row, job) for row in self.rows for job in row.jobs)
 
-    @property
+    @cached_property
     def failing_nodes(self) -> tuple[tuple[str, int, int], ...]:
         """Nodes on which jobs failed, how many of how many; the one that stands out most comes first."""
         ran: Counter[str] = Counter()
@@ -248,7 +249,7 @@ class Night:
         listed = ((node, count, ran[node]) for node, count in failed.items())
         return tuple(sorted(listed, key=lambda one: (-one[1] / one[2], -one[1], one[0])))
 
-    @property
+    @cached_property
     def workloads(self) -> Mapping[str, tuple[Curve, ...]]:
         """By workload, its rows that differ in their number of GPUs alone, where there is more than one of them."""
         several = len({row.record.accelerator for row in self.rows}) > 1
@@ -339,9 +340,9 @@ def _row(record: Record, name: str, points: Mapping[SeriesKey, tuple[Point, ...]
     tonight = [point.point for point in points_of(record)]
     now_s = max([record_time_s(record), *(point.time_s for point in tonight)])
     earlier = (point for point in points.get(key, ()) if point.run_id != record.run_id and point.time_s <= now_s)
-    nights = nights_of((*earlier, *tonight))
-    found = drifting(nights, accepted) if tonight else None
-    row = Row(record, name, nights, start_of(nights, accepted), found)
+    known = (*earlier, *tonight)
+    counted = nights_of(since(known, accepted))
+    row = Row(record, name, nights_of(known), counted, drifting(counted) if tonight else None)
     return replace(row, since=_since(row))
 
 
@@ -353,8 +354,8 @@ def _since(row: Row) -> Since | None:
         case "improved":
             return _streak(row.nights, row.record.run_id, frozenset({"improved"}))
         case "drift" if row.drifting is not None:
-            first = row.nights.index(row.drifting.since)
-            return _since_night(row.nights, first)
+            suspect = row.drifting.since.run_id
+            return _since_night(row.nights, [night.run_id for night in row.nights].index(suspect))
         case _:
             return None
 
@@ -370,12 +371,12 @@ def _streak(nights: Sequence[Point], run_id: str, outcomes: frozenset[str]) -> S
 
 def _since_night(nights: Sequence[Point], first: int) -> Since:
     night = nights[first]
-    since = Since(night.time_s, night.run_id, night.job_id, len(nights) - first)
+    begin = Since(night.time_s, night.run_id, night.job_id, len(nights) - first)
     if not first:
-        return since
+        return begin
     before = nights[first - 1]
     return replace(
-        since,
+        begin,
         good_run_id=before.run_id,
         good_time_s=before.time_s,
         good_s=before.judged_s,
@@ -397,15 +398,15 @@ def _errors_since(rows: Iterable[Row], history: History | None, run_id: str) -> 
             row = tonight.get(record.node_id)
             if row is None:
                 continue
-            since = found[row.name]
+            known = found[row.name]
             time_s = record_time_s(record)
             if record.outcome == "error":
                 job_id = record.job.id if record.job else ""
                 found[row.name] = replace(
-                    since, time_s=time_s, run_id=record.run_id, job_id=job_id, nights=since.nights + 1
+                    known, time_s=time_s, run_id=record.run_id, job_id=job_id, nights=known.nights + 1
                 )
             else:
-                found[row.name] = replace(since, good_run_id=record.run_id, good_time_s=time_s)
+                found[row.name] = replace(known, good_run_id=record.run_id, good_time_s=time_s)
                 del tonight[record.node_id]
         if not tonight:
             break

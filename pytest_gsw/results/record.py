@@ -44,6 +44,8 @@ class JobFacts:
     #: What was measured of this job by itself, seconds; ``None`` where it was not measured.
     judged_s: float | None = None
     log: str | None = None
+    #: Size of the log when it was measured, by which a replay notices that it has changed.
+    log_bytes: int | None = None
 
     @classmethod
     def of(
@@ -59,7 +61,8 @@ class JobFacts:
         shared = {name: getattr(status, name) for name in _SHARED_WITH_STATUS}
         facts = {**shared, "queue_s": status.queue_s, "run_s": status.run_s, "why_repeated": why_repeated}
         place = None if log is None else str(log)
-        return cls(job_id, launcher, status.state.value, **facts, judged_s=judged_s, log=place)
+        size = log.stat().st_size if log is not None and log.is_file() else None
+        return cls(job_id, launcher, status.state.value, **facts, judged_s=judged_s, log=place, log_bytes=size)
 
     @property
     def status(self) -> JobStatus:
@@ -151,6 +154,9 @@ class Record:
     #: 0 where it is the one that is assumed without a history.
     sigma: float | None = None
     sigma_jobs: int = 0
+    #: How many jobs the row was to have in any case, and at most after these; see ``--gsw-repeat``, ``--gsw-confirm``.
+    first_jobs: int = 1
+    confirm_jobs: int = 0
     #: The row says whether the cluster is in its usual state, and not how fast a workload is.
     canary: bool = False
     #: That newest runs differ from the accepted ones although none has failed; one line.

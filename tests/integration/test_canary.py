@@ -143,3 +143,13 @@ def test_the_example_of_a_canary(pytester: pytest.Pytester, monkeypatch: pytest.
     result = pytester.runpytest(*options)
     result.assert_outcomes(skipped=1)
     assert result.ret == 6
+
+
+def test_a_row_of_a_canarys_night_is_inconclusive_when_it_is_replayed_alone(
+    pytester: pytest.Pytester, table: Path
+) -> None:
+    run(pytester, table, "--gsw-demo=*=slow:20%")
+    (directory,) = pytester.path.glob(".gsw/runs/*")
+    result = pytester.runpytest(f"--gsw-replay={directory}", f"--gsw-baselines={table}", "-k", "x16")
+    result.assert_outcomes(skipped=1, deselected=1)
+    assert result.ret == 6

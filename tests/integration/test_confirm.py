@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +182,90 @@ def test_the_plan_counts_repeated_jobs(pytester: pytest.Pytester) -> None:
         if line.startswith("1 row, ")
     ]
     assert hours[1] == pytest.approx(3 * hours[0], abs=2)
+
+
+def test_the_ini_files_jobs_do_not_stand_in_the_way_of_a_replay(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\ngsw_confirm = 2\n")
+    pytester.runpytest(*ONE_ROW).assert_outcomes(passed=1, deselected=138)
+    (run,) = pytester.path.glob(".gsw/runs/*")
+    pytester.runpytest(f"--gsw-replay={run}").assert_outcomes(passed=1)
+
+
+def test_a_replay_notices_that_an_earlier_jobs_log_has_changed(pytester: pytest.Pytester) -> None:
+    pytester.runpytest(*ONE_ROW, "--gsw-repeat=2")
+    log = Path(record(pytester)["repeats"][0]["log"])
+    log.write_text(log.read_text() + "one line more\n")
+    (run,) = pytester.path.glob(".gsw/runs/*")
+    result = pytester.runpytest(f"--gsw-replay={run}")
+    result.assert_outcomes(errors=1)
+    result.stdout.re_match_lines([r"the log has changed since the run was recorded: [\d,]+ bytes then, [\d,]+ now"])
+
+
+def test_a_session_that_is_killed_between_two_jobs_loses_none_of_them(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GSW_DEMO_SECONDS", "3")
+    options = [*ONE_ROW, "--gsw-confirm=2", "--gsw-demo=*=slow-once:25%"]
+    session = subprocess.Popen(
+        [sys.executable, "-m", "pytest", *options], stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
+    )
+    try:
+        give_up_s = time.monotonic() + 60
+        while not any('"repeated"' in path.read_text() for path in pytester.path.glob(".gsw/runs/*/journal.jsonl")):
+            assert time.monotonic() < give_up_s
+            time.sleep(0.05)
+    finally:
+        session.kill()
+        session.wait()
+    # The number of jobs is that of the session that was killed.
+    result = pytester.runpytest("--gsw-resume=last", "--gsw-demo=*=slow-once:25%", "--junitxml=junit.xml", "-k", "x64")
+    result.assert_outcomes(passed=1)
+    found = record(pytester)
+    assert found["repeats"][0]["judged_s"] == pytest.approx(4.324 * 1.25, rel=0.02)
+    assert (len(found["repeats"]), found["confirm_jobs"]) == (2, 2)
+
+
+def test_ctrl_c_between_two_jobs_judges_no_row_by_too_few(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """\
+import os, signal
+import pytest_gsw.fleet as fleet
+
+class Fleet(fleet.Fleet):
+    def _find_logs(self):
+        if self._ended and not getattr(self, "seen", False):
+            self.seen = True
+            os.kill(os.getpid(), signal.SIGINT)  # the first job has ended, and its log is looked for
+        super()._find_logs()
+
+import pytest_gsw.start
+pytest_gsw.start.Fleet = Fleet
+"""
+    )
+    result = pytester.runpytest_subprocess(*ONE_ROW, "--gsw-repeat=3")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    found = record(pytester)
+    assert (found["outcome"], found["fact"]) == ("error", "interrupted: the row had 1 job, and was to have more")
+    assert found["job"]["judged_s"] is not None
+
+
+def test_a_further_job_that_cannot_be_submitted_leaves_those_before_in_the_record(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """\
+from pytest_gsw.errors import SubmissionError
+from pytest_gsw.jobs.local import LocalLauncher
+
+class Once(LocalLauncher):
+    def submit(self, spec):
+        if spec.attempt > 1:
+            raise SubmissionError("QOSMaxSubmitJobPerUserLimit")
+        return super().submit(spec)
+
+def pytest_gsw_make_launcher(cluster, run_directory):
+    return Once(64, work_directory=run_directory / "batch", real_gpus=False)
+"""
+    )
+    pytester.runpytest(*ONE_ROW, "--gsw-confirm=2", "--gsw-demo=*=slow:20%").assert_outcomes(errors=1, deselected=138)
+    found = record(pytester)
+    assert (found["fact"], len(found["repeats"])) == ("QOSMaxSubmitJobPerUserLimit", 1)
+    assert found["repeats"][0]["judged_s"] > 5

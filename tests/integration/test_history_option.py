@@ -184,3 +184,39 @@ def test_a_row_that_stays_slow_does_not_widen_its_own_limit(pytester: pytest.Pyt
     run(pytester, table, "--gsw-demo=*=slow:12%").assert_outcomes(failed=1, deselected=2)
     found = newest(pytester)
     assert (found["limit"], found["sigma_jobs"]) == (0.05, 9)
+
+
+def test_a_replay_judges_by_the_jobs_that_the_row_could_have_had(pytester: pytest.Pytester, table: Path) -> None:
+    # Three of five jobs had run when the row had regressed: the limit was that of five.
+    nights(table, [1.0 + 0.026 * step for step in (-1.2, 0.4, 0.9, -0.5, 0.1, 1.3, -0.8, -0.2, 0.6, -0.6)] * 3)
+    result = run(pytester, table, "--gsw-confirm=4", "--gsw-demo=*=slow:5.9%")
+    first = newest(pytester)
+    *_, directory = sorted(pytester.path.glob(".gsw/runs/*"))
+    pytester.runpytest(f"--gsw-replay={directory}", f"--gsw-baselines={table}")
+    again = newest(pytester)
+    assert again["run_id"] != first["run_id"]
+    assert (again["outcome"], again["fact"], again["limit"]) == (first["outcome"], first["fact"], first["limit"])
+    assert (first["first_jobs"], first["confirm_jobs"], result.ret) == (
+        1,
+        4,
+        1 if first["outcome"] == "regressed" else 0,
+    )
+
+
+def test_a_session_that_is_resumed_does_not_count_its_own_jobs(pytester: pytest.Pytester, table: Path) -> None:
+    nights(table, RESTLESS[:7])
+    run(pytester, table)
+    assert newest(pytester)["sigma_jobs"] == 0  # seven nights tell no noise yet
+    pytester.runpytest("--gsw-resume=last", f"--gsw-baselines={table}", "-k", "x8 and H100")
+    assert newest(pytester)["sigma_jobs"] == 0
+
+
+def test_a_spool_that_cannot_be_written_costs_no_result(pytester: pytest.Pytester, table: Path) -> None:
+    (pytester.path / ".gsw").mkdir()
+    (pytester.path / ".gsw" / "spool").write_text("")
+    result = run(pytester, table)
+    result.assert_outcomes(passed=1, deselected=2)
+    result.stdout.re_match_lines(
+        [r"gsw: records could not be kept for the history: .*", r"next: pytest-gsw history --add \.gsw/runs/\S+"]
+    )
+    assert newest(pytester)["outcome"] == "passed"

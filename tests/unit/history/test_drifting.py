@@ -4,7 +4,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from pytest_gsw.history.drifting import changes_at, drifting, nights_of, start_of, without_spells
+from pytest_gsw.history.drifting import changes_at, drifting, nights_of, since, without_spells
 from pytest_gsw.history.model import Point
 from pytest_gsw.tables.model import Accepted
 
@@ -55,11 +55,16 @@ NIGHTS = [night(number) for number in range(20)]
         (None, 0),
         (accepted("481205, 481204, 481206", "2026-09-07"), 4),  # of the jobs that it is made of, the first
         (accepted("999", "2026-09-08"), 7),  # else since that day
-        (accepted("999", "2027-01-01"), 0),  # else of all
+        (accepted("999", "2027-01-01"), 20),  # what was before does not count
     ],
 )
 def test_what_a_cluster_accepts_begins_the_reference_anew(figure: Accepted | None, start: int) -> None:
-    assert start_of(NIGHTS, figure) == start
+    assert since(NIGHTS, figure) == tuple(NIGHTS[start:])
+
+
+def test_a_night_that_was_accepted_by_its_last_job_counts_from_that_on() -> None:
+    points = [night(0), night(1, 1.2, job_id="77"), night(1, 1.0, job_id="78"), night(2)]
+    assert [one.job_id for one in nights_of(since(points, accepted("78", "2026-12-01")))] == ["78", "481202"]
 
 
 def test_what_changed_in_a_night() -> None:
@@ -85,17 +90,17 @@ def test_a_step_is_found_with_its_night_and_what_changed_then() -> None:
     noise = [1.0, 1.004, 0.997, 1.002, 0.995, 1.006, 0.999]
     points = [night(n, noise[n % 7]) for n in range(40)]
     points += [night(n, 1.05 * noise[n % 7], environment={"nccl": "2.23.4"}) for n in range(40, 60)]
-    found = drifting(points, None)
+    found = drifting(points)
     assert found is not None
     assert (found.since.run_id, dict(found.changes)) == ("night-040", {"nccl": ("2.21.5", "2.23.4")})
     assert found.drift.shift == pytest.approx(0.05, abs=0.01)
     # Accepted, the new level is the reference.
-    assert drifting(points, accepted("481240", "2026-10-11")) is None
+    assert drifting(since(points, accepted("481240", "2026-10-11"))) is None
 
 
 def test_steady_nights_are_no_drift() -> None:
     noise = [1.0, 1.004, 0.997, 1.002, 0.995, 1.006, 0.999]
-    assert drifting([night(n, noise[n % 7]) for n in range(90)], None) is None
+    assert drifting([night(n, noise[n % 7]) for n in range(90)]) is None
 
 
 @pytest.mark.parametrize(
