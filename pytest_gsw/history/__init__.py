@@ -5,7 +5,7 @@ A history is a SQLite file or a PostgreSQL database. Nothing here prints, and no
 
 from __future__ import annotations
 
-from pytest_gsw.history.errors import HistoryAwayError, HistoryError
+from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
 from pytest_gsw.history.model import Point, RunSummary, SeriesKey
 from pytest_gsw.history.spool import Delivered, Spool
 from pytest_gsw.history.store import History, open_history
@@ -15,6 +15,7 @@ __all__ = [
     "History",
     "HistoryAwayError",
     "HistoryError",
+    "HistoryUnusableError",
     "Point",
     "RunSummary",
     "SeriesKey",

@@ -6,8 +6,8 @@ at the end.
 
 from __future__ import annotations
 
-from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.database import Database
+from pytest_gsw.history.errors import HistoryUnusableError
 
 # Texts and numbers that queries need are columns; whole records are in a table of their own, so that what is
 # scanned stays small. Version 1.
@@ -68,7 +68,7 @@ def migrate(database: Database) -> None:
     """Give a database the schema of this release.
 
     Raises:
-        ConfigurationError: It is of a later one.
+        HistoryUnusableError: It is of a later one.
         HistoryError: It cannot be read or changed.
     """
     if _version(database) == VERSION:
@@ -90,14 +90,19 @@ def _version(database: Database) -> int:
     """The version of a database, 0 of an empty one.
 
     Raises:
-        ConfigurationError: It is later than this release's.
+        HistoryUnusableError: It is later than this release's, or nobody can tell which it is.
     """
     if not database.has_table("gsw_schema"):
         return 0
-    ((version,),) = database.execute("SELECT version FROM gsw_schema")
-    if version > VERSION:
-        raise ConfigurationError(
-            f"the history {database.shown} is of version {version}, this pytest-gsw knows versions up to {VERSION}\n"
+    found = [version for (version,) in database.execute("SELECT version FROM gsw_schema")]
+    if len(found) != 1 or not isinstance(found[0], int):
+        raise HistoryUnusableError(
+            f"the history {database.shown} does not say of which version it is: its table gsw_schema is damaged\n"
+            "next: name another one, and fill it with pytest-gsw history --add .gsw/runs/*"
+        )
+    if found[0] > VERSION:
+        raise HistoryUnusableError(
+            f"the history {database.shown} is of version {found[0]}, this pytest-gsw knows versions up to {VERSION}\n"
             "next: pip install --upgrade pytest-gsw"
         )
-    return int(version)
+    return found[0]

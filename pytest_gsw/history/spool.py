@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import uuid
 from collections.abc import Iterable
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from pytest_gsw.files import write_whole
 from pytest_gsw.history.codec import record_text
-from pytest_gsw.history.errors import HistoryAwayError, HistoryError
+from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
 from pytest_gsw.history.store import History
 from pytest_gsw.jobs.layout import make_directory
 from pytest_gsw.results.record import Record, read_record, record_name
@@ -67,8 +66,11 @@ class Spool:
         return path
 
     def deliver(self, history: History) -> Delivered:
-        """Give all records to a history, and remove those that it has taken."""
-        found = {path: _read(path) for path in sorted(self._directory.glob("*.json"))}
+        """Give all records to a history, and remove those that it has taken; what goes wrong is told, not raised."""
+        try:
+            found = {path: _read(path) for path in sorted(self._directory.glob("*.json"))}
+        except OSError as error:
+            return Delivered(why=f"{self._directory} cannot be read: {error.strerror}")
         waiting = {path: record for path, record in found.items() if isinstance(record, Record)}
         unreadable = tuple(why for why in found.values() if isinstance(why, str))
         count = 0
@@ -76,7 +78,7 @@ class Spool:
         for batch in _batches(waiting):
             try:
                 count += _hand_over(history, {path: waiting[path] for path in batch}, problems)
-            except HistoryAwayError as error:
+            except (HistoryAwayError, HistoryUnusableError) as error:
                 problems.append(str(error))
                 break
         left = len(waiting) - count
@@ -88,10 +90,11 @@ def _hand_over(history: History, records: dict[Path, Record], problems: list[str
 
     Raises:
         HistoryAwayError: It cannot be reached, and has taken none.
+        HistoryUnusableError: Nor would it take any other.
     """
     try:
         history.add(records.values())
-    except HistoryAwayError:
+    except (HistoryAwayError, HistoryUnusableError):
         raise
     except HistoryError as error:
         if len(records) == 1:
@@ -99,10 +102,19 @@ def _hand_over(history: History, records: dict[Path, Record], problems: list[str
             return 0
         # One record that a history does not take keeps no other from it.
         return sum(_hand_over(history, {path: record}, problems) for path, record in records.items())
-    for path in records:
-        with contextlib.suppress(FileNotFoundError):  # another session has delivered it too
-            path.unlink()
-    return len(records)
+    return sum([_removed(path, problems) for path in records])
+
+
+def _removed(path: Path, problems: list[str]) -> bool:
+    """Whether a file that the history has is gone; where it is not, the next session delivers it once more."""
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        pass  # another session has delivered it too
+    except OSError as error:
+        problems.append(f"the history has {path}, which cannot be removed: {error.strerror}")
+        return False
+    return True
 
 
 def _read(path: Path) -> Record | str | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.files import from_here
 from pytest_gsw.history.database import Rows, Values
-from pytest_gsw.history.errors import HistoryAwayError, HistoryError
+from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
 from pytest_gsw.jobs.layout import make_directory
 
 #: How long a session waits for another one's transaction; each takes milliseconds.
@@ -34,7 +34,7 @@ class SqliteDatabase:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.shown = str(from_here(path))
-        self.place = str(path.resolve())
+        self.place = _place(path)
         self._connection: sqlite3.Connection | None = None
 
     @contextlib.contextmanager
@@ -57,11 +57,11 @@ class SqliteDatabase:
         """Whether there is such a table.
 
         Raises:
-            ConfigurationError: It is the database of another program.
+            HistoryUnusableError: It is the database of another program.
         """
         tables = {str(found) for (found,) in self.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if tables and not any(table.startswith("gsw_") for table in tables):
-            raise ConfigurationError(
+            raise HistoryUnusableError(
                 f"{self.shown} is the database of another program: it has the tables {', '.join(sorted(tables)[:5])}\n"
                 "next: name another file with --history=FILE"
             )
@@ -105,8 +105,16 @@ class SqliteDatabase:
             yield
         except sqlite3.OperationalError as error:  # locked, full, read-only, an I/O error
             raise HistoryAwayError(f"the history {self.shown} cannot be used now: {error}") from None
-        except (sqlite3.Error, OverflowError) as error:
+        except (sqlite3.Error, OverflowError, ValueError) as error:  # the last of a name with a zero byte
             raise HistoryError(f"the history {self.shown} does not take this: {error}") from None
+
+
+def _place(path: Path) -> str:
+    """Where a path leads; the path itself where it leads nowhere, because of a link to itself or a zero byte."""
+    try:
+        return str(path.resolve())
+    except (OSError, RuntimeError, ValueError):
+        return str(path.absolute())
 
 
 def read_table(path: Path, table: str) -> tuple[tuple[str, ...], Rows]:

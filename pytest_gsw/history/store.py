@@ -164,7 +164,13 @@ class History:
             last: Only so many of each, the newest.
         """
         found = self._newest(_POINTS, keys, last)
-        return {key: tuple(_point(row) for row in rows) for key, rows in found.items()}
+        return {key: tuple(self._point(key, row) for row in rows) for key, rows in found.items()}
+
+    def _point(self, key: SeriesKey, row: tuple[Any, ...]) -> Point:
+        try:
+            return _point(row)
+        except ValueError as error:
+            raise HistoryError(f"a point of {key.row} in {self.shown} cannot be read: {error}") from None
 
     def times_of(self, keys: Iterable[SeriesKey], last: int | None = None) -> Mapping[SeriesKey, tuple[float, ...]]:
         """The seconds of the points of many series, which is less to read: noise needs no more.

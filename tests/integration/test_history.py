@@ -301,6 +301,20 @@ def test_a_server_that_is_away_is_an_error_without_its_password(capsys: pytest.C
     assert "hunter2" not in err
 
 
+@pytest.mark.parametrize("arguments", [["history"], ["compare", "a", "b"], ["trend"], ["history", "--add", "run"]])
+def test_a_history_of_a_later_release_is_an_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    fill(night(0))
+    write_record(Path("run"), night(1))
+    with sqlite3.connect(DEFAULT) as connection:
+        connection.execute("UPDATE gsw_schema SET version = 7")
+    connection.close()
+    assert main(arguments) == 1
+    assert capsys.readouterr().err == (
+        f"pytest-gsw {arguments[0]}: the history .gsw/history.sqlite is of version 7, this pytest-gsw knows versions up to "
+        "2\nnext: pip install --upgrade pytest-gsw\n"
+    )
+
+
 def test_runs_are_added_once_however_often(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directories = write_runs(Path(".gsw"), site)
     (Path(".gsw/runs/empty")).mkdir()

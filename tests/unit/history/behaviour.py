@@ -11,8 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history import History, RunSummary, SeriesKey, open_history, schema
+from pytest_gsw.history import (
+    History,
+    HistoryError,
+    HistoryUnusableError,
+    RunSummary,
+    SeriesKey,
+    open_history,
+    schema,
+)
 from pytest_gsw.history.database import Database
 from pytest_gsw.history.spool import Spool
 from pytest_gsw.results.record import Record
@@ -338,11 +345,48 @@ class SchemaBehaviour:
         with open_history(place) as history:
             history.add([night(0)])
             database_of(history).execute("UPDATE gsw_schema SET version = 7")
-        with open_history(place) as history, pytest.raises(ConfigurationError) as caught:
-            history.add([night(1)])
+        with open_history(place) as history:
+            for ask in (lambda: history.add([night(1)]), lambda: history.points(KEY), history.runs):
+                with pytest.raises(HistoryUnusableError) as caught:
+                    ask()
+                assert str(caught.value) == (
+                    f"the history {history.shown} is of version 7, this pytest-gsw knows versions up to 2\n"
+                    "next: pip install --upgrade pytest-gsw"
+                )
+
+    @pytest.mark.parametrize("change", ["DELETE FROM gsw_schema", "INSERT INTO gsw_schema VALUES (2)"])
+    def test_a_database_that_does_not_say_its_version_is_refused(self, place: str, change: str) -> None:
+        with open_history(place) as history:
+            history.add([night(0)])
+            database_of(history).execute(change)
+        with open_history(place) as history, pytest.raises(HistoryUnusableError) as caught:
+            history.points(KEY)
         assert str(caught.value) == (
-            f"the history {history.shown} is of version 7, this pytest-gsw knows versions up to 2\n"
-            "next: pip install --upgrade pytest-gsw"
+            f"the history {history.shown} does not say of which version it is: its table gsw_schema is damaged\n"
+            "next: name another one, and fill it with pytest-gsw history --add .gsw/runs/*"
+        )
+
+    def test_what_waits_for_an_unusable_history_stays(self, place: str, tmp_path: Path) -> None:
+        with open_history(place) as history:
+            history.add([night(0)])
+            database_of(history).execute("UPDATE gsw_schema SET version = 7")
+        spool = Spool(tmp_path / "spool")
+        for number in (1, 2):
+            spool.put(night(number))
+        with open_history(place) as history:
+            delivered = spool.deliver(history)
+            assert (delivered.count, delivered.left) == (0, 2)
+            assert delivered.why is not None
+            assert "is of version 7" in delivered.why
+
+    def test_a_point_that_somebody_has_damaged_is_an_error_of_the_history(self, place: str) -> None:
+        with open_history(place) as history:
+            history.add([night(0)])
+            database_of(history).execute("UPDATE gsw_point SET environment = 'x'")
+            with pytest.raises(HistoryError) as caught:
+                history.points(KEY)
+        assert str(caught.value) == (
+            f"a point of {KEY.row} in {history.shown} cannot be read: Expecting value: line 1 column 1 (char 0)"
         )
 
 

@@ -166,6 +166,42 @@ def test_a_full_disk_says_so(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> N
     assert waiting(spool) == []
 
 
+def test_a_file_that_cannot_be_removed_is_told_and_delivered_again(
+    spool: Spool, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stays = spool.put(night(0))
+    for number in (1, 2):
+        spool.put(night(number))
+    real = Path.unlink
+
+    def refused(self: Path, missing_ok: bool = False) -> None:
+        if self == stays:
+            raise PermissionError(13, "Permission denied")
+        real(self, missing_ok)
+
+    with open_history(place) as history:
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", refused)
+            for count in (2, 0):
+                assert spool.deliver(history) == Delivered(
+                    count, 1, f"the history has {stays}, which cannot be removed: Permission denied"
+                )
+        assert waiting(spool) == [stays.name]
+        assert spool.deliver(history) == Delivered(1)
+    assert nights(place) == [night(number).run_id for number in range(3)]
+
+
+def test_a_spool_that_cannot_be_looked_at_is_told(spool: Spool, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool.put(night(0))
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "glob", refused)
+    with open_history(place) as history:
+        assert spool.deliver(history) == Delivered(0, 0, f"{spool._directory} cannot be read: Permission denied")
+
+
 def test_more_than_one_batch_is_delivered(spool: Spool, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_gsw.history.spool._BATCH", 3)
     for number in range(10):

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history import HistoryAwayError, HistoryError, open_history
+from pytest_gsw.history import HistoryAwayError, HistoryError, HistoryUnusableError, open_history
 from pytest_gsw.results.record import Record
 
 from .behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour, everything
@@ -83,7 +82,7 @@ def test_the_database_of_another_program_is_left_alone(tmp_path: Path, monkeypat
     with sqlite3.connect("jobs.sqlite3") as connection:
         connection.execute("CREATE TABLE jobs (job_id INTEGER)")
     connection.close()
-    with open_history("jobs.sqlite3") as history, pytest.raises(ConfigurationError) as caught:
+    with open_history("jobs.sqlite3") as history, pytest.raises(HistoryUnusableError) as caught:
         history.add([night(0)])
     assert str(caught.value) == (
         "jobs.sqlite3 is the database of another program: it has the tables jobs\n"
@@ -108,6 +107,29 @@ def test_a_file_that_cannot_be_made_says_so(tmp_path: Path, monkeypatch: pytest.
     Path("results").unlink()
     with history:
         assert history.add([night(0)]) == 1  # it may be asked again
+
+
+def test_a_link_that_leads_to_itself_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("loop.sqlite").symlink_to("loop.sqlite")
+    with open_history("loop.sqlite") as history:
+        assert history.place == str(tmp_path / "loop.sqlite")
+        with pytest.raises(HistoryAwayError) as caught:
+            history.points(KEY)
+    assert str(caught.value) == "the history loop.sqlite cannot be used now: unable to open database file"
+
+
+def test_a_directory_that_is_a_link_to_itself_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    with open_history("loop/history.sqlite") as history, pytest.raises(HistoryAwayError) as caught:
+        history.add([night(0)])
+    assert str(caught.value).startswith("loop/history.sqlite cannot be made: ")
+
+
+def test_a_name_that_is_none_says_so() -> None:
+    with open_history(Path("a\0b")) as history, pytest.raises(HistoryError, match="null byte"):
+        history.points(KEY)
 
 
 def test_a_locked_file_is_away_and_takes_the_record_later(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
