@@ -100,3 +100,17 @@ def test_the_history_has_one_point_for_each_job(slurm8: SlurmCluster, site: Site
     assert (series.row, series.cluster) == (ROW, "eos")
     assert sorted(point.judged_s for point in points) == [1.0, 1.0, 1.25]
     assert all(abs(point.time_s - time.time()) < 600 for point in points)
+
+
+def test_where_the_other_nodes_are_drained_the_same_one_is_taken(slurm8: SlurmCluster, site: Site) -> None:
+    first, *others = sorted(set(slurm8.run("sinfo", "-h", "-N", "-o", "%N").split()))
+    slurm8.run("scontrol", "update", f"nodename={','.join(others)}", "state=drain", "reason=test")
+    try:
+        session = site.run(slurm8, Misfortune(SLOW_ONCE, options=("--gsw-confirm=2",)))
+        assert session.end().seen == PASSED
+    finally:
+        slurm8.run("scontrol", "update", f"nodename={','.join(others)}", "state=resume")
+    found = record(session)
+    assert nodes(session) == [first] * 3
+    assert {job["why_repeated"] for job in found["attempts"]} == {"no other node was available"}
+    assert {job["state"] for job in found["attempts"]} == {"CANCELLED"}
