@@ -123,9 +123,10 @@ def line(places: Iterable[tuple[float, float]], colour: str, dashes: str | None 
     return element("polyline", points=points, fill="none", stroke=colour, stroke_width=1.5, stroke_dasharray=dashes)
 
 
-def dot(x: float, y: float, colour: str, radius: float) -> ET.Element:
-    """A dot."""
-    return element("circle", cx=x, cy=y, r=radius, fill=colour)
+def dots(places: Iterable[tuple[float, float]], colour: str, radius: float) -> ET.Element:
+    """Dots, which are lines of no length with round ends: one element, however many there are."""
+    points = "".join(f"M{x:g} {y:g}h0" for x, y in places)
+    return element("path", d=points, fill="none", stroke=colour, stroke_width=2 * radius, stroke_linecap="round")
 
 
 def shape(x: float, y: float, colour: str, corners: Iterable[tuple[float, float]]) -> ET.Element:

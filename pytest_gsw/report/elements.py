@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from functools import lru_cache
 from typing import TypeAlias
 
 from pytest_gsw.logs.text import shortened
@@ -24,7 +25,7 @@ def element(tag: str, /, *contents: Content, **attributes: str | float | None) -
         attributes: Attributes by name, with ``_`` for ``-``, and one at the end for words of Python (``class_``);
             ``None`` is left out.
     """
-    made = ET.Element(tag, {_name(name): plain(f"{value}") for name, value in attributes.items() if value is not None})
+    made = ET.Element(tag, {_name(name): _value(value) for name, value in attributes.items() if value is not None})
     last: ET.Element | None = None
     for content in contents:
         if isinstance(content, ET.Element):
@@ -53,5 +54,10 @@ def svg_text(root: ET.Element) -> str:
     return f"{text.decode('ascii')}\n"
 
 
+def _value(value: str | float) -> str:
+    return printable(value) if isinstance(value, str) else f"{value:.7g}"
+
+
+@lru_cache
 def _name(name: str) -> str:
     return name.rstrip("_").replace("_", "-")

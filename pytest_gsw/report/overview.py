@@ -54,9 +54,9 @@ def scaling_page(
 
 
 def _scaling(number: int, curves: Sequence[Curve]) -> ET.Element:
-    heads = ["row", "GPUs", "tokens/s", "documented", "a GPU", "MFU", "documented"]
+    heads = ["row", "GPUs", "tokens/s", "documented", "scaling", "MFU", "documented"]
     lines = [line for curve in curves for line in _scaling_lines(curve)]
-    caption = "Throughput and MFU by number of GPUs; a GPU: its throughput against that on the fewest GPUs"
+    caption = "Throughput and MFU by number of GPUs; scaling: throughput of a GPU against that on the fewest"
     return table(f"scaling-{number}", caption, heads, lines)
 
 

@@ -27,7 +27,7 @@ from pytest_gsw.report.drawing import (
     Scale,
     across,
     band,
-    dot,
+    dots,
     frame,
     ground,
     level,
@@ -65,7 +65,7 @@ _SHAPES = {
 }
 
 #: Jobs of a night that are drawn, how high each is, and how many may bear their names.
-_MOST_JOBS, _NAMED_JOBS = 400, 60
+_MOST_JOBS, _NAMED_JOBS = 200, 60
 _BAR, _NAMED_BAR = 7, 15
 
 
@@ -94,7 +94,7 @@ def steps_plot(record: Record) -> Plot | None:
     places = _thinned([(x(number), y(seconds)) for number, seconds in enumerate(series_s, 1)])
     svg.append(line(places, BLUE))
     if len(series_s) <= _DOTTED_STEPS:
-        svg.extend(dot(*place, BLUE, 2) for place in places)
+        svg.append(dots(places, BLUE, 2))
     words = [
         f"{title}, from {min(series_s):.4g} to {max(series_s):.4g} s",
         f"the first {warm_up} are warm-up" if warm_up else "",
@@ -164,23 +164,25 @@ def history_plot(row: Row) -> Plot | None:
     y = upright([*(night.judged_s for night in nights), *(value for value, *_ in levels)])
     title = f"Seconds of {len(nights)} nights"
     svg = frame(title, y, _days(x))
-    frozen = [time_s for time_s in reference([night.time_s for night in row.nights], row.start) if time_s >= first_s]
+    frozen = [time_s for time_s in reference([night.time_s for night in row.counted]) if time_s >= first_s]
     if len(frozen) > 1:
         svg.append(band(x(frozen[0]) - 4, x(frozen[-1]) + 4, _SHADE, "reference"))
-    svg.append(line([(x(night.time_s), y(night.judged_s)) for night in nights], _PALE))
-    for night in nights:
-        place = x(night.time_s), y(night.judged_s)
-        known = _SHAPES.get(night.outcome)
-        svg.append(shape(*place, *known) if known else dot(*place, BLUE, 2.5))
+    places = [(x(night.time_s), y(night.judged_s)) for night in nights]
+    svg.append(line(places, _PALE))
+    outcomes = [night.outcome for night in nights]
+    svg.append(dots((at for at, outcome in zip(places, outcomes, strict=True) if outcome not in _SHAPES), BLUE, 2.5))
+    for at, outcome in zip(places, outcomes, strict=True):
+        if outcome in _SHAPES:
+            svg.append(shape(*at, *_SHAPES[outcome]))
     svg.extend(level(y, value, colour, name, anchor) for value, colour, name, anchor in levels)
     words = [f"{title}, the newest {nights[-1].judged_s:.4g} s"]
     words += [f"{name} {value:.4g} s" for value, _, name, _ in levels]
     suspect = row.drifting.since if row.drifting else None
     if suspect is not None and suspect.time_s >= first_s:
-        at = x(suspect.time_s)
-        svg.append(line([(at, TOP), (at, HEIGHT - BOTTOM)], PURPLE))
-        side, anchor = (-4, "end") if at > WIDTH / 2 else (4, "start")
-        svg.append(text("slower from here on", at + side, HEIGHT - BOTTOM - 6, anchor=anchor, colour=PURPLE))
+        begin = x(suspect.time_s)
+        svg.append(line([(begin, TOP), (begin, HEIGHT - BOTTOM)], PURPLE))
+        side, anchor = (-4, "end") if begin > WIDTH / 2 else (4, "start")
+        svg.append(text("slower from here on", begin + side, HEIGHT - BOTTOM - 6, anchor=anchor, colour=PURPLE))
         words.append(f"slower since about {_day(suspect.time_s)}")
     return Plot(svg, "; ".join(words))
 
@@ -261,7 +263,7 @@ def scaling_plot(name: str, figure: Figure, curves: Sequence[Curve]) -> Plot | N
         colour = COLOURS[number % len(COLOURS)]
         svg.append(line([(x(at), y(value)) for at, value in documented], colour, dashes="5 4"))
         svg.append(line([(x(at), y(value)) for at, value in measured], colour))
-        svg.extend(dot(x(at), y(value), colour, 3) for at, value in measured)
+        svg.append(dots(((x(at), y(value)) for at, value in measured), colour, 3))
         svg.append(text(row, LEFT + 10, top + 15 * number, colour=colour))
     span = f"{gpus[0]:,} to {gpus[-1]:,} GPUs"
     return Plot(svg, f"{figure.title} of {name} over {span}; measured drawn through, documented dashed")

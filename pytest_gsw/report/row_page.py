@@ -174,7 +174,7 @@ def _nights(row: Row) -> ET.Element | None:
     if not row.nights:
         return None
     shown = row.nights[-_NIGHTS:][::-1]
-    median_s = statistics.median(night.judged_s for night in row.nights[row.start :] or row.nights)
+    median_s = statistics.median(night.judged_s for night in row.counted or row.nights)
     which = counted(len(row.nights), "night")
     if len(shown) < len(row.nights):
         which = f"The newest {len(shown)} of {which}"
