@@ -52,6 +52,7 @@ from pytest_gsw.performance.steady import Steady
 from pytest_gsw.performance.verdict import Outcome, Reason, Repeats, Verdict
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results import junit, terminal
+from pytest_gsw.results.attachments import attachment_lines
 from pytest_gsw.results.record import JobFacts, Record, write_record
 from pytest_gsw.tables.clusters import Cluster
 from pytest_gsw.tables.definition import accepted_for, accepted_to_expect, definition_hash
@@ -623,6 +624,10 @@ class BaselineItem(pytest.Item):
                 "next       make room there, or give another directory with --gsw-results=DIR"
             )
         self.stash[RECORD] = record
+        if self.config.getini("junit_logging") in {"system-out", "out-err", "all"}:
+            # Where Jenkins' plugin for attachments reads them.
+            when = "setup" if self._measured is None else "call"
+            self.add_report_section(when, "stdout", "\n".join(attachment_lines(record, settings.run_directory)))
         self.user_properties.extend(junit.properties(record))
         self.config.hook.pytest_gsw_run_recorded(config=self.config, record=record)
         return record

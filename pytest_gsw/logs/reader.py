@@ -242,8 +242,13 @@ def tail_lines(path: Path, count: int = _SHOWN_LINES) -> tuple[str, ...]:
             break
         repaint = next((part for part in reversed(line.split(b"\r")) if safe_text(part)), None)
         if repaint is not None:
-            lines.append(shortened(quoted_text(repaint), _SHOWN_CHARACTERS))
+            lines.append(_no_command(shortened(quoted_text(repaint), _SHOWN_CHARACTERS)))
     return tuple(reversed(lines))
+
+
+def _no_command(line: str) -> str:
+    """A line that no CI server takes for one of its commands: GitHub's obeys ``::error::`` behind blanks, too."""
+    return f"> {line}" if line.lstrip().startswith(("::", "##[", "##vso[", "##teamcity[")) else line
 
 
 def line_number(path: Path, offset: int) -> int:

@@ -130,3 +130,18 @@ def test_the_errors_message_is_the_fact(mixed: Path) -> None:
     assert "failed with exit code 1: " in error.attrib["message"]
     assert error.text is not None
     assert "cause" in error.text
+
+
+def test_attachments_of_a_session_are_where_jenkins_reads_them(pytester: pytest.Pytester) -> None:
+    faults = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom")
+    options = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and (x64 or x128 or x256)", "--junitxml=junit.xml")
+    pytester.runpytest(*options, *faults, "-o", "junit_logging=system-out")
+    for name, case in junit(pytester.path / "junit.xml").items():
+        out = case.find("system-out")
+        assert out is not None, name
+        lines = [line for line in (out.text or "").splitlines() if line.startswith("[[ATTACHMENT|")]
+        assert lines, name
+        for line in lines:
+            assert Path(line.removeprefix("[[ATTACHMENT|").removesuffix("]]")).is_file()
+    pytester.runpytest(*options, *faults)
+    assert all(case.find("system-out") is None for case in junit(pytester.path / "junit.xml").values())

@@ -452,3 +452,9 @@ def test_a_third_partys_format_needs_only_the_protocol(write_log: WriteLog) -> N
 
     mine: LogFormat = Mine()
     assert seconds(read_log(write_log(b"tick 4.5\nnoise\ntick 4.25\n"), mine)) == [4.5, 4.25]
+
+
+def test_a_last_line_is_no_command_of_a_ci_server(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("step 1\n::error file=x::stop\n  ::add-mask::a\n##[error]b\na :: b\n")
+    assert tail_lines(log) == ("step 1", "> ::error file=x::stop", "> ::add-mask::a", "> ##[error]b", "a :: b")
