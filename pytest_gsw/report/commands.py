@@ -68,8 +68,8 @@ def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
     if record.log:
         listed.append(("judge its log again", offline(record, directory)))
     if row.since is not None and row.since.good_run_id and row.kind in {"regressed", "inconclusive"}:
-        runs = (row.since.good_run_id, row.since.run_id)
-        listed.append(("compare with the night before", command("pytest-gsw", "compare", *runs)))
+        runs = (row.since.good_run_id, record.run_id)
+        listed.append(("compare with the last good night", command("pytest-gsw", "compare", *runs)))
     if row.nights:
         nights = ("pytest-gsw", "history", record.row, "--cluster", record.cluster)
         listed.append(("list its nights", command(*nights)))

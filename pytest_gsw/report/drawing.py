@@ -17,9 +17,9 @@ from pytest_gsw.report.elements import element
 BLUE, RED, GREEN, PURPLE, GREY = "#00609a", "#b03a00", "#00704f", "#8a3f74", "#5c5f66"
 GRID, _INK, _GROUND = "#dcdce2", "#222222", "#fbfbfd"
 
-#: Places on a picture, in its own units; shown on a phone it is little more than half as large.
-WIDTH, HEIGHT = 560, 260
-LEFT, RIGHT, TOP, BOTTOM = 58, 14, 30, 40
+#: Places on a picture, in its own units; on a phone it is shown at three quarters of that.
+WIDTH, HEIGHT = 480, 240
+LEFT, RIGHT, TOP, BOTTOM = 52, 12, 30, 40
 _FONT = "system-ui, sans-serif"
 
 #: What an axis of times spans at least, as a share of its middle: noise of a few thousandths looks like nothing.

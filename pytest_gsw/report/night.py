@@ -13,12 +13,13 @@ from pathlib import Path
 from pytest_gsw.history.drifting import Drifting, changes_at, drifting, nights_of, since
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.model import Point, SeriesKey, points_of, record_time_s, series_key
+from pytest_gsw.history.model import by_run as newest_of
 from pytest_gsw.history.store import History
 from pytest_gsw.logs.failures import SIGNATURES
 from pytest_gsw.performance.verdict import Verdict
 from pytest_gsw.results.nodes import expand
 from pytest_gsw.results.record import JobFacts, Record, used_gpu_hours
-from pytest_gsw.results.terminal import verdict_of
+from pytest_gsw.results.terminal import inconclusive_text, verdict_of
 from pytest_gsw.tables.model import Accepted
 
 #: What a row can need attention for, the worst first; the last two need none.
@@ -291,7 +292,7 @@ def nights_by_run(
         HistoryError: The history did not answer.
     """
     by_run: dict[str, list[Record]] = {run_id: [] for run_id in runs}
-    for record in records:
+    for record in newest_of(records).values():
         by_run.setdefault(record.run_id, []).append(record)
     points = _known_points(by_run, history)
     nights = [
@@ -317,10 +318,26 @@ def _night(
     accepted: Mapping[str, Mapping[str, Accepted]],
 ) -> Night:
     names = page_names(record.node_id for record in records)
-    rows = [_row(record, names[record.node_id], points, _accepted(record, accepted)) for record in records]
+    rows, missing = [], dict(run.missing)
+    for record in records:
+        try:
+            rows.append(_checked(_row(record, names[record.node_id], points, _accepted(record, accepted))))
+        except ValueError as error:  # numbers that nothing can be made of
+            missing[record.node_id] = f"its record cannot be shown: {error}"
     errors = _errors_since(rows, history, run_id)
     dated = [replace(row, since=errors[row.name]) if row.name in errors else row for row in rows]
-    return Night(run_id, run, tuple(sorted(dated, key=_worst_first)))
+    return Night(run_id, replace(run, missing=missing), tuple(sorted(dated, key=_worst_first)))
+
+
+def _checked(row: Row) -> Row:
+    """A row whose numbers can be put into words.
+
+    Raises:
+        ValueError: They cannot.
+    """
+    if row.verdict is not None and row.kind == "inconclusive":
+        inconclusive_text(row.record, row.verdict)
+    return row
 
 
 def _worst_first(row: Row) -> tuple[int, float, str]:

@@ -22,7 +22,7 @@ from pytest_gsw.report.layout import (
     time_element,
 )
 from pytest_gsw.report.night import Cause, Curve, Night, NightJob
-from pytest_gsw.report.texts import day, listed, shortened
+from pytest_gsw.report.texts import cause_nodes, day, shortened
 from pytest_gsw.results import terminal
 from pytest_gsw.results.summary import slow_node_line
 from pytest_gsw.words import counted
@@ -31,7 +31,7 @@ from pytest_gsw.words import counted
 SCALING, JOBS = "scaling.html", "jobs.html"
 
 #: Nodes, causes and jobs that are listed.
-_NODES, _CAUSES, _JOBS, _NODES_OF_CAUSE = 40, 100, 1500, 6
+_NODES, _CAUSES, _JOBS = 40, 100, 1500
 
 
 def scaling_page(
@@ -66,7 +66,7 @@ def _scaling_lines(curve: Curve) -> list[list[Content]]:
     for row in curve.rows:
         record = row.record
         tokens, mfu = record.measured.get("tokens_per_s"), record.measured.get("mfu")
-        each = tokens / record.gpus if tokens else None
+        each = tokens / record.gpus if tokens and record.gpus > 0 else None
         first_each = first_each or each
         stated_tokens = record.documented.get("tokens_per_s") or record.implied.get("tokens_per_s")
         stated_mfu = record.documented.get("mfu") or record.implied.get("mfu")
@@ -137,8 +137,7 @@ def _causes(night: Night) -> ET.Element | None:
 
 
 def _cause(cause: Cause) -> Sequence[str]:
-    nodes = [f"{node} ({count})" if count > 1 else node for node, count in cause.nodes]
-    return cause.fact, f"{len(cause.rows)}", listed(nodes, _NODES_OF_CAUSE), cause.advice
+    return cause.fact, f"{len(cause.rows)}", cause_nodes(cause), cause.advice
 
 
 def _failing(night: Night) -> ET.Element | None:

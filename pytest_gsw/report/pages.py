@@ -24,10 +24,11 @@ from pytest_gsw.report.layout import (
 )
 from pytest_gsw.report.night import Cause, Night, Row
 from pytest_gsw.report.texts import (
+    cause_nodes,
     day,
     fact_text,
     job_text,
-    listed,
+    moment,
     night_text,
     nodes_text,
     percent,
@@ -48,8 +49,8 @@ _HEADINGS = {
 
 #: Rows of one kind that are shown at length, and rows of one cause that are named; the list of all rows has the others.
 _AT_LENGTH, _NAMED = 40, 12
-#: Causes, rows without a record, and nodes of a cause that are named.
-_CAUSES, _MISSING, _NODES = 40, 200, 8
+#: Causes, and rows without a record, that are named.
+_CAUSES, _MISSING = 40, 200
 
 
 def night_page(night: Night, others: Sequence[tuple[Night, str]], links: Sequence[tuple[str, str]]) -> ET.Element:
@@ -86,7 +87,7 @@ def _counts(night: Night) -> ET.Element:
 
 def _run_facts(night: Night) -> list[Content]:
     parts: list[Content] = ["run ", element("code", night.run_id)]
-    if night.begin_s and night.end_s:
+    if night.begin_s and night.end_s and moment(night.begin_s) and moment(night.end_s):
         took = duration(night.end_s - night.begin_s)
         parts += [", ", time_element(night.begin_s), " to ", time_element(night.end_s), f" ({took})"]
     return [*parts, f", {night.gpu_hours:,.1f} GPU-hours, exit status {night.exit_status}"]
@@ -132,11 +133,10 @@ def _card(row: Row, directory: Path) -> ET.Element:
 
 
 def _cause_card(cause: Cause, directory: Path) -> ET.Element:
-    nodes = [f"{node} ({count})" if count > 1 else node for node, count in cause.nodes]
     return element(
         "div",
-        element("h4", cause.fact, " ", element("strong", counted(len(cause.rows), "row"))),
-        fact_list([("nodes", listed(nodes, _NODES)), ("advice", cause.advice)]),
+        element("h4", f"{counted(len(cause.rows), 'row')}: {cause.fact}"),
+        fact_list([("nodes", cause_nodes(cause)), ("advice", cause.advice)]),
         element("ul", *(_error_row(row) for row in cause.rows[:_NAMED]), class_="rows"),
         _more(len(cause.rows) - _NAMED),
         command_line(again([row.record for row in cause.rows], directory)),
@@ -158,7 +158,7 @@ def _missing(night: Night) -> ET.Element | None:
     more = f"and {len(missing) - _MISSING} more" if len(missing) > _MISSING else None
     return element(
         "div",
-        element("h4", "No record ", element("strong", counted(len(missing), "row"))),
+        element("h4", f"{counted(len(missing), 'row')}: no record"),
         element("ul", *entries, class_="rows"),
         element("p", more) if more else None,
         class_="card error",

@@ -54,6 +54,9 @@ _SHOWN_STEPS = 400
 #: Steps of a job of which each has a dot.
 _DOTTED_STEPS = 80
 
+#: No time and no figure is as large.
+_MOST = 1e15
+
 #: A statistic that was computed again is the recorded one if it differs by no more than this.
 _SAME = 1e-9
 
@@ -75,15 +78,16 @@ _BAR, _NAMED_BAR = 7, 15
 def steps_plot(record: Record) -> Plot | None:
     """Every step of the row's last job, with its warm-up and what the statistic is taken over."""
     series_s = record.series_s
-    if len(series_s) < 2 or not all(map(math.isfinite, series_s)):
+    if len(series_s) < 2 or not all(map(_can_be_drawn, series_s)):
         return None
     warm_up = min(record.warm_up_steps, len(series_s))
     x = across(1, len(series_s))
     # A first step that compiles takes a hundred times as long: the axis is that of the others; it is at the end.
     y = upright(series_s[warm_up:] or series_s)
     window, judged_s = window_of(record), _judged_s(record)
-    title = f"Seconds of each of {len(series_s):,} steps"
-    svg = frame(title, y, ticks(x, [1, *round_numbers(1, len(series_s))]), "step")
+    unit = "checkpoint save" if judged_key(record) == "checkpoint_save_time_s" else "step"
+    title = f"Each of {len(series_s):,} {unit}s (s)"
+    svg = frame(title, y, ticks(x, [1, *round_numbers(1, len(series_s))]), unit)
     if warm_up:
         svg.append(band(x(1) - 8, x(warm_up + 0.5), _SHADE, "warm-up"))
     if window is not None:
@@ -155,14 +159,16 @@ def _height(place: tuple[float, float]) -> float:
 
 def history_plot(row: Row) -> Plot | None:
     """The row's newest nights with their reference, what is allowed, and the first suspect night."""
-    nights = row.nights[-SHOWN_NIGHTS:]
+    possible = (night for night in row.nights if _can_be_drawn(night.time_s) and _can_be_drawn(night.judged_s))
+    nights = tuple(possible)[-SHOWN_NIGHTS:]
     if len(nights) < 2:
         return None
     first_s, last_s = nights[0].time_s, nights[-1].time_s
     levels = _levels(row)
     x = across(first_s, max(last_s, first_s + 1))
     y = upright([*(night.judged_s for night in nights), *(value for value, *_ in levels)])
-    title = f"Seconds of {len(nights)} nights"
+    what = "Checkpoint save" if judged_key(row.record) == "checkpoint_save_time_s" else "Step time"
+    title = f"{what} of {len(nights)} nights (s)"
     svg = frame(title, y, _days(x))
     frozen = [time_s for time_s in reference([night.time_s for night in row.counted]) if time_s >= first_s]
     if len(frozen) > 1:
@@ -198,7 +204,7 @@ def _levels(row: Row) -> list[tuple[float, str, str, str]]:
         (accepted, BLUE, "accepted", "middle"),
         (held / (1 - allowed) if held and 0 < allowed < 1 else None, RED, "limit", "end"),
     )
-    return [(value, colour, name, anchor) for value, colour, name, anchor in known if value and math.isfinite(value)]
+    return [(value, colour, name, anchor) for value, colour, name, anchor in known if value and _can_be_drawn(value)]
 
 
 def _days(x: Scale) -> list[tuple[float, str]]:
@@ -270,7 +276,7 @@ def scaling_plot(name: str, figure: Figure, curves: Sequence[Curve]) -> Plot | N
 
 
 def _points(figure: Figure, known: Sequence[tuple[int, float | None]]) -> list[tuple[int, float]]:
-    return [(gpus, figure.factor * value) for gpus, value in known if value and 0 < value < math.inf]
+    return [(gpus, figure.factor * value) for gpus, value in known if gpus > 0 and value and 1e-9 < value < _MOST]
 
 
 # -- a night's jobs --------------------------------------------------------------------------------
@@ -319,4 +325,9 @@ def _bar(job: NightJob, begin_s: float, x: Scale, top: float, height: float, *, 
 
 
 def _is_timed(job: NightJob) -> bool:
-    return bool(job.facts.end_s and job.begin_s and job.facts.end_s >= job.begin_s)
+    return bool(job.facts.end_s and 0 < job.begin_s <= job.facts.end_s < _MOST)
+
+
+def _can_be_drawn(value: float) -> bool:
+    """Whether an axis can hold a value: a record may say anything."""
+    return 0 <= value < _MOST

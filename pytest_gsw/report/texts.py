@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from pytest_gsw.report.night import Night, Row, Since
+from pytest_gsw.report.night import Cause, Night, Row, Since
 from pytest_gsw.results import terminal
 from pytest_gsw.results.record import Record
 from pytest_gsw.words import counted
 
 #: A node list in a table.
 _LONGEST_NODES = 60
+#: Nodes of one cause that are named.
+_NODES = 8
 
 
 def night_text(night: Night) -> str:
@@ -46,13 +48,13 @@ def drift_text(row: Row) -> str:
 
 
 def since_text(since: Since) -> str:
-    """Since when a row is what it is, in one line: ``2026-11-18, 3 nights; 4.556 s on 2026-11-17``."""
+    """Since when a row is what it is, in one line: ``2026-11-18, 3 nights; before that 4.556 s on 2026-11-17``."""
     if not since.good_run_id:
         several = f"{day(since.time_s)} or before, {since.nights} nights"
         return "no night before is known" if since.nights == 1 else several
     before = f"{since.good_s:.4g} s" if since.good_s else "measured"
     begin = "tonight" if since.nights == 1 else f"{day(since.time_s)}, {since.nights} nights"
-    return f"{begin}; {before} on {day(since.good_time_s)}"
+    return f"{begin}; before that {before} on {day(since.good_time_s)}"
 
 
 def since_facts(row: Row) -> list[tuple[str, str]]:
@@ -91,6 +93,12 @@ def job_text(record: Record) -> str:
 def nodes_text(record: Record) -> str:
     """Where a row's last job ran."""
     return record.job.nodes if record.job else ""
+
+
+def cause_nodes(cause: Cause) -> str:
+    """Where rows failed for one cause: the nodes that several of them had, else all that they had."""
+    common = [f"{node} ({count})" for node, count in cause.nodes if count > 1]
+    return listed(common or list(dict.fromkeys(filter(None, (nodes_text(row.record) for row in cause.rows)))), _NODES)
 
 
 def listed(names: Sequence[str], most: int) -> str:
