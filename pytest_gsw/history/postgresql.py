@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from threading import Event
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.database import Rows, Values
-from pytest_gsw.history.errors import HistoryAwayError, HistoryError
+from pytest_gsw.history.deadline import OverdueError, within
+from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
 from pytest_gsw.quoting import MASK, is_secret, quoted
 
 if TYPE_CHECKING:
     import psycopg
 
-#: A server that takes longer is away: a session must not wait for its history.
+    Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+
+Result = TypeVar("Result")
+
+#: A server that takes longer to let somebody in, or to begin a transaction, is away: no session waits for its history.
 CONNECT_TIMEOUT_S = 10
+#: As long as that for whatever else it is asked; the server is told to give up then, and is not relied on.
+STATEMENT_TIMEOUT_S = 60
+#: For each step of the schema, which may be an index over millions of points, and for another session's steps.
+SCHEMA_TIMEOUT_S = 600
 #: A connection whose packets nobody acknowledges for so long is lost.
 _SILENCE_MS = 30_000
-_STATEMENT_TIMEOUT_MS = 60_000
+
+#: What PostgreSQL calls the only encoding in which every text comes back as it was.
+_ENCODING = "UTF8"
 
 #: Any number that no other program is likely to lock: "gsw" in ASCII.
 _SCHEMA_LOCK = 0x677377
@@ -87,11 +102,13 @@ class PostgresqlDatabase:
             ) from None
         self._psycopg = psycopg
         self._url = url
-        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._connection: Connection | None = None
+        self._limit_s: float = STATEMENT_TIMEOUT_S
 
     @contextlib.contextmanager
     def transaction(self, *, write: bool) -> Iterator[None]:
         """One transaction: all of what is done in it, or nothing."""
+        self._limit_s = STATEMENT_TIMEOUT_S
         self._begin("BEGIN" if write else "BEGIN READ ONLY")
         try:
             yield
@@ -101,10 +118,13 @@ class PostgresqlDatabase:
                 with contextlib.suppress(HistoryError):
                     self.execute("ROLLBACK")
             raise
+        finally:
+            self._limit_s = STATEMENT_TIMEOUT_S
 
     def wait_for_schema(self) -> None:
         """Wait, within a transaction that writes, until nobody else changes the schema."""
-        self.execute("SET LOCAL statement_timeout = 0")  # an index over a million points takes its time
+        self._limit_s = SCHEMA_TIMEOUT_S
+        self.execute(f"SET LOCAL statement_timeout = {SCHEMA_TIMEOUT_S * 1000}")
         self.execute("SELECT pg_advisory_xact_lock(?)", (_SCHEMA_LOCK,))
 
     def has_table(self, name: str) -> bool:
@@ -114,26 +134,15 @@ class PostgresqlDatabase:
 
     def execute(self, sql: str, values: Values = ()) -> Rows:
         """The rows of one statement."""
-        with self._said():
-            cursor = self._connected().execute(_own(sql), values)
-            return cursor.fetchall() if cursor.description else []
+        return self._ask(lambda connection: _rows(connection, sql, values))
 
     def execute_many(self, sql: str, many: Sequence[Values]) -> None:
         """One statement for many values, where nothing comes back."""
-        with self._said(), self._connected().cursor() as cursor:
-            cursor.executemany(_own(sql), many)
+        self._ask(lambda connection: _run_many(connection, sql, many))
 
     def execute_each(self, sql: str, many: Sequence[Values]) -> list[Rows]:
         """The rows of one query for each of many values, in their order."""
-        if not many:
-            return []
-        with self._said(), self._connected().cursor() as cursor:
-            # psycopg sends them all before it waits for the first answer.
-            cursor.executemany(_own(sql), many, returning=True)
-            found = [cursor.fetchall()]
-            while cursor.nextset():
-                found.append(cursor.fetchall())
-            return found
+        return self._ask(lambda connection: _rows_of_each(connection, sql, many)) if many else []
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -145,27 +154,96 @@ class PostgresqlDatabase:
         """Begin a transaction, on a new connection if the server has ended the one that there was."""
         if self._connection is not None:
             with contextlib.suppress(HistoryAwayError):
-                self.execute(sql)
+                self._ask(lambda connection: _rows(connection, sql), CONNECT_TIMEOUT_S)
                 return
-        self.execute(sql)
+        self._ask(lambda connection: _rows(connection, sql), CONNECT_TIMEOUT_S)
 
-    def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
-        if self._connection is None:
-            self._connection = self._psycopg.connect(
-                self._url,
-                autocommit=True,
-                application_name="pytest-gsw",
-                connect_timeout=None if "connect_timeout=" in self._url else CONNECT_TIMEOUT_S,
-                tcp_user_timeout=_SILENCE_MS,
+    def _ask(self, call: Callable[[Connection], Result], limit_s: float | None = None) -> Result:
+        """What a call of psycopg returns, if that is within the limit; else the connection is given up."""
+        with self._said():
+            connection = self._connected()
+            return within(
+                self._limit_s if limit_s is None else limit_s,
+                lambda: call(connection),
+                lambda future: self._abandon(connection, future),
             )
-            self._connection.execute(_own(f"SET statement_timeout = {_STATEMENT_TIMEOUT_MS}"))
+
+    def _abandon(self, connection: Connection, future: Future[Any]) -> None:
+        self._connection = None
+        _hang_up(connection)
+        # Not before the call has seen that: libpq must not be asked of one connection by two threads.
+        future.add_done_callback(lambda _: _close(connection))
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            opened: list[Connection] = []
+            abandoned = Event()
+
+            def connect() -> str:
+                opened.append(self._connect())
+                if abandoned.is_set():
+                    _hang_up(opened[0])
+                # A server that lets somebody in has still to show that it answers.
+                ((encoding, _),) = _rows(
+                    opened[0],
+                    "SELECT current_setting('server_encoding'), set_config('statement_timeout', ?, false)",
+                    (str(STATEMENT_TIMEOUT_S * 1000),),
+                )
+                return str(encoding)
+
+            def abandon(future: Future[str]) -> None:
+                abandoned.set()
+                for connection in opened:
+                    _hang_up(connection)
+                future.add_done_callback(lambda _: _close(*opened))
+
+            try:
+                encoding = within(self._connect_limit_s(), connect, abandon)
+                self._check(encoding)
+            except (HistoryUnusableError, self._psycopg.Error):
+                _close(*opened)
+                raise
+            (self._connection,) = opened
         return self._connection
+
+    def _connect(self) -> Connection:
+        return self._psycopg.connect(
+            self._url,
+            autocommit=True,
+            application_name="pytest-gsw",
+            client_encoding=_ENCODING,
+            connect_timeout=self._connect_timeout_s(),
+            tcp_user_timeout=_SILENCE_MS,
+        )
+
+    def _connect_timeout_s(self) -> int:
+        """How long each server may take to let somebody in: as the URL says, if it does."""
+        asked = str(self._parts().get("connect_timeout") or "")
+        return int(asked) if re.fullmatch(r"[1-9][0-9]{0,5}", asked) else CONNECT_TIMEOUT_S
+
+    def _connect_limit_s(self) -> int:
+        """How long all servers that the URL names may take together."""
+        parts = self._parts()
+        servers = str(parts.get("host") or parts.get("hostaddr") or "").count(",") + 1
+        return self._connect_timeout_s() * servers
+
+    def _parts(self) -> dict[str, Any]:
+        return self._psycopg.conninfo.conninfo_to_dict(self._url)
+
+    def _check(self, encoding: str) -> None:
+        if encoding != _ENCODING:
+            raise HistoryUnusableError(
+                f"the history {self.shown} is in a database with the encoding {encoding}, wanted {_ENCODING}\n"
+                f"next: createdb --encoding={_ENCODING} --template=template0 NAME, and name that one"
+            )
 
     @contextlib.contextmanager
     def _said(self) -> Iterator[None]:
         """Errors of psycopg in the words of a history, on one line and without a password."""
         try:
             yield
+        except OverdueError as error:
+            raise HistoryAwayError(f"the history {self.shown} does not answer: {error}") from None
         except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
             with contextlib.suppress(Exception):  # whatever is wrong with it, the next question has another one
                 self.close()
@@ -187,6 +265,38 @@ def _secrets(url: str) -> tuple[str, ...]:
     options = (option.partition("=") for option in (match["options"] or "?")[1:].split("&"))
     written = {match["password"] or "", *(value for name, _, value in options if is_secret(name))}
     return tuple(sorted({*written, *map(unquote, written)} - {""}, key=len, reverse=True))
+
+
+def _rows(connection: Connection, sql: str, values: Values = ()) -> Rows:
+    cursor = connection.execute(_own(sql), values)
+    return cursor.fetchall() if cursor.description else []
+
+
+def _run_many(connection: Connection, sql: str, many: Sequence[Values]) -> None:
+    with connection.cursor() as cursor:
+        cursor.executemany(_own(sql), many)
+
+
+def _rows_of_each(connection: Connection, sql: str, many: Sequence[Values]) -> list[Rows]:
+    with connection.cursor() as cursor:
+        # psycopg sends them all before it waits for the first answer.
+        cursor.executemany(_own(sql), many, returning=True)
+        found = [cursor.fetchall()]
+        while cursor.nextset():
+            found.append(cursor.fetchall())
+        return found
+
+
+def _hang_up(connection: Connection) -> None:
+    """Let a thread that waits for the server see that there will be no answer."""
+    with contextlib.suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as same:
+        same.shutdown(socket.SHUT_RDWR)
+
+
+def _close(*connections: Connection) -> None:
+    for connection in connections:
+        with contextlib.suppress(Exception):
+            connection.close()
 
 
 def _own(sql: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history import Delivered, HistoryAwayError, HistoryError, Spool, open_history
+from pytest_gsw.history import Delivered, HistoryAwayError, HistoryError, HistoryUnusableError, Spool, open_history
 from tests.unit.history.behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour
 from tests.unit.history.nights import KEY, night
 
@@ -66,6 +67,13 @@ def test_a_connection_that_the_server_has_ended_is_made_again(mortal: Postgresql
         assert len(history.points(KEY)) == 2
 
 
+def wait_for_end(process_id: int) -> None:
+    deadline_s = time.monotonic() + 30
+    while Path(f"/proc/{process_id}").exists():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
 def test_a_transaction_that_is_cut_off_is_not_half_there(
     mortal: PostgresqlServer, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,10 +81,12 @@ def test_a_transaction_that_is_cut_off_is_not_half_there(
         history.add([night(0)])
         database = history._database
         real = database.execute_many
+        ((process_id,),) = database.execute("SELECT pg_backend_pid()")
 
         def cut_off(sql: str, many: Any) -> None:
             if "gsw_body" in sql:
                 mortal.kill()
+                wait_for_end(process_id)  # which may answer once more before it notices
             real(sql, many)
 
         with monkeypatch.context() as patch:
@@ -154,3 +164,25 @@ def test_without_psycopg_the_message_says_what_to_install(monkeypatch: pytest.Mo
         "the history postgresql://***@db.example/gsw needs psycopg, which is not installed\n"
         "next: pip install 'pytest-gsw[postgresql]'"
     )
+
+
+def test_a_database_that_does_not_keep_texts_as_they_are_is_refused(server: PostgresqlServer) -> None:
+    import psycopg
+
+    with psycopg.connect(server.url_of("postgres"), autocommit=True) as connection:
+        connection.execute("DROP DATABASE IF EXISTS plain")
+        connection.execute("CREATE DATABASE plain ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
+    with open_history(server.url_of("plain")) as history, pytest.raises(HistoryUnusableError) as caught:
+        history.add([night(0)])
+    assert str(caught.value) == (
+        f"the history {history.shown} is in a database with the encoding SQL_ASCII, wanted UTF8\n"
+        "next: createdb --encoding=UTF8 --template=template0 NAME, and name that one"
+    )
+
+
+@pytest.mark.parametrize("asked", ["&client_encoding=LATIN1", "&client_encoding=SQL_ASCII"])
+def test_texts_are_the_same_whatever_a_client_is_told(place: str, asked: str) -> None:
+    with open_history(place + asked) as history:
+        history.add([night(0, row="lläma€")])
+        (key,) = history.series()
+        assert key.row == "lläma€"

@@ -1,0 +1,68 @@
+"""A server that takes connections and then says nothing, or greets first: as one whose disk hangs does."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from types import TracebackType
+
+#: What clients ask before they say who they are: whether the server can encrypt.
+_ENCRYPT = {80877103, 80877104}
+
+
+class SilentServer:
+    """Listen on a port of this machine on entry; stop that on exit.
+
+    Args:
+        greets: Whether it takes the client in, and is silent only then.
+    """
+
+    def __init__(self, *, greets: bool) -> None:
+        self._greets = greets
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._clients: list[socket.socket] = []
+
+    @property
+    def url(self) -> str:
+        """Its URL, with a database."""
+        return f"postgresql://gsw@127.0.0.1:{self._socket.getsockname()[1]}/gsw?sslmode=disable"
+
+    def __enter__(self) -> SilentServer:  # noqa: PYI034 - typing.Self is Python 3.11's
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)  # which ends accept()
+        self._socket.close()
+        for client in self._clients:
+            client.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._socket.accept()
+            except OSError:
+                return
+            self._clients.append(client)
+            if self._greets:
+                _greet(client)
+
+
+def _greet(client: socket.socket) -> None:
+    while True:
+        (length,) = struct.unpack("!i", client.recv(4, socket.MSG_WAITALL))
+        (code,) = struct.unpack("!i", client.recv(length - 4, socket.MSG_WAITALL)[:4])
+        if code not in _ENCRYPT:
+            break
+        client.sendall(b"N")
+    settings = {"server_version": "15.4", "client_encoding": "UTF8", "standard_conforming_strings": "on"}
+    said = [_message(b"S", f"{name}\0{value}\0".encode()) for name, value in settings.items()]
+    welcome = _message(b"R", struct.pack("!i", 0))
+    client.sendall(welcome + b"".join(said) + _message(b"K", struct.pack("!ii", 1, 1)) + _message(b"Z", b"I"))
+
+
+def _message(kind: bytes, body: bytes) -> bytes:
+    return kind + struct.pack("!i", len(body) + 4) + body
