@@ -93,6 +93,11 @@ def opened(asked: argparse.Namespace, *, make: bool = False) -> Iterator[History
         RunError: It did not do what it was asked.
     """
     place = history_place(asked.history, RESULTS)
+    if place is None:
+        raise ConfigurationError(
+            f"{'--history' if asked.history else VARIABLE} says 'none': there is no history\n"
+            "next: name one with --history=PLACE"
+        )
     if not make and not exists(place):
         raise ConfigurationError(
             f"there is no history {place}\n"
@@ -105,9 +110,9 @@ def opened(asked: argparse.Namespace, *, make: bool = False) -> Iterator[History
             raise RunError(str(error)) from None
 
 
-def exists(place: str | Path) -> bool:
+def exists(place: str | Path | None) -> bool:
     """Whether there is a history at a place, as far as that can be told without asking a server."""
-    return (isinstance(place, str) and "://" in place) or Path(place).exists()
+    return isinstance(place, str) or (place is not None and os.path.lexists(place))
 
 
 def _count(text: str) -> int:

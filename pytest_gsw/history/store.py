@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -35,6 +36,9 @@ from pytest_gsw.tables.model import row_matches
 NAME = "history.sqlite"
 #: The environment variable that names the history, where no option does.
 VARIABLE = "GSW_HISTORY"
+
+#: How libpq takes a database that is no URL: ``host=db password=x``. No file that anybody means is named so.
+_PAIRS = re.compile(r"^(?:host|hostaddr|port|dbname|user|password|passfile|service)\s*=|=.*\s|\s.*=", re.DOTALL)
 
 #: More than any series has; SQLite knows no "LIMIT ALL".
 _ALL = 2**62
@@ -308,27 +312,62 @@ def open_history(where: str | Path) -> History:
         where: A SQLite file, or ``postgresql://USER:PASSWORD@HOST:PORT/DATABASE``.
 
     Raises:
-        ConfigurationError: The URL is none, or psycopg is not installed.
+        ConfigurationError: It is neither, or psycopg is not installed.
     """
     if isinstance(where, str) and is_postgresql(where):
         return History(PostgresqlDatabase(where))
     if isinstance(where, str) and "://" in where:  # which may have a password in it
-        scheme = where.partition("://")[0]
-        raise ConfigurationError(f"a history is no URL of '{scheme}', but a SQLite file or a postgresql:// URL")
+        raise ConfigurationError(f"the history: got {_no_file(where)}, wanted a SQLite file or a postgresql:// URL")
     return History(SqliteDatabase(Path(where)))
 
 
-def history_place(given: str | None, results: Path, environ: Mapping[str, str] = os.environ) -> str | Path:
+def history_place(
+    given: str | None,
+    results: Path,
+    environ: Mapping[str, str] = os.environ,
+    base: Path = Path(),
+    option: str = "--history",
+) -> str | Path | None:
     """Where the history is: as an option says, else as the environment says, else a file beside the runs.
 
     Args:
         given: What the option says, if anything.
         results: The directory of results.
         environ: The environment.
+        base: What a path is relative to.
+        option: The option, for messages.
+
+    Returns:
+        A URL of PostgreSQL, the path of a SQLite file, or ``None`` where the word ``none`` asks for no history.
+
+    Raises:
+        ConfigurationError: What is said is none of these. The text does not show it: it may have a password in it.
     """
-    named = environ.get(VARIABLE, "").strip()
-    # A session that is told "none" keeps nothing, and what others have kept can be looked at all the same.
-    return given or ("" if named.lower() == "none" else named) or results / NAME
+    source, text = (option, given.strip()) if given and given.strip() else (VARIABLE, environ.get(VARIABLE, "").strip())
+    if text.lower() == "none":
+        return None
+    if is_postgresql(text):
+        return text
+    problem = _no_file(text)
+    if problem is not None:
+        raise ConfigurationError(f"{source}: got {problem}, wanted a SQLite file, a postgresql:// URL, or 'none'")
+    if not text:
+        return results / NAME
+    try:
+        return base / Path(text).expanduser()
+    except RuntimeError:
+        home = Path(text).parts[0]
+        raise ConfigurationError(f"{source}: nobody knows the home directory of '{home}'") from None
+
+
+def _no_file(text: str) -> str | None:
+    """What a text is that is no name of a file, without what may be a password in it; ``None`` if it may be one."""
+    url = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
+    if url is not None:
+        return f"a URL of '{url[1]}'"
+    if "://" in text or "\0" in text or _PAIRS.search(text) is not None:
+        return "what is no name of a file (it is not shown, because it may hold a password)"
+    return None
 
 
 def _record_values(record: Record) -> tuple[Any, ...]:

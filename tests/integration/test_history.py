@@ -226,7 +226,29 @@ def test_the_environment_names_the_history(capsys: pytest.CaptureFixture[str], m
     assert history("--history=elsewhere.sqlite") == 0
     monkeypatch.setenv("GSW_HISTORY", "none")
     assert history() == 2
-    assert capsys.readouterr().err.startswith("pytest-gsw history: there is no history .gsw/history.sqlite\n")
+    message = "says 'none': there is no history\nnext: name one with --history=PLACE\n"
+    assert capsys.readouterr().err == f"pytest-gsw history: GSW_HISTORY {message}"
+    assert history("--history=none") == 2
+    assert capsys.readouterr().err == f"pytest-gsw history: --history {message}"
+
+
+def test_a_path_of_the_environment_may_begin_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(*nights(9), place=tmp_path / "home" / "all.sqlite")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("GSW_HISTORY", "~/all.sqlite")
+    assert history() == 0
+
+
+@pytest.mark.parametrize("text", ["host=db password=hunter2", "mysql://u:hunter2@db/d"])
+def test_a_history_that_is_neither_file_nor_url_is_refused_unseen(
+    text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GSW_HISTORY", text)
+    assert history("--add", ".") == 2
+    err = capsys.readouterr().err
+    assert err.startswith("pytest-gsw history: GSW_HISTORY: got ")
+    assert "hunter2" not in err
+    assert list(Path().iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def said_of(url: str) -> str:
 def test_other_databases_are_refused() -> None:
     with pytest.raises(ConfigurationError) as caught:
         open_history("mysql://gsw:hunter2@db/gsw")
-    assert str(caught.value) == "a history is no URL of 'mysql', but a SQLite file or a postgresql:// URL"
+    assert str(caught.value) == "the history: got a URL of 'mysql', wanted a SQLite file or a postgresql:// URL"
 
 
 def test_paths_are_no_urls() -> None:
