@@ -274,11 +274,11 @@ def _cell(text: str) -> str:
 
 
 def _moment(time_s: float) -> str:
-    """A time (UTC), as ISO 8601 has it; empty where the calendar has none."""
+    """A time in the reader's zone, as ISO 8601 has it; empty where the calendar has none."""
+    if not math.isfinite(time_s):
+        return ""
     try:
-        return (
-            datetime.fromtimestamp(time_s, timezone.utc).isoformat(timespec="seconds") if math.isfinite(time_s) else ""
-        )
+        return datetime.fromtimestamp(time_s, timezone.utc).astimezone().isoformat(timespec="seconds")
     except (OverflowError, ValueError, OSError):  # by how far off it is
         return ""
 
@@ -300,13 +300,18 @@ def _import(asked: argparse.Namespace) -> Answer:
                 sys.stderr.write(f"pytest-gsw history: {what}: {quoted(line, os.environ)}\n")
         if not found.records and not found.known:
             raise RunError(f"nothing was added to the history {history.shown}")
-        history.add(found.records)
-    return Answer(f"{history.shown}: {_counts(found)}")
+        added = history.add(found.records)
+    return Answer(f"{history.shown}: {_counts(found, added)}")
 
 
-def _counts(found: Imported) -> str:
-    runs = len({record.run_id for record in found.records})
-    counts = [f"{counted(len(found.records), 'record')} of {counted(runs, 'run')} added"]
+def _counts(found: Imported, added: int) -> str:
+    of_runs = f"of {counted(len({record.run_id for record in found.records}), 'run')}"
+    known = len(found.records) - added
+    if added:
+        counts = [f"{counted(added, 'record')} {of_runs} added"]
+        counts += [f"{counted(known, 'record')} there already"] if known else []
+    else:
+        counts = ["nothing new", *([f"{counted(known, 'record')} {of_runs} there already"] if known else [])]
     if found.known:
         counts.append(f"{counted(found.known, 'job')} there already")
     if found.left_out:

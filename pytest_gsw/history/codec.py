@@ -23,6 +23,14 @@ def encode(record: Record) -> bytes:
     return zlib.compress(record_text(record).encode("ascii"))
 
 
+def body_text(body: bytes) -> str | None:
+    """The JSON of an encoded record, ``None`` if it is none."""
+    try:
+        return zlib.decompress(body).decode("ascii")
+    except (zlib.error, ValueError):
+        return None
+
+
 def decode(body: bytes) -> Record:
     """The record again. What a later release has added to it is left out.
 

@@ -26,7 +26,7 @@ SIMULATED = "demo"
 #: The cluster of logs that were replayed without one.
 _NO_CLUSTER = "replay"
 
-_JUDGED = frozenset(outcome.value for outcome in Outcome) | {"inconclusive"}
+_JUDGED = frozenset(outcome.value for outcome in Outcome)
 
 
 @dataclass(frozen=True, order=True)
@@ -125,13 +125,23 @@ def job_time_s(job: JobFacts, record: Record) -> float:
 
 
 def by_run(records: Iterable[Record]) -> dict[tuple[str, str], Record]:
-    """Of the records of each row in each run the one that was written last."""
+    """Of the records of each row in each run the one that stands, see :func:`rank`."""
     newest: dict[tuple[str, str], Record] = {}
     for record in records:
         known = newest.setdefault((record.run_id, record.node_id), record)
-        if (record.recorded_s or 0.0) >= (known.recorded_s or 0.0):
+        if rank(record) >= rank(known):
             newest[record.run_id, record.node_id] = record
     return newest
+
+
+def rank(record: Record) -> tuple[bool, float]:
+    """What decides between two records of one row in one run: the higher one stands, in whatever order they come.
+
+    It is the one that was written later, by the clocks of the machines that wrote them. Those of two login nodes may
+    differ, and one may be set back before a run is resumed; so that the record of an interrupted session does not
+    stand before the measurement that came of resuming it, an error never takes a measurement's place.
+    """
+    return record.outcome != "error", record.recorded_s or 0.0
 
 
 def _ended_well(job: JobFacts) -> bool:
@@ -152,8 +162,7 @@ def _run_time_s(record: Record) -> float:
     if record.recorded_s is not None:
         return record.recorded_s
     try:
-        # A session's run is named after the time at which it began.
-        began = datetime.strptime(f"{record.run_id[:15]}+0000", "%Y%m%d-%H%M%S%z")
-    except ValueError:
+        # A session's run is named after the local time at which it began.
+        return datetime.strptime(record.run_id[:15], "%Y%m%d-%H%M%S").astimezone().timestamp()
+    except (ValueError, OverflowError, OSError):
         return 0.0
-    return began.timestamp()

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.codec import decode, encode
+from pytest_gsw.history.codec import body_text, decode, encode, record_text
 from pytest_gsw.history.database import Database, Rows
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.model import (
@@ -43,13 +43,20 @@ _PAIRS = re.compile(r"^(?:host|hostaddr|port|dbname|user|password|passfile|servi
 #: More than any series has; SQLite knows no "LIMIT ALL".
 _ALL = 2**62
 
+# The condition is that of model.rank().
 _UPSERT_RECORD = """
 INSERT INTO gsw_record (run_id, node_id, row_id, cluster, definition, outcome, time_s, recorded_s)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run_id, node_id) DO UPDATE SET row_id = excluded.row_id, cluster = excluded.cluster,
     definition = excluded.definition, outcome = excluded.outcome, time_s = excluded.time_s,
     recorded_s = excluded.recorded_s
-WHERE excluded.recorded_s >= gsw_record.recorded_s"""
+WHERE (CASE excluded.outcome WHEN 'error' THEN 0 ELSE 1 END, excluded.recorded_s)
+    >= (CASE gsw_record.outcome WHEN 'error' THEN 0 ELSE 1 END, gsw_record.recorded_s)"""
+
+# What is there of a record, and after the statement above: what nobody else changes before this transaction ends.
+_STORED = """
+SELECT r.id, r.outcome, r.recorded_s, b.body FROM gsw_record r LEFT JOIN gsw_body b ON b.record_id = r.id
+WHERE r.run_id = ? AND r.node_id = ?"""
 
 _INSERT_POINT = """
 INSERT INTO gsw_point (record_id, series_id, job, run_id, job_id, time_s, judged_s, outcome, nodes, image, environment,
@@ -57,13 +64,19 @@ INSERT INTO gsw_point (record_id, series_id, job, run_id, job_id, time_s, judged
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (record_id, job) DO NOTHING"""
 
-# A job counts once however often it was recorded: a replay records it again, in a later run.
+# A job counts once however often it was recorded. A replay records it again, in a later run. An import has its time
+# from the log's last change, so that the session's own record of it, whenever that arrives, is known by the job's id
+# within two days, in which no id comes back.
 _NEWEST_POINTS = """
 FROM gsw_point p
 WHERE p.series_id = ? AND NOT EXISTS (
     SELECT 1 FROM gsw_point q
     WHERE q.series_id = p.series_id AND q.job = p.job AND (q.run_id, q.record_id) < (p.run_id, p.record_id)
-)
+) AND NOT (substr(p.run_id, 1, 7) = 'import-' AND EXISTS (
+    SELECT 1 FROM gsw_point q
+    WHERE q.series_id = p.series_id AND q.time_s BETWEEN p.time_s - 172800 AND p.time_s + 172800
+        AND q.job_id = p.job_id AND substr(q.run_id, 1, 7) <> 'import-'
+))
 ORDER BY p.time_s DESC, p.run_id DESC, p.job DESC LIMIT ?"""
 _POINTS = (
     "SELECT p.run_id, p.job_id, p.time_s, p.judged_s, p.outcome, p.nodes, p.image, p.environment, p.reason"
@@ -105,10 +118,11 @@ class History:
         """Take in records: all of them, or none if that fails.
 
         A record that is there already changes nothing, and one that was written later of the same row in the same
-        run takes the earlier one's place, in whatever order they come.
+        run takes the earlier one's place, in whatever order they come, see
+        :func:`~pytest_gsw.history.model.rank`.
 
         Returns:
-            How many are there now as given.
+            How many have changed anything.
 
         Raises:
             HistoryError: They cannot be taken in.
@@ -125,15 +139,13 @@ class History:
         database = self._database
         series_ids = self._series_ids({key for record in records.values() if (key := series_key(record)) is not None})
         database.execute_many(_UPSERT_RECORD, [_record_values(record) for record in records.values()])
-        stored = database.execute_each(
-            "SELECT id, recorded_s FROM gsw_record WHERE run_id = ? AND node_id = ?",
-            [_plain(record.run_id, record.node_id) for record in records.values()],
-        )
-        taken = {
-            record_id: record
-            for record, ((record_id, recorded_s),) in zip(records.values(), stored, strict=True)
-            if recorded_s == (record.recorded_s or 0.0)
-        }
+        stored = database.execute_each(_STORED, [_plain(record.run_id, record.node_id) for record in records.values()])
+        taken: dict[int, Record] = {}
+        changed = 0
+        for record, ((record_id, outcome, recorded_s, body),) in zip(records.values(), stored, strict=True):
+            if (outcome, recorded_s) == (*_plain(record.outcome), record.recorded_s or 0.0):
+                taken[record_id] = record
+                changed += not _is_body_of(body, record)
         database.execute_many("DELETE FROM gsw_point WHERE record_id = ?", [(record_id,) for record_id in taken])
         database.execute_many(
             "INSERT INTO gsw_body (record_id, body) VALUES (?, ?)"
@@ -149,7 +161,7 @@ class History:
                 for one in points_of(record)
             ],
         )
-        return len(taken)
+        return changed
 
     def points(self, key: SeriesKey, last: int | None = None) -> tuple[Point, ...]:
         """The points of one series, the oldest first.
@@ -373,6 +385,11 @@ def _no_file(text: str) -> str | None:
 def _record_values(record: Record) -> tuple[Any, ...]:
     texts = (record.run_id, record.node_id, record.row, record.cluster, record.definition, record.outcome)
     return (*_plain(*texts), record_time_s(record), record.recorded_s or 0.0)
+
+
+def _is_body_of(body: bytes | None, record: Record) -> bool:
+    """Whether a record is kept as it is."""
+    return body is not None and body_text(body) == record_text(record)
 
 
 def _point_values(one: JobPoint) -> tuple[Any, ...]:

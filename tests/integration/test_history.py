@@ -8,6 +8,8 @@ import json
 import os
 import shutil
 import sqlite3
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from pytest_gsw.history import open_history
 from pytest_gsw.results.record import Record, write_record
 from tests.integration.conftest import tiny_table
 from tests.integration.runs import record, write_runs
-from tests.unit.history.nights import KEY, night
+from tests.unit.history.nights import FIRST_S, KEY, job, night
 
 DEFAULT = Path(".gsw", "history.sqlite")
 MAXTEXT = "completed step: {step}, seconds: {seconds}, TFLOP/s/device: 797.5, Tokens/s/device: 1796.5, loss: 9.021\n"
@@ -61,9 +63,14 @@ LLMB_JOB: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("GSW_HISTORY", raising=False)
+def _here(tmp_path: Path) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        patch.delenv("GSW_HISTORY", raising=False)
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 def history(*arguments: object) -> int:
@@ -209,6 +216,18 @@ def test_csv(capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
+def test_days_are_those_of_the_reader(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(night(0, job=job(0, end_s=FIRST_S + 8 * 3600)))  # 2026-11-02 05:00 UTC
+    monkeypatch.setenv("TZ", "America/Los_Angeles")
+    time.tzset()
+    assert history() == 0
+    assert "  2026-11-01 5 s  " in capsys.readouterr().out
+    assert history("--csv") == 0
+    assert ",2026-11-01T21:00:00-08:00," in capsys.readouterr().out
+    assert history("--json") == 0
+    assert json.loads(capsys.readouterr().out)[0]["points"][0]["time"] == "2026-11-01T21:00:00-08:00"
+
+
 def test_what_others_wrote_is_shown_without_control_characters_and_secrets(capsys: pytest.CaptureFixture[str]) -> None:
     fill(night(0, 5.0, job=replace(night(0).job, nodes="\x1b[31mn1 hf_AAAAbbbbCCCCdddd1111")))  # type: ignore[type-var]
     for form in ("--csv", "--json"):
@@ -341,10 +360,10 @@ def test_runs_are_added_once_however_often(site: Path, capsys: pytest.CaptureFix
     directories = write_runs(Path(".gsw"), site)
     (Path(".gsw/runs/empty")).mkdir()
     (directories[0] / "records" / "broken.json").write_text("{")
-    for _ in range(2):
+    for done in ("5 records of 5 runs added", "nothing new, 5 records of 5 runs there already"):
         assert history("--add", *sorted(Path(".gsw/runs").iterdir())) == 0
         out, err = capsys.readouterr()
-        assert out == ".gsw/history.sqlite: 5 records of 5 runs added, 2 left out\n"
+        assert out == f".gsw/history.sqlite: {done}, 2 left out\n"
         assert err == (
             f"pytest-gsw history: left out: {Path('.gsw/runs', directories[0].name)}/records/broken.json is no record: "
             "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)\n"
@@ -352,6 +371,16 @@ def test_runs_are_added_once_however_often(site: Path, capsys: pytest.CaptureFix
         )
     assert history() == 0
     assert "tiny_1b_bf16[H100x8]  eos             5" in capsys.readouterr().out
+
+
+def test_what_of_runs_is_new_is_told(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directories = write_runs(Path(".gsw"), site)
+    assert history("--add", *directories[:2]) == 0
+    assert history("--add", *directories) == 0
+    assert capsys.readouterr().out == (
+        ".gsw/history.sqlite: 2 records of 2 runs added\n"
+        ".gsw/history.sqlite: 3 records of 5 runs added, 2 records there already\n"
+    )
 
 
 def test_nothing_to_add_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -391,7 +420,7 @@ def test_logs_are_imported_once(site: Path, capsys: pytest.CaptureFixture[str]) 
     assert found["points"][8]["run_id"].startswith("import-9-")
     assert history(*imported) == 0
     assert (
-        capsys.readouterr().out == ".gsw/history.sqlite: 0 records of 0 runs added, 11 jobs there already, 2 left out\n"
+        capsys.readouterr().out == ".gsw/history.sqlite: nothing new, 11 jobs there already, 2 left out\n"
     )
 
 
@@ -480,7 +509,7 @@ def test_jobs_of_llmb_run_are_imported_once(site: Path, capsys: pytest.CaptureFi
     ]
     assert history(*imported) == 0
     assert (
-        capsys.readouterr().out == ".gsw/history.sqlite: 0 records of 0 runs added, 2 jobs there already, 10 left out\n"
+        capsys.readouterr().out == ".gsw/history.sqlite: nothing new, 2 jobs there already, 10 left out\n"
     )
     assert database.read_bytes() == before
 
@@ -540,7 +569,7 @@ def test_a_run_that_is_in_the_history_is_not_imported_from_its_log(
     fill(record(site, 0, 1.01))
     write_log(Path("logs"), 481220)
     assert history("--from-logs=logs", "--cluster=eos", f"--baselines={site}") == 0
-    assert capsys.readouterr().out == ".gsw/history.sqlite: 0 records of 0 runs added, 1 job there already\n"
+    assert capsys.readouterr().out == ".gsw/history.sqlite: nothing new, 1 job there already\n"
 
 
 def test_a_record_of_an_older_release_is_added(capsys: pytest.CaptureFixture[str]) -> None:

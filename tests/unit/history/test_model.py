@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -34,6 +36,16 @@ def test_the_order_of_records_does_not_matter(records: list[Record], seed: objec
     assert by_run(shuffled) == by_run(dated)
 
 
+@given(records=st.lists(RECORDS, max_size=5), seed=st.randoms())
+def test_an_error_takes_no_measurement_s_place(records: list[Record], seed: object) -> None:
+    one_row = [
+        replace(record, run_id="r", node_id="n", recorded_s=float(number)) for number, record in enumerate(records)
+    ]
+    seed.shuffle(one_row)  # type: ignore[attr-defined]
+    measured = [record for record in one_row if record.outcome != "error"]
+    assert list(by_run(one_row).values()) == sorted(measured or one_row, key=lambda one: one.recorded_s or 0)[-1:]
+
+
 def test_what_a_later_release_has_added_is_left_out() -> None:
     import json
     import zlib
@@ -56,7 +68,25 @@ def test_what_cannot_be_read_says_why(body: bytes, why: str) -> None:
         decode(body)
 
 
-def test_times_are_those_of_jobs_else_of_records_else_of_runs() -> None:
+@pytest.fixture
+def los_angeles(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A place whose evenings are the next day elsewhere."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "America/Los_Angeles")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("los_angeles")
+def test_a_run_is_named_after_the_local_time() -> None:
+    unknown = replace(night(0), job=None, recorded_s=None, run_id="20261101-210000-7f3a")
+    assert time.strftime("%Y-%m-%d %H:%M", time.localtime(record_time_s(unknown))) == "2026-11-01 21:00"
+
+
+def test_times_are_those_of_jobs_else_of_records_else_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
     record = night(0, recorded_s=FIRST_S + 60)
     assert record_time_s(record) == FIRST_S
     nameless = job(0, end_s=None, start_s=None, submit_s=None)
