@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +16,7 @@ from tabulate import tabulate
 
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.cli.history import RESULTS, add_history_option, exists, opened
-from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import CONFIDENCE, Comparison, RowRatio, compare_runs, series_of
 from pytest_gsw.history.model import SeriesKey
 from pytest_gsw.history.store import History, history_place
@@ -40,13 +41,15 @@ def add_parser(commands: Commands) -> None:
 
 
 def _compare(asked: argparse.Namespace) -> Answer:
-    # Runs of directories need no history: then what is usual is known of their noise.
-    if asked.history is not None or exists(history_place(None, RESULTS)):
+    before, after = _of_directory(asked.before), _of_directory(asked.after)
+    if before is not None and after is not None:
+        noises = _known_noises(asked, before, after)
+    elif _has_history(asked):
         with opened(asked) as history:
-            before, after = _run(asked.before, history), _run(asked.after, history)
+            before, after = (_run(given, history) for given in (asked.before, asked.after))
             noises = _noises(history, before, after)
     else:
-        before, after, noises = _run(asked.before, None), _run(asked.after, None), {}
+        raise ConfigurationError(_no_run(asked.before if before is None else asked.after))
     compared = quoted(compare_runs(before, after, noises), os.environ)
     status = 1 if _is_worse(compared) else 0
     if asked.json:
@@ -54,11 +57,50 @@ def _compare(asked: argparse.Namespace) -> Answer:
     return Answer(_csv(compared) if asked.csv else _text(compared), status)
 
 
-def _run(given: str, history: History | None) -> tuple[Record, ...]:
+def _has_history(asked: argparse.Namespace) -> bool:
+    """Whether there is a history to ask; one that is asked for by name has to be there."""
+    place = history_place(asked.history, RESULTS)
+    return exists(place) or (place is not None and asked.history is not None)
+
+
+def _known_noises(asked: argparse.Namespace, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:
+    """By how much the jobs of each row differ; nothing where no history tells: directories are compared without one.
+
+    Raises:
+        ConfigurationError: The history that is asked for by name is none.
+    """
+    try:
+        if not _has_history(asked):
+            return {}
+        with opened(asked) as history:
+            return _noises(history, *runs)
+    except (ConfigurationError, RunError) as error:
+        if asked.history is not None and isinstance(error, ConfigurationError):
+            raise
+        why = quoted(str(error), os.environ)
+        sys.stderr.write(f"pytest-gsw compare: without the history, noise is what is usual: {why}\n")
+        return {}
+
+
+def _run(given: str, history: History) -> tuple[Record, ...]:
     """The records of a run: of a directory, of one among the results, or of the history.
 
     Raises:
         ConfigurationError: There is no such run.
+    """
+    found = _of_directory(given)
+    if found is None:
+        found = history.records(given)
+        if not found:
+            raise ConfigurationError(_no_run(given, f", and none in the history {history.shown}"))
+    return found
+
+
+def _of_directory(given: str) -> tuple[Record, ...] | None:
+    """The records of a run that has a directory, which is named or among the results.
+
+    Raises:
+        ConfigurationError: One of them cannot be read.
     """
     for directory in (Path(given), RESULTS / "runs" / given):
         if (directory / "records").is_dir():
@@ -66,11 +108,11 @@ def _run(given: str, history: History | None) -> tuple[Record, ...]:
             if unreadable:
                 raise ConfigurationError(next(iter(unreadable.values())))
             return records
-    found = () if history is None else history.records(given)
-    if not found:
-        where = "" if history is None else f", and none in the history {history.shown}"
-        raise ConfigurationError(f"there is no run '{given}' in {RESULTS / 'runs'}{where}\nnext: ls {RESULTS / 'runs'}")
-    return found
+    return None
+
+
+def _no_run(given: str, where: str = "") -> str:
+    return f"there is no run '{given}' in {RESULTS / 'runs'}{where}\nnext: ls {RESULTS / 'runs'}"
 
 
 def _noises(history: History, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sqlite3
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -81,6 +83,67 @@ def test_directories_need_no_history(capsys: pytest.CaptureFixture[str]) -> None
     assert compare(Path(".gsw/runs") / A, B) == 1  # by its path, and by its name among the results
     assert capsys.readouterr() == (TEXT, "")
     assert not DEFAULT.exists()
+
+
+NO_DATABASE = "the history notes does not take this: file is not a database"
+LATER = "the history later.sqlite is of version 7, this pytest-gsw knows versions up to 2\nnext: pip install --upgrade pytest-gsw"
+NO_URL = "GSW_HISTORY: got a URL of 'mysql', wanted a SQLite file, a postgresql:// URL, or 'none'"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "why"),
+    [
+        ([], "notes", NO_DATABASE),
+        ([], "later.sqlite", LATER),
+        ([], "mysql://u:hunter2@db/d", NO_URL),
+        (["--history=later.sqlite"], "none", LATER),
+    ],
+)
+def test_directories_are_compared_while_the_history_is_away(
+    arguments: list[str],
+    named: str,
+    why: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for record in two_nights():
+        write_record(Path(".gsw", "runs", record.run_id), record)
+    monkeypatch.setenv("GSW_HISTORY", named)
+    Path("notes").write_text("no database" * 100)
+    with sqlite3.connect("later.sqlite") as connection:
+        connection.execute("CREATE TABLE gsw_schema (version)")
+        connection.execute("INSERT INTO gsw_schema VALUES (7)")
+    connection.close()
+    assert compare(A, B, *arguments) == 1
+    assert capsys.readouterr() == (
+        TEXT,
+        f"pytest-gsw compare: without the history, noise is what is usual: {why}\n",
+    )
+
+
+def test_directories_are_compared_without_psycopg(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for record in two_nights():
+        write_record(Path(".gsw", "runs", record.run_id), record)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.setenv("GSW_HISTORY", "postgresql://db/gsw")
+    assert compare(A, B) == 1
+    assert capsys.readouterr().err == (
+        "pytest-gsw compare: without the history, noise is what is usual: the history postgresql://db/gsw needs psycopg, "
+        "which is not installed\nnext: pip install 'pytest-gsw[postgresql]'\n"
+    )
+    assert compare(A, B, "--history=postgresql://db/gsw") == 2  # asked for by name
+
+
+def test_none_is_no_history(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(*two_nights())
+    assert compare(A, B, "--history=none") == 2
+    assert capsys.readouterr().err == f"pytest-gsw compare: there is no run '{A}' in .gsw/runs\nnext: ls .gsw/runs\n"
+    for record in two_nights():
+        write_record(Path(".gsw", "runs", record.run_id), record)
+    assert compare(A, B, "--history=none") == 1
+    assert capsys.readouterr() == (TEXT, "")
 
 
 def test_the_interval_is_of_the_row_s_own_noise(capsys: pytest.CaptureFixture[str]) -> None:
