@@ -45,7 +45,12 @@ def scaling_page(
         links: Names and addresses of the night's pages.
     """
     sections = [
-        section(f"workload-{number}", workload, *map(picture, pictures.get(workload, ())), _scaling(number, curves))
+        section(
+            f"workload-{number}",
+            workload,
+            *map(picture, pictures.get(workload, ())),
+            _scaling(number, workload, curves),
+        )
         for number, (workload, curves) in enumerate(night.workloads.items(), 1)
     ]
     title = f"How workloads scale, {day(night.begin_s)}"
@@ -53,10 +58,10 @@ def scaling_page(
     return page(title, [element("h1", title), note, *sections], links, here=SCALING)
 
 
-def _scaling(number: int, curves: Sequence[Curve]) -> ET.Element:
+def _scaling(number: int, workload: str, curves: Sequence[Curve]) -> ET.Element:
     heads = ["row", "GPUs", "tokens/s", "documented", "scaling", "MFU", "documented"]
     lines = [line for curve in curves for line in _scaling_lines(curve)]
-    caption = "Throughput and MFU by number of GPUs; scaling: throughput of a GPU against that on the fewest"
+    caption = f"{workload} by number of GPUs; scaling: throughput of a GPU against that on the fewest"
     return table(f"scaling-{number}", caption, heads, lines)
 
 
