@@ -7,6 +7,7 @@
     │   └── FileError            a YAML file is wrong: every fault at once, each with line and column
     └── RunError                  one row could not be measured (pytest: ERROR, JUnit: <error>)
         ├── SubmissionError       the scheduler refused the job, or its answer made no sense
+        │   ├── RefusedError        it said no, so that there is no job
         │   └── SchedulerAwayError  it did not answer, and may have the job all the same
         ├── JobError              the job did not end in COMPLETED with exit code 0
         └── LogError              the log is missing, ambiguous, another run's, too short, or not finite

@@ -55,11 +55,11 @@ class Past:
     cluster: str
     #: Node ids of all rows that were to run.
     rows: tuple[str, ...]
+    #: By row id, the rows that were submitted or about to be.
+    submissions: Mapping[str, Submission] = field(default_factory=dict)
     #: How many jobs each row was to have in any case, and at most after these.
     first_jobs: int = 1
     confirm_jobs: int = 0
-    #: By row id, the rows that were submitted or about to be.
-    submissions: Mapping[str, Submission] = field(default_factory=dict)
 
 
 class Journal:
@@ -164,7 +164,7 @@ def read_journal(directory: Path) -> Past:
                 submissions[row] = after
     if cluster is None:
         raise ConfigurationError(f"no run to resume in {directory}: {path.name} says nothing of a session")
-    return Past(cluster, rows, **jobs, submissions=submissions)
+    return Past(cluster, rows, submissions, **jobs)
 
 
 def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Submission | None:

@@ -419,9 +419,7 @@ def test_logs_are_imported_once(site: Path, capsys: pytest.CaptureFixture[str]) 
     assert found["points"][0]["outcome"] == "passed"
     assert found["points"][8]["run_id"].startswith("import-9-")
     assert history(*imported) == 0
-    assert (
-        capsys.readouterr().out == ".gsw/history.sqlite: nothing new, 11 jobs there already, 2 left out\n"
-    )
+    assert capsys.readouterr().out == ".gsw/history.sqlite: nothing new, 11 jobs there already, 2 left out\n"
 
 
 def test_a_log_of_several_rows_is_left_out_until_one_is_named(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -508,9 +506,7 @@ def test_jobs_of_llmb_run_are_imported_once(site: Path, capsys: pytest.CaptureFi
         ("2", 1.2, "regressed", "2026-11-21T22:10:00+00:00", "n1"),
     ]
     assert history(*imported) == 0
-    assert (
-        capsys.readouterr().out == ".gsw/history.sqlite: nothing new, 2 jobs there already, 10 left out\n"
-    )
+    assert capsys.readouterr().out == ".gsw/history.sqlite: nothing new, 2 jobs there already, 10 left out\n"
     assert database.read_bytes() == before
 
 

@@ -36,7 +36,7 @@ def run(pytester: pytest.Pytester, table: Path, *options: str) -> pytest.RunResu
 
 
 def newest(pytester: pytest.Pytester) -> dict[str, Any]:
-    *_, path = sorted(pytester.path.glob(".gsw/runs/*/records/*.json"))
+    path = max(pytester.path.glob(".gsw/runs/*/records/*.json"), key=lambda one: one.stat().st_mtime_ns)
     content: dict[str, Any] = json.loads(path.read_text())
     return content
 
@@ -191,7 +191,7 @@ def test_a_replay_judges_by_the_jobs_that_the_row_could_have_had(pytester: pytes
     nights(table, [1.0 + 0.026 * step for step in (-1.2, 0.4, 0.9, -0.5, 0.1, 1.3, -0.8, -0.2, 0.6, -0.6)] * 3)
     result = run(pytester, table, "--gsw-confirm=4", "--gsw-demo=*=slow:5.9%")
     first = newest(pytester)
-    *_, directory = sorted(pytester.path.glob(".gsw/runs/*"))
+    directory = max(pytester.path.glob(".gsw/runs/*"), key=lambda one: one.stat().st_mtime_ns)
     pytester.runpytest(f"--gsw-replay={directory}", f"--gsw-baselines={table}")
     again = newest(pytester)
     assert again["run_id"] != first["run_id"]

@@ -11,6 +11,8 @@ SIX_ROWS = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8")
 FAULTS = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom")
 FILES = {
     "index.html",
+    "scaling.html",
+    "jobs.html",
     "report.css",
     "summary.md",
     "gl-code-quality.json",

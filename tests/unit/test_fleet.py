@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError, SubmissionError
+from pytest_gsw.errors import JobError, LogError, RefusedError, RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.examine import Run
 from pytest_gsw.fleet import (
     LOG_LOOK_S,
@@ -551,7 +551,7 @@ class NumberedLauncher(FakeLauncher):
     def submit(self, spec: JobSpec) -> Job:
         self.submitted.append(spec.row_id)
         if set(spec.avoided_nodes) & set(self.full):
-            raise SubmissionError("Requested node configuration is not available")
+            raise RefusedError("Requested node configuration is not available")
         self.specs.append(spec)
         return Job(f"job-{spec.row_id}-{spec.attempt}", spec, self.clock.now_s)
 
@@ -608,6 +608,46 @@ def test_further_jobs_take_the_same_nodes_where_there_are_no_others(clock: Clock
     assert len(fleet.take("a").jobs) == 2
     assert launcher.submitted == ["a", "a", "a"]  # the second of them was refused
     assert launcher.specs[-1].avoided_nodes == ()
+
+
+def test_an_answer_that_is_no_refusal_is_not_followed_by_a_second_submission(clock: Clock) -> None:
+    @dataclass
+    class Mumbling(NumberedLauncher):
+        def submit(self, spec: JobSpec) -> Job:
+            job = super().submit(spec)
+            if spec.avoided_nodes:
+                raise SubmissionError("sbatch gave no job id")
+            return job
+
+    launcher = Mumbling(clock, script={"a": [DONE]})
+    fleet, _ = wanting(launcher, clock, jobs=2)
+    fleet.submit({"a": spec("a")})
+    with pytest.raises(SubmissionError, match="sbatch gave no job id"):
+        fleet.take("a")
+    assert launcher.submitted == ["a", "a"]
+    assert [run.job_id for run in fleet.earlier("a")] == ["job-a-1"]
+
+
+def test_a_job_whose_other_nodes_are_not_there_is_submitted_to_any(clock: Clock) -> None:
+    waits = JobStatus(JobState.PENDING, reason="ReqNodeNotAvail, UnavailableNodes:n[2-8]")
+    launcher = NumberedLauncher(clock, script={"a": [DONE, waits, DONE]})
+    fleet, told = wanting(launcher, clock, jobs=2)
+    fleet.submit({"a": spec("a")})
+    run = fleet.take("a")
+    assert [job.job_id for job in run.jobs] == ["job-a-1", "job-a-3"]
+    assert launcher.cancelled == [["a"]]
+    assert [(one.job_id, one.why) for one in fleet.attempts("a")] == [("job-a-2", "no other node was available")]
+    assert launcher.specs[-1].avoided_nodes == ()
+    assert len(told) == 2
+
+
+def test_a_job_that_waits_for_nodes_that_are_busy_is_waited_for(clock: Clock) -> None:
+    waits = JobStatus(JobState.PENDING, reason="Resources")
+    launcher = NumberedLauncher(clock, script={"a": [DONE, waits, waits, DONE]})
+    fleet, _ = wanting(launcher, clock, jobs=2)
+    fleet.submit({"a": spec("a")})
+    assert len(fleet.take("a").jobs) == 2
+    assert launcher.cancelled == []
 
 
 def test_a_job_that_the_infrastructure_failed_is_none_of_the_measured_ones(clock: Clock) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.errors import JobError, RunError, SchedulerAwayError, SubmissionError
+from pytest_gsw.errors import JobError, RefusedError, RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.jobs import slurm
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.slurm import SlurmLauncher
@@ -419,7 +419,9 @@ def test_a_real_sbatch_that_hangs(tmp_path: Path) -> None:
 )
 def test_a_refusal_is_for_good(say: Say, answer: Output) -> None:
     say(sbatch=answer, squeue=NOTHING, sacct=NOTHING)
-    assert type(caught(lambda: SlurmLauncher({}).submit(SPEC))) is SubmissionError
+    # An answer without an id is no refusal: there may be a job.
+    wanted = RefusedError if answer.returncode else SubmissionError
+    assert type(caught(lambda: SlurmLauncher({}).submit(SPEC))) is wanted
 
 
 def test_no_slurm_here_is_for_good(say: Say) -> None:
