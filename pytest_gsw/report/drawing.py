@@ -119,14 +119,16 @@ def text(content: str, x: float, y: float, *, anchor: str | None = None, colour:
 
 def line(places: Iterable[tuple[float, float]], colour: str, dashes: str | None = None) -> ET.Element:
     """A line through places."""
-    points = " ".join(f"{x:g},{y:g}" for x, y in places)
-    return element("polyline", points=points, fill="none", stroke=colour, stroke_width=1.5, stroke_dasharray=dashes)
+    drawn = element("polyline", fill="none", stroke=colour, stroke_width=1.5, stroke_dasharray=dashes)
+    drawn.set("points", " ".join(f"{x:g},{y:g}" for x, y in places))  # no text, and longer than texts may be
+    return drawn
 
 
 def dots(places: Iterable[tuple[float, float]], colour: str, radius: float) -> ET.Element:
     """Dots, which are lines of no length with round ends: one element, however many there are."""
-    points = "".join(f"M{x:g} {y:g}h0" for x, y in places)
-    return element("path", d=points, fill="none", stroke=colour, stroke_width=2 * radius, stroke_linecap="round")
+    drawn = element("path", fill="none", stroke=colour, stroke_width=2 * radius, stroke_linecap="round")
+    drawn.set("d", "".join(f"M{x:g} {y:g}h0" for x, y in places))  # no text, and longer than texts may be
+    return drawn
 
 
 def shape(x: float, y: float, colour: str, corners: Iterable[tuple[float, float]]) -> ET.Element:

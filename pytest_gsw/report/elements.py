@@ -55,7 +55,7 @@ def svg_text(root: ET.Element) -> str:
 
 
 def _value(value: str | float) -> str:
-    return printable(value) if isinstance(value, str) else f"{value:.7g}"
+    return plain(value) if isinstance(value, str) else f"{value:.7g}"
 
 
 @lru_cache

@@ -6,6 +6,7 @@ import os
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -58,13 +59,20 @@ def write_report(
     """
     # A session quotes what it records; a record of an earlier release may hold anything.
     shown = [quoted(record, os.environ) for record in records]
-    nights = nights_by_run(shown, history, runs or {}, accepted)
+    safe = {
+        quoted(run_id, os.environ): replace(run, missing=_quoted_missing(run)) for run_id, run in (runs or {}).items()
+    }
+    nights = nights_by_run(shown, history, safe, accepted)
     newest, *others = nights
     addresses = {night.run_id: f"nights/{_folder(night.run_id)}/{INDEX}" for night in others}
     for night in others:
         siblings = [(other, f"../../{addresses.get(other.run_id, INDEX)}") for other in nights if other is not night]
         _write_night(night, directory / "nights" / _folder(night.run_id), siblings)
     return _write_night(newest, directory, [(night, addresses[night.run_id]) for night in others])
+
+
+def _quoted_missing(run: Run) -> Mapping[str, str]:
+    return {quoted(name, os.environ): quoted(why, os.environ) for name, why in run.missing.items()}
 
 
 def _folder(run_id: str) -> str:
