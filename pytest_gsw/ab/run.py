@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -11,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from pytest_gsw.errors import ConfigurationError, JobError
-from pytest_gsw.fleet import UNKNOWN_LIMIT_S
+from pytest_gsw.errors import ConfigurationError, JobError, RunError, SchedulerAwayError
+from pytest_gsw.fleet import BACK_OFF_S, LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S
 from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.slurm import SlurmLauncher
@@ -39,7 +40,75 @@ def launcher_of(cluster: Cluster, directory: Path) -> Launcher:
     )
 
 
-def run_job(launcher: Launcher, spec: JobSpec, observe: Observer, again: str) -> tuple[Job, JobStatus]:
+class _Submission:
+    """The way of one job to the scheduler, which may have it although nobody has heard so."""
+
+    def __init__(self, launcher: Launcher, spec: JobSpec) -> None:
+        self._launcher = launcher
+        self.spec = spec
+        self.job: Job | None = None
+        #: When a submission was first tried whose answer was lost, seconds since the epoch.
+        self._since_s: float | None = None
+
+    def submit(self, again: str, say: Callable[[str], None]) -> Job:
+        """Submit the job; where the answer is lost, find it, or submit it again where it did not get there.
+
+        Raises:
+            SchedulerAwayError: The scheduler does not answer for longer than its restart takes.
+            SubmissionError: It refused the job.
+        """
+        lost: SchedulerAwayError | None = None
+        give_up_s, pause_s = 0.0, BACK_OFF_S
+        while self.job is None:
+            try:
+                self.job = self.find()
+                if self.job is not None:
+                    say("the job was submitted all the same")
+                    break
+                self._try()
+            except SchedulerAwayError as error:
+                now_s = time.monotonic()
+                if lost is None:
+                    lost, give_up_s = error, now_s + UNKNOWN_LIMIT_S
+                    say(f"{error.fact}; whether it has the job is asked until it answers")
+                elif now_s >= give_up_s:
+                    raise SchedulerAwayError(lost.fact, lost.evidence, lost.tail, self.advice(again)) from None
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_BACK_OFF_S)
+        assert self.job is not None  # nothing else ends the loop
+        return self.job
+
+    def find(self) -> Job | None:
+        """The job, where a submission whose answer was lost has got through.
+
+        Raises:
+            SchedulerAwayError: Nobody can tell now.
+        """
+        return None if self._since_s is None else self._launcher.find(self.spec, self._since_s)
+
+    def advice(self, again: str) -> str:
+        """What to do where nobody can tell whether the scheduler has the job."""
+        named = f"--me --name={shlex.quote(self.spec.name)}"
+        return (
+            f"it may have the job all the same: squeue {named}; scancel {named} ends it, and once it has ended: {again}"
+        )
+
+    def _try(self) -> None:
+        began_s = time.time()
+        try:
+            self.job = self._launcher.submit(self.spec)
+        except SchedulerAwayError:
+            self._since_s = self._since_s or began_s
+            raise
+
+
+def run_job(
+    launcher: Launcher,
+    spec: JobSpec,
+    observe: Observer,
+    again: str,
+    say: Callable[[str], None] = lambda _line: None,
+) -> tuple[Job, JobStatus]:
     """Submit the job and wait for its end.
 
     Args:
@@ -47,25 +116,36 @@ def run_job(launcher: Launcher, spec: JobSpec, observe: Observer, again: str) ->
         spec: The job.
         observe: Told of it.
         again: The command that judges what is there later.
+        say: Told what there is to say before there is a job.
 
     Returns:
         The job, and how it ended.
 
     Raises:
-        SubmissionError: The scheduler refused it.
+        SubmissionError: The scheduler refused it, or has been away for too long.
         JobError: It was cancelled by Ctrl-C or SIGTERM, or nobody can tell how it ended.
     """
-    job: Job | None = None
+    submission = _Submission(launcher, spec)
     with _interruptible():
         try:
-            job = launcher.submit(spec)
+            job = submission.submit(again, say)
             observe(job, JobStatus(JobState.PENDING))
             return job, _wait(launcher, job, observe, again)
         except KeyboardInterrupt:
-            if job is None:
-                raise JobError("interrupted before the job was submitted") from None
-            launcher.cancel([job])
-            raise JobError(f"interrupted: job {job.id} was cancelled", advice=f"{again} judges its turns") from None
+            raise _interrupted(launcher, submission, again) from None
+
+
+def _interrupted(launcher: Launcher, submission: _Submission, again: str) -> JobError:
+    """What to say of an interrupted session, whose job is cancelled, also one that nobody has heard of yet."""
+    try:
+        job = submission.job or submission.find()
+    except RunError:
+        fact = "interrupted: nobody can tell whether the job was submitted"
+        return JobError(fact, advice=submission.advice(again))
+    if job is None:
+        return JobError("interrupted before the job was submitted")
+    launcher.cancel([job])
+    return JobError(f"interrupted: job {job.id} was cancelled", advice=f"{again} judges its turns")
 
 
 def _wait(launcher: Launcher, job: Job, observe: Observer, again: str) -> JobStatus:
