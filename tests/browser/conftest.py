@@ -1,0 +1,52 @@
+"""One browser and one night for all tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.slurm.conftest import start
+
+from .chromium import Chromium, missing_requirements
+from .night import Night, run_night
+from .server import Served
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Chromium]:
+    """A machine that cannot have one skips, or fails if GSW_REQUIRE_BROWSER=1 says so."""
+    problem = missing_requirements()
+    if problem is not None:
+        if os.environ.get("GSW_REQUIRE_BROWSER") == "1":
+            pytest.fail(f"GSW_REQUIRE_BROWSER=1, but {problem}")
+        pytest.skip(problem)
+    with Chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
+    """A night on a Slurm of its own, which ends with it."""
+    (night,) = (run_night(cluster, tmp_path_factory.mktemp("night")) for cluster in start(288))
+    return night
+
+
+def write_report(run: Path, target: Path, *options: str) -> None:
+    """Report on a run, as a user does."""
+    command = [sys.executable, "-m", "pytest_gsw.cli", "report", str(run), "-o", str(target), *options]
+    done = subprocess.run(command, cwd=run.parents[2], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def report(chromium: Chromium, night: Night, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The night's report, served as Jenkins would."""
+    directory = tmp_path_factory.mktemp("report")
+    write_report(night.run, directory)
+    with Served(directory) as served:
+        yield served

@@ -1,0 +1,205 @@
+"""The report of a real night, as Jenkins serves it, in a real browser."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote, urldefrag
+
+import pytest
+
+from .accessibility import TAB, violations
+from .chromium import DARK, PHONE, Chromium, Tab
+from .crawl import Page, crawl
+from .night import CREEPING, HOSTILE, NOISY, Night
+from .server import Served
+
+#: One row of each kind that looks different.
+KINDS = {
+    "regressed": "llama2_70b_fp8[H100x128]",
+    "improved": "llama3.1_405b_fp8[H100x192]",
+    "inconclusive": NOISY,
+    "drift": CREEPING,
+    "error with steps": "llama2_70b_bf16[H100x512]",
+    "error with a cause": "gpt3_175b_fp8[H100x512]",
+    "error on nodes": "mixtral_8x7b_bf16[H100x128]",
+    "error without a log": "mixtral_8x7b_fp8[H100x32]",
+    "expected failure": "mixtral_8x7b_bf16[H100x8-mbs4]",
+    "passed": "llama2_70b_fp8[H100x2048]",
+    "hostile": "trap_1b_bf16[H100x8]",
+}
+
+_GROUND_AND_TEXT = """() => {
+    const channels = color => color.match(/[\\d.]+/g).map(Number);
+    const luminance = ([red, green, blue]) => {
+        const linear = value => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+        return 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
+    };
+    const ground = [document.body, document.documentElement].map(element => getComputedStyle(element).backgroundColor)
+        .map(channels).find(color => color.length === 3 || color[3] > 0);
+    const dark = matchMedia('(prefers-color-scheme: dark)').matches && !matchMedia('print').matches;
+    return [ground ? luminance(ground) : (dark ? 0 : 1), luminance(channels(getComputedStyle(document.body).color))];
+}"""
+
+
+@pytest.fixture(scope="module")
+def visit(chromium: Chromium, report: Served) -> tuple[Mapping[str, Page], list[str]]:
+    """All pages, and what went wrong on the way."""
+    with chromium.tab(report.url) as tab:
+        return crawl(tab, report), tab.complaints
+
+
+@pytest.fixture(scope="module")
+def pages(visit: tuple[Mapping[str, Page], list[str]]) -> Mapping[str, Page]:
+    return visit[0]
+
+
+def page_of(pages: Mapping[str, Page], row: str) -> Page:
+    (page,) = (page for page in pages.values() if any(row in heading for heading in page.headings))
+    return page
+
+
+def looked_at(pages: Mapping[str, Page]) -> list[str]:
+    """The pages that are not of rows, and one of each kind of row."""
+    rows = {page_of(pages, row).path for row in KINDS.values()}
+    return [path for path, page in pages.items() if path in rows or not any("[" in text for text in page.headings)]
+
+
+def test_the_night_is_one_of_everything(night: Night) -> None:
+    outcomes = Counter(record.outcome for record in night.records.values())
+    assert outcomes == {
+        "passed": 46, "improved": 2, "regressed": 3, "inconclusive": 1, "expected_failure": 1, "error": 9,
+    }  # fmt: skip
+    assert [row for row, record in night.records.items() if record.drift] == [CREEPING]
+    assert [row for row, record in night.records.items() if record.attempts and record.outcome == "passed"] == [
+        "mixtral_8x7b_bf16[H100x64]"
+    ]
+    assert "2 skipped" in night.output  # the row for B200, and the inconclusive one
+
+
+def test_nothing_is_said_on_the_console_and_nothing_is_asked_of_others(
+    visit: tuple[Mapping[str, Page], list[str]],
+) -> None:
+    pages, complaints = visit
+    assert complaints == []
+    assert not [
+        (page.path, page.forbidden, page.handlers) for page in pages.values() if page.forbidden or page.handlers
+    ]
+
+
+def test_every_row_has_a_page_and_every_page_is_linked(pages: Mapping[str, Page], night: Night, report: Served) -> None:
+    assert len(night.records) >= 60
+    for row in night.records:
+        page_of(pages, row)
+    files = {path.relative_to(report.directory).as_posix() for path in report.directory.rglob("*.html")}
+    assert files == {unquote(path) for path in pages}
+
+
+def test_links_lead_somewhere(pages: Mapping[str, Page], report: Served) -> None:
+    for page in pages.values():
+        assert page.links, page.path
+        for written, url in page.links:
+            target, anchor = urldefrag(url)
+            assert report.file_of(target), f"{page.path}: {written}"
+            if anchor:
+                assert unquote(anchor) in pages[target.removeprefix(report.url)].anchors, f"{page.path}: {written}"
+
+
+def test_style_and_pictures_are_there(pages: Mapping[str, Page]) -> None:
+    for page in pages.values():
+        assert page.language, page.path
+        assert page.title, page.path
+        assert len(page.headings) == 1, page.path
+        assert page.sheets > 0, page.path
+        assert "Times" not in page.font, page.path  # Chromium's own
+        for address, width, text in page.images:
+            assert width > 0, f"{page.path}: {address}"
+            assert text, f"{page.path}: {address} is not described"
+    assert page_of(pages, KINDS["regressed"]).images
+    assert page_of(pages, KINDS["drift"]).images
+
+
+def test_a_phone_scrolls_down_only(chromium: Chromium, report: Served, pages: Mapping[str, Page]) -> None:
+    wide = {}
+    with chromium.tab(report.url, **PHONE) as tab:
+        for path in pages:
+            tab.goto(path)
+            widths = tab.ask("() => [document.documentElement.scrollWidth, innerWidth, visualViewport.scale]")
+            if widths != [360, 360, 1]:
+                wide[path] = widths
+        assert tab.complaints == []
+    assert wide == {}
+
+
+def test_in_the_dark_text_is_light(chromium: Chromium, report: Served, pages: Mapping[str, Page]) -> None:
+    with chromium.tab(report.url) as light, chromium.tab(report.url, **DARK) as dark:
+        for path in looked_at(pages):
+            light.goto(path)
+            ground, text = light.ask(_GROUND_AND_TEXT)
+            assert ground > 0.9 > 0.1 > text, path
+            dark.goto(path)
+            ground, text = dark.ask(_GROUND_AND_TEXT)
+            assert ground < 0.05 < 0.6 < text, path
+            assert dark.ask("() => [...document.images].every(image => image.complete && image.naturalWidth > 0)"), path
+        assert light.complaints + dark.complaints == []
+
+
+def test_paper_is_white_and_nothing_sticks_out(chromium: Chromium, report: Served, pages: Mapping[str, Page]) -> None:
+    a4 = {"width": 718, "height": 1047}  # at 96 dpi, without margins of 1 cm
+    with chromium.tab(report.url, viewport=a4, **DARK) as tab:
+        tab.page.emulate_media(media="print", color_scheme="dark")
+        for path in looked_at(pages):
+            tab.goto(path)
+            ground, text = tab.ask(_GROUND_AND_TEXT)
+            assert ground > 0.9 > 0.1 > text, path
+            assert tab.ask("() => document.documentElement.scrollWidth") <= a4["width"], path
+        tab.goto("index.html")
+        assert tab.page.pdf(format="A4").startswith(b"%PDF-")
+        assert tab.complaints == []
+
+
+@pytest.mark.parametrize(
+    "options", [pytest.param({}, id="desktop in the light"), pytest.param({**PHONE, **DARK}, id="phone in the dark")]
+)
+def test_everybody_can_read_it(
+    chromium: Chromium, report: Served, pages: Mapping[str, Page], options: Mapping[str, Any]
+) -> None:
+    found = {}
+    with chromium.tab(report.url, **TAB, **options) as tab:
+        for path in looked_at(pages):
+            tab.goto(path)
+            found[path] = violations(tab)
+    assert {path: problems for path, problems in found.items() if problems} == {}
+
+
+def focused(tab: Tab) -> tuple[str, str | None, bool]:
+    """What has the focus: its element's name, where it leads, and whether it can be seen."""
+    name, target, box = tab.ask(
+        "() => { const it = document.activeElement, box = it.getBoundingClientRect();"
+        " return [it.localName, it.getAttribute('href'), [box.left, box.top, box.width, box.height]]; }"
+    )
+    left, top, width, height = box
+    return name, target, left >= 0 and top >= 0 and width > 1 and height > 1
+
+
+def test_the_keyboard_goes_past_the_navigation(chromium: Chromium, report: Served, pages: Mapping[str, Page]) -> None:
+    with chromium.tab(report.url) as tab:
+        for path in ("index.html", page_of(pages, KINDS["regressed"]).path):
+            tab.goto(path)
+            tab.page.keyboard.press("Tab")
+            name, target, seen = focused(tab)
+            assert (name, seen) == ("a", True)
+            assert target is not None
+            assert target.startswith("#")
+            tab.page.keyboard.press("Enter")
+            tab.page.keyboard.press("Tab")
+            inside = "() => document.querySelector('main, [role=main]').contains(document.activeElement)"
+            assert tab.ask(inside), path
+            outline = tab.ask("() => getComputedStyle(document.activeElement).outlineStyle")
+            assert outline != "none", path
+        assert tab.complaints == []
+
+
+def test_hostile_text_of_a_real_row_is_text(pages: Mapping[str, Page]) -> None:
+    assert HOSTILE in page_of(pages, KINDS["hostile"]).text
