@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.export import FORMATS, Night, session_outputs
 from pytest_gsw.export.history import since_of
 from pytest_gsw.files import from_here, write_whole
@@ -67,15 +66,10 @@ def leave_report(settings: Settings, exit_status: int, environ: Mapping[str, str
 @contextlib.contextmanager
 def _history(settings: Settings) -> Iterator[History | None]:
     """The history, as far as there is one: a night can be shown without others."""
-    if settings.history is None or ("://" not in settings.history and not Path(settings.history).exists()):
+    if settings.history is None or (isinstance(settings.history, Path) and not settings.history.exists()):
         yield None
         return
-    try:
-        opened = open_history(settings.history)
-    except ConfigurationError:  # told when the session began
-        yield None
-        return
-    with opened:
+    with open_history(settings.history) as opened:
         yield opened
 
 

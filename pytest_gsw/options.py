@@ -23,7 +23,7 @@ from pytest_gsw import xdist
 from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.fleet import Limits
-from pytest_gsw.history.postgresql import is_postgresql
+from pytest_gsw.history.store import history_place, open_history
 from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.jobs.journal import Past, read_journal
 from pytest_gsw.jobs.spec import Profile
@@ -138,7 +138,7 @@ class Settings:
     #: How many jobs a row has.
     repeats: Repeats
     #: Where all runs are kept, a path or a URL; ``None`` where they are not. It may hold a password.
-    history: str | None = field(repr=False)
+    history: str | Path | None = field(repr=False)
     strict: bool
     plan: bool
     replay: Path | None
@@ -408,22 +408,18 @@ def _repeats(values: Mapping[str, Any], past: Past | None) -> Repeats:
     return Repeats(first or 1, _retries("confirm", confirm))
 
 
-def _history(config: pytest.Config, given: str | None, results: Path) -> str | None:
-    """Where the history is: a URL as it was given, else a path; ``None`` with the word ``none``."""
-    place = given or os.environ.get("GSW_HISTORY")
-    if place is None or not place.strip():
-        return str(results / "history.sqlite")
-    if place.strip().lower() == "none":
-        return None
-    if is_postgresql(place):
-        return place
-    if "://" in place:  # which may have a password in it
-        scheme = place.partition("://")[0]
-        raise ConfigurationError(
-            f"--gsw-history: got a URL of '{scheme}', wanted a SQLite file, a postgresql:// URL, or 'none'"
-        )
+def _history(config: pytest.Config, given: str | None, results: Path) -> str | Path | None:
+    """Where the history is; ``None`` with the word ``none``.
+
+    Raises:
+        ConfigurationError: What is said is no such place, or its driver is not installed.
+    """
     base = _base(config, "gsw_history") if given else config.invocation_params.dir
-    return str(base / Path(place).expanduser())
+    place = history_place(given, results, os.environ, base, "--gsw-history")
+    if place is not None:
+        with open_history(place):  # which connects to nothing yet
+            return place
+    return None
 
 
 def _profile(values: Mapping[str, Any]) -> Profile | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.demo.faults import parse_faults
-from pytest_gsw.errors import ConfigurationError, RunError, SchedulerAwayError, SubmissionError
+from pytest_gsw.errors import RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.files import from_here
 from pytest_gsw.fleet import Fleet, StateObserver
 from pytest_gsw.history.store import open_history
@@ -90,11 +90,7 @@ def _nights(config: pytest.Config, settings: Settings) -> Nights:
     """The history as this session uses it; what a session before could not deliver goes there first."""
     if settings.history is None or settings.replay is not None or settings.cluster is None:
         return Nights(None, settings.results, None)
-    try:
-        history = open_history(settings.history)
-    except ConfigurationError as error:
-        raise pytest.UsageError(f"--gsw-history: {quoted(str(error), os.environ)}") from None
-    nights = Nights(history, settings.results, settings.cluster.name)
+    nights = Nights(open_history(settings.history), settings.results, settings.cluster.name)
     tell_delivery(config, nights)
     return nights
 
