@@ -1,0 +1,124 @@
+"""``pytest-gsw report``, as a user runs it on a night of the demo cluster."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.cli import main
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, table: Path) -> Path:
+    """A night of two rows, of which one is slow."""
+    pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "H100", "--gsw-demo=*x16]=slow:12%")
+    (directory,) = Path(".gsw", "runs").iterdir()
+    return directory
+
+
+def page(path: Path) -> str:
+    """A page's text, without markup."""
+    return re.sub(r"<[^>]*>", " ", path.read_text(encoding="utf-8"))
+
+
+def test_a_runs_report_is_in_its_directory(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["report", str(run)]) == 0
+    assert capsys.readouterr().out == f"{run}/report/index.html: 1 passed, 1 regressed\n"
+    index = page(run / "report" / "index.html")
+    assert "1 regressed of 2 rows on demo" in index
+    assert "This is a simulation: no GPU was used, the figures are made up." in index
+    assert "pytest --gsw-cluster=demo 'site/tiny.yaml::tiny_1b_bf16[H100x16]'" in index
+    slow = page(run / "report" / "rows" / "tiny_1b_bf16_H100x16.html")
+    assert "Last lines of the log" in slow
+    assert f"--gsw-replay={run}" in slow
+    assert (run / "report" / "plots" / "tiny_1b_bf16_H100x16-steps.svg").is_file()
+
+
+def test_its_command_can_be_typed_as_it_stands(run: Path, pytester: pytest.Pytester) -> None:
+    main(["report", str(run), "-o", "out"])
+    assert "pytest-gsw history 'tiny_1b_bf16[H100x16]' --cluster demo" in page(
+        Path("out/rows/tiny_1b_bf16_H100x16.html")
+    )
+    assert main(["history", "tiny_1b_bf16[H100x16]", "--cluster", "demo"]) == 0
+
+
+def test_a_run_by_its_id(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["report", run.name, "-o", "out"]) == 0
+    assert capsys.readouterr().out == "out/index.html: 1 passed, 1 regressed\n"
+
+
+def test_a_run_that_the_history_has_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run.rename("elsewhere")
+    capsys.readouterr()
+    assert main(["report", run.name]) == 2
+    assert capsys.readouterr().err == (
+        f"pytest-gsw report: run {run.name} is in the history and has no directory here\nnext: add -o DIR\n"
+    )
+    assert main(["report", run.name, "-o", "out"]) == 0
+    assert "1 regressed of 2 rows on demo" in page(Path("out/index.html"))
+
+
+def test_without_a_history(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(".gsw/history.sqlite").unlink()
+    assert main(["report", str(run)]) == 0
+    assert main(["report", str(run), "--history=none.sqlite"]) == 2
+    assert "there is no history none.sqlite" in capsys.readouterr().err
+
+
+def test_a_night_knows_the_nights_before(run: Path, pytester: pytest.Pytester, table: Path) -> None:
+    pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "H100", "--gsw-demo=*x16]=slow:12%")
+    newest = max(Path(".gsw", "runs").iterdir())
+    assert main(["report", str(newest)]) == 0
+    assert "or before, 2 nights" in page(newest / "report" / "index.html")
+    assert (newest / "report" / "plots" / "tiny_1b_bf16_H100x16-nights.svg").is_file()
+
+
+def test_several_runs(run: Path, pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "H100")
+    first, second = sorted(Path(".gsw", "runs").iterdir())
+    capsys.readouterr()
+    assert main(["report", str(first), str(second)]) == 2
+    assert capsys.readouterr().err == (
+        "pytest-gsw report: where is the report of 2 runs to be written?\nnext: add -o DIR\n"
+    )
+    assert main(["report", str(first), str(second), "-o", "out"]) == 0
+    assert capsys.readouterr().out == "out/index.html: 2 runs\n"
+    assert "All well: 2 rows" in page(Path("out/index.html"))
+    assert "1 regressed of 2 rows" in page(Path("out/nights") / first.name / "index.html")
+
+
+def test_a_record_that_cannot_be_read_is_told(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "records" / "broken.json").write_text("{")
+    capsys.readouterr()
+    assert main(["report", str(run)]) == 0
+    assert capsys.readouterr().out == f"{run}/report/index.html: 1 passed, 1 regressed, 1 without a record\n"
+    assert "records/broken.json" in page(run / "report" / "index.html")
+
+
+def test_rows_that_were_never_judged(run: Path) -> None:
+    for record in (run / "records").iterdir():
+        record.unlink()
+    assert main(["report", str(run)]) == 0
+    index = page(run / "report" / "index.html")
+    assert "2 could not be measured of 2 rows" in index
+    assert f"pytest --gsw-resume={run.name} goes on with it" in index
+
+
+def test_a_run_that_is_not_there(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "20261120-221000-7f3a"]) == 2
+    assert capsys.readouterr().err == (
+        "pytest-gsw report: there is no run '20261120-221000-7f3a' in .gsw/runs\nnext: ls .gsw/runs\n"
+    )
+    Path("empty").mkdir()
+    assert main(["report", "empty"]) == 2
+    assert capsys.readouterr().err == "pytest-gsw report: there are no records in empty\nnext: ls .gsw/runs\n"
+
+
+def test_a_place_that_cannot_be_written(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("out").write_text("")
+    assert main(["report", str(run), "-o", "out"]) == 2
+    assert capsys.readouterr().err == ("pytest-gsw report: the report cannot be written: Not a directory: out/rows\n")
