@@ -13,6 +13,7 @@ from pytest_gsw.cli import main
 from pytest_gsw.history import open_history
 
 from .server import PASSWORD, PostgresqlServer
+from .silent import SilentServer
 
 ROWS = ("-k", "llama2_70b_fp8 and (H100x64 or H100x128)")
 
@@ -103,6 +104,34 @@ def test_a_server_that_is_killed_while_rows_run_loses_nothing(
     session(pytester, place).assert_outcomes(passed=2, deselected=137)
     assert jobs(place) == [3, 3]
     assert_no_password(pytester.path / ".gsw", str(result.stdout), str(result.stderr))
+
+
+@pytest.mark.parametrize("greets", [False, True])
+def test_a_session_does_not_wait_for_a_server_that_is_silent(
+    pytester: pytest.Pytester, greets: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("psycopg")
+    monkeypatch.setattr("pytest_gsw.history.postgresql.CONNECT_TIMEOUT_S", 1)
+    with SilentServer(greets=greets) as silent:
+        result = session(pytester, silent.url)
+    result.assert_outcomes(passed=2, deselected=137)
+    result.stdout.fnmatch_lines(
+        [
+            "gsw: rows were judged by their tolerance alone: the history * does not answer: no answer within 1 s",
+            "gsw: 2 records wait in *; the next session delivers what waits",
+        ],
+    )
+    assert len(list(Path(".gsw/spool").rglob("*.json"))) == 2
+
+
+def test_a_session_keeps_what_a_history_of_a_later_release_does_not_take(pytester: pytest.Pytester, place: str) -> None:
+    session(pytester, place).assert_outcomes(passed=2, deselected=137)
+    with open_history(place) as history:
+        history._database.execute("UPDATE gsw_schema SET version = 7")
+    result = session(pytester, place)
+    result.assert_outcomes(passed=2, deselected=137)
+    result.stdout.fnmatch_lines(["gsw: the history * is of version 7, this pytest-gsw knows versions up to 2"])
+    assert len(list(Path(".gsw/spool").rglob("*.json"))) == 2
 
 
 #: How a session that runs in this process ends the server.
