@@ -255,7 +255,7 @@ def _run_job(launcher: Launcher, spec: JobSpec, plan: Plan, directory: Path) -> 
             _say(line)
 
     try:
-        return run_job(launcher, spec, observe, _again(directory))
+        return run_job(launcher, spec, observe, _again(directory), _say)
     finally:
         launcher.close()
 
