@@ -137,12 +137,12 @@ def run_id(number: int, nights: int) -> str:
     return time.strftime("%Y%m%d-%H%M%S", time.gmtime(LAST_S - (nights - 1 - number) * DAY_S)) + "-7f3a"
 
 
-def measure(place: Path, directory: Path, records: Sequence[Record]) -> float:
-    """The seconds that one report takes."""
-    began_s = time.perf_counter()
+def measure(place: Path, directory: Path, records: Sequence[Record]) -> tuple[float, float]:
+    """The seconds that one report takes, by the clock and of the processor."""
+    began_s, began_cpu_s = time.perf_counter(), time.process_time()
     with open_history(place) as history:
         write_report(records, history, directory, runs={records[0].run_id: Run(directory / "run", exit_status=1)})
-    return time.perf_counter() - began_s
+    return time.perf_counter() - began_s, time.process_time() - began_cpu_s
 
 
 def main() -> int:
@@ -164,21 +164,22 @@ def main() -> int:
             f"a history of {asked.rows * asked.nights:,} records, {place.stat().st_size / 1e6:,.0f} MB", file=sys.stderr
         )
         directory = asked.keep or home / "report"
-        times_s = [measure(place, directory, records) for _ in range(TIMES)]
+        taken = [measure(place, directory, records) for _ in range(TIMES)]
         files = [path for path in directory.rglob("*") if path.is_file()]
         largest = max(files, key=lambda path: path.stat().st_size)
         facts = {
             "rows": asked.rows,
             "nights": asked.nights,
             "python": platform.python_version(),
-            "seconds": [round(time_s, 2) for time_s in times_s],
+            "seconds": [round(time_s, 2) for time_s, _ in taken],
+            "processor_seconds": [round(cpu_s, 2) for _, cpu_s in taken],
             "files": len(files),
             "megabytes": round(sum(path.stat().st_size for path in files) / 1e6, 1),
             "largest": {str(largest.relative_to(directory)): largest.stat().st_size},
             "index.html": (directory / "index.html").stat().st_size,
         }
         print(json.dumps(facts, indent=2))
-        return 0 if max(times_s) < LIMIT_S and largest.stat().st_size < LIMIT_BYTES else 1
+        return 0 if max(taken)[0] < LIMIT_S and largest.stat().st_size < LIMIT_BYTES else 1
     finally:
         shutil.rmtree(home)
 

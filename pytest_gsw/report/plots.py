@@ -62,9 +62,9 @@ _SAME = 1e-9
 
 #: How a night is drawn that was not passed: another colour, and another shape.
 _SHAPES = {
-    "regressed": (RED, ((-4.5, 4.0), (4.5, 4.0), (0.0, -5.0))),
-    "inconclusive": (PURPLE, ((-3.5, -3.5), (3.5, -3.5), (3.5, 3.5), (-3.5, 3.5))),
-    "improved": (GREEN, ((0.0, -5.0), (4.5, 0.0), (0.0, 5.0), (-4.5, 0.0))),
+    "regressed": ("triangle", RED, ((-4.5, 4.0), (4.5, 4.0), (0.0, -5.0))),
+    "inconclusive": ("square", PURPLE, ((-3.5, -3.5), (3.5, -3.5), (3.5, 3.5), (-3.5, 3.5))),
+    "improved": ("diamond", GREEN, ((0.0, -5.0), (4.5, 0.0), (0.0, 5.0), (-4.5, 0.0))),
 }
 
 #: Jobs of a night that are drawn, how high each is, and how many may bear their names.
@@ -169,20 +169,23 @@ def history_plot(row: Row) -> Plot | None:
     y = upright([*(night.judged_s for night in nights), *(value for value, *_ in levels)])
     what = "Checkpoint save" if judged_key(row.record) == "checkpoint_save_time_s" else "Step time"
     title = f"{what} of {len(nights)} nights (s)"
-    svg = frame(title, y, _days(x))
+    outcomes = [night.outcome for night in nights]
+    marks = [f"{name}: {outcome}" for outcome, (name, *_) in _SHAPES.items() if outcome in outcomes]
+    svg = frame(title, y, _days(x), ", ".join(marks))
     frozen = [time_s for time_s in reference([night.time_s for night in row.counted]) if time_s >= first_s]
     if len(frozen) > 1:
         svg.append(band(x(frozen[0]) - 4, x(frozen[-1]) + 4, _SHADE, "reference"))
     places = [(x(night.time_s), y(night.judged_s)) for night in nights]
     svg.append(line(places, _PALE))
-    outcomes = [night.outcome for night in nights]
     svg.append(dots((at for at, outcome in zip(places, outcomes, strict=True) if outcome not in _SHAPES), BLUE, 2.5))
     for at, outcome in zip(places, outcomes, strict=True):
         if outcome in _SHAPES:
-            svg.append(shape(*at, *_SHAPES[outcome]))
+            _, colour, corners = _SHAPES[outcome]
+            svg.append(shape(*at, colour, corners))
     svg.extend(level(y, value, colour, name, anchor) for value, colour, name, anchor in levels)
     words = [f"{title}, the newest {nights[-1].judged_s:.4g} s"]
     words += [f"{name} {value:.4g} s" for value, _, name, _ in levels]
+    words += [f"{outcomes.count(outcome)} {outcome}" for outcome in _SHAPES if outcome in outcomes]
     suspect = row.drifting.since if row.drifting else None
     if suspect is not None and suspect.time_s >= first_s:
         begin = x(suspect.time_s)

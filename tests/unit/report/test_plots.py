@@ -93,8 +93,11 @@ def test_the_nights_of_a_row(tmp_path: Path) -> None:
     before += [row(SLOW.row, TONIGHT - 1, 5.2, outcome="inconclusive")]
     plot = history_plot(nights_of_slow(tmp_path, *before))
     assert plot is not None
-    assert plot.alt == "Step time of 46 nights (s), the newest 5 s; documented 4.5 s; limit 4.737 s"
-    assert {"reference", "documented", "limit"} <= set(texts(plot))
+    assert (
+        plot.alt
+        == "Step time of 46 nights (s), the newest 5 s; documented 4.5 s; limit 4.737 s; 1 regressed; 1 inconclusive"
+    )
+    assert {"reference", "documented", "limit", "triangle: regressed, square: inconclusive"} <= set(texts(plot))
     assert len(list(plot.svg.iter("polygon"))) == 2
 
 
@@ -110,7 +113,7 @@ def test_the_first_suspect_night_is_marked(tmp_path: Path) -> None:
     plot = history_plot(found)
     assert plot is not None
     assert "slower from here on" in texts(plot)
-    assert plot.alt.endswith("; slower since about 2026-12-03")
+    assert plot.alt.endswith("; 1 regressed; slower since about 2026-12-03")
 
 
 def test_the_newest_200_nights_are_drawn(tmp_path: Path) -> None:
