@@ -188,7 +188,8 @@ def _verdicts(night: Night) -> ET.Element | None:
 
 def _verdict_cell(rows: Sequence[Row]) -> ET.Element:
     marks = [element("a", *_mark(row), href=f"rows/{row.name}.html", class_=row.kind) for row in rows]
-    return element("td", *marks, class_="verdict" if marks else None)
+    # Of several rows in a cell each keeps its own colour; the cell has that of the worst.
+    return element("td", *marks, class_=f"verdict {rows[0].kind}" if rows else None)
 
 
 def _mark(row: Row) -> list[Content]:
