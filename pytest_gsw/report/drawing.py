@@ -15,7 +15,7 @@ from pytest_gsw.report.elements import element
 
 #: Told apart by most people (after Okabe and Ito), each 4.5 : 1 or more against the ground.
 BLUE, RED, GREEN, PURPLE, GREY = "#00609a", "#b03a00", "#00704f", "#8a3f74", "#5c5f66"
-GRID, _INK, _GROUND = "#dcdce2", "#222222", "#fbfbfd"
+GRID, GROUND, _INK = "#dcdce2", "#fbfbfd", "#222222"
 
 #: Places on a picture, in its own units; on a phone it is shown at three quarters of that.
 WIDTH, HEIGHT = 480, 240
@@ -79,7 +79,7 @@ def ground(title: str, height: float = HEIGHT) -> ET.Element:
     return element(
         "svg",
         element("title", title),
-        element("rect", width=WIDTH, height=height, fill=_GROUND),
+        element("rect", width=WIDTH, height=height, fill=GROUND),
         element("text", title, x=12, y=19, font_weight="600", font_size=13),
         xmlns="http://www.w3.org/2000/svg",
         viewBox=f"0 0 {WIDTH} {height:g}",
@@ -113,7 +113,7 @@ def frame(title: str, y: Scale, x_ticks: Iterable[tuple[float, str]], x_title: s
 
 def text(content: str, x: float, y: float, *, anchor: str | None = None, colour: str | None = None) -> ET.Element:
     """A text, with a rim of the ground's colour where it has a colour of its own, so that lines may pass under it."""
-    rim: dict[str, str | float] = {"stroke": _GROUND, "stroke_width": 3, "paint_order": "stroke"} if colour else {}
+    rim: dict[str, str | float] = {"stroke": GROUND, "stroke_width": 3, "paint_order": "stroke"} if colour else {}
     return element("text", content, x=x, y=y, text_anchor=anchor, fill=colour, **rim)
 
 

@@ -141,8 +141,8 @@ def _causes(night: Night) -> ET.Element | None:
     return table("causes", "Why rows could not be measured", ["cause", "rows", "nodes", "advice"], lines)
 
 
-def _cause(cause: Cause) -> Sequence[str]:
-    return cause.fact, f"{len(cause.rows)}", cause_nodes(cause), cause.advice
+def _cause(cause: Cause) -> Sequence[Content]:
+    return cause.fact, f"{len(cause.rows)}", cause_nodes(cause), element("td", cause.advice, class_="long")
 
 
 def _failing(night: Night) -> ET.Element | None:

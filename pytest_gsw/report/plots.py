@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from pytest_gsw.logs.text import shortened
 from pytest_gsw.performance.measurement import TimedStep, apply, select
 from pytest_gsw.performance.noise import reference
 from pytest_gsw.report.drawing import (
@@ -16,6 +17,7 @@ from pytest_gsw.report.drawing import (
     GREEN,
     GREY,
     GRID,
+    GROUND,
     HEIGHT,
     LEFT,
     PURPLE,
@@ -70,6 +72,10 @@ _SHAPES = {
 #: Jobs of a night that are drawn, how high each is, and how many may bear their names.
 _MOST_JOBS, _NAMED_JOBS = 200, 60
 _BAR, _NAMED_BAR = 7, 15
+#: Letters of a name there, and how wide one is, about.
+_LONGEST_NAME, _LETTER = 48, 7
+#: Units of time, and their seconds; three hundred of one are better told in the next.
+_TIME_UNITS = (("seconds", 1), ("minutes", 60), ("hours", 3600))
 
 
 # -- a job's steps ---------------------------------------------------------------------------------
@@ -291,40 +297,50 @@ def jobs_plot(night: Night) -> Plot | None:
     if not jobs:
         return None
     begin_s = min(job.begin_s for job in jobs)
-    minutes = max((jobs[-1].facts.end_s or 0.0) - begin_s, 1.0) / 60
+    span_s = max((jobs[-1].facts.end_s or 0.0) - begin_s, 1.0)
+    unit, unit_s = next(one for one in _TIME_UNITS if span_s < one[1] * 300 or one is _TIME_UNITS[-1])
     shown = jobs[-_MOST_JOBS:]
     named = len(shown) <= _NAMED_JOBS
     bar = _NAMED_BAR if named else _BAR
     bottom = TOP + bar * len(shown) + 4
-    x = Scale(0.0, minutes, 12, WIDTH - RIGHT)
+    x = Scale(0.0, span_s / unit_s, 12, WIDTH - RIGHT)
     title = f"{len(shown)} jobs over the night" if len(shown) == len(jobs) else f"The {len(shown)} jobs that ended last"
     svg = ground(title, bottom + BOTTOM)
-    for place, what in ticks(x, round_numbers(0.0, minutes)):
+    for place, what in ticks(x, round_numbers(0.0, span_s / unit_s)):
         svg.append(line([(place, TOP), (place, bottom)], GRID))
         svg.append(text(what, place, bottom + 16, anchor="middle"))
-    svg.append(text("minutes since the first job was submitted", WIDTH / 2, bottom + 33, anchor="middle"))
+    svg.append(text(f"{unit} since the first job was submitted", WIDTH / 2, bottom + 33, anchor="middle"))
     for number, job in enumerate(shown):
-        svg.append(_bar(job, begin_s, x, TOP + 2 + bar * number, bar - 2, named=named))
+        svg.append(
+            _bar(job, lambda time_s: x((time_s - begin_s) / unit_s), TOP + 2 + bar * number, bar - 2, named=named)
+        )
     return Plot(svg, f"{title}; thin bars are time in the queue, thick ones run time, red ones failed")
 
 
-def _bar(job: NightJob, begin_s: float, x: Scale, top: float, height: float, *, named: bool) -> ET.Element:
+def _bar(job: NightJob, x: Callable[[float], float], top: float, height: float, *, named: bool) -> ET.Element:
     """One job: its time in the queue, its run, and whose it is where there is room for that."""
-    submitted = x((job.begin_s - begin_s) / 60)
-    started = x(((job.facts.start_s or job.begin_s) - begin_s) / 60)
-    ended = x(((job.facts.end_s or 0.0) - begin_s) / 60)
+    submitted, started, ended = x(job.begin_s), x(job.facts.start_s or job.begin_s), x(job.facts.end_s or 0.0)
     middle = top + height / 2
-    name = None
-    if named:
-        beside, anchor = (ended + 4, "start") if ended < WIDTH / 2 else (submitted - 4, "end")
-        name = text(job.row.record.row, beside, middle + 4, anchor=anchor, colour=GREY)
     waited, ran = max(started - submitted, 0.0), max(ended - started, 1.0)
     return element(
         "g",
         element("rect", x=submitted, y=middle - 1.5, width=f"{waited:.1f}", height=3, fill=_QUEUE),
         element("rect", x=started, y=top, width=f"{ran:.1f}", height=height, fill=RED if job.failed else BLUE),
-        name,
+        _name_of_bar(job.row.record.row, started, ended, middle + 4) if named else None,
     )
+
+
+def _name_of_bar(name: str, started: float, ended: float, y: float) -> ET.Element:
+    """Whose a job is: behind its run, before it, or, where neither has room, across it."""
+    name = shortened(name, _LONGEST_NAME)
+    room = _LETTER * len(name)
+    if ended + 4 + room <= WIDTH:
+        return text(name, ended + 4, y, colour=GREY)
+    if started - 4 - room >= 0:
+        # The time in the queue goes on behind it.
+        behind = element("rect", x=started - 4 - room, y=y - 10, width=room + 2, height=12, fill=GROUND)
+        return element("g", behind, text(name, started - 4, y, anchor="end", colour=GREY))
+    return text(name, WIDTH - RIGHT - 4, y, anchor="end", colour=GREY)
 
 
 def _is_timed(job: NightJob) -> bool:

@@ -213,7 +213,7 @@ def _job(job: JobFacts, record: Record) -> Sequence[Content]:
         None if job.submit_s is None else time_element(job.submit_s),
         "" if job.queue_s is None else duration(job.queue_s),
         "" if job.run_s is None else duration(job.run_s),
-        "; ".join(text for text in notes if text),
+        element("td", "; ".join(text for text in notes if text) or None, class_="long"),
     )
 
 
