@@ -99,12 +99,12 @@ def steps_plot(record: Record) -> Plot | None:
     if window is not None:
         begin = x(window[0] + 0.5)
         svg.append(band(begin - 2, max(x(window[1] + 1.5), begin + 4), _WINDOW, record.statistic))
-    if judged_s:
-        svg.append(level(y, judged_s, RED, f"{judged_s:.4g} s"))
     places = _thinned([(x(number), y(seconds)) for number, seconds in enumerate(series_s, 1)])
     svg.append(line(places, BLUE))
     if len(series_s) <= _DOTTED_STEPS:
         svg.append(dots(places, BLUE, 2))
+    if judged_s:
+        svg.append(level(y, judged_s, RED, f"{judged_s:.4g} s"))
     words = [
         f"{title}, from {min(series_s):.4g} to {max(series_s):.4g} s",
         f"the first {warm_up} are warm-up" if warm_up else "",
@@ -271,7 +271,7 @@ def scaling_plot(name: str, figure: Figure, curves: Sequence[Curve]) -> Plot | N
     x = across(gpus[0], gpus[-1], logarithmic=True)
     values = [value for _, value in points]
     y = upright(values, from_zero=not figure.logarithmic, logarithmic=figure.logarithmic)
-    svg = frame(figure.title, y, ticks(x, gpus, room=32), "GPUs")
+    svg = frame(figure.title, y, ticks(x, gpus, room=32), "GPUs; dashed: documented")
     # Throughput grows to the right, so that its names stand at the left, above; MFU falls, and has them below.
     top = TOP + 14 if figure.logarithmic else HEIGHT - BOTTOM - 6 - 15 * (len(drawn) - 1)
     for number, (row, measured, documented) in enumerate(drawn):
