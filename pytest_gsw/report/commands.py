@@ -15,6 +15,10 @@ from pytest_gsw.results.terminal import command
 _NAMED = 5
 
 
+#: More jobs of one row than this are nobody's next step.
+_MOST_REPEATS = 9
+
+
 def again(records: Iterable[Record], directory: Path, *options: str) -> str:
     """Rows once more, each with a new job; what was replayed without a cluster is replayed again.
 
@@ -49,7 +53,11 @@ def next_command(row: Row, directory: Path) -> str:
             return command("pytest-gsw", "trend", record.row, "--cluster", record.cluster)
         case "inconclusive" if verdict and verdict.noise and record.reason != Reason.CANARY.value:
             jobs = jobs_to_resolve(record.tolerance, verdict.noise)
+            if jobs > _MOST_REPEATS:  # look at what is known before the cluster is taken for days
+                return command("pytest-gsw", "history", record.row, "--cluster", record.cluster)
             return again([record], directory, f"--gsw-repeat={jobs}")
+        case "regressed" if not record.repeats and record.cluster != "replay":
+            return again([record], directory, "--gsw-confirm=4")  # one slow job may be one slow node
         case _:
             return again([record], directory)
 

@@ -112,13 +112,18 @@ def test_numbers_and_days() -> None:
 
 
 def test_what_to_type_next() -> None:
-    assert next_command(shown(SLOW), RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x128]'"
+    assert next_command(shown(SLOW), RUN) == f"pytest --gsw-cluster=eos --gsw-confirm=4 '{NODE}[H100x128]'"
+    confirmed = replace(SLOW, repeats=(SLOW.job,))
+    assert next_command(shown(confirmed), RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x128]'"
     assert next_command(shown(BROKEN), RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x64]'"
     assert next_command(shown(FAST), RUN) == (f"pytest-gsw baseline propose {RUN} --row 'llama2_70b_fp8[H100x256]'")
     drifts = replace(PASSED, drift="creeps")
     assert next_command(shown(drifts), RUN) == "pytest-gsw trend 'llama2_70b_bf16[H100x64]' --cluster eos"
     noisy = replace(SLOW, outcome="inconclusive", sigma=0.08, sigma_jobs=30, reason="too noisy")
-    assert next_command(shown(noisy), RUN) == f"pytest --gsw-cluster=eos --gsw-repeat=72 '{NODE}[H100x128]'"
+    # Seventy-two jobs would tell; what is known already comes first.
+    assert next_command(shown(noisy), RUN) == "pytest-gsw history 'llama2_70b_fp8[H100x128]' --cluster eos"
+    restless = replace(noisy, tolerance=0.2)
+    assert next_command(shown(restless), RUN) == f"pytest --gsw-cluster=eos --gsw-repeat=4 '{NODE}[H100x128]'"
     canary = replace(noisy, reason="canary")
     assert next_command(shown(canary), RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x128]'"
 
@@ -136,7 +141,9 @@ def test_many_rows_are_those_that_failed_last() -> None:
 
 def test_a_command_is_one_whatever_a_row_is_called() -> None:
     hostile = replace(SLOW, node_id="t.yaml::x'; rm -rf ~ #")
-    assert next_command(shown(hostile), RUN) == """pytest --gsw-cluster=eos 't.yaml::x'"'"'; rm -rf ~ #'"""
+    assert next_command(shown(hostile), RUN) == (
+        """pytest --gsw-cluster=eos --gsw-confirm=4 't.yaml::x'"'"'; rm -rf ~ #'"""
+    )
 
 
 def test_all_that_can_be_typed() -> None:
