@@ -132,25 +132,20 @@ def test_a_phone_scrolls_down_only(chromium: Chromium, report: Served, pages: Ma
     assert wide == {}
 
 
-def test_in_the_dark_text_is_light(chromium: Chromium, report: Served, pages: Mapping[str, Page]) -> None:
-    with chromium.tab(report.url) as light, chromium.tab(report.url, **DARK) as dark:
-        for path in looked_at(pages):
-            light.goto(path)
-            ground, text = light.ask(_GROUND_AND_TEXT)
-            assert ground > 0.9 > 0.1 > text, path
-            dark.goto(path)
-            ground, text = dark.ask(_GROUND_AND_TEXT)
-            assert ground < 0.05 < 0.6 < text, path
-            assert dark.ask("() => [...document.images].every(image => image.complete && image.naturalWidth > 0)"), path
-        assert light.complaints + dark.complaints == []
-
-
-def test_paper_is_white_and_nothing_sticks_out(chromium: Chromium, report: Served, pages: Mapping[str, Page]) -> None:
+def test_text_stands_out_in_the_light_in_the_dark_and_on_paper(
+    chromium: Chromium, report: Served, pages: Mapping[str, Page]
+) -> None:
     a4 = {"width": 718, "height": 1047}  # at 96 dpi, without margins of 1 cm
-    with chromium.tab(report.url, viewport=a4, **DARK) as tab:
-        tab.page.emulate_media(media="print", color_scheme="dark")
+    with chromium.tab(report.url, viewport=a4) as tab:
         for path in looked_at(pages):
+            tab.page.emulate_media(media="screen", color_scheme="light")
             tab.goto(path)
+            ground, text = tab.ask(_GROUND_AND_TEXT)
+            assert ground > 0.9 > 0.1 > text, path
+            tab.page.emulate_media(color_scheme="dark")
+            ground, text = tab.ask(_GROUND_AND_TEXT)
+            assert ground < 0.05 < 0.6 < text, path
+            tab.page.emulate_media(media="print")
             ground, text = tab.ask(_GROUND_AND_TEXT)
             assert ground > 0.9 > 0.1 > text, path
             assert tab.ask("() => document.documentElement.scrollWidth") <= a4["width"], path
