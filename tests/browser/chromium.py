@@ -12,7 +12,9 @@ The browser is the distribution's own; Playwright only drives it. It can reach n
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -91,6 +93,7 @@ class Chromium:
     def __init__(self) -> None:
         self._playwright: Playwright | None = None
         self._browser: Browser | None = None
+        self._home = tempfile.TemporaryDirectory(prefix="gsw-chromium-")
 
     @contextmanager
     def tab(self, root: str, **options: Any) -> Iterator[Tab]:
@@ -110,10 +113,13 @@ class Chromium:
         try:
             # Its own sandbox wants rights that root in a container has not.
             self._browser = self._playwright.chromium.launch(
-                executable_path=_binary(), chromium_sandbox=False, args=_FLAGS
+                executable_path=_binary(),
+                chromium_sandbox=False,
+                args=_FLAGS,
+                env={**os.environ, "HOME": self._home.name, "XDG_CONFIG_HOME": self._home.name},
             )
         except BaseException:
-            self._playwright.stop()
+            self.__exit__(None, None, None)
             raise
         return self
 
@@ -124,6 +130,7 @@ class Chromium:
             self._browser.close()
         if self._playwright is not None:
             self._playwright.stop()
+        self._home.cleanup()
 
 
 def _binary() -> str | None:

@@ -134,7 +134,7 @@ FAULTS = {
     "grok1_314b_bf16[H100x64]": "slow:8%",
     "llama3.1_405b_fp8[H100x192]": "fast:9%",
     "mixtral_8x7b_fp8[H100x64]": "fast:7%",
-    "grok1_314b_fp8[H100x256]": "slow:14%",  # inconclusive, because its nights differ by 8 %
+    "grok1_314b_fp8[H100x256]": "slow:11%",  # inconclusive, because its nights differ by 8 %
     "gpt3_175b_fp8[H100x256]": "slow:3%",  # and so were the last two weeks
     "gpt3_175b_fp8[H100x512]": "oom",
     "llama2_70b_bf16[H100x512]": "nan",
