@@ -20,11 +20,12 @@ from pytest_gsw.screen import TALLY, Tally, write
 from pytest_gsw.tables.clusters import Cluster
 
 #: What the summary says of rows beside their outcome, and which of a report's attributes has it: rows that passed by
-#: what their cluster has accepted, or only because their jobs differ by so much; and rows that creep, none of which
-#: fails for it, and at which somebody should look before one does.
+#: what their cluster has accepted, or only because their jobs differ by so much; rows of which nobody can say; and
+#: rows that creep, none of which fails for it, and at which somebody should look before one does.
 _SECTIONS = {
     "accepted figures": "gsw_accepted",
     "slower than the tolerance, and within noise": "gsw_noise",
+    "inconclusive": "gsw_inconclusive",
     "drift": "gsw_drift",
 }
 

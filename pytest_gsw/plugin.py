@@ -342,6 +342,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.gsw_attempts = [attempt_text(attempt) for attempt in record.attempts]  # type: ignore[attr-defined]
         report.gsw_drift = record.drift or ""  # type: ignore[attr-defined]
         report.gsw_noise = terminal.noise_line(record)  # type: ignore[attr-defined]
+        report.gsw_inconclusive = record.fact if record.outcome == "inconclusive" else ""  # type: ignore[attr-defined]
         report.gsw_used_gpu_hours = used_gpu_hours(record)  # type: ignore[attr-defined]
         report.gsw_saved_gpu_hours = record.saved_gpu_hours  # type: ignore[attr-defined]
         report.gsw_reference = record.reference  # type: ignore[attr-defined]
