@@ -41,6 +41,9 @@ NOISY = 0.05
 #: Mathematical Statistics 27 (1956), p. 410, table I).
 _MEDIAN_SD = (1.0, 0.70711, 0.66983, 0.54609, 0.53557, 0.46343, 0.45874, 0.41015, 0.40756, 0.37200)
 
+#: More jobs than anybody runs; what a tolerance of next to nothing needs is beyond all numbers.
+_MOST_JOBS = 10**9
+
 #: The share of all distances between two jobs that the spread is not beyond, and what makes it the standard deviation
 #: of normal values: two of them are a normal value of sqrt(2) standard deviations apart. Spreads of this kind:
 #: P. J. Bickel and E. L. Lehmann, Descriptive statistics for nonparametric models IV, Contributions to Statistics
@@ -214,7 +217,7 @@ def gain_limit(tolerance: float, noise: Noise, jobs: int = 1) -> float:
 def jobs_to_resolve(tolerance: float, noise: Noise, power: float = 0.9, alpha: float = 0.001) -> int:
     """How many jobs it takes until their median tells a loss as large as the tolerance from none.
 
-    The fewest n for which (z(alpha) + z(power)) · sigma · c(n) is at most -ln(1 - tolerance).
+    The fewest n for which (z(alpha) + z(power)) · sigma · c(n) is at most -ln(1 - tolerance), a billion at most.
 
     Args:
         tolerance: Loss of throughput to be found, as a fraction below 1.
@@ -233,6 +236,8 @@ def jobs_to_resolve(tolerance: float, noise: Noise, power: float = 0.9, alpha: f
         raise ValueError(f"power {power} and alpha {alpha} are no probabilities of a test")
     normal = statistics.NormalDist()
     needed = (normal.inv_cdf(power) - normal.inv_cdf(alpha)) * noise.sigma / -math.log1p(-tolerance)
+    if math.pi / 2 * min(needed, _MOST_JOBS) ** 2 > _MOST_JOBS:
+        return _MOST_JOBS
     # c(n) falls as 1.2533 / sqrt(n); from a little below the n of the asymptote, go up to the first that is enough.
     jobs = max(1, math.floor(math.pi / 2 * needed**2) - 8)
     while needed * median_sd(jobs) > 1:

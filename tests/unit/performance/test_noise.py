@@ -218,6 +218,11 @@ def test_how_many_jobs_it_takes(loss: float, sigma: float, expected: int) -> Non
     assert jobs_to_resolve(loss, Noise(sigma, 30)) == expected
 
 
+@pytest.mark.parametrize(("loss", "sigma"), [(1e-6, 0.03), (2e-313, 1e7), (0.05, 1e300)])
+def test_more_jobs_than_anybody_runs(loss: float, sigma: float) -> None:
+    assert jobs_to_resolve(loss, Noise(sigma, 30)) == 10**9
+
+
 @given(st.floats(0.001, 0.9), st.floats(0.001, 0.3))
 def test_so_many_jobs_are_enough_and_one_less_is_not(loss: float, sigma: float) -> None:
     needed = jobs_to_resolve(loss, Noise(sigma, 30))
