@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw import hookspecs, xdist
-from pytest_gsw.ending import add_json, begin_json, leave_files, tell_summary
+from pytest_gsw.ending import add_json, leave_files, tell_summary
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.files import from_here
 from pytest_gsw.fleet import Fleet
@@ -208,7 +208,6 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         print_plan(session, rows, {item.baseline.id: make_spec(item, settings) for item in rows}, launcher)
         return True
     fleet = start_fleet(session, settings)
-    begin_json(config, items)
     run_session(session, fleet, detach=settings.detach)
     return True
 
@@ -226,7 +225,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> None:
             # The worker that had the rows before has crashed.
             settings = dataclasses.replace(settings, past=read_journal(settings.run_directory))
         start_fleet(item.session, settings)
-        begin_json(config, [row for row in item.session.items if isinstance(row, BaselineItem)])
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.demo.faults import parse_faults
+from pytest_gsw.ending import begin_json
 from pytest_gsw.errors import RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.files import from_here
 from pytest_gsw.fleet import Fleet, StateObserver
@@ -71,6 +72,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
     )
     config.stash[FLEET] = fleet
     specs = {item.baseline.id: make_spec(item, settings) for item in rows}
+    begin_json(config, [item for item in session.items if isinstance(item, BaselineItem)])
     if journal is not None and settings.cluster is not None:
         repeats = settings.repeats
         journal.session(settings.cluster.name, [item.nodeid for item in rows], repeats.first, repeats.confirm)

@@ -49,6 +49,8 @@ def test_a_place_that_cannot_be_written_is_a_usage_error(pytester: pytest.Pytest
     result = pytester.runpytest(*TWO_ROWS, "--gsw-json=night/out.jsonl")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --gsw-json: *night/out.jsonl cannot be written: *"])
+    (journal,) = pytester.path.glob(".gsw/runs/*/journal.jsonl")
+    assert journal.read_text() == ""  # no job was submitted that nobody would judge
 
 
 def test_the_night_on_one_screen(pytester: pytest.Pytester) -> None:
