@@ -43,7 +43,7 @@ SEED = 20
 DAY_S = 86400.0
 FIRST_S = 1_700_000_000.0
 STEPS = 50
-#: What issue 5 asks for.
+#: The limits that docs/history.md gives.
 LIMITS_S = {"last 200 nights of one row": 0.050, "comparison of two nights": 1.0}
 
 

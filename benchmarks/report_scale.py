@@ -41,7 +41,7 @@ ERRORS = (
     "job {job} failed with exit code 1: NCCL error",
     "the log holds 12 steps, 45 of 50 needed",
 )
-#: What issue 6 asks for.
+#: The limits that docs/report.md gives.
 LIMIT_S, LIMIT_BYTES, TIMES = 10.0, 1_000_000, 3
 
 

@@ -22,6 +22,7 @@ from pytest_gsw.logs.reader import line_number, read_log, tail_lines
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, log_interval, select
+from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.performance.steady import steady
 from pytest_gsw.tables.model import Baseline, Figures
 from pytest_gsw.tables.statistic import parse_statistic
@@ -160,6 +161,22 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
             advice="remove the checkpoint, or do not resume from it, and run it again",
         )
     return log
+
+
+def measure_as_documented(baseline: Baseline, run: Run, log: StepLog, log_format: LogFormat) -> Measurement:
+    """The row's statistic over the steps of a log by what its table alone says, as of no cluster's job.
+
+    Raises:
+        LogError: As :func:`measure` does.
+    """
+    return measure(
+        baseline,
+        run,
+        log,
+        peak_flops=peak_flops(baseline.accelerator, baseline.dtype),
+        steps=baseline.recipe.steps,
+        first_index=log_format.first_index,
+    )
 
 
 def measure(

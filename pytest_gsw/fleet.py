@@ -646,14 +646,9 @@ class Fleet:
             status = replace(entry.status, state=JobState.CANCELLED)
             attempt = Attempt(entry.job.id, status, "no other node was available")
             self._note(Journal.ended, (entry.job, status))
-            self._note(Journal.repeated, entry.row_id, attempt)
-            self._on_repeat(entry.row_id, attempt)
             del self._live[entry.row_id]
             self._free_place(entry)
-            spec = replace(entry.spec.again(), avoided_nodes=())
-            again = _Entry(entry.row_id, spec=spec, attempts=(*entry.attempts, attempt), earlier=entry.earlier)
-            self._entries[entry.row_id] = again
-            self._waiting.appendleft(again)
+            self._again(entry, attempt, replace(entry.spec.again(), avoided_nodes=()), entry.earlier)
 
     def _update(self, entry: _Entry, status: JobStatus) -> None:
         if status is entry.status:  # nothing new, as of most jobs at most times
@@ -802,18 +797,17 @@ class Fleet:
         attempt = self._attempt(entry, run)
         if attempt is None or entry.spec is None:
             return False
+        del self._ended[entry.row_id]
+        self._again(entry, attempt, attempt.after(entry.spec), run.jobs if attempt.measured else entry.earlier)
+        return True
+
+    def _again(self, entry: _Entry, attempt: Attempt, spec: JobSpec, earlier: tuple[Run, ...]) -> None:
+        """Put a row back at the head of the queue, after an attempt that is not its last."""
         self._note(Journal.repeated, entry.row_id, attempt)
         self._on_repeat(entry.row_id, attempt)
-        again = _Entry(
-            entry.row_id,
-            spec=attempt.after(entry.spec),
-            attempts=(*entry.attempts, attempt),
-            earlier=run.jobs if attempt.measured else entry.earlier,
-        )
+        again = _Entry(entry.row_id, spec=spec, attempts=(*entry.attempts, attempt), earlier=earlier)
         self._entries[entry.row_id] = again
-        del self._ended[entry.row_id]
         self._waiting.appendleft(again)
-        return True
 
     def _attempt(self, entry: _Entry, run: Run) -> Attempt | None:
         """What a job was that is not its row's last; ``None`` where it is the last."""

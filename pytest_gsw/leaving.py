@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pytest_gsw.export import FORMATS, Night, session_outputs
+from pytest_gsw.export import FORMATS, Night, quoted_night, session_outputs
 from pytest_gsw.export.history import since_of
 from pytest_gsw.files import from_here, write_whole
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.store import History, open_history
 from pytest_gsw.options import Settings
-from pytest_gsw.quoting import quoted
-from pytest_gsw.report import Run, write_report
-from pytest_gsw.results.rebuild import never_judged, read_run
+from pytest_gsw.report import Run, accepted_in, write_report
+from pytest_gsw.results.rebuild import read_whole_run
 from pytest_gsw.results.record import Record
-from pytest_gsw.tables.load import load_tables
-from pytest_gsw.tables.model import Accepted
 
 #: The files for CI beside the report's pages, by the format that each has.
 FILES: Mapping[str, str] = {
@@ -45,8 +42,7 @@ def leave_report(settings: Settings, exit_status: int, environ: Mapping[str, str
     Raises:
         OSError: A file cannot be written.
     """
-    records, unreadable = read_run(settings.run_directory)
-    missing = {**never_judged(settings.run_directory, {record.node_id for record in records}), **unreadable}
+    records, missing = read_whole_run(settings.run_directory)
     said: list[str] = []
     with _history(settings) as history:
         night = _night(records, missing, history, said)
@@ -80,24 +76,16 @@ def _night(records: tuple[Record, ...], missing: Mapping[str, str], history: His
             since = since_of(history, records)
         except HistoryError as error:
             said.append(f"gsw: the report does without the history: {error}")
-    shown = {quoted(node_id, os.environ): why for node_id, why in missing.items()}
-    return quoted(Night(records, shown, since), os.environ)
+    return quoted_night(records, missing, since, os.environ)
 
 
 def _write(settings: Settings, records: tuple[Record, ...], history: History | None, run: Run, said: list[str]) -> Path:
     assert settings.report is not None  # else nothing is written
     runs = {settings.run_id: run}
-    accepted = _accepted(settings, records)
+    accepted = accepted_in(settings.baselines, records)
     if history is not None and not said:
         try:
             return write_report(records, history, settings.report, runs=runs, accepted=accepted)
         except HistoryError as error:
             said.append(f"gsw: the report does without the history: {error}")
     return write_report(records, None, settings.report, runs=runs, accepted=accepted)
-
-
-def _accepted(settings: Settings, records: Iterable[Record]) -> Mapping[str, Mapping[str, Accepted]] | None:
-    """What clusters have accepted, where that counts for any of these."""
-    if all(record.reference != "accepted" for record in records):
-        return None
-    return {row.id: row.accepted for row in load_tables(settings.baselines)}

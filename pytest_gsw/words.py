@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """A number with its noun: ``1 row``, ``2 rows``.
@@ -12,3 +14,11 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
         plural: What, for several; the noun with an "s" by default.
     """
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def day(time_s: float) -> str:
+    """The day of a time on this machine's calendar, ``2026-11-20``; empty where the calendar has none."""
+    try:
+        return time.strftime("%Y-%m-%d", time.localtime(time_s))
+    except (OverflowError, ValueError, OSError):  # by how far off it is
+        return ""

@@ -11,11 +11,11 @@ from pathlib import Path
 from pytest_gsw.cli.answer import Answer, Commands, write_answer
 from pytest_gsw.cli.history import RESULTS, add_history_option, exists, opened
 from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.export import FORMATS, Night
+from pytest_gsw.export import FORMATS, quoted_night
 from pytest_gsw.export.history import since_of
 from pytest_gsw.history.store import history_place
 from pytest_gsw.quoting import quoted
-from pytest_gsw.results.rebuild import never_judged, read_run
+from pytest_gsw.results.rebuild import read_whole_run
 from pytest_gsw.results.record import Record
 
 
@@ -31,14 +31,10 @@ def add_parser(commands: Commands) -> None:
 
 def _export(asked: argparse.Namespace) -> Answer:
     directory = _directory(asked.run_directory)
-    records, unreadable = read_run(directory)
-    missing = {**never_judged(directory, {record.node_id for record in records}), **unreadable}
+    records, missing = read_whole_run(directory)
     if not records and not missing:
         raise ConfigurationError(f"there are no records in {directory}\nnext: ls {RESULTS / 'runs'}")
-    # What a session records is quoted already; a record of an earlier release may not be.
-    shown = {quoted(node_id, os.environ): why for node_id, why in missing.items()}
-    night = quoted(Night(records, shown, _since(asked, records)), os.environ)
-    text = FORMATS[asked.format](night)
+    text = FORMATS[asked.format](quoted_night(records, missing, _since(asked, records), os.environ))
     if asked.output is None:
         return Answer(text)
     write_answer(asked.output, text)

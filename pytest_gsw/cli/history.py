@@ -12,7 +12,7 @@ import os
 import re
 import statistics
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from pytest_gsw.history.import_logs import import_logs
 from pytest_gsw.history.import_runs import import_runs
 from pytest_gsw.history.imported import Imported
 from pytest_gsw.history.llmb import import_llmb
-from pytest_gsw.history.model import Point, SeriesKey
+from pytest_gsw.history.model import Point, SeriesKey, newest_definitions
 from pytest_gsw.history.store import VARIABLE, History, history_place, open_history
 from pytest_gsw.performance.noise import Noise, noise_of
 from pytest_gsw.quoting import quoted
@@ -132,7 +132,7 @@ def _history(asked: argparse.Namespace) -> Answer:
         keys = history.series(asked.rows, asked.cluster)
         if not keys:
             raise ConfigurationError(_nothing(asked, history))
-        chosen = keys if asked.all else _newest_definitions(keys)
+        chosen = keys if asked.all else newest_definitions(keys)
         points = history.points_of(chosen, asked.last)
     if asked.json:
         return Answer(json.dumps([_facts(key, points[key]) for key in chosen], indent=2, allow_nan=False))
@@ -152,13 +152,6 @@ def _nothing(asked: argparse.Namespace, history: History) -> str:
     rows = sorted({key.row for key in known if asked.cluster in {None, key.cluster}})
     wanted = asked.rows[0] if asked.rows else ""
     return f"the history {history.shown} has no row '{wanted}'{nearest(wanted, rows)}\nnext: pytest-gsw history"
-
-
-def _newest_definitions(keys: Iterable[SeriesKey]) -> tuple[SeriesKey, ...]:
-    newest: dict[tuple[str, str], SeriesKey] = {}
-    for key in keys:
-        newest.setdefault((key.row, key.cluster), key)
-    return tuple(newest.values())
 
 
 # -- what is shown -------------------------------------------------------------------------------

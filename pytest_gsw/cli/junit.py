@@ -9,7 +9,7 @@ from pytest_gsw.cli.answer import Answer, Commands, write_answer
 from pytest_gsw.cli.report import NAME
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.report.night import page_names
-from pytest_gsw.results.rebuild import counts, junit_text, never_judged, read_run, rebuild_junit
+from pytest_gsw.results.rebuild import counts, junit_text, read_whole_run, rebuild_junit
 
 
 def add_parser(commands: Commands) -> None:
@@ -25,8 +25,7 @@ def _junit(asked: argparse.Namespace) -> Answer:
     directory: Path = asked.run_directory
     if not directory.is_dir():
         raise ConfigurationError(f"there is no directory {directory}\nnext: ls {Path('.gsw', 'runs')}")
-    records, missing = read_run(directory)
-    missing = {**never_judged(directory, {record.node_id for record in records}), **missing}
+    records, missing = read_whole_run(directory)
     if not records and not missing:
         raise ConfigurationError(f"there are no records in {directory}\nnext: ls {Path('.gsw', 'runs')}")
     names = page_names(record.node_id for record in records)

@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.errors import ConfigurationError, LogError
-from pytest_gsw.examine import Run, measure, read_steps
+from pytest_gsw.examine import Run, measure_as_documented, read_steps
 from pytest_gsw.image import image_in
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.model import JobState, JobStatus
@@ -21,7 +21,6 @@ from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import detect_format, last_step, read_log
 from pytest_gsw.performance.measurement import TimedStep, apply
-from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.performance.steady import steady
 from pytest_gsw.performance.verdict import judge
 from pytest_gsw.quoting import quoted
@@ -181,14 +180,7 @@ def _row_metrics(
     run = Run(job_id="", status=JobStatus(JobState.REPLAYED), log=path)
     try:
         log = read_steps(row, run, log_format)
-        measurement = measure(
-            row,
-            run,
-            log,
-            peak_flops=peak_flops(row.accelerator, row.dtype),
-            steps=row.recipe.steps,
-            first_index=log_format.first_index,
-        )
+        measurement = measure_as_documented(row, run, log, log_format)
     except LogError as error:  # a log by itself is of no job that there is anything to say of
         evidence = tuple((name, text) for name, text in error.evidence if name != "job")
         raise LogError(error.fact, evidence, error.tail, error.advice) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,12 +13,11 @@ from pytest_gsw.cli.history import RESULTS, add_history_option, exists, opened
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.files import from_here
 from pytest_gsw.history.store import History, history_place
-from pytest_gsw.report import Run, write_report
-from pytest_gsw.results.rebuild import never_judged, read_run
+from pytest_gsw.report import Run, accepted_in, write_report
+from pytest_gsw.results.rebuild import read_whole_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import counts_line
-from pytest_gsw.tables.load import bundled_baselines, load_tables
-from pytest_gsw.tables.model import Accepted
+from pytest_gsw.tables.load import bundled_baselines
 from pytest_gsw.words import counted
 
 #: Where a run's report is in its directory, where nobody says otherwise.
@@ -52,8 +51,9 @@ def _report(asked: argparse.Namespace) -> Answer:
         directory = asked.output or _default_output(found)
         records = [record for one in found for record in one.records]
         runs = {one.run_id: one.run for one in found}
+        accepted = accepted_in(asked.baselines or [bundled_baselines()], records)
         try:
-            index = write_report(records, history, directory, runs=runs, accepted=_accepted(records, asked.baselines))
+            index = write_report(records, history, directory, runs=runs, accepted=accepted)
         except OSError as error:
             raise ConfigurationError(f"the report cannot be written: {error.strerror}: {error.filename}") from None
     return Answer(f"{index}: {_said(found)}")
@@ -83,8 +83,7 @@ def _asked(given: str, history: History | None) -> _Asked:
 
 
 def _of_directory(directory: Path) -> _Asked:
-    records, unreadable = read_run(directory)
-    missing = {**never_judged(directory, {record.node_id for record in records}), **unreadable}
+    records, missing = read_whole_run(directory)
     if not records and not missing:
         raise ConfigurationError(f"there are no records in {directory}\nnext: ls {RESULTS / 'runs'}")
     run_id = records[0].run_id if records else directory.name
@@ -98,15 +97,6 @@ def _default_output(found: Sequence[_Asked]) -> Path:
     if not one.is_here:
         raise ConfigurationError(f"run {one.run_id} is in the history and has no directory here\nnext: add -o DIR")
     return one.run.directory / NAME
-
-
-def _accepted(
-    records: Iterable[Record], baselines: Sequence[Path] | None
-) -> Mapping[str, Mapping[str, Accepted]] | None:
-    """What clusters have accepted, where that counts for any of these."""
-    if all(record.reference != "accepted" for record in records):
-        return None
-    return {row.id: row.accepted for row in load_tables(baselines or [bundled_baselines()])}
 
 
 def _said(found: Sequence[_Asked]) -> str:

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import statistics
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,14 +17,14 @@ from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.cli.history import add_history_option, opened
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.drifting import Drifting, drifting, nights_of, since
-from pytest_gsw.history.model import Point, SeriesKey
+from pytest_gsw.history.model import Point, SeriesKey, newest_definitions
 from pytest_gsw.performance.drift import NEWEST
 from pytest_gsw.performance.noise import REFERENCE_JOBS, reference
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.terminal import changes_text, percent
 from pytest_gsw.tables.load import bundled_baselines, load_tables
 from pytest_gsw.tables.model import Accepted
-from pytest_gsw.words import counted
+from pytest_gsw.words import counted, day
 
 
 @dataclass(frozen=True)
@@ -59,12 +58,10 @@ def add_parser(commands: Commands) -> None:
 def _trend(asked: argparse.Namespace) -> Answer:
     accepted = {row.id: row.accepted for row in load_tables(asked.baselines or [bundled_baselines()])}
     with opened(asked) as history:
-        newest: dict[tuple[str, str], SeriesKey] = {}
-        for key in history.series(asked.rows, asked.cluster):  # of each row and cluster the newest comes first
-            newest.setdefault((key.row, key.cluster), key)
+        newest = newest_definitions(history.series(asked.rows, asked.cluster))
         if not newest:
             raise ConfigurationError(f"the history {history.shown} has no such row\nnext: pytest-gsw history")
-        points = history.points_of(newest.values())
+        points = history.points_of(newest)
     trends = [_trend_of(key, nights_of(since(of_row, _accepted(accepted, key)))) for key, of_row in points.items()]
     trends.sort(key=lambda one: (one.found is None, one.throughput_change or 0.0, one.key))
     status = 1 if any(one.found for one in trends) else 0
@@ -109,11 +106,7 @@ def _drift_cells(found: Drifting | None) -> tuple[str, str, str]:
     if found is None:
         return "", "", ""
     slope = found.drift.slope_per_week
-    return "" if slope is None else percent(1 / (1 + slope) - 1), _day(found.since), changes_text(found.changes)
-
-
-def _day(night: Point) -> str:
-    return time.strftime("%Y-%m-%d", time.localtime(night.time_s))
+    return "" if slope is None else percent(1 / (1 + slope) - 1), day(found.since.time_s), changes_text(found.changes)
 
 
 def _facts(one: _Trend) -> dict[str, Any]:

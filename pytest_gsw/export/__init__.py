@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pytest_gsw.export import plot_csv
 from pytest_gsw.export.annotations import github, gitlab
 from pytest_gsw.export.markdown import markdown
-from pytest_gsw.export.night import Night, slow_since
+from pytest_gsw.export.night import Night, quoted_night, slow_since
 from pytest_gsw.export.openmetrics import openmetrics
 from pytest_gsw.export.session import SessionOutputs, session_outputs
 from pytest_gsw.export.warnings_ng import warnings_ng
@@ -24,4 +24,4 @@ FORMATS: Mapping[str, Callable[[Night], str]] = {
     "warnings-ng": warnings_ng,
 }
 
-__all__ = ["FORMATS", "Night", "SessionOutputs", "session_outputs", "slow_since"]
+__all__ = ["FORMATS", "Night", "SessionOutputs", "quoted_night", "session_outputs", "slow_since"]

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_gsw.export.night import Finding, Night, counts_text, findings, throughput_change
+from pytest_gsw.export.night import Finding, Night, counts_text, findings
 from pytest_gsw.results.record import Record, used_gpu_hours
+from pytest_gsw.results.summary import throughput_change
 from pytest_gsw.results.terminal import noise_line, percent, verdict_of
 from pytest_gsw.words import counted
 

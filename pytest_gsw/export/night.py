@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import enum
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pytest_gsw.history.model import NO_CLUSTER
 from pytest_gsw.performance.verdict import Outcome
+from pytest_gsw.quoting import quoted
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.terminal import accepted_line, command, noise_line, verdict_of
-from pytest_gsw.words import counted
+from pytest_gsw.results.summary import throughput_change
+from pytest_gsw.results.terminal import accepted_line, command, noise_line
+from pytest_gsw.words import counted, day
 
 #: Where sessions keep their runs, where nobody says otherwise.
 _RUNS = ".gsw/runs"
-#: The cluster of logs that were replayed without one.
-_NO_CLUSTER = "replay"
 
 
 class Level(enum.Enum):
@@ -62,6 +62,17 @@ class Night:
     missing: Mapping[str, str] = field(default_factory=dict)
     #: By node id, since when a row is too slow, where the history tells it.
     since: Mapping[str, str] = field(default_factory=dict)
+
+
+def quoted_night(
+    records: tuple[Record, ...], missing: Mapping[str, str], since: Mapping[str, str], environ: Mapping[str, str]
+) -> Night:
+    """A night that may be shown: without control characters and without the secrets of an environment.
+
+    What a session records is quoted already; a record of an earlier release may not be.
+    """
+    shown = {quoted(node_id, environ): why for node_id, why in missing.items()}
+    return quoted(Night(records, shown, since), environ)
 
 
 @dataclass(frozen=True)
@@ -137,7 +148,7 @@ def _finding(kind: str, record: Record, text: str, since: str = "") -> Finding:
 
 def _next(kind: str, record: Record) -> str:
     """What to type next: what tells more, or what runs the row again where there is nothing more to tell."""
-    if record.cluster == _NO_CLUSTER:
+    if record.cluster == NO_CLUSTER:
         where = record.log or f"{_RUNS}/{record.run_id}"
         return command("pytest", f"--gsw-replay={where}", record.node_id)
     if kind == "improved":
@@ -149,12 +160,6 @@ def _next(kind: str, record: Record) -> str:
     if kind == "regressed" and not record.repeats:  # one slow job may be one slow node
         return command("pytest", f"--gsw-cluster={record.cluster}", "--gsw-confirm=4", record.node_id)
     return command("pytest-gsw", "history", record.row, f"--cluster={record.cluster}")
-
-
-def throughput_change(record: Record) -> float | None:
-    """Measured throughput against that which the outcome rests on, less one; ``None`` where nothing was judged."""
-    verdict = verdict_of(record)
-    return None if verdict is None else verdict.throughput_change
 
 
 def slow_since(before: Sequence[tuple[float, str]]) -> str:
@@ -170,7 +175,7 @@ def slow_since(before: Sequence[tuple[float, str]]) -> str:
         slow += 1
     if not slow:
         return "tonight"
-    first = time.strftime("%Y-%m-%d", time.localtime(before[-slow][0]))
+    first = day(before[-slow][0])
     return f"{first}, {slow + 1} nights" if slow < len(before) else f"{first} or before, {slow + 1} nights"
 
 

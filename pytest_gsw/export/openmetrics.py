@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pytest_gsw.export.night import Night, throughput_change
+from pytest_gsw.export.night import Night
+from pytest_gsw.history.model import SIMULATED
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.summary import throughput_change
 
 #: Outcomes that a record can have; each is 0 or 1 for each row, so that a row that recovers is seen to.
 _OUTCOMES = (
@@ -22,8 +24,6 @@ _OUTCOMES = (
     "expected_failure",
     "unexpected_success",
 )
-#: The cluster of all simulated runs, whatever they were called when they were replayed.
-_SIMULATED = "demo"
 
 _Labels = Mapping[str, str]
 
@@ -107,7 +107,7 @@ def _labels(record: Record) -> _Labels:
 
 
 def _cluster(record: Record) -> str:
-    return _SIMULATED if record.simulated else record.cluster
+    return SIMULATED if record.simulated else record.cluster
 
 
 def _family(metric: _Metric, records: Mapping[tuple[tuple[str, str], ...], Record]) -> Iterator[str]:

@@ -13,14 +13,13 @@ from pathlib import Path
 
 from pytest_gsw.demo.writers import FIRST_LINE
 from pytest_gsw.errors import ConfigurationError, LogError
-from pytest_gsw.examine import Run, measure, read_steps
+from pytest_gsw.examine import Run, measure_as_documented, read_steps
 from pytest_gsw.history.imported import Imported, Known, imported_record
 from pytest_gsw.history.model import IMPORTED
 from pytest_gsw.image import image_in
 from pytest_gsw.jobs.layout import job_id_in, log_glob, looks_like_a_log
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats import FORMATS
-from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.model import Baseline
@@ -137,14 +136,7 @@ def _measure(candidate: _Candidate, row: Baseline) -> float | str:
     run = Run(candidate.job_id, JobStatus(JobState.REPLAYED), log=candidate.path)
     try:
         log = read_steps(row, run, log_format)
-        return measure(
-            row,
-            run,
-            log,
-            peak_flops=peak_flops(row.accelerator, row.dtype),
-            steps=row.recipe.steps,
-            first_index=log_format.first_index,
-        ).judged_s
+        return measure_as_documented(row, run, log, log_format).judged_s
     except LogError as error:
         return error.fact
     except OverflowError:

@@ -24,7 +24,7 @@ IMPORTED = "import"
 SIMULATED = "demo"
 
 #: The cluster of logs that were replayed without one.
-_NO_CLUSTER = "replay"
+NO_CLUSTER = "replay"
 
 _JUDGED = frozenset(outcome.value for outcome in Outcome)
 
@@ -80,9 +80,17 @@ class RunSummary:
 def series_key(record: Record) -> SeriesKey | None:
     """The series that a record's points belong to, ``None`` where it is of none."""
     cluster = SIMULATED if record.simulated else record.cluster
-    if not record.definition or cluster == _NO_CLUSTER:
+    if not record.definition or cluster == NO_CLUSTER:
         return None
     return SeriesKey(record.row, cluster, record.definition)
+
+
+def newest_definitions(keys: Iterable[SeriesKey]) -> tuple[SeriesKey, ...]:
+    """The first series of each row on each cluster: of those that a history lists, the one with the newest point."""
+    newest: dict[tuple[str, str], SeriesKey] = {}
+    for key in keys:
+        newest.setdefault((key.row, key.cluster), key)
+    return tuple(newest.values())
 
 
 def is_judged(record: Record) -> bool:

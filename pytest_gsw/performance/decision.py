@@ -72,11 +72,11 @@ def decide(
 
     def decision(allowed_loss: float, more: int) -> Decision:
         ratio = reference_s / median_s
-        if ratio < (1 - allowed_loss) * (1 - _ROUNDING):
+        if is_below(ratio, allowed_loss):
             outcome: Literal["passed", "improved", "regressed", "inconclusive"] = "regressed"
-        elif ratio > (1 + gain) * (1 + _ROUNDING):
+        elif is_above(ratio, gain):
             outcome = "improved"
-        elif noise.noisy and ratio < (1 - tolerance) * (1 - _ROUNDING):
+        elif noise.noisy and is_below(ratio, tolerance):
             outcome = "inconclusive"
         else:
             outcome = "passed"
@@ -86,15 +86,21 @@ def decide(
         return decision(noises.limit(tolerance, noise, jobs), first - jobs)
     if jobs == most:
         return decision(final, 0)
-    if not _beyond(median_s, reference_s, screen):
+    if not is_below(reference_s / median_s, screen):
         return decision(screen, 0)
-    slow = sum(_beyond(time_s, reference_s, final) for time_s in times_s)
+    slow = sum(is_below(reference_s / time_s, final) for time_s in times_s)
     # The rest cannot bring the median of all back to the limit: it would be one of these, or lie between two of them.
     return decision(final, 0 if 2 * slow > most else 1)
 
 
-def _beyond(time_s: float, reference_s: float, allowed_loss: float) -> bool:
-    return reference_s / time_s < (1 - allowed_loss) * (1 - _ROUNDING)
+def is_below(ratio: float, allowed_loss: float) -> bool:
+    """Whether throughput, as a ratio to its reference, is lower than a loss (a fraction) allows."""
+    return ratio < (1 - allowed_loss) * (1 - _ROUNDING)
+
+
+def is_above(ratio: float, allowed_gain: float) -> bool:
+    """Whether throughput, as a ratio to its reference, is higher than a gain (a fraction) allows."""
+    return ratio > (1 + allowed_gain) * (1 + _ROUNDING)
 
 
 def _check(times_s: Sequence[float], reference_s: float, first: int, confirm: int) -> None:

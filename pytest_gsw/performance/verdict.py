@@ -7,14 +7,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pytest_gsw.performance.decision import decide
+from pytest_gsw.performance.decision import decide, is_above, is_below
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.tables.model import Accepted, Baseline
-
-#: A run exactly on the limit passes; what binary fractions make of the decimal numbers on
-#: both sides differs by less than this.
-_ROUNDING = 1e-12
 
 #: A statistic that differs by more than this from the median of the steady steps says something else than it.
 NOTABLE_GAP = 0.02
@@ -185,9 +181,9 @@ def compare(
     time up to 1/0.95 of its reference.
     """
     ratio = reference / measured if direction is Direction.LOWER_IS_BETTER else measured / reference
-    if ratio < (1 - allowed) * (1 - _ROUNDING):
+    if is_below(ratio, allowed):
         return Outcome.REGRESSED
-    if ratio > (1 + allowed) * (1 + _ROUNDING):
+    if is_above(ratio, allowed):
         return Outcome.IMPROVED
     return Outcome.PASSED
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from pytest_gsw.report.night import Run
+from pytest_gsw.report.night import Run, accepted_in
 from pytest_gsw.report.write import write_report
 
-__all__ = ["Run", "write_report"]
+__all__ = ["Run", "accepted_in", "write_report"]

@@ -19,7 +19,9 @@ from pytest_gsw.logs.failures import SIGNATURES
 from pytest_gsw.performance.verdict import Verdict
 from pytest_gsw.results.nodes import expand
 from pytest_gsw.results.record import JobFacts, Record, used_gpu_hours
+from pytest_gsw.results.summary import cause_of
 from pytest_gsw.results.terminal import inconclusive_text, verdict_of
+from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted
 
 #: What a row can need attention for, the worst first; the last two need none.
@@ -43,7 +45,6 @@ _SLOW = frozenset({"regressed", "inconclusive"})
 #: How many earlier runs are looked at for rows that could not be measured: each is read whole.
 _EARLIER_RUNS = 14
 
-_JOB = re.compile(r"\bjob [\w.;:-]{1,80}")
 _ADVICE = {signature.name: signature.advice for signature in SIGNATURES}
 
 #: File names may have 255 bytes, and a picture's has a few more than its page's.
@@ -274,6 +275,18 @@ def _gpus(row: Row) -> int:
     return row.record.gpus
 
 
+def accepted_in(tables: Sequence[Path], records: Iterable[Record]) -> Mapping[str, Mapping[str, Accepted]] | None:
+    """By row and cluster, what clusters have accepted; ``None`` where that counts for none of the records.
+
+    Args:
+        tables: Directories and files of tables.
+        records: The records of a report.
+    """
+    if all(record.reference != "accepted" for record in records):
+        return None
+    return {row.id: row.accepted for row in load_tables(tables)}
+
+
 def nights_by_run(
     records: Iterable[Record],
     history: History | None,
@@ -446,11 +459,6 @@ def _earlier_runs(history: History, run_id: str, rows: Iterable[Row]) -> Iterato
             yield history.records(summary.run_id)
         except HistoryError:
             return  # of a later release; what it says of that night nobody can tell
-
-
-def cause_of(record: Record) -> str:
-    """Why a row could not be measured, without the job that it happened to: ``job failed: ECC error``."""
-    return _JOB.sub("job", record.fact)
 
 
 def advice_of(fact: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,6 +43,7 @@ from pytest_gsw.report.elements import element
 from pytest_gsw.report.night import Curve, Night, NightJob, Row
 from pytest_gsw.results.record import Record, judged_key
 from pytest_gsw.tables.statistic import parse_statistic
+from pytest_gsw.words import day
 
 _SHADE, _WINDOW, _PALE, _QUEUE = "#ebe7da", "#cfe6d8", "#9ab4c8", "#a3a5ad"
 
@@ -198,7 +198,7 @@ def history_plot(row: Row) -> Plot | None:
         svg.append(line([(begin, TOP), (begin, HEIGHT - BOTTOM)], PURPLE))
         side, anchor = (-4, "end") if begin > WIDTH / 2 else (4, "start")
         svg.append(text("slower from here on", begin + side, HEIGHT - BOTTOM - 6, anchor=anchor, colour=PURPLE))
-        words.append(f"slower since about {_day(suspect.time_s)}")
+        words.append(f"slower since about {day(suspect.time_s)}")
     return Plot(svg, "; ".join(words))
 
 
@@ -221,15 +221,8 @@ def _days(x: Scale) -> list[tuple[float, str]]:
     days: dict[str, float] = {}
     for part in range(5):
         time_s = x.low + (x.high - x.low) * part / 4
-        days.setdefault(_day(time_s), min(max(x(time_s), LEFT + 20), WIDTH - 46))
+        days.setdefault(day(time_s), min(max(x(time_s), LEFT + 20), WIDTH - 46))
     return [(place, name) for name, place in days.items()]
-
-
-def _day(time_s: float) -> str:
-    try:
-        return time.strftime("%Y-%m-%d", time.localtime(time_s))
-    except (OverflowError, ValueError, OSError):  # by how far off it is
-        return ""
 
 
 # -- a workload's scaling --------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from pytest_gsw.report.layout import (
     table,
     time_element,
 )
-from pytest_gsw.report.night import Night, Row, advice_of, cause_of
+from pytest_gsw.report.night import Night, Row, advice_of
 from pytest_gsw.report.texts import (
     day,
     drift_text,
@@ -39,6 +39,7 @@ from pytest_gsw.report.texts import (
 )
 from pytest_gsw.results import terminal
 from pytest_gsw.results.record import JobFacts, Record, judged_key
+from pytest_gsw.results.summary import cause_of
 from pytest_gsw.words import counted
 
 #: The newest nights that are listed.

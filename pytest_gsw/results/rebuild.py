@@ -74,7 +74,13 @@ def _read(path: Path) -> Record | str:
         return str(error)
 
 
-def never_judged(directory: Path, judged: Container[str]) -> dict[str, str]:
+def read_whole_run(directory: Path) -> tuple[tuple[Record, ...], dict[str, str]]:
+    """The records of a run's directory, and, by node id or by path in it, why rows of the run have none."""
+    records, unreadable = read_run(directory)
+    return records, {**_never_judged(directory, {record.node_id for record in records}), **unreadable}
+
+
+def _never_judged(directory: Path, judged: Container[str]) -> dict[str, str]:
     """By node id, the rows that a run's journal has and its records have not, and why that is an error."""
     try:
         past = read_journal(directory)

@@ -130,14 +130,14 @@ def error_lines(records: Sequence[Record]) -> list[str]:
     by_cause: dict[str, list[Record]] = {}
     for record in records:
         if record.outcome == "error":
-            by_cause.setdefault(_cause(record.fact), []).append(record)
+            by_cause.setdefault(cause_of(record), []).append(record)
     ordered = sorted(by_cause.items(), key=lambda pair: (-len(pair[1]), pair[0]))
     return [f"{cause}: {_rows(of_cause)}{_nodes(of_cause)}" for cause, of_cause in ordered]
 
 
-def _cause(fact: str) -> str:
-    """A fact without the job that it is of, so that the same of other jobs is the same: ``job failed: ECC error``."""
-    return _JOB.sub("job", fact)
+def cause_of(record: Record) -> str:
+    """Why a row could not be measured, without the job that it happened to: ``job failed: ECC error``."""
+    return _JOB.sub("job", record.fact)
 
 
 def _rows(records: Sequence[Record]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shlex
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from pytest_gsw.performance.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
 from pytest_gsw.results.record import Record, attempt_text, judged_key, measured_jobs, repeat_text
 from pytest_gsw.tables.model import Accepted
+from pytest_gsw.words import day
 
 #: Label, key and number format of each figure in a table; a fraction without a format is a percentage.
 _ROWS = (
@@ -359,11 +359,10 @@ def _repeats_facts(record: Record) -> list[tuple[str, str]]:
 def drift_text(found: Drifting) -> str:
     """That a row creeps, since when, and what changed in that night, in one line."""
     since = found.since
-    night = time.strftime("%Y-%m-%d", time.localtime(since.time_s))
     change = percent(1 / (1 + found.drift.shift) - 1)
     slope = found.drift.slope_per_week
     pace = "" if slope is None else f", {percent(1 / (1 + slope) - 1)} a week"
-    fact = f"throughput of the newest nights is {change} against the first ones{pace}, since about {night}"
+    fact = f"throughput of the newest nights is {change} against the first ones{pace}, since about {day(since.time_s)}"
     job = f"(job {since.job_id} of run {since.run_id})"
     return f"{fact} {job}" + (f"; what changed then: {changes_text(found.changes)}" if found.changes else "")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.requirements import require
 from tests.slurm.conftest import start
 
 from .chromium import Chromium, missing_requirements
@@ -20,11 +20,7 @@ from .server import Served
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Chromium]:
     """A machine that cannot have one skips, or fails if GSW_REQUIRE_BROWSER=1 says so."""
-    problem = missing_requirements()
-    if problem is not None:
-        if os.environ.get("GSW_REQUIRE_BROWSER") == "1":
-            pytest.fail(f"GSW_REQUIRE_BROWSER=1, but {problem}")
-        pytest.skip(problem)
+    require("GSW_REQUIRE_BROWSER", missing_requirements())
     with Chromium() as running:
         yield running
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterator
 
 import pytest
+
+from tests.requirements import require
 
 from .server import PostgresqlServer, missing_requirements
 
@@ -16,11 +17,7 @@ pytest.register_assert_rewrite("tests.unit.history.behaviour")
 @pytest.fixture(scope="session")
 def server() -> Iterator[PostgresqlServer]:
     """A machine that cannot have one skips, or fails if GSW_REQUIRE_POSTGRESQL=1 says so."""
-    problem = missing_requirements()
-    if problem is not None:
-        if os.environ.get("GSW_REQUIRE_POSTGRESQL") == "1":
-            pytest.fail(f"GSW_REQUIRE_POSTGRESQL=1, but {problem}")
-        pytest.skip(problem)
+    require("GSW_REQUIRE_POSTGRESQL", missing_requirements())
     with PostgresqlServer() as running:
         yield running
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
+
+from tests.requirements import require
 
 from .cluster import SlurmCluster, missing_requirements
 
 
 def start(nodes: int, **options: object) -> Iterator[SlurmCluster]:
     """One cluster; a machine that cannot have one skips, or fails if GSW_REQUIRE_SLURM=1 says so."""
-    problem = missing_requirements()
-    if problem is not None:
-        if os.environ.get("GSW_REQUIRE_SLURM") == "1":
-            pytest.fail(f"GSW_REQUIRE_SLURM=1, but {problem}")
-        pytest.skip(problem)
+    require("GSW_REQUIRE_SLURM", missing_requirements())
     with SlurmCluster(nodes, **options) as cluster:  # type: ignore[arg-type]
         yield cluster
 
