@@ -11,8 +11,8 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.performance.verdict import Outcome, Reason
 from pytest_gsw.quoting import MASK
-from pytest_gsw.results.record import Record, judged_key, read_record, record_name
+from pytest_gsw.results.record import Record, judged_key, measured_jobs, read_record, record_name
 from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.fields import LARGEST, SMALLEST
 from pytest_gsw.tables.images import image_name
@@ -158,10 +158,12 @@ def propose(records: Iterable[Record], tables: Tables, rules: Rules | None = Non
         if isinstance(row, str):
             refused[record.row, record.cluster, row] += 1
             continue
-        first = points.setdefault((row.location.path, row.id), {}).setdefault(_job(record), _Point(row, record))
-        if first.record.cluster != record.cluster:
-            why = f"is of a job that was recorded on {first.record.cluster} before"
-            refused[record.row, record.cluster, why] += 1
+        jobs = points.setdefault((row.location.path, row.id), {})
+        for one in _of_each_job(record):
+            first = jobs.setdefault(_job(one), _Point(row, one))
+            if first.record.cluster != one.cluster:
+                why = f"is of a job that was recorded on {first.record.cluster} before"
+                refused[one.row, one.cluster, why] += 1
     proposed: list[Proposal] = []
     left_out = [LeftOut(*key, runs) for key, runs in refused.items()]
     for of_cluster in _by_cluster(points.values()):
@@ -177,6 +179,13 @@ def propose(records: Iterable[Record], tables: Tables, rules: Rules | None = Non
             proposed.append(found)
     proposed.sort(key=lambda one: (one.row.location.path, one.row.location.line, one.accepted.cluster))
     return Proposals(tuple(proposed), tuple(left_out))
+
+
+def _of_each_job(record: Record) -> Iterator[Record]:
+    """A record for each of the jobs whose median a record's figure is, as if each had been the only one."""
+    judged = judged_key(record)
+    for job in measured_jobs(record):
+        yield replace(record, job=job, repeats=(), measured={**record.measured, judged: job.judged_s})
 
 
 def _job(record: Record) -> _Job:
@@ -355,5 +364,5 @@ def earlier_records(run: Path, now: Iterable[Record], tables: Tables) -> tuple[l
                 continue
             records.append(record)
             if not isinstance(_row_of_point(record, tables), str):
-                jobs[name].add(_job(record))
+                jobs[name].update(map(_job, _of_each_job(record)))
     return records, left_out

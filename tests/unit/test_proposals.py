@@ -404,3 +404,15 @@ def test_what_is_accepted_may_become_the_documented_figure(table: Path, tables: 
         f'    date: {entry.date}\n    definition: "{entry.definition}"\n'
     )
     assert propose(nights(table), Tables(lambda _: table), Rules(documented=True)).proposed
+
+
+def test_each_job_of_a_row_that_ran_several_times_counts(table: Path, tables: Tables) -> None:
+    jobs = [replace(JOB, id=str(481220 + n), end_s=JOB.end_s, judged_s=seconds) for n, seconds in enumerate(FIVE)]
+    several = record(table, statistics.median(FIVE), job=jobs[-1], repeats=tuple(jobs[:-1]))
+    (proposal,) = propose([several], tables).proposed
+    assert (proposal.accepted.judged_s, proposal.accepted.jobs) == (1.61, 5)
+    assert proposal.accepted.job_ids == "481220, 481221, 481222, 481223, 481224"
+    assert (proposal.fastest_s, proposal.slowest_s) == (1.59, 1.65)
+    # Those of other runs come to it, and one that was replayed counts once.
+    (again,) = propose([several, replace(several, run_id="r2"), record(table, 1.63, 9)], tables).proposed
+    assert (again.accepted.judged_s, again.accepted.jobs) == (1.615, 6)
