@@ -1,7 +1,8 @@
 """DeepSpeed's own lines, which it prints whatever trains on it.
 
 * The pipeline engine (``runtime/pipe/engine.py``): ``steps: 5 loss: 9.1 iter time (s): 3.475 samples/sec: …``,
-  seconds of a step, the mean since the last such line.
+  seconds of a step, the mean since the last such line. What the model reports as further losses stands before the time:
+  ``steps: 5 loss: 9.1 aux_loss: 0.5 iter time (s): …``.
 * ``ThroughputTimer`` (``utils/timer.py``), samples per second of the whole job:
   ``0/50, SamplesPerSec=…`` until 0.6, then ``0/50, RunningAvgSamplesPerSec=…, CurrSamplesPerSec=…``,
   since 0.8 ``epoch=0/micro_step=5/global_step=5, RunningAvg…``. The average holds the warm-up, so the
@@ -22,14 +23,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_gsw.logs.attempts import ManyPrinters, OnePrinter, Record, Unit, step_log
-from pytest_gsw.logs.text import NUMBER, number, rank_of, safe_text
+from pytest_gsw.logs.text import NUMBER, number, pieces, rank_of, safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_gsw.logs.model import Dialect, StepLog
 
-_PIPE = re.compile(rb"\bsteps: (\d{1,12}) loss: (\S{1,40}) iter time \(s\): (-?%b)(?=\s)" % NUMBER)
+_PIPE = re.compile(rb"\bsteps: (\d{1,12}) (?=loss: )")
+_PIPE_TIME = re.compile(rb" iter time \(s\): (-?%b)(?=\s)" % NUMBER)
+_PIPE_LOST = re.compile(rb"\S{1,40}: [-+]?(?:nan|inf)\b", re.IGNORECASE)
 #: Memory follows the current rate, so that one at the line's end was cut; before 0.6 the rate did end its line.
 _TIMER = re.compile(
     rb"(?:\b\d{1,12}/(\d{1,12})|\bglobal_step=(\d{1,12})), "
@@ -58,11 +61,13 @@ class DeepSpeed:
         timer = ManyPrinters()
         lost: str | None = None
         for offset, line in lines:
-            for step in _PIPE.finditer(line):
-                seconds, loss = number(step[3]), step[2].lower().lstrip(b"+-")
-                problem = safe_text(b"loss: " + step[2]) if loss in {b"nan", b"inf"} else None
-                if seconds is not None:
-                    pipe.add(Record(offset, int(step[1]), seconds, rank_of(line), problem))
+            for head, rest in pieces(_PIPE, line):
+                took = _PIPE_TIME.search(rest)
+                seconds = None if took is None else number(took[1])
+                if took is not None and seconds is not None:
+                    bad = _PIPE_LOST.search(rest, 0, took.start())
+                    problem = None if bad is None else safe_text(bad[0])
+                    pipe.add(Record(offset, int(head[1]), seconds, rank_of(line), problem))
             for step in _TIMER.finditer(line):
                 rate = number(step[3] or step[4])
                 if rate is not None and timer.add(Record(offset, int(step[1] or step[2]), rate)):

@@ -13,6 +13,19 @@ def test_deepspeed_pipe_engine_in_seconds(read: Read) -> None:
     assert (seconds(log), indexes(log)) == ([9.125, 4.25], [1, 2])
 
 
+def test_deepspeed_pipe_engine_with_further_losses(read: Read) -> None:
+    further = "9.1250 aux_loss: 0.5000 z loss: 0.2500"
+    log = read("deepspeed", pipe(1, "9.125", loss=further) + pipe(2, "4.250", loss=further))
+    assert (seconds(log), indexes(log), log.not_finite) == ([9.125, 4.25], [1, 2], None)
+    bad = read("deepspeed", pipe(1, "9.125") + pipe(2, "4.250", loss=further.replace("0.5000", "nan")))
+    assert (seconds(bad), bad.not_finite) == ([9.125, 4.25], (2, "aux_loss: nan"))
+
+
+def test_deepspeed_pipe_engine_of_a_line_that_was_cut_and_glued_to_the_next(read: Read) -> None:
+    log = read("deepspeed", b"steps: 1 loss: 9.1250 " + pipe(2, "4.250"))
+    assert (seconds(log), indexes(log)) == ([4.25], [2])
+
+
 def test_deepspeed_pipe_engine_is_preferred_to_the_timer(read: Read) -> None:
     log = read("deepspeed", pipe(5, "9.125") + throughput(5, "12.5") + pipe(10, "4.250"))
     assert seconds(log) == [9.125, 4.25]
