@@ -15,16 +15,17 @@ from pathlib import Path
 
 from pytest_gsw.errors import JobError, LogError
 from pytest_gsw.jobs.model import JobState, JobStatus, Stop
+from pytest_gsw.logs import calibration
 from pytest_gsw.logs.failures import Cause, find_cause
 from pytest_gsw.logs.identity import MARKERS, with_identity
 from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import line_number, read_log, tail_lines
 from pytest_gsw.logs.scan import matching_records
-from pytest_gsw.performance.figures import figures
+from pytest_gsw.performance.figures import calibration_factor, figures_of
 from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, log_interval, select
 from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.performance.steady import steady
-from pytest_gsw.tables.model import Baseline, Figures
+from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.statistic import parse_statistic
 from pytest_gsw.words import counted
 
@@ -188,13 +189,22 @@ def measure(
         baseline: The row.
         run: The ended job.
         log: Its steps.
-        peak_flops: Peak FLOP/s of one GPU, for the MFU.
+        peak_flops: Peak FLOP/s of one GPU, for the MFU; where nobody knows it, the log's own calibration stands for it.
         steps: Steps that the run was to do, ``None`` where nobody says.
         first_index: The number that the log's format gives to the first step.
 
     Raises:
         LogError: There are too few steps, the last one is missing, or the result is impossible.
     """
+    if baseline.metric == "calibrated_step_time" and log.calibration_flops is None:
+        raise LogError(
+            "the log holds no calibration, on which the row's verdict rests",
+            evidence=_log_evidence(run, log),
+            advice=f"the recipe prints it when it has trained, as {calibration.EXAMPLE}; did it end well?",
+        )
+    calibration_flops = None
+    if baseline.metric == "calibrated_step_time" or peak_flops is None:
+        calibration_flops = log.calibration_flops
     timed = timed_steps(baseline, log)
     _check_steps(baseline, run, log, timed, steps, first_index)
     statistic = parse_statistic(baseline.statistic)
@@ -214,14 +224,27 @@ def measure(
             evidence=_log_evidence(run, log),
             advice="the log shows when steps were dispatched, not how long they took; check its statistic",
         )
-    measurement = summarize(baseline, timed, judged_s, peak_flops)
+    measurement = summarize(baseline, timed, judged_s, calibration_flops or peak_flops)
+    measurement = replace(measurement, calibration_flops=calibration_flops)
     if measurement.figures.mfu is not None and measurement.figures.mfu > 1:
-        raise LogError(
-            f"MFU {measurement.figures.mfu * 100:.1f} % is impossible: no hardware takes {judged_s:.4g} s for a step",
-            evidence=_log_evidence(run, log),
+        raise _impossible_mfu(measurement.figures.mfu, judged_s, calibration_flops, _log_evidence(run, log))
+    return measurement
+
+
+def _impossible_mfu(
+    mfu: float, judged_s: float, calibration_flops: float | None, evidence: tuple[tuple[str, str], ...]
+) -> LogError:
+    if calibration_flops is None:
+        return LogError(
+            f"MFU {mfu * 100:.1f} % is impossible: no hardware takes {judged_s:.4g} s for a step",
+            evidence=evidence,
             advice="the log shows when steps were dispatched, not how long they took; check its statistic",
         )
-    return measurement
+    return LogError(
+        f"MFU {mfu * 100:.1f} % of the measured peak is impossible: {calibration_flops:.3g} FLOP/s are no peak",
+        evidence=evidence,
+        advice="the machine was busier while it calibrated than while it trained: run it again, alone on the machine",
+    )
 
 
 def summarize(
@@ -252,22 +275,22 @@ def of_all_jobs(baseline: Baseline, jobs: Sequence[Measurement], peak_flops: flo
     """
     jobs_s = tuple(one.judged_s for one in jobs)
     judged_s = statistics.median(jobs_s)
+    peak_flops = jobs[-1].calibration_flops or peak_flops
     return replace(jobs[-1], judged_s=judged_s, figures=figures_of(baseline, judged_s, peak_flops), jobs_s=jobs_s)
 
 
-def figures_of(baseline: Baseline, judged_s: float, peak_flops: float | None) -> Figures:
-    """What follows from the seconds that a verdict rests on."""
-    if baseline.metric == "checkpoint_save_time":
-        return Figures(checkpoint_save_time_s=judged_s)
-    return figures(baseline, judged_s, peak_flops)
-
-
 def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:
-    """The log's steps in seconds; rates are turned into seconds by the row's batch and sequence length."""
+    """The log's steps in seconds; rates are turned into seconds by the row's batch and sequence length.
+
+    Of a calibrated row, in seconds of a machine that is as fast as the documented one.
+    """
     if baseline.metric == "checkpoint_save_time":
         return tuple(TimedStep(None, seconds) for seconds in log.checkpoint_saves_s)
+    factor = 1.0
+    if baseline.metric == "calibrated_step_time" and log.calibration_flops is not None:
+        factor = calibration_factor(baseline, log.calibration_flops)
     timed = ((step.index, step_seconds(step, baseline)) for step in log.steps)
-    return tuple(TimedStep(index, seconds) for index, seconds in timed if seconds is not None)
+    return tuple(TimedStep(index, seconds * factor) for index, seconds in timed if seconds is not None)
 
 
 def step_seconds(step: Step, baseline: Baseline) -> float | None:

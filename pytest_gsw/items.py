@@ -25,7 +25,6 @@ from pytest_gsw.examine import (
     Run,
     check_identity,
     check_job,
-    figures_of,
     measure,
     of_all_jobs,
     ran_out_of_memory,
@@ -45,7 +44,7 @@ from pytest_gsw.jobs.spec import NCCL_TRACE_STEPS, profiling_in
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.nights import Nights
 from pytest_gsw.options import Settings
-from pytest_gsw.performance.figures import figures
+from pytest_gsw.performance.figures import figures, figures_of
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.steady import Steady
@@ -203,10 +202,11 @@ class BaselineItem(pytest.Item):
         accepted, unused = self._accepted_for(measured.run)
         verdict = self._with_canaries(self._judge(measured.run, measured.measurement, accepted))
         not_comparable = self._not_comparable(measured.run)
-        tokens_per_s = measured.measurement.figures.tokens_per_s
+        metric = self.baseline.metric
+        tokens_per_s = measured.measurement.figures.tokens_per_s if metric == "step_time" else None
         record = self._record(
             "profiled" if not_comparable else verdict.outcome.value,
-            terminal.verdict_fact(self._documented(), verdict, tokens_per_s, self._cluster_name() or ""),
+            terminal.verdict_fact(self._documented(), verdict, tokens_per_s, self._cluster_name() or "", metric),
             run=measured.run,
             measurement=measured.measurement,
             not_comparable=not_comparable,
@@ -542,6 +542,10 @@ class BaselineItem(pytest.Item):
         )
         return peak
 
+    def _documented_peak_flops(self) -> float | None:
+        """What the MFU of documented figures is of: the accelerator's peak, or the calibration beside them."""
+        return self._peak_flops() or self.baseline.calibration_flops
+
     def _documented(self) -> dict[str, float | None]:
         return dict(vars(self.baseline.documented))
 
@@ -579,7 +583,7 @@ class BaselineItem(pytest.Item):
             accelerator=baseline.accelerator,
             gpus=baseline.gpus,
             documented=self._documented(),
-            implied=dict(vars(figures(baseline, baseline.documented.step_time_s, self._peak_flops()))),
+            implied=dict(vars(figures(baseline, baseline.documented.step_time_s, self._documented_peak_flops()))),
             measured=dict(vars(measurement.figures)) if measurement else {},
             statistic=measurement.statistic if measurement else "",
             steps=measurement.steps if measurement else 0,
@@ -604,6 +608,7 @@ class BaselineItem(pytest.Item):
             log=str(run.log) if run and run.log else None,
             log_bytes=run.log.stat().st_size if run and run.log else None,
             not_comparable=not_comparable,
+            calibration_flops=measurement.calibration_flops if measurement else None,
             reference="documented" if accepted_s is None else "accepted",
             accepted={} if accepted_s is None else self._figures_of(accepted_s),
             accepted_note=accepted_note,
@@ -634,7 +639,7 @@ class BaselineItem(pytest.Item):
 
     def _figures_of(self, judged_s: float) -> dict[str, float | None]:
         """What follows from the seconds that a verdict rests on."""
-        return dict(vars(figures_of(self.baseline, judged_s, self._peak_flops())))
+        return dict(vars(figures_of(self.baseline, judged_s, self._documented_peak_flops())))
 
     def _is_simulated(self, run: Run | None) -> bool:
         """Whether the figures are made up: by the cluster, by the record, or by what the log says of itself."""

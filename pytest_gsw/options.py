@@ -9,8 +9,6 @@ import math
 import os
 import re
 import sys
-import time
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,9 +24,11 @@ from pytest_gsw.fleet import Limits
 from pytest_gsw.history.store import history_place, open_history
 from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.jobs.journal import Past, read_journal
+from pytest_gsw.jobs.machine import find_accelerators
 from pytest_gsw.jobs.spec import Profile
 from pytest_gsw.performance.verdict import Repeats
-from pytest_gsw.tables.clusters import DEMO, Cluster, cluster_files, find_cluster
+from pytest_gsw.results.record import new_run_id
+from pytest_gsw.tables.clusters import DEMO, LOCAL, Cluster, cluster_files, find_cluster
 from pytest_gsw.tables.fields import nearest, read_tolerance
 from pytest_gsw.tables.load import bundled_baselines
 from pytest_gsw.watch import Policies
@@ -202,7 +202,7 @@ def read_settings(config: pytest.Config) -> Settings:
     if replay is not None and not replay.exists():
         raise ConfigurationError(f"--gsw-replay: there is no file or directory {replay}")
     results: Path = values["results"] or config.rootpath / ".gsw"
-    run_id = xdist.run_id(config) or f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
+    run_id = xdist.run_id(config) or new_run_id()
     past = None
     if values["resume"]:
         resumed = _resumed(values["resume"], results)
@@ -314,6 +314,8 @@ def _cluster(config: pytest.Config, values: Mapping[str, Any], run_directory: Pa
     if values["clusters"] and not values["clusters"].is_file():
         raise ConfigurationError(f"--gsw-clusters: there is no file {values['clusters']}")
     cluster = find_cluster(values["cluster"], files, os.environ)
+    if cluster is LOCAL:
+        return _local_cluster(cluster, run_directory)
     if cluster.simulated:
         return _demo_cluster(cluster, run_directory, ";".join(values["demo"]))
     if cluster.stage is None and not values["replay"]:
@@ -344,6 +346,20 @@ def _demo_cluster(cluster: Cluster, run_directory: Path, faults: str) -> Cluster
     recipe = Path(pytest_gsw.demo.__file__).parent
     environment = {"GSW_PYTHON": sys.executable, **({"GSW_DEMO": faults} if faults else {})}
     return replace(cluster, stage=str(run_directory / "stage"), recipes=str(recipe), environment=environment)
+
+
+def _local_cluster(cluster: Cluster, run_directory: Path) -> Cluster:
+    """The machine's GPUs, or else its cores, with the staging area in the run's own directory."""
+    found = find_accelerators(os.environ)
+    environment = {"RUN_CONF_PYTHON": sys.executable}
+    return replace(
+        cluster,
+        accelerator=found.name,
+        gpus=found.number,
+        gpus_per_node=found.number,
+        stage=str(run_directory / "stage"),
+        environment=environment,
+    )
 
 
 def _baselines(given: tuple[Path, ...]) -> tuple[Path, ...]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_gsw.errors import FileError
-from pytest_gsw.performance.figures import figures
-from pytest_gsw.performance.peaks import peak_flops
+from pytest_gsw.performance.figures import figures_of
+from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.proposals import LeftOut, Proposal
 from pytest_gsw.tables import edit
 from pytest_gsw.tables.load import bundled_baselines
@@ -122,13 +122,8 @@ def _with_all_accepted(proposals: Iterable[Proposal]) -> Iterable[Baseline]:
 def _documented(proposal: Proposal) -> dict[str, float]:
     """Every figure that a document may state, from a proposal's seconds."""
     row, judged_s = proposal.row, proposal.accepted.judged_s
-    if row.metric == "checkpoint_save_time":
-        return {"checkpoint_save_time_s": judged_s}
-    found = {
-        name: value
-        for name, value in vars(figures(row, judged_s, peak_flops(row.accelerator, row.dtype))).items()
-        if value is not None
-    }
+    all_figures = vars(figures_of(row, judged_s, documented_peak_flops(row)))
+    found = {name: value for name, value in all_figures.items() if value is not None}
     if "tokens_per_s" in found:
         found["tokens_per_s_per_gpu"] = found["tokens_per_s"] / row.gpus
     return found

@@ -30,6 +30,7 @@ from pytest_gsw.items import (
 from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.jobs.journal import read_journal
 from pytest_gsw.jobs.local import LocalLauncher
+from pytest_gsw.jobs.machine import CPU
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.jobs.orphans import SubmissionLock
 from pytest_gsw.jobs.slurm import SlurmLauncher
@@ -377,7 +378,8 @@ def pytest_gsw_make_launcher(config: pytest.Config, cluster: Cluster, run_direct
         return SlurmLauncher(lock=SubmissionLock(run_directory.name))
     if cluster.scheduler == "local":
         slots = cluster.gpus or len(glob.glob("/dev/nvidia[0-9]*"))
-        return LocalLauncher(slots, work_directory=run_directory / "batch", real_gpus=not cluster.simulated)
+        real_gpus = not cluster.simulated and (cluster.accelerator or "").upper() != CPU
+        return LocalLauncher(slots, work_directory=run_directory / "batch", real_gpus=real_gpus)
     return None
 
 
@@ -421,6 +423,7 @@ def _place(settings: Settings) -> str:
     cluster = settings.cluster
     if settings.replay is not None or cluster is None:
         return f"replay of {settings.replay}"
-    facts = [cluster.scheduler, cluster.accelerator, f"{cluster.gpus} GPUs" if cluster.gpus else None]
+    units = "core" if (cluster.accelerator or "").upper() == CPU else "GPU"
+    facts = [cluster.scheduler, cluster.accelerator, counted(cluster.gpus, units) if cluster.gpus else None]
     kind = "simulated" if cluster.simulated else ", ".join(fact for fact in facts if fact)
     return f"{cluster.name} ({kind})"

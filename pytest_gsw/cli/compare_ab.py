@@ -10,7 +10,6 @@ import re
 import shlex
 import sys
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
@@ -37,6 +36,7 @@ from pytest_gsw.jobs.spec import default_time_limit_s, expected_run_s, make_job_
 from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.quoting import quoted
+from pytest_gsw.results.record import new_run_id
 from pytest_gsw.results.terminal import percent
 from pytest_gsw.tables.clusters import Cluster
 from pytest_gsw.tables.fields import nearest
@@ -108,7 +108,7 @@ def _run(asked: argparse.Namespace) -> Answer:
     row = find_row(asked.row, asked.baselines)
     found = cluster_of(asked.cluster, asked.clusters)
     assert found is not None  # a name was given
-    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
+    name = new_run_id()
     directory = ((asked.results or Path(".gsw")) / "ab" / name).absolute()
     cluster = _ready(found, name, directory)
     _check_fits(row, cluster)
@@ -330,7 +330,7 @@ def conclusion_text(comparison: Comparison, asked: int) -> str:
 
 def _lines(done: _Done, pairs: Sequence[Pair], conclusion: str) -> list[str]:
     plan = done.plan
-    unit = "s/step" if done.row.metric == "step_time" else "s/save"
+    unit = "s/save" if done.row.metric == "checkpoint_save_time" else "s/step"
     table = [
         (
             pair.number,

@@ -13,7 +13,7 @@ from tabulate import tabulate
 
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.performance.figures import figures
-from pytest_gsw.performance.peaks import peak_flops
+from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.tables.definition import counts_with_its_image
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.load import bundled_baselines, load_tables
@@ -80,7 +80,7 @@ def _is_of_its_image(row: Baseline, accepted: Accepted) -> bool:
 
 def row_facts(row: Baseline) -> dict[str, Any]:
     """One row as ``pytest-gsw rows --json`` lists it; ``None`` where there is no such figure."""
-    computed = figures(row, row.documented.step_time_s, peak_flops(row.accelerator, row.dtype))
+    computed = figures(row, row.documented.step_time_s, documented_peak_flops(row))
     return {
         "id": row.id,
         "workload": row.workload,

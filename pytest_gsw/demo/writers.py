@@ -470,8 +470,21 @@ def _train_metrics(run: Run, runtime_s: float, loss: float) -> Iterator[str]:
     yield from (f"  {name:<24} = {value:>10}" for name, value in metrics.items())
 
 
-#: The writer of each log format.
-WRITERS: Mapping[str, Writer] = {
+def _then_calibrating(writer: Writer) -> Writer:
+    """A writer whose runs tell the documented calibration when they have trained, where the row has one."""
+
+    def write(run: Run) -> Iterator[Event]:
+        at_s = 0.0
+        for event in writer(run):
+            at_s = event.at_s
+            yield event
+        if run.baseline.calibration_flops is not None:
+            yield from _lines(at_s, f"GSW: CALIBRATION_FLOPS={run.baseline.calibration_flops!r}")
+
+    return write
+
+
+_TRAINERS: Mapping[str, Writer] = {
     "paxml": paxml,
     "nemo": nemo,
     "maxtext": maxtext,
@@ -479,3 +492,5 @@ WRITERS: Mapping[str, Writer] = {
     "deepspeed": deepspeed,
     "huggingface": huggingface,
 }
+#: The writer of each log format.
+WRITERS: Mapping[str, Writer] = {name: _then_calibrating(writer) for name, writer in _TRAINERS.items()}

@@ -70,6 +70,14 @@ _METRICS = (
         "Documented time of saving a checkpoint.",
         _figure("documented", "checkpoint_save_time_s"),
     ),
+    _Metric(
+        "gsw_calibrated_step_time_seconds",
+        "Measured time of a training step on a machine that is as fast as the documented one.",
+        _figure("measured", "calibrated_step_time_s"),
+    ),
+    _Metric(
+        "gsw_calibration_flops", "FLOP/s of a matrix product that the MFU is of.", lambda one: one.calibration_flops
+    ),
     _Metric("gsw_tokens_per_second", "Measured throughput in tokens per second.", _figure("measured", "tokens_per_s")),
     _Metric("gsw_mfu_ratio", "Measured model FLOPS utilization, 0 to 1.", _figure("measured", "mfu")),
     _Metric(

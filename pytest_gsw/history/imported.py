@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 from pytest_gsw.files import from_here
-from pytest_gsw.performance.figures import figures
-from pytest_gsw.performance.peaks import peak_flops
+from pytest_gsw.performance.figures import figures, figures_of
+from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.performance.verdict import compare
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.load import bundled_baselines
-from pytest_gsw.tables.model import Baseline, Figures
+from pytest_gsw.tables.model import Baseline
 
 #: Whether a history has a job already: row, cluster, the job's id.
 Known: TypeAlias = Callable[[str, str, str], bool]
@@ -53,9 +53,8 @@ def imported_record(
         judged_s: What was measured of it.
         image: The container image that it used, where that is known.
     """
-    peak = peak_flops(row.accelerator, row.dtype)
-    of_steps = row.metric == "step_time"
-    measured = figures(row, judged_s, peak) if of_steps else Figures(checkpoint_save_time_s=judged_s)
+    peak = documented_peak_flops(row)
+    measured = figures_of(row, judged_s, peak)
     assert row.judged_s is not None  # a row without a documented figure is not imported
     table = _table(row.location.path)
     outcome = compare(judged_s, row.judged_s, row.tolerance)

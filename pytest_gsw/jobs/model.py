@@ -68,6 +68,9 @@ class JobSpec:
     options: tuple[str, ...] = field(default=(), repr=False)
     #: Limit on the run time (queue wait does not count), ``None`` for the script's own.
     time_limit_s: float | None = None
+    #: Where the batch shell's output goes on Slurm, with ``%j`` for the job's id; ``None``: where the script has it,
+    #: or else to the directory that it is submitted from.
+    batch_output: str | None = None
     #: Where the job's log is, as a glob below :attr:`stage`; ``{job_id}`` is the job's id.
     log_glob: str = ""
     #: No job of another session ever has this name.

@@ -15,6 +15,7 @@ What none of them tells is UNKNOWN, with the reason: an empty answer is no end.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -122,6 +123,9 @@ class SlurmLauncher:
         """
         command = sbatch_command(spec)
         submitted_s = time.time()
+        if spec.batch_output is not None:
+            with contextlib.suppress(OSError):  # Slurm says it better: of the job's own user, on the job's own node
+                layout.make_directory(Path(spec.batch_output).parent)
         try:
             answer = _run(
                 command,

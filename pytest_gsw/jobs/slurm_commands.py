@@ -26,10 +26,11 @@ def sbatch_command(spec: JobSpec) -> tuple[str, ...]:
     # A later --exclude takes the place of an earlier one: those that the cluster's options name stay out too.
     own = (*spec.excluded_nodes, *spec.avoided_nodes)
     excluded = (f"--exclude={','.join((*_excluded(spec.options), *own))}",) if own else ()
+    output = () if spec.batch_output is None else (f"--output={spec.batch_output}",)
     limit = () if spec.time_limit_s is None else (f"--time={max(1, math.ceil(spec.time_limit_s / 60))}",)
     return (
         *("sbatch", "--parsable", "-J", spec.name, "-N", str(spec.nodes), "--no-requeue"),
-        *(*spec.options, *excluded, *limit, str(spec.script)),
+        *(*output, *spec.options, *excluded, *limit, str(spec.script)),
     )
 
 

@@ -16,6 +16,9 @@ from pytest_gsw.tables.definition import accepted_to_expect
 from pytest_gsw.tables.images import image_of
 from pytest_gsw.tables.model import Accepted, Baseline
 
+#: What the directory of a recipe begins with that lies beside its table, whatever the cluster.
+BESIDE = "./"
+
 #: Steps that a recipe runs when it traces NCCL (the Grok 1 document: "limited to the first 10 steps").
 NCCL_TRACE_STEPS = 10
 
@@ -138,8 +141,8 @@ def make_job_spec(
         SubmissionError: The row's GPUs do not fill whole nodes.
     """
     recipe = baseline.recipe
-    stage = Path((cluster.stage or "").replace("{recipe}", recipe.directory))
-    directory = _recipe_directory(cluster, recipe.directory, stage)
+    stage = Path((cluster.stage or "").replace("{recipe}", recipe.directory.removeprefix(BESIDE)))
+    directory = _recipe_directory(cluster, baseline, stage)
     slug = slurm_name(baseline.id)
     return JobSpec(
         row_id=baseline.id,
@@ -156,11 +159,16 @@ def make_job_spec(
         environment=_environment(baseline, cluster, stage, profile),
         options=_options(baseline, cluster),
         time_limit_s=time_limit_s or (None if profile else default_time_limit_s(baseline, cluster)),
+        # The directory of a recipe that came with its table may be nobody's to write to.
+        batch_output=f"{stage}/slurm-%j.out" if recipe.directory.startswith(BESIDE) else None,
         log_glob=log_glob(baseline.framework, baseline.model, baseline.size, baseline.dtype, baseline.gpus),
     )
 
 
-def _recipe_directory(cluster: Cluster, directory: str, stage: Path) -> Path:
+def _recipe_directory(cluster: Cluster, baseline: Baseline, stage: Path) -> Path:
+    directory = baseline.recipe.directory
+    if directory.startswith(BESIDE) and not cluster.simulated:
+        return baseline.location.path.absolute().parent / directory.removeprefix(BESIDE)
     if cluster.recipes is None:
         return stage  # where the recipe's setup.sh has put its launch script
     if cluster.simulated:
@@ -213,6 +221,7 @@ def _recipe_environment(baseline: Baseline, nodes: int) -> dict[str, str]:
         },
         **{key: getattr(parallelism, key) for key in parallelism.__dataclass_fields__},
         "nodes": nodes,
+        "steps": baseline.recipe.steps,
     }
     return {
         variable: template.format_map(facts)

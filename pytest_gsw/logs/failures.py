@@ -94,6 +94,7 @@ SIGNATURES: tuple[Signature, ...] = (
         "host out of memory",
         "error: |Error: |Out of memory: Kill",
         r"Detected \d{1,9} oom[-_]kill event|: tasks? [\d,\-]{1,200}: Out Of Memory"
+        r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory"
         r"|is killed by signal: Killed|Out of memory: Kill",
         "ask Slurm for the whole node's memory with --mem=0, or use fewer data loading workers",
         out_of_memory=True,
@@ -109,6 +110,13 @@ SIGNATURES: tuple[Signature, ...] = (
         "Watchdog caught collective",
         r"Watchdog caught collective operation timeout",
         "a rank stopped or the fabric hung: find the rank that did not take part, rerun with NCCL_DEBUG=INFO",
+        infrastructure=True,
+    ),
+    _signature(
+        "gloo time-out",
+        "Error: ",
+        r"Timed out waiting \d{1,9}ms for (?:send|recv) operation to complete",
+        "a rank stopped or the network hung: find the rank that did not take part in the log",
         infrastructure=True,
     ),
     _signature(

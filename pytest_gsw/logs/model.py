@@ -55,6 +55,8 @@ class StepLog:
     checkpoint_saves_s: tuple[float, ...] = ()
     #: The step from which the last attempt went on, where its figure counts the steps before it as its own.
     resumed_at: int | None = None
+    #: FLOP/s that a matrix product reached on one GPU or core in this job, where its recipe tried.
+    calibration_flops: float | None = None
 
 
 #: Byte strings of which a wanted line holds at least one. A tuple among them stands for strings that

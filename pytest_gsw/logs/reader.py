@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_gsw.errors import LogError
+from pytest_gsw.logs.calibration import MARKER as CALIBRATION
+from pytest_gsw.logs.calibration import calibration_flops
 from pytest_gsw.logs.formats import FORMATS, REFUSED
 from pytest_gsw.logs.identity import MARKERS, RECIPE_MARKER, recipe_identity, with_identity
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
@@ -71,6 +73,7 @@ def _read(path: Path, log_format: LogFormat, block_bytes: int) -> StepLog:
                 again = matching_records(path, dialect, start=runs.begin, wraps=wraps, block_bytes=block_bytes)
                 log = log_format.parse(again)
             log = replace(log, attempts=runs.attempts_before + log.attempts)
+            log = replace(log, calibration_flops=calibration_flops(_last_records(path, log, block_bytes)))
             return with_identity(log, _identity_records(path, log, block_bytes))
     return StepLog(log_format.name, steps=(), attempts=0)
 
@@ -156,6 +159,14 @@ def _identity_records(path: Path, log: StepLog, block_bytes: int) -> Iterator[by
         if start < stop:
             for _, record in matching_records(path, MARKERS, start=start, stop=stop, block_bytes=block_bytes):
                 yield record
+
+
+def _last_records(path: Path, log: StepLog, block_bytes: int) -> Iterator[bytes]:
+    """Records behind the last step that may tell how fast the machine was."""
+    size, last = path.stat().st_size, log.steps[-1].offset if log.steps else None
+    start = max(last or 0, size - _END_BYTES)
+    for _, record in matching_records(path, (CALIBRATION,), start=start, stop=size, block_bytes=block_bytes):
+        yield record
 
 
 def last_step(path: Path, log_format: LogFormat) -> Step | None:

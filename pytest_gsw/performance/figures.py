@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from pytest_gsw.tables.model import Baseline, Figures
 
@@ -45,6 +46,37 @@ def figures(baseline: Baseline, step_time_s: float | None, peak_flops: float | N
         days_to_train_1t_tokens=None if baseline.proxy else 1e12 / tokens_per_s / SECONDS_PER_DAY,
         tflops_per_gpu=None if model_flops_per_s_per_gpu is None else model_flops_per_s_per_gpu * recomputed / 1e12,
     )
+
+
+def figures_of(baseline: Baseline, judged_s: float, peak_flops: float | None) -> Figures:
+    """What follows from the seconds that a row's verdict rests on.
+
+    Args:
+        baseline: The row.
+        judged_s: Seconds of what :attr:`Baseline.metric` names.
+        peak_flops: Peak FLOP/s of one GPU, as for :func:`figures`; of a calibrated row, the job's calibration.
+    """
+    if baseline.metric == "checkpoint_save_time":
+        return Figures(checkpoint_save_time_s=judged_s)
+    if baseline.metric == "step_time":
+        return figures(baseline, judged_s, peak_flops)
+    peak_flops = peak_flops or baseline.calibration_flops
+    assert peak_flops is not None  # a calibrated row has one, or it would not have been loaded
+    step_time_s = judged_s / calibration_factor(baseline, peak_flops)
+    return replace(figures(baseline, step_time_s, peak_flops), calibrated_step_time_s=judged_s)
+
+
+def calibration_factor(baseline: Baseline, calibration_flops: float) -> float:
+    """What makes of a job's step time one of a machine that is as fast as the documented one.
+
+    By it, a machine that multiplies matrices half as fast may take twice as long for a step.
+
+    Args:
+        baseline: The row, which has a documented calibration.
+        calibration_flops: FLOP/s that a matrix product reached in the job, on one GPU or core.
+    """
+    assert baseline.calibration_flops is not None
+    return calibration_flops / baseline.calibration_flops
 
 
 def _model_flops_per_s_per_gpu(baseline: Baseline, step_time_s: float) -> float | None:

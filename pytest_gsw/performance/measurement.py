@@ -43,6 +43,8 @@ class Measurement:
     #: The judged seconds of each of the row's jobs, in order; :attr:`judged_s` is their median, and the series is
     #: that of the last one. A run by itself is the only one.
     jobs_s: tuple[float, ...] = ()
+    #: FLOP/s of the (last) job's own calibration, where the MFU is of it and not of the accelerator's peak.
+    calibration_flops: float | None = None
 
 
 def log_interval(steps: Sequence[TimedStep], first_index: int | None = None) -> int:

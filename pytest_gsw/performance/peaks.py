@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pytest_gsw.tables.model import Baseline
+
 
 @dataclass(frozen=True)
 class Peak:
@@ -15,12 +17,15 @@ class Peak:
 
 
 _DGXC = "the recipes' READMEs (DGX Cloud Benchmarking), 'peak theoretical throughput'"
+_H200 = "NVIDIA's H200 data sheet (1,979 and 3,958 TFLOP/s with sparsity), the SXM module's; half of it is dense"
 _V100 = "the GPT-2 document, citing the V100 data sheet"
 
 #: By accelerator and dtype, FLOP/s of one GPU.
 PEAKS: Mapping[tuple[str, str], Peak] = {
     ("H100", "fp8"): Peak(1979e12, _DGXC),
     ("H100", "bf16"): Peak(989e12, _DGXC),
+    ("H200", "fp8"): Peak(1979e12, _H200),
+    ("H200", "bf16"): Peak(989e12, _H200),
     ("GB200", "fp8"): Peak(4900e12, _DGXC),
     ("GB200", "bf16"): Peak(2450e12, _DGXC),
     ("B200", "fp8"): Peak(4500e12, _DGXC),
@@ -28,6 +33,11 @@ PEAKS: Mapping[tuple[str, str], Peak] = {
     ("V100-32GB", "fp16"): Peak(125e12, _V100),
     ("V100-16GB", "fp16"): Peak(120e12, _V100),
 }
+
+
+def documented_peak_flops(baseline: Baseline) -> float | None:
+    """What the MFU of a row's documented figures is of: its accelerator's peak, or the calibration beside them."""
+    return peak_flops(baseline.accelerator, baseline.dtype) or baseline.calibration_flops
 
 
 def peak_flops(accelerator: str, dtype: str) -> float | None:

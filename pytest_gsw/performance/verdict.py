@@ -26,6 +26,7 @@ class Direction(enum.Enum):
 #: Every figure's direction, by its name in Figures; a comparison that guesses it passes a run ten times too slow.
 DIRECTIONS: Mapping[str, Direction] = {
     "step_time_s": Direction.LOWER_IS_BETTER,
+    "calibrated_step_time_s": Direction.LOWER_IS_BETTER,
     "checkpoint_save_time_s": Direction.LOWER_IS_BETTER,
     "days_to_train_1t_tokens": Direction.LOWER_IS_BETTER,
     "tokens_per_s": Direction.HIGHER_IS_BETTER,

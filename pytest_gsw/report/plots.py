@@ -41,7 +41,7 @@ from pytest_gsw.report.drawing import (
 )
 from pytest_gsw.report.elements import element
 from pytest_gsw.report.night import Curve, Night, NightJob, Row
-from pytest_gsw.results.record import Record, judged_key
+from pytest_gsw.results.record import Record, judged_key, judged_name
 from pytest_gsw.tables.statistic import parse_statistic
 from pytest_gsw.words import day
 
@@ -173,8 +173,7 @@ def history_plot(row: Row) -> Plot | None:
     levels = _levels(row)
     x = across(first_s, max(last_s, first_s + 1))
     y = upright([*(night.judged_s for night in nights), *(value for value, *_ in levels)])
-    what = "Checkpoint save" if judged_key(row.record) == "checkpoint_save_time_s" else "Step time"
-    title = f"{what} of {len(nights)} nights (s)"
+    title = f"{judged_name(row.record).capitalize()} of {len(nights)} nights (s)"
     outcomes = [night.outcome for night in nights]
     marks = [f"{name}: {outcome}" for outcome, (name, *_) in _SHAPES.items() if outcome in outcomes]
     svg = frame(title, y, _days(x), ", ".join(marks))

@@ -45,17 +45,6 @@ from pytest_gsw.words import counted
 #: The newest nights that are listed.
 _NIGHTS = 14
 
-#: Label, key and number format of each figure; a fraction without a format is a percentage.
-_FIGURES = (
-    ("step time (s)", "step_time_s", "{:,.3f}"),
-    ("checkpoint save (s)", "checkpoint_save_time_s", "{:,.3f}"),
-    ("throughput (tokens/s)", "tokens_per_s", "{:,.0f}"),
-    ("samples/s", "samples_per_s", "{:,.4g}"),
-    ("MFU", "mfu", ""),
-    ("TFLOP/s per GPU", "tflops_per_gpu", "{:,.1f}"),
-    ("days to train 1T tokens", "days_to_train_1t_tokens", "{:,.2f}"),
-)
-
 #: Facts that have a place of their own on the page.
 _ELSEWHERE = frozenset({"again", "offline", "steps", "job", "note", "accepted"})
 
@@ -129,7 +118,7 @@ def _commands(row: Row, night: Night) -> ET.Element:
 
 def _figures(row: Row) -> ET.Element | None:
     record = row.record
-    found = (_figure(row, label, key, form) for label, key, form in _FIGURES)
+    found = (_figure(row, label, key, form) for label, key, form in terminal.FIGURES)
     lines = [line for line in found if line is not None]
     if not lines:
         return None
@@ -138,7 +127,7 @@ def _figures(row: Row) -> ET.Element | None:
     return table("figures", caption, ["figure", "measured", "documented", "change", *accepted, "allowed"], lines)
 
 
-def _figure(row: Row, label: str, key: str, form: str) -> Sequence[str] | None:
+def _figure(row: Row, label: str, key: str, form: str | None) -> Sequence[str] | None:
     """One figure's line; ``None`` where it is neither measured nor documented."""
     record = row.record
     measured, stated = record.measured.get(key), record.documented.get(key)
@@ -152,7 +141,7 @@ def _figure(row: Row, label: str, key: str, form: str) -> Sequence[str] | None:
         return show(held), "" if measured is None else percent(measured / held - 1)
 
     return (
-        label,
+        terminal.mfu_label(record) if key == "mfu" else label,
         "" if measured is None else show(measured),
         *against(stated or record.implied.get(key)),
         *(against(record.accepted.get(key)) if record.accepted else ()),
@@ -164,6 +153,8 @@ def _allowed(row: Row, key: str) -> str:
     verdict = row.verdict
     if verdict is None or key not in {judged_key(row.record), "tokens_per_s"}:
         return ""
+    if key == "tokens_per_s" and judged_key(row.record) != "step_time_s":
+        return ""  # it follows from what was measured, and not from what is judged
     allowed = verdict.allowed_throughput_change if key == "tokens_per_s" else verdict.allowed_time_change
     return percent(allowed) if allowed < math.inf else "any"
 

@@ -40,6 +40,7 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_accepted": record.accepted_note,
         "gsw_definition": record.definition or None,
         "gsw_image": record.image,
+        "gsw_calibration_flops": record.calibration_flops,
         "gsw_statistic": record.statistic or None,
         "gsw_steps": record.steps or None,
         "gsw_median_step_s": record.median_s,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
+import uuid
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
@@ -132,6 +134,9 @@ class Record:
     log_bytes: int | None = None
     #: Why the figures cannot be compared, where they cannot.
     not_comparable: str | None = None
+    #: FLOP/s that a matrix product reached on one GPU or core in the (last) job, where the MFU is of that and not of
+    #: the accelerator's peak.
+    calibration_flops: float | None = None
     #: What the outcome rests on: ``documented``, or ``accepted``, the cluster's own figure beside it.
     reference: str = "documented"
     #: The accepted figure and what follows from it, by the names of Figures; empty where nothing rests on it.
@@ -166,6 +171,16 @@ class Record:
     #: When the record was written, seconds since the epoch.
     recorded_s: float | None = None
     schema: int = SCHEMA
+
+
+def new_run_id() -> str:
+    """An id for a run that begins now: day, time, and six hexadecimal digits that no other run has.
+
+    The first three count within the second, so that runs of one machine are by name in the order in which they began.
+    """
+    now_s = time.time()
+    begun = time.strftime("%Y%m%d-%H%M%S", time.localtime(now_s))
+    return f"{begun}-{int(now_s % 1 * 0x1000):03x}{uuid.uuid4().hex[:3]}"
 
 
 def attempt_text(attempt: JobFacts) -> str:
@@ -225,6 +240,20 @@ def judged_key(record: Record) -> str:
         return f"{record.metric}_s"
     known = record.measured or record.documented
     return "checkpoint_save_time_s" if known.get("checkpoint_save_time_s") else "step_time_s"
+
+
+#: What people call the figures that an outcome may rest on, by their names.
+_JUDGED_NAMES = {
+    "step_time_s": "step time",
+    "calibrated_step_time_s": "calibrated step time",
+    "checkpoint_save_time_s": "checkpoint save",
+}
+
+
+def judged_name(record: Record) -> str:
+    """What people call the figure that the outcome rests on."""
+    key = judged_key(record)
+    return _JUDGED_NAMES.get(key, key)  # a later release may judge by something else
 
 
 def read_record(path: Path) -> Record:

@@ -21,8 +21,9 @@ from pytest_gsw.tables.model import Accepted
 from pytest_gsw.words import day
 
 #: Label, key and number format of each figure in a table; a fraction without a format is a percentage.
-_ROWS = (
+FIGURES = (
     ("step time (s)", "step_time_s", "{:,.3f}"),
+    ("calibrated step time (s)", "calibrated_step_time_s", "{:,.3f}"),
     ("checkpoint save (s)", "checkpoint_save_time_s", "{:,.3f}"),
     ("throughput (tokens/s)", "tokens_per_s", "{:,.0f}"),
     ("samples/s", "samples_per_s", "{:,.4g}"),
@@ -30,6 +31,8 @@ _ROWS = (
     ("TFLOP/s per GPU", "tflops_per_gpu", "{:,.1f}"),
     ("days to train 1T tokens", "days_to_train_1t_tokens", "{:,.2f}"),
 )
+
+_UNITS = {"step_time_s": "s/step", "calibrated_step_time_s": "calibrated s/step", "checkpoint_save_time_s": "s/save"}
 
 #: Figures that a table shows even where the document does not state them: they follow from its step time.
 _ALWAYS_SHOWN = frozenset({"step_time_s", "checkpoint_save_time_s", "tokens_per_s", "mfu"})
@@ -52,14 +55,14 @@ def headline(record: Record) -> str:
     measured, documented = record.measured.get(judged), record.documented.get(judged)
     if measured is None:
         return job
-    unit = "s/step" if judged == "step_time_s" else "s/save"
+    unit = _UNITS.get(judged, "s")
     change = percent(measured / documented - 1) if documented else ""
     accepted = record.accepted.get(judged)
     if accepted:
         # Both, always: a slow cluster that has accepted its slowness must not look like a fast one.
         change = f"{percent(measured / accepted - 1)} to accepted, {change} to documented"
     mfu = record.measured.get("mfu")
-    parts = (f"{measured:.4g} {unit}", change, "" if mfu is None else f"MFU {share(mfu)}", job)
+    parts = (f"{measured:.4g} {unit}", change, "" if mfu is None else f"MFU {share(mfu)}{_of_peak(record)}", job)
     marks = (
         "simulated" if record.simulated else "",
         # No job ended here: that it ended well is what whoever gave the log says.
@@ -72,24 +75,36 @@ def headline(record: Record) -> str:
     return "  ".join(part for part in (*parts, *marks) if part)
 
 
+def mfu_label(record: Record) -> str:
+    """What a record's MFU is called: one of a measured peak is never to be taken for one of a data sheet's."""
+    return f"MFU{_of_peak(record)}"
+
+
+def _of_peak(record: Record) -> str:
+    return "" if record.calibration_flops is None else " of measured peak"
+
+
 def verdict_fact(
     record_documented: Mapping[str, float | None],
     verdict: Verdict,
     tokens_per_s: float | None,
     cluster: str = "",
+    metric: str = "",
 ) -> str:
     """The first line of a failed or passed row: metric, measured, what it is held against, limit.
 
     Args:
         record_documented: The document's figures.
         verdict: The verdict.
-        tokens_per_s: What was measured, ``None`` for checkpoint rows.
+        tokens_per_s: What was measured, ``None`` for rows that are not judged by their throughput.
         cluster: Whose the accepted figure is, where the verdict rests on one.
+        metric: What the seconds of such a row are, ``calibrated_step_time`` for one.
     """
     is_accepted = verdict.accepted_s is not None
     kind, of_whom = ("accepted", f" of {cluster}") if is_accepted else ("documented", "")
     if tokens_per_s is None:
-        measured, unit = f"{verdict.measured_s:.4g} s{_of_jobs(verdict)}", " s"
+        name = "calibrated step time " if metric == "calibrated_step_time" else ""
+        measured, unit = f"{name}{verdict.measured_s:.4g} s{_of_jobs(verdict)}", " s"
         words = ("slower than", "faster than")
         reference, documented = f"{verdict.reference_s:.4g}", f"{verdict.documented_s:.4g}"
     else:
@@ -265,17 +280,18 @@ def figures_table(record: Record, verdict: Verdict) -> str:
     rows: list[tuple[str, ...]] = []
     judged = judged_key(record)
     is_accepted = verdict.accepted_s is not None
-    for label, key, form in _ROWS:
+    for label, key, form in FIGURES:
         measured, documented = record.measured.get(key), record.documented.get(key)
         if measured is None or (documented is None and key not in _ALWAYS_SHOWN):
             continue
         documented = documented or record.implied.get(key)
+        label = mfu_label(record) if key == "mfu" else label
         accepted = record.accepted.get(key) if is_accepted else None
         allowed, word = "", "derived"
         if key == judged:
             limit = verdict.allowed_time_change
             allowed, word = percent(limit) if limit < math.inf else "any", verdict.outcome.value
-        elif key == "tokens_per_s":
+        elif key == "tokens_per_s" and judged == "step_time_s":
             allowed, word = percent(verdict.allowed_throughput_change), verdict.outcome.value
         show = form.format if form else share
         by_document = (show(documented), percent(measured / documented - 1)) if documented else ("", "")
@@ -324,12 +340,21 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
         facts.append(("job", f"{job.launcher} {job.id} {job.state}{code}{took}{where}"))
     if record.steps:
         facts.append(("steps", _steps_text(record)))
+    if record.calibration_flops is not None:
+        reached = f"{_si(record.calibration_flops)}FLOP/s, measured in the same job by a matrix product"
+        facts.append(("peak", f"{reached}; the MFU is of that"))
     if record.log:
         facts.append(("log", record.log))
         repeat.append(("offline", offline))
     if record.simulated:
         facts.append(("note", "this is a simulation: no GPU was used, the figures are made up"))
     return [*facts, *repeat]
+
+
+def _si(number: float) -> str:
+    """A number with an SI prefix behind it: ``95.1 G``."""
+    power = max(0, min(5, int(math.log10(number) // 3)))
+    return f"{number / 1000**power:.3g} {' kMGTP'[power].strip()}"
 
 
 def _steps_text(record: Record) -> str:

@@ -96,6 +96,10 @@ class Cluster:
 #: The cluster that needs nothing: a simulated recipe, run as processes on this machine.
 DEMO = Cluster(name="demo", scheduler="local", gpus=4608, simulated=True)
 
+#: This machine as it is: the session fills in what it has.
+LOCAL = Cluster(name="local", scheduler="local")
+_BUILT_IN: Mapping[str, Cluster] = {cluster.name: cluster for cluster in (DEMO, LOCAL)}
+
 
 def cluster_files(given: Path | None, directories: Sequence[Path], environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Where clusters are looked up, first match wins: the given file, the project's, the user's."""
@@ -120,7 +124,7 @@ def find_cluster(
         FileError: A file is wrong, or a variable that the cluster uses is not set.
         ConfigurationError: No file defines the cluster.
     """
-    known: dict[str, Path | None] = {DEMO.name: None}
+    known: dict[str, Path | None] = dict.fromkeys(_BUILT_IN)
     for path in files:
         if not path.is_file():
             continue
@@ -128,8 +132,8 @@ def find_cluster(
         if name in clusters:
             return _cluster(name, clusters[name], path, environ)
         known.update(dict.fromkeys(clusters, path))
-    if name == DEMO.name:
-        return DEMO
+    if name in _BUILT_IN:
+        return _BUILT_IN[name]
     looked_in = "\n".join(f"  {path}{'' if path.is_file() else ' (not there)'}" for path in files)
     raise ConfigurationError(
         f"no cluster '{name}'{f.nearest(name, known)}\n"

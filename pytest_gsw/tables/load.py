@@ -83,7 +83,10 @@ ROW_FIELDS: f.Fields = {
     "days_to_train_1t_tokens": f.number("Documented days to train one trillion tokens."),
     "tflops_per_gpu": f.number("Documented TFLOP/s of one GPU."),
     "checkpoint_save_time_s": f.number("Documented time of saving one checkpoint, seconds."),
-    "metric": f.choice(("step_time", "checkpoint_save_time"), "What the verdict rests on."),
+    "calibration_flops": f.number(
+        "FLOP/s that a matrix product reached, for each GPU, when the figures were measured.", largest=1e30
+    ),
+    "metric": f.choice(("step_time", "calibrated_step_time", "checkpoint_save_time"), "What the verdict rests on."),
     "statistic": f.Field(
         _read_statistic,
         "a statistic such as last, mean[35:44] or median[-10:]",
@@ -109,6 +112,7 @@ _PLACEHOLDERS = frozenset(
         *("model", "size", "framework", "dtype", "accelerator", "gpus", "nodes", "gpus_per_node", "layers"),
         *("sequence_length", "global_batch_size", "micro_batch_size", "gradient_accumulation_steps"),
         "parameters_in_billions",
+        "steps",
         *("tp", "pp", "cp", "ep", "dp", "vp", "fsdp"),
     }
 )
@@ -133,9 +137,9 @@ def _read_template(raw: str) -> str:
 #: Every key of ``recipe``.
 RECIPE_FIELDS: f.Fields = {
     "directory": f.pattern(
-        r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*",
+        r"(\./)?[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*",
         "a relative directory such as maxtext",
-        "The recipe's directory below the cluster's recipes directory.",
+        "The recipe's directory below the cluster's recipes directory; with ./ in front, beside the table.",
         longest=200,
     ),
     "script": f.pattern(
@@ -184,6 +188,7 @@ def _read_date(raw: str) -> str:
 #: The figures that a cluster may have accepted, by what a row's verdict rests on.
 ACCEPTED_FIGURES: Mapping[JudgedMetric, str] = {
     "step_time": "step_time_s",
+    "calibrated_step_time": "calibrated_step_time_s",
     "checkpoint_save_time": "checkpoint_save_time_s",
 }
 
@@ -197,6 +202,9 @@ ACCEPTED_FIELDS: f.Fields = {
         required=True,
     ),
     "step_time_s": f.number("Accepted time of one training step, seconds."),
+    "calibrated_step_time_s": f.number(
+        "Accepted calibrated time of one training step, seconds, for rows judged by it."
+    ),
     "checkpoint_save_time_s": f.number("Accepted time of saving one checkpoint, seconds, for rows judged by it."),
     "jobs": f.whole("Jobs whose median the figure is.", required=True),
     "spread": f.Field(
@@ -376,13 +384,16 @@ def _merge(*levels: Values) -> dict[str, Any]:
 def _row_faults(row: Mapping[str, Any], recipe: Mapping[str, Any], key: str, place: Value) -> list[Fault]:
     """What is wrong with one row as a whole, each key by itself being right."""
     problems = [f"missing '{needed}' (here, at its table or at the file)" for needed in _NEEDED if needed not in row]
-    judged = f"{row.get('metric', 'step_time')}_s"
-    if "expected_failure" not in row and getattr(_documented(row), judged) is None:
-        stated = [key for key in _THROUGHPUTS if key in row] if judged == "step_time_s" else []
-        needed = f"'{judged}', on which the verdict rests"
+    metric = row.get("metric", "step_time")
+    stated_as = "checkpoint_save_time_s" if metric == "checkpoint_save_time" else "step_time_s"
+    if "expected_failure" not in row and getattr(_documented(row), f"{metric}_s") is None:
+        stated = [key for key in _THROUGHPUTS if key in row] if stated_as == "step_time_s" else []
+        needed = f"'{stated_as}', on which the verdict rests"
         if stated:
             needed += f" (or 'global_batch_size', which would give it from {stated[0]})"
         problems.append(f"missing {needed}")
+    if metric == "calibrated_step_time" and "calibration_flops" not in row:
+        problems.append("missing 'calibration_flops', the calibration beside which 'step_time_s' was measured")
     if "directory" not in recipe:
         problems.append("missing 'recipe.directory' (at its table or at the file)")
     if _default_min_steps(row, recipe.get("steps"), recipe.get("logged_steps")) is None and "min_steps" not in row:
@@ -440,15 +451,25 @@ def _documented(row: Mapping[str, Any]) -> Figures:
     stated = Figures(**{key: row.get(key) for key in Figures.__dataclass_fields__})
     if stated.tokens_per_s is None and "tokens_per_s_per_gpu" in row and "gpus" in row:
         stated = replace(stated, tokens_per_s=row["tokens_per_s_per_gpu"] * row["gpus"])
-    batch = row.get("global_batch_size")
-    if stated.step_time_s is not None or batch is None or row.get("metric", "step_time") != "step_time":
+    metric = row.get("metric", "step_time")
+    if metric == "checkpoint_save_time":
         return stated
+    stated = replace(stated, step_time_s=_stated_step_time_s(row, stated))
+    return stated if metric == "step_time" else replace(stated, calibrated_step_time_s=stated.step_time_s)
+
+
+def _stated_step_time_s(row: Mapping[str, Any], stated: Figures) -> float | None:
+    batch = row.get("global_batch_size")
+    if stated.step_time_s is not None or batch is None:
+        return stated.step_time_s
     # Tokens first: they are some thousand times as many, and have more digits.
     if stated.tokens_per_s is not None and "sequence_length" in row:
-        return replace(stated, step_time_s=row["sequence_length"] * batch / stated.tokens_per_s)
+        tokens: float = row["sequence_length"] * batch
+        return tokens / stated.tokens_per_s
     if stated.samples_per_s is not None:
-        return replace(stated, step_time_s=batch / stated.samples_per_s)
-    return stated
+        samples: float = batch
+        return samples / stated.samples_per_s
+    return None
 
 
 def _baseline(row: Mapping[str, Any], recipe: Recipe, path: Path, place: Value) -> Baseline:
@@ -486,4 +507,5 @@ def _baseline(row: Mapping[str, Any], recipe: Recipe, path: Path, place: Value) 
         source=Source(row["document"], row["line"], row.get("release")),
         location=Location(path, place.line, place.column),
         formula=row["architecture"]["formula"].value if "architecture" in row else None,
+        calibration_flops=row.get("calibration_flops"),
     )

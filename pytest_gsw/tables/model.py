@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-#: What a verdict rests on: the time of one training step, or of saving one checkpoint.
-JudgedMetric = Literal["step_time", "checkpoint_save_time"]
+#: What a verdict rests on: the time of one training step, that time corrected by how fast the machine multiplied
+#: matrices in the same job, or the time of saving one checkpoint.
+JudgedMetric = Literal["step_time", "calibrated_step_time", "checkpoint_save_time"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class Figures:
     #: 1e12 floating-point operations per second and GPU, as the document counts them.
     tflops_per_gpu: float | None = None
     checkpoint_save_time_s: float | None = None
+    #: Seconds that the step would take if the job's own calibration had reached :attr:`Baseline.calibration_flops`.
+    calibrated_step_time_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Parallelism:
 class Recipe:
     """How a row is launched: the recipe's own script, submitted from the recipe's own directory."""
 
-    #: Name of the recipe's directory below the cluster's ``recipes`` directory.
+    #: Name of the recipe's directory below the cluster's ``recipes`` directory; with ``./`` in front, beside the table.
     directory: str
     script: str = "launch.sh"
     #: Training steps that the recipe runs, ``None`` where the document does not say.
@@ -162,6 +165,8 @@ class Baseline:
     canary: bool = False
     #: What clusters have accepted for this row, by the cluster's name.
     accepted: Mapping[str, Accepted] = field(default_factory=dict)
+    #: FLOP/s that a matrix product reached on one GPU, or one core, in the jobs that the documented figures are of.
+    calibration_flops: float | None = None
 
     @property
     def workload(self) -> str:
@@ -187,9 +192,8 @@ class Baseline:
     @property
     def judged_s(self) -> float | None:
         """The documented seconds that the verdict rests on."""
-        if self.metric == "step_time":
-            return self.documented.step_time_s
-        return self.documented.checkpoint_save_time_s
+        judged_s: float | None = getattr(self.documented, f"{self.metric}_s")
+        return judged_s
 
 
 def row_matches(pattern: str, row_id: str) -> bool:

@@ -305,7 +305,7 @@ def test_metrics_of_a_cluster_that_is_not_there(
     lines = capsys.readouterr().err.splitlines()
     assert lines[:2] == [
         "pytest-gsw metrics: no cluster 'eoss'; did you mean 'eos'?",
-        "known: demo, eos, newer, pool0, tight",
+        "known: demo, eos, local, newer, pool0, tight",
     ]
     assert lines[-1] == "next: define 'eoss' in one of these files, or give another with --clusters=FILE"
     assert main([*arguments, "--cluster=eos", "--clusters=nowhere.yaml"]) == 2

@@ -74,8 +74,9 @@ def test_the_example_in_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
+    (run_id,) = re.findall(r"\d{8}-\d{6}-[0-9a-f]{6}", example)
     for record in NIGHT.records:
-        write_record(tmp_path / ".gsw" / "runs" / record.run_id, record)
+        write_record(tmp_path / ".gsw" / "runs" / run_id, record)
     monkeypatch.chdir(tmp_path)
     exec(example, {})  # noqa: S102 - our own document
     assert capsys.readouterr().out.startswith("### pytest-gsw: 5 rows need attention\n")

@@ -30,7 +30,7 @@ def rows(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 def test_rows_json_has_every_row_with_its_keys(capsys: pytest.CaptureFixture[str]) -> None:
     found = rows(capsys)
-    assert len(found) == len({row["id"] for row in found}) == 139
+    assert len(found) == len({row["id"] for row in found}) == 141
     keys = {
         *("id", "workload", "framework", "dtype", "accelerator", "gpus", "nodes", "sequence_length"),
         *("global_batch_size", "step_time_s", "documented", "computed", "model_flops_per_sample", "proxy"),
@@ -43,6 +43,7 @@ def test_rows_json_has_every_row_with_its_keys(capsys: pytest.CaptureFixture[str
         "days_to_train_1t_tokens",
         "tflops_per_gpu",
         "checkpoint_save_time_s",
+        "calibrated_step_time_s",
     }
     for row in found:
         assert keys <= set(row)
@@ -63,6 +64,7 @@ def test_rows_json_of_one_row(capsys: pytest.CaptureFixture[str]) -> None:
         "days_to_train_1t_tokens": None,
         "tflops_per_gpu": None,
         "checkpoint_save_time_s": None,
+        "calibrated_step_time_s": None,
     }
     assert row["computed"]["tokens_per_s"] == pytest.approx(117964.8)
     assert row["computed"]["mfu"] == pytest.approx(0.5620, abs=5e-5)

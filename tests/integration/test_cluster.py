@@ -28,7 +28,7 @@ def test_an_ordinary_session_is_left_alone(pytester: pytest.Pytester) -> None:
 
 def test_the_demo_passes_the_six_rows(pytester: pytest.Pytester, six_rows: list[str]) -> None:
     result = pytester.runpytest("--gsw-cluster=demo", "-k", "llama2_70b_fp8")
-    result.assert_outcomes(passed=6, deselected=133)
+    result.assert_outcomes(passed=6, deselected=135)
     result.stdout.fnmatch_lines(
         [
             "gsw: demo (simulated), run *, results *",
@@ -43,7 +43,7 @@ def test_the_demo_passes_the_six_rows(pytester: pytest.Pytester, six_rows: list[
 
 def test_every_documented_row_runs_on_the_demo(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("--gsw-cluster=demo", "-q")
-    result.assert_outcomes(passed=137, xfailed=2)
+    result.assert_outcomes(passed=139, xfailed=2)
 
 
 def test_ids_are_the_same_in_an_empty_directory_and_select(pytester: pytest.Pytester, six_rows: list[str]) -> None:
@@ -63,7 +63,7 @@ def test_an_unknown_cluster_is_a_usage_error(pytester: pytest.Pytester) -> None:
     result.stderr.fnmatch_lines(
         [
             "ERROR: no cluster 'dmo'; did you mean 'demo'?",
-            "known: demo",
+            "known: demo, local",
             "looked in:",
             f"  {pytester.path}/clusters.yaml (not there)",
             f"  {user_file} (not there)",
@@ -74,7 +74,7 @@ def test_an_unknown_cluster_is_a_usage_error(pytester: pytest.Pytester) -> None:
 
 def test_the_ini_twin_names_the_cluster(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\ngsw_cluster = demo\n")
-    pytester.runpytest("-k", "gpt3_175b and H100x128").assert_outcomes(passed=1, deselected=138)
+    pytester.runpytest("-k", "gpt3_175b and H100x128").assert_outcomes(passed=1, deselected=140)
 
 
 def test_rows_that_do_not_fit_are_skipped_with_the_reason(pytester: pytest.Pytester, table: Path) -> None:
@@ -116,4 +116,4 @@ def test_a_collection_error_submits_nothing(pytester: pytest.Pytester, table: Pa
 
 
 def test_xdist_without_workers_works(pytester: pytest.Pytester) -> None:
-    pytester.runpytest("--gsw-cluster=demo", "-n0", "-k", "gpt3_175b").assert_outcomes(passed=5, deselected=134)
+    pytester.runpytest("--gsw-cluster=demo", "-n0", "-k", "gpt3_175b").assert_outcomes(passed=5, deselected=136)

@@ -31,14 +31,14 @@ def shown(pytester: pytest.Pytester) -> dict[str, str]:
 
 def test_a_row_that_is_fast_enough_has_one_job(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(*ONE_ROW, "--gsw-confirm=2")
-    result.assert_outcomes(passed=1, deselected=138)
+    result.assert_outcomes(passed=1, deselected=140)
     found = record(pytester)
     assert (found["repeats"], found["reason"]) == ([], "within tolerance")
 
 
 def test_a_row_that_is_slow_by_chance_passes_by_the_median_of_all_its_jobs(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(*ONE_ROW, "--gsw-confirm=2", "--gsw-demo=*=slow-once:12%")
-    result.assert_outcomes(passed=1, deselected=138)
+    result.assert_outcomes(passed=1, deselected=140)
     result.stdout.re_match_lines(
         [
             (
@@ -60,7 +60,7 @@ def test_a_row_that_is_slow_by_chance_passes_by_the_median_of_all_its_jobs(pytes
 
 def test_a_row_that_is_slow_every_time_fails(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(*ONE_ROW, "--gsw-confirm=2", "--gsw-demo=*=slow:12%")
-    result.assert_outcomes(failed=1, deselected=138)
+    result.assert_outcomes(failed=1, deselected=140)
     result.stdout.re_match_lines(
         [
             r"throughput \d+,\d+ tokens/s, the median of 2 jobs, is 1\d\.\d % below the documented 121,\d+ \(allowed 5 %\)",
@@ -75,19 +75,19 @@ def test_a_row_that_is_slow_every_time_fails(pytester: pytest.Pytester) -> None:
 
 def test_one_confirmation_at_most(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(*ONE_ROW, "--gsw-confirm=1", "--gsw-demo=*=slow:12%")
-    result.assert_outcomes(failed=1, deselected=138)
+    result.assert_outcomes(failed=1, deselected=140)
     assert len(record(pytester)["repeats"]) == 1
 
 
 def test_without_the_option_a_row_fails_by_its_one_job(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=slow-once:12%")
-    result.assert_outcomes(failed=1, deselected=138)
+    result.assert_outcomes(failed=1, deselected=140)
     assert record(pytester)["reason"] == "slower than allowed"
 
 
 def test_with_strict_a_row_that_is_too_fast_is_confirmed_as_well(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(*ONE_ROW, "--gsw-confirm=2", "--gsw-strict", "--gsw-demo=*=fast:20%")
-    result.assert_outcomes(failed=1, deselected=138)
+    result.assert_outcomes(failed=1, deselected=140)
     assert len(record(pytester)["repeats"]) == 2
 
 
@@ -101,7 +101,7 @@ def test_a_further_job_that_fails_is_an_error_and_no_pass(pytester: pytest.Pytes
         f"    recipes: {recipes}\n    environment: {{GSW_DEMO: '*=slow:12%'}}\n"
     )
     result = pytester.runpytest("--gsw-cluster=here", *ONE_ROW[1:], "--gsw-confirm=2")
-    result.assert_outcomes(errors=1, deselected=138)
+    result.assert_outcomes(errors=1, deselected=140)
     found = record(pytester)
     assert (found["outcome"], found["fact"][:4], len(found["repeats"])) == ("error", "job ", 1)
     assert found["fact"].endswith(" failed with exit code 3")
@@ -109,7 +109,7 @@ def test_a_further_job_that_fails_is_an_error_and_no_pass(pytester: pytest.Pytes
 
 def test_repeat_runs_every_row_so_often(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(*ONE_ROW, "--gsw-repeat=3")
-    result.assert_outcomes(passed=1, deselected=138)
+    result.assert_outcomes(passed=1, deselected=140)
     result.stdout.re_match_lines(
         [r"gsw: .*: 4\.\d+ s, to be repeated \(1 of 3\); submitted again", r"gsw: .*to be repeated \(2 of 3\).*"]
     )
@@ -118,14 +118,14 @@ def test_repeat_runs_every_row_so_often(pytester: pytest.Pytester) -> None:
 
 def test_repeated_rows_are_confirmed_by_their_median(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(*ONE_ROW, "--gsw-repeat=2", "--gsw-confirm=1", "--gsw-demo=*=slow-once:20%")
-    result.assert_outcomes(passed=1, deselected=138)
+    result.assert_outcomes(passed=1, deselected=140)
     result.stdout.re_match_lines([r"gsw: .*: throughput -\d\.\d %, to be confirmed \(1 of 1\); submitted again.*"])
     assert len(record(pytester)["repeats"]) == 2
 
 
 def test_a_replay_of_several_jobs_comes_to_the_same(pytester: pytest.Pytester) -> None:
     pytester.runpytest(*ONE_ROW, "--gsw-repeat=3", "--gsw-demo=*=slow-once:12%").assert_outcomes(
-        passed=1, deselected=138
+        passed=1, deselected=140
     )
     first = record(pytester)
     (run,) = pytester.path.glob(".gsw/runs/*")
@@ -186,7 +186,7 @@ def test_the_plan_counts_repeated_jobs(pytester: pytest.Pytester) -> None:
 
 def test_the_ini_files_jobs_do_not_stand_in_the_way_of_a_replay(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\ngsw_confirm = 2\n")
-    pytester.runpytest(*ONE_ROW).assert_outcomes(passed=1, deselected=138)
+    pytester.runpytest(*ONE_ROW).assert_outcomes(passed=1, deselected=140)
     (run,) = pytester.path.glob(".gsw/runs/*")
     pytester.runpytest(f"--gsw-replay={run}").assert_outcomes(passed=1)
 
@@ -265,7 +265,7 @@ def pytest_gsw_make_launcher(cluster, run_directory):
     return Once(64, work_directory=run_directory / "batch", real_gpus=False)
 """
     )
-    pytester.runpytest(*ONE_ROW, "--gsw-confirm=2", "--gsw-demo=*=slow:20%").assert_outcomes(errors=1, deselected=138)
+    pytester.runpytest(*ONE_ROW, "--gsw-confirm=2", "--gsw-demo=*=slow:20%").assert_outcomes(errors=1, deselected=140)
     found = record(pytester)
     assert (found["fact"], len(found["repeats"])) == ("QOSMaxSubmitJobPerUserLimit", 1)
     assert found["repeats"][0]["judged_s"] > 5

@@ -45,6 +45,7 @@ def test_the_five_documents_give_the_bundled_tables_byte_for_byte(
     assert len(documents) == 5
     assert main(["import", *map(str, documents), "-o", str(tmp_path)]) == 0
     there = {path.relative_to(ROOT / "baselines"): path.read_text() for path in (ROOT / "baselines").rglob("*.yaml")}
+    del there[Path("huggingface/smoke_gpt.yaml")]  # measured by this project itself
     made = {path.relative_to(tmp_path): path.read_text() for path in tmp_path.rglob("*.yaml")}
     assert sorted(made) == sorted(there)
     for name, text in there.items():

@@ -51,7 +51,7 @@ def mixed(pytester: pytest.Pytester) -> Path:
         "--gsw-demo=*x256]=oom",
         "--gsw-demo=*x512]=fast:20%",
         "--junitxml=junit.xml",
-    ).assert_outcomes(passed=4, failed=1, errors=1, xfailed=1, deselected=132)
+    ).assert_outcomes(passed=4, failed=1, errors=1, xfailed=1, deselected=134)
     return pytester.path / "junit.xml"
 
 

@@ -12,7 +12,7 @@ import pytest
         ("gsw(workload='llama2_70b')", 12),
         ("gsw(framework='nemo') and not proxy", 12),
         ("proxy", 18),
-        ("not proxy", 121),
+        ("not proxy", 123),
         ("gsw(proxy=True, dtype='bf16')", 9),
         ("gsw(tp=4, pp=8)", 27),
         ("gsw(metric='checkpoint_save_time')", 7),
@@ -37,5 +37,5 @@ def test_markers_are_registered(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("--markers")
     result.stdout.fnmatch_lines(["@pytest.mark.gsw(workload, model, size, *", "@pytest.mark.proxy: *"])
     pytester.runpytest("--gsw-cluster=demo", "--strict-markers", "-k", "gpt3_175b").assert_outcomes(
-        passed=5, deselected=134
+        passed=5, deselected=136
     )

@@ -26,7 +26,7 @@ def record(pytester: pytest.Pytester) -> dict[str, object]:
 def test_stall(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=stall", "--gsw-stall=0.01", "--junitxml=junit.xml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.assert_outcomes(errors=1, deselected=138)
+    result.assert_outcomes(errors=1, deselected=140)
     result.stdout.re_match_lines(
         [
             r"stalled at step 25 of 50: no new step for \ds",
@@ -50,7 +50,7 @@ def test_stall(pytester: pytest.Pytester) -> None:
 def test_stall_before_the_first_step(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GSW_DEMO_SECONDS", "3000")
     result = pytester.runpytest(*ONE_ROW, "--gsw-stall=0.01")
-    result.assert_outcomes(errors=1, deselected=138)
+    result.assert_outcomes(errors=1, deselected=140)
     result.stdout.re_match_lines([r"hung at start: no step within \ds"])
 
 
@@ -62,7 +62,7 @@ def test_stall_may_be_turned_off(pytester: pytest.Pytester) -> None:
 def test_a_loss_that_is_not_finite_ends_the_job(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GSW_DEMO_SECONDS", "10")
     result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=nan")
-    result.assert_outcomes(errors=1, deselected=138)
+    result.assert_outcomes(errors=1, deselected=140)
     result.stdout.re_match_lines(
         [
             r"the loss or a step time is not finite at step 25: loss: nan",
@@ -75,7 +75,7 @@ def test_a_loss_that_is_not_finite_ends_the_job(pytester: pytest.Pytester, monke
 def test_slow_start(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GSW_DEMO_SECONDS", "20")
     result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=slow:400%")
-    result.assert_outcomes(errors=1, deselected=138)
+    result.assert_outcomes(errors=1, deselected=140)
     result.stdout.re_match_lines(
         [
             (
@@ -95,13 +95,13 @@ def test_slow_start(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) 
 def test_slow_start_as_far_as_told(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, factor: str) -> None:
     monkeypatch.setenv("GSW_DEMO_SECONDS", "5")
     result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=slow:400%", f"--gsw-slow-start={factor}")
-    result.assert_outcomes(failed=1, deselected=138)
+    result.assert_outcomes(failed=1, deselected=140)
 
 
 def test_a_profiled_run_may_be_slow(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GSW_DEMO_SECONDS", "5")
     result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=slow:400%", "--gsw-profile=nsight")
-    result.assert_outcomes(skipped=1, deselected=138)
+    result.assert_outcomes(skipped=1, deselected=140)
 
 
 def test_timeout_is_three_times_the_documented_duration(pytester: pytest.Pytester) -> None:
@@ -124,7 +124,7 @@ def test_timeout_is_three_times_the_documented_duration(pytester: pytest.Pyteste
 
 def test_max_pending(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("--gsw-cluster=demo", "-k", "llama2_70b_fp8", "--gsw-max-pending=1")
-    result.assert_outcomes(passed=6, deselected=133)
+    result.assert_outcomes(passed=6, deselected=135)
 
 
 def test_every_row_skipped_is_no_success(pytester: pytest.Pytester) -> None:
@@ -151,7 +151,7 @@ def test_profiling_that_nobody_asked_this_session_for_is_no_success(
     assert pytester.runpytest(*ONE_ROW, "--gsw-profile=nsight").ret == pytest.ExitCode.OK
     monkeypatch.setenv("ENABLE_PROFILE", "true")
     result = pytester.runpytest(*ONE_ROW)
-    result.assert_outcomes(skipped=1, deselected=138)
+    result.assert_outcomes(skipped=1, deselected=140)
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
@@ -223,7 +223,7 @@ def test_a_record_that_cannot_be_written_is_no_pass(pytester: pytest.Pytester) -
         """
     )
     result = pytester.runpytest(*ONE_ROW)
-    result.assert_outcomes(failed=1, deselected=138)
+    result.assert_outcomes(failed=1, deselected=140)
     result.stdout.re_match_lines(
         [
             r"the record cannot be written: File exists: .*/records",
@@ -245,7 +245,7 @@ def test_a_journal_that_lacks_something_is_said(pytester: pytest.Pytester) -> No
         """
     )
     result = pytester.runpytest_subprocess(*ONE_ROW)
-    result.assert_outcomes(passed=1, deselected=138)
+    result.assert_outcomes(passed=1, deselected=140)
     result.stdout.fnmatch_lines(
         [
             (

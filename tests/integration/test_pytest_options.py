@@ -9,19 +9,19 @@ ONE_AT_A_TIME = "--gsw-max-jobs=1"  # the largest row first, so that the order i
 
 
 def test_lf_runs_what_failed(pytester: pytest.Pytester) -> None:
-    pytester.runpytest(*BROKEN).assert_outcomes(passed=3, failed=1, errors=1, deselected=134)
-    pytester.runpytest("--gsw-cluster=demo", "--lf").assert_outcomes(passed=2, deselected=137)
+    pytester.runpytest(*BROKEN).assert_outcomes(passed=3, failed=1, errors=1, deselected=136)
+    pytester.runpytest("--gsw-cluster=demo", "--lf").assert_outcomes(passed=2, deselected=139)
 
 
 def test_sw_stops_at_the_first_failure_and_goes_on_from_it(pytester: pytest.Pytester) -> None:
-    pytester.runpytest(*BROKEN, "--sw", ONE_AT_A_TIME).assert_outcomes(passed=2, errors=1, deselected=134)
+    pytester.runpytest(*BROKEN, "--sw", ONE_AT_A_TIME).assert_outcomes(passed=2, errors=1, deselected=136)
     result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b", "--sw")
     assert result.parseoutcomes()["passed"] == 3
 
 
 def test_maxfail(pytester: pytest.Pytester) -> None:
     pytester.runpytest(*BROKEN, "--maxfail=2", ONE_AT_A_TIME).assert_outcomes(
-        passed=2, failed=1, errors=1, deselected=134
+        passed=2, failed=1, errors=1, deselected=136
     )
 
 
@@ -29,7 +29,7 @@ def test_deselect(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(
         "--gsw-cluster=demo", "-k", "gpt3_175b", "--deselect", "baselines/paxml/gpt3_175b.yaml::gpt3_175b_fp8[H100x256]"
     )
-    result.assert_outcomes(passed=4, deselected=135)
+    result.assert_outcomes(passed=4, deselected=137)
 
 
 def test_quiet_is_quiet(pytester: pytest.Pytester) -> None:
@@ -64,7 +64,7 @@ def test_a_mark_of_a_conftest_skips_a_row(pytester: pytest.Pytester) -> None:
         """
     )
     result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b", "-rs")
-    result.assert_outcomes(passed=4, skipped=1, deselected=134)
+    result.assert_outcomes(passed=4, skipped=1, deselected=136)
     result.stdout.fnmatch_lines(["SKIPPED * rack 7 is down"])
     assert len(list(pytester.path.glob(".gsw/runs/*/batch/*.out"))) == 4
 

@@ -17,14 +17,14 @@ def recorded(pytester: pytest.Pytester) -> Path:
     result = pytester.runpytest(
         "--gsw-cluster=demo", "--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=fail", "-k", "llama2_70b_fp8"
     )
-    result.assert_outcomes(passed=4, failed=1, errors=1, deselected=133)
+    result.assert_outcomes(passed=4, failed=1, errors=1, deselected=135)
     (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
     return directory
 
 
 def test_a_runs_directory_gives_the_same_verdicts(pytester: pytest.Pytester, recorded: Path) -> None:
     result = pytester.runpytest(f"--gsw-replay={recorded}")
-    result.assert_outcomes(passed=4, failed=1, errors=1, deselected=133)
+    result.assert_outcomes(passed=4, failed=1, errors=1, deselected=135)
     result.stdout.fnmatch_lines(["gsw: replay of *", "gsw: 6 rows to replay from *"])
 
 
@@ -35,20 +35,20 @@ def test_the_offline_command_of_a_failure_works(pytester: pytest.Pytester, recor
 
 def test_a_staging_area(pytester: pytest.Pytester, recorded: Path) -> None:
     result = pytester.runpytest(f"--gsw-replay={recorded / 'stage'}", "-k", "llama2_70b_fp8 and not H100x256")
-    result.assert_outcomes(passed=4, failed=1, deselected=134)
+    result.assert_outcomes(passed=4, failed=1, deselected=136)
     result.stdout.fnmatch_lines(["job * replay * REPLAYED*"])
 
 
 def test_one_log(pytester: pytest.Pytester, recorded: Path) -> None:
     (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
     result = pytester.runpytest(f"--gsw-replay={log}", "-k", "llama2_70b_fp8 and H100x64")
-    result.assert_outcomes(passed=1, deselected=138)
+    result.assert_outcomes(passed=1, deselected=140)
 
 
 def test_a_log_of_another_row_is_an_error(pytester: pytest.Pytester, recorded: Path) -> None:
     (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
     result = pytester.runpytest(f"--gsw-replay={log}", "-k", "llama2_70b_fp8 and H100x512")
-    result.assert_outcomes(errors=1, deselected=138)
+    result.assert_outcomes(errors=1, deselected=140)
     result.stdout.fnmatch_lines(
         [
             f"{log.name} is the log of another row than llama2_70b_fp8[[]H100x512]",
@@ -62,7 +62,7 @@ def test_a_renamed_log_of_another_row_is_an_error(pytester: pytest.Pytester, rec
     renamed = pytester.path / "some.log"
     shutil.copy(log, renamed)
     result = pytester.runpytest("--gsw-replay=some.log", "-k", "llama2_70b_bf16 and H100x512")
-    result.assert_outcomes(errors=1, deselected=138)
+    result.assert_outcomes(errors=1, deselected=140)
     result.stdout.fnmatch_lines(
         [
             "the log belongs to another run, by its dtype and GPUs",
@@ -76,13 +76,13 @@ def test_two_jobs_of_one_row_are_ambiguous(pytester: pytest.Pytester, recorded: 
     (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
     shutil.copy(log, log.with_name("log-maxtext_llama2_70b_64_999999.out"))
     result = pytester.runpytest(f"--gsw-replay={recorded / 'stage'}", "-k", "llama2_70b_fp8 and H100x64")
-    result.assert_outcomes(errors=1, deselected=138)
+    result.assert_outcomes(errors=1, deselected=140)
     result.stdout.fnmatch_lines(["*999999*", "*--gsw-replay=*"])
 
 
 def test_a_row_without_a_log_is_an_error(pytester: pytest.Pytester, recorded: Path) -> None:
     result = pytester.runpytest(f"--gsw-replay={recorded / 'stage'}", "-k", "gpt3_175b and H100x128")
-    result.assert_outcomes(errors=1, deselected=138)
+    result.assert_outcomes(errors=1, deselected=140)
 
 
 def test_a_record_that_cannot_be_read_is_a_usage_error(pytester: pytest.Pytester, recorded: Path) -> None:
@@ -112,7 +112,7 @@ def test_one_log_serves_one_row(pytester: pytest.Pytester, recorded: Path) -> No
     bare = pytester.path / "bare.log"
     bare.write_text("".join(line for line in log.read_text().splitlines(keepends=True) if "GSW: " not in line))
     result = pytester.runpytest("--gsw-replay=bare.log", "-k", "llama2_70b and (H100x64 or H100x128)")
-    result.assert_outcomes(errors=4, deselected=135)
+    result.assert_outcomes(errors=4, deselected=137)
     result.stdout.fnmatch_lines(["bare.log can be the log of only one of 4 rows"])
 
 
@@ -140,14 +140,14 @@ def test_a_log_that_has_changed_is_an_error(pytester: pytest.Pytester, recorded:
     with log.open("a") as end:
         end.write("one more line\n")
     result = pytester.runpytest(f"--gsw-replay={recorded}", "-k", "H100x64")
-    result.assert_outcomes(errors=1, deselected=138)
+    result.assert_outcomes(errors=1, deselected=140)
     result.stdout.fnmatch_lines(["the log has changed since the run was recorded: * bytes then, * now"])
 
 
 def test_an_empty_log_is_no_documented_out_of_memory(pytester: pytest.Pytester) -> None:
     (pytester.path / "oom.log").write_text("")
     result = pytester.runpytest("--gsw-replay=oom.log", "-k", "zero-id11")
-    result.assert_outcomes(errors=1, deselected=138)
+    result.assert_outcomes(errors=1, deselected=140)
 
 
 def test_an_out_of_memory_of_another_run_is_an_error(pytester: pytest.Pytester) -> None:
@@ -156,7 +156,7 @@ def test_an_out_of_memory_of_another_run_is_an_error(pytester: pytest.Pytester) 
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
     )
     result = pytester.runpytest("--gsw-replay=oom.log", "-k", "zero-id11")
-    result.assert_outcomes(errors=1, deselected=138)
+    result.assert_outcomes(errors=1, deselected=140)
     result.stdout.fnmatch_lines(["the log belongs to another run, by its model and model size and *"])
 
 
@@ -167,5 +167,5 @@ def test_a_recorded_job_that_had_not_ended_is_an_error(pytester: pytest.Pytester
     record["job"]["state"] = state
     path.write_text(json.dumps(record))
     result = pytester.runpytest(f"--gsw-replay={recorded}", "-k", "H100x64")
-    result.assert_outcomes(errors=1, deselected=138)
+    result.assert_outcomes(errors=1, deselected=140)
     result.stdout.fnmatch_lines([f"job * had not ended when its session did: it was {state}"])

@@ -40,14 +40,14 @@ def test_the_report_of_a_session(pytester: pytest.Pytester, workers: tuple[str, 
 
 def test_a_report_is_written_over_the_last_one(pytester: pytest.Pytester) -> None:
     for _ in range(2):
-        pytester.runpytest(*SIX_ROWS, "--gsw-report=report").assert_outcomes(passed=6, deselected=133)
+        pytester.runpytest(*SIX_ROWS, "--gsw-report=report").assert_outcomes(passed=6, deselected=135)
     assert {path.name for path in (pytester.path / "report").iterdir() if path.is_file()} == FILES
 
 
 def test_a_report_that_cannot_be_written_fails_the_session(pytester: pytest.Pytester) -> None:
     (pytester.path / "report").write_text("")
     result = pytester.runpytest(*SIX_ROWS, "--gsw-report=report")
-    result.assert_outcomes(passed=6, deselected=133)
+    result.assert_outcomes(passed=6, deselected=135)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["gsw: the report cannot be written: *"])
 

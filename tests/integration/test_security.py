@@ -196,7 +196,7 @@ def pytest_gsw_judge(config, baseline): judge({"HF_TOKEN": os.environ["HF_TOKEN"
 """
     )
     result = pytester.runpytest("--gsw-cluster=demo", "-k", ROW, "--showlocals", "--junitxml=junit.xml")
-    result.assert_outcomes(failed=1, deselected=138)
+    result.assert_outcomes(failed=1, deselected=140)
     result.stdout.fnmatch_lines(["E  *ValueError: [*][*][*]"])
     check(f"{result.stdout}{(pytester.path / 'junit.xml').read_text()}")
 
@@ -227,7 +227,7 @@ def test_the_longest_names_that_a_table_may_have(pytester: pytest.Pytester, tabl
 def recorded(pytester: pytest.Pytester) -> Path:
     """A run of an earlier release, which wrote down what Slurm had said as it was."""
     result = pytester.runpytest("--gsw-cluster=demo", "--gsw-demo=*=exit:3", "-k", ROW)
-    result.assert_outcomes(errors=1, deselected=138)
+    result.assert_outcomes(errors=1, deselected=140)
     (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
     (path,) = directory.glob("records/*.json")
     record = json.loads(path.read_text())
@@ -252,7 +252,7 @@ def test_a_record_of_an_earlier_release_as_junit(
 
 def test_a_record_of_an_earlier_release_replayed(pytester: pytest.Pytester, recorded: Path) -> None:
     result = pytester.runpytest(f"--gsw-replay={recorded}", "--junitxml=junit.xml", "-ra")
-    result.assert_outcomes(errors=1, deselected=138)
+    result.assert_outcomes(errors=1, deselected=140)
     result.stdout.fnmatch_lines(["reason     redgnp password=[*][*][*]"])
     shutil.rmtree(recorded)
     check(shown(pytester, result))
@@ -461,7 +461,7 @@ def test_what_a_run_makes_has_the_users_umask(
     pytester: pytest.Pytester, mask: int, directories: int, files: int
 ) -> None:
     with umask(mask):
-        pytester.runpytest("--gsw-cluster=demo", "-k", ROW).assert_outcomes(passed=1, deselected=138)
+        pytester.runpytest("--gsw-cluster=demo", "-k", ROW).assert_outcomes(passed=1, deselected=140)
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (pytester.path / ".gsw").rglob("*")}
     modes[pytester.path / ".gsw"] = stat.S_IMODE((pytester.path / ".gsw").stat().st_mode)
     assert {mode for path, mode in modes.items() if path.is_dir()} == {directories}
@@ -476,18 +476,18 @@ def test_a_stage_that_is_a_link(pytester: pytest.Pytester, recipes: Path) -> Non
         ".yaml", clusters="clusters: {here: {scheduler: local, gpus: 64, stage: stage, recipes: recipes}}"
     )
     result = pytester.runpytest("--gsw-cluster=here", "-k", ROW)
-    result.assert_outcomes(passed=1, deselected=138)
-    pytester.runpytest("--gsw-replay=stage", "-k", ROW).assert_outcomes(passed=1, deselected=138)
+    result.assert_outcomes(passed=1, deselected=140)
+    pytester.runpytest("--gsw-replay=stage", "-k", ROW).assert_outcomes(passed=1, deselected=140)
 
 
 def test_links_out_of_the_results(pytester: pytest.Pytester) -> None:
-    pytester.runpytest("--gsw-cluster=demo", "-k", ROW).assert_outcomes(passed=1, deselected=138)
+    pytester.runpytest("--gsw-cluster=demo", "-k", ROW).assert_outcomes(passed=1, deselected=140)
     (results,) = pytester.path.glob(".gsw/runs/*/stage/results")
     stage = pytester.path / "stage"
     (stage / "results").mkdir(parents=True)
     (stage / "results" / "demo").symlink_to(results / "demo")
     result = pytester.runpytest("--gsw-replay=stage", "-k", ROW)
-    result.assert_outcomes(errors=1, deselected=138)
+    result.assert_outcomes(errors=1, deselected=140)
     logs = "fp8/70b/64/log-maxtext_llama2_70b_64_[*].out"
     result.stdout.fnmatch_lines(
         [

@@ -70,14 +70,14 @@ def test_sessions_add_to_the_history_and_commands_read_it(
 def test_a_session_whose_server_is_killed_loses_nothing(
     pytester: pytest.Pytester, mortal: PostgresqlServer, place: str
 ) -> None:
-    session(pytester, place).assert_outcomes(passed=2, deselected=137)
+    session(pytester, place).assert_outcomes(passed=2, deselected=139)
     mortal.kill()
     result = session(pytester, place, "-rA")
-    result.assert_outcomes(passed=2, deselected=137)
+    result.assert_outcomes(passed=2, deselected=139)
     assert len(list(Path(".gsw/spool").rglob("*.json"))) == 2
     mortal.start()
     assert jobs(place) == [1, 1]
-    session(pytester, place).assert_outcomes(passed=2, deselected=137)
+    session(pytester, place).assert_outcomes(passed=2, deselected=139)
     assert jobs(place) == [3, 3]
     assert list(Path(".gsw/spool").rglob("*.json")) == []
     assert_no_password(pytester.path, str(result.stdout), str(result.stderr))
@@ -98,10 +98,10 @@ def test_a_server_that_is_killed_while_rows_run_loses_nothing(
     )
     KILL[:] = [mortal.kill]
     result = session(pytester, place)
-    result.assert_outcomes(passed=2, deselected=137)
+    result.assert_outcomes(passed=2, deselected=139)
     mortal.start()
     (pytester.path / "conftest.py").unlink()
-    session(pytester, place).assert_outcomes(passed=2, deselected=137)
+    session(pytester, place).assert_outcomes(passed=2, deselected=139)
     assert jobs(place) == [3, 3]
     assert_no_password(pytester.path / ".gsw", str(result.stdout), str(result.stderr))
 
@@ -114,7 +114,7 @@ def test_a_session_does_not_wait_for_a_server_that_is_silent(
     monkeypatch.setattr("pytest_gsw.history.postgresql.CONNECT_TIMEOUT_S", 1)
     with SilentServer(greets=greets) as silent:
         result = session(pytester, silent.url)
-    result.assert_outcomes(passed=2, deselected=137)
+    result.assert_outcomes(passed=2, deselected=139)
     result.stdout.fnmatch_lines(
         [
             "gsw: rows were judged by their tolerance alone: the history * does not answer: no answer within 1 s",
@@ -125,11 +125,11 @@ def test_a_session_does_not_wait_for_a_server_that_is_silent(
 
 
 def test_a_session_keeps_what_a_history_of_a_later_release_does_not_take(pytester: pytest.Pytester, place: str) -> None:
-    session(pytester, place).assert_outcomes(passed=2, deselected=137)
+    session(pytester, place).assert_outcomes(passed=2, deselected=139)
     with open_history(place) as history:
         history._database.execute("UPDATE gsw_schema SET version = 7")
     result = session(pytester, place)
-    result.assert_outcomes(passed=2, deselected=137)
+    result.assert_outcomes(passed=2, deselected=139)
     result.stdout.fnmatch_lines(["gsw: the history * is of version 7, this pytest-gsw knows versions up to 2"])
     assert len(list(Path(".gsw/spool").rglob("*.json"))) == 2
 

@@ -82,7 +82,7 @@ def test_six_rows_with_one_of_each_misfortune(pytester: pytest.Pytester, project
     result = pytester.runpytest(
         "--gsw-cluster=eos", "--gsw-poll-interval=1", "-k", "llama2_70b_fp8", "--junitxml=junit.xml"
     )
-    result.assert_outcomes(failed=1, errors=2, passed=3, deselected=133)
+    result.assert_outcomes(failed=1, errors=2, passed=3, deselected=135)
     result.stdout.re_match_lines_random(
         [
             r"gsw: eos \(slurm, H100, 2304 GPUs\), run .*",
@@ -120,12 +120,12 @@ def test_the_run_can_be_judged_again_without_slurm(
 ) -> None:
     rows = ("-k", "llama2_70b_fp8 and (H100x64 or H100x128)")
     pytester.runpytest("--gsw-cluster=eos", "--gsw-poll-interval=1", *rows).assert_outcomes(
-        passed=1, failed=1, deselected=137
+        passed=1, failed=1, deselected=139
     )
     (run,) = (project / ".gsw" / "runs").iterdir()
     monkeypatch.setenv("SLURM_CONF", "/nowhere/slurm.conf")
     result = pytester.runpytest("--gsw-cluster=eos", f"--gsw-replay={run}")
-    result.assert_outcomes(passed=1, failed=1, deselected=137)
+    result.assert_outcomes(passed=1, failed=1, deselected=139)
     records = [json.loads(path.read_text()) for path in sorted(run.glob("records/*.json"))]
     assert [record["outcome"] for record in records] == ["regressed", "passed"]
 
@@ -140,7 +140,7 @@ def test_an_interrupted_session_cancels_its_jobs(
         "--gsw-cluster=eos", "--gsw-poll-interval=1", "-k", "llama2_70b_fp8", no_reraise_ctrlc=True
     )
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.assert_outcomes(errors=6, deselected=133)
+    result.assert_outcomes(errors=6, deselected=135)
     result.stdout.re_match_lines([r"interrupted: job \d+ was cancelled"])
     slurm288.wait_until(lambda: not slurm288.run("squeue", "-h").strip(), "an empty queue", 30)
 
@@ -149,5 +149,5 @@ def test_what_slurm_refuses_is_an_error_with_its_words(pytester: pytest.Pytester
     clusters = (project / "clusters.yaml").read_text()
     (project / "clusters.yaml").write_text(clusters.replace("gres: gpu:8", "gres: tpu:8"))
     result = pytester.runpytest("--gsw-cluster=eos", "-k", "llama2_70b_fp8 and H100x64")
-    result.assert_outcomes(errors=1, deselected=138)
+    result.assert_outcomes(errors=1, deselected=140)
     result.stdout.fnmatch_lines(["*Invalid generic resource (gres) specification*"])

@@ -16,6 +16,7 @@ from pytest_gsw.examine import (
     check_job,
     duration,
     measure,
+    of_all_jobs,
     ran_out_of_memory,
     read_steps,
     timed_steps,
@@ -604,3 +605,76 @@ def test_the_exit_code_of_a_batch_shell_that_slurm_ended_is_not_told(log: Path, 
     with pytest.raises(JobError) as error:
         check_job(run(log, JobStatus(state, exit_code=143)))
     assert error.value.fact == f"job 481221 ended {state.value}"
+
+
+# ---- Calibrated rows -----------------------------------------------------------------------------
+
+CORES = replace(
+    LLAMA2_FP8_X128,
+    accelerator="CPU",
+    metric="calibrated_step_time",
+    calibration_flops=1.0e15,
+    documented=Figures(step_time_s=4.0, calibrated_step_time_s=4.0),
+    model_flops_per_sample=1.0e14,
+)
+
+
+def calibrated(log: Path, flops: str) -> None:
+    with log.open("a") as file:
+        file.write(f"GSW: CALIBRATION_FLOPS={flops}\n")
+
+
+def test_a_calibrated_row_is_judged_by_the_time_on_a_machine_like_the_documented_one(log: Path) -> None:
+    calibrated(log, "0.5e+15")
+    result = measured(log, CORES, peak_flops=None)
+    assert (result.judged_s, result.calibration_flops) == (2.28, 0.5e15)
+    assert result.figures.step_time_s == 4.56
+    assert result.figures.calibrated_step_time_s == 2.28
+    # All of the series is of that machine, so that what is said of it fits the figure.
+    assert (result.first_s, result.last_s, result.steady.median_s, result.series_s) == (2.28, 2.28, 2.28, (2.28,) * 50)
+
+
+def test_a_calibrated_row_whose_log_has_no_calibration_is_not_measured(log: Path) -> None:
+    with pytest.raises(LogError) as caught:
+        measured(log, CORES, peak_flops=None)
+    assert caught.value.fact == "the log holds no calibration, on which the row's verdict rests"
+    assert caught.value.advice == (
+        "the recipe prints it when it has trained, as GSW: CALIBRATION_FLOPS=9.5e+10; did it end well?"
+    )
+
+
+def test_a_known_peak_is_what_the_mfu_of_other_rows_is_of_whatever_the_log_says(log: Path) -> None:
+    calibrated(log, "1e+15")
+    result = measured(log)
+    assert result.calibration_flops is None
+    assert result.figures.mfu == pytest.approx(256 * 1.82e15 / 4.56 / 128 / 1979e12)
+
+
+def test_where_nobody_knows_the_peak_the_mfu_is_of_the_calibration(log: Path) -> None:
+    calibrated(log, "2e+15")
+    result = measured(log, peak_flops=None)
+    assert (result.judged_s, result.calibration_flops) == (4.56, 2e15)
+    assert result.figures.mfu == pytest.approx(256 * 1.82e15 / 4.56 / 128 / 2e15)
+
+
+def test_several_jobs_of_a_calibrated_row(log: Path) -> None:
+    text = log.read_text()
+    jobs = []
+    for flops in ("0.5e+15", "1e+15", "0.25e+15"):
+        log.write_text(text)
+        calibrated(log, flops)
+        jobs.append(measured(log, CORES, peak_flops=None))
+    result = of_all_jobs(CORES, jobs, None)
+    assert (result.judged_s, result.jobs_s) == (2.28, (2.28, 4.56, 1.14))
+    # As it would be at the speed of the last job.
+    assert (result.figures.calibrated_step_time_s, result.figures.step_time_s) == (2.28, 9.12)
+
+
+def test_an_mfu_above_a_measured_peak_is_the_calibrations_fault(log: Path) -> None:
+    calibrated(log, "1e+13")
+    with pytest.raises(LogError) as caught:
+        measured(log, CORES, peak_flops=None)
+    assert caught.value.fact == "MFU 438.6 % of the measured peak is impossible: 1e+13 FLOP/s are no peak"
+    assert caught.value.advice == (
+        "the machine was busier while it calibrated than while it trained: run it again, alone on the machine"
+    )

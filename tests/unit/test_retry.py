@@ -80,6 +80,7 @@ CAUSES = [
     ("host out of memory", b"slurmstepd: error: Detected 1 oom_kill event in StepId=77.0.", False),
     ("shared memory exhausted", b"ERROR: Unexpected bus error encountered in worker.", False),
     ("NCCL time-out", b"[Rank 9] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2)", True),
+    ("gloo time-out", b"RuntimeError: [gloo.cc:1] Timed out waiting 15000ms for send operation to complete", True),
     ("ECC error", b"RuntimeError: CUDA error: uncorrectable ECC error encountered", True),
     ("GPU error (Xid)", b"NVRM: Xid (PCI:0000:41:00): 79, pid=42, GPU has fallen off the bus.", True),
     ("GPU error (Xid)", b"NVRM: Xid (PCI:0000:41:00): 48, pid=42, Double Bit ECC Error", True),

@@ -24,7 +24,7 @@ from pytest_gsw.jobs.spec import (
 from pytest_gsw.tables.clusters import DEMO, Cluster
 from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.load import bundled_baselines, load_tables
-from pytest_gsw.tables.model import Accepted, Baseline, Figures, Parallelism, Recipe
+from pytest_gsw.tables.model import Accepted, Baseline, Figures, Location, Parallelism, Recipe
 from tests.unit.rows import LLAMA2_FP8_X128
 
 EOS = Cluster(name="eos", scheduler="slurm", stage="/lustre/{recipe}", path=Path("clusters.yaml"))
@@ -57,6 +57,20 @@ def test_the_launch_contract_of_the_recipes() -> None:
         log_glob="results/*/fp8/70b/128/log-maxtext_llama2_70b_128_{job_id}.out",
         unique_name=True,
     )
+
+
+@pytest.mark.parametrize("recipes", [None, "/lustre/recipes"])
+def test_a_recipe_beside_its_table_is_started_there_on_every_cluster(recipes: str | None) -> None:
+    location = Location(Path("/site/tables/own.yaml"), 4, 9)
+    row = replace(LLAMA2_FP8_X128, recipe=Recipe("./own/one", steps=50), location=location)
+    made = spec(row, replace(EOS, recipes=recipes))
+    assert made.script == Path("/site/tables/own/one/launch.sh")
+    assert made.directory == Path("/site/tables/own/one")
+    # The directory may be an installed package's, or somebody else's: nothing is written there.
+    assert made.stage == Path("/lustre/own/one")
+    assert made.batch_output == "/lustre/own/one/slurm-%j.out"
+    simulated = spec(row, replace(DEMO, stage="/run/stage", recipes="/demo"))
+    assert simulated.directory == Path("/demo")
 
 
 @pytest.mark.parametrize("time_limit_s", [60.0, 86400.0])
@@ -298,7 +312,7 @@ def test_how_long_a_run_will_take(row: Baseline, run_s: float | None) -> None:
 
 def test_every_bundled_row_can_be_started_under_a_name_of_its_own() -> None:
     specs = [spec(row) for row in load_tables([bundled_baselines()])]
-    assert len({made.name for made in specs}) == len(specs) == 139
+    assert len({made.name for made in specs}) == len(specs) == 141
     for made in specs:
         assert re.fullmatch(r"[A-Za-z0-9._-]{1,128}", made.name), made.name
         assert "{" not in "".join(made.environment.values())

@@ -38,6 +38,12 @@ def test_sbatch() -> None:
     )
 
 
+def test_the_batch_shells_output_goes_where_it_is_to_unless_the_cluster_has_it_elsewhere() -> None:
+    spec = dataclasses.replace(SPEC, batch_output="/stage/slurm-%j.out", options=("--output=/elsewhere",))
+    # Of two --output, sbatch takes the last.
+    assert sbatch_command(spec)[-3:] == ("--output=/stage/slurm-%j.out", "--output=/elsewhere", "/recipe/launch.sh")
+
+
 @pytest.mark.parametrize(("time_limit_s", "minutes"), [(1, "1"), (60, "1"), (61, "2"), (3600.5, "61")])
 def test_a_time_limit_is_whole_minutes(time_limit_s: float, minutes: str) -> None:
     command = sbatch_command(dataclasses.replace(SPEC, time_limit_s=time_limit_s))

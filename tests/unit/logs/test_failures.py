@@ -25,6 +25,14 @@ CAUSES = [
     ("XLA out of memory", b"jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error."),
     ("host out of memory", b"slurmstepd: error: Detected 1 oom-kill event(s) in StepId=77.0. Some of your processes"),
     ("host out of memory", b"slurmstepd: error: Detected 2 oom_kill events in StepId=77.0. Some of the step tasks"),
+    (
+        "host out of memory",
+        b"RuntimeError: [enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you",
+    ),
+    (
+        "gloo time-out",
+        b"[rank0]: RuntimeError: [gloo/unbound_buffer.cc:81] Timed out waiting 15000ms for recv operation to complete",
+    ),
     ("host out of memory", b"srun: error: node3: task 0: Out Of Memory"),
     ("host out of memory", b"RuntimeError: DataLoader worker (pid 4242) is killed by signal: Killed."),
     ("shared memory exhausted", b"ERROR: Unexpected bus error encountered in worker. This might be caused by"),
@@ -132,6 +140,7 @@ def test_every_signature_is_tested() -> None:
 #: Machines or the fabric failed, so that the same run may succeed elsewhere; all other causes are the run's own.
 INFRASTRUCTURE = {
     "NCCL time-out",
+    "gloo time-out",
     "NCCL error",
     "ECC error",
     "GPU error (Xid)",

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gsw.performance.figures import figures
+from pytest_gsw.performance.figures import calibration_factor, figures, figures_of
 from pytest_gsw.tables.model import Baseline, Figures
 from tests.unit.rows import LLAMA2_FP8_X128
 
@@ -103,3 +103,36 @@ def test_a_step_time_that_is_no_number_gives_no_other_figure() -> None:
     assert found.step_time_s is not None
     assert math.isnan(found.step_time_s)
     assert replace(found, step_time_s=None) == Figures()
+
+
+CORES = replace(
+    LLAMA2_FP8_X128,
+    accelerator="CPU",
+    gpus=2,
+    sequence_length=256,
+    global_batch_size=8,
+    model_flops_per_sample=2.6e10,
+    metric="calibrated_step_time",
+    calibration_flops=1.0e11,
+    documented=Figures(step_time_s=1.5, calibrated_step_time_s=1.5),
+)
+
+
+@pytest.mark.parametrize(("calibration_flops", "step_time_s"), [(1.0e11, 1.5), (0.5e11, 3.0), (2.0e11, 0.75)])
+def test_a_machine_that_is_half_as_fast_may_take_twice_as_long(calibration_flops: float, step_time_s: float) -> None:
+    assert step_time_s * calibration_factor(CORES, calibration_flops) == 1.5
+    found = figures_of(CORES, 1.5, calibration_flops)
+    assert (found.calibrated_step_time_s, found.step_time_s) == (1.5, step_time_s)
+    assert found.tokens_per_s == pytest.approx(256 * 8 / step_time_s)
+    # The share of what the machine can do is the same.
+    assert found.mfu == pytest.approx(8 * 2.6e10 / 1.5 / 2 / 1.0e11)
+
+
+def test_without_a_calibration_of_its_own_the_documented_one_counts() -> None:
+    assert figures_of(CORES, 1.5, None) == figures_of(CORES, 1.5, 1.0e11)
+
+
+def test_figures_of_what_else_is_judged() -> None:
+    assert figures_of(LLAMA2_BF16, 7.0, 989e12) == figures(LLAMA2_BF16, 7.0, 989e12)
+    saves = replace(LLAMA2_BF16, metric="checkpoint_save_time")
+    assert figures_of(saves, 7.0, 989e12) == Figures(checkpoint_save_time_s=7.0)

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from pytest_gsw.performance.peaks import PEAKS, peak_flops
+from pytest_gsw.performance.peaks import PEAKS, documented_peak_flops, peak_flops
 from pytest_gsw.tables.load import bundled_baselines, load_tables
 
 
@@ -32,7 +34,14 @@ def test_what_the_table_does_not_know(accelerator: str, dtype: str) -> None:
 
 
 def test_every_bundled_row_has_a_peak() -> None:
-    assert all(peak_flops(row.accelerator, row.dtype) for row in load_tables([bundled_baselines()]))
+    assert all(documented_peak_flops(row) for row in load_tables([bundled_baselines()]))
+
+
+def test_a_calibration_stands_for_the_peak_of_what_the_table_does_not_know() -> None:
+    row = replace(load_tables([bundled_baselines() / "maxtext"])[0], calibration_flops=9.5e10)
+    assert documented_peak_flops(row) == peak_flops(row.accelerator, row.dtype) == 989e12
+    assert documented_peak_flops(replace(row, accelerator="CPU")) == 9.5e10
+    assert documented_peak_flops(replace(row, accelerator="CPU", calibration_flops=None)) is None
 
 
 def test_fp8_is_twice_as_fast_as_bf16() -> None:

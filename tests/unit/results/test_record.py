@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from pytest_gsw.results.record import (
     attempt_text,
     judged_key,
     measured_jobs,
+    new_run_id,
     read_record,
     read_records,
     used_gpu_hours,
@@ -319,3 +322,17 @@ def test_the_only_measured_job_has_the_figure_of_its_record() -> None:
 @pytest.mark.parametrize("change", [{"job": None}, {"measured": {}}])
 def test_a_record_without_a_figure_or_a_job_has_no_measured_jobs(change: dict[str, Any]) -> None:
     assert measured_jobs(replace(SLOW, **change)) == ()
+
+
+def test_runs_are_by_name_in_the_order_in_which_they_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    times_s = [1795212000.0, 1795212000.0003, 1795212000.5, 1795212000.99999, 1795212001.0]
+    clock = iter(times_s)
+    monkeypatch.setattr(time, "time", lambda: next(clock))
+    ids = [new_run_id() for _ in times_s]
+    assert ids == sorted(ids)
+    assert all(re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{6}", one) for one in ids)
+
+
+def test_runs_that_begin_at_once_have_ids_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1795212000.0)
+    assert len({new_run_id() for _ in range(20)}) > 15

@@ -6,6 +6,7 @@ from collections import Counter
 from decimal import Decimal
 from functools import cache
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,10 @@ from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.tables.load import bundled_baselines, load_table, load_tables, table_files
 from pytest_gsw.tables.model import Baseline
 
-ROWS = load_tables([bundled_baselines()])
+#: What was measured by this project itself; all others are copied from documents.
+OWN = "smoke_gpt.md"
+ALL_ROWS = load_tables([bundled_baselines()])
+ROWS = tuple(row for row in ALL_ROWS if row.source.document != OWN)
 BY_ID = {row.id: row for row in ROWS}
 LLAMA2 = "llama2_70b_{}[H100x{}]".format
 LLAMA3 = "llama3.1_405b_{}[H100x{}]".format
@@ -54,7 +58,7 @@ def test_every_row_of_the_documents_is_there() -> None:
 
 
 def test_ids_are_unique() -> None:
-    assert len(BY_ID) == len(ROWS)
+    assert len({row.id for row in ALL_ROWS}) == len(ALL_ROWS)
 
 
 def test_rows_of_a_file_stand_below_its_framework() -> None:
@@ -319,3 +323,24 @@ def test_batch_and_parallelism_of_the_full_models_fill_their_gpus() -> None:
 def product(*factors: int | None) -> int:
     assert None not in factors
     return prod(factor for factor in factors if factor is not None)
+
+
+# ---- What this project has measured itself ---------------------------------------------------------
+
+
+def test_the_figures_of_smoke_gpt_are_those_of_its_document() -> None:
+    rows = [row for row in ALL_ROWS if row.source.document == OWN]
+    assert [row.id for row in rows] == ["smoke_gpt_20m_fp32[CPUx1]", "smoke_gpt_20m_fp32[CPUx2]"]
+    lines = (Path(__file__).parents[3] / "docs" / OWN).read_text().splitlines()
+    for row in rows:
+        assert row.documented.mfu is not None
+        assert row.calibration_flops is not None
+        stated = f"| `{row.id}` | 7 | {row.judged_s:.3f} | {row.documented.mfu:.2%} | {row.calibration_flops / 1e9:g} |"
+        assert lines[row.source.line - 1].replace(" %", "%").startswith(stated)
+
+
+def test_the_figures_of_smoke_gpt_follow_from_each_other() -> None:
+    for row in (row for row in ALL_ROWS if row.source.document == OWN):
+        assert row.model_flops_per_sample == model_flops(row)
+        found = figures(row, row.documented.step_time_s, row.calibration_flops)
+        assert found.mfu == pytest.approx(row.documented.mfu, rel=5e-4)  # four digits of the step time

@@ -244,7 +244,7 @@ def test_an_unknown_cluster(find: Find) -> None:
         find("eod", "clusters: {selene: {scheduler: slurm}, eos: {scheduler: slurm}}\n", BARE)
     assert str(error.value) == (
         "no cluster 'eod'; did you mean 'eos'?\n"
-        "known: a, demo, eos, selene\n"
+        "known: a, demo, eos, local, selene\n"
         "looked in:\n"
         "  1.yaml\n"
         "  2.yaml\n"
@@ -257,7 +257,7 @@ def test_an_unknown_cluster_and_no_file(tmp_path: Path) -> None:
         find_cluster("eos", [tmp_path / "clusters.yaml"], {})
     assert str(error.value) == (
         "no cluster 'eos'\n"
-        "known: demo\n"
+        "known: demo, local\n"
         "looked in:\n"
         f"  {tmp_path}/clusters.yaml (not there)\n"
         "next: define 'eos' in one of these files, or give another with --gsw-clusters=FILE"

@@ -62,6 +62,7 @@ DEFINING = {
     "framework": "nemo",
     "dtype": "bf16",
     "accelerator": "B200",
+    "calibration_flops": 9.5e10,
     "gpus": 64,
     "gpus_per_node": 4,
     "sequence_length": 8192,

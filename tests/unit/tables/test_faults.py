@@ -50,8 +50,8 @@ def test_every_fault_of_a_file_is_told_at_once(message: Message) -> None:
         "  t.yaml:13:32   tables[0].rows[0].step_time_s: got '.nan', wanted a number above 0, such as 4.324\n"
         "  t.yaml:13:45   tables[0].rows[0].proxy: got 'yes', wanted true or false\n"
         "  t.yaml:13:56   tables[0].rows[0].line: wanted a whole number above 0\n"
-        "  t.yaml:14:27   tables[0].rows[1].metric: got 'step-time', wanted one of step_time, checkpoint_save_time; "
-        "did you mean 'step_time'?\n"
+        "  t.yaml:14:27   tables[0].rows[1].metric: got 'step-time', wanted one of step_time, calibrated_step_time, "
+        "checkpoint_save_time; did you mean 'step_time'?\n"
         "  t.yaml:14:43   tables[0].rows[1].mfu: got '52.59', wanted a percentage such as 5%\n"
         "  t.yaml:14:69   tables[0].rows[1].attributes.a: is there twice"
     )
@@ -120,9 +120,9 @@ OUT = "; leave the key out where there is none"
         (
             "metric",
             "steptime",
-            "got 'steptime', wanted one of step_time, checkpoint_save_time; did you mean 'step_time'?",
+            "got 'steptime', wanted one of step_time, calibrated_step_time, checkpoint_save_time; did you mean 'step_time'?",
         ),
-        ("metric", "speed", "got 'speed', wanted one of step_time, checkpoint_save_time"),
+        ("metric", "speed", "got 'speed', wanted one of step_time, calibrated_step_time, checkpoint_save_time"),
         (
             "expected_failure",
             "out_of_mem",
@@ -164,6 +164,16 @@ def test_a_value_of_the_wrong_kind(message: Message, key: str, written: str, pro
         ("dtype: bf16", "? [a, b]\n    : 1", "10:7    tables[0]: wanted a plain word as the key"),
         ("size: 1b", "size: 1b\nsize: 1b", "3:1     size: is there twice"),
         ("model: tiny\n", "", "1:1     missing 'model'"),
+        (
+            "directory: tiny, ",
+            "directory: ./../up, ",
+            "7:21    recipe.directory: got './../up', wanted a relative directory such as maxtext",
+        ),
+        (
+            "step_time_s: 1.5",
+            "step_time_s: 1.5, metric: calibrated_step_time",
+            "12:9    tables[0].rows[0]: missing 'calibration_flops', the calibration beside which 'step_time_s' was measured",
+        ),
         (
             "directory: tiny, ",
             "directory: ../up, ",

@@ -48,6 +48,13 @@ def test_a_row_has_what_its_file_and_table_say(load: Load) -> None:
     )
 
 
+def test_a_calibrated_row(load: Load) -> None:
+    text = change("step_time_s: 1.5", "step_time_s: 1.5, metric: calibrated_step_time, calibration_flops: 9.5e+10")
+    row = load(text)[0]
+    assert row.documented == Figures(step_time_s=1.5, calibrated_step_time_s=1.5)
+    assert (row.judged_s, row.calibration_flops) == (1.5, 9.5e10)
+
+
 FULL = """\
 model: tiny
 framework: deepspeed

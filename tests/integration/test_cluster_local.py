@@ -1,0 +1,199 @@
+"""``--gsw-cluster=local``: this machine as it is, and a recipe that lies beside its table."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gsw.cli import main
+from pytest_gsw.tables.load import load_table
+
+ROW = "own_1m_fp32[CPUx1]"
+TABLE = """\
+model: own
+size: 1m
+framework: own
+log_format: maxtext
+accelerator: CPU
+gpus_per_node: 1
+document: own.md
+recipe: {directory: ./own, steps: 10, environment: {STEPS: "{steps}"}}
+sequence_length: 1024
+global_batch_size: 8
+model_flops: 1.0e+10
+metric: calibrated_step_time
+statistic: mean
+tables:
+  - dtype: fp32
+    rows:
+      - {gpus: 1, step_time_s: 2.000, mfu: 40%, calibration_flops: 1.0e+11, line: 7}
+"""
+LAUNCH = """\
+#!/bin/bash
+set -eu
+results=$STAGE_PATH/results/v1/$DTYPE/$MODEL_SIZE/1
+mkdir -p "$results"
+{
+    echo "GSW: MODEL=own MODEL_SIZE=1m DTYPE=fp32 JOB_ID=$SLURM_JOB_ID"
+    for ((step = 0; step < STEPS; step++)); do echo "completed step: $step, seconds: $OWN_SECONDS, loss: 9.0"; done
+    [ -z "$OWN_FLOPS" ] || echo "GSW: CALIBRATION_FLOPS=$OWN_FLOPS"
+} >"$results/log-own_own_1m_1_$SLURM_JOB_ID.out"
+env >"$results/environment"
+"""
+
+
+@pytest.fixture(autouse=True)
+def site(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table with its recipe beside it, on a machine without GPUs."""
+    directory = pytester.path / "site"
+    (directory / "own").mkdir(parents=True)
+    (directory / "own" / "launch.sh").write_text(LAUNCH)
+    (directory / "own.yaml").write_text(TABLE)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("HOME", str(pytester.path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    return directory
+
+
+def run(pytester: pytest.Pytester, *options: str, seconds: str = "2.000", flops: str = "1e+11") -> pytest.RunResult:
+    pytester._monkeypatch.setenv("OWN_SECONDS", seconds)
+    pytester._monkeypatch.setenv("OWN_FLOPS", flops)
+    return pytester.runpytest("--gsw-cluster=local", "--gsw-baselines=site", "--gsw-poll-interval=0.5", *options)
+
+
+def record(directory: Path) -> dict[str, Any]:
+    (path,) = directory.glob(".gsw/runs/*/records/*.json")
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
+
+
+def test_a_machine_without_gpus_is_its_cores(pytester: pytest.Pytester) -> None:
+    result = run(pytester)
+    result.assert_outcomes(passed=1)
+    cores = len(os.sched_getaffinity(0))
+    result.stdout.fnmatch_lines([f"gsw: local (local, CPU, {cores} core{'s' * (cores > 1)}), run *"])
+    result.stdout.fnmatch_lines(
+        ["site/own.yaml::own_1m_fp32[[]CPUx1] PASSED 2 calibrated s/step  +0.0 %  MFU 40.0 % of measured peak  job *"]
+    )
+
+
+def test_its_stage_is_the_runs_own_and_its_jobs_see_no_more_gpus_than_the_session(pytester: pytest.Pytester) -> None:
+    run(pytester)
+    (environment,) = pytester.path.glob(".gsw/runs/*/stage/results/v1/fp32/1m/1/environment")
+    assert "\nCUDA_VISIBLE_DEVICES=\n" in f"\n{environment.read_text()}"
+    assert re.search(r"^RUN_CONF_PYTHON=/.*python", environment.read_text(), re.MULTILINE)
+    # Nothing is left where the recipe is.
+    assert [path.name for path in (pytester.path / "site" / "own").iterdir()] == ["launch.sh"]
+
+
+def test_a_machine_that_is_half_as_fast_may_take_twice_as_long(pytester: pytest.Pytester) -> None:
+    run(pytester, seconds="4.000", flops="0.5e+11").assert_outcomes(passed=1)
+    found = record(pytester.path)
+    assert (found["measured"]["step_time_s"], found["measured"]["calibrated_step_time_s"]) == (4.0, 2.0)
+    assert (found["metric"], found["calibration_flops"]) == ("calibrated_step_time", 0.5e11)
+
+
+def test_a_machine_that_is_as_fast_and_takes_longer_fails(pytester: pytest.Pytester) -> None:
+    result = run(pytester, "--junitxml=junit.xml", seconds="2.200", flops="1.02e+11")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "calibrated step time 2.244 s is 10.9 % slower than the documented 2 s (allowed 5 %)",
+            "",
+            "metric                      measured    documented    change    allowed",
+            "step time (s)                  2.200         2.000   +10.0 %             derived",
+            "calibrated step time (s)       2.244         2.000   +12.2 %     +5.3 %  regressed",
+            "throughput (tokens/s)          3,724         4,096    -9.1 %             derived",
+            "MFU of measured peak          35.7 %        40.0 %   -10.9 %             derived",
+            "",
+            "baseline   site/own.yaml:17  (own.md:7)",
+            "job        local *",
+            "steps      10 read, mean used; median 2.244 s, mean 2.244 s, p90 2.244 s",
+            "peak       102 GFLOP/s, measured in the same job by a matrix product; the MFU is of that",
+            "log        *",
+        ],
+        consecutive=True,
+    )
+    assert '"gsw_calibration_flops" value="102000000000.0"' in (pytester.path / "junit.xml").read_text()
+
+
+@pytest.mark.parametrize("flops", ["", "0", "nan"])
+def test_without_a_calibration_nothing_is_measured(pytester: pytest.Pytester, flops: str) -> None:
+    result = run(pytester, flops=flops)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["the log holds no calibration, on which the row's verdict rests"])
+
+
+def test_a_row_for_a_gpu_is_skipped_with_the_reason(pytester: pytest.Pytester, site: Path) -> None:
+    (site / "own.yaml").write_text(TABLE.replace("accelerator: CPU", "accelerator: H200"))
+    result = run(pytester, "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED * the row is for H200, local has CPU"])
+
+
+def test_a_broken_driver_is_a_usage_error(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    (pytester.path / "nvidia-smi").write_text("#!/bin/sh\necho 'no communication with the driver'; exit 9\n")
+    (pytester.path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(pytester.path), prepend=os.pathsep)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    result = run(pytester)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: nvidia-smi fails, so that nobody knows which GPUs this machine has",
+            "no communication with the driver",
+            "next: nvidia-smi; or, to train on the cores, export CUDA_VISIBLE_DEVICES=",
+        ]
+    )
+
+
+def test_a_file_that_defines_local_takes_its_place(pytester: pytest.Pytester) -> None:
+    (pytester.path / "clusters.yaml").write_text(
+        "clusters:\n  local: {scheduler: local, accelerator: CPU, gpus: 1, stage: own-stage}\n"
+    )
+    run(pytester).assert_outcomes(passed=1)
+    assert (pytester.path / "own-stage" / "results").is_dir()
+
+
+def test_what_is_measured_can_be_accepted_or_documented(
+    pytester: pytest.Pytester, site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Half as fast a machine, and a step that takes 5 % longer than on one that is as fast as the documented one.
+    run(pytester, "--gsw-repeat=5", "--gsw-tolerance=50%", seconds="4.200", flops="0.5e+11").assert_outcomes(passed=1)
+    (directory,) = pytester.path.glob(".gsw/runs/*")
+    capsys.readouterr()
+    assert main(["baseline", "propose", str(directory)]) == 0
+    proposed = capsys.readouterr().out
+    assert "\n+  - row: own_1m_fp32[CPUx1]\n+    cluster: local\n+    calibrated_step_time_s: 2.1\n" in proposed
+    Path("b.diff").write_text(proposed)
+    assert main(["baseline", "propose", str(directory), "--documented"]) == 0
+    lines = capsys.readouterr().out
+    assert "step_time_s: 2.100, mfu: 38.10%, calibration_flops: 1.0e+11" in lines
+    pytester.run("git", "apply", "b.diff")
+    (row,) = load_table(site / "own.yaml")
+    assert row.accepted["local"].judged_s == 2.1
+
+
+def test_the_demo_simulates_such_a_row(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site", "--gsw-demo=*=slow:20%")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["calibrated step time 2.??? s is 1?.? % slower than the documented 2 s (allowed 5 %)"])
+
+
+def test_the_bundled_recipe_says_what_it_lacks(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = pytester.mkdir("empty")
+    (empty / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\")\n")
+    monkeypatch.setenv("PYTHONPATH", str(empty))
+    result = pytester.runpytest("--gsw-cluster=local", "-k", "smoke_gpt and CPUx1", "--gsw-poll-interval=0.5")
+    result.assert_outcomes(errors=1, deselected=140)
+    result.stdout.fnmatch_lines(
+        [
+            "job * failed with exit code 1: module not found",
+            "cause      ModuleNotFoundError: No module named 'torch': pip install 'pytest-gsw[[]smoke]' for *",
+        ]
+    )
