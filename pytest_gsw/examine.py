@@ -226,7 +226,11 @@ def measure(
         )
     measurement = summarize(baseline, timed, judged_s, calibration_flops or peak_flops)
     measurement = replace(measurement, calibration_flops=calibration_flops)
-    if measurement.figures.mfu is not None and measurement.figures.mfu > 1:
+    impossible = measurement.figures.mfu is not None and measurement.figures.mfu > 1
+    if impossible and calibration_flops is not None and baseline.metric == "step_time":
+        # Its verdict rests on the time alone: a calibration that was disturbed costs it no more than the MFU.
+        return summarize(baseline, timed, judged_s, None)
+    if measurement.figures.mfu is not None and impossible:
         raise _impossible_mfu(measurement.figures.mfu, judged_s, calibration_flops, _log_evidence(run, log))
     return measurement
 
@@ -354,15 +358,19 @@ def _check_steps(
     steps: int | None,
     first_index: int | None,
 ) -> None:
-    what = "step" if baseline.metric == "step_time" else "checkpoint save"
+    of_saves = baseline.metric == "checkpoint_save_time"
+    what = "checkpoint save" if of_saves else "step"
     interval = log_interval(timed, first_index)
     covered = len(timed) * interval
     last = log.steps[-1].index if log.steps else None
     final = None
     if steps is not None and first_index is not None and last is not None and baseline.recipe.logged_steps is None:
         final = first_index + steps - 1
-    each_line = interval if baseline.metric == "step_time" else log_interval(_lines(log), first_index)
+    each_line = log_interval(_lines(log), first_index) if of_saves else interval
     ended = final is not None and last is not None and last + each_line > final
+    if steps is not None and not of_saves and log.total_steps is not None and log.total_steps < steps:
+        # A format that logs one figure for the whole run would show nothing else of it.
+        raise _cut_short(f"the run was to do {counted(log.total_steps, 'step')}, {steps} needed", run, log)
     min_steps = baseline.min_steps if steps is None else min(baseline.min_steps, steps)
     # Where the end is there, lines are lost, not steps: a tenth of five lines for ten steps each is less than one.
     if covered < (min_steps // interval * interval if ended else min_steps):

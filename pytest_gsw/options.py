@@ -24,8 +24,8 @@ from pytest_gsw.fleet import Limits
 from pytest_gsw.history.store import history_place, open_history
 from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.jobs.journal import Past, read_journal
-from pytest_gsw.jobs.machine import find_accelerators
 from pytest_gsw.jobs.spec import Profile
+from pytest_gsw.machine import local_cluster
 from pytest_gsw.performance.verdict import Repeats
 from pytest_gsw.results.record import new_run_id
 from pytest_gsw.tables.clusters import DEMO, LOCAL, Cluster, cluster_files, find_cluster
@@ -315,7 +315,8 @@ def _cluster(config: pytest.Config, values: Mapping[str, Any], run_directory: Pa
         raise ConfigurationError(f"--gsw-clusters: there is no file {values['clusters']}")
     cluster = find_cluster(values["cluster"], files, os.environ)
     if cluster is LOCAL:
-        return _local_cluster(cluster, run_directory)
+        # A replay asks nobody what this machine has: the logs may be another's.
+        return cluster if values["replay"] else local_cluster(cluster, run_directory, os.environ)
     if cluster.simulated:
         return _demo_cluster(cluster, run_directory, ";".join(values["demo"]))
     if cluster.stage is None and not values["replay"]:
@@ -346,20 +347,6 @@ def _demo_cluster(cluster: Cluster, run_directory: Path, faults: str) -> Cluster
     recipe = Path(pytest_gsw.demo.__file__).parent
     environment = {"GSW_PYTHON": sys.executable, **({"GSW_DEMO": faults} if faults else {})}
     return replace(cluster, stage=str(run_directory / "stage"), recipes=str(recipe), environment=environment)
-
-
-def _local_cluster(cluster: Cluster, run_directory: Path) -> Cluster:
-    """The machine's GPUs, or else its cores, with the staging area in the run's own directory."""
-    found = find_accelerators(os.environ)
-    environment = {"RUN_CONF_PYTHON": sys.executable}
-    return replace(
-        cluster,
-        accelerator=found.name,
-        gpus=found.number,
-        gpus_per_node=found.number,
-        stage=str(run_directory / "stage"),
-        environment=environment,
-    )
 
 
 def _baselines(given: tuple[Path, ...]) -> tuple[Path, ...]:

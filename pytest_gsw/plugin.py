@@ -30,7 +30,6 @@ from pytest_gsw.items import (
 from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.jobs.journal import read_journal
 from pytest_gsw.jobs.local import LocalLauncher
-from pytest_gsw.jobs.machine import CPU
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.jobs.orphans import SubmissionLock
 from pytest_gsw.jobs.slurm import SlurmLauncher
@@ -38,6 +37,7 @@ from pytest_gsw.jobs.spec import expected_run_s, make_job_spec
 from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.loop import run_session
+from pytest_gsw.machine import CPU, uses_gpus
 from pytest_gsw.options import Settings, add_options, read_settings
 from pytest_gsw.performance import peaks, verdict
 from pytest_gsw.performance.measurement import Measurement
@@ -378,8 +378,7 @@ def pytest_gsw_make_launcher(config: pytest.Config, cluster: Cluster, run_direct
         return SlurmLauncher(lock=SubmissionLock(run_directory.name))
     if cluster.scheduler == "local":
         slots = cluster.gpus or len(glob.glob("/dev/nvidia[0-9]*"))
-        real_gpus = not cluster.simulated and (cluster.accelerator or "").upper() != CPU
-        return LocalLauncher(slots, work_directory=run_directory / "batch", real_gpus=real_gpus)
+        return LocalLauncher(slots, work_directory=run_directory / "batch", real_gpus=uses_gpus(cluster))
     return None
 
 

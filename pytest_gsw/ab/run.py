@@ -17,6 +17,7 @@ from pytest_gsw.fleet import BACK_OFF_S, LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S
 from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.slurm import SlurmLauncher
+from pytest_gsw.machine import uses_gpus
 from pytest_gsw.quoting import quoted
 from pytest_gsw.tables.clusters import Cluster
 
@@ -34,7 +35,7 @@ def launcher_of(cluster: Cluster, directory: Path) -> Launcher:
         return SlurmLauncher()
     if cluster.scheduler == "local":
         slots = cluster.gpus or len(glob.glob("/dev/nvidia[0-9]*"))  # noqa: PTH207 - as the plugin counts them
-        return LocalLauncher(slots, work_directory=directory, real_gpus=not cluster.simulated)
+        return LocalLauncher(slots, work_directory=directory, real_gpus=uses_gpus(cluster))
     raise ConfigurationError(
         f"the cluster '{cluster.name}' has the scheduler '{cluster.scheduler}': compare-ab knows slurm and local"
     )

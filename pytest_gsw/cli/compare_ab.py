@@ -35,10 +35,11 @@ from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.spec import default_time_limit_s, expected_run_s, make_job_spec
 from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.model import LogFormat
+from pytest_gsw.machine import local_cluster
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.record import new_run_id
-from pytest_gsw.results.terminal import percent
-from pytest_gsw.tables.clusters import Cluster
+from pytest_gsw.results.terminal import UNITS, percent
+from pytest_gsw.tables.clusters import LOCAL, Cluster
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.words import counted
@@ -170,6 +171,8 @@ def _ready(cluster: Cluster, name: str, directory: Path) -> Cluster:
         recipe = Path(pytest_gsw.demo.__file__).parent
         environment = {"GSW_PYTHON": sys.executable, "GSW_DEMO_SEED": os.environ.get("GSW_DEMO_SEED") or name}
         return replace(cluster, stage=str(directory / "stage"), recipes=str(recipe), environment=environment)
+    if cluster is LOCAL:
+        return local_cluster(cluster, directory, os.environ)
     if cluster.stage is None:
         raise ConfigurationError(
             f"the cluster '{cluster.name}' has no staging area\n"
@@ -330,7 +333,7 @@ def conclusion_text(comparison: Comparison, asked: int) -> str:
 
 def _lines(done: _Done, pairs: Sequence[Pair], conclusion: str) -> list[str]:
     plan = done.plan
-    unit = "s/save" if done.row.metric == "checkpoint_save_time" else "s/step"
+    unit = UNITS[f"{done.row.metric}_s"]
     table = [
         (
             pair.number,

@@ -160,6 +160,7 @@ def _log_metrics(log: StepLog, statistic: str) -> dict[str, Any]:
         "tokens_per_s_per_gpu": last.tokens_per_s_per_gpu if last else None,
         "global_batch_size": log.identity.global_batch_size,
         "checkpoint_save_time_s": log.checkpoint_saves_s[-1] if log.checkpoint_saves_s else None,
+        "calibration_flops": log.calibration_flops,
         "runs_in_file": log.attempts,
         "not_finite": quoted(log.not_finite[1], os.environ) if log.not_finite else None,
     }
@@ -192,15 +193,19 @@ def _row_metrics(
     except ValueError as error:
         raise LogError(str(error)) from None
     found, shown = measurement.figures, quoted(image, os.environ)
+    # The series of a calibrated row is that of the documented machine; what is told here is this run's.
+    scale = (found.step_time_s or 1.0) / found.calibrated_step_time_s if found.calibrated_step_time_s else 1.0
     return {
         "format": log.format,
         "steps": measurement.steps,
         "statistic": measurement.statistic,
         "step_time_s": found.step_time_s,
-        "first_step_time_s": measurement.first_s,
-        "last_step_time_s": measurement.last_s,
-        "median_step_time_s": measurement.steady.median_s,
+        "first_step_time_s": measurement.first_s * scale,
+        "last_step_time_s": measurement.last_s * scale,
+        "median_step_time_s": measurement.steady.median_s * scale,
         "checkpoint_save_time_s": found.checkpoint_save_time_s,
+        "calibrated_step_time_s": found.calibrated_step_time_s,
+        "calibration_flops": measurement.calibration_flops,
         "runs_in_file": log.attempts,
         "row": row.id,
         "definition": definition,

@@ -76,6 +76,11 @@ _METRICS = (
         _figure("measured", "calibrated_step_time_s"),
     ),
     _Metric(
+        "gsw_documented_calibrated_step_time_seconds",
+        "Documented time of a training step, for rows that are judged by the calibrated one.",
+        _figure("documented", "calibrated_step_time_s"),
+    ),
+    _Metric(
         "gsw_calibration_flops", "FLOP/s of a matrix product that the MFU is of.", lambda one: one.calibration_flops
     ),
     _Metric("gsw_tokens_per_second", "Measured throughput in tokens per second.", _figure("measured", "tokens_per_s")),

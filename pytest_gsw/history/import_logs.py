@@ -20,6 +20,7 @@ from pytest_gsw.image import image_in
 from pytest_gsw.jobs.layout import job_id_in, log_glob, looks_like_a_log
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.model import Baseline
@@ -61,18 +62,18 @@ def import_logs(directory: Path, rows: Iterable[Baseline], cluster: str, known: 
             left_out.append(f"{path}: is named like the log of no row")
             continue
         found += 1
-        row_and_s = _measured(candidate)
-        if isinstance(row_and_s, str):
-            left_out.append(f"{path}: {row_and_s}")
+        row_and_measurement = _measured(candidate)
+        if isinstance(row_and_measurement, str):
+            left_out.append(f"{path}: {row_and_measurement}")
             continue
-        row, judged_s = row_and_s
+        row, measurement = row_and_measurement
         job = row.id, candidate.job_id
         if known(row.id, cluster, candidate.job_id):
             count_known += 1
         elif job in records:
             left_out.append(f"{path}: job {candidate.job_id} has another log, {records[job].log}")
         else:
-            records[job] = _record(candidate, row, cluster, judged_s)
+            records[job] = _record(candidate, row, cluster, measurement)
     if not found:
         raise ConfigurationError(
             f"--from-logs: no log below {directory} is named like one of these rows\n"
@@ -99,18 +100,18 @@ def _candidate(path: Path, globs: Sequence[tuple[Baseline, Path]]) -> _Candidate
     return _Candidate(path, chosen[0][2], tuple(row for row, _, _ in chosen)) if chosen else None
 
 
-def _measured(candidate: _Candidate) -> tuple[Baseline, float] | str:
+def _measured(candidate: _Candidate) -> tuple[Baseline, Measurement] | str:
     """The one row that a log is of and what was measured of it, or why there is none."""
-    found: list[tuple[Baseline, float]] = []
+    found: list[tuple[Baseline, Measurement]] = []
     reasons: list[str] = []
     if _is_simulated(candidate.path):
         return "is a simulation's, and its figures are made up"
     for row in candidate.rows:
-        judged_s = _measure(candidate, row)
-        if isinstance(judged_s, str):
-            reasons.append(judged_s)
+        measurement = _measure(candidate, row)
+        if isinstance(measurement, str):
+            reasons.append(measurement)
         else:
-            found.append((row, judged_s))
+            found.append((row, measurement))
     if not found:
         return reasons[0]
     if len(found) > 1:
@@ -127,7 +128,7 @@ def _is_simulated(path: Path) -> bool:
         return False  # its reader says why it cannot be read
 
 
-def _measure(candidate: _Candidate, row: Baseline) -> float | str:
+def _measure(candidate: _Candidate, row: Baseline) -> Measurement | str:
     log_format = FORMATS.get(row.log_format)
     if row.judged_s is None:
         return f"{row.id} has no documented figure"
@@ -136,16 +137,17 @@ def _measure(candidate: _Candidate, row: Baseline) -> float | str:
     run = Run(candidate.job_id, JobStatus(JobState.REPLAYED), log=candidate.path)
     try:
         log = read_steps(row, run, log_format)
-        return measure_as_documented(row, run, log, log_format).judged_s
+        return measure_as_documented(row, run, log, log_format)
     except LogError as error:
         return error.fact
     except OverflowError:
         return "its numbers are too large to be measured"
 
 
-def _record(candidate: _Candidate, row: Baseline, cluster: str, judged_s: float) -> Record:
+def _record(candidate: _Candidate, row: Baseline, cluster: str, measurement: Measurement) -> Record:
     """The record of a measured log; its time is that of the file's last change."""
     image = image_in(candidate.path) or (image_name(row.recipe.image) if row.recipe.image else None)
     path = candidate.path
     job = JobFacts(candidate.job_id, IMPORTED, JobState.REPLAYED.value, end_s=path.stat().st_mtime, log=str(path))
-    return imported_record(row, cluster, path, job, judged_s, image)
+    flops = measurement.calibration_flops
+    return imported_record(row, cluster, path, job, measurement.judged_s, image, calibration_flops=flops)

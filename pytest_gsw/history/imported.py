@@ -41,7 +41,14 @@ def run_id(job_id: str, source: Path) -> str:
 
 
 def imported_record(
-    row: Baseline, cluster: str, source: Path, job: JobFacts, judged_s: float, image: str | None
+    row: Baseline,
+    cluster: str,
+    source: Path,
+    job: JobFacts,
+    judged_s: float,
+    image: str | None,
+    *,
+    calibration_flops: float | None = None,
 ) -> Record:
     """The record of an imported job.
 
@@ -52,9 +59,10 @@ def imported_record(
         job: The job.
         judged_s: What was measured of it.
         image: The container image that it used, where that is known.
+        calibration_flops: The job's own calibration, where its MFU is of that.
     """
     peak = documented_peak_flops(row)
-    measured = figures_of(row, judged_s, peak)
+    measured = figures_of(row, judged_s, calibration_flops or peak)
     assert row.judged_s is not None  # a row without a documented figure is not imported
     table = _table(row.location.path)
     outcome = compare(judged_s, row.judged_s, row.tolerance)
@@ -85,6 +93,7 @@ def imported_record(
             definition=definition_hash(row, image),
             image=image,
             metric=row.metric,
+            calibration_flops=calibration_flops,
         ),
         os.environ,
     )

@@ -209,7 +209,8 @@ class SlurmLauncher:
 
     def batch_output(self, job: Job) -> Path | None:
         """The batch shell's own output, where failures before training show; ``None`` if there is none."""
-        usual = job.spec.directory / f"slurm-{job.id}.out"
+        chosen = job.spec.batch_output
+        usual = Path(chosen.replace("%j", job.id)) if chosen else job.spec.directory / f"slurm-{job.id}.out"
         if usual.is_file():
             return usual
         if job.id not in self._outputs:

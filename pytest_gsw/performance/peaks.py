@@ -36,7 +36,12 @@ PEAKS: Mapping[tuple[str, str], Peak] = {
 
 
 def documented_peak_flops(baseline: Baseline) -> float | None:
-    """What the MFU of a row's documented figures is of: its accelerator's peak, or the calibration beside them."""
+    """What the MFU of a row's documented figures is of: its accelerator's peak, or the calibration beside them.
+
+    Of a row that is judged by a calibrated time, it is the calibration in any case: all of its figures are of that.
+    """
+    if baseline.metric == "calibrated_step_time":
+        return baseline.calibration_flops
     return peak_flops(baseline.accelerator, baseline.dtype) or baseline.calibration_flops
 
 

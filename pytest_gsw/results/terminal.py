@@ -32,7 +32,8 @@ FIGURES = (
     ("days to train 1T tokens", "days_to_train_1t_tokens", "{:,.2f}"),
 )
 
-_UNITS = {"step_time_s": "s/step", "calibrated_step_time_s": "calibrated s/step", "checkpoint_save_time_s": "s/save"}
+#: What a judged figure is called behind its number, by its name.
+UNITS = {"step_time_s": "s/step", "calibrated_step_time_s": "calibrated s/step", "checkpoint_save_time_s": "s/save"}
 
 #: Figures that a table shows even where the document does not state them: they follow from its step time.
 _ALWAYS_SHOWN = frozenset({"step_time_s", "checkpoint_save_time_s", "tokens_per_s", "mfu"})
@@ -55,7 +56,7 @@ def headline(record: Record) -> str:
     measured, documented = record.measured.get(judged), record.documented.get(judged)
     if measured is None:
         return job
-    unit = _UNITS.get(judged, "s")
+    unit = UNITS.get(judged, "s")
     change = percent(measured / documented - 1) if documented else ""
     accepted = record.accepted.get(judged)
     if accepted:
@@ -364,6 +365,8 @@ def _steps_text(record: Record) -> str:
     used = f"{record.steps} read, {record.statistic} used"
     if not spread:
         return used
+    if record.metric == "calibrated_step_time":
+        spread = f"calibrated {spread}"
     warm_up = f" after {record.warm_up_steps} of warm-up" if record.warm_up_steps else ""
     spikes = f", {share(record.spike_fraction)} spikes" if record.spike_fraction else ""
     return f"{used}; {spread}{spikes}{warm_up}"

@@ -113,7 +113,7 @@ def test_a_machine_that_is_as_fast_and_takes_longer_fails(pytester: pytest.Pytes
             "",
             "baseline   site/own.yaml:17  (own.md:7)",
             "job        local *",
-            "steps      10 read, mean used; median 2.244 s, mean 2.244 s, p90 2.244 s",
+            "steps      10 read, mean used; calibrated median 2.244 s, mean 2.244 s, p90 2.244 s",
             "peak       102 GFLOP/s, measured in the same job by a matrix product; the MFU is of that",
             "log        *",
         ],

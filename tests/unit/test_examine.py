@@ -678,3 +678,32 @@ def test_an_mfu_above_a_measured_peak_is_the_calibrations_fault(log: Path) -> No
     assert caught.value.advice == (
         "the machine was busier while it calibrated than while it trained: run it again, alone on the machine"
     )
+
+
+def test_a_calibrated_row_whose_log_is_cut_is_told_in_steps(log: Path) -> None:
+    log.write_text(IDENTITY + step_lines(range(30)))
+    calibrated(log, "1e+15")
+    with pytest.raises(LogError) as caught:
+        measured(log, CORES, peak_flops=None)
+    assert caught.value.fact == "the log holds 30 steps, 45 of 50 needed"
+
+
+def test_a_calibration_costs_a_row_that_is_judged_by_its_step_time_no_more_than_the_mfu(log: Path) -> None:
+    calibrated(log, "1e+12")
+    result = measured(log, peak_flops=None)
+    assert (result.judged_s, result.figures.mfu, result.calibration_flops) == (4.56, None, None)
+
+
+def test_a_run_of_fewer_steps_than_the_rows_is_not_measured_though_it_logs_one_figure(tmp_path: Path) -> None:
+    path = tmp_path / "log-huggingface_llama2_70b_128_481221.out"
+    row = replace(LLAMA2_FP8_X128, log_format="huggingface", framework="huggingface", statistic="mean", min_steps=1)
+    for steps in (50, 2):
+        path.write_text(
+            f"***** Running training *****\n  Total optimization steps = {steps}\n"
+            "{'train_runtime': 228.0, 'train_samples_per_second': 56.14, 'train_loss': 9.1, 'epoch': 1.0}\n"
+        )
+        if steps == 50:
+            assert measured(path, row).judged_s == pytest.approx(256 / 56.14)
+    with pytest.raises(LogError) as caught:
+        measured(path, row)
+    assert caught.value.fact == "the run was to do 2 steps, 50 needed"

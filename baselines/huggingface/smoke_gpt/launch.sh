@@ -8,6 +8,7 @@
 #
 #   STAGE_PATH                    staging area; results go to $STAGE_PATH/results/...
 #   DTYPE, MODEL_SIZE             what to train: fp32 or bf16, and a size that train.py knows
+#   ACCELERATOR                   what it trains on: CPU, or any GPU
 #   GBS, MBS, SEQ_LEN, MAX_STEPS  global batch size, micro-batch size, sequence length, training steps
 #   RUN_CONF_GPU_PER_NODE         processes on each node: one for each GPU, or, without GPUs, for each core used
 #   RUN_CONF_PYTHON               a Python that has torch, transformers and accelerate (default python3)
@@ -24,7 +25,7 @@ set -eu -o pipefail
 export DTYPE=${DTYPE,,} MODEL_SIZE=${MODEL_SIZE,,}
 
 export MODEL=smoke_gpt FRAMEWORK=huggingface GSW_VERSION=1
-export GPUS_PER_NODE=${SLURM_NTASKS_PER_NODE:-${RUN_CONF_GPU_PER_NODE:-8}}
+export GPUS_PER_NODE=${RUN_CONF_GPU_PER_NODE:-${SLURM_NTASKS_PER_NODE:-8}}
 export JOB_TOTAL_GPUS=$(( SLURM_JOB_NUM_NODES * GPUS_PER_NODE ))
 
 RESULT_DIR=$STAGE_PATH/results/$GSW_VERSION/$DTYPE/$MODEL_SIZE/$JOB_TOTAL_GPUS
@@ -39,6 +40,7 @@ python=${RUN_CONF_PYTHON:-python3}
 export WORLD_SIZE=$JOB_TOTAL_GPUS
 if [[ -z ${GSW_LOCAL:-} ]]; then
     # Rank 0 runs where srun does, on the job's first node, whose address srun tells; the port is the job's own.
+    unset RANK LOCAL_RANK MASTER_ADDR
     export MASTER_PORT=$(( 10000 + SLURM_JOB_ID % 20000 ))
     srun --ntasks="$JOB_TOTAL_GPUS" --ntasks-per-node="$GPUS_PER_NODE" --kill-on-bad-exit=1 \
         --output="$LOG" "$python" train.py

@@ -43,6 +43,8 @@ SIZES: dict[str, dict[str, int]] = {
     },
 }
 
+DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
+
 #: A rank that waits longer than this for the others gives up: a hang is to end with the reason in the log.
 COLLECTIVE_TIMEOUT_S = int(os.environ.get("COLLECTIVE_TIMEOUT_S", "120"))
 
@@ -54,6 +56,11 @@ PRODUCTS_AT_ONCE = 10
 
 def main() -> None:
     """Train as the environment says."""
+    if number("WORLD_SIZE") == 1 and os.environ["ACCELERATOR"] != "CPU":
+        # Of several GPUs that a single process sees, the Trainer would take all.
+        os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+    if os.environ["DTYPE"] not in DTYPES:
+        raise ValueError(f"DTYPE is {os.environ['DTYPE']}, wanted one of {', '.join(DTYPES)}")
     say(identity())
     device = join_group()
     torch.manual_seed(1)
@@ -104,7 +111,9 @@ def identity() -> str:
 
 def join_group() -> torch.device:
     """Meet the other ranks, where there are others, and say what this one computes on: its GPU, or a core."""
-    on_gpu = torch.cuda.is_available()
+    on_gpu = os.environ["ACCELERATOR"] != "CPU"
+    if on_gpu and not torch.cuda.is_available():
+        raise RuntimeError("No CUDA GPUs are available, and the row is of a GPU")
     if number("WORLD_SIZE") == 1:
         return torch.device("cuda" if on_gpu else "cpu")
     if "RANK" not in os.environ:  # torchrun has set it, srun has not
@@ -170,8 +179,10 @@ def matrix_product_flops(device: torch.device, seconds: float = CALIBRATION_S) -
     A product of two n x n matrices has 2 n^3 floating-point operations.
     """
     size = CALIBRATION_SIZE[device.type]
-    dtype = torch.bfloat16 if os.environ["DTYPE"] == "bf16" else torch.float32
-    left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    left, right = (torch.randn(size, size, device=device, dtype=DTYPES[os.environ["DTYPE"]]) for _ in range(2))
+    # The first product loads libraries, and the first collective connects the ranks.
+    torch.mm(left, right)
+    of_slowest_rank(0.0, device)
     done, elapsed_s, start_s = 0, 0.0, time.perf_counter()
     while elapsed_s < seconds:
         for _ in range(PRODUCTS_AT_ONCE):

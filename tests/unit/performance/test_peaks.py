@@ -41,6 +41,8 @@ def test_a_calibration_stands_for_the_peak_of_what_the_table_does_not_know() -> 
     row = replace(load_tables([bundled_baselines() / "maxtext"])[0], calibration_flops=9.5e10)
     assert documented_peak_flops(row) == peak_flops(row.accelerator, row.dtype) == 989e12
     assert documented_peak_flops(replace(row, accelerator="CPU")) == 9.5e10
+    # All figures of such a row are of its calibration.
+    assert documented_peak_flops(replace(row, metric="calibrated_step_time")) == 9.5e10
     assert documented_peak_flops(replace(row, accelerator="CPU", calibration_flops=None)) is None
 
 

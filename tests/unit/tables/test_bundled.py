@@ -62,7 +62,7 @@ def test_ids_are_unique() -> None:
 
 
 def test_rows_of_a_file_stand_below_its_framework() -> None:
-    assert all(row.location.path.parent.name == row.framework for row in ROWS)
+    assert all(row.location.path.parent.name == row.framework for row in ALL_ROWS)
 
 
 def test_the_six_rows_of_llama2_70b_fp8() -> None:

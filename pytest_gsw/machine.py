@@ -1,4 +1,4 @@
-"""What this machine computes with: its GPUs, by nvidia-smi, or else its cores."""
+"""The machine itself as a cluster: its GPUs, by nvidia-smi, or else its cores."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.quoting import quoted
+from pytest_gsw.tables.clusters import Cluster
 
 #: What stands for the accelerator where there is none: then a core is what a GPU is elsewhere.
 CPU = "CPU"
 
 _TIMEOUT_S = 30.0
+_NO_DEVICES = "No devices were found"
 #: By nvidia-smi's names, those of the tables, which have them from documents; other GPUs keep their own.
 _NAMES: Mapping[str, str] = {
     "NVIDIA B200": "B200",
@@ -37,6 +41,30 @@ class Accelerators:
     number: int
 
 
+def local_cluster(cluster: Cluster, directory: Path, environ: Mapping[str, str]) -> Cluster:
+    """The built-in cluster ``local`` with what this machine has, and its staging area in a directory of the run.
+
+    Recipes are run by this Python, unless RUN_CONF_PYTHON names another.
+
+    Raises:
+        ConfigurationError: As :func:`find_accelerators` does.
+    """
+    found = find_accelerators(environ)
+    return replace(
+        cluster,
+        accelerator=found.name,
+        gpus=found.number,
+        gpus_per_node=found.number,
+        stage=str(directory / "stage"),
+        environment={"RUN_CONF_PYTHON": environ.get("RUN_CONF_PYTHON") or sys.executable},
+    )
+
+
+def uses_gpus(cluster: Cluster) -> bool:
+    """Whether jobs on a cluster of this machine are to see GPUs, each its own."""
+    return not cluster.simulated and (cluster.accelerator or "").upper() != CPU
+
+
 def find_accelerators(environ: Mapping[str, str]) -> Accelerators:
     """The GPUs that this process may use, or its cores where it may use none.
 
@@ -52,8 +80,12 @@ def find_accelerators(environ: Mapping[str, str]) -> Accelerators:
     names = [] if visible is not None and visible.strip() in {"", "-1"} else _gpus(environ)
     if not names:
         return Accelerators(CPU, len(os.sched_getaffinity(0)))
-    number = len(names) if visible is None else min(len(names), len(visible.split(",")))
-    return Accelerators(_NAMES.get(names[0]) or _as_a_name(names[0]), number)
+    chosen = [] if visible is None else visible.split(",")
+    number = min(len(names), len(chosen)) if chosen else len(names)
+    first = int(chosen[0]) if chosen and chosen[0].isdecimal() and int(chosen[0]) < len(names) else 0
+    name = _NAMES.get(names[first]) or _as_a_name(names[first])
+    # A slice of a GPU is not to be held against the figures of a whole one.
+    return Accelerators(f"{name}-MIG" if chosen and chosen[0].startswith("MIG-") else name, number)
 
 
 def _gpus(environ: Mapping[str, str]) -> list[str]:
@@ -74,6 +106,8 @@ def _gpus(environ: Mapping[str, str]) -> list[str]:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _broken(str(error), environ) from error
+    if answer.stdout.strip() == _NO_DEVICES:
+        return []
     if answer.returncode:
         raise _broken((answer.stdout + answer.stderr).strip(), environ)
     return [line.strip() for line in answer.stdout.splitlines() if line.strip()]

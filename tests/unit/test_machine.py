@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.jobs.machine import CPU, Accelerators, find_accelerators
+from pytest_gsw.machine import CPU, Accelerators, find_accelerators, local_cluster, uses_gpus
+from pytest_gsw.tables.clusters import DEMO, LOCAL
 
 CORES = len(os.sched_getaffinity(0))
 
@@ -77,3 +80,27 @@ def test_what_cannot_be_run(tmp_path: Path) -> None:
     (tmp_path / "nvidia-smi").chmod(0o755)
     with pytest.raises(ConfigurationError, match="Exec format error"):
         machine(tmp_path, None)
+
+
+@pytest.mark.parametrize(
+    ("visible", "name"), [("1", "H200"), ("0", "H100"), ("7", "H100"), ("GPU-8a2e", "H100"), ("MIG-41b7", "H100-MIG")]
+)
+def test_the_first_visible_gpu_names_the_machine(tmp_path: Path, visible: str, name: str) -> None:
+    gpus = names("NVIDIA H100 80GB HBM3", "NVIDIA H200")
+    assert machine(tmp_path, gpus, visible) == Accelerators(name, 1)
+
+
+def test_a_driver_without_devices_is_no_broken_one(tmp_path: Path) -> None:
+    assert machine(tmp_path, "echo 'No devices were found'; exit 6") == Accelerators(CPU, CORES)
+
+
+@pytest.mark.parametrize(
+    ("given", "python"), [({}, sys.executable), ({"RUN_CONF_PYTHON": "/venv/python"}, "/venv/python")]
+)
+def test_the_cluster_of_this_machine(given: dict[str, str], python: str) -> None:
+    cluster = local_cluster(LOCAL, Path("/run"), {"CUDA_VISIBLE_DEVICES": "", **given})
+    assert (cluster.accelerator, cluster.gpus, cluster.gpus_per_node) == (CPU, CORES, CORES)
+    assert (cluster.stage, cluster.environment) == ("/run/stage", {"RUN_CONF_PYTHON": python})
+    assert not uses_gpus(cluster)
+    assert uses_gpus(replace(cluster, accelerator="H200"))
+    assert not uses_gpus(DEMO)
