@@ -225,14 +225,13 @@ def measure(
             advice="the log shows when steps were dispatched, not how long they took; check its statistic",
         )
     measurement = summarize(baseline, timed, judged_s, calibration_flops or peak_flops)
-    measurement = replace(measurement, calibration_flops=calibration_flops)
-    impossible = measurement.figures.mfu is not None and measurement.figures.mfu > 1
-    if impossible and calibration_flops is not None and baseline.metric == "step_time":
+    mfu = measurement.figures.mfu
+    if mfu is not None and mfu > 1:
+        if calibration_flops is None or baseline.metric != "step_time":
+            raise _impossible_mfu(mfu, judged_s, calibration_flops, _log_evidence(run, log))
         # Its verdict rests on the time alone: a calibration that was disturbed costs it no more than the MFU.
         return summarize(baseline, timed, judged_s, None)
-    if measurement.figures.mfu is not None and impossible:
-        raise _impossible_mfu(measurement.figures.mfu, judged_s, calibration_flops, _log_evidence(run, log))
-    return measurement
+    return replace(measurement, calibration_flops=calibration_flops)
 
 
 def _impossible_mfu(

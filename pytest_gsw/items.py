@@ -47,6 +47,7 @@ from pytest_gsw.options import Settings
 from pytest_gsw.performance.figures import figures, figures_of
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
+from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.performance.steady import Steady
 from pytest_gsw.performance.verdict import Outcome, Reason, Repeats, Verdict
 from pytest_gsw.quoting import quoted
@@ -543,10 +544,7 @@ class BaselineItem(pytest.Item):
         return peak
 
     def _documented_peak_flops(self) -> float | None:
-        """What the MFU of documented figures is of: the accelerator's peak, or the calibration beside them."""
-        if self.baseline.metric == "calibrated_step_time":
-            return self.baseline.calibration_flops
-        return self._peak_flops() or self.baseline.calibration_flops
+        return documented_peak_flops(self.baseline, self._peak_flops())
 
     def _documented(self) -> dict[str, float | None]:
         return dict(vars(self.baseline.documented))

@@ -61,7 +61,7 @@ def local_cluster(cluster: Cluster, directory: Path, environ: Mapping[str, str])
 
 
 def uses_gpus(cluster: Cluster) -> bool:
-    """Whether jobs on a cluster of this machine are to see GPUs, each its own."""
+    """Whether what a cluster trains on are GPUs, and not the cores of its nodes, or nothing at all."""
     return not cluster.simulated and (cluster.accelerator or "").upper() != CPU
 
 
@@ -80,12 +80,12 @@ def find_accelerators(environ: Mapping[str, str]) -> Accelerators:
     names = [] if visible is not None and visible.strip() in {"", "-1"} else _gpus(environ)
     if not names:
         return Accelerators(CPU, len(os.sched_getaffinity(0)))
-    chosen = [] if visible is None else visible.split(",")
-    number = min(len(names), len(chosen)) if chosen else len(names)
-    first = int(chosen[0]) if chosen and chosen[0].isdecimal() and int(chosen[0]) < len(names) else 0
-    name = _NAMES.get(names[first]) or _as_a_name(names[first])
+    chosen = ["0"] * len(names) if visible is None else visible.split(",")
+    first = int(chosen[0]) if chosen[0].isdecimal() else 0
+    said = names[first] if first < len(names) else names[0]
+    name = _NAMES.get(said) or _as_a_name(said)
     # A slice of a GPU is not to be held against the figures of a whole one.
-    return Accelerators(f"{name}-MIG" if chosen and chosen[0].startswith("MIG-") else name, number)
+    return Accelerators(f"{name}-MIG" if chosen[0].startswith("MIG-") else name, min(len(names), len(chosen)))
 
 
 def _gpus(environ: Mapping[str, str]) -> list[str]:

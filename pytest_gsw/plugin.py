@@ -37,7 +37,7 @@ from pytest_gsw.jobs.spec import expected_run_s, make_job_spec
 from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.loop import run_session
-from pytest_gsw.machine import CPU, uses_gpus
+from pytest_gsw.machine import uses_gpus
 from pytest_gsw.options import Settings, add_options, read_settings
 from pytest_gsw.performance import peaks, verdict
 from pytest_gsw.performance.measurement import Measurement
@@ -422,7 +422,7 @@ def _place(settings: Settings) -> str:
     cluster = settings.cluster
     if settings.replay is not None or cluster is None:
         return f"replay of {settings.replay}"
-    units = "core" if (cluster.accelerator or "").upper() == CPU else "GPU"
+    units = "GPU" if uses_gpus(cluster) else "core"
     facts = [cluster.scheduler, cluster.accelerator, counted(cluster.gpus, units) if cluster.gpus else None]
     kind = "simulated" if cluster.simulated else ", ".join(fact for fact in facts if fact)
     return f"{cluster.name} ({kind})"

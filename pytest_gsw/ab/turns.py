@@ -10,11 +10,10 @@ from typing import Any
 
 from pytest_gsw.ab.plan import Plan
 from pytest_gsw.errors import RunError
-from pytest_gsw.examine import Run, check_job, measure, read_steps
+from pytest_gsw.examine import Run, check_job, measure_as_documented, read_steps
 from pytest_gsw.jobs.layout import find_log, log_glob
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.tables.model import Baseline
 
 #: What ``timeout`` exits with when it has ended its command.
@@ -144,12 +143,4 @@ def _measure(place: Path, end: dict[str, Any], row: Baseline, log_format: LogFor
     check_job(run)  # why it failed says more than that it left no log
     if missing is not None:
         raise missing
-    measurement = measure(
-        row,
-        run,
-        read_steps(row, run, log_format),
-        peak_flops=peak_flops(row.accelerator, row.dtype),
-        steps=row.recipe.steps,
-        first_index=log_format.first_index,
-    )
-    return measurement.judged_s
+    return measure_as_documented(row, run, read_steps(row, run, log_format), log_format).judged_s

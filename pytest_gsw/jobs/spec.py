@@ -16,9 +16,6 @@ from pytest_gsw.tables.definition import accepted_to_expect
 from pytest_gsw.tables.images import image_of
 from pytest_gsw.tables.model import Accepted, Baseline
 
-#: What the directory of a recipe begins with that lies beside its table, whatever the cluster.
-BESIDE = "./"
-
 #: Steps that a recipe runs when it traces NCCL (the Grok 1 document: "limited to the first 10 steps").
 NCCL_TRACE_STEPS = 10
 
@@ -141,7 +138,7 @@ def make_job_spec(
         SubmissionError: The row's GPUs do not fill whole nodes.
     """
     recipe = baseline.recipe
-    stage = Path((cluster.stage or "").replace("{recipe}", recipe.directory.removeprefix(BESIDE)))
+    stage = Path((cluster.stage or "").replace("{recipe}", recipe.name))
     directory = _recipe_directory(cluster, baseline, stage)
     slug = slurm_name(baseline.id)
     return JobSpec(
@@ -160,22 +157,22 @@ def make_job_spec(
         options=_options(baseline, cluster),
         time_limit_s=time_limit_s or (None if profile else default_time_limit_s(baseline, cluster)),
         # The directory of a recipe that came with its table may be nobody's to write to.
-        batch_output=f"{stage}/slurm-%j.out" if recipe.directory.startswith(BESIDE) else None,
+        batch_output=f"{stage}/slurm-%j.out" if recipe.beside_table else None,
         log_glob=log_glob(baseline.framework, baseline.model, baseline.size, baseline.dtype, baseline.gpus),
     )
 
 
 def _recipe_directory(cluster: Cluster, baseline: Baseline, stage: Path) -> Path:
-    directory = baseline.recipe.directory
-    if directory.startswith(BESIDE) and not cluster.simulated:
-        return baseline.location.path.absolute().parent / directory.removeprefix(BESIDE)
+    name = baseline.recipe.name
+    if baseline.recipe.beside_table and not cluster.simulated:
+        return baseline.location.path.absolute().parent / name
     if cluster.recipes is None:
         return stage  # where the recipe's setup.sh has put its launch script
     if cluster.simulated:
         return Path(cluster.recipes)  # one simulated recipe stands for all of them
     if "{recipe}" in cluster.recipes:
-        return Path(cluster.recipes.replace("{recipe}", directory))
-    return Path(cluster.recipes) / directory
+        return Path(cluster.recipes.replace("{recipe}", name))
+    return Path(cluster.recipes) / name
 
 
 def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Profile | None) -> dict[str, str]:

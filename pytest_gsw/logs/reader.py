@@ -72,8 +72,11 @@ def _read(path: Path, log_format: LogFormat, block_bytes: int) -> StepLog:
                 wraps = log_format.wraps
                 again = matching_records(path, dialect, start=runs.begin, wraps=wraps, block_bytes=block_bytes)
                 log = log_format.parse(again)
-            log = replace(log, attempts=runs.attempts_before + log.attempts)
-            log = replace(log, calibration_flops=calibration_flops(_last_records(path, log, block_bytes)))
+            log = replace(
+                log,
+                attempts=runs.attempts_before + log.attempts,
+                calibration_flops=calibration_flops(_last_records(path, log, block_bytes)),
+            )
             return with_identity(log, _identity_records(path, log, block_bytes))
     return StepLog(log_format.name, steps=(), attempts=0)
 

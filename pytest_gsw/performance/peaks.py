@@ -35,14 +35,18 @@ PEAKS: Mapping[tuple[str, str], Peak] = {
 }
 
 
-def documented_peak_flops(baseline: Baseline) -> float | None:
+def documented_peak_flops(baseline: Baseline, known: float | None = None) -> float | None:
     """What the MFU of a row's documented figures is of: its accelerator's peak, or the calibration beside them.
 
     Of a row that is judged by a calibrated time, it is the calibration in any case: all of its figures are of that.
+
+    Args:
+        baseline: The row.
+        known: The accelerator's peak, where a session has asked for it; the table's by default.
     """
     if baseline.metric == "calibrated_step_time":
         return baseline.calibration_flops
-    return peak_flops(baseline.accelerator, baseline.dtype) or baseline.calibration_flops
+    return known or peak_flops(baseline.accelerator, baseline.dtype) or baseline.calibration_flops
 
 
 def peak_flops(accelerator: str, dtype: str) -> float | None:

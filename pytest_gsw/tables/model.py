@@ -13,6 +13,10 @@ from typing import Literal
 JudgedMetric = Literal["step_time", "calibrated_step_time", "checkpoint_save_time"]
 
 
+#: What the directory of a recipe begins with that lies beside its table.
+_BESIDE = "./"
+
+
 @dataclass(frozen=True)
 class Figures:
     """Performance figures of one row, each ``None`` where there is none.
@@ -69,6 +73,16 @@ class Recipe:
     one_job_per_row: bool = False
     #: The container image that the recipe runs, as far as the table says so; a log that names its own counts before it.
     image: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The directory without what says where it is."""
+        return self.directory.removeprefix(_BESIDE)
+
+    @property
+    def beside_table(self) -> bool:
+        """Whether the directory lies beside the row's table, whatever the cluster."""
+        return self.directory.startswith(_BESIDE)
 
 
 @dataclass(frozen=True)

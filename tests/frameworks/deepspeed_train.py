@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from pathlib import Path
 
 os.environ["DS_ACCELERATOR"] = "cpu"
 
+import alone  # beside this script
 import deepspeed
 import torch
 from deepspeed.pipe import PipelineModule
@@ -41,10 +41,7 @@ def main() -> None:
     clock, engine = Path(sys.argv[1]), sys.argv[2]
     torch.manual_seed(1)
     torch.set_num_threads(1)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ |= alone.environment()
     # Its shared-memory collectives would be compiled at the first run, for which one process has no use.
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     deepspeed.init_distributed(dist_backend="gloo")

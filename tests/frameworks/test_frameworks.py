@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
 
@@ -70,6 +70,15 @@ class Framework:
     warm_up: int = 1
 
 
+_PIPELINE = Framework(
+    "deepspeed",
+    "deepspeed_train.py",
+    "deepspeed",
+    tuple(range(1, STEPS + 1)),
+    _seconds,
+    arguments=("pipeline",),
+)
+
 FRAMEWORKS = {
     # Its timer says nothing of the first two steps.
     "deepspeed": Framework(
@@ -80,22 +89,8 @@ FRAMEWORKS = {
         _seconds_of_samples(128),
         arguments=("engine",),
     ),
-    "deepspeed-pipeline": Framework(
-        "deepspeed",
-        "deepspeed_train.py",
-        "deepspeed",
-        tuple(range(1, STEPS + 1)),
-        _seconds,
-        arguments=("pipeline",),
-    ),
-    "deepspeed-further-losses": Framework(
-        "deepspeed",
-        "deepspeed_train.py",
-        "deepspeed",
-        tuple(range(1, STEPS + 1)),
-        _seconds,
-        arguments=("further-losses",),
-    ),
+    "deepspeed-pipeline": _PIPELINE,
+    "deepspeed-further-losses": replace(_PIPELINE, arguments=("further-losses",)),
     "torchtitan": Framework(
         "torchtitan",
         "torchtitan_train.py",

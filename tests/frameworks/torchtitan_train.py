@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 import tempfile
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import alone  # beside this script
 import torch
 import torch._utils
 
@@ -95,10 +95,7 @@ def main() -> None:
     """Train."""
     torch.manual_seed(1)
     torch.set_num_threads(1)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ |= alone.environment()
     init_logger()
     spec = replace(get_train_spec(), build_tokenizer_fn=None, build_dataloader_fn=Synthetic)
     register_train_spec("synthetic", spec)

@@ -61,9 +61,10 @@ def site(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(pytester: pytest.Pytester, *options: str, seconds: str = "2.000", flops: str = "1e+11") -> pytest.RunResult:
-    pytester._monkeypatch.setenv("OWN_SECONDS", seconds)
-    pytester._monkeypatch.setenv("OWN_FLOPS", flops)
-    return pytester.runpytest("--gsw-cluster=local", "--gsw-baselines=site", "--gsw-poll-interval=0.5", *options)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("OWN_SECONDS", seconds)
+        environment.setenv("OWN_FLOPS", flops)
+        return pytester.runpytest("--gsw-cluster=local", "--gsw-baselines=site", "--gsw-poll-interval=0.5", *options)
 
 
 def record(directory: Path) -> dict[str, Any]:

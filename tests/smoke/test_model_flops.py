@@ -38,21 +38,18 @@ SMALL = {
     "num_attention_heads": 8,
     "vocab_size": 2048,
 }
+#: The same in the formulas' words; GPT-3's has fewer.
+SMALL_GPT = {"layers": 3, "hidden_size": 256, "vocabulary_size": 2048}
+SMALL_LLAMA = {**SMALL_GPT, "ffn_size": 768, "attention_heads": 8}
 
 
 @pytest.mark.parametrize("query_groups", [8, 4, 1], ids=["MHA", "GQA", "MQA"])
 @pytest.mark.parametrize("sequence_length", [64, 512])
 def test_llama(query_groups: int, sequence_length: int) -> None:
     model = transformers.LlamaForCausalLM(llama(**SMALL, num_key_value_heads=query_groups))
-    assert flops.llama(
-        sequence_length=sequence_length,
-        layers=3,
-        hidden_size=256,
-        ffn_size=768,
-        attention_heads=8,
-        query_groups=query_groups,
-        vocabulary_size=2048,
-    ) == pytest.approx(sum(counted(model, sequence_length, 2048).values()), rel=WITHIN)
+    assert flops.llama(**SMALL_LLAMA, sequence_length=sequence_length, query_groups=query_groups) == pytest.approx(
+        sum(counted(model, sequence_length, 2048).values()), rel=WITHIN
+    )
 
 
 @pytest.mark.parametrize("sequence_length", [64, 512])
@@ -61,9 +58,7 @@ def test_gpt3(sequence_length: int) -> None:
         n_layer=3, n_embd=256, n_head=8, vocab_size=2048, n_positions=512, attn_implementation="eager", use_cache=False
     )
     found = counted(transformers.GPT2LMHeadModel(config), sequence_length, 2048)
-    assert flops.gpt3(
-        sequence_length=sequence_length, layers=3, hidden_size=256, vocabulary_size=2048
-    ) == pytest.approx(sum(found.values()), rel=WITHIN)
+    assert flops.gpt3(**SMALL_GPT, sequence_length=sequence_length) == pytest.approx(sum(found.values()), rel=WITHIN)
 
 
 @pytest.mark.parametrize("experts_top_k", [1, 2])
@@ -82,14 +77,7 @@ def test_grok(sequence_length: int, experts_top_k: int) -> None:
     # The document counts causal attention as half of what is computed here.
     scores = found["aten.bmm"]
     assert flops.grok(
-        sequence_length=sequence_length,
-        layers=3,
-        hidden_size=256,
-        ffn_size=768,
-        attention_heads=8,
-        query_groups=4,
-        experts_top_k=experts_top_k,
-        vocabulary_size=2048,
+        **SMALL_LLAMA, sequence_length=sequence_length, query_groups=4, experts_top_k=experts_top_k
     ) == pytest.approx(sum(found.values()) - scores / 2, rel=WITHIN)
 
 

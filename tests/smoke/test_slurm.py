@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from tests.integration.conftest import properties
 from tests.slurm.cluster import SlurmCluster
 
 from .recipe import DIRECTORY
+from .session import session
 
 CLUSTERS = """\
 clusters:
@@ -69,15 +69,7 @@ def run(
     (directory / "clusters.yaml").write_text(clusters)
     (directory / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     usual = ["--gsw-cluster=cores", "-k", "smoke_gpt and CPUx2", "--gsw-poll-interval=1", "--junitxml=junit.xml"]
-    ended = subprocess.run(
-        [sys.executable, "-m", "pytest", *usual, *options],
-        cwd=directory,
-        env=cluster.environ | {"NO_COLOR": "1", "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    ended = session(directory, cluster.environ | {"COLUMNS": "200"}, *usual, *options, timeout_s=300)
     return Ended(directory, ended.stdout + ended.stderr, ended.returncode)
 
 

@@ -146,8 +146,6 @@ def training_arguments(device: torch.device) -> TrainingArguments:
         optim="adamw_torch_fused" if on_gpu else "adamw_torch",
         bf16=os.environ["DTYPE"] == "bf16",
         use_cpu=not on_gpu,
-        ddp_backend=None if number("WORLD_SIZE") == 1 else "nccl" if on_gpu else "gloo",
-        ddp_timeout=COLLECTIVE_TIMEOUT_S,
         ddp_find_unused_parameters=False,
         log_level="info",
         logging_steps=1,
