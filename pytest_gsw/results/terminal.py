@@ -341,7 +341,7 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
         facts.append(("job", f"{job.launcher} {job.id} {job.state}{code}{took}{where}"))
     if record.steps:
         facts.append(("steps", _steps_text(record)))
-    if record.calibration_flops is not None:
+    if record.calibration_flops is not None and record.calibration_flops > 0:  # a record may hold any number
         reached = f"{_si(record.calibration_flops)}FLOP/s, measured in the same job by a matrix product"
         facts.append(("peak", f"{reached}; the MFU is of that"))
     if record.log:

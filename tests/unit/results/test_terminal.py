@@ -644,3 +644,11 @@ def test_a_drift_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         "throughput of the newest nights is -3.8 % against the first ones, since about 2026-10-20 "
         "(job 480120 of run 20261019-221000-7f3a)"
     )
+
+
+@pytest.mark.parametrize("flops", [0.0, -9.5e10])
+def test_a_record_whose_calibration_is_none_can_be_shown(flops: float) -> None:
+    assert "peak" not in dict(facts(replace(SLOW, calibration_flops=flops)))
+    assert dict(facts(replace(SLOW, calibration_flops=9.5e10)))["peak"].startswith(
+        "95 GFLOP/s, measured in the same job"
+    )
