@@ -5,7 +5,8 @@ The names here are the public ones: what hooks receive and return. Nothing here 
 
 from pytest_gsw.errors import ConfigurationError, GswError, JobError, LogError, RunError, SubmissionError
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
-from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog
+from pytest_gsw.logs.lineformat import LineFormat, StepLine
+from pytest_gsw.logs.model import Identity, LastWords, LogFormat, Step, StepLog
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.verdict import Outcome, Verdict
 from pytest_gsw.results.record import JobFacts, Record
@@ -26,7 +27,9 @@ __all__ = [
     "JobSpec",
     "JobState",
     "JobStatus",
+    "LastWords",
     "Launcher",
+    "LineFormat",
     "LogError",
     "LogFormat",
     "Measurement",
@@ -37,6 +40,7 @@ __all__ = [
     "RunError",
     "Source",
     "Step",
+    "StepLine",
     "StepLog",
     "SubmissionError",
     "Verdict",

@@ -125,11 +125,13 @@ def _configuration(row: Baseline) -> dict[str, Any]:
         "log_format": row.log_format,
         "min_steps": row.min_steps,
         "tolerance": row.tolerance,
+        "max_gain": row.max_gain,
         "proxy": row.proxy,
         "canary": row.canary,
         "expected_failure": row.expected_failure,
         "recipe.logged_steps": row.recipe.logged_steps,
         "recipe.one_job_per_row": row.recipe.one_job_per_row,
+        **({"recipe.may_fail": ", ".join(row.recipe.may_fail)} if row.recipe.may_fail else {}),
         **{f"accepted.{cluster}": accepted.judged_s for cluster, accepted in row.accepted.items()},
     }
 

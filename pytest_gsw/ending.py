@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw import xdist
+from pytest_gsw.files import make_directory
 from pytest_gsw.items import SETTINGS, BaselineItem
 from pytest_gsw.options import Settings
 from pytest_gsw.quoting import quoted
@@ -20,14 +21,17 @@ from pytest_gsw.screen import TALLY, Tally, write
 from pytest_gsw.tables.clusters import Cluster
 
 #: What the summary says of rows beside their outcome, and which of a report's attributes has it: rows that passed by
-#: what their cluster has accepted, or only because their jobs differ by so much; rows of which nobody can say; and
-#: rows that creep, none of which fails for it, and at which somebody should look before one does.
+#: what their cluster has accepted; rows of which nobody can say; and rows that creep, none of which fails for it, and
+#: at which somebody should look before one does.
 _SECTIONS = {
     "accepted figures": "gsw_accepted",
-    "slower than the tolerance, and within noise": "gsw_noise",
     "inconclusive": "gsw_inconclusive",
     "drift": "gsw_drift",
 }
+
+
+#: The record of a row that has its line in the file of ``--gsw-json``.
+_IN_JSON = pytest.StashKey[Record]()
 
 
 def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config, proposed: Sequence[str]) -> None:
@@ -123,17 +127,18 @@ def begin_json(config: pytest.Config, rows: Iterable[BaselineItem]) -> None:
     cluster = settings.cluster.name if settings.cluster else "replay"
     line = jsonlines.session_line(settings.run_id, cluster, [item.nodeid for item in rows])
     try:
-        settings.json.parent.mkdir(parents=True, exist_ok=True)
-        settings.json.write_text(line)
+        make_directory(settings.json.parent)
+        jsonlines.begin(settings.json, line)
     except OSError as error:
         raise pytest.UsageError(f"--gsw-json: {settings.json} cannot be written: {error.strerror}") from None
 
 
-def add_json(config: pytest.Config, record: Record) -> None:
-    """With ``--gsw-json``: the line of a row that has been judged."""
-    path = config.stash[SETTINGS].json
-    if path is not None:
-        _append(config, path, jsonlines.row_line(record))
+def add_json(item: BaselineItem, record: Record) -> None:
+    """With ``--gsw-json``: the line of a row that has been judged, once."""
+    path = item.config.stash[SETTINGS].json
+    if path is not None and item.stash.get(_IN_JSON, None) is not record:
+        item.stash[_IN_JSON] = record
+        _append(item.config, path, jsonlines.row_line(record))
 
 
 def leave_files(config: pytest.Config, exit_status: int) -> bool:

@@ -8,9 +8,13 @@
     └── RunError                  one row could not be measured (pytest: ERROR, JUnit: <error>)
         ├── SubmissionError       the scheduler refused the job, or its answer made no sense
         │   ├── RefusedError        it said no, so that there is no job
+        │   ├── QueueFullError      it takes no more jobs until some have ended, so that there is no job yet
         │   └── SchedulerAwayError  it did not answer, and may have the job all the same
         ├── JobError              the job did not end in COMPLETED with exit code 0
-        └── LogError              the log is missing, ambiguous, another run's, too short, or not finite
+        ├── LogError              the log is missing, ambiguous, another run's, too short, or not finite
+        ├── LogWarning            the log tells of something that is no fault; an error only where warnings are errors
+        └── HookError             a hook of a conftest.py or of a plugin failed
+            └── WrongAnswerError    it returned what it must not
 
 A regression is not an exception: it is a :class:`pytest_gsw.performance.verdict.Verdict`.
 
@@ -116,6 +120,13 @@ class RefusedError(SubmissionError):
     """The scheduler said no, so that there is no job."""
 
 
+class QueueFullError(SubmissionError):
+    """The scheduler takes no more jobs until some in the queue have ended; there is no job yet.
+
+    Its fact ends with the limit's name in brackets.
+    """
+
+
 class SchedulerAwayError(SubmissionError):
     """The scheduler did not answer. It may have taken the job all the same, and may answer in a while."""
 
@@ -126,3 +137,15 @@ class JobError(RunError):
 
 class LogError(RunError):
     """The log is missing, ambiguous, of another run, too short, or holds numbers that are not finite."""
+
+
+class LogWarning(RunError, UserWarning):  # noqa: N818 - pytest shows it as a warning
+    """What a log tells that forbids nothing, and should be known."""
+
+
+class HookError(RunError):
+    """A hook of a conftest.py or of a plugin raised, or returned what it must not."""
+
+
+class WrongAnswerError(HookError):
+    """What a hook returned is not what its contract says."""

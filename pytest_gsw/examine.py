@@ -9,22 +9,32 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+import warnings
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_gsw.errors import JobError, LogError
+from pytest_gsw.errors import JobError, LogError, LogWarning
 from pytest_gsw.jobs.model import JobState, JobStatus, Stop
+from pytest_gsw.jobs.steps import StepProblem, is_well, problem_of
 from pytest_gsw.logs import calibration
-from pytest_gsw.logs.failures import Cause, find_cause
-from pytest_gsw.logs.identity import MARKERS, with_identity
+from pytest_gsw.logs.failures import FoundCause, find_cause
+from pytest_gsw.logs.fatal import find_fatal
+from pytest_gsw.logs.identity import identity_markers, with_identity
 from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog
-from pytest_gsw.logs.reader import line_number, read_log, tail_lines
+from pytest_gsw.logs.reader import line_number, read_log, reading, tail_lines
+from pytest_gsw.logs.requeues import is_requeued
 from pytest_gsw.logs.scan import matching_records
+from pytest_gsw.logs.skips import with_skipped
+from pytest_gsw.performance.doubts import ranks_of_jobs
 from pytest_gsw.performance.figures import calibration_factor, figures_of
-from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, log_interval, select
+from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, log_interval, ranks_s, selected
 from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.performance.steady import steady
+from pytest_gsw.runs.agreement import Compared, agreed, compare
+from pytest_gsw.runs.problem import Problem
+from pytest_gsw.runs.trained import diverged_fact, is_trained, loss_problem, skipped_problem, steps_each_line
+from pytest_gsw.runs.whole import cut_problem
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.statistic import parse_statistic
 from pytest_gsw.words import counted
@@ -39,6 +49,19 @@ CAUSE_OF_STATE = {
     JobState.NODE_FAIL: "node failure",
     JobState.BOOT_FAIL: "boot failure",
 }
+#: Where Slurm has ended the batch shell, that shell's exit code says nothing more; of a node that failed, 24.11 has
+#: 1:0 or a signal that nobody sent.
+_ENDED_BY_SLURM = frozenset(
+    {
+        JobState.TIMEOUT,
+        JobState.CANCELLED,
+        JobState.NODE_FAIL,
+        JobState.BOOT_FAIL,
+        JobState.PREEMPTED,
+        JobState.DEADLINE,
+        JobState.REVOKED,
+    }
+)
 #: So few lines of a log may be all there are at its interval.
 _FEW_LINES = 3
 
@@ -57,6 +80,8 @@ class Run:
     stopped: Stop | None = None
     #: The row's jobs before this one that were measured as well: the row's figure is the median of all.
     earlier: tuple[Run, ...] = ()
+    #: Whether the environment chose the container image, so that the table's is not what is to run.
+    image_was_chosen: bool = False
 
     @property
     def jobs(self) -> tuple[Run, ...]:
@@ -69,8 +94,12 @@ def replayed(run: Run) -> bool:
     return run.status.state is JobState.REPLAYED
 
 
-def check_job(run: Run) -> None:
-    """Make sure that the job ran to COMPLETED with exit code 0.
+def check_job(run: Run, may_fail: Collection[str] = ()) -> None:
+    """Make sure that the job ran to COMPLETED with exit code 0, and so did its steps.
+
+    Args:
+        run: The ended job.
+        may_fail: Names of its steps that may fail.
 
     Raises:
         JobError: It did not; the message has the cause as the log or the batch shell tells it.
@@ -78,7 +107,12 @@ def check_job(run: Run) -> None:
     status = run.status
     if replayed(run):
         return
+    if status.siblings:
+        raise not_alone(run)
     if status.state is JobState.COMPLETED and status.exit_code == 0 and status.signal == 0:
+        problem = problem_of(status, may_fail)
+        if problem is not None:
+            raise _failed_step(run, problem, may_fail)
         return
     if run.stopped is not None:
         raise JobError(run.stopped.fact, evidence=job_evidence(run), tail=_last_lines(run), advice=run.stopped.advice)
@@ -91,17 +125,28 @@ def check_job(run: Run) -> None:
     )
 
 
-@dataclass(frozen=True)
-class FoundCause:
-    """Why a run failed, and the file that says so."""
+def not_alone(run: Run) -> JobError:
+    """What is wrong with a job that is one of several behind its submission."""
+    ids = (run.job_id, *run.status.siblings)
+    return JobError(
+        f"{counted(len(ids), 'job')} are behind the one submission of job {run.job_id}, and one row is one job",
+        evidence=(("jobs", ", ".join(ids)), *job_evidence(run)),
+        advice=f"scancel {run.job_id} ends all of them; take the job array out of the launch script",
+    )
 
-    cause: Cause
-    path: Path
 
-    @property
-    def advice(self) -> str:
-        """What to do about it."""
-        return self.cause.advice
+def _failed_step(run: Run, problem: StepProblem, may_fail: Collection[str]) -> JobError:
+    found = cause_of(run)
+    where = f"look at {run.log or run.batch_output}; " if run.log or run.batch_output else ""
+    excuse = "if the row may pass all the same, name that step in its table: recipe: {may_fail: [NAME]}"
+    if may_fail and run.status.steps is None:
+        excuse = f"only with Slurm's accounting can anybody tell whether it was {' or '.join(may_fail)}, which may fail"
+    return JobError(
+        f"job {run.job_id} completed, but {problem.fact}",
+        evidence=(*(("step", step) for step in problem.steps), *job_evidence(run), *_cause_evidence(found)),
+        tail=() if found else _last_lines(run),
+        advice=f"{found.advice}; {excuse}" if found else f"{where}{excuse}",
+    )
 
 
 def cause_of(run: Run) -> FoundCause | None:
@@ -131,23 +176,16 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
     """The steps of the row's own log.
 
     Raises:
-        LogError: The log is missing, empty, another run's, its loss is not finite, or it is of a resumed run
-            whose figure would be too good.
+        LogError: The log is missing, empty, another run's, tells of an end that was not well, its loss is not finite,
+            or it is of a resumed run whose figure would be too good.
     """
     if run.log is None:
         raise LogError(f"job {run.job_id} left no log", evidence=job_evidence(run))
     log = read_log(run.log, log_format)
+    path, read = run.log, log
+    log = reading(path, lambda: with_skipped(path, read))
     check_identity(baseline, run, log.identity)
-    if run.status.state is JobState.COMPLETED and baseline.recipe.steps is None:
-        # Nobody says how many steps there should be, so a script that goes on after its training
-        # has died would look like a short run.
-        cause = find_cause(run.log, log.steps[0].offset or 0) if log.steps else None
-        if cause is not None:
-            raise LogError(
-                f"job {run.job_id} completed, but its log tells of an end by {cause.name}",
-                evidence=(*job_evidence(run), *_cause_evidence(FoundCause(cause, run.log))),
-                advice=cause.advice,
-            )
+    check_end(run, log, log_format)
     if log.not_finite is not None:
         index, text = log.not_finite
         raise LogError(
@@ -155,6 +193,10 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
             evidence=_log_evidence(run, log),
             advice="a run that diverged says nothing of performance: find out why before measuring",
         )
+    reading(path, lambda: _check_attempts(run, path, read))
+    problem = loss_problem(baseline, log)
+    if problem is not None:
+        raise _refused(problem, run, log)
     if log.resumed_at is not None:
         raise LogError(
             f"the run went on from a checkpoint of step {log.resumed_at}, and its mean counts the steps before it",
@@ -162,6 +204,48 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
             advice="remove the checkpoint, or do not resume from it, and run it again",
         )
     return log
+
+
+def check_end(run: Run, log: StepLog, log_format: LogFormat) -> None:
+    """Make sure that neither the log nor the batch shell's output tells of an end that was not well.
+
+    Raises:
+        LogError: One of them does.
+    """
+    assert run.log is not None  # its steps have been read
+    # Steps that did not end well and are no problem (check_job): what srun says of them is none either.
+    excused = frozenset(step.id for step in run.status.steps or () if not is_well(step))
+    found = find_fatal(run.log, log, log_format, run.batch_output, excused)
+    if found is None:
+        return
+    where = "its log" if found.path == run.log else "its batch output"
+    raise LogError(
+        f"the log tells of an end by {found.cause.name}"
+        if replayed(run)
+        else f"job {run.job_id} completed, but {where} tells of an end by {found.cause.name}",
+        evidence=(*job_evidence(run), *_cause_evidence(found)),
+        advice=found.advice,
+    )
+
+
+def _check_attempts(run: Run, path: Path, log: StepLog) -> None:
+    """Make sure that no earlier attempt diverged, but one after which the scheduler itself began the job anew.
+
+    Raises:
+        LogError: One did.
+    """
+    for one in log.diverged:
+        fact = diverged_fact(one, log.attempts)
+        if is_requeued(path, one.begin, one.end):
+            warnings.warn(LogWarning(f"job {run.job_id}: {fact}; the scheduler requeued it"), stacklevel=2)
+            continue
+        advice = "a run that diverges and begins anew says nothing of performance: find out why before measuring"
+        begin = ("attempt", f"{path}:{line_number(path, one.begin)}")
+        raise _refused(Problem(fact, advice, (begin,)), run, log)
+
+
+def _refused(problem: Problem, run: Run, log: StepLog) -> LogError:
+    return LogError(problem.fact, evidence=(*_log_evidence(run, log), *problem.evidence), advice=problem.advice)
 
 
 def measure_as_documented(baseline: Baseline, run: Run, log: StepLog, log_format: LogFormat) -> Measurement:
@@ -207,9 +291,11 @@ def measure(
         calibration_flops = log.calibration_flops
     timed = timed_steps(baseline, log)
     _check_steps(baseline, run, log, timed, steps, first_index)
+    _check_whole(baseline, run, log)
     statistic = parse_statistic(baseline.statistic)
     try:
-        chosen_s = select(statistic, timed, first_index=first_index)
+        chosen = selected(statistic, timed, first_index=first_index)
+        chosen_s = tuple(timed[position].seconds for position in chosen)
         judged_s = apply(statistic, timed, first_index=first_index)
     except ValueError as error:
         raise LogError(
@@ -224,13 +310,17 @@ def measure(
             evidence=_log_evidence(run, log),
             advice="the log shows when steps were dispatched, not how long they took; check its statistic",
         )
-    measurement = summarize(baseline, timed, judged_s, calibration_flops or peak_flops)
+    trained = tuple(step for step in timed if step.trained)
+    measurement = replace(
+        summarize(baseline, trained, judged_s, calibration_flops or peak_flops),
+        ranks_s=_ranks_s(baseline, log, chosen, timed),
+    )
     mfu = measurement.figures.mfu
     if mfu is not None and mfu > 1:
         if calibration_flops is None or baseline.metric != "step_time":
             raise _impossible_mfu(mfu, judged_s, calibration_flops, _log_evidence(run, log))
         # Its verdict rests on the time alone: a calibration that was disturbed costs it no more than the MFU.
-        return summarize(baseline, timed, judged_s, None)
+        return replace(summarize(baseline, trained, judged_s, None), ranks_s=measurement.ranks_s)
     return replace(measurement, calibration_flops=calibration_flops)
 
 
@@ -271,6 +361,8 @@ def summarize(
 def of_all_jobs(baseline: Baseline, jobs: Sequence[Measurement], peak_flops: float | None) -> Measurement:
     """What several jobs of a row measured: the median of what each of them did, and the series of the last one.
 
+    Its ranks are those of the job in which they differ the most.
+
     Args:
         baseline: The row.
         jobs: One measurement for each job, in the order in which they ran.
@@ -279,7 +371,9 @@ def of_all_jobs(baseline: Baseline, jobs: Sequence[Measurement], peak_flops: flo
     jobs_s = tuple(one.judged_s for one in jobs)
     judged_s = statistics.median(jobs_s)
     peak_flops = jobs[-1].calibration_flops or peak_flops
-    return replace(jobs[-1], judged_s=judged_s, figures=figures_of(baseline, judged_s, peak_flops), jobs_s=jobs_s)
+    found = figures_of(baseline, judged_s, peak_flops)
+    ranks = ranks_of_jobs(one.ranks_s for one in jobs)
+    return replace(jobs[-1], judged_s=judged_s, figures=found, jobs_s=jobs_s, ranks_s=ranks)
 
 
 def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:
@@ -292,8 +386,36 @@ def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:
     factor = 1.0
     if baseline.metric == "calibrated_step_time" and log.calibration_flops is not None:
         factor = calibration_factor(baseline, log.calibration_flops)
-    timed = ((step.index, step_seconds(step, baseline)) for step in log.steps)
-    return tuple(TimedStep(index, seconds * factor) for index, seconds in timed if seconds is not None)
+    each_line = steps_each_line(log, log_interval(_lines(log))) if any(step.skipped for step in log.steps) else 1
+    timed = ((step, step_seconds(step, baseline)) for step in log.steps)
+    return tuple(
+        TimedStep(step.index, seconds * factor, is_trained(step, each_line))
+        for step, seconds in timed
+        if seconds is not None
+    )
+
+
+def _ranks_s(baseline: Baseline, log: StepLog, chosen: Sequence[int], timed: Sequence[TimedStep]) -> dict[str, float]:
+    """Each rank's median over the measured steps, seconds, by its label or by its place among those without one."""
+    # Without a batch size no step has a time, and saves are of no rank.
+    if log.printed is None or len(timed) != len(log.steps) or baseline.metric == "checkpoint_save_time":
+        return {}
+    printed = []
+    for position in chosen:
+        step = log.steps[position]
+        factor = timed[position].seconds / (step_seconds(step, baseline) or 1.0)
+        seconds = ((label, _in_seconds(step, value, baseline)) for label, value in log.printed(step))
+        printed.append([(label, value * factor) for label, value in seconds if value is not None])
+    return ranks_s(printed)
+
+
+def _in_seconds(step: Step, value: float, baseline: Baseline) -> float | None:
+    """A number in the unit of a step, in seconds."""
+    if step.seconds is not None:
+        return value
+    if step.samples_per_s is not None:
+        return step_seconds(replace(step, samples_per_s=value), baseline)
+    return step_seconds(replace(step, tokens_per_s_per_gpu=value), baseline)
 
 
 def step_seconds(step: Step, baseline: Baseline) -> float | None:
@@ -315,38 +437,70 @@ def _seconds(amount: float, per_s: float) -> float:
     return amount / per_s if per_s else math.inf
 
 
-def read_identity(path: Path) -> Identity:
-    """What a log says of the run that wrote it, of one that holds no steps as well."""
-    records = (record for _, record in matching_records(path, MARKERS, stop=_IDENTITY_BYTES))
-    return with_identity(StepLog("", (), attempts=0), records).identity
+def read_identity(path: Path, format_name: str = "") -> Identity:
+    """What a log of a format says of the run that wrote it, of one that holds no steps as well."""
+    records = matching_records(path, identity_markers(format_name), stop=_IDENTITY_BYTES)
+    return with_identity(StepLog(format_name, (), attempts=0), records).identity
 
 
-def check_identity(baseline: Baseline, run: Run, said: Identity) -> None:
-    """Make sure that a log belongs to this row and job, as far as it says whose it is.
+def compared_with_row(baseline: Baseline, run: Run, said: Identity) -> tuple[Compared, ...]:
+    """Everything that a log and its row both state."""
+    image = None if run.image_was_chosen else baseline.recipe.image
+    return compare(baseline, said, job_id=_own_job_id(run), image=image)
+
+
+def agreed_with_row(baseline: Baseline, run: Run, log: StepLog) -> dict[str, str]:
+    """What a measured log states as its row does, by its name."""
+    found = agreed(compared_with_row(baseline, run, log.identity))
+    steps = baseline.recipe.steps
+    return {**found, "steps": str(steps)} if steps is not None and log.total_steps == steps else found
+
+
+def check_identity(baseline: Baseline, run: Run, said: Identity) -> tuple[Compared, ...]:
+    """Make sure that a log belongs to this row and job, and its run was set up as the row is, as far as it says so.
+
+    Returns:
+        What was compared.
 
     Raises:
         LogError: It says something else.
     """
-    wanted = {
-        "model": (said.model, baseline.model),
-        "model size": (said.size, baseline.size),
-        "framework": (said.framework, baseline.framework),
-        "dtype": (said.dtype, baseline.dtype),
-        "GPUs": (said.gpus, baseline.gpus),
-        "global batch size": (said.global_batch_size, baseline.global_batch_size),
-        # A replayed log may bear any name; then its name is no job's id.
-        "job": (said.job_id, run.job_id if run.job_id.isdigit() or not replayed(run) else None),
-    }
-    differing = [
-        (name, f"{found} in the log, {expected} {'wanted' if name == 'job' else 'in the row'}")
-        for name, (found, expected) in wanted.items()
-        if found is not None and expected is not None and str(found).lower() != str(expected).lower()
-    ]
-    if differing:
-        raise LogError(
-            f"the log belongs to another run, by its {' and '.join(name for name, _ in differing)}",
-            evidence=(*differing, *job_evidence(run)),
-        )
+    compared = compared_with_row(baseline, run, said)
+    differing = [one for one in compared if not one.agrees]
+    if not differing:
+        return compared
+    names = [one for one in differing if one.is_name]
+    if names:
+        fact = f"the log belongs to another run, by its {' and '.join(one.name for one in names)}"
+        advice = ""
+    else:
+        fact = f"the run was not the row's: {'; '.join(f'{one.name} {one.text}' for one in differing)}"
+        advice = "correct what the recipe is given (recipe.environment in the table, or the launch script), or the row"
+    raise LogError(
+        fact,
+        evidence=(
+            *((one.name, one.text) for one in differing),
+            *_said_at(run, said, differing),
+            ("baseline", str(baseline.location)),
+            *job_evidence(run),
+        ),
+        advice=advice,
+    )
+
+
+def _said_at(run: Run, said: Identity, differing: Sequence[Compared]) -> tuple[tuple[str, str], ...]:
+    """The lines of the log that differ from the row."""
+    if run.log is None:
+        return ()
+    offsets = sorted({said.places[one.field] for one in differing if one.field in said.places})
+    lines = ", ".join(str(line_number(run.log, offset)) for offset in offsets)
+    return (("said at", f"{run.log}:{lines}"),) if lines else ()
+
+
+def _own_job_id(run: Run) -> str | None:
+    """The id of the run's job; a replayed log may bear any name, and then its name stands in for an id that is none."""
+    named_by_log = replayed(run) and run.log is not None and run.log.stem == run.job_id and not run.job_id.isdigit()
+    return None if named_by_log else run.job_id or None
 
 
 def _check_steps(
@@ -376,12 +530,31 @@ def _check_steps(
         logged = baseline.recipe.logged_steps or steps if what == "step" else None
         wanted = f"{min_steps} needed" if logged is None else f"{min_steps} of {logged} needed"
         raise _cut_short(f"the log holds {counted(covered, what)}, {wanted}", run, log)
+    if not of_saves:
+        each = steps_each_line(log, log_interval(_lines(log), first_index))
+        problem = skipped_problem(baseline, log, each, min_steps)
+        if problem is not None:
+            raise _refused(problem, run, log)
     if final is not None and not ended:
         raise _cut_short(f"the log ends at step {last}, the run's last step is {final}", run, log)
     # A run that goes on beyond the table's last step ends at the log's.
     beyond = final is not None and last is not None and last > final
     if not replayed(run) and (steps is None or beyond):
         _check_own_end(run, log, first_index)
+
+
+def _check_whole(baseline: Baseline, run: Run, log: StepLog) -> None:
+    """Make sure that a log was not cut where its steps do not tell.
+
+    A published excerpt may end anywhere; but what names its job is that job's own log.
+    """
+    path = run.log
+    if path is None or (replayed(run) and log.identity.job_id is None):
+        return
+    of_saves = baseline.metric == "checkpoint_save_time"
+    problem = reading(path, lambda: cut_problem(path, log, of_saves=of_saves))
+    if problem is not None:
+        raise _refused(problem, run, log)
 
 
 def _check_own_end(run: Run, log: StepLog, first_index: int | None) -> None:
@@ -438,6 +611,8 @@ def job_evidence(run: Run) -> tuple[tuple[str, str], ...]:
     lines = [("job", f"{run.job_id} {status.state.value}{code}{took}{where}")]
     if status.reason and status.reason != "None":
         lines.append(("reason", status.reason))
+    if status.unchecked:
+        lines.append(("unchecked", status.unchecked))
     if run.log is not None:
         lines.append(("log", str(run.log)))
     if run.batch_output is not None:
@@ -460,9 +635,7 @@ def _job_fact(run: Run, found: FoundCause | None) -> str:
     if status.state is JobState.COMPLETED and status.exit_code is None:
         return f"the exit code of job {run.job_id} is not known"
     ended = {JobState.COMPLETED: "ended", JobState.FAILED: "failed"}.get(status.state, f"ended {status.state.value}")
-    # Where Slurm has ended the batch shell, that shell's exit code says nothing more.
-    by_slurm = status.state in {JobState.TIMEOUT, JobState.CANCELLED}
-    how = "" if by_slurm else _how_it_ended(status)
+    how = "" if status.state in _ENDED_BY_SLURM else _how_it_ended(status)
     why = f": {found.cause.name}" if found and found.cause.name != CAUSE_OF_STATE.get(status.state) else ""
     return f"job {run.job_id} {ended}{how}{why}"
 

@@ -4,23 +4,79 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
+import stat
 from pathlib import Path
 
+#: Of what people share, by their umask, but never written to by everybody.
+SHARED = 0o664
+#: Of what decides on rows: nobody else reads or writes it.
+PRIVATE = 0o600
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all.
+
+def make_directory(path: Path, *, private: bool = False) -> None:
+    """Make a directory and those above it that are missing, by the user's umask, but none that everybody may write to.
+
+    Args:
+        path: The directory.
+        private: Whether nobody but the user may look into it, if it is made.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    if path.is_dir():
+        return  # as each time but the first
+    for directory in (*reversed(path.parents), path):
+        if not directory.is_dir():
+            directory.mkdir(mode=0o700 if private and directory == path else 0o775, exist_ok=True)
+
+
+def write_whole(path: Path, text: str, mode: int = SHARED) -> None:
+    """Write a file whole or not at all; a link in its place is replaced, not followed.
+
+    Args:
+        path: The file.
+        text: What it is to hold.
+        mode: Its permissions, of which the umask takes away.
 
     Raises:
         OSError: It cannot be written.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}")
     try:
-        draft.write_text(text, encoding="utf-8")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+        with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor has no path
+            file.write(text)
         draft.replace(path)
     except OSError:
         with contextlib.suppress(OSError):
             draft.unlink()
         raise
+
+
+def open_own(path: Path, flags: int, mode: int = PRIVATE) -> int:
+    """A descriptor of a file where others may write, too: a new one, or one that is the user's own.
+
+    Args:
+        path: The file.
+        flags: ``os.O_WRONLY`` or ``os.O_RDWR``.
+        mode: Its permissions.
+
+    Raises:
+        OSError: It is a link, no regular file, another user's, or one that has a second name; or it cannot be opened.
+    """
+    flags |= os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    with contextlib.suppress(FileExistsError):
+        return os.open(path, flags | os.O_EXCL, mode)
+    if path.is_symlink():
+        raise PermissionError(None, "it is a symbolic link", str(path))
+    descriptor = os.open(path, flags, mode)
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
+        os.close(descriptor)
+        raise PermissionError(None, "it is no file of your own", str(path))
+    os.fchmod(descriptor, mode)
+    return descriptor
 
 
 def from_here(path: Path) -> Path:

@@ -9,7 +9,6 @@ what the session has done so far.
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,8 +17,19 @@ from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pytest_gsw.errors import JobError, LogError, RefusedError, RunError, SchedulerAwayError, SubmissionError
-from pytest_gsw.examine import Run
+from pytest_gsw.errors import (
+    JobError,
+    LogError,
+    QueueFullError,
+    RefusedError,
+    RunError,
+    SchedulerAwayError,
+    SubmissionError,
+)
+from pytest_gsw.examine import Run, not_alone
+from pytest_gsw.jobs.before import check_new, logs_before, names_before
+from pytest_gsw.jobs.claims import Claims
+from pytest_gsw.jobs.environment import session_environment
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Launcher, Stop
 from pytest_gsw.quoting import quoted
@@ -42,8 +52,6 @@ _MISSING_LOG_LOOK_S = 0.1
 _LONGEST_LOG_LOOK_S = 1.0
 #: Submissions that wait for a free thread, for each thread: enough to keep all busy.
 _QUEUED_PER_THREAD = 2
-#: By how much the clock of a file server may differ from this machine's.
-CLOCK_SKEW_S = 300.0
 
 #: Slurm's words for jobs that are not over, and do not run either.
 _STANDING_STILL = frozenset({"SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING", "COMPLETING"})
@@ -114,6 +122,8 @@ class _Entry:
     #: Since when the scheduler has been out of reach for its submission; monotonic seconds.
     away_since_s: float | None = None
     submission: Future[Job] | None = None
+    #: What was named like a log of the row before it was first submitted; ``None`` where nobody looked.
+    names: frozenset[str] | None = None
     job: Job | None = None
     error: RunError | None = None
     status: JobStatus = field(default_factory=lambda: JobStatus(JobState.PENDING))
@@ -159,6 +169,7 @@ class Fleet:
         retries: How often a row is run again when the infrastructure failed.
         once_more: Asked of each job that ended well whether its row wants another one.
         on_repeat: Told of every job that is not its row's last.
+        environ: The session's environment, whose secrets are not shown; by default that of this process now.
         clock: Monotonic seconds.
         sleep: Waits for some seconds.
     """
@@ -175,6 +186,7 @@ class Fleet:
         retries: int = 0,
         once_more: OnceMore = lambda *_: None,
         on_repeat: RepeatObserver = lambda *_: None,
+        environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -192,6 +204,9 @@ class Fleet:
         self._retries = retries
         self._once_more = once_more
         self._on_repeat = on_repeat
+        self._environ = session_environment(environ)
+        #: Why nothing more is submitted for now: the queue is full. Empty where it is not.
+        self.full = ""
         self._clock = clock
         self._sleep = sleep
         #: All rows, and the rows by where they are on their way.
@@ -201,6 +216,7 @@ class Fleet:
         self._live: dict[str, _Entry] = {}
         self._ended: dict[str, _Entry] = {}
         self._over: dict[str, _Entry] = {}
+        self._claims = Claims()
         #: What rows that are being submitted or live take.
         self._taken_jobs = 0
         self._taken_gpus = 0
@@ -266,7 +282,7 @@ class Fleet:
                 return
         self._take_place(entry)
         self._live[entry.row_id] = entry
-        if entry.status.state.ended:
+        if not self._is_shared(self._claims.job(job), entry) and entry.status.state.ended:
             self._leave_queue(entry)
 
     def _take_over(self, entry: _Entry, spec: JobSpec, attempts: tuple[Attempt, ...]) -> None:
@@ -476,8 +492,11 @@ class Fleet:
         assert spec is not None  # only rows that can be submitted wait
         found = None if entry.since_s is None else self.launcher.find(spec, entry.since_s)
         if found is not None and found.id not in {attempt.job_id for attempt in entry.attempts}:
+            found = _with_logs_before(found, entry.names)
             self._note(Journal.submitted, found)
             return found
+        if entry.names is None and self._journal is not None:
+            entry.names = names_before(spec)
         now_s = time.time()
         if self._journal is not None:
             try:
@@ -495,6 +514,7 @@ class Fleet:
         except RunError:
             self._note(Journal.refused, spec.row_id)
             raise
+        job = _with_logs_before(job, entry.names)
         self._note(Journal.submitted, job)
         return job
 
@@ -549,15 +569,27 @@ class Fleet:
             entry.job = answer
             entry.since_s = entry.away_since_s = None
             entry.status = JobStatus(JobState.PENDING)
+            entry.names = None
             self._live[entry.row_id] = entry
             self._back_off_s = BACK_OFF_S
+            self.full = ""
             self._window = min(self._window + 1, self._at_once)
+            self._is_shared(self._claims.job(answer), entry)
             return
         self._free_place(entry)
-        if isinstance(answer, SchedulerAwayError) and self._is_worth_waiting(entry):
+        if isinstance(answer, QueueFullError):
+            self._wait_for_room(entry, answer)
+        elif isinstance(answer, SchedulerAwayError) and self._is_worth_waiting(entry):
             self._waiting.appendleft(entry)
         else:
             self._fail(entry, answer)
+
+    def _wait_for_room(self, entry: _Entry, full: QueueFullError) -> None:
+        """Put off all submissions until a job of this session has left the queue, or a minute has passed."""
+        self.full = full.fact
+        self._waiting.appendleft(entry)
+        self._window = 1
+        self._submit_due_s = self._clock() + LONGEST_BACK_OFF_S
 
     def _is_worth_waiting(self, entry: _Entry) -> bool:
         """Put off all submissions while the scheduler is out of reach; false once that took too long."""
@@ -576,6 +608,28 @@ class Fleet:
     def _fail(self, entry: _Entry, error: RunError) -> None:
         entry.error = error
         self._over[entry.row_id] = entry
+
+    def _is_shared(self, clash: tuple[Job, RunError] | None, entry: _Entry) -> bool:
+        """Give up both rows where another one has the same job or log; one that was handed out keeps its end."""
+        if clash is None:
+            return False
+        other, error = clash
+        rival = self._entries[other.spec.row_id]
+        self._give_up([entry] if rival is entry or rival.job is not other else [rival, entry], error)
+        return True
+
+    def _give_up(self, entries: list[_Entry], error: RunError) -> None:
+        """Let rows be over with an error whatever becomes of their jobs, and end those."""
+        over = [one for one in entries if one.error is None and (one.run is None or one.row_id in self._over)]
+        for entry in over:
+            if self._live.pop(entry.row_id, None) is not None:
+                self._free_place(entry)
+            self._ended.pop(entry.row_id, None)
+            self._fail(entry, error)
+        try:
+            self._cancel(over)
+        except JobError:
+            return  # they are ended with the session
 
     # -- waiting ------------------------------------------------------------------------------
 
@@ -616,13 +670,17 @@ class Fleet:
         if asked:
             answers = self.launcher.poll([job for _, job in asked])
             told = [
-                (entry, job, _fit_to_show(job, answers.get(job.id, _NO_ANSWER), entry.status)) for entry, job in asked
+                (entry, job, _fit_to_show(job, answers.get(job.spec.row_id, _NO_ANSWER), entry.status, self._environ))
+                for entry, job in asked
             ]
             ended = [(job, status) for entry, job, status in told if status is not entry.status and status.state.ended]
             if ended:
                 self._note(Journal.ended, *ended)
             for entry, _, status in told:
                 self._update(entry, status)
+            for entry, job, status in told:
+                if status.siblings:
+                    self._give_up([entry], not_alone(Run(job.id, status, None)))
             self._give_any_nodes([entry for entry, _, status in told if _waits_for_other_nodes(entry, status)])
             silent = all(status.state is JobState.UNKNOWN for _, _, status in told)
             self._failed_polls = self._failed_polls + 1 if silent else 0
@@ -675,6 +733,8 @@ class Fleet:
         """A job has ended, or was given up: its log is awaited, as long as that makes sense."""
         del self._live[entry.row_id]
         self._free_place(entry)
+        if self.full:
+            self._submit_due_s = -math.inf  # there is room now
         entry.watch = None
         entry.log_look_s = self._clock()
         entry.log_deadline_s = entry.log_look_s + (self.launcher.log_wait_s if _is_healthy(entry.status) else 0.0)
@@ -737,7 +797,7 @@ class Fleet:
         for entry in entries:
             if entry.job is not None and entry.sight is not None and entry.sight.stop is not None:
                 # It may have words of the log.
-                stop = quoted(entry.sight.stop, os.environ, entry.job.spec.environment)
+                stop = quoted(entry.sight.stop, self._environ, entry.job.spec.environment)
                 if entry.stopped is None:
                     self._note(Journal.stopped, entry.job, stop)
                 entry.stopped = stop
@@ -756,6 +816,8 @@ class Fleet:
         """Hand over what has ended and has its log, or will not get it any more."""
         now_s = self._clock()
         for entry in [entry for entry in self._ended.values() if now_s >= entry.log_look_s]:
+            if entry.row_id not in self._ended:
+                continue  # given up for another one's sake
             entry.log_look_s = min(now_s + entry.log_pause_s, max(now_s, entry.log_deadline_s))
             entry.log_pause_s = min(2 * entry.log_pause_s, _LONGEST_LOG_LOOK_S)
             assert entry.job is not None  # only a job can end
@@ -767,6 +829,8 @@ class Fleet:
                     if now_s < entry.log_deadline_s:
                         continue
                     entry.error = error  # a shared file system was given its time
+            if log is not None and self._is_shared(self._claims.log(entry.job, log), entry):
+                continue
             if entry.error is None:
                 output = self._batch_output(entry.job)
                 # A stop that an earlier session meant to send explains nothing but a cancelled job.
@@ -783,7 +847,7 @@ class Fleet:
             log = self.launcher.find_log(job)
         except OSError as error:  # a file system that is away for a moment
             raise LogError(f"the log of job {job.id} cannot be looked for: {error.strerror or error}") from error
-        _check_age(log, job)
+        check_new(job, log)
         return log
 
     def _batch_output(self, job: Job) -> Path | None:
@@ -829,9 +893,9 @@ def _waits_for_other_nodes(entry: _Entry, status: JobStatus) -> bool:
     return bool(avoiding) and status.state is JobState.PENDING and status.reason.startswith(_NOT_THERE)
 
 
-def _fit_to_show(job: Job, status: JobStatus, known: JobStatus) -> JobStatus:
+def _fit_to_show(job: Job, status: JobStatus, known: JobStatus, environ: Mapping[str, str]) -> JobStatus:
     """The scheduler's own words go to the screen, the journal and the record; what is no news is what was known."""
-    return known if status == known else quoted(status, os.environ, job.spec.environment)
+    return known if status == known else quoted(status, environ, job.spec.environment)
 
 
 def _is_healthy(status: JobStatus) -> bool:
@@ -839,21 +903,6 @@ def _is_healthy(status: JobStatus) -> bool:
     return status.state in {JobState.COMPLETED, JobState.REPLAYED} and not status.exit_code
 
 
-def _check_age(log: Path, job: Job) -> None:
-    """Make sure that a log was written since its job was submitted: job ids start again after a reinstallation.
-
-    Raises:
-        LogError: It was last written before.
-    """
-    try:
-        written_s = log.stat().st_mtime
-    except OSError:
-        return  # gone again: whoever reads it will say so
-    if written_s < job.submitted_s - CLOCK_SKEW_S:
-        written = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(written_s))
-        submitted = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job.submitted_s))
-        raise LogError(
-            f"no log of job {job.id} but an older one: it was last written at {written}",
-            (("log", str(log)), ("job", f"{job.id}, submitted at {submitted}")),
-            advice="an earlier job had the same id; move its results away, and run the row again",
-        )
+def _with_logs_before(job: Job, names: frozenset[str] | None) -> Job:
+    """A job with what had the name of its log before it was submitted."""
+    return job if names is None else replace(job, logs_before=logs_before(job.spec, job.id, names))

@@ -78,6 +78,7 @@ def pytest_gsw_judge(
     accepted: Accepted | None,
     noise: Noise | None,
     repeats: Repeats,
+    max_gain: float,
 ) -> Verdict | None:
     """Called for each measured row, to compare it with its document, or with what its cluster has accepted.
 
@@ -92,6 +93,8 @@ def pytest_gsw_judge(
     :param noise: By how much jobs of the row differ on this cluster, ``None`` where nothing is known of it.
     :param repeats: How many jobs the row may have. A verdict whose ``more`` is above zero asks for that many;
         where it is ``None``, a row that has regressed has all of them.
+    :param max_gain: Gain of throughput that is believed, as a fraction. A rule that does without ``judge()`` of
+        :mod:`pytest_gsw.performance.verdict` doubts what is beyond it, and ranks that differ, by itself.
     :returns: The verdict, or ``None`` to leave it to others.
     """
 

@@ -1,7 +1,8 @@
 """A baseline file and its rows as pytest sees them.
 
-A row's set-up waits for its job and reads its log; its call judges. So whatever keeps a
-row from being measured is an ERROR (JUnit ``<error>``), and a regression is a FAILURE.
+A row's set-up waits for its job, reads its log and asks the rule; its call tells what came of it.
+So whatever keeps a row from being judged, a hook that raises included, is an ERROR (JUnit
+``<error>``), and a regression is a FAILURE.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from typing import Any, NoReturn
 import pytest
 
 from pytest_gsw.demo.writers import FIRST_LINE
-from pytest_gsw.errors import ConfigurationError, JobError, LogError, RunError
+from pytest_gsw.errors import ConfigurationError, HookError, JobError, LogError, RunError
 from pytest_gsw.examine import (
     Run,
+    agreed_with_row,
     check_identity,
     check_job,
     measure,
@@ -35,8 +37,11 @@ from pytest_gsw.examine import (
 from pytest_gsw.files import from_here
 from pytest_gsw.fleet import Again, Fleet
 from pytest_gsw.history.model import Point
+from pytest_gsw.hooks.checks import peak_problem
+from pytest_gsw.hooks.faults import hook_error, wrong_answer
+from pytest_gsw.hooks.guard import guarded_format
 from pytest_gsw.image import image_in
-from pytest_gsw.jobs.environment import job_environment
+from pytest_gsw.jobs.environment import job_environment, session_environment
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.layout import is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus
@@ -49,7 +54,7 @@ from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.performance.steady import Steady
-from pytest_gsw.performance.verdict import Outcome, Reason, Repeats, Verdict
+from pytest_gsw.performance.verdict import UNUSUAL, Outcome, Reason, Repeats, Verdict
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results import junit, terminal
 from pytest_gsw.results.attachments import attachment_lines
@@ -72,6 +77,14 @@ NIGHTS = pytest.StashKey[Nights]()
 CANARIES = pytest.StashKey[list[str]]()
 #: A row's record, once it has been run.
 RECORD = pytest.StashKey[Record]()
+_ENVIRON = pytest.StashKey["Mapping[str, str]"]()
+
+
+def environment_of(config: pytest.Config) -> Mapping[str, str]:
+    """The session's environment: read once, when its first job is about to be planned, so that conftests may set it."""
+    if _ENVIRON not in config.stash:
+        config.stash[_ENVIRON] = session_environment()
+    return config.stash[_ENVIRON]
 
 
 @dataclass(frozen=True)
@@ -148,10 +161,19 @@ class BaselineItem(pytest.Item):
         self.baseline = baseline
         self._settings = self.config.stash[SETTINGS]
         self._measured: _Measured | None = None
-        #: What each of the row's jobs measured, by their ids.
-        self._jobs: dict[str, _Measured] = {}
+        #: What each of the row's jobs measured.
+        self._jobs: dict[_JobKey, _Measured] = {}
         #: The image that the row's run used and what tells it, once that was looked for.
         self._image_found: tuple[str | None, str] | None = None
+        #: As what pytest is to report the row, and the report's text, once it was judged.
+        self._judged: tuple[str, str] | None = None
+        #: What a hook that observes the row's job has raised.
+        self.hook_failure: HookError | None = None
+        #: The peak of the row's accelerator, or why a hook does not tell it, once it was asked for.
+        self._peak: float | HookError | None = None
+        self._peak_asked = False
+        #: What is to be reported of a result that could not be written down.
+        self.not_written = ""
         #: How the row is started, once that is known.
         self.spec: JobSpec | None = None
         #: What an earlier session recorded of the row, in a replay of that session.
@@ -174,31 +196,56 @@ class BaselineItem(pytest.Item):
         return self.path, self.baseline.location.line - 1, f"{self.name} "
 
     def setup(self) -> None:
-        """Wait for the job and measure its log."""
-        fleet = self.config.stash[FLEET]
-        if not fleet.knows(self.baseline.id):
-            return  # --setup-only and --setup-plan run nothing
+        """Wait for the job, measure its log, and judge."""
+        fleet = self.config.stash.get(FLEET, None)
+        if fleet is None or not fleet.knows(self.baseline.id):
+            pytest.skip("not run: this session judges nothing (--setup-only, --setup-plan, --gsw-plan)")
         run: Run | None = None
         try:
             run = fleet.take(self.baseline.id)
             run = self._with_recorded_jobs(run)
             self._check_recorded(run)
+            self._check_observers()
             if self.baseline.expected_failure and ran_out_of_memory(run):
                 self._expected_failure(run)
-            check_job(run)
+            check_job(run, self.baseline.recipe.may_fail)
             self._measured = self._measure(run)
             self._check_had_its_jobs(run)
+            self._judged = self._decide(self._measured)
         except RunError as error:
             self._raise_error(error, run)
+        except Exception as error:
+            self._raise_error(hook_error(error, self.config.pluginmanager.list_name_plugin()), run)
 
     def runtest(self) -> None:
-        """Judge what the set-up has measured."""
-        measured = self._measured
-        assert measured is not None, "a row is judged only after its set-up has measured it"
+        """Tell what the set-up has found."""
+        assert self._judged is not None, "a row is told only after its set-up has judged it"
+        kind, text = self._judged
+        if kind == "skipped":
+            pytest.skip(text)
+        if kind == "failed":
+            _fail(text)
+
+    @property
+    def judged(self) -> tuple[str, str]:
+        """As what pytest is to report the row, and the report's text; passed as long as it was not judged."""
+        return self._judged or ("passed", "")
+
+    def leave_error(self, error: RunError) -> str:
+        """Leave a record of a row that something else ended than its own set-up, and return the text of its report."""
+        error = quoted(error, os.environ, self.spec.environment if self.spec else {})
+        try:
+            record = self._record("error", error.fact, run=None)
+        except pytest.fail.Exception:
+            return self.not_written
+        return terminal.error_text(error, self._facts(record))
+
+    def _decide(self, measured: _Measured) -> tuple[str, str]:
+        """Judge what was measured, record it, and say as what pytest is to report it, with which text."""
         if self.baseline.expected_failure:
             fact = "is documented to run out of memory, but its job completed"
             record = self._record("unexpected_success", fact, run=measured.run)
-            _fail("\n".join([fact, "", *terminal.fact_lines(self._facts(record))]))
+            return "failed", "\n".join([fact, "", *terminal.fact_lines(self._facts(record))])
         assert measured.measurement is not None
         accepted, unused = self._accepted_for(measured.run)
         verdict = self._with_canaries(self._judge(measured.run, measured.measurement, accepted))
@@ -207,7 +254,11 @@ class BaselineItem(pytest.Item):
         tokens_per_s = measured.measurement.figures.tokens_per_s if metric == "step_time" else None
         record = self._record(
             "profiled" if not_comparable else verdict.outcome.value,
-            terminal.verdict_fact(self._documented(), verdict, tokens_per_s, self._cluster_name() or "", metric),
+            # A log may call its ranks anything.
+            quoted(
+                terminal.verdict_fact(self._documented(), verdict, tokens_per_s, self._cluster_name() or "", metric),
+                os.environ,
+            ),
             run=measured.run,
             measurement=measured.measurement,
             not_comparable=not_comparable,
@@ -216,16 +267,17 @@ class BaselineItem(pytest.Item):
         )
         if not_comparable:
             judged = terminal.headline(record)
-            pytest.skip(f"not judged, because {not_comparable} makes the figures not comparable: {judged}")
+            return "skipped", f"not judged, because {not_comparable} makes the figures not comparable: {judged}"
+        if self._fails(verdict):
+            return "failed", terminal.failure_text(record, verdict, self._facts(record))
         if verdict.outcome is Outcome.INCONCLUSIVE:
             canaries: list[str] = self.config.stash[CANARIES]
-            pytest.skip(terminal.inconclusive_text(record, verdict, canaries))
-        if self._fails(verdict):
-            _fail(terminal.failure_text(record, verdict, self._facts(record)))
+            return "skipped", terminal.inconclusive_text(record, verdict, canaries)
+        return "passed", ""
 
     def _fails(self, verdict: Verdict) -> bool:
         """Whether an outcome is a failure in this session."""
-        return verdict.outcome is Outcome.REGRESSED or (verdict.outcome is Outcome.IMPROVED and self._settings.strict)
+        return verdict.outcome is Outcome.REGRESSED or (verdict.is_too_fast and self._settings.strict)
 
     def _with_canaries(self, verdict: Verdict) -> Verdict:
         """A loss says nothing of a row where a canary row has shown that the cluster is not in its usual state."""
@@ -247,7 +299,7 @@ class BaselineItem(pytest.Item):
         repeats, jobs = self._settings.repeats, len(run.jobs)
         if jobs >= repeats.most or self.baseline.expected_failure or self._not_comparable(run) is not None:
             return None
-        check_job(run)
+        check_job(run, self.baseline.recipe.may_fail)
         measurement = self._measure(run).measurement
         assert measurement is not None  # rows that are to fail are not measured, and have ended above
         if jobs < repeats.first:
@@ -293,7 +345,7 @@ class BaselineItem(pytest.Item):
 
     def _accepted_to_expect(self, spec: JobSpec) -> Accepted | None:
         cluster = self._cluster_name()
-        image = image_of(job_environment(os.environ, spec))
+        image = image_of(job_environment(environment_of(self.config), spec))
         return None if cluster is None else accepted_to_expect(self.baseline, cluster, image)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
@@ -307,6 +359,12 @@ class BaselineItem(pytest.Item):
         cluster = self._settings.cluster
         return self._settings.tolerance or (cluster and cluster.tolerance) or self.baseline.tolerance
 
+    @property
+    def max_gain(self) -> float:
+        """The gain that is believed, likewise."""
+        cluster = self._settings.cluster
+        return self._settings.max_gain or (cluster and cluster.max_gain) or self.baseline.max_gain
+
     def _check_had_its_jobs(self, run: Run) -> None:
         """Make sure that a row is not judged by fewer jobs than it was to have, because its session was interrupted.
 
@@ -316,6 +374,15 @@ class BaselineItem(pytest.Item):
         if self.config.stash[FLEET].interrupted and self.once_more(run) is not None:
             had = counted(len(run.jobs), "job")
             raise JobError(f"interrupted: the row had {had}, and was to have more", advice="run it again")
+
+    def _check_observers(self) -> None:
+        """Make sure that no hook which was told of the row's job has failed.
+
+        Raises:
+            HookError: One has.
+        """
+        if self.hook_failure is not None:
+            raise self.hook_failure
 
     def _check_recorded(self, run: Run) -> None:
         """Of a run that an earlier session recorded: make sure that its logs are still the same.
@@ -338,7 +405,7 @@ class BaselineItem(pytest.Item):
     def _expected_failure(self, run: Run) -> None:
         """The row ran out of memory, as its document says."""
         if run.log is not None:
-            check_identity(self.baseline, run, read_identity(run.log))
+            check_identity(self.baseline, run, read_identity(run.log, self.baseline.log_format))
         fact = "ran out of memory, as documented"
         self._record("expected_failure", fact, run=run)
         pytest.xfail(fact)
@@ -369,13 +436,14 @@ class BaselineItem(pytest.Item):
         measurements = [job.measurement for job in jobs if job.measurement is not None]
         if len(measurements) < 2:
             return jobs[-1]
-        return _Measured(run, jobs[-1].log, of_all_jobs(self.baseline, measurements, self._peak_flops()))
+        return _Measured(run, jobs[-1].log, of_all_jobs(self.baseline, measurements, self.peak_flops()))
 
     def _measure_job(self, run: Run) -> _Measured:
         """What one job measured; a log is read once."""
-        if run.job_id not in self._jobs:
-            self._jobs[run.job_id] = self._read(run)
-        return self._jobs[run.job_id]
+        key = _job_key(run.job_id, run.status)
+        if key not in self._jobs:
+            self._jobs[key] = self._read(run)
+        return self._jobs[key]
 
     def _read(self, run: Run) -> _Measured:
         log_format = self.log_format()
@@ -385,6 +453,8 @@ class BaselineItem(pytest.Item):
                 evidence=(("baseline", str(self.baseline.location)),),
                 advice="correct log_format there, or install the plugin that provides it",
             )
+        run = dataclasses.replace(run, image_was_chosen=self._image_was_chosen(run))
+        log_format = guarded_format(log_format, self.config.pluginmanager.list_name_plugin)
         log = read_steps(self.baseline, run, log_format)
         if self.baseline.expected_failure:
             return _Measured(run, log)
@@ -392,7 +462,7 @@ class BaselineItem(pytest.Item):
             self.baseline,
             run,
             log,
-            peak_flops=self._peak_flops(),
+            peak_flops=self.peak_flops(),
             steps=self._steps(traced=self._is_traced(run)),
             first_index=log_format.first_index,
         )
@@ -426,10 +496,20 @@ class BaselineItem(pytest.Item):
             return submitted.image, "environment" if submitted.image else ""
         # How the row would be started says nothing of a log that exists already.
         if self.spec is not None and self._settings.replay is None:
-            named = image_of(job_environment(os.environ, self.spec))
+            named = image_of(job_environment(environment_of(self.config), self.spec))
         if named is not None:
             return named, "environment"
         return (None, "") if of_table is None else (image_name(of_table), "table")
+
+    def _image_was_chosen(self, run: Run) -> bool:
+        """Whether another image than the table's may be in the log, since the environment chose one."""
+        if self.baseline.recipe.image is None or self.recorded is not None:
+            return True
+        submitted = self._submission_of(run)
+        if submitted is not None:
+            return submitted.image is not None
+        spec = None if self._settings.replay is not None else self.spec
+        return spec is not None and image_of(job_environment(environment_of(self.config), spec)) is not None
 
     def _submission_of(self, run: Run | None) -> Submission | None:
         """What an earlier session submitted, where that is what ran."""
@@ -477,15 +557,19 @@ class BaselineItem(pytest.Item):
             accepted=accepted,
             noise=self._noise(run),
             repeats=self._planned_jobs,
+            max_gain=self.max_gain,
         )
         numbers: tuple[float, ...] = ()
         if isinstance(verdict, Verdict):
-            _check_accepted(verdict, accepted)
+            problem = _accepted_problem(verdict, accepted)
+            if problem is not None:
+                advice = "give judge() the figure that the hook was handed, or leave accepted_s out"
+                raise wrong_answer(self.config.hook.pytest_gsw_judge, problem, advice)
             limits = (verdict.tolerance, verdict.allowed)
             numbers = (verdict.measured_s, verdict.documented_s, verdict.reference_s, *limits)
         sound = bool(numbers) and all(0 < number < math.inf for number in numbers)
         if not sound or not isinstance(verdict, Verdict) or not isinstance(verdict.outcome, Outcome):
-            raise TypeError(f"an implementation of pytest_gsw_judge returned {verdict!r}, which is no sound Verdict")
+            raise wrong_answer(self.config.hook.pytest_gsw_judge, f"{verdict!r}, which is no sound Verdict")
         return verdict
 
     @property
@@ -537,14 +621,37 @@ class BaselineItem(pytest.Item):
         version = getattr(launcher, "version", "")
         return {**_versions_in_log(run), **({launcher.name: version} if version else {})}
 
-    def _peak_flops(self) -> float | None:
-        peak: float | None = self.config.hook.pytest_gsw_peak_flops(
-            config=self.config, accelerator=self.baseline.accelerator, dtype=self.baseline.dtype
-        )
-        return peak
+    def peak_flops(self) -> float | None:
+        """The peak of the row's accelerator, as the hook has it.
+
+        Raises:
+            HookError: The hook raised, or returned no number above 0.
+        """
+        if not self._peak_asked:
+            self._peak, self._peak_asked = self._ask_peak(), True
+        if isinstance(self._peak, HookError):
+            raise self._peak
+        return self._peak
+
+    def _ask_peak(self) -> float | HookError | None:
+        accelerator, dtype = self.baseline.accelerator, self.baseline.dtype
+        try:
+            peak: float | None = self.config.hook.pytest_gsw_peak_flops(
+                config=self.config, accelerator=accelerator, dtype=dtype
+            )
+        except Exception as error:
+            return hook_error(error, self.config.pluginmanager.list_name_plugin())
+        problem = peak_problem(peak)
+        if problem is None:
+            return peak
+        return wrong_answer(self.config.hook.pytest_gsw_peak_flops, f"{problem}, for {accelerator} and {dtype}")
 
     def _documented_peak_flops(self) -> float | None:
-        return documented_peak_flops(self.baseline, self._peak_flops())
+        try:
+            peak = self.peak_flops()
+        except HookError:  # told where the row is judged; its record says what is known without it
+            peak = None
+        return documented_peak_flops(self.baseline, peak)
 
     def _documented(self) -> dict[str, float | None]:
         return dict(vars(self.baseline.documented))
@@ -596,10 +703,11 @@ class BaselineItem(pytest.Item):
             repeats=self._repeats(run),
             reason=verdict.reason.value if verdict and comparable else "",
             limit=verdict.allowed if verdict and comparable else None,
+            max_gain=verdict.max_gain if verdict and comparable else None,
             sigma=verdict.noise.sigma if verdict and verdict.noise else None,
             sigma_jobs=verdict.noise.jobs if verdict and verdict.noise else 0,
             canary=baseline.canary,
-            drift=self._drift(run) if verdict and comparable and verdict.reason is not Reason.CANARY else None,
+            drift=self._drift(run) if verdict and comparable and verdict.reason.value not in UNUSUAL else None,
             first_jobs=self._planned_jobs.first,
             confirm_jobs=self._planned_jobs.confirm,
             environment=quoted(self._environment(run), os.environ),
@@ -616,26 +724,49 @@ class BaselineItem(pytest.Item):
             image=quoted(image, os.environ),
             image_from=image_from,
             metric=baseline.metric,
+            compared=quoted(self._agreed(run), os.environ),
         )
         try:
+            write_record(settings.run_directory, record)
+            failure = self._tell_observers(record)
+            if failure is not None:
+                record = dataclasses.replace(record, outcome="error", fact=failure.fact)
+                write_record(settings.run_directory, record)
             if settings.replay is None:  # a replayed run is in the history already
                 self.config.stash[NIGHTS].keep(record)
-            write_record(settings.run_directory, record)
         except OSError as error:
             # A result that nobody can read again is not one.
-            _fail(
+            self.not_written = (
                 f"the record cannot be written: {error.strerror}: {error.filename}\n"
                 f"it would have said: {record.outcome}: {record.fact}\n"
                 "next       make room there, or give another directory with --gsw-results=DIR"
             )
+            _fail(self.not_written)
         self.stash[RECORD] = record
         if self.config.getini("junit_logging") in {"system-out", "out-err", "all"}:
             # Where Jenkins' plugin for attachments reads them.
             when = "setup" if self._measured is None else "call"
             self.add_report_section(when, "stdout", "\n".join(attachment_lines(record, settings.run_directory)))
         self.user_properties.extend(junit.properties(record))
-        self.config.hook.pytest_gsw_run_recorded(config=self.config, record=record)
+        if failure is not None and outcome != "error":
+            _fail(terminal.error_text(failure, self._facts(record)))
         return record
+
+    def _tell_observers(self, record: Record) -> HookError | None:
+        """Hand a record to those who asked for it; what one of them raises is told, once they are done."""
+        try:
+            self.config.hook.pytest_gsw_run_recorded(config=self.config, record=record)
+        except Exception as error:
+            failure = hook_error(error, self.config.pluginmanager.list_name_plugin())
+            return quoted(failure, os.environ, self.spec.environment if self.spec else {})
+        return None
+
+    def _agreed(self, run: Run | None) -> dict[str, str]:
+        """What the log of the row's last job states as the row does."""
+        measured = self._jobs.get(_job_key(run.job_id, run.status)) if run else None
+        if measured is None or measured.log is None:
+            return {}
+        return agreed_with_row(self.baseline, measured.run, measured.log)
 
     def _figures_of(self, judged_s: float) -> dict[str, float | None]:
         """What follows from the seconds that a verdict rests on."""
@@ -663,7 +794,7 @@ class BaselineItem(pytest.Item):
     def _facts_of_job(self, job_id: str, status: JobStatus, run: Run | None) -> JobFacts:
         recorded = self.recorded.job if self.recorded else None
         launcher = recorded.launcher if recorded else self.config.stash[FLEET].launcher.name
-        measured = self._jobs.get(job_id)
+        measured = self._jobs.get(_job_key(job_id, status))
         measurement = measured.measurement if measured else None
         judged_s = measurement.judged_s if measurement else None
         return JobFacts.of(job_id, launcher, status, judged_s=judged_s, log=run.log if run else None)
@@ -692,6 +823,14 @@ class BaselineItem(pytest.Item):
         _fail(terminal.error_text(error, self._facts(record)))
 
 
+#: A job: its id, and its times, because a scheduler that lost its state gives ids out again.
+_JobKey = tuple[str, float | None, float | None, float | None]
+
+
+def _job_key(job_id: str, status: JobStatus) -> _JobKey:
+    return job_id, status.submit_s, status.start_s, status.end_s
+
+
 def _versions_in_log(run: Run) -> dict[str, str]:
     if run.log is None:
         return {}
@@ -718,15 +857,12 @@ def _steady_facts(steady: Steady) -> dict[str, Any]:
     }
 
 
-def _check_accepted(verdict: Verdict, accepted: Accepted | None) -> None:
-    """Make sure that a verdict rests on the document, or on what the cluster has accepted, and on nothing else."""
+def _accepted_problem(verdict: Verdict, accepted: Accepted | None) -> str | None:
+    """What is wrong with a verdict that rests neither on the document nor on what the cluster has accepted."""
     wanted = None if accepted is None else accepted.judged_s
-    if verdict.accepted_s is not None and verdict.accepted_s != wanted:
-        _fail(
-            f"an implementation of pytest_gsw_judge returned a Verdict with accepted_s={verdict.accepted_s!r}, "
-            f"wanted None{'' if wanted is None else f' or {wanted:g}'}\n"
-            "next       give judge() the figure that the hook was handed, or leave accepted_s out"
-        )
+    if verdict.accepted_s is None or verdict.accepted_s == wanted:
+        return None
+    return f"a Verdict with accepted_s={verdict.accepted_s!r}, wanted None{'' if wanted is None else f' or {wanted:g}'}"
 
 
 def _in_traced_results(run: Run) -> bool:

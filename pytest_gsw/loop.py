@@ -14,22 +14,29 @@ import pytest
 from pytest_gsw.errors import RunError
 from pytest_gsw.fleet import Fleet
 from pytest_gsw.items import BaselineItem
+from pytest_gsw.session.terminals import leave_closed, terminals
+
+#: What ends a session in order: Ctrl-C, a CI server's request, a terminal that was closed.
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class _Interrupts:
-    """Ctrl-C and SIGTERM while rows run.
+class Interrupts:
+    """Ctrl-C, SIGTERM and SIGHUP while rows are submitted and run.
 
-    While the session waits for jobs, they raise KeyboardInterrupt at once. While a row is
-    measured and reported, which takes no time, they are kept until that is done, so that no
-    row is torn apart.
+    While the session submits rows, runs other tests or waits for jobs, they raise KeyboardInterrupt at once. While a
+    row is measured and reported, which takes no time, they are kept until that is done, so that no row is torn apart.
     """
 
     def __init__(self) -> None:
-        self.waiting = False
+        self.waiting = True
         self.seen = False
+        self._terminals = terminals()
 
     def __call__(self, number: int, _frame: FrameType | None) -> None:
+        """Handle a signal."""
         self.seen = True
+        if number == signal.SIGHUP:
+            leave_closed(self._terminals)
         if self.waiting:
             self.waiting = False
             raise KeyboardInterrupt(signal.Signals(number).name)
@@ -46,7 +53,7 @@ class _Interrupts:
             self.waiting = False
 
 
-def run_session(session: pytest.Session, fleet: Fleet, *, detach: bool) -> None:
+def run_session(session: pytest.Session, fleet: Fleet, interrupts: Interrupts, *, detach: bool) -> None:
     """Run all items of the session.
 
     Raises:
@@ -62,19 +69,19 @@ def run_session(session: pytest.Session, fleet: Fleet, *, detach: bool) -> None:
         last = position + 1 == len(first)
         _run(session, item, session if last else first[position + 1])
     waiting = {row_id: item for row_id, item in rows.items() if fleet.knows(row_id)}
-    with _handling_signals() as interrupts:
-        try:
-            for row_id in _in_order(fleet, waiting, interrupts):
-                item = waiting.pop(row_id)
-                _run(session, item, session if waiting else None)
-        except session.Interrupted:
-            raise  # --stepwise and the like end a session in order; pytest makes them KeyboardInterrupts too
-        except KeyboardInterrupt:
-            _interrupt(session, fleet, waiting, detach)
-            raise
+    interrupts.waiting = False
+    try:
+        for row_id in _in_order(fleet, waiting, interrupts):
+            item = waiting.pop(row_id)
+            _run(session, item, session if waiting else None)
+    except session.Interrupted:
+        raise  # --stepwise and the like end a session in order; pytest makes them KeyboardInterrupts too
+    except KeyboardInterrupt:
+        _interrupt(session, fleet, waiting, detach)
+        raise
 
 
-def _in_order(fleet: Fleet, waiting: Mapping[str, BaselineItem], interrupts: _Interrupts) -> Iterator[str]:
+def _in_order(fleet: Fleet, waiting: Mapping[str, BaselineItem], interrupts: Interrupts) -> Iterator[str]:
     """The rows in the order in which their jobs end, but canaries before all others, which they may excuse."""
     held: deque[str] = deque()
     while waiting:
@@ -115,10 +122,17 @@ def _run(session: pytest.Session, item: pytest.Item, nextitem: Any) -> None:
 
 
 @contextmanager
-def _handling_signals() -> Iterator[_Interrupts]:
-    interrupts = _Interrupts()
+def handling_signals() -> Iterator[Interrupts]:
+    """Take signals while rows are submitted and run.
+
+    A SIGHUP that is ignored stays so: ``nohup`` means that. An ignored SIGINT means only that a shell has started the
+    session in the background; who sends one all the same wants it to end.
+    """
+    interrupts = Interrupts()
+    nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    wanted = [number for number in _SIGNALS if not (nohup and number == signal.SIGHUP)]
     try:
-        previous = {number: signal.signal(number, interrupts) for number in (signal.SIGINT, signal.SIGTERM)}
+        previous = {number: signal.signal(number, interrupts) for number in wanted}
     except ValueError:  # not the main thread: somebody else looks after signals
         yield interrupts
         return

@@ -9,7 +9,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -29,7 +29,7 @@ from pytest_gsw.machine import local_cluster
 from pytest_gsw.performance.verdict import Repeats
 from pytest_gsw.results.record import new_run_id
 from pytest_gsw.tables.clusters import DEMO, LOCAL, Cluster, cluster_files, find_cluster
-from pytest_gsw.tables.fields import nearest, read_tolerance
+from pytest_gsw.tables.fields import nearest, read_gain, read_tolerance
 from pytest_gsw.tables.load import bundled_baselines
 from pytest_gsw.watch import Policies
 
@@ -62,6 +62,11 @@ OPTIONS = (
         "baselines", "directory or file of baseline tables instead of the bundled ones; repeatable", "paths", "PATH"
     ),
     Option("tolerance", "accepted loss of throughput for every row, such as 3%%", metavar="PERCENT"),
+    Option(
+        "max-gain",
+        "gain of throughput that is believed: a row that gains more is inconclusive (default: 25%%, or the row's own)",
+        metavar="PERCENT",
+    ),
     Option(
         "confirm",
         "run a row that is too slow up to N times more, on other nodes where possible, and judge it by the median "
@@ -135,6 +140,8 @@ class Settings:
     baselines: tuple[Path, ...]
     #: Accepted loss of throughput for every row, over what rows and cluster say.
     tolerance: float | None
+    #: Gain of throughput that is believed of every row, over what rows and cluster say.
+    max_gain: float | None
     #: How many jobs a row has.
     repeats: Repeats
     #: Where all runs are kept, a path or a URL; ``None`` where they are not. It may hold a password.
@@ -214,7 +221,8 @@ def read_settings(config: pytest.Config) -> Settings:
         run_id=run_id,
         cluster=_cluster(config, values, results / "runs" / run_id) if values["cluster"] else None,
         baselines=_baselines(values["baselines"]),
-        tolerance=_tolerance(values["tolerance"]),
+        tolerance=_percentage("tolerance", values["tolerance"], read_tolerance),
+        max_gain=_percentage("max-gain", values["max-gain"], read_gain),
         repeats=_repeats(values, past),
         history=_history(config, values["history"], results),
         strict=values["strict"],
@@ -356,13 +364,11 @@ def _baselines(given: tuple[Path, ...]) -> tuple[Path, ...]:
     return tuple(Path(os.path.normpath(path)) for path in given) or (bundled_baselines(),)
 
 
-def _tolerance(given: str | None) -> float | None:
-    if given is None:
-        return None
+def _percentage(name: str, given: str | None, read: Callable[[str], float]) -> float | None:
     try:
-        return read_tolerance(given)
+        return None if given is None else read(given)
     except ValueError as error:
-        raise ConfigurationError(f"--gsw-tolerance: {error}") from None
+        raise ConfigurationError(f"--gsw-{name}: {error}") from None
 
 
 def _positive(name: str, given: str | None, factor: float = 1.0) -> float | None:

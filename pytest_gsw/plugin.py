@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import glob
 import math
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,8 @@ from pytest_gsw.items import (
     BaselineFile,
     BaselineItem,
     BaselineTables,
+    environment_of,
 )
-from pytest_gsw.jobs.journal import NAME as JOURNAL
-from pytest_gsw.jobs.journal import read_journal
 from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.jobs.orphans import SubmissionLock
@@ -36,7 +34,7 @@ from pytest_gsw.jobs.slurm import SlurmLauncher
 from pytest_gsw.jobs.spec import expected_run_s, make_job_spec
 from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.loop import run_session
+from pytest_gsw.loop import handling_signals, run_session
 from pytest_gsw.machine import uses_gpus
 from pytest_gsw.options import Settings, add_options, read_settings
 from pytest_gsw.performance import peaks, verdict
@@ -44,9 +42,12 @@ from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results import terminal
-from pytest_gsw.results.record import Record, attempt_text, used_gpu_hours
+from pytest_gsw.results.record import attempt_text, used_gpu_hours
 from pytest_gsw.screen import TALLY, Tally, clear_live, write
 from pytest_gsw.selection import node_id_of, point_at_tables
+from pytest_gsw.session import judged
+from pytest_gsw.session.lost import find_lost, row_of
+from pytest_gsw.session.resume import check_owner, leave_run
 from pytest_gsw.start import (
     check_faults,
     make_launcher,
@@ -61,9 +62,6 @@ from pytest_gsw.tables.clusters import Cluster
 from pytest_gsw.tables.load import table_files
 from pytest_gsw.tables.model import Accepted, Baseline
 from pytest_gsw.words import counted
-
-#: Exit status of a session in which nothing failed, and in which rows are inconclusive; pytest's own end at 5.
-INCONCLUSIVE = 6
 
 #: Set once all rows have run.
 FINISHED = pytest.StashKey[bool]()
@@ -92,13 +90,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "canary: the row says whether the cluster is in its usual state")
     try:
         settings = read_settings(config)
+        check_owner(config, settings)
     except ConfigurationError as error:
         raise pytest.UsageError(quoted(str(error), os.environ)) from None
     config.stash[SETTINGS] = settings
     if settings.judges:
-        if not (config.option.setuponly or config.option.setupplan):  # which judge nothing
-            config.stash[TALLY] = Tally(profiled_on_purpose=settings.profile is not None)
-            config.pluginmanager.register(config.stash[TALLY], "gsw-tally")
+        config.stash[TALLY] = Tally(profiled_on_purpose=settings.profile is not None)
+        config.pluginmanager.register(config.stash[TALLY], "gsw-tally")
         point_at_tables(config, settings.baselines)
         if config.getoption("verbose", None) == 0:
             # One line a row with its figures, as soon as it is judged; -q goes back to dots.
@@ -133,8 +131,21 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> BaselineFi
     return file
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a run that is replayed or resumed, keep the rows that it had."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, None, None]:
+    """Of a run that is replayed or resumed, keep the rows that it had; those that are gone are errors."""
+    _keep_rows_of_run(config, items)
+    yield
+    past = config.stash[SETTINGS].past
+    if past is not None:
+        lost = find_lost(session, past, [item.baseline.id for item in runnable(items)])
+        gone = {item.nodeid for item in lost}
+        items[:] = [*(item for item in items if item.nodeid not in gone), *lost]
+
+
+def _keep_rows_of_run(config: pytest.Config, items: list[pytest.Item]) -> None:
     settings = config.stash[SETTINGS]
     recorded = recorded_rows(config)
     rows = [item for item in items if isinstance(item, BaselineItem)]
@@ -144,7 +155,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if recorded is not None:
         dropped = [item for item in rows if item.baseline.id not in recorded]
     elif settings.past is not None:
-        dropped = [item for item in rows if item.nodeid not in settings.past.rows]
+        rows_then = {row_of(node_id) for node_id in settings.past.rows}
+        dropped = [item for item in rows if item.baseline.id not in rows_then]
     else:
         return
     if dropped:
@@ -200,32 +212,47 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if not settings.judges or not items or broken or xdist.is_worker(config):
         return None
     check_faults(items, settings)
-    if config.option.collectonly or config.option.setuponly or config.option.setupplan:
-        config.stash[FLEET] = Fleet(make_launcher(config, settings, {}), math.inf)
+    if config.option.collectonly or judged.runs_nothing(config):
         return None
     if settings.plan:
         launcher = make_launcher(config, settings, {})
         rows = runnable(items)
         print_plan(session, rows, {item.baseline.id: make_spec(item, settings) for item in rows}, launcher)
         return True
-    fleet = start_fleet(session, settings)
-    run_session(session, fleet, detach=settings.detach)
+    with handling_signals() as interrupts:
+        fleet = start_fleet(session, settings)
+        run_session(session, fleet, interrupts, detach=settings.detach)
     return True
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> None:
-    """Make room for the row's line; in a worker of pytest-xdist, submit all rows when the first is to run."""
-    config = item.config
-    clear_live(config)
-    # A worker runs its items by a loop of its own.
-    if isinstance(item, BaselineItem) and xdist.is_worker(config) and FLEET not in config.stash:
-        settings = config.stash[SETTINGS]
-        check_faults([row for row in item.session.items if isinstance(row, BaselineItem)], settings)
-        if settings.replay is None and (settings.run_directory / JOURNAL).is_file():
-            # The worker that had the rows before has crashed.
-            settings = dataclasses.replace(settings, past=read_journal(settings.run_directory))
-        start_fleet(item.session, settings)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Make room for the row's line, and see that it is reported; where the loop is not ours, submit all rows first.
+
+    A worker of pytest-xdist runs its items by a loop of its own, and so may another plugin.
+    """
+    clear_live(item.config)
+    if not isinstance(item, BaselineItem):
+        return (yield)
+    if FLEET not in item.config.stash and not judged.runs_nothing(item.config):
+        _submit_in_a_foreign_loop(item.session)
+    done = yield
+    judged.report_swallowed(item)
+    return done
+
+
+def _submit_in_a_foreign_loop(session: pytest.Session) -> None:
+    settings = session.config.stash[SETTINGS]
+    if not settings.judges or settings.plan:
+        return
+    check_faults([row for row in session.items if isinstance(row, BaselineItem)], settings)
+    start_fleet(session, settings)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: Sequence[str]) -> None:
+    """Remember the rows that the workers of pytest-xdist have to judge."""
+    xdist.note_rows(node.config, ids)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -249,6 +276,13 @@ def pytest_testnodedown(node: Any) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """End whatever still runs: after -x, after Ctrl-C, after an internal error."""
+    try:
+        _finish(session)
+    finally:
+        leave_run(session.config)
+
+
+def _finish(session: pytest.Session) -> None:
     config = session.config
     config.stash[FINISHED] = True
     clear_live(config)
@@ -258,19 +292,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     _remember(config)
     _propose(config)
     tally = config.stash.get(TALLY, None)
-    if tally is not None and tally.judged_none and session.exitstatus == pytest.ExitCode.OK:
-        # A night in which nothing was judged must not look like one in which all went well.
-        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
-    elif tally is not None and tally.inconclusive and session.exitstatus == pytest.ExitCode.OK:
-        session.exitstatus = INCONCLUSIVE
+    if tally is not None:
+        session.exitstatus = judged.exit_status(session, tally)
     if not leave_files(config, int(session.exitstatus)):
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_gsw_run_recorded(config: pytest.Config, record: Record) -> None:
-    """With ``--gsw-json``: a line for each row as soon as it is judged."""
-    add_json(config, record)
 
 
 def _remember(config: pytest.Config) -> None:
@@ -290,15 +315,15 @@ def _remember(config: pytest.Config) -> None:
 
 def _propose(config: pytest.Config) -> None:
     """With ``--gsw-update-baseline``: write the diff, once, from the records of all workers."""
-    settings, options = config.stash[SETTINGS], config.option
-    ran = settings.judges and not (settings.plan or options.collectonly or options.setuponly or options.setupplan)
+    settings = config.stash[SETTINGS]
+    ran = settings.judges and not (settings.plan or config.option.collectonly or judged.runs_nothing(config))
     if settings.update_baseline is None or not ran or xdist.is_worker(config):
         return
     # Few sessions ask for it, and every one of pytest's would load it.
     from pytest_gsw.update import update_baseline
 
     config.stash[PROPOSED] = update_baseline(
-        settings.update_baseline, settings.run_directory, lambda name: table_of(name, config)
+        settings.update_baseline, settings.run_directory, lambda name: table_of(name, config), settings.max_gain
     )
 
 
@@ -327,21 +352,26 @@ def _close(session: pytest.Session, fleet: Fleet) -> None:
         write(config, f"gsw: {why}; a session that resumes this run would not know all of its jobs")
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Give the report of a row the figures that stand behind its outcome on the screen."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """See that a row's report says what its record says, and give it the figures that stand behind its outcome."""
     report = yield
-    if isinstance(item, BaselineItem):
-        report.gsw_row = True  # type: ignore[attr-defined]
+    if not isinstance(item, BaselineItem):
+        return report
+    report.gsw_row = True  # type: ignore[attr-defined]
+    judged.hold_to_the_record(item, call, report)
     record = item.stash.get(RECORD, None)
     if record is not None:
+        add_json(item, record)
+        report.gsw_fails = item.judged[0] == "failed" or record.outcome == "error"  # type: ignore[attr-defined]
         # pytest-xdist hands these to the session that has the screen.
         report.gsw_outcome = record.outcome  # type: ignore[attr-defined]
         report.gsw_headline = terminal.headline(record)  # type: ignore[attr-defined]
         report.gsw_attempts = [attempt_text(attempt) for attempt in record.attempts]  # type: ignore[attr-defined]
         report.gsw_drift = record.drift or ""  # type: ignore[attr-defined]
-        report.gsw_noise = terminal.noise_line(record)  # type: ignore[attr-defined]
-        report.gsw_inconclusive = record.fact if record.outcome == "inconclusive" else ""  # type: ignore[attr-defined]
+        report.gsw_inconclusive = terminal.inconclusive_line(record)  # type: ignore[attr-defined]
         report.gsw_used_gpu_hours = used_gpu_hours(record)  # type: ignore[attr-defined]
         report.gsw_saved_gpu_hours = record.saved_gpu_hours  # type: ignore[attr-defined]
         report.gsw_reference = record.reference  # type: ignore[attr-defined]
@@ -375,10 +405,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_gsw_make_launcher(config: pytest.Config, cluster: Cluster, run_directory: Path) -> Launcher | None:
     """The launchers that come with pytest-gsw."""
     if cluster.scheduler == "slurm":
-        return SlurmLauncher(lock=SubmissionLock(run_directory.name))
+        return SlurmLauncher(environment_of(config), lock=SubmissionLock(run_directory.name))
     if cluster.scheduler == "local":
         slots = cluster.gpus or len(glob.glob("/dev/nvidia[0-9]*"))
-        return LocalLauncher(slots, work_directory=run_directory / "batch", real_gpus=uses_gpus(cluster))
+        return LocalLauncher(
+            slots,
+            work_directory=run_directory / "batch",
+            real_gpus=uses_gpus(cluster),
+            environ=environment_of(config),
+        )
     return None
 
 
@@ -412,9 +447,10 @@ def pytest_gsw_judge(
     accepted: Accepted | None,
     noise: Noise | None,
     repeats: verdict.Repeats,
+    max_gain: float,
 ) -> verdict.Verdict:
-    """The tolerance on throughput, or more where jobs of the row differ by more; see docs/decisions.md."""
-    return verdict.judge(baseline, measurement, tolerance, accepted, noise, repeats)
+    """The tolerance on throughput, the noise between jobs, and what is believed; see docs/decisions.md."""
+    return verdict.judge(baseline, measurement, tolerance, accepted, noise, repeats, max_gain)
 
 
 def _place(settings: Settings) -> str:

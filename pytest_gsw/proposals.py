@@ -21,6 +21,7 @@ from pytest_gsw.jobs.model import JobState
 from pytest_gsw.performance.verdict import Outcome, Reason
 from pytest_gsw.quoting import MASK
 from pytest_gsw.results.record import Record, judged_key, measured_jobs, read_record, record_name
+from pytest_gsw.results.terminal import verdict_of
 from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.fields import LARGEST, SMALLEST
 from pytest_gsw.tables.images import image_name
@@ -47,6 +48,8 @@ class Rules:
     min_jobs: int = MIN_JOBS
     #: Largest standard deviation of the jobs over their median, as a fraction.
     max_spread: float = MAX_SPREAD
+    #: Runs whose gain was too good to be true count up to this gain, as a fraction; ``None``: none of them does.
+    max_gain: float | None = None
     #: It is the documented figure that is to change, not the accepted one.
     documented: bool = False
 
@@ -154,7 +157,7 @@ def propose(records: Iterable[Record], tables: Tables, rules: Rules | None = Non
     refused: Counter[tuple[str, str, str]] = Counter()
     # A job is its first record's: a replay, on whatever cluster, records it again.
     for record in sorted(records, key=lambda record: record.run_id):
-        row = _row_of_point(record, tables)
+        row = _row_of_point(record, tables, rules or Rules())
         if isinstance(row, str):
             refused[record.row, record.cluster, row] += 1
             continue
@@ -201,9 +204,9 @@ def _by_cluster(rows: Iterable[Mapping[_Job, _Point]]) -> Iterable[list[_Point]]
         yield from of_clusters.values()
 
 
-def _row_of_point(record: Record, tables: Tables) -> Baseline | str:
+def _row_of_point(record: Record, tables: Tables, rules: Rules) -> Baseline | str:
     """The row of a record that is a point, or why it is none."""
-    why = _not_a_point(record)
+    why = _not_a_point(record, rules)
     if why is not None:
         return why
     row = tables.row(record)
@@ -224,12 +227,16 @@ def _row_of_point(record: Record, tables: Tables) -> Baseline | str:
     return row
 
 
-def _not_a_point(record: Record) -> str | None:
+def _not_a_point(record: Record, rules: Rules) -> str | None:
     """Why a record says nothing of how fast a row is on a cluster."""
     measured_s = record.measured.get(judged_key(record))
     reasons = {
         "is simulated, and its figures are made up": record.simulated,
         "is of a night in which a canary was too slow": record.reason == Reason.CANARY.value,
+        "is of a job whose ranks differ": record.reason == Reason.RANKS_DIFFER.value,
+        "is too good to be true; --max-gain=PERCENT counts such runs, once it is clear why they are so fast": (
+            record.reason == Reason.TOO_GOOD.value and _gain(record) > (rules.max_gain or 0.0)
+        ),
         f"is not comparable, because of {record.not_comparable}": record.not_comparable is not None,
         f"was not measured and judged, but ended as '{record.outcome}'": record.outcome not in _JUDGED,
         "was replayed without its cluster; add --gsw-cluster=NAME to the replay": record.cluster == "replay",
@@ -245,6 +252,11 @@ def _not_a_point(record: Record) -> str | None:
         "has an image whose name no table takes": not (record.image or "-").isprintable(),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def _gain(record: Record) -> float:
+    verdict = verdict_of(record)
+    return math.inf if verdict is None else verdict.greatest_gain
 
 
 def _newest_definition(points: Iterable[_Point]) -> tuple[Baseline, list[Record], list[Record]]:
@@ -330,13 +342,16 @@ def _day(seconds: float | None) -> str | None:
         return None
 
 
-def earlier_records(run: Path, now: Iterable[Record], tables: Tables) -> tuple[list[Record], list[LeftOut]]:
+def earlier_records(
+    run: Path, now: Iterable[Record], tables: Tables, rules: Rules | None = None
+) -> tuple[list[Record], list[LeftOut]]:
     """What the runs beside this one recorded of the same rows on the same clusters, the newest jobs of each row.
 
     Args:
         run: This session's directory; those beside it are the other runs.
         now: This session's records.
         tables: Where the rows are written now.
+        rules: What is asked of the jobs.
 
     Returns:
         The records, the newest run's first, and what cannot be read.
@@ -363,6 +378,6 @@ def earlier_records(run: Path, now: Iterable[Record], tables: Tables) -> tuple[l
             if (record.node_id, record.cluster) != (mine.node_id, mine.cluster):
                 continue
             records.append(record)
-            if not isinstance(_row_of_point(record, tables), str):
+            if not isinstance(_row_of_point(record, tables, rules or Rules()), str):
                 jobs[name].update(map(_job, _of_each_job(record)))
     return records, left_out

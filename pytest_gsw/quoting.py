@@ -34,7 +34,10 @@ _HALF = re.compile("[\ud800-\udfff]")
 # PGPASSWORD and NGC_APIKEY are what they look like.
 _SECRET_NAME = re.compile(
     r"(?:TOKEN|SECRETS?|PASS|PASSWORD|PASSWD|PASSPHRASE|AUTH|JWT|CREDENTIALS?|COOKIES?)(?:_|$)"
-    r"|(?:^|_)(?:API|ACCESS|PRIVATE|SSH|SECRET)?KEYS?(?:_|$)",
+    r"|(?:^|_)(?:API|ACCESS|PRIVATE|SSH|SECRET)?KEYS?(?:_|$)"
+    # PWD alone is where a shell is, and so is OLDPWD; PAT and PW are words of their own.
+    r"|(?:[A-Z0-9]_|^(?!OLD)[A-Z0-9]{1,40})PWD(?:_|$)|(?:^|_)(?:PW|PAT|CREDS?|DSN)(?:_|$)|BINDPW(?:_|$)"
+    r"|CONNECTION_STRING|CONN_STR|WEBHOOK(?:_UR[IL])?(?:_|$)|LICENSE_(?:CODE|KEY)(?:_|$)",
     re.IGNORECASE,
 )
 #: HF_TOKEN_PATH and SSH_AUTH_SOCK say where a secret is, and logs may say that as well.
@@ -47,10 +50,10 @@ SHORTEST_SECRET = 8
 _USER_INFO = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]{0,30}://)[^\s/?#]+@")
 
 #: What gives itself away by its first letters: tokens of Hugging Face, GitHub, GitLab, AWS, OpenAI, Slack, NVIDIA,
-#: Google, npm, PyPI, Docker and Vault. All have a digit or a capital, which tells them from words.
+#: Google, npm, PyPI, Docker, Vault and Weights & Biases. All have a digit or a capital, which tells them from words.
 _TOKENS = re.compile(
     r"(?<![A-Za-z0-9])(?:hf_|gh[oprsu]_|github_pat_|gl[a-z]{1,6}-|(?=A[KS]IA)|sk-|xox[a-z]-|nvapi-|(?=AIza)|npm_|pypi-"
-    r"|dckr_pat_|hvs\.)(?=[a-z_-]{0,80}[A-Z0-9])[A-Za-z0-9_-]{16,}"
+    r"|dckr_pat_|hvs\.|wandb_v1_)(?=[a-z_-]{0,80}[A-Z0-9])[A-Za-z0-9_-]{16,}"
 )
 #: A JSON web token: two of its three parts begin with ``{"``.
 _JWT = re.compile(r"(?<![\w-])eyJ[\w-]{10,}\.eyJ[\w-]{10,}(?:\.[\w-]*)?", re.ASCII)
@@ -59,6 +62,25 @@ _AUTHORIZATION = re.compile(
     re.IGNORECASE,
 )
 _BEARER = re.compile(r"\b(Bearer[ \t]{1,3})[A-Za-z0-9._~+/=-]{16,}")
+#: What Google gives to a program for an hour.
+_GOOGLE = re.compile(r"(?<![\w.])ya29\.[\w-]{16,}", re.ASCII)
+#: Whoever knows the address may write there.
+_WEBHOOK = re.compile(r"(hooks\.slack\.com/(?:services|workflows|triggers)/)[^\s\"'<>]{8,}", re.IGNORECASE)
+#: Azure's keys and signatures, as its connection strings and addresses have them: base64, of which / may be %2F.
+_AZURE = re.compile(r"((?:\bAccountKey|\bSharedAccessKey|[?&;]sig|SharedAccessSignature)=)[A-Za-z0-9+/%=_-]{20,}")
+#: What stands on a command line: ``curl -u name:secret``, ``docker login -p secret``, ``sshpass -p secret``.
+_COMMAND = re.compile(
+    r"(\bcurl\b[^\n]{0,400}?[ \t](?:-u|--user|-U|--proxy-user)[ \t=]{0,3}[\"']?[^\s:\"']{1,100}:(?!//)"
+    r"|\b(?:docker|podman|nerdctl|helm|skopeo|oras)[ \t][^\n]{0,200}?login\b[^\n]{0,200}?[ \t]-p[ \t]{0,3}"
+    r"|\bsshpass[ \t]{1,3}-p[ \t]{0,3})([\"']?)[^\s\"'`,][^\s\"']*"
+)
+#: 40 letters and digits are a commit's hash as well as a key; a name before them tells.
+_NAMED_KEY = re.compile(
+    r"((?:wandb|weights.{0,3}biases|aws|amazon)[^\n]{0,60}?(?:key|secret|login|token)[\"']?[ \t]{0,3}"
+    r"(?:[:=]|is|->)?[ \t]{0,3}[\"']?"
+    r"|\bwandb login[ \t]{1,3}(?:--relogin[ \t]{1,3})?)(?<![A-Za-z0-9])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/])",
+    re.IGNORECASE,
+)
 #: A private key's first line, and what follows on it where line ends are written as \n.
 _KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[^\n]*")
 #: A line of a private key: nothing but base64, which file names, having dots, and hashes, having no capitals, are not.
@@ -93,6 +115,13 @@ _TOKEN = re.compile(
     re.IGNORECASE,
 )
 
+#: Variables whose names say it in a word of few letters; what is in a file is none.
+_VARIABLE = re.compile(
+    r"([A-Z0-9]_(?:PWD|PW|PAT|DSN|CREDS|CONNECTION_STRING|WEBHOOK_URL)[\"']?[ \t]{0,3}[:=][ \t]{0,3}"
+    r"|(?:BINDPW|LICENSE_CODE)[\"']?[ \t]{0,3}[:=][ \t]{0,3})"
+    r"(?!(?:~|\.{1,2})?/)(?:([\"'])(?:(?!\2)[^\n]){1,400}\2|[\"']?[^\s\"',;&]+)"
+)
+
 _MASKS = (
     (_KEY, MASK),
     (_KEY_LINE, MASK),
@@ -103,6 +132,20 @@ _MASKS = (
     (_TOKENS, MASK),
     (_PASSWORD, rf"\1\2{MASK}\2"),
     (_TOKEN, rf"\1\2{MASK}"),
+)
+
+#: What few texts hold is only looked for where one of these words is, in small letters.
+_RARE_MASKS = (
+    (
+        ("_pwd", "_pw", "_pat", "_dsn", "_creds", "_string", "_url", "bindpw", "license_code"),
+        _VARIABLE,
+        rf"\1\2{MASK}\2",
+    ),
+    (("ya29.",), _GOOGLE, MASK),
+    (("hooks.slack.com/",), _WEBHOOK, rf"\1{MASK}"),
+    (("key=", "sig=", "signature="), _AZURE, rf"\1{MASK}"),
+    (("curl", "login", "sshpass"), _COMMAND, rf"\1\2{MASK}"),
+    (("wandb", "weights", "aws", "amazon"), _NAMED_KEY, rf"\1{MASK}"),
 )
 
 Quotable = TypeVar("Quotable")
@@ -164,6 +207,10 @@ def _masked(text: str, secrets: Iterable[str]) -> str:
         text = text.replace(secret, MASK)
     for pattern, mask in _MASKS:
         text = pattern.sub(mask, text)
+    small = text.lower()
+    for words, pattern, mask in _RARE_MASKS:
+        if any(word in small for word in words):
+            text = pattern.sub(mask, text)
     return text
 
 
@@ -172,8 +219,8 @@ def _values(environments: Iterable[Mapping[str, str]]) -> list[str]:
     lines = {
         line.strip()
         for environment in environments
-        for name in environment
+        for name in list(environment)  # others may set variables meanwhile
         if is_secret(name) and _PLACE_NAME.search(name) is None
-        for line in printable(environment[name]).split("\n")
+        for line in printable(environment.get(name, "")).split("\n")
     }
     return sorted((line for line in lines if len(line) >= SHORTEST_SECRET), key=len, reverse=True)

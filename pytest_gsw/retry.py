@@ -14,6 +14,7 @@ from pathlib import Path
 from pytest_gsw.errors import LogError
 from pytest_gsw.examine import CAUSE_OF_STATE, Run, cause_of
 from pytest_gsw.jobs.model import JobState
+from pytest_gsw.logs.fatal import find_fatal_unread
 from pytest_gsw.logs.scan import matching_records
 
 _STATES = frozenset({JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.PREEMPTED})
@@ -44,7 +45,8 @@ def infrastructure_failure(run: Run) -> InfrastructureFailure | None:
     if run.stopped is not None:
         return None
     state = run.status.state
-    why = CAUSE_OF_STATE[state] if state in _STATES else _cause(run) if state is JobState.FAILED else None
+    ended = state is JobState.FAILED or (state is JobState.COMPLETED and run.status.exit_code == 0)
+    why = CAUSE_OF_STATE[state] if state in _STATES else _cause(run) if ended else None
     if why is None:
         return None
     return InfrastructureFailure(why, () if why in _BLAMELESS else suspect_nodes(run))
@@ -53,7 +55,9 @@ def infrastructure_failure(run: Run) -> InfrastructureFailure | None:
 def _cause(run: Run) -> str | None:
     """What of the infrastructure failed, as the logs tell it; ``None`` where they cannot be read."""
     try:
-        found = cause_of(run)
+        # A script may end well after its training has not: what makes the row an error tells here, too.
+        completed = run.status.state is JobState.COMPLETED
+        found = find_fatal_unread(run.log, run.batch_output) if completed and run.log else cause_of(run)
     except (LogError, OSError):
         return None  # whoever judges the run will say so
     return found.cause.name if found is not None and found.cause.infrastructure else None

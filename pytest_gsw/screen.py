@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import shutil
@@ -39,6 +40,9 @@ class Tally:
         self._profiled_on_purpose = profiled_on_purpose
         #: By node id, the outcome of each row that was run; "" where it was skipped.
         self._outcomes: dict[str, str] = {}
+        #: Node ids of rows that have failed by their records, and of rows that pytest was told have not passed.
+        self._failing: set[str] = set()
+        self._told: set[str] = set()
         #: By node id, the row's jobs before its last, and GPU-hours.
         self.attempts: dict[str, list[str]] = {}
         self.used: dict[str, float] = {}
@@ -48,6 +52,10 @@ class Tally:
         """Take what the report of a row says."""
         if not getattr(report, "gsw_row", False):
             return
+        if getattr(report, "gsw_fails", False):
+            self._failing.add(report.nodeid)
+        if report.failed or report.skipped:
+            self._told.add(report.nodeid)
         outcome = getattr(report, "gsw_outcome", "")
         self._outcomes[report.nodeid] = outcome or self._outcomes.get(report.nodeid, "")
         if report.failed and not outcome:
@@ -56,6 +64,14 @@ class Tally:
             self.attempts[report.nodeid] = report.gsw_attempts
             self.used[report.nodeid] = report.gsw_used_gpu_hours
             self.saved[report.nodeid] = report.gsw_saved_gpu_hours
+
+    def __contains__(self, node_id: str) -> bool:
+        """Whether a row was reported."""
+        return node_id in self._outcomes
+
+    def hides(self, node_id: str) -> bool:
+        """Whether a row has failed by its record, and passed by its reports."""
+        return node_id in self._failing - self._told
 
     @property
     def rows(self) -> int:
@@ -69,7 +85,7 @@ class Tally:
 
     @property
     def inconclusive(self) -> bool:
-        """Whether noise, or a canary, lets nobody say of some row whether it is as fast as documented."""
+        """Whether what was measured of some row does not tell whether it is as fast as documented."""
         return "inconclusive" in self._outcomes.values()
 
     @property
@@ -100,7 +116,7 @@ def make_ticker(config: pytest.Config, rows: Mapping[str, BaselineItem]) -> Tick
         if time.monotonic() - last_s < interval_s:
             return
         last_s = time.monotonic()
-        text = terminal.standing([_progress(rows[one.row_id], one) for one in fleet.standings()], gpus)
+        text = terminal.standing([_progress(rows[one.row_id], one) for one in fleet.standings()], gpus, fleet.full)
         if live:
             _write_live(config, text)
         else:
@@ -148,14 +164,15 @@ def write(config: pytest.Config, line: str) -> None:
     """Write a line of its own."""
     line = quoted(line, os.environ)
     reporter = _reporter(config)
-    if reporter is not None:
-        clear_live(config)
-        reporter.ensure_newline()
-        reporter.write_line(line)
-    elif xdist.is_worker(config):
-        xdist.messages(config).append(line)
-    else:
-        sys.stdout.write(f"{line}\n")
+    with contextlib.suppress(OSError):  # a terminal that was closed must not keep jobs from being looked after
+        if reporter is not None:
+            clear_live(config)
+            reporter.ensure_newline()
+            reporter.write_line(line)
+        elif xdist.is_worker(config):
+            xdist.messages(config).append(line)
+        else:
+            sys.stdout.write(f"{line}\n")
 
 
 def _write_live(config: pytest.Config, text: str) -> None:
@@ -165,7 +182,8 @@ def _write_live(config: pytest.Config, text: str) -> None:
         if _LIVE not in config.stash:
             reporter.ensure_newline()
         config.stash[_LIVE] = True
-        reporter.rewrite(text[: shutil.get_terminal_size().columns - 1], erase=True)
+        with contextlib.suppress(OSError):
+            reporter.rewrite(text[: shutil.get_terminal_size().columns - 1], erase=True)
 
 
 def clear_live(config: pytest.Config) -> None:
@@ -173,8 +191,9 @@ def clear_live(config: pytest.Config) -> None:
     reporter = _reporter(config)
     if reporter is not None and _LIVE in config.stash:
         del config.stash[_LIVE]
-        reporter.rewrite("", erase=True)
-        reporter.write("\r")
+        with contextlib.suppress(OSError):
+            reporter.rewrite("", erase=True)
+            reporter.write("\r")
 
 
 #: What the session's rows came to.

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
 
 from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.ending import begin_json
-from pytest_gsw.errors import RunError, SchedulerAwayError, SubmissionError
+from pytest_gsw.errors import RunError, SubmissionError, WrongAnswerError
 from pytest_gsw.files import from_here
 from pytest_gsw.fleet import Fleet, StateObserver
 from pytest_gsw.history.store import open_history
-from pytest_gsw.items import CANARIES, FLEET, NIGHTS, SETTINGS, BaselineItem
+from pytest_gsw.hooks.faults import hook_error
+from pytest_gsw.items import CANARIES, FLEET, NIGHTS, SETTINGS, BaselineItem, environment_of
 from pytest_gsw.jobs.environment import job_environment, masked_command, masked_environment
-from pytest_gsw.jobs.journal import Journal, Submission
-from pytest_gsw.jobs.layout import make_directory
-from pytest_gsw.jobs.model import Job, JobSpec, JobStatus, Launcher
+from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
 from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
 from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s
 from pytest_gsw.logs.formats import FORMATS
@@ -29,6 +28,9 @@ from pytest_gsw.quoting import quoted
 from pytest_gsw.results import terminal
 from pytest_gsw.results.record import Record, read_records
 from pytest_gsw.screen import make_ticker, repeat_teller, write
+from pytest_gsw.session import answers
+from pytest_gsw.session.lost import LEFT_ALONE
+from pytest_gsw.session.resume import own_run, take_over
 from pytest_gsw.tables.clusters import Cluster
 from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.fields import nearest
@@ -47,14 +49,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
     recorded = recorded_rows(config) or {}
     launcher = make_launcher(config, settings, recorded)
     submits = settings.replay is None
-    try:
-        make_directory(settings.run_directory)
-        journal = Journal(settings.run_directory) if submits else None
-    except OSError as error:
-        raise pytest.UsageError(
-            f"the results cannot be written to {settings.run_directory}: {error.strerror}\n"
-            "next: give another directory with --gsw-results=DIR"
-        ) from None
+    settings, journal = own_run(config, settings)
     config.stash[NIGHTS] = _nights(config, settings)
     config.stash[CANARIES] = []
     by_row = {item.baseline.id: item for item in rows}
@@ -69,6 +64,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
         retries=settings.retries if submits else 0,
         once_more=(lambda row_id, run: by_row[row_id].once_more(run)) if submits else (lambda *_: None),
         on_repeat=repeat_teller(config),
+        environ=environment_of(config),
     )
     config.stash[FLEET] = fleet
     specs = {item.baseline.id: make_spec(item, settings) for item in rows}
@@ -76,7 +72,9 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
     if journal is not None and settings.cluster is not None:
         repeats = settings.repeats
         journal.session(settings.cluster.name, [item.nodeid for item in rows], repeats.first, repeats.confirm)
-    lost, attached = _attach(fleet, settings, specs)
+    if left_alone := config.stash.get(LEFT_ALONE, ""):
+        write(config, left_alone)
+    lost, attached = take_over(fleet, settings.past, specs, lambda line: write(config, line))
     for item in rows:
         spec = specs.get(item.baseline.id) or fleet.spec(item.baseline.id)
         item.spec = spec if isinstance(spec, JobSpec) else None
@@ -111,9 +109,15 @@ def tell_delivery(config: pytest.Config, nights: Nights) -> None:
 
 
 def runnable(items: Iterable[pytest.Item]) -> list[BaselineItem]:
-    """The rows that are to run: neither this plugin nor anybody else has marked them as skipped."""
-    rows = [item for item in items if isinstance(item, BaselineItem)]
-    return [row for row in rows if row.get_closest_marker("skip") is None]
+    """The rows that are to run: neither this plugin nor anybody else has marked them as ones that are not."""
+    return [item for item in items if isinstance(item, BaselineItem) and not _is_left_out(item)]
+
+
+def _is_left_out(row: BaselineItem) -> bool:
+    """Whether a marker keeps pytest from running a row; conditions in words are pytest's own affair."""
+    conditions = [bool(one) for mark in row.iter_markers("skipif") for one in mark.args if not isinstance(one, str)]
+    not_run = any(not mark.args and mark.kwargs.get("run", True) is False for mark in row.iter_markers("xfail"))
+    return row.get_closest_marker("skip") is not None or any(conditions) or not_run
 
 
 def recorded_rows(config: pytest.Config) -> dict[str, Record] | None:
@@ -161,9 +165,7 @@ def make_launcher(config: pytest.Config, settings: Settings, recorded: dict[str,
             if record.job is not None
         }
         return ReplayLauncher(settings.replay, recorded=runs)
-    launcher: Launcher | None = config.hook.pytest_gsw_make_launcher(
-        config=config, cluster=settings.cluster, run_directory=settings.run_directory
-    )
+    launcher = answers.ask_for_launcher(config, settings)
     if launcher is None:
         assert settings.cluster is not None
         raise pytest.UsageError(
@@ -174,12 +176,20 @@ def make_launcher(config: pytest.Config, settings: Settings, recorded: dict[str,
 
 
 def _observer(config: pytest.Config, rows: list[BaselineItem]) -> StateObserver:
-    baselines = {row.baseline.id: row.baseline for row in rows}
+    by_row = {row.baseline.id: row for row in rows}
+
+    told = False
 
     def observe(row_id: str, job_id: str, status: JobStatus) -> None:
-        config.hook.pytest_gsw_job_state_changed(
-            config=config, baseline=baselines[row_id], job_id=job_id, status=status
-        )
+        nonlocal told
+        if status.unchecked and not told:
+            told = True  # once: it is so of all jobs
+            write(config, f"gsw: of job {job_id}, {status.unchecked}")
+        row = by_row[row_id]
+        try:
+            config.hook.pytest_gsw_job_state_changed(config=config, baseline=row.baseline, job_id=job_id, status=status)
+        except Exception as error:  # the row's alone: the other rows' jobs are still to be looked after
+            row.hook_failure = row.hook_failure or hook_error(error, config.pluginmanager.list_name_plugin())
 
     return observe
 
@@ -189,78 +199,40 @@ def _gpu_seconds(baseline: Baseline) -> float:
     return baseline.gpus * (expected_run_s(baseline) or 1.0)
 
 
-def _attach(
-    fleet: Fleet, settings: Settings, specs: dict[str, JobSpec | RunError]
-) -> tuple[dict[str, Submission], dict[str, Submission]]:
-    """Of a session that is resumed: take its jobs over, so that only the rest is submitted.
-
-    Returns:
-        What that session did for rows that are still to be submitted: earlier attempts, and submissions
-        of which the scheduler cannot say now whether they got through. And what it did for those that
-        have a job.
-    """
-    left: dict[str, Submission] = {}
-    attached: dict[str, Submission] = {}
-    away = False
-    for row_id, submission in (settings.past.submissions if settings.past else {}).items():
-        spec = specs.get(row_id)
-        if not isinstance(spec, JobSpec):
-            continue
-        for attempt in submission.attempts:
-            spec = specs[row_id] = attempt.after(spec)
-        job = None
-        if submission.job_id is not None:
-            job = Job(submission.job_id, spec, submission.intended_s)
-        elif submission.intended_s and not away:
-            # The answer of this submission was never read. The job may be there all the same.
-            try:
-                job = fleet.launcher.find(spec, submission.intended_s)
-            except SchedulerAwayError:
-                away = True  # one question that nobody answers is enough: the fleet asks again in a while
-            except RunError as error:
-                specs[row_id] = error
-                continue
-            else:
-                submission = dataclasses.replace(submission, intended_s=0.0)
-        if job is not None and (submission.ended is not None or fleet.launcher.jobs_outlive_session):
-            fleet.attach(job, submission)
-            attached[row_id] = dataclasses.replace(submission, job_id=job.id)
-            del specs[row_id]
-        elif submission.job_id is None:
-            left[row_id] = submission
-        else:  # its job ended with its session; those before it did not
-            left[row_id] = dataclasses.replace(submission, job_id=None, intended_s=0.0)
-    return left, attached
-
-
 def make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
     """How a row is started, or why it cannot be."""
     try:
         spec: JobSpec | None = item.config.hook.pytest_gsw_make_job_spec(
             config=item.config, baseline=item.baseline, cluster=settings.cluster or Cluster("replay", "replay")
         )
+        log_format = item.log_format()
+        item.peak_flops()
+    except WrongAnswerError as error:
+        raise pytest.UsageError(quoted(str(error), os.environ)) from None
     except RunError as error:
         return error
-    if not isinstance(spec, JobSpec):
-        return SubmissionError(f"an implementation of pytest_gsw_make_job_spec returned {spec!r}, which is no JobSpec")
-    if spec.row_id != item.baseline.id:
-        return SubmissionError(f"an implementation of pytest_gsw_make_job_spec changed the row's id to {spec.row_id!r}")
-    if item.log_format() is None:
+    except Exception as error:
+        return hook_error(error, item.config.pluginmanager.list_name_plugin())
+    answers.check_answers(item, spec, log_format)
+    assert isinstance(spec, JobSpec)  # it was checked
+    if log_format is None:
         return SubmissionError(
             f"nobody reads logs of the format '{item.baseline.log_format}'{nearest(item.baseline.log_format, FORMATS)}",
             evidence=(("baseline", str(item.baseline.location)), ("known", ", ".join(sorted(FORMATS)))),
             advice="correct log_format (or framework) there, or install the plugin that provides it",
         )
+    environ = environment_of(item.config)
     # What the session's environment hands on is part of how the job is started.
-    handed_on = {name: os.environ[name] for name in PROFILING_VARIABLES if name in os.environ}
-    return _defined(item.baseline, dataclasses.replace(spec, environment={**handed_on, **spec.environment}))
+    handed_on = {name: environ[name] for name in PROFILING_VARIABLES if name in environ}
+    return _defined(item.baseline, dataclasses.replace(spec, environment={**handed_on, **spec.environment}), environ)
 
 
-def _defined(baseline: Baseline, spec: JobSpec) -> JobSpec:
+def _defined(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -> JobSpec:
     """A job with what its row is now: the table may be another one when the job has ended."""
-    image = image_of(job_environment(os.environ, spec)) or baseline.recipe.image
-    named = None if image is None else quoted(image_name(image), os.environ)
-    return dataclasses.replace(spec, definition=definition_hash(baseline, image), image=named)
+    image = image_of(job_environment(environ, spec)) or baseline.recipe.image
+    named = None if image is None else quoted(image_name(image), environ)
+    documented = {name: figure for name, figure in vars(baseline.documented).items() if figure is not None}
+    return dataclasses.replace(spec, definition=definition_hash(baseline, image), image=named, documented=documented)
 
 
 def print_plan(

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.files import from_here
-from pytest_gsw.jobs.layout import make_directory
+from pytest_gsw.files import from_here, make_directory, write_whole
 from pytest_gsw.patch import make_patch, proposal_text, review_text
-from pytest_gsw.proposals import LeftOut, Tables, earlier_records, propose
+from pytest_gsw.proposals import LeftOut, Rules, Tables, earlier_records, propose
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.rebuild import read_run
 
@@ -19,7 +18,9 @@ from pytest_gsw.results.rebuild import read_run
 _NAMED = 3
 
 
-def update_baseline(target: Path, run: Path, find: Callable[[str], Path | None]) -> tuple[str, ...]:
+def update_baseline(
+    target: Path, run: Path, find: Callable[[str], Path | None], max_gain: float | None = None
+) -> tuple[str, ...]:
     """Write the diff, and say so.
 
     This session's rows count, with what the runs beside it recorded of them on the same cluster.
@@ -28,24 +29,25 @@ def update_baseline(target: Path, run: Path, find: Callable[[str], Path | None])
         target: The file to write.
         run: This session's directory.
         find: The table that node ids call so.
+        max_gain: Earlier runs whose gain was too good to be true count up to this one, as a fraction.
 
     Returns:
         Lines for the session's summary; why there is nothing to propose is one of them.
     """
     try:
-        lines = _update(target, run, find)
+        lines = _update(target, run, find, Rules(max_gain=max_gain))
     except OSError as error:  # a directory that is gone, or may not be looked into any more
         where = f"{error.filename}: " if error.filename else ""
         lines = (f"nothing can be proposed: {where}{error.strerror}",)
     return tuple(quoted(line, os.environ) for line in lines)
 
 
-def _update(target: Path, run: Path, find: Callable[[str], Path | None]) -> Iterable[str]:
+def _update(target: Path, run: Path, find: Callable[[str], Path | None], rules: Rules) -> Iterable[str]:
     records, _ = read_run(run)
     try:
         tables = Tables(find)
-        earlier, unreadable = earlier_records(run, records, tables)
-        found = propose([*earlier, *records], tables)
+        earlier, unreadable = earlier_records(run, records, tables, rules)
+        found = propose([*earlier, *records], tables, rules)
         patch = make_patch(found.proposed)
     except ConfigurationError as error:
         return (f"nothing can be proposed: {error}",)
@@ -55,7 +57,7 @@ def _update(target: Path, run: Path, find: Callable[[str], Path | None]) -> Iter
         return ("nothing can be proposed" if records else "nothing can be proposed: no row was run", *why, *there)
     try:
         make_directory(target.parent)
-        target.write_text(patch.text, encoding="utf-8")
+        write_whole(target, patch.text)
         review = review_text(patch, from_here(target))
     except OSError as error:
         return (f"{target} cannot be written: {error.strerror}",)

@@ -6,6 +6,7 @@ the first is to run; a worker that replaces one that crashed finds their jobs in
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from pytest_gsw.errors import ConfigurationError
 #: Under which name the workers are told the run's id.
 RUN_ID = "gsw_run_id"
 _MESSAGES = "gsw_messages"
+#: The rows that workers have collected.
+_COLLECTED = pytest.StashKey["tuple[str, ...]"]()
 #: The unit of work that all rows are; no test's node id looks like it.
 _ROWS = "<rows of pytest-gsw>"
 
@@ -47,6 +50,20 @@ def messages_of(node: Any) -> list[str]:
     return lines
 
 
+def note_rows(config: pytest.Config, node_ids: Iterable[str]) -> None:
+    """Remember the rows among the tests that a worker has collected."""
+    config.stash[_COLLECTED] = tuple(node_id for node_id in node_ids if _is_row(node_id))
+
+
+def rows_of(config: pytest.Config) -> tuple[str, ...]:
+    """The node ids of the rows that workers are to judge; none in any other session."""
+    return config.stash.get(_COLLECTED, ())
+
+
+def _is_row(node_id: str) -> bool:
+    return node_id.partition("::")[0].endswith((".yaml", ".yml"))
+
+
 def check_distribution(config: pytest.Config) -> None:
     """Make sure that no row would be run by every worker.
 
@@ -72,7 +89,7 @@ def make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class RowsTogether(base):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            if nodeid.partition("::")[0].endswith((".yaml", ".yml")):
+            if _is_row(nodeid):
                 return _ROWS
             # load and worksteal hand out single tests.
             scope: str = super()._split_scope(nodeid) if dist in kinds else nodeid

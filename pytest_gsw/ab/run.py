@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from pytest_gsw.errors import ConfigurationError, JobError, RunError, SchedulerAwayError
+from pytest_gsw.errors import JobError, RunError, SchedulerAwayError
 from pytest_gsw.fleet import BACK_OFF_S, LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S
 from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
@@ -25,20 +25,14 @@ from pytest_gsw.tables.clusters import Cluster
 Observer = Callable[[Job, JobStatus], None]
 
 
-def launcher_of(cluster: Cluster, directory: Path) -> Launcher:
-    """How the job starts on a cluster.
-
-    Raises:
-        ConfigurationError: Only a plugin of pytest knows.
-    """
+def launcher_of(cluster: Cluster, directory: Path) -> Launcher | None:
+    """How the job starts on a cluster; ``None`` where only a plugin of pytest knows."""
     if cluster.scheduler == "slurm":
         return SlurmLauncher()
     if cluster.scheduler == "local":
         slots = cluster.gpus or len(glob.glob("/dev/nvidia[0-9]*"))  # noqa: PTH207 - as the plugin counts them
         return LocalLauncher(slots, work_directory=directory, real_gpus=uses_gpus(cluster))
-    raise ConfigurationError(
-        f"the cluster '{cluster.name}' has the scheduler '{cluster.scheduler}': compare-ab knows slurm and local"
-    )
+    return None
 
 
 class _Submission:
@@ -153,7 +147,7 @@ def _wait(launcher: Launcher, job: Job, observe: Observer, again: str) -> JobSta
     """How the job ended; what is not known is no end."""
     unknown_since_s: float | None = None
     while True:
-        status = quoted(launcher.poll([job])[job.id], os.environ, job.spec.environment)
+        status = quoted(launcher.poll([job])[job.spec.row_id], os.environ, job.spec.environment)
         if status.state.ended:
             return status
         now_s = time.monotonic()

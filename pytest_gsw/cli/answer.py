@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.files import write_whole
+from pytest_gsw.files import make_directory, write_whole
 
 #: What a subcommand's ``add_parser`` adds itself to.
 Commands: TypeAlias = "_SubParsersAction[ArgumentParser]"
@@ -27,7 +27,7 @@ def write_answer(path: Path, text: str) -> None:
         ConfigurationError: It cannot be written.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(path.parent)
         write_whole(path, f"{text}\n")
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}") from None

@@ -16,7 +16,7 @@ from pytest_gsw.proposals import MAX_SPREAD, MIN_JOBS, LeftOut, Proposal, Rules,
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
-from pytest_gsw.tables.fields import nearest, read_percentage
+from pytest_gsw.tables.fields import nearest, read_gain, read_percentage
 from pytest_gsw.tables.load import bundled_baselines, table_files
 
 
@@ -43,6 +43,12 @@ def add_parser(commands: Commands) -> None:
         help=f"largest standard deviation of the jobs (default: {MAX_SPREAD:.0%})".replace("%", "%%"),
     )
     asked.add_argument(
+        "--max-gain",
+        type=_gain,
+        metavar="PERCENT",
+        help="count runs that were too good to be true, up to this gain of throughput",
+    )
+    asked.add_argument(
         "--documented", action="store_true", help="change the documented figures themselves: for tables of your own"
     )
     asked.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="where the tables are now")
@@ -57,8 +63,16 @@ def _count(text: str) -> int:
 
 
 def _percentage(text: str) -> float:
+    return _read(read_percentage, text)
+
+
+def _gain(text: str) -> float:
+    return _read(read_gain, text)
+
+
+def _read(read: Callable[[str], float], text: str) -> float:
     try:
-        return read_percentage(text)
+        return read(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -66,13 +80,14 @@ def _percentage(text: str) -> float:
 def _propose(asked: argparse.Namespace) -> Answer:
     if asked.output is not None and asked.output.suffix not in {".diff", ".patch"}:
         raise ConfigurationError(f"-o: got '{asked.output}', wanted a file whose name ends in .diff or .patch")
-    records, unreadable = _read(asked.runs)
+    records, unreadable = _read_runs(asked.runs)
     chosen = [record for record in records if selects(asked.row, record.row)]
     chosen = [record for record in chosen if asked.cluster in {None, record.cluster}]
     if records and not chosen:
         raise ConfigurationError(_not_recorded(asked, records))
     tables = Tables(_finder(asked.baselines))
-    found = propose(chosen, tables, Rules(asked.min_jobs, asked.max_spread, documented=asked.documented))
+    rules = Rules(asked.min_jobs, asked.max_spread, asked.max_gain, documented=asked.documented)
+    found = propose(chosen, tables, rules)
     if asked.documented:
         _check_one_cluster(found.proposed)
     patch = make_patch(found.proposed, documented=asked.documented)
@@ -108,7 +123,7 @@ def _check_one_cluster(proposed: Iterable[Proposal]) -> None:
             raise ConfigurationError(f"--documented: {one.row.id} was measured on {both}; name one with --cluster")
 
 
-def _read(runs: Sequence[Path]) -> tuple[list[Record], list[LeftOut]]:
+def _read_runs(runs: Sequence[Path]) -> tuple[list[Record], list[LeftOut]]:
     """The records of all runs, and what cannot be read."""
     records: list[Record] = []
     left_out: list[LeftOut] = []

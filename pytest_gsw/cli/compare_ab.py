@@ -26,21 +26,19 @@ from pytest_gsw.ab.run import launcher_of, run_job
 from pytest_gsw.ab.turns import Pair, Turn, ended_turns, read_pairs
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.cli.metrics import cluster_of, find_row
+from pytest_gsw.cli.site import add_plugin_option, format_of, launcher_for, unknown_format
 from pytest_gsw.errors import ConfigurationError, JobError
 from pytest_gsw.examine import Run, check_job, job_evidence
-from pytest_gsw.files import from_here, write_whole
+from pytest_gsw.files import from_here, make_directory, write_whole
 from pytest_gsw.jobs.environment import job_environment, masked_environment
-from pytest_gsw.jobs.layout import make_directory
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.spec import default_time_limit_s, expected_run_s, make_job_spec
-from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.machine import local_cluster
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.record import new_run_id
 from pytest_gsw.results.terminal import UNITS, percent
-from pytest_gsw.tables.clusters import LOCAL, Cluster
-from pytest_gsw.tables.fields import nearest
+from pytest_gsw.tables.clusters import LOCAL, Cluster, check_keys
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.words import counted
 
@@ -68,6 +66,7 @@ def add_parser(commands: Commands) -> None:
     ab.add_argument("--results", type=Path, metavar="DIR", help="keep the turns in DIR/ab (default: .gsw/ab)")
     ab.add_argument("--of", type=Path, metavar="DIR", help="run nothing: judge the turns that are in DIR")
     ab.add_argument("--json", action="store_true", help="print JSON: one object")
+    add_plugin_option(ab)
     ab.set_defaults(run=_compare_ab)
 
 
@@ -97,7 +96,7 @@ def _read(asked: argparse.Namespace) -> Answer:
         raise ConfigurationError(f"--of judges what was run; leave out {what}")
     plan = plans.read_plan(asked.of)
     row = find_row(plan.row, asked.baselines or [Path(plan.table)])
-    return _answer(_Done(plan, asked.of, row, _log_format(row)), as_json=asked.json)
+    return _answer(_Done(plan, asked.of, row, _log_format(row, asked.plugins)), as_json=asked.json)
 
 
 def _run(asked: argparse.Namespace) -> Answer:
@@ -113,7 +112,7 @@ def _run(asked: argparse.Namespace) -> Answer:
     directory = ((asked.results or Path(".gsw")) / "ab" / name).absolute()
     cluster = _ready(found, name, directory)
     _check_fits(row, cluster)
-    log_format = _log_format(row)
+    log_format = _log_format(row, asked.plugins)
     spec = make_job_spec(row, cluster, run_id=name)
     plans.check_sides(job_environment(os.environ, spec), a, b)
     order = plans.turn_order(pairs)
@@ -127,7 +126,7 @@ def _run(asked: argparse.Namespace) -> Answer:
         turn_limit_s=default_time_limit_s(row, cluster),
     )
     script = plans.job_script(spec.script, (resources.files("pytest_gsw.ab") / "turns.sh").read_text(encoding="utf-8"))
-    launcher = launcher_of(cluster, directory)
+    launcher = _launcher(cluster, directory, asked.plugins)
     table = str(row.location.path.absolute())
     plan = Plan(name, row.id, table, cluster.name, cluster.simulated, _shown_side(a), _shown_side(b), pairs)
     _prepare(directory, plan, script)
@@ -198,13 +197,18 @@ def _check_fits(row: Baseline, cluster: Cluster) -> None:
         raise ConfigurationError(f"nothing to compare: {why}\nnext: pytest-gsw rows lists the others")
 
 
-def _log_format(row: Baseline) -> LogFormat:
-    if row.log_format not in FORMATS:
-        raise ConfigurationError(
-            f"{row.location}: compare-ab reads no logs of the format '{row.log_format}'"
-            f"{nearest(row.log_format, FORMATS)}\nnext: known are {', '.join(sorted(FORMATS))}"
-        )
-    return FORMATS[row.log_format]
+def _log_format(row: Baseline, plugins: Sequence[str]) -> LogFormat:
+    found = format_of(row, plugins)
+    if found is None:
+        raise ConfigurationError(f"{row.location}: {unknown_format(row.log_format)}")
+    return found
+
+
+def _launcher(cluster: Cluster, directory: Path, plugins: Sequence[str]) -> Launcher:
+    """How the job starts: as pytest-gsw does, else as a site's plugins do."""
+    launcher = launcher_of(cluster, directory) or launcher_for(cluster, directory, plugins)
+    check_keys(cluster, launcher.name, getattr(launcher, "cluster_keys", ()))
+    return launcher
 
 
 def _time_limit_s(row: Baseline, cluster: Cluster, turns: int) -> float | None:

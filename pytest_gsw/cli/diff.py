@@ -22,7 +22,7 @@ from pytest_gsw.tables.model import Baseline
 from pytest_gsw.words import counted
 
 #: Fractions that people read as percentages.
-_PERCENTAGES = frozenset({"mfu", "tolerance", "spread"})
+_PERCENTAGES = frozenset({"mfu", "tolerance", "max_gain", "spread"})
 #: Variables of a job, whose names tell secrets.
 _VARIABLES = ("recipe.environment.", "attributes.")
 

@@ -13,6 +13,7 @@ from pytest_gsw.cli.history import RESULTS, add_history_option, exists, opened
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.export import FORMATS, quoted_night
 from pytest_gsw.export.history import since_of
+from pytest_gsw.export.night import is_slow
 from pytest_gsw.history.store import history_place
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.rebuild import read_whole_run
@@ -55,7 +56,7 @@ def _directory(given: str) -> Path:
 
 def _since(asked: argparse.Namespace, records: Iterable[Record]) -> Mapping[str, str]:
     """Since when rows that are too slow are so, by their node ids, as far as there is a history that tells it."""
-    slow = [record for record in records if record.outcome in {"regressed", "inconclusive"}]
+    slow = [record for record in records if is_slow(record)]
     if not slow or (asked.history is None and not exists(history_place(None, RESULTS))):
         return {}
     try:

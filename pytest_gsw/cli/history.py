@@ -20,6 +20,7 @@ from typing import Any
 from tabulate import tabulate
 
 from pytest_gsw.cli.answer import Answer, Commands
+from pytest_gsw.cli.site import add_plugin_option, format_of
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.import_logs import import_logs
@@ -68,6 +69,7 @@ def add_parser(commands: Commands) -> None:
     source.add_argument("--from-logs", type=Path, metavar="DIR", help="import all logs of known rows below a directory")
     source.add_argument("--from-llmb", type=Path, metavar="FILE", help="import llmb-run's jobs.sqlite3")
     history.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="tables that imports are of")
+    add_plugin_option(history)
     history.set_defaults(run=_history)
 
 
@@ -324,7 +326,7 @@ def _imported(asked: argparse.Namespace, history: History) -> Imported:
         raise ConfigurationError(f"--cluster: '{asked.cluster}' is no name of a cluster that jobs ran on")
     rows = _rows(asked)
     if option == "--from-logs":
-        return import_logs(path, rows, asked.cluster, history.has_job)
+        return import_logs(path, rows, asked.cluster, history.has_job, lambda row: format_of(row, asked.plugins))
     return import_llmb(path, rows, asked.cluster, history.has_job)
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.cli.answer import Answer, Commands
+from pytest_gsw.cli.site import add_plugin_option, format_called, format_of
 from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.examine import Run, measure_as_documented, read_steps
 from pytest_gsw.image import image_in
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.spec import make_job_spec
-from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import detect_format, last_step, read_log
 from pytest_gsw.performance.measurement import TimedStep, apply
@@ -38,7 +38,7 @@ def add_parser(commands: Commands) -> None:
     """Add the subcommand."""
     metrics = commands.add_parser("metrics", help="measure one log")
     metrics.add_argument("log", type=Path, metavar="LOG")
-    metrics.add_argument("--format", choices=sorted(FORMATS), help="log format (default: found by content)")
+    metrics.add_argument("--format", metavar="NAME", help="log format (default: found by content)")
     metrics.add_argument("--row", metavar="ID", help="the documented row that the log is a run of")
     metrics.add_argument("--cluster", metavar="NAME", help="judge the row as a session on this cluster does")
     metrics.add_argument("--clusters", type=Path, metavar="FILE", help="file that defines clusters, before the usual")
@@ -46,6 +46,7 @@ def add_parser(commands: Commands) -> None:
     metrics.add_argument("--statistic", metavar="S", help="such as last, mean[35:44], median[-10:]")
     metrics.add_argument("--last", action="store_true", help="read only the last step, from the end of the log")
     metrics.add_argument("--json", action="store_true", help="print JSON: one object")
+    add_plugin_option(metrics)
     metrics.set_defaults(run=_metrics)
 
 
@@ -57,7 +58,7 @@ def _metrics(asked: argparse.Namespace) -> Answer:
     if asked.last and (asked.row is not None or asked.statistic is not None):
         raise ConfigurationError("--last reads one step only; leave out --row and --statistic")
     row = None if asked.row is None else find_row(asked.row, asked.baselines)
-    log_format = FORMATS[asked.format] if asked.format else _format_of(row, asked.log)
+    log_format = format_called(asked.format, asked.plugins) if asked.format else _format_of(row, asked)
     try:
         facts = _facts(asked, log_format, row)
     except OverflowError:
@@ -78,10 +79,10 @@ def _facts(asked: argparse.Namespace, log_format: LogFormat, row: Baseline | Non
     return _log_metrics(read_log(asked.log, log_format), "last" if asked.statistic is None else asked.statistic)
 
 
-def _format_of(row: Baseline | None, log: Path) -> LogFormat:
+def _format_of(row: Baseline | None, asked: argparse.Namespace) -> LogFormat:
     """The row's log format, else the one that the log's content shows."""
-    known = FORMATS.get(row.log_format) if row else None
-    return known or detect_format(log)
+    known = format_of(row, asked.plugins) if row else None
+    return known or detect_format(asked.log)
 
 
 def find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
@@ -189,7 +190,8 @@ def _row_metrics(
     definition = definition_hash(row, image)
     accepted, unused = accepted_for(row, cluster.name if cluster else None, definition)
     try:
-        verdict = judge(row, measurement, (cluster and cluster.tolerance) or row.tolerance, accepted)
+        tolerance = (cluster and cluster.tolerance) or row.tolerance
+        verdict = judge(row, measurement, tolerance, accepted, max_gain=cluster.max_gain if cluster else None)
     except ValueError as error:
         raise LogError(str(error)) from None
     found, shown = measurement.figures, quoted(image, os.environ)
@@ -221,6 +223,7 @@ def _row_metrics(
         "throughput_change": verdict.throughput_change,
         "tolerance": verdict.tolerance,
         "verdict": verdict.outcome.value,
+        "reason": verdict.reason.value,
     }
 
 

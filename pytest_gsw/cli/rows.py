@@ -98,6 +98,7 @@ def row_facts(row: Baseline) -> dict[str, Any]:
         "metric": row.metric,
         "statistic": row.statistic,
         "tolerance": row.tolerance,
+        "max_gain": row.max_gain,
         "step_time_s": row.documented.step_time_s,
         "documented": _derived(row.documented),
         "computed": _derived(computed),

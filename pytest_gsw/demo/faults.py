@@ -23,6 +23,7 @@ FAULTS: Mapping[str, str] = {
     "nan": "the loss is NaN from half way on; speed and exit code are those of a healthy run",
     "short": "stops without a word after 60 % of the steps, exit code 0",
     "wrong-identity": "the log says that it is the run of another model size",
+    "wrong-settings": "the log says that the sequence length is half of the row's, and the micro-batch twice as large",
     "no-log": "no log is left, exit code 0",
     "truncated": "the log ends inside the figure of the last step, exit code 0",
     "cancel": "the job cancels itself after its last step",

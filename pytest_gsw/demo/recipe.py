@@ -70,6 +70,9 @@ def train(baseline: Baseline, environment: Mapping[str, str], out: BinaryIO) -> 
     job = _job(baseline, environment)
     if word == "wrong-identity":
         job = replace(job, size="8b" if job.size != "8b" else "70b")
+    if word == "wrong-settings":
+        micro, half = baseline.micro_batch_size, baseline.sequence_length // 2
+        baseline = replace(baseline, sequence_length=half, micro_batch_size=micro and 2 * micro)
     seed = f"{baseline.id} {environment.get('GSW_DEMO_SEED') or job.id}"
     run = simulate(baseline, job, fault, Random(seed), started=datetime.now(timezone.utc))
     if baseline.log_format not in WRITERS:

@@ -15,6 +15,8 @@ from datetime import timedelta
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_gsw.demo import configuration
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -103,6 +105,8 @@ def paxml(run: Run) -> Iterator[Event]:
     yield from _preamble(run)
     yield from say(20.0, "py_utils.py:1018", "[PAX STATUS]: E2E time: Starting timer for <_main> @ <.../paxml/main.py>")
     yield from say(21.0, "setup_jax.py:80", f"jax.device_count(): {run.job.gpus}")
+    for place, line in configuration.paxml(run):
+        yield from say(21.5, place, line)
     yield from say(22.0, "executors.py:229", "[PAX STATUS]: Starting checkpoint load / variable init.")
     yield from say(40.0, "executors.py:244", "[PAX STATUS]: Checkpoint load / variable init took 18 seconds")
     yield from say(STARTUP_S, "executors.py:350", "[PAX STATUS]: Starting training loop.")
@@ -185,9 +189,8 @@ def nemo(run: Run) -> Iterator[Event]:
     yield from _lines(
         20.0,
         status(20.0, "I", "exp_manager:396", "Experiments will be logged at /results/demo"),
-        status(20.0, "I", "megatron_gpt_pretraining:37", "\nname: megatron_gpt\nexp_manager:"),
-        f"  log_step_timing: true\n  step_timing_kwargs:\n    sync_cuda: true\n    buffer_size: 5\n"
-        f"trainer:\n  max_steps: {total}\nmodel:\n  global_batch_size: {run.global_batch_size}",
+        status(20.0, "I", "megatron_gpt_pretraining:37", ""),
+        *configuration.nemo(run),
         "Sanity Checking DataLoader 0: 100%|██████████| 2/2 [00:03<00:00,  1.63s/it]",
     )
     yield Event(STARTUP_S, head(0, STARTUP_S).encode() + b"]")
@@ -226,7 +229,7 @@ def maxtext(run: Run) -> Iterator[Event]:
         25.0,
         f"Num_devices: {gpus}, shape (1, {gpus}, 1, 1, 1)",
         "Setting up checkpoint logger...",
-        f"Config param steps: {_PROFILING_STEPS}",
+        *configuration.maxtext(run, _PROFILING_STEPS),
     )
     at_s = STARTUP_S
     for index in range(_PROFILING_STEPS):
@@ -239,7 +242,7 @@ def maxtext(run: Run) -> Iterator[Event]:
         at_s + 20,
         "Generating '/tmp/nsys-report-demo.qdstrm'",
         "[1/1] [========================100%] profile.nsys-rep",
-        f"Config param steps: {len(run.steps_s)}",
+        *configuration.maxtext(run, len(run.steps_s)),
     )
     for index, end_s in enumerate(_step_ends_s(run.steps_s, at_s + 60)):
         for rank_s in (run.steps_s, run.second_rank_s):
@@ -255,29 +258,9 @@ def _finite(loss: float) -> float:
 # ---- Megatron-LM and DeepSpeed: `training.py`, `pipe/engine.py`, `timer.py` --------------------
 
 
-def _argument_dump(run: Run) -> Iterator[str]:
-    """Megatron-LM's table of arguments; some of them look like results."""
-    row = run.baseline
-    parallel = row.parallelism
-    arguments = {
-        "check_for_nan_in_loss_and_grad": True,
-        "data_parallel_size": parallel.dp or 1,
-        "encoder_seq_length": row.sequence_length,
-        "fp16": row.dtype == "fp16",
-        "global_batch_size": run.global_batch_size,
-        "log_interval": run.log_interval,
-        "micro_batch_size": row.micro_batch_size or 1,
-        "num_layers": row.layers,
-        "pipeline_model_parallel_size": parallel.pp or 1,
-        "seq_length": row.sequence_length,
-        "tensor_model_parallel_size": parallel.tp or 1,
-        "train_iters": len(run.steps_s),
-        "world_size": run.job.gpus,
-    }
-    yield f"using world size: {run.job.gpus}, data-parallel-size: {arguments['data_parallel_size']}"
-    yield "------------------------ arguments ------------------------"
-    yield from (f"  {name} {'.' * (48 - len(name))} {value}" for name, value in arguments.items())
-    yield "-------------------- end of arguments ---------------------"
+def _moment(run: Run, at_s: float, what: str) -> str:
+    """`print_datetime` of Megatron-LM's `training.py`."""
+    return f"[{what}] datetime: {_clock(run, at_s):%Y-%m-%d %H:%M:%S} "
 
 
 def _megatron_line(run: Run, at_s: float, iteration: int) -> Event:
@@ -337,11 +320,11 @@ def _checkpoint(at_s: float, iteration: int, seconds: float, step: int) -> Itera
 def megatron(run: Run) -> Iterator[Event]:
     """Megatron-LM, alone or under DeepSpeed, whose engines report every iteration too."""
     yield from _preamble(run)
-    yield from _lines(15.0, *_argument_dump(run), "> initializing torch distributed ...")
+    yield from _lines(15.0, *configuration.megatron(run), "> initializing torch distributed ...")
     yield from _lines(
         40.0, "time (ms) | model-and-optimizer-setup: 11002.57 | train/valid/test-data-iterators: 1280.95"
     )
-    yield from _lines(STARTUP_S, "training ...")
+    yield from _lines(STARTUP_S, "training ...", _moment(run, STARTUP_S, "before the start of training step"))
     saves, total = _checkpoint_iterations(run), len(run.steps_s)
     at_s = STARTUP_S
     for index, seconds in enumerate(run.steps_s):
@@ -360,6 +343,7 @@ def megatron(run: Run) -> Iterator[Event]:
         if iteration in saves:
             at_s += saves[iteration]
             yield from _checkpoint(at_s, iteration, saves[iteration], iteration // run.log_interval)
+    yield from _lines(at_s, _moment(run, at_s, "after training is done"))
     ruler = "-" * 80
     loss = run.losses[-1]
     validation = (
@@ -371,12 +355,10 @@ def megatron(run: Run) -> Iterator[Event]:
 def deepspeed(run: Run) -> Iterator[Event]:
     """A training loop around the DeepSpeed engine: its throughput timer, which never measures the first two steps."""
     yield from _preamble(run)
-    world = f"world_size: {run.job.gpus}, train_batch_size: {run.global_batch_size}"
     yield from _lines(
         30.0,
         _deepspeed_info(run, 30.0, "logging.py:96:log_dist", "[Rank 0] DeepSpeed info: version=0.14.4"),
-        _deepspeed_info(run, 30.0, "config.py:1001:print", f"  train_batch_size ............. {run.global_batch_size}"),
-        _deepspeed_info(run, 30.0, "config.py:1001:print", f"  {world}"),
+        *(_deepspeed_info(run, 30.0, "config.py:1001:print", line) for line in configuration.deepspeed(run)),
     )
     accumulation = run.baseline.gradient_accumulation_steps or 1
     for index, at_s in enumerate(_step_ends_s(run.steps_s, STARTUP_S)):
@@ -413,6 +395,10 @@ def huggingface(run: Run) -> Iterator[Event]:
         return f"\r{_bar(done, total)}| {done}/{total} [{_interval(elapsed_s)}<{left}, {speed}]"
 
     yield from _preamble(run)
+    yield from _lines(25.0, *configuration.training_arguments(run))
+    if run.baseline.dtype == "fp16":  # these rows train under DeepSpeed
+        place = "config.py:752:print"
+        yield from _lines(28.0, *(_deepspeed_info(run, 28.0, place, line) for line in configuration.deepspeed(run)))
     for _ in nodes:
         yield from _lines(
             30.0,

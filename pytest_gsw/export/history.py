@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pytest_gsw.export.night import slow_since
+from pytest_gsw.export.night import is_slow, slow_since
 from pytest_gsw.history.model import Point, record_time_s, series_key
 from pytest_gsw.history.store import History
 from pytest_gsw.results.record import Record
@@ -23,7 +23,7 @@ def since_of(history: History, records: Iterable[Record]) -> Mapping[str, str]:
     Raises:
         HistoryError: It does not answer.
     """
-    slow = [record for record in records if record.outcome in {"regressed", "inconclusive"}]
+    slow = [record for record in records if is_slow(record)]
     series = [(record, key) for record in slow if (key := series_key(record)) is not None]
     if not series:
         return {}

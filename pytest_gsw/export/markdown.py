@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pytest_gsw.export.night import Finding, Night, counts_text, findings
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.summary import throughput_change
-from pytest_gsw.results.terminal import noise_line, percent, verdict_of
+from pytest_gsw.results.terminal import percent, verdict_of
 from pytest_gsw.words import counted
 
 #: GitHub takes 1 MiB of all that one step says, and shows nothing of more; some of it is left to others.
@@ -130,8 +130,6 @@ def _by_word(records: Iterable[Record]) -> Mapping[str, Sequence[Record]]:
 
 
 def _word(record: Record) -> str:
-    if noise_line(record):
-        return "within noise"
     word = _WORDS.get(record.outcome)
     # What is not known is an error, never a pass.
     return f"**error** {_code(_cut(record.outcome, 60))}" if word is None else word

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_gsw.history.model import NO_CLUSTER
-from pytest_gsw.performance.verdict import Outcome
+from pytest_gsw.performance.verdict import DOUBTS, Outcome
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import throughput_change
-from pytest_gsw.results.terminal import accepted_line, command, noise_line
+from pytest_gsw.results.terminal import accepted_line, command, inconclusive_line
 from pytest_gsw.words import counted, day
 
 #: Where sessions keep their runs, where nobody says otherwise.
@@ -34,7 +34,6 @@ _LEVELS: Mapping[str, Level] = {
     "unexpected success": Level.ERROR,
     "inconclusive": Level.WARNING,
     "drift": Level.WARNING,
-    "within noise": Level.NOTICE,
     "accepted": Level.NOTICE,
     "improved": Level.NOTICE,
 }
@@ -130,16 +129,21 @@ def _rank(finding: Finding) -> tuple[int, float, str]:
 def _of_record(record: Record, since: str) -> Iterator[Finding]:
     kind = _KIND_OF_OUTCOME.get(record.outcome)
     if kind is not None:
-        yield _finding(kind, record, record.fact, since if kind in {"regressed", "inconclusive"} else "")
+        yield _finding(kind, record, inconclusive_line(record) or record.fact, since if is_slow(record) else "")
     elif record.outcome not in _QUIET:
         # What is not known is an error, never a pass.
         why = f"the record has the outcome '{record.outcome}', which this pytest-gsw does not know"
         yield _finding("error", record, why)
     if record.drift:
         yield _finding("drift", record, record.drift)
-    for kind, text in (("within noise", noise_line(record)), ("accepted", accepted_line(record))):
-        if text and record.outcome == Outcome.PASSED.value:
-            yield _finding(kind, record, text)
+    accepted = accepted_line(record)
+    if accepted and record.outcome == Outcome.PASSED.value:
+        yield _finding("accepted", record, accepted)
+
+
+def is_slow(record: Record) -> bool:
+    """Whether a row is slower than its tolerance allows, whatever that is put down to."""
+    return record.outcome in {"regressed", "inconclusive"} and record.reason not in DOUBTS
 
 
 def _finding(kind: str, record: Record, text: str, since: str = "") -> Finding:

@@ -90,7 +90,7 @@ _METRICS = (
         "Measured throughput against what the outcome rests on, less one.",
         throughput_change,
     ),
-    _Metric("gsw_allowed_loss_ratio", "Loss of throughput that is allowed.", _allowed),
+    _Metric("gsw_allowed_loss_ratio", "Loss of throughput beyond which the row is a regression.", _allowed),
     _Metric("gsw_drift", "Whether the newest nights differ from the first ones.", lambda record: bool(record.drift)),
     _Metric("gsw_queue_seconds", "Time that the last job waited.", _of_job("queue_s")),
     _Metric("gsw_run_seconds", "Time that the last job ran.", _of_job("run_s")),

@@ -57,7 +57,7 @@ def decode(body: bytes) -> Record:
 
 
 def _job_facts(content: Mapping[str, Any]) -> JobFacts:
-    return JobFacts(**_known(JobFacts, content))
+    return JobFacts.of_json(_known(JobFacts, content))
 
 
 def _known(kind: type[Any], content: Mapping[str, Any]) -> dict[str, Any]:

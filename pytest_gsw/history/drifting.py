@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pytest_gsw.history.model import Point
 from pytest_gsw.performance.drift import Drift, drift
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
-from pytest_gsw.performance.verdict import Outcome, Reason
+from pytest_gsw.performance.verdict import UNUSUAL, Outcome
 from pytest_gsw.tables.model import Accepted
 
 #: Outcomes of nights in which a row was slower than its tolerance, and so many of them in a row are a spell.
@@ -33,7 +33,9 @@ class Drifting:
 
 
 def nights_of(points: Sequence[Point]) -> tuple[Point, ...]:
-    """The first job of each night, without nights in which a canary said that the cluster was not in its usual state.
+    """The first job of each night, without nights that say nothing of the row.
+
+    In those a canary said that the cluster was not in its usual state, or what was measured is not believed.
 
     Further jobs of a night ran because its first was slow, or share its hour: they say less than a night of their own.
 
@@ -42,7 +44,7 @@ def nights_of(points: Sequence[Point]) -> tuple[Point, ...]:
     """
     first: dict[str, Point] = {}
     for point in points:
-        if point.reason != Reason.CANARY.value:
+        if point.reason not in UNUSUAL:
             first.setdefault(point.run_id, point)
     return tuple(first.values())
 
@@ -76,7 +78,12 @@ def since(points: Sequence[Point], accepted: Accepted | None) -> tuple[Point, ..
     made_of = (number for number, point in enumerate(points) if point.job_id in jobs)
     day_s = datetime.fromisoformat(f"{accepted.date}T00:00:00+00:00").timestamp()
     later = (number for number, point in enumerate(points) if point.time_s >= day_s)
-    return tuple(points[next(made_of, next(later, len(points))) :])
+    begin = next(made_of, next(later, len(points)))
+    # What somebody has accepted is neither too slow nor too good to be true.
+    return tuple(
+        replace(point, outcome=Outcome.PASSED.value, reason="") if point.job_id in jobs else point
+        for point in points[begin:]
+    )
 
 
 def drifting(nights: Sequence[Point]) -> Drifting | None:

@@ -7,9 +7,10 @@ imports it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from pytest_gsw.demo.writers import FIRST_LINE
 from pytest_gsw.errors import ConfigurationError, LogError
@@ -20,6 +21,7 @@ from pytest_gsw.image import image_in
 from pytest_gsw.jobs.layout import job_id_in, log_glob, looks_like_a_log
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables.images import image_name
@@ -38,7 +40,18 @@ class _Candidate:
     rows: tuple[Baseline, ...]
 
 
-def import_logs(directory: Path, rows: Iterable[Baseline], cluster: str, known: Known) -> Imported:
+#: How logs of a row are read; ``None`` where nobody can.
+FormatOf: TypeAlias = Callable[[Baseline], LogFormat | None]
+
+
+def built_in(row: Baseline) -> LogFormat | None:
+    """The format that comes with pytest-gsw."""
+    return FORMATS.get(row.log_format)
+
+
+def import_logs(
+    directory: Path, rows: Iterable[Baseline], cluster: str, known: Known, format_of: FormatOf = built_in
+) -> Imported:
     """The records of all logs below a directory that are named like those of known rows.
 
     Args:
@@ -46,6 +59,7 @@ def import_logs(directory: Path, rows: Iterable[Baseline], cluster: str, known: 
         rows: The known rows.
         cluster: Where the jobs ran.
         known: Whether the history has a job already.
+        format_of: How logs of a row are read.
 
     Raises:
         ConfigurationError: There is no such directory, or no log of these rows in it.
@@ -62,7 +76,7 @@ def import_logs(directory: Path, rows: Iterable[Baseline], cluster: str, known: 
             left_out.append(f"{path}: is named like the log of no row")
             continue
         found += 1
-        row_and_measurement = _measured(candidate)
+        row_and_measurement = _measured(candidate, format_of)
         if isinstance(row_and_measurement, str):
             left_out.append(f"{path}: {row_and_measurement}")
             continue
@@ -100,14 +114,14 @@ def _candidate(path: Path, globs: Sequence[tuple[Baseline, Path]]) -> _Candidate
     return _Candidate(path, chosen[0][2], tuple(row for row, _, _ in chosen)) if chosen else None
 
 
-def _measured(candidate: _Candidate) -> tuple[Baseline, Measurement] | str:
+def _measured(candidate: _Candidate, format_of: FormatOf) -> tuple[Baseline, Measurement] | str:
     """The one row that a log is of and what was measured of it, or why there is none."""
     found: list[tuple[Baseline, Measurement]] = []
     reasons: list[str] = []
     if _is_simulated(candidate.path):
         return "is a simulation's, and its figures are made up"
     for row in candidate.rows:
-        measurement = _measure(candidate, row)
+        measurement = _measure(candidate, row, format_of)
         if isinstance(measurement, str):
             reasons.append(measurement)
         else:
@@ -128,8 +142,8 @@ def _is_simulated(path: Path) -> bool:
         return False  # its reader says why it cannot be read
 
 
-def _measure(candidate: _Candidate, row: Baseline) -> Measurement | str:
-    log_format = FORMATS.get(row.log_format)
+def _measure(candidate: _Candidate, row: Baseline, format_of: FormatOf) -> Measurement | str:
+    log_format = format_of(row)
     if row.judged_s is None:
         return f"{row.id} has no documented figure"
     if log_format is None:

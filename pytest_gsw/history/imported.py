@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from pytest_gsw.files import from_here
+from pytest_gsw.performance.doubts import is_too_good
 from pytest_gsw.performance.figures import figures, figures_of
 from pytest_gsw.performance.peaks import documented_peak_flops
-from pytest_gsw.performance.verdict import compare
+from pytest_gsw.performance.verdict import Outcome, Reason, compare
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables.definition import definition_hash
@@ -65,7 +66,9 @@ def imported_record(
     measured = figures_of(row, judged_s, calibration_flops or peak)
     assert row.judged_s is not None  # a row without a documented figure is not imported
     table = _table(row.location.path)
-    outcome = compare(judged_s, row.judged_s, row.tolerance)
+    outcome, reason = compare(judged_s, row.judged_s, row.tolerance), ""
+    if is_too_good((judged_s,), row.judged_s, max(row.max_gain, row.tolerance)):
+        outcome, reason = Outcome.INCONCLUSIVE, Reason.TOO_GOOD.value
     return quoted(
         Record(
             run_id=run_id(job.id, source),
@@ -77,6 +80,7 @@ def imported_record(
             cluster=cluster,
             simulated=False,
             outcome=outcome.value,
+            reason=reason,
             fact=f"{judged_s:.4g} s, imported from {from_here(source)}",
             tolerance=row.tolerance,
             workload=row.workload,

@@ -8,11 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_gsw.files import write_whole
+from pytest_gsw.files import PRIVATE, make_directory, write_whole
 from pytest_gsw.history.codec import record_text
 from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
 from pytest_gsw.history.store import History
-from pytest_gsw.jobs.layout import make_directory
 from pytest_gsw.results.record import Record, read_record, record_name
 
 #: Where the spool is below the directory of results.
@@ -58,11 +57,11 @@ class Spool:
         Raises:
             OSError: It cannot be written.
         """
-        make_directory(self._directory)
+        make_directory(self._directory, private=True)
         # A name of its own each time: a delivery must not remove a later record of the same row unread.
         name = record_name(f"{uuid.uuid4().hex}-{record.run_id}-{record.node_id}")
         path = self._directory / name
-        write_whole(path, record_text(record))
+        write_whole(path, record_text(record), PRIVATE)
         return path
 
     def deliver(self, history: History) -> Delivered:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.files import from_here
+from pytest_gsw.files import SHARED, from_here, make_directory
 from pytest_gsw.history.database import Rows, Values
 from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
-from pytest_gsw.jobs.layout import make_directory
 
 #: How long a session waits for another one's transaction; each takes milliseconds.
 BUSY_TIMEOUT_S = 30.0
@@ -93,6 +93,8 @@ class SqliteDatabase:
         if self._connection is None:
             try:
                 make_directory(self._path.absolute().parent)
+                with contextlib.suppress(FileExistsError):  # SQLite itself would let everybody write to it
+                    os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, SHARED))
             except OSError as error:
                 raise HistoryAwayError(f"{self.shown} cannot be made: {error.strerror}") from None
             self._connection = sqlite3.connect(self._path, timeout=BUSY_TIMEOUT_S, isolation_level=None)

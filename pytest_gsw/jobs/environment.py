@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.quoting import MASK, is_secret, masked_text
@@ -32,7 +34,11 @@ CHANGES_THE_SUBMISSION = frozenset(
 
 #: What is the session's own: where it keeps its history, which may be a URL with a password, and the password.
 #: Recipes keep snapshots of their environment in their results.
-_NOT_FOR_JOBS = frozenset({"GSW_HISTORY", "PGPASSWORD", "PYTEST_ADDOPTS"})
+_NOT_FOR_JOBS = frozenset({"GSW_HISTORY", "PGPASSWORD"})
+
+#: Beginning of pytest's own variables, which change from test to test (``PYTEST_CURRENT_TEST``) or would change what a
+#: job's own pytest does (``PYTEST_ADDOPTS``, ``PYTEST_XDIST_WORKER``).
+_OF_PYTEST = "PYTEST_"
 
 #: What even a pytest that itself runs inside a Slurm job hands on. Slurm sets none of these in a
 #: job, so they are the user's: which cluster, and the variables that the recipes' documents name.
@@ -46,6 +52,20 @@ _SET_INSIDE_A_JOB = ("SLURM_", "SLURMD_", "SRUN_", "PMI_", "PMIX_", "PMI2_")
 _CHANGES_A_QUERY = ("SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT")
 
 
+def session_environment(environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
+    """The session's environment as it is now; it stays so whatever changes the process's own.
+
+    pytest sets and deletes variables while other threads submit jobs, and so may a site's fixtures: a walk
+    through ``os.environ`` then fails in its midst. What is gone before it was read was not there.
+
+    Args:
+        environ: What is read; by default the environment of this process.
+    """
+    source: Mapping[str, str] = os.environ if environ is None else environ
+    found = ((name, source.get(name)) for name in list(source))
+    return MappingProxyType({name: value for name, value in found if value is not None})
+
+
 def job_environment(session: Mapping[str, str], spec: JobSpec) -> dict[str, str]:
     """The environment in which a job is submitted: the session's, less what misleads, plus the row's."""
     inside_a_job = "SLURM_JOB_ID" in session or "SLURM_JOBID" in session
@@ -53,6 +73,7 @@ def job_environment(session: Mapping[str, str], spec: JobSpec) -> dict[str, str]
         name: value
         for name, value in session.items()
         if name not in CHANGES_THE_SUBMISSION | _NOT_FOR_JOBS
+        and not name.startswith(_OF_PYTEST)
         and name not in spec.unset
         and not (inside_a_job and name.startswith(_SET_INSIDE_A_JOB) and name not in KEPT_INSIDE_A_JOB)
     }

@@ -1,26 +1,31 @@
 """What a session has submitted, written down before and after each submission.
 
-One JSON object a line, appended and synced to the disk, so that a session that is killed at
-any moment leaves at most one line cut, the last. A later session reads which jobs there are,
-which submissions never got their answer, and which rows were still waiting.
+One JSON object a line (:mod:`pytest_gsw.jobs.journal_lines`), appended and synced to the disk, so that a session
+that is killed at any moment leaves at most one line cut, the last. A later session reads which jobs there are,
+which submissions never got their answer, which rows were still waiting, and whether something was lost.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.jobs.layout import make_directory
-from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
+from pytest_gsw.files import make_directory
+from pytest_gsw.jobs.journal_lines import Lines, maybe_number, number, read_lines, seal, text, texts, whole
+from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, LogBefore, Stop
+from pytest_gsw.jobs.steps import kept, of_kept
 
 #: Name of the file in a run's directory.
 NAME = "journal.jsonl"
+#: A copy of the line that names the run's rows, which nothing else tells.
+COPY = "session.jsonl"
 
 _STATUS_FIELDS = ("raw_state", "exit_code", "signal", "reason", "nodes", "submit_s", "start_s", "end_s")
 
@@ -42,6 +47,11 @@ class Submission:
     #: The row's definition when it was submitted, and the image that was known by then; empty where nobody says.
     definition: str = ""
     image: str | None = None
+    #: What had the name of its job's log before it; ``None`` where nobody wrote it down.
+    logs_before: tuple[LogBefore, ...] | None = None
+    #: The name of the job as it was submitted, and the figures that were documented for the row then.
+    name: str = field(default="", compare=False)
+    documented: Mapping[str, float] = field(default_factory=dict)
 
     def is_of(self, job_id: str) -> bool:
         """Whether a job may be this submission's: its own, or any where its answer was lost."""
@@ -53,13 +63,17 @@ class Past:
     """What a journal says of a whole session."""
 
     cluster: str
-    #: Node ids of all rows that were to run.
+    #: Node ids of all rows that were to run, in whichever of the run's sessions.
     rows: tuple[str, ...]
     #: By row id, the rows that were submitted or about to be.
     submissions: Mapping[str, Submission] = field(default_factory=dict)
     #: How many jobs each row was to have in any case, and at most after these.
     first_jobs: int = 1
     confirm_jobs: int = 0
+    #: What of the journal cannot be relied on, a line each: ``…/journal.jsonl:17 is not readable``.
+    damage: tuple[str, ...] = ()
+    #: When the run began, seconds since the epoch; 0 where nobody knows.
+    begun_s: float = field(default=0.0, compare=False)
 
 
 class Journal:
@@ -67,31 +81,64 @@ class Journal:
 
     Args:
         directory: The run's directory; it is made if it is not there.
+        check: Raises an OSError where the run belongs to another session by now; asked before each submission.
+
+    Raises:
+        OSError: The journal cannot be written, or is no file of this user's own.
     """
 
-    def __init__(self, directory: Path) -> None:
-        make_directory(directory)
-        self._descriptor = os.open(directory / NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    def __init__(self, directory: Path, check: Callable[[], None] = lambda: None) -> None:
+        make_directory(directory, private=True)
+        self._directory = directory
+        self._check = check
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+        self._descriptor = os.open(directory / NAME, flags, 0o600)
         self._lock = threading.Lock()
+        self._syncing = threading.Lock()
+        #: How many writes there were, and how many of them are on the disk.
+        self._written = 0
+        self._synced = 0
         #: Whether the last line was cut; it must not swallow the next.
         self._is_torn = False
-        # A line that a killed session left cut must not swallow the next one.
-        if os.fstat(self._descriptor).st_size:
+        content = (directory / NAME).read_bytes()
+        lines = read_lines(content)
+        self._number = lines.next_number
+        if len(content) > lines.whole_bytes:
+            # A line that a killed session left cut says nothing, because nothing was done before it was whole.
+            os.ftruncate(self._descriptor, lines.whole_bytes)
+        elif content and not content.endswith(b"\n"):
             self._append(b"\n")
 
     def session(self, cluster: str, rows: Sequence[str], first_jobs: int = 1, confirm_jobs: int = 0) -> None:
         """A session starts, with these rows (node ids), and so many jobs for each."""
         jobs = {"first_jobs": first_jobs, "confirm_jobs": confirm_jobs} if (first_jobs, confirm_jobs) != (1, 0) else {}
-        self._write({"event": "session", "cluster": cluster, "rows": list(rows), **jobs})
+        event = {"event": "session", "cluster": cluster, "rows": list(rows), **jobs, "time_s": int(time.time())}
+        self._write(event)
+        with contextlib.suppress(FileExistsError):  # of the run's first session
+            descriptor = os.open(self._directory / COPY, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as copy:
+                copy.write(seal(event, 1))
+                copy.flush()
+                os.fsync(copy.fileno())
 
     def intent(self, spec: JobSpec, now_s: float) -> None:
-        """A row is about to be submitted."""
+        """A row is about to be submitted.
+
+        Raises:
+            OSError: It cannot be written, or the run belongs to another session by now.
+        """
+        self._check()
         defined = {"definition": spec.definition, "image": spec.image} if spec.definition else {}
-        self._write({"event": "intent", "row": spec.row_id, "name": spec.name, "time_s": now_s, **defined})
+        documented = {"documented": dict(spec.documented)} if spec.documented else {}
+        self._write(
+            {"event": "intent", "row": spec.row_id, "name": spec.name, "time_s": now_s, **defined, **documented}
+        )
 
     def submitted(self, job: Job) -> None:
         """The scheduler has answered with a job."""
-        self._write({"event": "submitted", "row": job.spec.row_id, "job": job.id, "time_s": job.submitted_s})
+        before = job.logs_before
+        logs = {} if before is None else {"logs_before": [astuple(log) for log in before]}
+        self._write({"event": "submitted", "row": job.spec.row_id, "job": job.id, "time_s": job.submitted_s, **logs})
 
     def refused(self, row_id: str) -> None:
         """The scheduler has refused the row: there is no job to look for."""
@@ -101,7 +148,7 @@ class Journal:
         """Jobs were seen to have ended; the scheduler may soon forget them. All are synced to the disk at once."""
         events = []
         for job, status in ends:
-            facts = {name: getattr(status, name) for name in _STATUS_FIELDS}
+            facts = {name: getattr(status, name) for name in _STATUS_FIELDS} | _more_facts(status)
             events.append(
                 {"event": "ended", "row": job.spec.row_id, "job": job.id, "state": status.state.value, **facts}
             )
@@ -122,55 +169,120 @@ class Journal:
         os.close(self._descriptor)
 
     def _write(self, *events: Mapping[str, Any]) -> None:
-        self._append(b"".join(json.dumps(event, allow_nan=False).encode() + b"\n" for event in events))
-
-    def _append(self, lines: bytes) -> None:
         with self._lock:
-            if self._is_torn:
-                lines = b"\n" + lines
-            self._is_torn = True
-            while lines:  # a disk that is all but full takes a part
-                lines = lines[os.write(self._descriptor, lines) :]
-            self._is_torn = False
-            os.fsync(self._descriptor)
+            lines = b"".join(seal(event, self._number + place) for place, event in enumerate(events))
+            self._number += len(events)
+            mine = self._append(lines)
+        self._sync(mine)
+
+    def _append(self, lines: bytes) -> int:
+        """Write these lines; what is returned counts the writes so far."""
+        if self._is_torn:
+            lines = b"\n" + lines
+        self._is_torn = True
+        while lines:  # a disk that is all but full takes a part
+            lines = lines[os.write(self._descriptor, lines) :]
+        self._is_torn = False
+        self._written += 1
+        return self._written
+
+    def _sync(self, mine: int) -> None:
+        """Wait until a write is on the disk; those that wait together are synced together."""
+        with self._syncing:
+            if self._synced < mine:
+                reached = self._written
+                os.fsync(self._descriptor)
+                self._synced = reached
 
 
 def read_journal(directory: Path) -> Past:
-    """What the journal of a run's directory says; lines that are cut are passed over.
+    """What the journal of a run's directory says, and what of it cannot be relied on.
 
     Raises:
-        ConfigurationError: There is no journal, or it says nothing of a session.
+        ConfigurationError: There is no journal, or nothing in it, or beside it, names the run's rows.
     """
     path = directory / NAME
     try:
-        lines = path.read_bytes().split(b"\n")
+        content = path.read_bytes()
     except OSError as error:
         raise ConfigurationError(f"no run to resume in {directory}: {path.name}: {error.strerror}") from None
-    cluster: str | None = None
-    rows: tuple[str, ...] = ()
-    jobs: dict[str, int] = {}
-    submissions: dict[str, Submission] = {}
-    for line in lines:
-        event = _event(line)
-        kind, row = event.get("event"), str(event.get("row"))
-        if kind == "session":
-            cluster, rows = str(event["cluster"]), tuple(event["rows"])
-            jobs = {name: int(event[name]) for name in ("first_jobs", "confirm_jobs") if name in event}
-        elif row in submissions or kind == "intent":
-            after = _after(submissions.get(row), kind, event)
-            if after is None:
-                submissions.pop(row, None)
-            else:
-                submissions[row] = after
-    if cluster is None:
+    try:
+        copy = (directory / COPY).read_bytes()
+    except OSError:
+        copy = b""
+    return past_of(content, copy, directory)
+
+
+def past_of(content: bytes, copy: bytes, directory: Path) -> Past:
+    """What a journal's bytes say.
+
+    Args:
+        content: Those of the journal.
+        copy: Those of the copy of its first session's line; empty where there is none.
+        directory: The run's directory, as messages name it.
+
+    Raises:
+        ConfigurationError: Nothing names the run's rows.
+    """
+    path, lines = directory / NAME, read_lines(content)
+    damage = list(lines.damage)
+    sessions, submissions = _sessions(read_lines(copy)), dict[str, Submission]()
+    for line in lines.readable:
+        event = line.event
+        try:
+            if event.get("event") == "session":
+                sessions.append(_session(event))
+                continue
+            row = text(event, "row")
+            if row in submissions or event.get("event") == "intent":
+                after = _after(submissions.get(row), event.get("event"), event)
+                if after is None:
+                    submissions.pop(row, None)
+                else:
+                    submissions[row] = after
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            damage.append((line.place, f"is not readable: {error}"))
+    told = tuple(f"{path}:{place} {what}" for place, what in sorted(damage))
+    if not sessions and told:
+        raise ConfigurationError(
+            f"the run {directory.name} cannot be resumed: which rows it had is not known: {told[0]}\n"
+            f"next: squeue --me lists its jobs, whose names have {directory.name} in them; end them with scancel, "
+            "and run the rows anew"
+        )
+    if not sessions:
         raise ConfigurationError(f"no run to resume in {directory}: {path.name} says nothing of a session")
-    return Past(cluster, rows, submissions, **jobs)
+    rows = tuple(dict.fromkeys(row for session in sessions for row in session.rows))
+    begun_s = min((session.begun_s for session in sessions if session.begun_s), default=0.0)
+    return replace(sessions[-1], rows=rows, submissions=submissions, damage=told, begun_s=begun_s)
+
+
+def _sessions(copy: Lines) -> list[Past]:
+    """The session that the copy tells of; nothing is said of a copy that is damaged or missing."""
+    found = []
+    for line in copy.readable[:1]:
+        with contextlib.suppress(ValueError):
+            found.append(_session(line.event))
+    return found
+
+
+def _session(event: Mapping[str, Any]) -> Past:
+    return Past(
+        text(event, "cluster"),
+        texts(event, "rows"),
+        first_jobs=whole(event, "first_jobs", 1),
+        confirm_jobs=whole(event, "confirm_jobs", 0),
+        begun_s=maybe_number(event, "time_s") or 0.0,
+    )
 
 
 def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Submission | None:
-    """A row's submission after one more event; ``None`` where there is none any more."""
+    """A row's submission after one more event; ``None`` where there is none any more.
+
+    Raises:
+        ValueError: The event lacks something, or has it with a wrong type.
+    """
     if kind == "intent":
-        time_s, defined = float(event["time_s"]), _defined(event)
+        time_s, defined = number(event, "time_s"), _defined(event)
         if before is None or before.job_id is not None:
             return Submission(time_s, attempts=before.attempts if before else (), **defined)
         if not before.intended_s:
@@ -183,31 +295,71 @@ def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Su
     if kind == "refused":
         return Submission(0.0, attempts=before.attempts)
     if kind == "submitted":
-        time_s, defined = float(event["time_s"]), {"definition": before.definition, "image": before.image}
-        return Submission(time_s, str(event["job"]), attempts=before.attempts, **defined)
+        return Submission(
+            number(event, "time_s"),
+            text(event, "job"),
+            attempts=before.attempts,
+            definition=before.definition,
+            image=before.image,
+            logs_before=_logs_before(event),
+            name=before.name,
+            documented=before.documented,
+        )
     if kind == "stopped":
-        return replace(before, stopped=Stop(event["fact"], event["advice"], event["saved_s"]))
+        saved_s = maybe_number(event, "saved_s")
+        return replace(before, stopped=Stop(text(event, "fact"), text(event, "advice"), saved_s))
     if kind == "ended":
-        return replace(before, job_id=str(event["job"]), ended=_status(event))
+        return replace(before, job_id=text(event, "job"), ended=_status(event))
     if kind == "repeated" and before.ended is not None:
         measured = bool(event.get("measured", False))
-        attempt = Attempt(str(event["job"]), before.ended, str(event["why"]), tuple(event["without"]), measured)
+        attempt = Attempt(text(event, "job"), before.ended, text(event, "why"), texts(event, "without"), measured)
         return Submission(0.0, attempts=(*before.attempts, attempt))
     return before
 
 
+def _logs_before(event: Mapping[str, Any]) -> tuple[LogBefore, ...] | None:
+    noted = event.get("logs_before")
+    return None if noted is None else tuple(LogBefore(str(path), *map(int, facts)) for path, *facts in noted)
+
+
 def _defined(event: Mapping[str, Any]) -> dict[str, Any]:
-    """What an intent says of its row's definition; journals of earlier releases say nothing."""
-    return {"definition": str(event.get("definition", "")), "image": event.get("image")}
+    """What an intent says of its row's definition; journals of earlier releases say less."""
+    image, documented = event.get("image"), event.get("documented", {})
+    if not isinstance(documented, dict):
+        raise ValueError("documented is no mapping")  # noqa: TRY004 - of a file's content
+    return {
+        "definition": text(event, "definition") if "definition" in event else "",
+        "image": None if image is None else text(event, "image"),
+        "name": text(event, "name") if "name" in event else "",
+        "documented": {name: number(documented, name) for name in documented},
+    }
 
 
-def _event(line: bytes) -> dict[str, Any]:
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return {}
-    return event if isinstance(event, dict) else {}
+def _more_facts(status: JobStatus) -> dict[str, Any]:
+    """What only some ends have; journals of earlier releases say nothing of it."""
+    facts = {
+        "steps": kept(status.steps),
+        "derived_exit_code": status.derived_exit_code or None,
+        "unchecked": status.unchecked or None,
+        "siblings": list(status.siblings) or None,
+    }
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _status(event: Mapping[str, Any]) -> JobStatus:
-    return JobStatus(JobState(event["state"]), **{name: event[name] for name in _STATUS_FIELDS})
+    exit_code = maybe_number(event, "exit_code")
+    return JobStatus(
+        JobState(text(event, "state")),
+        raw_state=text(event, "raw_state"),
+        exit_code=None if exit_code is None else int(exit_code),
+        signal=whole(event, "signal", 0),
+        reason=text(event, "reason"),
+        nodes=text(event, "nodes"),
+        submit_s=maybe_number(event, "submit_s"),
+        start_s=maybe_number(event, "start_s"),
+        end_s=maybe_number(event, "end_s"),
+        steps=of_kept(event.get("steps")),
+        derived_exit_code=text({"derived_exit_code": "", **event}, "derived_exit_code"),
+        unchecked=text({"unchecked": "", **event}, "unchecked"),
+        siblings=texts({"siblings": [], **event}, "siblings"),
+    )

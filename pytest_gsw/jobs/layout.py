@@ -30,6 +30,10 @@ _RESULTS = "results"
 #: With ENABLE_NCCL_TRACE=true recipes train 10 steps only, below ``results/25.01-nccl-trace``.
 _NCCL_TRACE = "-nccl-trace"
 
+#: What is taken for the id of some job: ``481220``, ``f734016966``, ``123.server``, ``pod-abc``. With an
+#: underscore, another row's number of GPUs would be part of it.
+_ANY_JOB_ID = r"[A-Za-z0-9][A-Za-z0-9.:@+~-]{0,127}"
+
 _NEAR_MISSES_SHOWN = 5
 _LONGEST_NAME = 128
 
@@ -51,19 +55,6 @@ def log_glob(framework: str, model: str, size: str, dtype: str, gpus: int) -> st
 def is_nccl_traced(environment: Mapping[str, str]) -> bool:
     """Whether a job's environment turns NCCL tracing on."""
     return environment.get("ENABLE_NCCL_TRACE", "").lower() == "true"
-
-
-def make_directory(path: Path) -> None:
-    """Make a directory and those above it that are missing, by the user's umask, but none that everybody may write to.
-
-    Raises:
-        OSError: It cannot be made.
-    """
-    if path.is_dir():
-        return  # as each time but the first
-    for directory in (*reversed(path.parents), path):
-        if not directory.is_dir():
-            directory.mkdir(mode=0o775, exist_ok=True)
 
 
 def cut_name(name: str, longest: int, whole: str) -> str:
@@ -145,9 +136,11 @@ def links_passed_over(stage: Path, log_glob: str, job_id: str | None = None) -> 
 
 def _named_like_logs(stage: Path, log_glob: str, job_id: str | None) -> Iterator[FoundLog]:
     """What is named like a log of a row or of one job, wherever links lead, in the order of the paths."""
-    for path in sorted(stage.glob(_with_job_id(log_glob, "*" if job_id is None else job_id))):
-        found = job_id_in(path.name, log_glob)
-        if found is not None and job_id in {None, found} and path.is_file():
+    if JOB_ID not in Path(log_glob).name:
+        return
+    for path in sorted(stage.glob(_with_job_id(log_glob, "*" if job_id is None else glob.escape(job_id)))):
+        found = job_id_in(path.name, log_glob, job_id)
+        if found is not None and path.is_file():
             yield FoundLog(path, found)
 
 
@@ -155,26 +148,34 @@ def _leads_out(place: Path, home: Path, inside: Path) -> bool:
     return place != home and place.is_relative_to(home) and not place.resolve().is_relative_to(inside)
 
 
-def job_id_in(name: str, log_glob: str) -> str | None:
-    """The job's id in a log's file name, ``None`` if it is not the name of one of this row's logs."""
-    match = _pattern(Path(log_glob).name).match(name)
+def job_id_in(name: str, log_glob: str, job_id: str | None = None) -> str | None:
+    """The job's id in a log's file name, ``None`` if it is not the name of one of this row's logs.
+
+    Args:
+        name: The file's name.
+        log_glob: The glob of the row's logs.
+        job_id: The job's id where it is known; else any that looks like one.
+    """
+    if JOB_ID not in Path(log_glob).name:
+        return None  # nothing tells whose log it is
+    match = _pattern(Path(log_glob).name, _ANY_JOB_ID if job_id is None else re.escape(job_id)).match(name)
     return match["job_id"] if match is not None else None
 
 
 def looks_like_a_log(name: str) -> bool:
     """Whether a file is named like some row's log: ``log-maxtext_llama2_70b_64_481220.out``."""
-    return re.fullmatch(r"log-.+_[0-9]+_[0-9]+\.out", name) is not None
+    return re.fullmatch(rf"log-.+_[0-9]+_{_ANY_JOB_ID}\.out", name) is not None
 
 
 @lru_cache
-def _pattern(name_glob: str) -> re.Pattern[str]:
-    """A file name's glob as a regular expression in which the job's id is a group of digits.
+def _pattern(name_glob: str, job_id: str) -> re.Pattern[str]:
+    """A file name's glob as a regular expression in which the job's id is a group.
 
     A glob alone will not do: ``log-x_7_*.out`` finds ``log-x_7_8_99.out``, another row's log.
     """
     stand_in = "0JOBID0"
     pattern = fnmatch.translate(name_glob.replace(JOB_ID, stand_in, 1))
-    return re.compile(pattern.replace(stand_in, "(?P<job_id>[0-9]+)", 1))
+    return re.compile(pattern.replace(stand_in, f"(?P<job_id>{job_id})", 1))
 
 
 def _with_job_id(log_glob: str, job_id: str) -> str:
@@ -183,7 +184,7 @@ def _with_job_id(log_glob: str, job_id: str) -> str:
 
 def _home(stage: Path, log_glob: str) -> Path:
     """The directory that logs must be in: the results, which themselves may be a link elsewhere, as the stage may."""
-    return stage / _RESULTS if Path(log_glob).parts[0] == _RESULTS else stage
+    return stage / _RESULTS if Path(log_glob).parts[:1] == (_RESULTS,) else stage
 
 
 def _near_misses(stage: Path, wanted: str) -> tuple[Path, tuple[tuple[str, str], ...]]:

@@ -8,7 +8,6 @@ outlives :meth:`LocalLauncher.close`.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import signal
@@ -20,16 +19,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_gsw.errors import JobError, SubmissionError
+from pytest_gsw.files import make_directory, open_own
 from pytest_gsw.jobs import layout
-from pytest_gsw.jobs.environment import job_environment
+from pytest_gsw.jobs.environment import job_environment, session_environment
+from pytest_gsw.jobs.local_ids import next_job_id
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 
 #: Set for every local job, so that a launch script can tell and does without srun; and by its value
 #: every process of a job is found again, even one that left the job's process group.
 MARK = "GSW_LOCAL"
 
-#: The last job id that was given out below a staging area.
-_COUNTER = ".gsw-local-job-id"
 _HOST = "localhost"
 #: A process that hangs in a driver survives even SIGKILL; nobody should wait for it for ever.
 _KILL_PATIENCE_S = 10.0
@@ -94,7 +93,7 @@ class LocalLauncher:
             CUDA_VISIBLE_DEVICES.
         max_processes: How many jobs may run at one time, by default twice the number of cores.
         kill_grace_s: How long a job that is asked to end may take before it is killed.
-        environ: The session's environment; by default that of this process, at the time of each start.
+        environ: The session's environment; by default that of this process when the launcher is made.
     """
 
     name = "local"
@@ -119,7 +118,7 @@ class LocalLauncher:
         self._real_gpus = real_gpus
         self._max_processes = max_processes or 2 * (os.cpu_count() or 1)
         self._kill_grace_s = kill_grace_s
-        self._environ: Mapping[str, str] = os.environ if environ is None else environ
+        self._environ = session_environment(environ)
         self._queue = _Queue()
         self._session = uuid.uuid4().hex
 
@@ -146,12 +145,13 @@ class LocalLauncher:
         submitted_s = time.time()
         directory = self._work_directory or spec.directory
         try:
-            job = Job(_next_job_id(spec.stage), spec, submitted_s)
-            layout.make_directory(directory)
+            job = Job(next_job_id(self._environ), spec, submitted_s)
+            make_directory(spec.stage)
+            make_directory(directory)
         except OSError as error:
             raise SubmissionError(
                 f"{spec.row_id} cannot be started: {error.strerror}: {error.filename}",
-                advice="set `stage:` in the cluster file to a directory that you can write to",
+                advice="the staging area (`stage:`), the recipe and ~/.local/state must be yours to write to",
             ) from error
         mark = f"{self._session}-{job.id}"
         self._queue.runs[job.id] = _Run(job, directory / f"slurm-{job.id}.out", mark)
@@ -163,9 +163,9 @@ class LocalLauncher:
         return None
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
-        """The status of each job by its id. Also starts, times out and reaps jobs; never raises."""
+        """The status of each job by its row's id. Also starts, times out and reaps jobs; never raises."""
         self._advance()
-        return {job.id: self._status(job) for job in jobs}
+        return {job.spec.row_id: self._status(job) for job in jobs}
 
     def cancel(self, jobs: Sequence[Job]) -> None:
         """End all these jobs and wait until they have; those that have ended already are no error.
@@ -226,7 +226,8 @@ class LocalLauncher:
         run.slots, self._free = tuple(self._free[: spec.gpus]), self._free[spec.gpus :]
         run.start_s = time.time()
         try:
-            with run.output.open("wb") as output:
+            with open(open_own(run.output, os.O_WRONLY), "wb") as output:  # noqa: PTH123 - a descriptor has no path
+                output.truncate()  # only now is it known to be the user's own
                 run.process = subprocess.Popen(
                     self.command(spec),
                     cwd=spec.directory,
@@ -325,23 +326,6 @@ def _slurm_variables(job: Job) -> dict[str, str]:
         "SLURM_PROCID": "0",
         "SLURM_SUBMIT_DIR": str(spec.directory),
     }
-
-
-def _next_job_id(stage: Path) -> str:
-    """A number that no job below this staging area has had, whichever session asks.
-
-    The first one is the time, so that a lost counter does not give out the ids of old logs again.
-    """
-    layout.make_directory(stage)
-    with (stage / _COUNTER).open("a+") as counter:
-        fcntl.flock(counter, fcntl.LOCK_EX)
-        counter.seek(0)
-        text = counter.read().strip()
-        job_id = int(text) + 1 if text.isascii() and text.isdigit() else int(time.time())
-        counter.seek(0)
-        counter.truncate()
-        counter.write(str(job_id))
-    return str(job_id)
 
 
 def _has_exited(run: _Run) -> bool:

@@ -84,6 +84,8 @@ class JobSpec:
     #: What the row's definition is when the job is submitted, and the image that is known by then.
     definition: str = ""
     image: str | None = None
+    #: The figures that are documented for the row then, by their names.
+    documented: Mapping[str, float] = field(default_factory=dict)
 
     def again(self, without: tuple[str, ...] = (), avoiding: tuple[str, ...] = ()) -> JobSpec:
         """The next job of the row.
@@ -106,6 +108,17 @@ class JobSpec:
 
 
 @dataclass(frozen=True)
+class LogBefore:
+    """A file that had the name of a job's log before the submission; size and time are the file server's."""
+
+    #: Below the staging area.
+    path: str
+    size: int
+    inode: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True)
 class Job:
     """A submitted job."""
 
@@ -113,6 +126,27 @@ class Job:
     spec: JobSpec
     #: Seconds since the epoch, by this machine's clock, just before the submission.
     submitted_s: float
+    #: What had the name of its log before the submission; ``None`` where that was not noted.
+    logs_before: tuple[LogBefore, ...] | None = None
+
+
+@dataclass(frozen=True)
+class JobStep:
+    """One of the steps (``srun``) of a job. Times are seconds since the epoch."""
+
+    #: Its number within the job.
+    id: str
+    #: By default the name of its program.
+    name: str
+    state: JobState
+    #: The scheduler's own word.
+    raw_state: str = ""
+    exit_code: int | None = None
+    #: The signal that ended it, 0 for none.
+    signal: int = 0
+    nodes: str = ""
+    start_s: float | None = None
+    end_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +167,14 @@ class JobStatus:
     submit_s: float | None = None
     start_s: float | None = None
     end_s: float | None = None
+    #: The steps of a job that has ended; ``None`` where nobody tells them.
+    steps: tuple[JobStep, ...] | None = None
+    #: The worst end of the steps that ended before the batch script, as Slurm writes it (``1:0``); empty if not told.
+    derived_exit_code: str = ""
+    #: What could not be asked of a job's end, and why; one line, empty where all was told.
+    unchecked: str = ""
+    #: Ids of further jobs behind the same submission; there must be none.
+    siblings: tuple[str, ...] = ()
 
     @property
     def queue_s(self) -> float | None:
@@ -179,6 +221,15 @@ class Stop:
     saved_s: float | None = None
 
 
+@dataclass(frozen=True)
+class Named:
+    """A job that a scheduler has, by its name."""
+
+    id: str
+    name: str
+    status: JobStatus
+
+
 class Launcher(Protocol):
     """How jobs start on one cluster. One object serves a whole session."""
 
@@ -187,7 +238,8 @@ class Launcher(Protocol):
         """``slurm``, ``local``, ``replay``, or a plugin's own word."""
         ...
 
-    # A launcher may have a ``version`` as well, the scheduler's, for the record's environment.
+    # A launcher may have a ``version`` as well, the scheduler's, for the record's environment; and ``cluster_keys``,
+    # which of the keys account, partition, gres, constraint and sbatch of clusters.yaml it uses: none without.
 
     @property
     def log_wait_s(self) -> float:
@@ -236,7 +288,10 @@ class Launcher(Protocol):
         ...
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
-        """The status of each job by its id, with one question for all of them.
+        """The status of each job by its row's id (``job.spec.row_id``), with one question for all of them.
+
+        An answer is a job's own by more than its id, which a scheduler that lost its state gives out again:
+        two rows of one session may have the same, and then each is answered for itself.
 
         A job of which nothing could be learnt has :attr:`JobState.UNKNOWN`; this never raises
         because a scheduler is out of reach.

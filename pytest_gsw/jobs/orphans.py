@@ -8,8 +8,11 @@ Slurm does not list was not submitted.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import os
+import stat
 import tempfile
 import threading
 import time
@@ -37,9 +40,13 @@ class SubmissionLock:
     def descriptor(self) -> int:
         """A descriptor that holds the shared lock, for submissions to inherit."""
         with self._opening:
-            if self._descriptor is None:
-                self._descriptor = self._open()
-                fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+            while self._descriptor is None:
+                descriptor = self._open()
+                fcntl.flock(descriptor, fcntl.LOCK_SH)
+                if self._is_there(descriptor):
+                    self._descriptor = descriptor
+                else:
+                    os.close(descriptor)  # somebody has removed the file meanwhile
             return self._descriptor
 
     def wait_for_orphans(self) -> bool:
@@ -61,6 +68,7 @@ class SubmissionLock:
                         return True  # it is this session's own by now
                     time.sleep(0.05)
                 else:
+                    self._remove(descriptor)
                     return True
         finally:
             os.close(descriptor)
@@ -72,10 +80,37 @@ class SubmissionLock:
 
     def close(self) -> None:
         """Let go of the lock, and remove the file unless a submission still holds it."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-            self._path.unlink(missing_ok=True)
+        with self._opening:
+            descriptor, self._descriptor = self._descriptor, None
+            if descriptor is None:
+                return
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                pass  # whoever goes on with the run waits for it, and removes the file then
+            else:
+                self._remove(descriptor)
+            os.close(descriptor)
+
+    def _remove(self, descriptor: int) -> None:
+        """Remove the file while the exclusive lock is held; who opens it at this moment sees that, and opens anew."""
+        with contextlib.suppress(OSError):
+            if self._is_there(descriptor):
+                self._path.unlink()
+
+    def _is_there(self, descriptor: int) -> bool:
+        """Whether the file still has its name."""
+        try:
+            named = self._path.stat(follow_symlinks=False)
+        except OSError:
+            return False
+        mine = os.fstat(descriptor)
+        return (named.st_dev, named.st_ino) == (mine.st_dev, mine.st_ino)
 
     def _open(self) -> int:
-        return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            os.close(descriptor)
+            raise OSError(errno.EPERM, "is no file of your own", str(self._path))
+        return descriptor

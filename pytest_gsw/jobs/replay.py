@@ -76,7 +76,7 @@ class ReplayLauncher:
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """What was recorded, else REPLAYED: whatever the job did, it is over."""
-        return {job.id: self._runs[job.spec.row_id].status for job in jobs}
+        return {job.spec.row_id: self._runs[job.spec.row_id].status for job in jobs}
 
     def cancel(self, jobs: Sequence[Job]) -> None:
         """Nothing runs."""

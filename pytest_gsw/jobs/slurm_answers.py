@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
 from pytest_gsw.jobs.states import job_state
 
+#: ``sbatch --parsable``'s answer, and what a reader might take for it: a word that is a number.
+_JOB_ID = re.compile(r"([0-9]{1,18})(?:;[^\s;]+)?")
+_NUMBER = re.compile(r"\W{0,8}[0-9]{1,18}\b(?![.:,/%]?\w)")
+
 _SPEAKER = re.compile(r"^(?:\w+: |\w+ error: )?(?:error: )?(?:Batch job submission failed: )?")
+_CODE = re.compile(r"([0-9]{1,9}):([0-9]{1,9})", re.ASCII)
+#: A line on a job, ``481220``, or on one of its steps: ``481220.0``, ``481220.batch``.
+_JOB_OR_STEP = re.compile(r"(?P<job>[0-9]{1,18})(?:\.(?P<step>[0-9A-Za-z+_.]{1,40}))?", re.ASCII)
+_END_COLUMNS = 10
+#: Entries that are no steps of the recipe: its script, and what belongs to the job from outside.
+_NO_STEPS = frozenset({"batch", "extern"})
 _NOTHING = frozenset({"", "None", "Unknown", "N/A", "(null)", "None assigned"})
 
 
@@ -47,12 +57,18 @@ class Output:
 
 
 def parse_sbatch(text: str) -> str | None:
-    """The job's id in ``sbatch --parsable``'s answer, ``481220`` or ``481220;eos``.
+    """The job's id in ``sbatch --parsable``'s answer, which is one line: ``481220`` or ``481220;eos``.
 
-    A site's submit plugin may print lines of its own around it.
+    A site's wrapper may print lines of text around it. Where another number stands by itself in one of them,
+    nobody can tell which of the two is the job.
+
+    Returns:
+        The id; ``None`` where the answer has none, or more than one number that may be it.
     """
-    matches = (re.fullmatch(r"([0-9]+)(?:;[^\s;]+)?", line.strip()) for line in reversed(text.split("\n")))
-    return next((match[1] for match in matches if match is not None), None)
+    numbers = [word for word in text.split() if _NUMBER.match(word)]
+    lines = [line.strip() for line in text.split("\n")]
+    ids = [match[1] for match in map(_JOB_ID.fullmatch, lines) if match is not None]
+    return ids[0] if len(ids) == len(numbers) == 1 else None
 
 
 def parse_version(text: str) -> str:
@@ -87,29 +103,74 @@ def parse_squeue(text: str) -> dict[str, Answer]:
 
 def parse_sacct(text: str) -> dict[str, Answer]:
     """``sacct``'s lines by job id."""
-    answers = {}
-    for job_id, state_text, code, reason, nodes, submit, start, end, name in _rows(text, 9):
-        state = job_state(state_text)
-        exit_code, signal = _exit_code(code) if state.ended else (None, 0)
-        answers[job_id] = Answer(
-            name,
-            JobStatus(
-                state,
-                raw_state=state_text,
-                exit_code=exit_code,
-                signal=signal,
-                reason=_word(reason),
-                nodes=_word(nodes),
-                submit_s=_epoch_s(submit),
-                start_s=_epoch_s(start),
-                end_s=_epoch_s(end) if state.ended else None,
-            ),
-        )
-    return answers
+    return {job_id: _recorded(*facts) for job_id, *facts in _rows(text, 9)}
+
+
+def _recorded(
+    state_text: str, code: str, reason: str, nodes: str, submit: str, start: str, end: str, name: str
+) -> Answer:
+    """What accounting has of a job, by the columns behind its id."""
+    state = job_state(state_text)
+    exit_code, signal = _exit_code(code) if state.ended else (None, 0)
+    return Answer(
+        name,
+        JobStatus(
+            state,
+            raw_state=state_text,
+            exit_code=exit_code,
+            signal=signal,
+            reason=_word(reason),
+            nodes=_word(nodes),
+            submit_s=_epoch_s(submit),
+            start_s=_epoch_s(start),
+            end_s=_epoch_s(end) if state.ended else None,
+        ),
+    )
+
+
+def parse_ends(text: str) -> dict[str, Answer]:
+    """``sacct``'s lines on ended jobs and their steps, by job id; the batch script and ``extern`` are no steps."""
+    answers: dict[str, Answer] = {}
+    steps: dict[str, list[JobStep]] = {}
+    for line in text.split("\n"):
+        fields = [field.strip() for field in line.split("|", _END_COLUMNS - 1)]
+        match = _JOB_OR_STEP.fullmatch(fields[0])
+        if len(fields) != _END_COLUMNS or match is None:
+            continue
+        job_id, number = match["job"], match["step"]
+        if number is None:
+            derived = fields.pop(3)
+            answer = _recorded(*fields[1:])
+            answers[job_id] = replace(
+                answer, status=replace(answer.status, derived_exit_code=derived if _CODE.fullmatch(derived) else "")
+            )
+        elif number not in _NO_STEPS:
+            steps.setdefault(job_id, []).append(_step(number, fields))
+    return {
+        job_id: replace(answer, status=replace(answer.status, steps=tuple(steps.get(job_id, ()))))
+        for job_id, answer in answers.items()
+    }
+
+
+def _step(number: str, fields: list[str]) -> JobStep:
+    _, state_text, code, _, _, nodes, _, start, end, name = fields
+    state = job_state(state_text)
+    exit_code, signal = _exit_code(code) if state.ended else (None, 0)
+    return JobStep(
+        number,
+        name,
+        state,
+        raw_state=state_text,
+        exit_code=exit_code,
+        signal=signal,
+        nodes=_word(nodes),
+        start_s=_epoch_s(start),
+        end_s=_epoch_s(end) if state.ended else None,
+    )
 
 
 def parse_scontrol(text: str) -> dict[str, Answer]:
-    """``scontrol -o show job``'s lines by job id."""
+    """``scontrol -d -o show job``'s lines by job id."""
     answers = {}
     for line in text.split("\n"):
         # Values may hold blanks, but none of those that are read here does; the first of a name counts,
@@ -122,6 +183,7 @@ def parse_scontrol(text: str) -> dict[str, Answer]:
         state = job_state(fields.get("JobState", ""))
         exit_code, signal = _exit_code(fields.get("ExitCode", "")) if state.ended else (None, 0)
         output = _word(fields.get("StdOut", ""))
+        derived = fields.get("DerivedExitCode", "")
         answers[fields["JobId"]] = Answer(
             fields.get("JobName", ""),
             JobStatus(
@@ -134,10 +196,18 @@ def parse_scontrol(text: str) -> dict[str, Answer]:
                 submit_s=_epoch_s(fields.get("SubmitTime", "")),
                 start_s=None if state is JobState.PENDING else _epoch_s(fields.get("StartTime", "")),
                 end_s=_epoch_s(fields.get("EndTime", "")) if state.ended else None,
+                derived_exit_code=derived if state.ended and _CODE.fullmatch(derived) else "",
             ),
             Path(output) if output else None,
         )
     return answers
+
+
+def why(output: Output) -> str:
+    """Why a command told nothing, in a few words."""
+    if output.problem:
+        return output.problem
+    return f"exit code {output.returncode}" if output.returncode else "no record yet"
 
 
 def scancel_problem(output: Output) -> str:
@@ -174,5 +244,5 @@ def _wait_status(text: str) -> tuple[int | None, int]:
 
 
 def _exit_code(text: str) -> tuple[int | None, int]:
-    match = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})", text, re.ASCII)
+    match = _CODE.fullmatch(text)
     return (int(match[1]), int(match[2])) if match else (None, 0)

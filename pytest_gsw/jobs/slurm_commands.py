@@ -13,6 +13,7 @@ from pytest_gsw.jobs.model import JobSpec
 # A field of squeue's that has a suffix and no width is never cut.
 _SQUEUE_FORMAT = "JobID:|,State:|,exit_code:|,Reason:|,NodeList:|,SubmitTime:|,StartTime:|,EndTime:|,Name:|"
 _SACCT_FIELDS = "JobIDRaw,State,ExitCode,Reason,NodeList,Submit,Start,End,JobName"
+_ENDS_FIELDS = "JobIDRaw,State,ExitCode,DerivedExitCode,Reason,NodeList,Submit,Start,End,JobName"
 
 
 def sbatch_command(spec: JobSpec) -> tuple[str, ...]:
@@ -64,14 +65,43 @@ def sacct_by_name_command(name: str, since_s: float, clusters: tuple[str, ...] =
     return ("sacct", *clusters, "-X", "-n", "-P", "-o", _SACCT_FIELDS, *mine)
 
 
+def squeue_of_user_command(clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Ask slurmctld for all of this user's jobs; it is asked for no more with names, which squeue itself picks out."""
+    return ("squeue", *clusters, "--me", "-h", "--all", "-t", "all", "-O", _SQUEUE_FORMAT)
+
+
+def squeue_ids_command(clusters: tuple[str, ...] = (), *, mine: bool) -> tuple[str, ...]:
+    """Ask slurmctld which jobs wait or run: this user's, or everybody's."""
+    return ("squeue", *clusters, *(("--me",) if mine else ()), "-h", "--all", "-O", "JobID")
+
+
+def sacct_of_user_command(since_s: float, clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Ask accounting for all of this user's jobs since then."""
+    since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since_s))
+    return ("sacct", *clusters, "-X", "-n", "-P", "-o", _SACCT_FIELDS, f"--user={os.getuid()}", "-S", since)
+
+
 def sacct_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Ask accounting how all these jobs ended; with ``-j`` it looks back as far as it remembers."""
-    return ("sacct", *clusters, "-X", "-n", "-P", "-o", _SACCT_FIELDS, "-j", ",".join(ids))
+    """Ask accounting how all these jobs and their steps ended; with ``-j`` it looks back as far as it remembers."""
+    return ("sacct", *clusters, "-n", "-P", "-o", _ENDS_FIELDS, "-j", ",".join(ids))
 
 
 def scontrol_command(job_id: str, clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Ask slurmctld for everything about one job."""
-    return ("scontrol", *clusters, "-a", "-o", "show", "job", job_id)
+    """Ask slurmctld for everything about one job; ``-d`` shows the exit code of its steps, too."""
+    return ("scontrol", *clusters, "-a", "-d", "-o", "show", "job", job_id)
+
+
+def scontrol_all_command(clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The same for several jobs with one process, which reads from its input what :func:`scontrol_requests` writes.
+
+    ``scontrol show job`` takes one id only; without any it tells of all jobs of the cluster.
+    """
+    return ("scontrol", *clusters, "-a", "-d", "-o")
+
+
+def scontrol_requests(ids: Sequence[str]) -> str:
+    """What :func:`scontrol_all_command` is to do."""
+    return "".join(f"show job {job_id}\n" for job_id in ids)
 
 
 def scancel_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[str, ...]:

@@ -14,10 +14,10 @@ from enum import Enum
 from statistics import median
 from typing import TYPE_CHECKING
 
-from pytest_gsw.logs.model import Identity, Step, StepLog
+from pytest_gsw.logs.model import Diverged, Identity, Step, StepLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 class Unit(Enum):
@@ -27,13 +27,13 @@ class Unit(Enum):
     SAMPLES_PER_S = "samples_per_s"
     TOKENS_PER_S_PER_GPU = "tokens_per_s_per_gpu"
 
-    def step(self, index: int | None, value: float, offset: int) -> Step:
+    def step(self, index: int | None, value: float, offset: int, skipped: int = 0) -> Step:
         """A step with the number in the unit's field."""
         if self is Unit.SECONDS:
-            return Step(index, seconds=value, offset=offset)
+            return Step(index, seconds=value, offset=offset, skipped=skipped)
         if self is Unit.SAMPLES_PER_S:
-            return Step(index, samples_per_s=value, offset=offset)
-        return Step(index, tokens_per_s_per_gpu=value, offset=offset)
+            return Step(index, samples_per_s=value, offset=offset, skipped=skipped)
+        return Step(index, tokens_per_s_per_gpu=value, offset=offset, skipped=skipped)
 
 
 def can_be(value: float) -> bool:
@@ -51,6 +51,9 @@ class Record:
         value: The step's time or rate; may be what none can be, then it is no step.
         rank: Who printed it, where a launcher wrote that before the line.
         problem: The loss or gradient norm that is not finite, as the line has it.
+        loss: The loss, ``None`` where the line has none.
+        needs_loss: Whether every such line of the format has a loss.
+        skipped: Of the steps that the line stands for, those that were not trained.
     """
 
     offset: int
@@ -58,6 +61,9 @@ class Record:
     value: float
     rank: int | None = None
     problem: str | None = None
+    loss: float | None = None
+    needs_loss: bool = False
+    skipped: int = 0
 
     @property
     def trouble(self) -> str | None:
@@ -70,7 +76,63 @@ class Record:
         return self.index == other.index and same
 
 
-class OnePrinter:
+class _Attempts:
+    """What every kind of series knows of attempts, losses and of what was not finite."""
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        #: Of the attempt that goes on: step number and text of what was not finite first.
+        self.not_finite: tuple[int | None, str] | None = None
+        #: The attempts before it that diverged.
+        self.diverged: list[Diverged] = []
+        self._losses: dict[int, float] = {}
+        self._without_loss: dict[int, None] = {}
+        self._began = 0
+
+    def lose(self, index: int | None, text: str) -> None:
+        """Note what was not finite in the attempt that goes on; the first counts."""
+        if self.not_finite is None:
+            self.not_finite = (index, text)
+
+    def tell_loss(self, index: int, loss: float) -> None:
+        """Note a loss that stands in a line of its own."""
+        if math.isfinite(loss):
+            self._losses[index] = loss
+
+    @property
+    def losses(self) -> array[float]:
+        """The losses of the attempt that goes on, in the order of its steps."""
+        return array("d", (self._losses[index] for index in sorted(self._losses)))
+
+    @property
+    def without_loss(self) -> tuple[int | None, ...]:
+        """The steps that should have a loss, and of which no line has one."""
+        return tuple(index for index in self._without_loss if index not in self._losses)
+
+    def printed(self, step: Step) -> Sequence[tuple[str | None, float]]:
+        """What each rank printed of a step; empty where one rank prints."""
+        del step
+        return ()
+
+    def _begin(self, offset: int) -> None:
+        if self.not_finite is not None:
+            self.diverged.append(Diverged(self.attempts, *self.not_finite, self._began, offset))
+        self.attempts += 1
+        self.not_finite = None
+        self._began = offset
+        self._losses.clear()
+        self._without_loss.clear()
+
+    def _note(self, record: Record, index: int | None) -> None:
+        if self.not_finite is None and record.trouble is not None:
+            self.not_finite = (index, record.trouble)
+        if record.loss is not None:
+            self.tell_loss(record.index, record.loss)
+        elif record.needs_loss:
+            self._without_loss[record.index] = None
+
+
+class OnePrinter(_Attempts):
     """Steps that one process prints, each once or several times in a row.
 
     A step number that does not grow is a new attempt, unless it is the last step told again:
@@ -81,11 +143,12 @@ class OnePrinter:
     """
 
     def __init__(self, *, repaints: bool = False) -> None:
-        self.attempts = 0
-        self.not_finite: tuple[int | None, str] | None = None
+        super().__init__()
         self._repaints = repaints
         self._last: Record | None = None
         self._steps: dict[int, Record] = {}
+        #: What further ranks print of the same steps.
+        self._others: dict[int, list[Record]] = {}
 
     def add(self, record: Record) -> bool:
         """Take the next record; true where it begins a new attempt."""
@@ -96,21 +159,31 @@ class OnePrinter:
             told_again = record.rank != last.rank
             restarted = not told_again and not record.repeats(last)
         if restarted:
-            self.attempts += 1
-            self.not_finite = None
+            self._begin(record.offset)
             self._steps.clear()
-        if record.trouble is not None and self.not_finite is None:
-            self.not_finite = (record.index, record.trouble)
-        if can_be(record.value) and not told_again:
-            self._steps[record.index] = record
+            self._others.clear()
+        self._note(record, record.index)
+        if can_be(record.value):
+            if told_again and record.index in self._steps:
+                self._others.setdefault(record.index, []).append(record)
+            elif not told_again:
+                self._steps[record.index] = record
         return restarted
 
     def steps(self, unit: Unit = Unit.SECONDS) -> tuple[Step, ...]:
         """The last attempt's steps."""
-        return tuple(unit.step(record.index, record.value, record.offset) for record in self._steps.values())
+        return tuple(
+            unit.step(record.index, record.value, record.offset, record.skipped) for record in self._steps.values()
+        )
+
+    def printed(self, step: Step) -> Sequence[tuple[str | None, float]]:
+        """What each rank printed of a step; empty where one rank prints."""
+        others = self._others.get(-1 if step.index is None else step.index, [])
+        first = [] if step.index is None or not others else [self._steps[step.index]]
+        return [(rank_label(record.rank), record.value) for record in (*first, *others)]
 
 
-class ManyPrinters:
+class ManyPrinters(_Attempts):
     """Steps that every process prints, in no order and mostly without a label; a step is their median.
 
     One process may print step 7 after another has printed step 8. But each prints its steps in
@@ -119,28 +192,36 @@ class ManyPrinters:
     """
 
     def __init__(self) -> None:
-        self.attempts = 0
-        self.not_finite: tuple[int | None, str] | None = None
+        super().__init__()
         self._first = 0
         self._widest = 0
         self._values: dict[int, array[float]] = {}
         self._offsets: dict[int, int] = {}
+        #: Who printed the values, where some are labelled; -1 for those that are not.
+        self._ranks: dict[int, array[int]] = {}
+        self._skipped: dict[int, int] = {}
 
     def add(self, record: Record) -> bool:
         """Take the next record; true where it begins a new attempt."""
         restarted = self._restarts(record.index)
         if restarted:
-            self.attempts += 1
-            self.not_finite = None
+            self._begin(record.offset)
             self._first, self._widest = record.index, 0
             self._values.clear()
             self._offsets.clear()
+            self._ranks.clear()
+            self._skipped.clear()
         values = self._values.setdefault(record.index, array("d"))
         values.append(record.value)
+        if record.rank is not None:
+            ranks = self._ranks.setdefault(record.index, array("l"))
+            ranks.extend([-1] * (len(values) - 1 - len(ranks)))
+            ranks.append(record.rank)
         self._widest = max(self._widest, len(values))
         self._offsets.setdefault(record.index, record.offset)
-        if record.trouble is not None and self.not_finite is None:
-            self.not_finite = (record.index, record.trouble)
+        if record.skipped:
+            self._skipped[record.index] = max(record.skipped, self._skipped.get(record.index, 0))
+        self._note(record, record.index)
         return restarted
 
     def _restarts(self, index: int) -> bool:
@@ -156,37 +237,64 @@ class ManyPrinters:
         for index, values in sorted(self._values.items()):
             finite = [value for value in values if can_be(value)]
             if finite:
-                found.append(unit.step(index, median(finite), self._offsets[index]))
+                found.append(unit.step(index, median(finite), self._offsets[index], self._skipped.get(index, 0)))
         return tuple(found)
 
+    def printed(self, step: Step) -> Sequence[tuple[str | None, float]]:
+        """What each rank printed of a step; empty where one rank prints."""
+        index = -1 if step.index is None else step.index
+        values = self._values.get(index, array("d"))
+        if len(values) < 2:
+            return ()
+        ranks = [*self._ranks.get(index, ()), *(-1 for _ in values)]
+        pairs = zip(ranks, values, strict=False)
+        return [(None if rank < 0 else rank_label(rank), value) for rank, value in pairs if can_be(value)]
 
-class Unnumbered:
+
+class Unnumbered(_Attempts):
     """Steps whose lines bear no step number: they count in the order in which they stand."""
 
     def __init__(self) -> None:
-        self.attempts = 0
-        self.not_finite: tuple[int | None, str] | None = None
-        self._steps: list[tuple[float, int]] = []
+        super().__init__()
+        self._steps: list[tuple[float, int, int]] = []
+        self._count = 0
 
-    def restart(self) -> None:
+    def restart(self, offset: int = 0) -> None:
         """Begin a new attempt."""
-        self.attempts += 1
-        self.not_finite = None
+        self._begin(offset)
         self._steps.clear()
 
-    def add(self, value: float, offset: int, problem: str | None = None) -> None:
+    def add(
+        self,
+        value: float,
+        offset: int,
+        problem: str | None = None,
+        *,
+        loss: float | None = None,
+        needs_loss: bool = False,
+        skipped: int = 0,
+    ) -> None:
         """Take the next step."""
         if self.attempts == 0:
-            self.restart()
-        trouble = Record(offset, 0, value, problem=problem).trouble
-        if trouble is not None and self.not_finite is None:
-            self.not_finite = (None, trouble)
+            self.restart(offset)
+        self._count += 1
+        self._note(Record(offset, self._count, value, None, problem, loss, needs_loss, skipped), None)
         if can_be(value):
-            self._steps.append((value, offset))
+            self._steps.append((value, offset, skipped))
+
+    @property
+    def without_loss(self) -> tuple[int | None, ...]:
+        """The steps that should have a loss and have none."""
+        return (None,) * len(super().without_loss)
 
     def steps(self, unit: Unit = Unit.SECONDS) -> tuple[Step, ...]:
         """The last attempt's steps."""
-        return tuple(unit.step(None, value, offset) for value, offset in self._steps)
+        return tuple(unit.step(None, value, offset, skipped) for value, offset, skipped in self._steps)
+
+
+def rank_label(rank: int | None) -> str | None:
+    """A rank as messages name it."""
+    return None if rank is None else f"rank {rank}"
 
 
 Series = OnePrinter | ManyPrinters | Unnumbered
@@ -201,6 +309,7 @@ def step_log(
     global_batch_size: int | None = None,
     checkpoint_saves_s: Iterable[float] = (),
     resumed_at: int | None = None,
+    prints_losses: bool = True,
 ) -> StepLog:
     """A series as a log's steps."""
     return StepLog(
@@ -212,4 +321,8 @@ def step_log(
         not_finite=series.not_finite,
         checkpoint_saves_s=tuple(checkpoint_saves_s),
         resumed_at=resumed_at,
+        diverged=tuple(series.diverged),
+        losses=series.losses if prints_losses else None,
+        without_loss=series.without_loss,
+        printed=series.printed,
     )

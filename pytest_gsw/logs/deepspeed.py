@@ -9,7 +9,8 @@
   current rate is taken where there is one. Later than 0.16 these lines show only at log level INFO.
 
 The timer's lines bear no loss; scripts print it in lines of their own, of which those count that say it is not
-finite: ``step: 7, loss: nan``, ``[2, 12000] loss: inf``, ``Epoch: 0, Step: 7, Rank: 0, loss = nan``. Steps that the
+finite: ``step: 7, loss: nan``, ``[2, 12000] loss: inf``, ``Epoch: 0, Step: 7, Rank: 0, loss = nan``, ``loss=nan``,
+``{'loss': nan}``, ``loss: tensor(nan, …)``; a "best loss: inf" is none yet. Steps that the
 loss scaler skips (``OVERFLOW! Rank 0 Skipping step.``) belong to every run in half precision.
 
 DeepSpeed-Chat's ``CurSamplesPerSec`` (one r), ``time (ms) | fwd: …`` and the flops profiler's
@@ -20,10 +21,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pytest_gsw.logs.attempts import ManyPrinters, OnePrinter, Record, Unit, step_log
-from pytest_gsw.logs.text import NUMBER, number, pieces, rank_of, safe_text
+from pytest_gsw.logs.model import Diverged
+from pytest_gsw.logs.text import NUMBER, number, number_of, pieces, rank_of, safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 _PIPE = re.compile(rb"\bsteps: (\d{1,12}) (?=loss: )")
 _PIPE_TIME = re.compile(rb" iter time \(s\): (-?%b)(?=\s)" % NUMBER)
+_PIPE_LOSS = re.compile(rb"loss: (-?%b)" % NUMBER)
 _PIPE_LOST = re.compile(rb"\S{1,40}: [-+]?(?:nan|inf)\b", re.IGNORECASE)
 #: Memory follows the current rate, so that one at the line's end was cut; before 0.6 the rate did end its line.
 _TIMER = re.compile(
@@ -40,8 +43,14 @@ _TIMER = re.compile(
     % (NUMBER, NUMBER, NUMBER)
 )
 #: What such a line of a script holds, and what it is like.
-_LOST_MARKERS = (b"oss: nan", b"oss: inf", b"oss = nan", b"oss = inf")
-_LOST = re.compile(rb"[Ll]oss(?::| =) (?:nan|inf)\b")
+_LOST_MARKERS = tuple(
+    b"oss" + between + figure
+    for between in (b": ", b" = ", b"=", b"': ", b'": ', b" ", b": tensor(")
+    for figure in (b"nan", b"NaN", b"inf")
+)
+_LOST = re.compile(
+    rb"(\b(?:best|min|lowest)[_ ](?:\w{1,10}[_ ])?)?[Ll]oss['\"]?(?::| =|=|) ?(?:tensor\()?(nan|NaN|inf)\b"
+)
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,7 @@ class DeepSpeed:
     first_index: int | None = None
     wraps: bool = False
     shows_progress: bool = True
+    guards_itself: ClassVar[bool] = True
 
     def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
         """Read the steps of the pipeline engine in seconds, else those of the timer in samples per second."""
@@ -60,6 +70,7 @@ class DeepSpeed:
         # Old versions print on every rank.
         timer = ManyPrinters()
         lost: str | None = None
+        began = 0
         for offset, line in lines:
             for head, rest in pieces(_PIPE, line):
                 took = _PIPE_TIME.search(rest)
@@ -67,19 +78,24 @@ class DeepSpeed:
                 if took is not None and seconds is not None:
                     bad = _PIPE_LOST.search(rest, 0, took.start())
                     problem = None if bad is None else safe_text(bad[0])
-                    pipe.add(Record(offset, int(head[1]), seconds, rank_of(line), problem))
+                    loss = number_of(_PIPE_LOSS.match(rest))
+                    pipe.add(Record(offset, int(head[1]), seconds, rank_of(line), problem, loss, needs_loss=True))
             for step in _TIMER.finditer(line):
                 rate = number(step[3] or step[4])
-                if rate is not None and timer.add(Record(offset, int(step[1] or step[2]), rate)):
+                if rate is not None and timer.add(Record(offset, int(step[1] or step[2]), rate, rank_of(line))):
                     # What stands before the first attempt's first step is its own.
-                    lost = lost if timer.attempts == 1 else None
+                    if timer.attempts > 1 and lost is not None:
+                        if not timer.diverged or timer.diverged[-1].attempt < timer.attempts - 1:
+                            timer.diverged.append(Diverged(timer.attempts - 1, None, lost, began, offset))
+                        lost = None
+                    began = offset
             found = _LOST.search(line)
-            lost = lost or (None if found is None else safe_text(found[0]))
+            lost = lost or (None if found is None or (found[1] and found[2] == b"inf") else safe_text(found[0]))
         if pipe.attempts:
             return step_log(self.name, pipe)
         if timer.attempts and timer.not_finite is None and lost is not None:
             timer.not_finite = (None, lost)
-        return step_log(self.name, timer, unit=Unit.SAMPLES_PER_S)
+        return step_log(self.name, timer, unit=Unit.SAMPLES_PER_S, prints_losses=False)
 
 
 FORMAT = DeepSpeed()

@@ -2,8 +2,9 @@
 
 The cause is the earliest fatal line: when one rank runs out of memory, the others wait for it
 and print time-outs for ten minutes. What only looks like a failure is no cause: a task that exits
-with 1 before or after training, warnings that a retry follows, what comes after the end of an
-MLPerf run.
+with 1, which says no more than the job's own exit code, warnings that a retry follows, what comes
+after the end of an MLPerf run. What a job that ended well must not hold besides is in
+:mod:`pytest_gsw.logs.fatal`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: How much of a line is looked at and shown.
-_LINE_BYTES = 4000
+LINE_BYTES = 4000
 _SHOWN_CHARACTERS = 240
 
 
@@ -41,6 +42,19 @@ class Cause:
     out_of_memory: bool = False
     #: Whether machines or the fabric failed, so that the same run may succeed elsewhere.
     infrastructure: bool = False
+
+
+@dataclass(frozen=True)
+class FoundCause:
+    """Why a run failed, and the file that says so."""
+
+    cause: Cause
+    path: Path
+
+    @property
+    def advice(self) -> str:
+        """What to do about it."""
+        return self.cause.advice
 
 
 @dataclass(frozen=True)
@@ -64,17 +78,31 @@ class Signature:
     out_of_memory: bool = False
     infrastructure: bool = False
 
+    def find(self, line: bytes) -> re.Match[bytes] | None:
+        """What in a line is like this cause, ``None`` where nothing is."""
+        return self.pattern.search(line) if any(mark in line for mark in self.markers) else None
 
-def _signature(
+    def cause(self, path: Path, offset: int, line: bytes, found: bytes) -> Cause:
+        """The cause that a line names, with its number in the file.
+
+        Raises:
+            LogError: The file cannot be read.
+        """
+        number = line_number(path, offset)
+        return Cause(self.name, _shown(line, found), number, self.advice, self.out_of_memory, self.infrastructure)
+
+
+def signature(
     name: str, markers: str, pattern: str, advice: str, *, out_of_memory: bool = False, infrastructure: bool = False
 ) -> Signature:
+    """A signature whose markers are parted by ``|``."""
     words = tuple(marker.encode() for marker in markers.split("|"))
     return Signature(name, words, re.compile(pattern.encode()), advice, out_of_memory, infrastructure)
 
 
 #: In the order in which they are tried on a line.
 SIGNATURES: tuple[Signature, ...] = (
-    _signature(
+    signature(
         "XLA out of memory",
         "Error: ",
         # XLA warns when a compilation is tried again with less memory; only the exception is fatal.
@@ -82,7 +110,7 @@ SIGNATURES: tuple[Signature, ...] = (
         "the model, batch or XLA_PYTHON_CLIENT_MEM_FRACTION does not fit the accelerator's memory",
         out_of_memory=True,
     ),
-    _signature(
+    signature(
         "CUDA out of memory",
         "Error: |error: ",
         r"(?:OutOfMemoryError|RuntimeError|AcceleratorError): (?:(?:CUDA|HIP) (?:error: )?)?out of memory"
@@ -90,7 +118,7 @@ SIGNATURES: tuple[Signature, ...] = (
         "check that the GPUs were free, then batch size, parallelism and activation checkpointing of the row",
         out_of_memory=True,
     ),
-    _signature(
+    signature(
         "host out of memory",
         "error: |Error: |Out of memory: Kill",
         r"Detected \d{1,9} oom[-_]kill event|: tasks? [\d,\-]{1,200}: Out Of Memory"
@@ -99,40 +127,57 @@ SIGNATURES: tuple[Signature, ...] = (
         "ask Slurm for the whole node's memory with --mem=0, or use fewer data loading workers",
         out_of_memory=True,
     ),
-    _signature(
+    signature(
         "shared memory exhausted",
         "Error: |Unexpected bus error",
         r"is killed by signal: Bus error|Unexpected bus error encountered in worker",
         "give the container more shared memory (/dev/shm), or use fewer data loading workers",
     ),
-    _signature(
+    signature(
         "NCCL time-out",
-        "Watchdog caught collective",
-        r"Watchdog caught collective operation timeout",
+        "Watchdog caught collective|watchdog got stuck|watchdog thread terminated",
+        r"Watchdog caught collective operation timeout|ProcessGroupNCCL's watchdog got stuck for "
+        r"|watchdog thread terminated with exception: ",
         "a rank stopped or the fabric hung: find the rank that did not take part, rerun with NCCL_DEBUG=INFO",
         infrastructure=True,
     ),
-    _signature(
+    signature(
         "gloo time-out",
         "Error: ",
         r"Timed out waiting \d{1,9}ms for (?:send|recv) operation to complete",
         "a rank stopped or the network hung: find the rank that did not take part in the log",
         infrastructure=True,
     ),
-    _signature(
+    signature(
         "ECC error",
-        "Error: |error: ",
-        r"(?:uncorrectable|double[- ]bit) ECC error",
+        "ECC error|uncorrectable hardware error",
+        # A health check counts them, or says that there are none.
+        r"(?<!\b[Nn]o )(?<!\b0 )(?:[Uu]ncorrectable|[Dd]ouble[- ]bit) ECC error"
+        r"(?!s| counts?\b[^\n\d]{0,20}0\b)|amdgpu[^\n]{1,200}uncorrectable hardware error",
         "the GPU's memory is broken: drain the node, exclude it with --exclude, and rerun",
         infrastructure=True,
     ),
-    _signature(
+    signature(
+        "GPU hang",
+        "GPU Hang|GPU reset begin|GPU is lost",
+        r"HW Exception by GPU [^\n]{1,200}GPU Hang|amdgpu[^\n]{1,200}GPU reset begin"
+        r"|Unable to determine the device handle for GPU[^\n]{1,80}GPU is lost",
+        "dmesg and rocm-smi on the node tell more; drain the node, exclude it with --exclude, and rerun",
+        infrastructure=True,
+    ),
+    signature(
+        "GPU memory fault",
+        "Memory access fault by GPU",
+        r"Memory access fault by GPU ",
+        "mostly the program's fault: look for an illegal memory access, and for a node on which it comes again",
+    ),
+    signature(
         "GPU error (Xid)",
         "NVRM: Xid",
         r"NVRM: Xid \([^)]{1,40}\): (?:13|31)\b",
         "Xid 13 and 31 are mostly the program's fault: look for an illegal memory access in the log",
     ),
-    _signature(
+    signature(
         "GPU error (Xid)",
         "NVRM: Xid",
         r"NVRM: Xid \(",
@@ -140,40 +185,40 @@ SIGNATURES: tuple[Signature, ...] = (
         "then drain the node, exclude it with --exclude, and rerun",
         infrastructure=True,
     ),
-    _signature(
+    signature(
         "node failure",
         "error: |CANCELLED AT",
         r"error: Node failure on|DUE TO NODE FAILURE|Nodes? \S{1,400} are still not ready",
         "exclude the node with --exclude and rerun; sinfo -R tells why nodes are down",
         infrastructure=True,
     ),
-    _signature(
+    signature(
         "time limit",
         "CANCELLED AT",
         r"CANCELLED AT \S{1,40} DUE TO TIME LIMIT",
         "give the job more time (sbatch --time), or find out what made it slow or hang",
     ),
-    _signature(
+    signature(
         "preemption",
         "CANCELLED AT",
         r"CANCELLED AT [^*]{1,400}DUE TO PREEMPTION",
         "a job of higher priority took the nodes: rerun, or use a partition or QOS that is not preempted",
         infrastructure=True,
     ),
-    _signature(
+    signature(
         "requeued",
         "CANCELLED AT",
         r"CANCELLED AT \S{1,40} DUE TO JOB REQUEUE",
         "Slurm or an administrator put the job back into the queue: rerun, or submit with --no-requeue",
         infrastructure=True,
     ),
-    _signature(
+    signature(
         "cancelled",
         "CANCELLED AT",
         r"\*\*\* (?:JOB|STEP) \S{1,80} ON \S{1,200} CANCELLED AT ",
         "somebody cancelled it, or Slurm did because a task had failed: sacct and the lines above tell",
     ),
-    _signature(
+    signature(
         "container import",
         "error: ",
         r"pyxis: (?:child \d{1,9} failed|failed to |couldn't |could not |mount source must| {0,8}\[ERROR\])"
@@ -182,32 +227,34 @@ SIGNATURES: tuple[Signature, ...] = (
         "and that enroot's cache and run directories can be written",
         infrastructure=True,
     ),
-    _signature(
+    signature(
         "model access refused",
         "Error: ",
         r"access a gated repo|40[13] Client Error|Invalid user token",
         "set HF_TOKEN to a token whose owner has accepted the model's licence",
     ),
-    _signature(
+    signature(
         "GPUs not requested",
         "error: ",
         r"Invalid generic resource \(gres\)|[Cc]annot submit \S{0,80} {0,4}without GPU resources",
         "the partition wants GPUs asked for by name: submit with --gres=gpu:8 (SBATCH_GPUS_PER_NODE=8)",
     ),
-    _signature(
+    signature(
         "no GPU found",
-        "Error: ",
+        "Error: |No visible GPU devices",
         r"(?:RuntimeError|AcceleratorError): (?:[^:\n]{1,80}: ){0,2}(?:No (?:CUDA|HIP) GPUs are available"
-        r"|no CUDA-capable device|Found no NVIDIA driver)",
+        r"|no CUDA-capable device|Found no NVIDIA driver)"
+        # JAX looks for what there is, and says at level INFO what there is not.
+        r"|\A(?![^\n]{0,200}(?:INFO|\bI\d{4} ))[^\n]{0,2000}No visible GPU devices",
         "ask for GPUs with --gres=gpu:8, and check nvidia-smi on the node",
     ),
-    _signature(
+    signature(
         "submission refused",
         "error: ",
         r"sbatch: error: (?:Batch job submission failed|Cannot submit|Unable to)",
         "the line says what the cluster wants: account, partition, QOS, time or GPUs",
     ),
-    _signature(
+    signature(
         "port in use",
         "Error: ",
         r"(?:DistNetworkError|RuntimeError|OSError|Errno 98\])[^\n]{0,400}(?:EADDRINUSE|[Aa]ddress already in use)"
@@ -215,7 +262,7 @@ SIGNATURES: tuple[Signature, ...] = (
         "another job on the node has the port: choose another MASTER_PORT, or ask for the node alone (--exclusive)",
         infrastructure=True,
     ),
-    _signature(
+    signature(
         "rendezvous failed",
         "Error: |RendezvousTimeoutError",
         r"Timed out after \d{1,9} seconds waiting for clients|Rendezvous(?:Timeout|Connection)Error"
@@ -223,14 +270,22 @@ SIGNATURES: tuple[Signature, ...] = (
         "some ranks never started: look for the nodes whose tasks printed nothing, and at MASTER_ADDR",
         infrastructure=True,
     ),
-    _signature(
+    signature(
+        "coordination service lost",
+        "CoordinationServiceError",
+        # At level W, a client tells of a service that has ended before it, as each run's does.
+        r"\A(?![^\n]{0,200}(?:WARN|\bW\d{4} |: W ))[^\n]{0,3000}CoordinationServiceError",
+        "another task of JAX died or was not reached: look for the task that the line names, and at its node",
+        infrastructure=True,
+    ),
+    signature(
         "NaN loss",
         "Error: ",
         # With the exception's name: a traceback also shows the source line that raises it.
         r"(?:Assertion|Runtime|Value)Error: [^\n]{0,120}found (?:NaN|Inf) in",
         "the run diverged: its numbers say nothing of performance",
     ),
-    _signature(
+    signature(
         "NCCL error",
         "Error: |error: ",
         # NCCL's own INFO and WARN lines tell of what it gets over, too.
@@ -239,26 +294,28 @@ SIGNATURES: tuple[Signature, ...] = (
         "rerun with NCCL_DEBUG=INFO; check the fabric and that all nodes have the same driver and image",
         infrastructure=True,
     ),
-    _signature(
+    signature(
         "segmentation fault",
-        "Segmentation fault|(SIGSEGV)|Caught signal 11",
-        r"Caught signal 11|Fatal Python error: Segmentation fault|\(SIGSEGV\)|Segmentation fault(?: \(core dumped\)|$)",
+        "egmentation fault|(SIGSEGV)|Caught signal 11",
+        # The shell's own line is "job.sh: line 7: 4242 Segmentation fault      (core dumped) python train.py".
+        r"Caught signal 11|Fatal Python error: Segmentation fault|\(SIGSEGV\)"
+        r"|[Ss]egmentation fault(?: {1,12}\(core dumped\)|$)|\d Segmentation fault {2,12}",
         "the last Python and C frames in the log tell where; often a library built for another driver",
     ),
-    _signature(
+    signature(
         "module not found",
         "Error: ",
         # A module that a program can do without is reported in the middle of a line.
         r"\A(?: {0,8}\d{1,7}: )?(?:\S{1,20}/\d{1,5} )?(?:\[[^\]]{1,40}\][:<>a-z ]{0,12})?ModuleNotFoundError: ",
         "the image lacks the module: check the image's version and PYTHONPATH",
     ),
-    _signature(
+    signature(
         "script not found",
         "error: |can't open file|Script not found",
         r"can't open file '|error: execve\(\): [^\n]{1,400}: No such file|Script not found: ",
         "check the path of the script, and that the node sees the same file system as the submit host",
     ),
-    _signature(
+    signature(
         "disk full",
         "No space left on device|Disk quota exceeded",
         r"No space left on device|Disk quota exceeded",
@@ -267,9 +324,9 @@ SIGNATURES: tuple[Signature, ...] = (
 )
 
 #: An MLPerf run that has ended well: what is printed when it is torn down is no cause.
-_ENDED_WELL = re.compile(rb'"key": "run_stop".{1,200}"status": "success"')
-_RUN_STOP = b'"key": "run_stop"'
-_MARKERS = (_RUN_STOP, *dict.fromkeys(marker for signature in SIGNATURES for marker in signature.markers))
+ENDED_WELL = re.compile(rb'"key": "run_stop".{1,200}"status": "success"')
+RUN_STOP = b'"key": "run_stop"'
+_MARKERS = (RUN_STOP, *dict.fromkeys(marker for one in SIGNATURES for marker in one.markers))
 
 
 def find_cause(path: Path, start: int = 0, *, block_bytes: int = BLOCK_BYTES) -> Cause | None:
@@ -285,28 +342,24 @@ def find_cause(path: Path, start: int = 0, *, block_bytes: int = BLOCK_BYTES) ->
     """
     try:
         for offset, record in matching_records(path, _MARKERS, start=start, wraps=False, block_bytes=block_bytes):
-            line = record[:_LINE_BYTES]
-            if _RUN_STOP in line and _ENDED_WELL.search(line):
+            line = record[:LINE_BYTES]
+            if RUN_STOP in line and ENDED_WELL.search(line):
                 return None
-            for signature in SIGNATURES:
-                found = signature.pattern.search(line) if any(mark in line for mark in signature.markers) else None
-                if found is not None:
-                    text = _shown(line, found[0])
-                    return Cause(
-                        signature.name,
-                        text,
-                        line_number(path, offset),
-                        signature.advice,
-                        signature.out_of_memory,
-                        signature.infrastructure,
-                    )
+            for one in SIGNATURES:
+                if (found := one.find(line)) is not None:
+                    return one.cause(path, offset, line, found[0])
     except OSError as error:
-        raise LogError(
-            f"the log cannot be read: {path.name}: {error.strerror or error}",
-            evidence=(("log", str(path)),),
-            advice="check the permissions and the file system",
-        ) from error
+        raise unreadable(path, error) from error
     return None
+
+
+def unreadable(path: Path, error: OSError) -> LogError:
+    """A log that is there and cannot be read."""
+    return LogError(
+        f"the log cannot be read: {path.name}: {error.strerror or error}",
+        evidence=(("log", str(path)),),
+        advice="check the permissions and the file system",
+    )
 
 
 def _shown(line: bytes, found: bytes) -> str:

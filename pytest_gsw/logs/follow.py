@@ -19,6 +19,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from pytest_gsw.errors import LogError
+from pytest_gsw.logs.guards import parsed
 from pytest_gsw.logs.identity import RECIPE_MARKER, recipe_identity
 from pytest_gsw.logs.model import Step, StepLog
 from pytest_gsw.logs.scan import BLOCK_BYTES, LONGEST_LINE_BYTES, Scanner, alternatives, is_wanted
@@ -331,7 +332,7 @@ class _Records:
         return self._known
 
     def _log(self, begin: int) -> StepLog:
-        return self._format.parse(iter(self._kept[begin:]))
+        return parsed(self._format, iter(self._kept[begin:]))
 
     def _parse_all(self) -> None:
         """Parse all kept records, and find out which of the last ones to parse again with the next."""

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pytest_gsw.logs.attempts import Unit, Unnumbered, can_be, step_log
+from pytest_gsw.logs.model import Diverged
 from pytest_gsw.logs.text import NUMBER, number, safe_text
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _NOT_FINITE = re.compile(
     rb"'(?:train_loss|loss|grad_norm)': '?[-+]?(?:nan|inf)\b|\btrain_loss {1,40}= {1,40}[-+]?(?:nan|inf)\b",
     re.IGNORECASE,
 )
+_LOSS = re.compile(rb"'loss': '?(-?%b)'?(?=[,}])" % NUMBER)
 _START = b"***** Running training *****"
 #: The rate of a resumed run is that of all its samples, those before the checkpoint as well, in the time since.
 _RESUMED = re.compile(rb"Continuing training from global step ([1-9]\d{0,11})\b")
@@ -45,6 +47,7 @@ class HuggingFace:
     # A dictionary follows the bar that it was printed over, in one message.
     wraps: bool = True
     shows_progress: bool = False
+    guards_itself: ClassVar[bool] = True
 
     def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
         """Read the last run's rate, one number however many processes printed it."""
@@ -52,9 +55,19 @@ class HuggingFace:
         rates: dict[bytes, list[tuple[float, int]]] = {}
         problem: str | None = None
         resumed: re.Match[bytes] | None = None
+        losses: dict[bytes, float] = {}
+        diverged: list[Diverged] = []
+        began = 0
         for offset, line in lines:
-            if _START in line and (rates or not runs):
-                rates, problem, resumed, runs = {}, None, None, runs + 1
+            if _START in line and (rates or problem is not None or not runs):
+                if problem is not None:
+                    diverged.append(Diverged(max(runs, 1), None, problem, began, offset))
+                rates, problem, resumed, runs, began = {}, None, None, runs + 1, offset
+                losses.clear()
+            loss = _LOSS.search(line)
+            if loss is not None:
+                # Each node's main process tells the same.
+                losses.setdefault(line[loss.start() :], number(loss[1]) or 0.0)
             resumed = _RESUMED.search(line) or resumed
             bad = _NOT_FINITE.search(line)
             if bad is not None and problem is None:
@@ -74,6 +87,9 @@ class HuggingFace:
             finite = sorted(rate for rate in best if can_be(rate[0])) or best[:1]
             series.add(*finite[(len(finite) - 1) // 2], problem)
             series.attempts = max(runs, 1)
+            series.diverged = diverged
+            for count, value in enumerate(losses.values()):
+                series.tell_loss(count, value)
         resumed_at = None if resumed is None else int(resumed[1])
         return step_log(self.name, series, unit=Unit.SAMPLES_PER_S, resumed_at=resumed_at)
 

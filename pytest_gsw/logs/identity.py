@@ -1,21 +1,29 @@
-"""What a log says of the run that wrote it: model, GPUs, job, batch, number of steps."""
+"""What a log says of the run that wrote it: model, GPUs, job, batch, number of steps, and how it was set up."""
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_gsw.logs.model import Identity, StepLog
+from pytest_gsw.logs.settings import PRINTED, PRODUCTS, number_of, precision_of, quantization_of
 from pytest_gsw.logs.text import safe_text, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+    from pytest_gsw.logs.model import Dialect
+    from pytest_gsw.logs.settings import Printed
 
 #: Every rank of a DGX Cloud Benchmarking recipe prints one such line (v24.11 to v25.04).
 _RECIPE = re.compile(rb"\bGSW: (MODEL=.{1,4000})")
 _FIELD = re.compile(rb"\b([A-Z][A-Z_]{1,40})=('[^']{0,400}'|[^\s']{0,400})")
 _SHOWN_CHARACTERS = 120
+#: Two values of one name that stand so near to each other are of one configuration and not of two runs.
+_ONE_CONFIGURATION_BYTES = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -52,61 +60,214 @@ _TOTAL_STEPS = (
 
 #: What a recipe's own line holds.
 RECIPE_MARKER = b"GSW: MODEL="
-MARKERS: tuple[bytes, ...] = (
+_MARKERS: tuple[bytes, ...] = (
     RECIPE_MARKER,
     *dict.fromkeys(fact.marker for fact in (*_GLOBAL_BATCH, *_GPUS, *_TOTAL_STEPS)),
 )
+_IDENTITY_FIELDS = tuple(known.name for known in fields(Identity) if known.name != "places")
 
 
-def with_identity(log: StepLog, records: Iterable[bytes]) -> StepLog:
+@cache
+def identity_markers(format_name: str) -> Dialect:
+    """By what the lines are found in which logs of a format say whose they are."""
+    return tuple(dict.fromkeys((*_MARKERS, *(m for printed in PRINTED.get(format_name, ()) for m in printed.markers))))
+
+
+class _Said(NamedTuple):
+    """A setting as it stands in the log."""
+
+    value: bytes
+    offset: int
+    #: How far it is indented, and what stands before that: of trees the outermost counts.
+    indent: int = 0
+    before: bytes = b""
+
+
+@dataclass
+class _Settings:
+    """What the lines of one way of printing say, by our names."""
+
+    printed: Printed
+    said: dict[str, list[_Said]] = field(default_factory=dict)
+
+    def read(self, offset: int, record: bytes) -> None:
+        """Take the settings of a line."""
+        if self.printed.hint not in record:
+            return
+        for match in self.printed.pattern.finditer(record):
+            name = self.printed.names[match["name"]]
+            if self.printed.nested:
+                said = _Said(match["value"], offset, len(match["indent"]), record[: match.start("indent")])
+                self.said.setdefault(name, []).append(said)
+            else:
+                self.said[name] = [_Said(match["value"], offset)]  # where a file holds several runs, the last counts
+
+    def is_torn(self, name: str) -> bool:
+        """Whether one configuration says different things of a setting."""
+        return name in self.said and self.get(name) is None
+
+    def get(self, name: str) -> _Said | None:
+        """What counts of a setting; ``None`` also where one configuration has it twice, and not alike."""
+        said = self.said.get(name)
+        if not said or not self.printed.nested:
+            return said[-1] if said else None
+        # A configuration may be shown before it is filled in: by the file's own lines, which have a frame.
+        own = [one for one in said if one.before == said[-1].before]
+        outermost = min(one.indent for one in own)
+        last, *earlier = reversed([one for one in own if one.indent == outermost])
+        near = (one for one in earlier if last.offset - one.offset < _ONE_CONFIGURATION_BYTES)
+        return None if any(one.value != last.value for one in near) else last
+
+
+def with_identity(log: StepLog, records: Iterable[tuple[int, bytes]]) -> StepLog:
     """The log with what records that hold a marker say; where they differ, the last counts.
 
-    What step lines say themselves is kept.
+    What step lines say themselves is kept, as is what a format has filled in.
+
+    Args:
+        log: The log, whose format says what else its lines may hold.
+        records: Lines with their byte offsets.
     """
-    found = Identity()
-    numbers: dict[_Fact, int] = {}
-    for record in records:
-        found = recipe_identity(record) or found
+    found, at = Identity(), 0
+    numbers: dict[_Fact, tuple[int, int]] = {}
+    settings = [_Settings(printed) for printed in PRINTED.get(log.format, ())]
+    for offset, record in records:
+        said = recipe_identity(record)
+        found, at = (found, at) if said is None else (said, offset)
         for fact in (*_GLOBAL_BATCH, *_GPUS, *_TOTAL_STEPS):
             if fact.marker in record:
                 for match in fact.pattern.finditer(record):
-                    numbers[fact] = int(match[1].replace(b",", b""))
-    batch = log.identity.global_batch_size
-    return replace(
-        log,
-        identity=replace(
-            found,
-            gpus=_first(numbers, _GPUS) if found.gpus is None else found.gpus,
-            global_batch_size=_first(numbers, _GLOBAL_BATCH) if batch is None else batch,
-        ),
-        total_steps=_first(numbers, _TOTAL_STEPS) if log.total_steps is None else log.total_steps,
-    )
+                    numbers[fact] = int(match[1].replace(b",", b"")), offset
+        for one in settings:
+            one.read(offset, record)
+    places = {name: at for name in _IDENTITY_FIELDS if getattr(found, name) is not None}
+    known = {name: getattr(found, name) for name in places}
+    stated = dict(_stated(settings))
+    for name, facts in (("global_batch_size", _GLOBAL_BATCH), ("gpus", _GPUS)):
+        number = _first(numbers, facts)
+        if number is not None and not any(one.is_torn(name) for one in settings):
+            stated.setdefault(name, number)
+    for name, (value, offset) in stated.items():
+        if name not in known:
+            known[name], places[name] = value, offset
+    for name in _IDENTITY_FIELDS:
+        own = getattr(log.identity, name)
+        if own is not None:
+            known[name] = own
+            places.pop(name, None)
+    total = _first(numbers, _TOTAL_STEPS)
+    total_steps = log.total_steps if log.total_steps is not None or total is None else total[0]
+    return replace(log, identity=Identity(**known, places={**places, **log.identity.places}), total_steps=total_steps)
 
 
-def _first(numbers: dict[_Fact, int], facts: tuple[_Fact, ...]) -> int | None:
+def _first(numbers: dict[_Fact, tuple[int, int]], facts: tuple[_Fact, ...]) -> tuple[int, int] | None:
     return next((numbers[fact] for fact in facts if fact in numbers), None)
+
+
+_NUMBERS = (
+    *("sequence_length", "global_batch_size", "micro_batch_size", "layers", "hidden_size"),
+    *("tp", "pp", "cp", "ep", "dp", "fsdp"),
+)
+
+
+def _stated(settings: Iterable[_Settings]) -> Iterator[tuple[str, tuple[int | str, int]]]:
+    """The settings with the offset of the line that says so, the most certain source of each."""
+    seen: set[str] = set()
+    for one in settings:
+        found: dict[str, tuple[int | str, int] | None] = {name: _number(one, name) for name in _NUMBERS}
+        encoder = one.get("encoder_tp")
+        if encoder is not None and number_of(encoder.value) is not None:
+            found["dp"] = None  # an encoder of its own has ranks of its own, which data_parallel_size does not count
+        found |= {"precision": _precision(one), "quantization": _quantization(one)}
+        for name, value in found.items():
+            if value is not None and name not in seen:
+                seen.add(name)
+                yield name, value
+
+
+def _number(settings: _Settings, name: str) -> tuple[int, int] | None:
+    """A setting, or the product of its factors, all of which must be known."""
+    said = settings.get(name)
+    factors = [said] if said is not None else [settings.get(factor) for factor in PRODUCTS.get(name, ())]
+    values = [None if factor is None else number_of(factor.value) for factor in factors]
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values) or factors[0] is None:
+        return None
+    return math.prod(known), factors[0].offset
+
+
+def _precision(settings: _Settings) -> tuple[str, int] | None:
+    """``bf16``, ``fp16`` or ``fp32``: as it is named, else by the switches of the two, where both are known."""
+    named = settings.get("precision")
+    precision = None if named is None else precision_of(named.value)
+    if named is not None and precision is not None:
+        return precision, named.offset
+    for precision in ("bf16", "fp16"):
+        for switch in (settings.get(precision), settings.get(f"is_{precision}")):
+            if switch is not None and switch.value.lower() == b"true":
+                return precision, switch.offset
+    switches = [settings.get(precision) for precision in ("bf16", "fp16")]
+    off = [switch for switch in switches if switch is not None and switch.value.lower() == b"false"]
+    return ("fp32", off[0].offset) if len(off) == len(switches) and named is None else None
+
+
+def _quantization(settings: _Settings) -> tuple[str, int] | None:
+    """What is computed in fewer bits than the precision: ``none``, ``fp8``, ``int8`` and the like."""
+    active, smaller = settings.get("is_fp8"), settings.get("fp4")
+    if active is not None:
+        return "fp8", active.offset
+    if smaller is not None and quantization_of(smaller.value) != "none":
+        return quantization_of(smaller.value), smaller.offset
+    said = settings.get("fp8") or settings.get("quantization")
+    return None if said is None else (quantization_of(said.value), said.offset)
+
+
+#: What a recipe's own line says in whole numbers, by its names; those behind the first are of recipes that add them.
+_RECIPE_NUMBERS = {
+    "SEQ_LEN": "sequence_length",
+    "GBS": "global_batch_size",
+    "MBS": "micro_batch_size",
+    "NUM_LAYERS": "layers",
+    **{name.upper(): name for name in ("tp", "pp", "cp", "ep", "dp")},
+}
+_RECIPE_TEXTS = {
+    "FRAMEWORK": "framework",
+    "MODEL": "model",
+    "MODEL_SIZE": "size",
+    "DTYPE": "dtype",
+    "JOB_ID": "job_id",
+    "GSW_VERSION": "release",
+    "IMAGE": "image",
+}
+_RECIPE_NAMES = frozenset(
+    name.encode() for name in (*_RECIPE_TEXTS, *_RECIPE_NUMBERS, "JOB_NUM_NODES", "GPUS_PER_NODE")
+)
 
 
 def recipe_identity(record: bytes) -> Identity | None:
     """What a recipe's own line says, safe to show; ``None`` for others, and for the command that is to print it."""
-    line = _RECIPE.search(record)
-    if line is None or b"$" in line[1]:
+    if RECIPE_MARKER not in record:
         return None
-    fields = {
+    line = _RECIPE.search(record)
+    return None if line is None else _recipe_line(line[1])
+
+
+@lru_cache(maxsize=64)
+def _recipe_line(line: bytes) -> Identity | None:
+    """What the line says; each of some thousand ranks prints the same one. Code that it quotes may hold a ``$``."""
+    said = {
         name.decode(): shortened(safe_text(value.strip(b"'")), _SHOWN_CHARACTERS)
-        for name, value in _FIELD.findall(line[1])
+        for name, value in _FIELD.findall(line)
+        if name in _RECIPE_NAMES
     }
-    return Identity(
-        framework=fields.get("FRAMEWORK") or None,
-        model=fields.get("MODEL") or None,
-        size=fields.get("MODEL_SIZE") or None,
-        dtype=fields.get("DTYPE") or None,
-        gpus=_gpus(fields),
-        job_id=fields.get("JOB_ID") or None,
-    )
+    if any("$" in value for value in said.values()):
+        return None
+    texts = {ours: said.get(name) or None for name, ours in _RECIPE_TEXTS.items()}
+    numbers = {ours: number_of(said.get(name, "").encode()) for name, ours in _RECIPE_NUMBERS.items()}
+    return Identity(gpus=_gpus(said), **texts, **numbers)  # type: ignore[arg-type]  # each by its own type
 
 
-def _gpus(fields: dict[str, str]) -> int | None:
-    nodes, each = fields.get("JOB_NUM_NODES", ""), fields.get("GPUS_PER_NODE", "")
+def _gpus(said: dict[str, str]) -> int | None:
+    nodes, each = said.get("JOB_NUM_NODES", ""), said.get("GPUS_PER_NODE", "")
     digits = (nodes + each).isascii() and nodes.isdigit() and each.isdigit() and len(nodes + each) < 16
     return int(nodes) * int(each) if digits else None

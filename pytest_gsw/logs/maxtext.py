@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pytest_gsw.logs.attempts import ManyPrinters, Record, step_log
-from pytest_gsw.logs.text import NUMBER, number, pieces, safe_text
+from pytest_gsw.logs.text import NUMBER, number, number_of, pieces, rank_of, safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 #: "Completed eval step: 5, seconds: 1.2" (capital C) is an evaluation.
 _STEP = re.compile(rb"completed step: (\d{1,12}), seconds: (-?%b)(?![\w.]|$)" % NUMBER)
 _NOT_FINITE = re.compile(rb"(?:loss|grad_norm): [-+]?(?:nan|inf)", re.IGNORECASE)
+#: Every step line of every release has one.
+_LOSS = re.compile(rb"\bloss: (-?%b)" % NUMBER)
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class MaxText:
     first_index: int | None = 0
     wraps: bool = False
     shows_progress: bool = True
+    guards_itself: ClassVar[bool] = True
 
     def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
         """Read the steps; each is the median over the processes that printed it."""
@@ -41,10 +44,14 @@ class MaxText:
         for offset, line in lines:
             for step, rest in pieces(_STEP, line):
                 value = number(step[2])
-                problem = _NOT_FINITE.search(rest)
+                # The search takes longer than all else, and hardly a line needs it.
+                low = rest.lower()
+                problem = _NOT_FINITE.search(rest) if b"nan" in low or b"inf" in low else None
                 if value is not None:
                     text = None if problem is None else safe_text(problem[0])
-                    series.add(Record(offset, int(step[1]), value, problem=text))
+                    rank = rank_of(line) if step.start() else None
+                    loss = number_of(_LOSS.search(rest))
+                    series.add(Record(offset, int(step[1]), value, rank, text, loss, needs_loss=True))
         return step_log(self.name, series)
 
 

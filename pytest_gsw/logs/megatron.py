@@ -19,10 +19,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pytest_gsw.logs.attempts import OnePrinter, Record, Unnumbered, can_be, step_log
-from pytest_gsw.logs.text import NUMBER, number, pieces, rank_of, safe_text
+from pytest_gsw.logs.model import ALL_SKIPPED, LastWords
+from pytest_gsw.logs.text import NUMBER, number, number_of, pieces, rank_of, safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,13 +44,24 @@ _NOT_FINITE = re.compile(
 #: A loss that is no number is not printed at all where DeepSpeed's engine takes the step. Nor is that of a step which
 #: the loss scaler of half precision skips, and "number of skipped iterations" does not count those there; but a
 #: scale of 1 scales nothing.
-_LOSS = re.compile(rb"loss[:=] {0,12}[-+\d]")
+#: Losses of a mixture of experts and of further heads are printed beside it, also where it is not.
+_LOSS = re.compile(
+    rb"(?<!balancing_)(?<!balancing )(?<!aux_)(?<!aux )(?<!moe )(?<!moe_)(?<!\bz_)(?<!mtp_\d )loss[:=] {0,12}([-+]?%b)"
+    % NUMBER
+)
+#: Counted since the last such line.
+_SKIPPED = re.compile(rb"number[ _]of[ _]skipped[ _]iterations[:=] {0,12}(\d{1,12})\b")
 _UNSCALED = re.compile(rb"\bloss[ _]scale[:=] {0,12}1\.0\b.{0,400}number[ _]of[ _]skipped[ _]iterations[:=] {0,12}0\b")
+#: What stands before the losses in each line; documents quote lines that end before it.
+_PRINTS_LOSS = re.compile(rb"\blearning[ _]rate[:=][^|]{1,40}\|[^|]{1,200}\|")
 #: ``Timers.log``: "time (ms) | save-checkpoint: 17960.68 | …", since 2023 a line for each timer,
 #: "    save-checkpoint ....: (17960.61, 17960.68)", the fastest and the slowest rank.
 _SAVE = re.compile(
     rb"\bsave[-_ ]checkpoint(?: \.{1,80})?: (?:\(-?%b, (-?%b)\)|(-?%b)(?![\w.]))" % (NUMBER, NUMBER, NUMBER)
 )
+
+#: ``pretrain`` of megatron/training/training.py; a run that ends by an interval, a signal or a duration exits.
+_LAST_WORDS = LastWords(b"[before the start of training step]", (b"[after training is done]", b"[exiting program"))
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,8 @@ class Megatron:
     first_index: int | None = 1
     wraps: bool = False
     shows_progress: bool = True
+    guards_itself: ClassVar[bool] = True
+    last_words: LastWords = _LAST_WORDS
 
     def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
         """Read the steps, and how long the last attempt's checkpoints took to save."""
@@ -89,7 +103,13 @@ class Megatron:
                 if elapsed is None or value is None:
                     continue
                 seconds = _from_ms(value) if elapsed[1] == b"ms" else value
-                if series.add(Record(offset, int(head[1]), seconds, rank, _problem(rest))):
+                loss = number_of(_LOSS.search(rest))
+                problem = _problem(rest, loss)
+                # A line that counts no skipped iterations has no other reason to lack a loss.
+                needs_loss = _PRINTS_LOSS.search(rest) is not None and _SKIPPED.search(rest) is None
+                skipped = _skipped(rest, loss)
+                record = Record(offset, int(head[1]), seconds, rank, problem, loss, needs_loss, skipped)
+                if series.add(record):
                     saves_s.clear()
                     bad_save = None
                 total = int(head[2])
@@ -104,12 +124,20 @@ class Megatron:
         return step_log(self.name, series, total_steps=total, global_batch_size=batch, checkpoint_saves_s=saves_s)
 
 
-def _problem(rest: bytes) -> str | None:
+def _problem(rest: bytes, loss: float | None) -> str | None:
     """What tells that the loss or the gradient norm is not finite."""
     found = _NOT_FINITE.search(rest)
     if found is not None:
         return safe_text(found[0])
-    return "no loss, though none was skipped" if not _LOSS.search(rest) and _UNSCALED.search(rest) else None
+    return "no loss, though none was skipped" if loss is None and _UNSCALED.search(rest) else None
+
+
+def _skipped(rest: bytes, loss: float | None) -> int:
+    """Of the line's steps, those that the loss scaler skipped: all of them where the line has no loss."""
+    found = _SKIPPED.search(rest)
+    if found is None:
+        return 0
+    return ALL_SKIPPED if loss is None else int(found[1])
 
 
 FORMAT = Megatron()

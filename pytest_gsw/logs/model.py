@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What a log says about the run that wrote it; ``None`` where it does not say."""
+    """What a log says about the run that wrote it; ``None`` where it does not say, or not without a doubt."""
 
     framework: str | None = None
     model: str | None = None
@@ -18,6 +18,30 @@ class Identity:
     gpus: int | None = None
     job_id: str | None = None
     global_batch_size: int | None = None
+    #: Tokens per sample.
+    sequence_length: int | None = None
+    #: Samples that one model replica takes at once.
+    micro_batch_size: int | None = None
+    #: Transformer layers, and the width of what goes through them.
+    layers: int | None = None
+    hidden_size: int | None = None
+    #: What it computes in: ``bf16``, ``fp16`` or ``fp32``, and what is done in fewer bits than that: ``fp8``, or
+    #: ``none`` where the log says that nothing is.
+    precision: str | None = None
+    quantization: str | None = None
+    #: Degrees of parallelism, as :class:`~pytest_gsw.tables.model.Parallelism` has them.
+    tp: int | None = None
+    pp: int | None = None
+    cp: int | None = None
+    ep: int | None = None
+    dp: int | None = None
+    fsdp: int | None = None
+    #: Release of the recipe: ``24.11``.
+    release: str | None = None
+    #: The container image, as the recipe names it.
+    image: str | None = None
+    #: Byte offset of the line that says so, by the names above, as far as it is known.
+    places: Mapping[str, int] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -36,6 +60,26 @@ class Step:
     tokens_per_s_per_gpu: float | None = None
     #: Byte offset in the file of the line that says so; the line's number is counted only when it is shown.
     offset: int | None = None
+    #: Of the steps that the line stands for, those whose optimizer did nothing: at most so many are skipped.
+    skipped: int = 0
+
+
+#: What :attr:`Step.skipped` has where none of the steps was trained, however many they are.
+ALL_SKIPPED = 1 << 60
+
+
+@dataclass(frozen=True)
+class Diverged:
+    """An attempt before the last one in which a loss or a step time was not finite."""
+
+    #: Its number in the file, from 1.
+    attempt: int
+    #: The step's number, where the format has one, and what the line says.
+    index: int | None
+    text: str
+    #: Byte offsets: where the attempt begins, and where the next one does.
+    begin: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -57,6 +101,32 @@ class StepLog:
     resumed_at: int | None = None
     #: FLOP/s that a matrix product reached on one GPU or core in this job, where its recipe tried.
     calibration_flops: float | None = None
+    #: Attempts before the last one that diverged.
+    diverged: tuple[Diverged, ...] = ()
+    #: The loss of each step that prints one, in order; ``None`` where the format prints none.
+    losses: Sequence[float] | None = None
+    #: Steps without a loss, where every step line of the format has one.
+    without_loss: tuple[int | None, ...] = ()
+    #: What each rank printed of a step, in the unit of the step: its label (``None`` without one) and the number.
+    printed: Callable[[Step], Sequence[tuple[str | None, float]]] | None = field(
+        default=None, compare=False, repr=False
+    )
+    #: Whether the run says behind its last step that it has ended; ``None`` where it would not say so.
+    says_its_end: bool | None = None
+    #: The last line where it has no line end: the log was cut inside it.
+    open_line: str | None = None
+    #: What a format returned that no log holds; the steps are not to be trusted.
+    fault: str | None = None
+
+
+@dataclass(frozen=True)
+class LastWords:
+    """By what a log shows that its run has ended and not been cut."""
+
+    #: A run that prints this at its beginning …
+    first: bytes
+    #: … prints one of these at its end.
+    last: tuple[bytes, ...]
 
 
 #: Byte strings of which a wanted line holds at least one. A tuple among them stands for strings that

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pytest_gsw.logs.attempts import OnePrinter, Record, Series, Unnumbered, step_log
-from pytest_gsw.logs.text import NUMBER, number, pieces, rank_of, safe_text
+from pytest_gsw.logs.text import NUMBER, number, number_of, pieces, rank_of, safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pytest_gsw.logs.model import Dialect, StepLog
 
 _NOT_FINITE = re.compile(rb"(?:reduced_train_loss|grad_norm)\"? ?[:=] ?[-+]?(?:nan|inf)", re.IGNORECASE)
+_LOSS = re.compile(rb"reduced_train_loss\"? ?[:=] ?(-?%b)" % NUMBER)
 _BATCH = re.compile(rb"\bglobal_batch_size: (\d{1,12})\b")
 
 _DLL = re.compile(rb"\bDLL \d{4}-\d\d-\d\d [\d:.]{8,20} - (\d{1,12}) ")
@@ -88,7 +89,10 @@ class _Bars:
                 continue
             if step is not None:
                 self.total = self._end_of_epoch(bar, index)
-            self.series.add(Record(offset, index, value, problem=_problem(bar[3])))
+            # Models of Megatron count samples, and log their loss with it; speech and others do neither.
+            needs = b"consumed_samples=" in bar[3]
+            loss = number_of(_LOSS.search(bar[3]))
+            self.series.add(Record(offset, index, value, None, _problem(bar[3]), loss, needs_loss=needs))
 
     def _end_of_epoch(self, bar: re.Match[bytes], index: int) -> int | None:
         """How many steps there are at the end of the bar, ``None`` where it does not tell."""
@@ -136,6 +140,7 @@ class NeMo:
     first_index: int | None = 0
     wraps: bool = True
     shows_progress: bool = True
+    guards_itself: ClassVar[bool] = True
 
     def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
         """Read the steps in every way that the log has them, and take the most exact."""
@@ -168,6 +173,7 @@ class NeMo:
         series, total = next((pair for pair in candidates if pair[0].attempts), (listed, None))
         # What diverged did so in whichever words it is told.
         series.not_finite = next((each.not_finite for each, _ in candidates if each.not_finite is not None), None)
+        series.diverged = next((each.diverged for each, _ in candidates if each.diverged), [])
         return stop.applied(step_log(self.name, series, total_steps=total, global_batch_size=printed.batch))
 
 
@@ -192,7 +198,7 @@ class _Printed:
             self.batch = self.batch if batch is None else int(batch[1])
             index = self._numbered(int(head[1]), int(head[2])) if step is None else int(step[1])
             self.total = _end(index, index - int(head[2]), int(head[3]) + 1)
-            _add(series, rest, offset, index, time[1], rank_of(line))
+            _add(series, rest, offset, index, time[1], rank_of(line), needs_loss=True)
 
     def _numbered(self, epoch: int, iteration: int) -> int:
         """The step of a line without ``global_step``: iterations begin anew in each epoch."""
@@ -220,9 +226,9 @@ class _MLPerf:
         if counter == self._counter:
             return
         if counter < self._counter:
-            self.series.restart()
+            self.series.restart(offset)
         self._counter = counter
-        self.series.add(value, offset, _problem(line))
+        self.series.add(value, offset, _problem(line), loss=number_of(_LOSS.search(line)))
 
 
 def _end(index: int, first: int, shown: int) -> int | None:
@@ -266,13 +272,13 @@ def _read_dll(series: OnePrinter, line: bytes, offset: int) -> None:
     for head, rest in pieces(_DLL, line):
         time = _DLL_TIME.search(rest)
         if time is not None:
-            _add(series, rest, offset, int(head[1]), time[1])
+            _add(series, rest, offset, int(head[1]), time[1], needs_loss=True)
 
 
 def _read_json(series: OnePrinter, line: bytes, offset: int) -> None:
     time, step = _JSON_TIME.search(line), _JSON_STEP.search(line)
     if time is not None and step is not None:
-        _add(series, line, offset, int(step[1]), time[1])
+        _add(series, line, offset, int(step[1]), time[1], needs_loss=True)
 
 
 def _read_list(series: Unnumbered, line: bytes, offset: int) -> None:
@@ -280,17 +286,28 @@ def _read_list(series: Unnumbered, line: bytes, offset: int) -> None:
     end = -1 if begin is None else line.find(b"]", begin.end())
     if begin is None or end < 0:
         return
-    series.restart()
+    series.restart(offset)
     for text in line[begin.end() : end].split(b","):
         value = number(text)
         if value is not None:
             series.add(value, offset)
 
 
-def _add(series: OnePrinter, text: bytes, offset: int, index: int, time: bytes, rank: int | None = None) -> None:
+def _add(
+    series: OnePrinter,
+    text: bytes,
+    offset: int,
+    index: int,
+    time: bytes,
+    rank: int | None = None,
+    *,
+    needs_loss: bool = False,
+) -> None:
     value = number(time)
     if value is not None:
-        series.add(Record(offset, index, value, rank, _problem(text)))
+        series.add(
+            Record(offset, index, value, rank, _problem(text), number_of(_LOSS.search(text)), needs_loss=needs_loss)
+        )
 
 
 def _problem(text: bytes) -> str | None:

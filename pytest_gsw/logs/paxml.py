@@ -7,21 +7,25 @@ prefix, ``I0411 15:03:26.866614 140737350317184 programs.py:366]``, whose third 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from statistics import median_low
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from pytest_gsw.logs.attempts import Unnumbered, can_be, step_log
+from pytest_gsw.logs.attempts import Unnumbered, can_be, rank_label, step_log
+from pytest_gsw.logs.model import LastWords
 from pytest_gsw.logs.text import NUMBER, number, rank_of, safe_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from pytest_gsw.logs.model import Dialect, StepLog
+    from pytest_gsw.logs.model import Dialect, Step, StepLog
 
 _TOOK = re.compile(rb"\[PAX STATUS\]:? train_step\(\) took (-?%b) seconds" % NUMBER)
-_LOSS = re.compile(rb"\[PAX STATUS\]:? step_i: (\d{1,12}), training loss: [-+]?(?:nan|inf)\b", re.IGNORECASE)
+_LOSS = re.compile(rb"\[PAX STATUS\]:? step_i: (\d{1,12}), training loss: (-?%b)(?=\s|$)" % NUMBER)
+#: ``main.py`` measures itself, whatever it does.
+_LAST_WORDS = LastWords(b"E2E time: Starting timer for <_main>", (b"E2E time: Elapsed time for <_main>",))
 _PROGRAM_START = b"[PAX STATUS]: Program start."
 _ABSL = re.compile(rb"\b[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{1,9} {1,8}(\d{1,20}) ")
 
@@ -30,14 +34,19 @@ _ABSL = re.compile(rb"\b[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{1,9} {1,8}(\d{1,20}) ")
 class _Run:
     """What one process printed, or what several did whose lines nothing tells apart."""
 
+    label: str | None = None
     starts: int = 0
     taken: list[tuple[float, int]] = field(default_factory=list)
 
-    def steps(self) -> list[tuple[float, int]]:
-        """One entry a step: where several processes share the lines, their median."""
+    def groups(self) -> list[list[tuple[float, int]]]:
+        """One entry a step: what each of the processes printed that share the lines."""
         width = max(1, self.starts)
         groups = [self.taken[at : at + width] for at in range(0, len(self.taken), width)]
-        return [(median_low(value for value, _ in group), group[0][1]) for group in groups if len(group) == width]
+        return [group for group in groups if len(group) == width]
+
+    def steps(self) -> list[tuple[float, int]]:
+        """One entry a step: where several processes share the lines, their median."""
+        return [(median_low(value for value, _ in group), group[0][1]) for group in self.groups()]
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,8 @@ class Paxml:
     first_index: int | None = None
     wraps: bool = False
     shows_progress: bool = True
+    guards_itself: ClassVar[bool] = True
+    last_words: LastWords = _LAST_WORDS
 
     def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
         """Read the steps of one process of the last attempt: of the one that printed most, the first of equals.
@@ -59,13 +70,15 @@ class Paxml:
         """
         runs: list[_Run] = []
         current: dict[tuple[int | None, bytes], _Run] = {}
-        losses: list[tuple[int, int, str]] = []
+        losses: list[tuple[int, int, float, str]] = []
         for offset, line in lines:
             absl = _ABSL.search(line)
-            key = (rank_of(line), b"" if absl is None else absl[1])
-            run = current.get(key)
+            rank, thread = rank_of(line), b"" if absl is None else absl[1]
+            run = current.get((rank, thread))
             if run is None or (_PROGRAM_START in line and run.taken):
-                run = current[key] = _Run()
+                run = current[rank, thread] = _Run(
+                    rank_label(rank) or (f"thread {thread.decode()}" if thread else None)
+                )
                 runs.append(run)
             run.starts += _PROGRAM_START in line
             for took in _TOOK.finditer(line):
@@ -74,22 +87,54 @@ class Paxml:
                     run.taken.append((value, offset))
             loss = _LOSS.search(line)
             if loss is not None:
-                losses.append((offset, int(loss[1]), safe_text(loss[0])))
+                losses.append((offset, int(loss[1]), number(loss[2]) or 0.0, safe_text(loss[0])))
         attempts = _attempts([run for run in runs if run.taken])
-        series = Unnumbered()
-        if attempts:
-            chosen = max(attempts[-1], key=lambda run: len(run.steps()))
-            for value, offset in chosen.steps():
-                series.add(value, offset)
-            series.attempts = len(attempts)
-            begin = min(run.taken[0][1] for run in attempts[-1])
-            # Whichever process it was that measured it.
-            taken = sorted((offset, value) for run in attempts[-1] for value, offset in run.taken)
-            bad_s = next((value for _, value in taken if not can_be(value)), None)
-            series.not_finite = None if bad_s is None else (None, f"step time {bad_s}")
-            bad = next(((index, text) for offset, index, text in losses if offset >= begin), None)
-            series.not_finite = series.not_finite or bad
+        begins = [min(run.taken[0][1] for run in attempt) for attempt in attempts]
+        series = _Ranks()
+        for count, attempt in enumerate(attempts):
+            end = begins[count + 1] if count + 1 < len(begins) else math.inf
+            own = [loss for loss in losses if begins[count] <= loss[0] < end]
+            if count:
+                series.restart(begins[count])
+            _take(series, attempt, own)
         return step_log(self.name, series)
+
+
+class _Ranks(Unnumbered):
+    """The steps of one process, and what the others of its attempt printed of the same ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: By the offset of the step: labels and seconds.
+        self.others: dict[int, list[tuple[str | None, float]]] = {}
+
+    def printed(self, step: Step) -> Sequence[tuple[str | None, float]]:
+        """What each process printed of a step; empty where one prints."""
+        found = self.others.get(-1 if step.offset is None else step.offset, [])
+        return found if len(found) > 1 else ()
+
+
+def _take(series: _Ranks, attempt: list[_Run], losses: list[tuple[int, int, float, str]]) -> None:
+    """Read one attempt: the process that printed most steps, the first of equals."""
+    chosen = max(attempt, key=lambda run: len(run.steps()))
+    taken = sorted((offset, value) for run in attempt for value, offset in run.taken)
+    # Whichever process it was that measured it.
+    bad_s = next((value for _, value in taken if not can_be(value)), None)
+    for value, offset in chosen.steps():
+        series.add(value, offset)
+    if not series.attempts:
+        series.restart(taken[0][0])
+    series.not_finite = None if bad_s is None else (None, f"step time {bad_s}")
+    for _, index, loss, text in losses:
+        if math.isfinite(loss):
+            series.tell_loss(index, loss)
+        else:
+            series.lose(index, text)
+    series.others = {group[0][1]: [] for group in chosen.groups()}
+    for run in attempt:
+        for printed, group in zip(series.others.values(), run.groups(), strict=False):
+            label = run.label if len(group) == 1 else None
+            printed += [(label, value) for value, _ in group if can_be(value)]
 
 
 def _attempts(runs: list[_Run]) -> list[list[_Run]]:

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, TypeVar
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.calibration import MARKER as CALIBRATION
 from pytest_gsw.logs.calibration import calibration_flops
+from pytest_gsw.logs.ends import before_step, open_line, says_its_end
 from pytest_gsw.logs.formats import FORMATS, REFUSED
-from pytest_gsw.logs.identity import MARKERS, RECIPE_MARKER, recipe_identity, with_identity
-from pytest_gsw.logs.model import LogFormat, Step, StepLog
+from pytest_gsw.logs.guards import parsed
+from pytest_gsw.logs.identity import RECIPE_MARKER, identity_markers, recipe_identity, with_identity
+from pytest_gsw.logs.model import Diverged, LogFormat, Step, StepLog
 from pytest_gsw.logs.scan import BLOCK_BYTES, alternatives, is_wanted, matching_records
 from pytest_gsw.logs.text import quoted_text, safe_text, shortened
 from pytest_gsw.words import counted
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
     from pytest_gsw.logs.model import Dialect
 
-__all__ = ["detect_format", "last_step", "line_number", "read_log", "safe_text", "tail_lines"]
+__all__ = ["detect_format", "last_step", "line_number", "read_log", "reading", "safe_text", "tail_lines"]
 
 #: How much of a log's ends is searched for what is said once: identity, batch size, the format.
 _END_BYTES = 4 << 20
@@ -53,10 +55,21 @@ def read_log(path: Path, log_format: LogFormat, *, block_bytes: int = BLOCK_BYTE
         LogError: The log is missing, no file, empty, or holds no step times, or none of the last run in it.
     """
     size = _size(path)
-    log = _reading(path, lambda: _read(path, log_format, block_bytes))
+    log = reading(path, lambda: _read(path, log_format, block_bytes))
+    if log.fault is not None:
+        raise _untrusted(path, log_format, log.fault)
     if not log.steps:
         raise _no_steps(path, size, log_format, log)
     return log
+
+
+def _untrusted(path: Path, log_format: LogFormat, fault: str) -> LogError:
+    kind = type(log_format)
+    return LogError(
+        f"what the log format {log_format.name} reads cannot be: {fault}",
+        evidence=(("log", str(path)), ("format", f"{kind.__module__}.{kind.__qualname__}")),
+        advice="derive it from pytest_gsw.LineFormat, which tells attempts and ranks apart",
+    )
 
 
 def _read(path: Path, log_format: LogFormat, block_bytes: int) -> StepLog:
@@ -68,13 +81,18 @@ def _read(path: Path, log_format: LogFormat, block_bytes: int) -> StepLog:
             raise _later_run(path, runs.begin)
         if runs.last is not None:
             log = runs.last
+            diverged = runs.diverged
             if runs.is_torn:
                 wraps = log_format.wraps
                 again = matching_records(path, dialect, start=runs.begin, wraps=wraps, block_bytes=block_bytes)
-                log = log_format.parse(again)
+                log = parsed(log_format, again)
+            before = runs.attempts_before
             log = replace(
                 log,
-                attempts=runs.attempts_before + log.attempts,
+                attempts=before + log.attempts,
+                diverged=(*diverged, *_numbered_on(log.diverged, before)),
+                says_its_end=says_its_end(path, log_format, log, runs.begin, block_bytes),
+                open_line=open_line(path),
                 calibration_flops=calibration_flops(_last_records(path, log, block_bytes)),
             )
             return with_identity(log, _identity_records(path, log, block_bytes))
@@ -92,6 +110,8 @@ class _Runs:
     def __init__(self, log_format: LogFormat, dialect: Dialect) -> None:
         self._format = log_format
         self._wanted = alternatives(dialect)
+        #: Attempts that diverged in the runs before the last one.
+        self.diverged: tuple[Diverged, ...] = ()
         #: Attempts in the runs before the last one.
         self.attempts_before = 0
         #: Where the last run begins, behind the first byte of its first line; 0 for the beginning of the file.
@@ -122,7 +142,10 @@ class _Runs:
     def _take(self, begin: int, records: Iterable[tuple[int, bytes]]) -> None:
         """Take the records between two lines that say whose the run is."""
         if self.last is not None:
+            self.diverged += _numbered_on(self.last.diverged, self.attempts_before)
             self.attempts_before += self.last.attempts
+            if self.last.not_finite is not None:
+                self.diverged += (Diverged(self.attempts_before, *self.last.not_finite, self.begin, begin),)
             self.begin, self.last, self.is_torn = begin, None, False
         count = 0
 
@@ -133,11 +156,16 @@ class _Runs:
                     count += 1
                     yield offset, record
 
-        log = self._format.parse(wanted())
+        log = parsed(self._format, wanted())
         if log.attempts:
             self.last = log
         elif count:
             self.is_torn = True
+
+
+def _numbered_on(diverged: tuple[Diverged, ...], before: int) -> tuple[Diverged, ...]:
+    """Attempts of one run, counted from those in the runs before it."""
+    return tuple(replace(one, attempt=one.attempt + before) for one in diverged)
 
 
 def _later_run(path: Path, begin: int) -> LogError:
@@ -149,7 +177,7 @@ def _later_run(path: Path, begin: int) -> LogError:
     )
 
 
-def _identity_records(path: Path, log: StepLog, block_bytes: int) -> Iterator[bytes]:
+def _identity_records(path: Path, log: StepLog, block_bytes: int) -> Iterator[tuple[int, bytes]]:
     """Records that may tell whose run it was.
 
     They stand at a run's beginning: what follows the first step may be another run's. Searching
@@ -157,11 +185,10 @@ def _identity_records(path: Path, log: StepLog, block_bytes: int) -> Iterator[by
     searched, and what directly precedes the last attempt.
     """
     first = path.stat().st_size if not log.steps or log.steps[0].offset is None else log.steps[0].offset
-    head = min(_END_BYTES, first)
-    for start, stop in ((0, head), (max(head, first - _END_BYTES), first)):
+    markers = identity_markers(log.format)
+    for start, stop in before_step(first):
         if start < stop:
-            for _, record in matching_records(path, MARKERS, start=start, stop=stop, block_bytes=block_bytes):
-                yield record
+            yield from matching_records(path, markers, start=start, stop=stop, block_bytes=block_bytes)
 
 
 def _last_records(path: Path, log: StepLog, block_bytes: int) -> Iterator[bytes]:
@@ -181,7 +208,7 @@ def last_step(path: Path, log_format: LogFormat) -> Step | None:
         LogError: The log is missing or no file.
     """
     size = _size(path, empty=True)
-    return _reading(path, lambda: _last_step(path, log_format, size))
+    return reading(path, lambda: _last_step(path, log_format, size))
 
 
 def _last_step(path: Path, log_format: LogFormat, size: int) -> Step | None:
@@ -190,7 +217,7 @@ def _last_step(path: Path, log_format: LogFormat, size: int) -> Step | None:
         while stop > 0:
             start = max(0, stop - _BACK_BYTES)
             records = matching_records(path, markers, start=start, stop=stop, wraps=log_format.wraps)
-            steps = log_format.parse(records).steps
+            steps = parsed(log_format, records).steps
             if steps:
                 return steps[-1]
             # The line that crosses the border belongs to the piece before.
@@ -216,7 +243,7 @@ def detect_format(path: Path) -> LogFormat:
         LogError: The log is missing, no file, empty, or holds steps of no known format.
     """
     size = _size(path)
-    found = _reading(path, lambda: _detect(path, size))
+    found = reading(path, lambda: _detect(path, size))
     if found is None:
         raise _unknown_format(path, size)
     return found
@@ -271,7 +298,7 @@ def line_number(path: Path, offset: int) -> int:
     Raises:
         LogError: The log cannot be read.
     """
-    return _reading(path, lambda: _line_number(path, offset))
+    return reading(path, lambda: _line_number(path, offset))
 
 
 def _line_number(path: Path, offset: int) -> int:
@@ -289,7 +316,7 @@ def _size(path: Path, *, empty: bool = False) -> int:
     Raises:
         LogError: There is no such file, or it is none, or it is empty and may not be.
     """
-    if not _reading(path, path.exists):
+    if not reading(path, path.exists):
         raise LogError(
             f"the log does not exist: {path.name}",
             evidence=(("log", str(path)), ("folder", _folder(path))),
@@ -301,7 +328,7 @@ def _size(path: Path, *, empty: bool = False) -> int:
             evidence=(("log", str(path)),),
             advice="name the log file itself",
         )
-    size = _reading(path, lambda: path.stat().st_size)
+    size = reading(path, lambda: path.stat().st_size)
     if size == 0 and not empty:
         raise LogError(
             f"the log is empty: {path.name}",
@@ -322,7 +349,12 @@ def _folder(path: Path) -> str:
     return f"{path.parent} holds {counted(count, 'other entry', 'other entries')}"
 
 
-def _reading(path: Path, read: Callable[[], Result]) -> Result:
+def reading(path: Path, read: Callable[[], Result]) -> Result:
+    """What a function makes of a log.
+
+    Raises:
+        LogError: It cannot be read.
+    """
     try:
         return read()
     except OSError as error:
@@ -341,7 +373,7 @@ def _no_steps(path: Path, size: int, log_format: LogFormat, log: StepLog) -> Log
         advice = "the run diverged or its clock failed: its numbers say nothing of performance"
     else:
         fact = f"no {log_format.name} step times in the log: {path.name}"
-        other = _reading(path, lambda: _detect(path, size))
+        other = reading(path, lambda: _detect(path, size))
         advice = (
             "the last lines may say why training did not get to its first logged step"
             if other is None or other.name == log_format.name
@@ -374,4 +406,4 @@ def _unknown_format(path: Path, size: int) -> LogError:
 
 def _holds(path: Path, marker: bytes) -> bool:
     """Whether the log has a whole line with the marker."""
-    return _reading(path, lambda: next(matching_records(path, (marker,)), None)) is not None
+    return reading(path, lambda: next(matching_records(path, (marker,)), None)) is not None

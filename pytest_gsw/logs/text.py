@@ -35,6 +35,11 @@ def number(text: bytes) -> float | None:
         return None
 
 
+def number_of(found: re.Match[bytes] | None) -> float | None:
+    """The number in a match's first group; ``None`` where there is no match."""
+    return None if found is None else number(found[1])
+
+
 def without_escapes(raw: bytes) -> bytes:
     """A record without colours and NUL bytes; where the cursor was moved, a carriage return is left."""
     if b"\x1b" in raw:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pytest_gsw.logs.attempts import ManyPrinters, Record, Unit, step_log
-from pytest_gsw.logs.text import NUMBER, number, pieces, safe_text
+from pytest_gsw.logs.text import NUMBER, number, number_of, pieces, rank_of, safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _STEP = re.compile(rb"(validate )?\bstep: {0,12}(\d{1,12}) {1,12}(?=loss: )")
 #: More always follows, so that a number at the line's end was cut.
 _RATE = re.compile(rb"\b[tw]ps: {0,12}(-?%b)(?=\s)" % NUMBER)
+_LOSS = re.compile(rb"loss: {0,12}(-?%b)" % NUMBER)
 _NOT_FINITE = re.compile(rb"(?:loss|grad_norm): {0,12}[-+]?(?:nan|inf)\b", re.IGNORECASE)
 
 
@@ -35,6 +36,7 @@ class TorchTitan:
     first_index: int | None = 1
     wraps: bool = False
     shows_progress: bool = True
+    guards_itself: ClassVar[bool] = True
 
     def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
         """Read the rates; each is the median over the ranks that printed it."""
@@ -46,7 +48,8 @@ class TorchTitan:
                 if value is not None:
                     problem = _NOT_FINITE.search(rest)
                     text = None if problem is None else safe_text(problem[0])
-                    series.add(Record(offset, int(head[2]), value, problem=text))
+                    loss = number_of(_LOSS.match(rest))
+                    series.add(Record(offset, int(head[2]), value, rank_of(line), text, loss, needs_loss=True))
         return step_log(self.name, series, unit=Unit.TOKENS_PER_S_PER_GPU)
 
 

@@ -1,9 +1,10 @@
 """How one row is decided in one night, from its first job to the last that it needs: one pure function.
 
-A row's first job that is within the screen is all there is. One beyond it is followed by more, one at a time, until the
-answer is known: the row is within the screen again by the median of all its jobs, or most of the jobs that it may have
-are beyond the limit, or they have all run and their median is held against the limit. No job is ever left out, so that
-a row does not get green by being run until it is.
+A loss beyond the tolerance is never passed: beyond the limit of the noise it is a regression, within it inconclusive.
+
+A row's first job that is within the tolerance is all there is. One beyond it is followed by more, one at a time, until
+the answer is known: the median of all its jobs is within the tolerance again, or no further job could change the
+outcome, or they have all run. No job is ever left out, so that a row does not get green by being run until it is.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Decision:
     median_s: float
     #: Loss of throughput of that median against the reference, as a fraction; below zero it is a gain.
     loss: float
-    #: The loss that was allowed: the screen for jobs that are within it, and else the limit.
-    allowed_loss: float
+    #: The loss beyond which it is a regression: the tolerance, or more where noise alone goes beyond that.
+    limit: float
     #: The gain beyond which it is an improvement, as a fraction.
     allowed_gain: float
     #: Jobs to run now before the row can be decided; 0: it is.
@@ -66,31 +67,31 @@ def decide(
     _check(times_s, reference_s, first, confirm)
     jobs, most = len(times_s), max(first + confirm, len(times_s))
     median_s = statistics.median(times_s)
-    loss = 1 - reference_s / median_s
-    screen, final = noises.screen(tolerance, noise, jobs), noises.limit(tolerance, noise, most)
+    ratio = reference_s / median_s
+    now, final = noises.limit(tolerance, noise, jobs), noises.limit(tolerance, noise, most)
     gain = noises.gain_limit(tolerance, noise, jobs)
 
-    def decision(allowed_loss: float, more: int) -> Decision:
-        ratio = reference_s / median_s
-        if is_below(ratio, allowed_loss):
+    def decision(limit: float, more: int) -> Decision:
+        if is_below(ratio, limit):
             outcome: Literal["passed", "improved", "regressed", "inconclusive"] = "regressed"
-        elif is_above(ratio, gain):
-            outcome = "improved"
-        elif noise.noisy and is_below(ratio, tolerance):
+        elif is_below(ratio, tolerance):
             outcome = "inconclusive"
         else:
-            outcome = "passed"
-        return Decision(outcome, median_s, loss, allowed_loss, gain, more)
+            outcome = "improved" if is_above(ratio, gain) else "passed"
+        return Decision(outcome, median_s, 1 - ratio, limit, gain, more)
 
     if jobs < first:
-        return decision(noises.limit(tolerance, noise, jobs), first - jobs)
+        return decision(now, first - jobs)
     if jobs == most:
         return decision(final, 0)
-    if not is_below(reference_s / median_s, screen):
-        return decision(screen, 0)
-    slow = sum(is_below(reference_s / time_s, final) for time_s in times_s)
-    # The rest cannot bring the median of all back to the limit: it would be one of these, or lie between two of them.
-    return decision(final, 0 if 2 * slow > most else 1)
+    if not is_below(ratio, noises.screen(tolerance, noise, jobs)):
+        return decision(now, 0)
+    slow = sum(is_below(reference_s / time_s, tolerance) for time_s in times_s)
+    lost = sum(is_below(reference_s / time_s, final) for time_s in times_s)
+    # Where more than half of all jobs that there can be are on one side of a bound, so is their median, whatever the
+    # rest would take: it is one of these, or lies between two of them.
+    settled = 2 * lost > most or (2 * slow > most and 2 * (jobs - lost) > most)
+    return decision(final, 0 if settled else 1)
 
 
 def is_below(ratio: float, allowed_loss: float) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pytest_gsw.performance.steady import Steady
 from pytest_gsw.tables.model import Figures
@@ -21,6 +22,8 @@ class TimedStep:
 
     index: int | None
     seconds: float
+    #: Whether its optimizer did something; a step that was skipped is counted, and never measured.
+    trained: bool = True
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,9 @@ class Measurement:
     jobs_s: tuple[float, ...] = ()
     #: FLOP/s of the (last) job's own calibration, where the MFU is of it and not of the accelerator's peak.
     calibration_flops: float | None = None
+    #: Where ranks print steps of their own: each rank's median over the measured steps, seconds, by the rank's label as
+    #: the log has it. Empty where one rank prints; where no label tells them apart, "slowest of 4" and the like.
+    ranks_s: Mapping[str, float] = field(default_factory=dict)
 
 
 def log_interval(steps: Sequence[TimedStep], first_index: int | None = None) -> int:
@@ -83,12 +89,18 @@ def select(statistic: Statistic, steps: Sequence[TimedStep], *, first_index: int
     Raises:
         ValueError: The steps do not fill the statistic's window.
     """
-    if not steps:
+    return tuple(steps[position].seconds for position in selected(statistic, steps, first_index=first_index))
+
+
+def selected(statistic: Statistic, steps: Sequence[TimedStep], *, first_index: int | None = None) -> tuple[int, ...]:
+    """The positions of the steps that a statistic is taken over; the arguments and errors of :func:`select`."""
+    trained = [position for position, step in enumerate(steps) if step.trained]
+    if not trained:
         raise ValueError("there are no steps")
     if statistic.kind == "last":
-        return (steps[-1].seconds,)
+        return (trained[-1],)
     first, last = statistic.first, statistic.last
-    chosen = [step.seconds for position, step in enumerate(steps) if _inside(step, position, len(steps), first, last)]
+    chosen = [position for position in trained if _inside(steps[position], position, len(steps), first, last)]
     if not chosen:
         raise ValueError(f"no step lies in the window of {statistic}")
     if first is not None and len(steps) < -first:
@@ -101,7 +113,7 @@ def select(statistic: Statistic, steps: Sequence[TimedStep], *, first_index: int
 
 
 def _check_filled(statistic: Statistic, window: range, steps: Sequence[TimedStep], first_index: int | None) -> None:
-    numbers = {step.index for step in steps if step.index is not None}
+    numbers = {step.index for step in steps if step.index is not None and step.trained}
     if not numbers:
         return
     interval = log_interval(steps, first_index)
@@ -130,6 +142,41 @@ def apply(statistic: Statistic, steps: Sequence[TimedStep], *, first_index: int 
     """
     chosen = select(statistic, steps, first_index=first_index)
     return statistics.median(chosen) if statistic.kind == "median" else statistics.fmean(chosen)
+
+
+def ranks_s(printed: Sequence[Sequence[tuple[str | None, float]]]) -> dict[str, float]:
+    """The median seconds of each rank over several steps, by its label; empty where one rank prints.
+
+    Ranks without labels print in no order, so that no line tells which rank it is of: a place in each step's order
+    stands for a rank. The first and the last of many lie far apart by chance, neighbours do not, so that the widest
+    gap between two neighbours is kept, as "slowest of 4" and "fastest of 4", and "middle of 4" for the larger part.
+
+    Args:
+        printed: For each step, what each rank printed: its label, ``None`` without one, and seconds.
+    """
+    by_label: dict[str, list[float]] = {}
+    by_place: list[list[float]] = []
+    widest = max((len(one) for one in printed), default=0)
+    for one in printed:
+        labels = {label for label, _ in one}
+        if None not in labels and len(labels) == len(one):  # torchrun's labels count anew on each node
+            for label, seconds in one:
+                by_label.setdefault(str(label), []).append(seconds)
+        elif len(one) == widest > 1:
+            by_place.append(sorted(seconds for _, seconds in one))
+    ranks = {label: statistics.median(seconds) for label, seconds in by_label.items()}
+    if by_place:
+        ranks |= _widest_gap([statistics.median(place) for place in zip(*by_place, strict=True)])
+    return ranks if len(ranks) > 1 else {}
+
+
+def _widest_gap(places_s: Sequence[float]) -> dict[str, float]:
+    """The seconds on both sides of the widest gap between neighbours, and on the side that has more of them."""
+    count = len(places_s)
+    behind = max(range(1, count), key=lambda place: places_s[place] / (places_s[place - 1] or math.inf))
+    fast_s, slow_s = places_s[behind - 1], places_s[behind]
+    middle = {f"middle of {count}": fast_s if 2 * behind >= count else slow_s} if count > 2 else {}
+    return {f"fastest of {count}": fast_s, **middle, f"slowest of {count}": slow_s}
 
 
 def _number(step: TimedStep, position: int) -> int:

@@ -28,13 +28,12 @@ FEWEST_JOBS = 8
 #: are farther out on the slow side (0.097 %).
 K = 3.1
 
-#: Standard deviations beyond which a row's first jobs are followed by more: of normal noise, 7 % of nights are farther
-#: out on the slow side. A wider screen costs power, a narrower one jobs (benchmarks/decisions.py).
-SCREEN = 1.5
-
-#: Noise above which a loss between tolerance and limit is no pass: at 5 %, the limit of a single job is a loss of
-#: 14 %, and a row that has lost a tenth of its throughput would be green on five nights of six.
+#: Noise above which a few more jobs do not tell a loss of the tolerance's size from none: at 5 % it takes 28 of them.
 NOISY = 0.05
+
+#: Standard deviations beyond which the first jobs of such a noisy row are followed by more: of normal noise, 7 % of
+#: nights are farther out on the slow side. A wider screen costs power, a narrower one jobs (benchmarks/decisions.py).
+SCREEN = 1.5
 
 #: The standard deviation of the median of n independent normal values over that of one, for n = 1 to 10, by numerical
 #: integration over the order statistics (the tests repeat it; the squares are those of D. Teichroew, Annals of
@@ -68,7 +67,7 @@ class Noise:
 
     @property
     def noisy(self) -> bool:
-        """Whether a loss beyond the tolerance may be noise and may not be: then it is inconclusive."""
+        """Whether it takes more jobs than a night has to tell a loss of the tolerance's size from none."""
         return self.sigma > NOISY
 
 
@@ -188,6 +187,8 @@ def limit(tolerance: float, noise: Noise, jobs: int = 1) -> float:
 def screen(tolerance: float, noise: Noise, jobs: int = 1) -> float:
     """The loss of throughput beyond which a row needs more jobs before it is judged, as a fraction.
 
+    It is the tolerance, and for a noisy row :data:`SCREEN` standard deviations where those are more.
+
     Args:
         tolerance: Accepted loss of throughput, as a fraction.
         noise: Noise between jobs.
@@ -196,7 +197,7 @@ def screen(tolerance: float, noise: Noise, jobs: int = 1) -> float:
     Raises:
         ValueError: The tolerance is not finite and above zero, or there is no job.
     """
-    return _bound(tolerance, SCREEN * noise.sigma * median_sd(jobs))
+    return _bound(tolerance, SCREEN * noise.sigma * median_sd(jobs) if noise.noisy else 0.0)
 
 
 def gain_limit(tolerance: float, noise: Noise, jobs: int = 1) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_gsw.performance.decision import decide, is_above, is_below
+from pytest_gsw.performance.doubts import RanksApart, believed_gain, is_too_good, ranks_apart
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.tables.model import Accepted, Baseline
@@ -42,7 +43,7 @@ class Outcome(enum.Enum):
     PASSED = "passed"
     IMPROVED = "improved"
     REGRESSED = "regressed"
-    #: It was measured, and noise lets nobody say which of the others it is.
+    #: It was measured, and what was measured does not tell which of the others it is.
     INCONCLUSIVE = "inconclusive"
 
 
@@ -51,17 +52,26 @@ class Reason(enum.Enum):
 
     #: Passed: it differs by no more than the tolerance.
     WITHIN_TOLERANCE = "within tolerance"
-    #: Passed: it differs by more than the tolerance, and by no more than jobs of this row do.
-    WITHIN_NOISE = "within noise"
+    #: Passed: it is faster by more than the tolerance, and by no more than jobs of this row differ by.
+    GAIN_WITHIN_NOISE = "gain within noise"
     #: Improved.
     FASTER = "faster than allowed"
     #: Regressed.
     SLOWER = "slower than allowed"
-    #: Inconclusive: slower than the tolerance, and jobs of this row differ by more than that.
-    TOO_NOISY = "too noisy"
+    #: Inconclusive: it is slower by more than the tolerance, and by no more than jobs of this row differ by.
+    WITHIN_NOISE = "within noise"
     #: Inconclusive: a canary row says that the cluster is not in its usual state.
     CANARY = "canary"
+    #: Inconclusive: a job is faster than anybody believes.
+    TOO_GOOD = "too good to be true"
+    #: Inconclusive: ranks of one job show different times for the same steps.
+    RANKS_DIFFER = "ranks differ"
 
+
+#: Reasons of runs whose figure is not believed to be the row's, as records have them.
+DOUBTS = frozenset({Reason.TOO_GOOD.value, Reason.RANKS_DIFFER.value})
+#: The same, and nights in which the cluster was not in its usual state: none of them says how jobs of a row differ.
+UNUSUAL = DOUBTS | {Reason.CANARY.value}
 
 #: Of a row whose noise nobody knows, the tolerance is all that is allowed.
 _NOISELESS = Noise(sigma=0.0, jobs=0)
@@ -71,7 +81,7 @@ _USUAL_REASON = {
     Outcome.PASSED: Reason.WITHIN_TOLERANCE,
     Outcome.IMPROVED: Reason.FASTER,
     Outcome.REGRESSED: Reason.SLOWER,
-    Outcome.INCONCLUSIVE: Reason.TOO_NOISY,
+    Outcome.INCONCLUSIVE: Reason.WITHIN_NOISE,
 }
 
 
@@ -101,7 +111,8 @@ class Verdict:
     tolerance: float
     #: What the cluster has accepted in the document's place; ``None`` where the outcome rests on the document.
     accepted_s: float | None = None
-    #: The loss (and gain) in force where it is not the tolerance: jobs of this row differ by more.
+    #: The loss beyond which it is a regression (the gain beyond which an improvement) where that is not the tolerance:
+    #: jobs of this row differ by more.
     limit: float | None = None
     #: By how much jobs of this row differ, where there is a history.
     noise: Noise | None = None
@@ -112,6 +123,10 @@ class Verdict:
     given_reason: Reason | None = None
     #: How many more jobs of the row are needed before this counts; ``None`` where the rule does not say.
     more: int | None = None
+    #: The gain of throughput beyond which nothing is believed, as a fraction; ``None`` where the rule has none.
+    max_gain: float | None = None
+    #: Ranks whose times differ, where they do.
+    ranks: RanksApart | None = None
 
     @property
     def reason(self) -> Reason:
@@ -120,7 +135,7 @@ class Verdict:
 
     @property
     def allowed(self) -> float:
-        """The loss (and gain) of throughput in force."""
+        """The loss (and gain) of throughput beyond which it is a regression (an improvement)."""
         return self.tolerance if self.limit is None else self.limit
 
     @property
@@ -149,9 +164,14 @@ class Verdict:
         return compare(self.measured_s, self.documented_s, self.allowed)
 
     @property
-    def is_below_tolerance(self) -> bool:
-        """Whether it is slower than the tolerance allows, whatever noise allows."""
-        return compare(self.measured_s, self.reference_s, self.tolerance) is Outcome.REGRESSED
+    def is_too_fast(self) -> bool:
+        """Whether it is faster than allowed, believed or not."""
+        return self.outcome is Outcome.IMPROVED or self.reason is Reason.TOO_GOOD
+
+    @property
+    def greatest_gain(self) -> float:
+        """Throughput of the fastest job over that of the reference, less one."""
+        return self.reference_s / min(self.jobs_s or (self.measured_s,)) - 1
 
     @property
     def statistic_gap(self) -> float | None:
@@ -196,6 +216,7 @@ def judge(
     accepted: Accepted | None = None,
     noise: Noise | None = None,
     repeats: Repeats | None = None,
+    max_gain: float | None = None,
 ) -> Verdict:
     """Compare what was measured of a row with its document, or with what its cluster has accepted beside that.
 
@@ -207,6 +228,7 @@ def judge(
         noise: By how much jobs of this row differ on its cluster, ``None`` where nobody knows: then the
             tolerance is all that is allowed.
         repeats: How many jobs the row may have, so that the verdict can say how many are still needed.
+        max_gain: Gain of throughput that is believed, as a fraction; the row's own by default.
 
     Raises:
         ValueError: There is no documented figure to judge by, or a number is not finite
@@ -214,7 +236,10 @@ def judge(
     """
     documented_s = baseline.judged_s
     accepted_s = None if accepted is None else accepted.judged_s
+    max_gain = baseline.max_gain if max_gain is None else max_gain
     numbers = {"documented": documented_s, "measured": measurement.judged_s, "tolerance": tolerance}
+    numbers["greatest gain"] = max_gain
+    numbers |= {f"rank {label}": seconds for label, seconds in measurement.ranks_s.items()}
     if accepted_s is not None:
         numbers["accepted"] = accepted_s
     for name, number in numbers.items():
@@ -224,11 +249,19 @@ def judge(
     reference_s = documented_s if accepted_s is None else accepted_s
     jobs_s = measurement.jobs_s or (measurement.judged_s,)
     repeats = repeats or Repeats()
-    decision = decide(jobs_s, reference_s, tolerance, noise or _NOISELESS, first=repeats.first, confirm=repeats.confirm)
+    known = noise or _NOISELESS
+    decision = decide(jobs_s, reference_s, tolerance, known, first=repeats.first, confirm=repeats.confirm)
     outcome = Outcome(decision.outcome)
-    allowed = decision.allowed_gain if outcome is Outcome.IMPROVED else decision.allowed_loss
+    allowed = decision.allowed_gain if outcome is Outcome.IMPROVED else decision.limit
     direction = DIRECTIONS[f"{baseline.metric}_s"]
     is_within = compare(decision.median_s, reference_s, tolerance, direction) is Outcome.PASSED
+    reason = Reason.GAIN_WITHIN_NOISE if outcome is Outcome.PASSED and not is_within else _USUAL_REASON[outcome]
+    believed, ranks = believed_gain(max_gain, tolerance, known), ranks_apart(measurement.ranks_s, tolerance)
+    if outcome is not Outcome.REGRESSED:  # which is the worse news
+        if ranks is not None:
+            outcome, reason = Outcome.INCONCLUSIVE, Reason.RANKS_DIFFER
+        elif is_too_good(jobs_s, reference_s, believed):
+            outcome, reason = Outcome.INCONCLUSIVE, Reason.TOO_GOOD
     return Verdict(
         outcome,
         measurement.judged_s,
@@ -239,6 +272,8 @@ def judge(
         noise=noise,
         jobs_s=jobs_s,
         steady_s=measurement.steady.median_s,
-        given_reason=Reason.WITHIN_NOISE if outcome is Outcome.PASSED and not is_within else _USUAL_REASON[outcome],
+        given_reason=reason,
         more=decision.more,
+        max_gain=believed,
+        ranks=ranks,
     )

@@ -15,6 +15,9 @@ from pytest_gsw.results.terminal import command
 _NAMED = 5
 
 
+#: What the command for an inconclusive row does where it is not noise that makes it so.
+_DOUBTED = {Reason.TOO_GOOD.value: "look at what was measured"}
+
 #: More jobs of one row than this are nobody's next step.
 _MOST_REPEATS = 9
 
@@ -51,7 +54,9 @@ def next_command(row: Row, directory: Path) -> str:
             return command("pytest-gsw", "baseline", "propose", f"{directory}", "--row", record.row)
         case "drift":
             return command("pytest-gsw", "trend", record.row, "--cluster", record.cluster)
-        case "inconclusive" if verdict and verdict.noise and record.reason != Reason.CANARY.value:
+        case "inconclusive" if record.reason == Reason.TOO_GOOD.value and record.log:
+            return command("pytest-gsw", "metrics", record.log, "--row", record.row)
+        case "inconclusive" if verdict and verdict.noise and record.reason == Reason.WITHIN_NOISE.value:
             jobs = jobs_to_resolve(record.tolerance, verdict.noise)
             if jobs > _MOST_REPEATS:  # look at what is known before the cluster is taken for days
                 return command("pytest-gsw", "history", record.row, "--cluster", record.cluster)
@@ -70,7 +75,7 @@ def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
         what = {
             "improved": "propose the new figure",
             "drift": "see the nights",
-            "inconclusive": "run it often enough to tell",
+            "inconclusive": _DOUBTED.get(record.reason, "run it often enough to tell"),
         }
         listed.append((what[row.kind], next_command(row, directory)))
     if record.log:

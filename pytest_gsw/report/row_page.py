@@ -38,7 +38,7 @@ from pytest_gsw.report.texts import (
     since_facts,
 )
 from pytest_gsw.results import terminal
-from pytest_gsw.results.record import JobFacts, Record, judged_key
+from pytest_gsw.results.record import JobFacts, Record, compared_text, judged_key
 from pytest_gsw.results.summary import cause_of
 from pytest_gsw.words import counted
 
@@ -232,5 +232,6 @@ def _facts(record: Record) -> list[tuple[str, str]]:
         ("GPUs", f"{record.gpus:,} {record.accelerator}, {record.dtype}"),
         ("image", f"{record.image} {image_from}".strip() if record.image else ""),
         ("definition", record.definition),
+        ("log agrees on", compared_text(record)),
         *sorted(record.environment.items()),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.report.night import Cause, Night, Row, Since
 from pytest_gsw.results import terminal
 from pytest_gsw.results.record import Record
@@ -60,7 +61,8 @@ def since_text(since: Since) -> str:
 def since_facts(row: Row) -> list[tuple[str, str]]:
     """Since when a row is what it is, and what changed then, each with its name."""
     if row.since is None:
-        return [("since", "no night before is known")] if row.kind in {"regressed", "inconclusive"} else []
+        is_slow = row.kind in {"regressed", "inconclusive"} and row.record.reason not in UNUSUAL
+        return [("since", "no night before is known")] if is_slow else []
     facts = [("since", since_text(row.since))]
     if row.since.changes and row.kind != "drift":  # whose text has it
         facts.append(("changed then", terminal.changes_text(row.since.changes)))
@@ -74,10 +76,8 @@ def limit_text(row: Row) -> str:
         return ""
     allowed = f"{verdict.tolerance * 100:g} % of throughput"
     if verdict.limit is not None and verdict.noise is not None:
-        limit = f"{verdict.limit * 100:.3g} % of throughput"
-        allowed = (
-            f"{limit}, because {terminal.noise_text(verdict.noise)}; the tolerance is {verdict.tolerance * 100:g} %"
-        )
+        limit = f"a regression beyond {verdict.limit * 100:.3g} %, because {terminal.noise_text(verdict.noise)}"
+        allowed = f"{allowed}; {limit}"
     return f"{allowed}; {row.record.reason}" if row.record.reason else allowed
 
 

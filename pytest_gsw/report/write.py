@@ -10,7 +10,7 @@ from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
-from pytest_gsw.files import write_whole
+from pytest_gsw.files import make_directory, write_whole
 from pytest_gsw.history.store import History
 from pytest_gsw.quoting import quoted
 from pytest_gsw.report import plots
@@ -81,7 +81,7 @@ def _folder(run_id: str) -> str:
 
 def _write_night(night: Night, directory: Path, others: Sequence[tuple[Night, str]]) -> Path:
     for folder in (_ROWS, _PLOTS):
-        (directory / folder).mkdir(parents=True, exist_ok=True)
+        make_directory(directory / folder)
     style = resources.files(__package__ or "").joinpath(_STYLE).read_text(encoding="utf-8")
     write_whole(directory / _STYLE, style)
     links = [("Night", INDEX), *([("Scaling", SCALING)] if night.workloads else []), ("Jobs", JOBS)]

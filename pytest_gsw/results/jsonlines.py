@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_gsw.files import SHARED
 from pytest_gsw.results.record import Record
 
 
@@ -31,13 +32,26 @@ def end_line(run_id: str, outcomes: Sequence[str], exit_status: int) -> str:
     return _line({"event": "end", "run_id": run_id, "outcomes": Counter(outcomes), "exit_status": exit_status})
 
 
+def begin(path: Path, line: str) -> None:
+    """Begin a file anew with one line.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    _write(path, line, os.O_TRUNC)
+
+
 def append(path: Path, line: str) -> None:
     """Add one line to a file at once, so that lines of several processes do not mix.
 
     Raises:
         OSError: It cannot be written.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    _write(path, line, os.O_APPEND)
+
+
+def _write(path: Path, line: str, how: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | how, SHARED)
     try:
         os.write(descriptor, line.encode("ascii"))
     finally:

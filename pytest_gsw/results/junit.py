@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.quoting import quoted
-from pytest_gsw.results.record import Record, attempt_text, measured_jobs, repeat_text
+from pytest_gsw.results.record import Record, attempt_text, compared_text, measured_jobs, repeat_text
 
 #: What pytest, pytest-xdist and JUnit can all carry.
 Property = str | int | float | bool
@@ -28,6 +29,7 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_reason": record.reason or None,
         "gsw_tolerance": record.tolerance,
         "gsw_limit": record.limit,
+        "gsw_max_gain": record.max_gain if record.reason == Reason.TOO_GOOD.value else None,
         "gsw_sigma": record.sigma,
         "gsw_sigma_jobs": record.sigma_jobs or None,
         "gsw_drift": record.drift,
@@ -40,6 +42,7 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_accepted": record.accepted_note,
         "gsw_definition": record.definition or None,
         "gsw_image": record.image,
+        "gsw_compared": compared_text(record) or None,
         "gsw_calibration_flops": record.calibration_flops,
         "gsw_statistic": record.statistic or None,
         "gsw_steps": record.steps or None,

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import read_journal
+from pytest_gsw.performance.verdict import Outcome, Reason
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results import junit, terminal
 from pytest_gsw.results.attachments import attachment_lines
@@ -124,7 +125,7 @@ def _missing(node_id: str, why: str) -> ET.Element:
 def _outcome(record: Record, directory: Path, strict: bool) -> ET.Element | None:
     """The element of an outcome; what is not known is an error, never a pass."""
     match record.outcome:
-        case "improved" if strict:
+        case "improved" | "inconclusive" if strict and _is_too_fast(record):
             return _element("failure", _failure_text(record, directory), message=record.fact)
         case "passed" | "improved":
             return None
@@ -146,6 +147,10 @@ def _outcome(record: Record, directory: Path, strict: bool) -> ET.Element | None
         case other:
             why = f"the record has the outcome '{other}', which this pytest-gsw does not know"
             return _element("error", why, message=why)
+
+
+def _is_too_fast(record: Record) -> bool:
+    return record.outcome == Outcome.IMPROVED.value or record.reason == Reason.TOO_GOOD.value
 
 
 def _inconclusive(record: Record) -> str:

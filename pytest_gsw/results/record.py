@@ -13,9 +13,10 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from pytest_gsw.files import write_whole
-from pytest_gsw.jobs.layout import cut_name, make_directory
+from pytest_gsw.files import PRIVATE, make_directory, write_whole
+from pytest_gsw.jobs.layout import cut_name
 from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.steps import kept, of_kept
 
 #: File names may have 255 bytes, and the draft of a record has a few more than the record.
 _LONGEST_NAME = 200
@@ -48,6 +49,13 @@ class JobFacts:
     log: str | None = None
     #: Size of the log when it was measured, by which a replay notices that it has changed.
     log_bytes: int | None = None
+    #: The job's steps in short, see :func:`~pytest_gsw.jobs.steps.kept`; ``None`` where nobody told them.
+    steps: tuple[str, ...] | None = None
+    derived_exit_code: str = ""
+    #: What could not be asked of the job's end, and why; one line.
+    unchecked: str = ""
+    #: Ids of further jobs behind the same submission; there must be none.
+    siblings: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -64,24 +72,43 @@ class JobFacts:
         facts = {**shared, "queue_s": status.queue_s, "run_s": status.run_s, "why_repeated": why_repeated}
         place = None if log is None else str(log)
         size = log.stat().st_size if log is not None and log.is_file() else None
-        return cls(job_id, launcher, status.state.value, **facts, judged_s=judged_s, log=place, log_bytes=size)
+        steps = kept(status.steps)
+        return cls(
+            job_id,
+            launcher,
+            status.state.value,
+            **facts,
+            judged_s=judged_s,
+            log=place,
+            log_bytes=size,
+            steps=None if steps is None else tuple(steps),
+        )
+
+    @classmethod
+    def of_json(cls, content: Mapping[str, Any]) -> JobFacts:
+        """A job from JSON with the keys of this class, which has lists where this class has tuples."""
+        facts: dict[str, Any] = dict(content)
+        return cls(**facts | {name: tuple(value) for name, value in facts.items() if isinstance(value, list)})
 
     @property
     def status(self) -> JobStatus:
         """The status again, for a replay."""
         shared = {name: getattr(self, name) for name in _SHARED_WITH_STATUS}
-        return JobStatus(JobState(self.state), raw_state=self.state, **shared)
+        return JobStatus(JobState(self.state), raw_state=self.state, **shared, steps=of_kept(self.steps))
 
 
-_SHARED_WITH_STATUS = ("exit_code", "signal", "reason", "nodes", "submit_s", "start_s", "end_s")
+_SHARED_WITH_STATUS = (
+    *("exit_code", "signal", "reason", "nodes", "submit_s", "start_s", "end_s"),
+    *("derived_exit_code", "unchecked", "siblings"),
+)
 
 
 @dataclass(frozen=True)
 class Record:
     """One run of one row.
 
-    ``outcome`` is one of passed, improved, regressed (judged), ``inconclusive`` (judged, and noise
-    lets nobody say which), ``profiled`` (measured and not judged), ``expected_failure`` (documented to
+    ``outcome`` is one of passed, improved, regressed (judged), ``inconclusive`` (judged, and what was
+    measured does not tell which), ``profiled`` (measured and not judged), ``expected_failure`` (documented to
     run out of memory, and did), ``unexpected_success`` (documented to, and did not), ``error`` (not measured).
     """
 
@@ -153,8 +180,11 @@ class Record:
     metric: str = ""
     #: Why the outcome is what it is, see :class:`~pytest_gsw.performance.verdict.Reason`.
     reason: str = ""
-    #: Loss of throughput that was allowed, a fraction: the tolerance, or more where the noise between jobs wants it.
+    #: Loss of throughput beyond which it was a regression, a fraction: the tolerance, or more where noise alone goes
+    #: beyond that; of an improvement the gain.
     limit: float | None = None
+    #: Gain of throughput beyond which nothing was believed, a fraction.
+    max_gain: float | None = None
     #: Standard deviation of the step time between jobs, a fraction, and how many jobs of the history tell it;
     #: 0 where it is the one that is assumed without a history.
     sigma: float | None = None
@@ -168,6 +198,9 @@ class Record:
     drift: str | None = None
     #: What the job ran with, as far as its log and its scheduler tell: ``driver``, ``nccl``, ``slurm`` and the like.
     environment: Mapping[str, str] = field(default_factory=dict)
+    #: What the log stated as the row does, by name: ``{"sequence length": "8192"}``; empty where it stated nothing, or
+    #: was not measured.
+    compared: Mapping[str, str] = field(default_factory=dict)
     #: When the record was written, seconds since the epoch.
     recorded_s: float | None = None
     schema: int = SCHEMA
@@ -196,6 +229,11 @@ def repeat_text(job: JobFacts) -> str:
     return f"{job.id} {took}{where}"
 
 
+def compared_text(record: Record) -> str:
+    """What the log stated as the row does, in one line: ``GPUs 64, sequence length 8192``."""
+    return ", ".join(f"{name} {value}" for name, value in record.compared.items())
+
+
 def measured_jobs(record: Record) -> tuple[JobFacts, ...]:
     """The jobs whose median is the record's figure, in the order in which they ran, each with its ``judged_s``.
 
@@ -222,9 +260,9 @@ def write_record(directory: Path, record: Record) -> Path:
         record: What to write.
     """
     folder = directory / "records"
-    make_directory(folder)
+    make_directory(folder, private=True)
     path = folder / record_name(record.node_id)
-    write_whole(path, json.dumps(vars(record), default=vars, indent=2, allow_nan=False) + "\n")
+    write_whole(path, json.dumps(vars(record), default=vars, indent=2, allow_nan=False) + "\n", PRIVATE)
     return path
 
 
@@ -308,7 +346,7 @@ def _job_facts(content: Mapping[str, Any], prefix: str) -> JobFacts:
     state = content["state"]
     if state not in {known.value for known in JobState}:
         raise ValueError(f"'{prefix}state' is {_shown(state)}, which is no state of a job")
-    return JobFacts(**content)
+    return JobFacts.of_json(content)
 
 
 def _is_a(value: Any, hint: Any) -> bool:

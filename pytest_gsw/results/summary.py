@@ -6,13 +6,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results.nodes import expand, slowest
 from pytest_gsw.results.record import Record, measured_jobs
-from pytest_gsw.results.terminal import noise_line, percent, plain_table, verdict_of
+from pytest_gsw.results.terminal import percent, plain_table, verdict_of
 from pytest_gsw.words import counted
 
-#: The word of each outcome in a cell; a row that passed has its figure alone.
+#: The word of each outcome in a cell, an inconclusive one's by its reason; a row that passed has its figure alone.
 WORDS = {
+    Reason.CANARY.value: "CANARY",
+    Reason.TOO_GOOD.value: "TOO GOOD",
+    Reason.RANKS_DIFFER.value: "RANKS",
     "passed": "",
     "improved": "FAST",
     "regressed": "SLOW",
@@ -104,9 +108,7 @@ def _cell(record: Record | None) -> str:
     if record is None:
         return ""
     change = throughput_change(record)
-    word = WORDS.get(record.outcome, record.outcome)
-    if noise_line(record):
-        word = "within noise"
+    word = WORDS.get(record.reason) or WORDS.get(record.outcome, record.outcome)
     return " ".join(part for part in (word, "" if change is None else percent(change)) if part)
 
 

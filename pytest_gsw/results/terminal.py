@@ -14,6 +14,7 @@ from pytest_gsw.errors import RunError
 from pytest_gsw.examine import duration
 from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
 from pytest_gsw.results.record import Record, attempt_text, judged_key, measured_jobs, repeat_text
@@ -34,6 +35,13 @@ FIGURES = (
 
 #: What a judged figure is called behind its number, by its name.
 UNITS = {"step_time_s": "s/step", "calibrated_step_time_s": "calibrated s/step", "checkpoint_save_time_s": "s/save"}
+
+#: Ranks that are named; of a job of thousands, all may differ.
+_RANKS_SHOWN = 4
+_RANKS_WAIT = (
+    "ranks of one job wait for each other in every step, so that all take the same time: "
+    "look at the nodes of these ranks, and whether its log is that of one run"
+)
 
 #: Figures that a table shows even where the document does not state them: they follow from its step time.
 _ALWAYS_SHOWN = frozenset({"step_time_s", "checkpoint_save_time_s", "tokens_per_s", "mfu"})
@@ -69,7 +77,7 @@ def headline(record: Record) -> str:
         # No job ended here: that it ended well is what whoever gave the log says.
         "log only" if record.job and record.job.state == "REPLAYED" else "",
         record.outcome if record.outcome in {"improved", "inconclusive"} else "",
-        record.reason if record.reason == Reason.WITHIN_NOISE.value else "",
+        record.reason if record.outcome == "inconclusive" or record.reason == Reason.GAIN_WITHIN_NOISE.value else "",
         f"median of {len(record.repeats) + 1} jobs" if record.repeats else "",
         f"attempt {len(record.attempts) + 1}" if record.attempts else "",
     )
@@ -116,7 +124,7 @@ def verdict_fact(
         documented = f"{record_documented.get('tokens_per_s') or per_second / verdict.documented_s:,.0f}"
         reference = f"{per_second / verdict.reference_s:,.0f}" if is_accepted else documented
     compared = f"{_changed(verdict.throughput_change, words)} the {kind} {reference}{unit}{of_whom}"
-    fact = f"{measured} is {compared} ({_allowed(verdict)})"
+    fact = f"{measured} is {compared} ({_allowed(verdict)}){_ranks(verdict.ranks)}"
     if is_accepted:
         fact += f", {_changed(verdict.documented_throughput_change, words)} the documented {documented}{unit}"
     return f"{fact}{_statistic_gap(verdict)}"
@@ -131,9 +139,26 @@ def _of_jobs(verdict: Verdict) -> str:
 def _allowed(verdict: Verdict) -> str:
     """What is allowed, and why it is not the tolerance where it is not."""
     allowed = f"allowed {verdict.tolerance * 100:g} %"
+    if verdict.reason is Reason.TOO_GOOD and verdict.max_gain is not None:
+        return f"{allowed}, and no more than {verdict.max_gain * 100:.3g} % is believed"
     if verdict.limit is None or verdict.noise is None:
         return allowed
-    return f"{allowed}, and {verdict.limit * 100:.3g} % because {noise_text(verdict.noise)}"
+    what = "an improvement" if verdict.outcome is Outcome.IMPROVED else "a regression"
+    return f"{allowed}; {what} beyond {verdict.limit * 100:.3g} %, because {noise_text(verdict.noise)}"
+
+
+def _ranks(ranks: RanksApart | None) -> str:
+    """Which ranks of a job differ from the others, and by how much."""
+    if ranks is None:
+        return ""
+    shown = [f"{_rank_name(label)} took {seconds:.4g} s" for label, seconds in ranks.ranks[:_RANKS_SHOWN]]
+    more = len(ranks.ranks) - len(shown)
+    listed = ", ".join(shown) + (f" and {more} more differ" if more else "")
+    return f"; of its ranks, {listed}, and their median is {ranks.median_s:.4g} s"
+
+
+def _rank_name(label: str) -> str:
+    return f"rank {label}" if label.isdigit() else label
 
 
 def noise_text(noise: Noise) -> str:
@@ -143,11 +168,11 @@ def noise_text(noise: Noise) -> str:
     return f"its jobs differ by {noise.sigma * 100:.2g} % (standard deviation of {noise.jobs})"
 
 
-def noise_line(record: Record) -> str:
-    """What a session's summary must say of a row that passed only because its jobs differ by so much."""
-    verdict = verdict_of(record)
-    passed_by_noise = verdict is not None and record.reason == Reason.WITHIN_NOISE.value and verdict.is_below_tolerance
-    return record.fact if passed_by_noise else ""
+def inconclusive_line(record: Record) -> str:
+    """What a session's summary must say of a row that is neither passed nor regressed."""
+    if record.outcome != Outcome.INCONCLUSIVE.value:
+        return ""
+    return f"{record.reason}: {record.fact}" if record.reason else record.fact
 
 
 def _statistic_gap(verdict: Verdict) -> str:
@@ -169,16 +194,32 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
     """
     fact = f"inconclusive: {record.fact}"
     unusual = "the cluster is not in its usual state"
-    if verdict.reason is Reason.CANARY and record.canary:
-        return f"{fact}; it is a canary: {unusual}, and rows that are too slow say nothing"
-    if verdict.reason is Reason.CANARY:
-        which = f" {', '.join(canaries)}" if canaries else " row"
-        return f"{fact}; the canary{which} was too slow as well: {unusual}"
+    match verdict.reason:
+        case Reason.CANARY if record.canary:
+            return f"{fact}; it is a canary: {unusual}, and rows that are too slow say nothing"
+        case Reason.CANARY:
+            which = f" {', '.join(canaries)}" if canaries else " row"
+            return f"{fact}; the canary{which} was too slow as well: {unusual}"
+        case Reason.TOO_GOOD:
+            return f"{fact}; {_too_good(record, verdict)}"
+        case Reason.RANKS_DIFFER:
+            return f"{fact}; {_RANKS_WAIT}"
     if verdict.noise is None:
         return fact
     jobs = _number(jobs_to_resolve(record.tolerance, verdict.noise), "job")
     told = f"{jobs} would tell a loss of {record.tolerance * 100:g} % from noise"
-    return f"{fact}; {told} (--gsw-repeat), or pytest-gsw compare-ab"
+    return f"{fact}; jobs of this row differ by as much: {told} (--gsw-repeat), or pytest-gsw compare-ab"
+
+
+def _too_good(record: Record, verdict: Verdict) -> str:
+    """That a gain is not believed, where its cause may be, and how it is accepted."""
+    gain = verdict.greatest_gain
+    fastest = f": one of its jobs took {min(verdict.jobs_s):.4g} s" if gain > verdict.throughput_change else ""
+    table = f"{verdict.reference_s:.6g} s in {record.baseline} (decimal point, unit, statistic {record.statistic})"
+    log = f"{record.log} " if record.log else "its log "
+    look = f"look at the {table}, and at what {log}says of batch, sequence length and steps"
+    accept = f"--gsw-max-gain={math.floor(gain * 100) + 1}% or max_gain in the table"
+    return f"that is too good to be true{fastest}; {look}; if it is true, {accept} accepts it"
 
 
 def _changed(throughput_change: float, words: tuple[str, str]) -> str:
@@ -243,6 +284,7 @@ def verdict_of(record: Record) -> Verdict | None:
     measured_s, documented_s = record.measured.get(judged), record.documented.get(judged)
     if not measured_s or not documented_s or record.outcome not in {outcome.value for outcome in Outcome}:
         return None
+    reasons = {reason.value: reason for reason in Reason}
     return Verdict(
         Outcome(record.outcome),
         measured_s,
@@ -253,6 +295,8 @@ def verdict_of(record: Record) -> Verdict | None:
         noise=None if record.sigma is None else Noise(record.sigma, record.sigma_jobs),
         jobs_s=tuple(job.judged_s for job in measured_jobs(record) if job.judged_s is not None),
         steady_s=record.median_s,
+        given_reason=reasons.get(record.reason),
+        max_gain=record.max_gain,
     )
 
 
@@ -442,12 +486,13 @@ class RowProgress:
         return f"{self.name} at step {self.steps}{of}{took}"
 
 
-def standing(rows: Sequence[RowProgress], gpus: float = math.inf) -> str:
+def standing(rows: Sequence[RowProgress], gpus: float = math.inf, full: str = "") -> str:
     """Where a session stands: jobs by state, what the pending ones wait for, how long it takes at least.
 
     Args:
         rows: All rows of the session.
         gpus: How many GPUs the session can have at once.
+        full: Why nothing more is submitted for now; empty where that is not so.
     """
     submitted = [row for row in rows if row.status is not None]
     waiting = sum(row.status is None and not row.over for row in rows)
@@ -462,7 +507,7 @@ def standing(rows: Sequence[RowProgress], gpus: float = math.inf) -> str:
         f"{len(rows) - len(open_rows)} of {len(rows)} done",
         f"{len(running)} running on {in_use}" if running else "",
         f"{len(pending)} pending" + (f" ({', '.join(reasons)})" if reasons else "") if pending else "",
-        f"{waiting} not submitted yet" if waiting else "",
+        f"{waiting} not submitted yet" + (f": {full}" if full else "") if waiting else "",
         _time_left(open_rows, gpus),
         last.text if last is not None else "",
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,12 @@ CLUSTER_FIELDS: f.Fields = {
     "sbatch": f.Sequence_(None, "Further options of sbatch, one list entry each, such as --qos=acceptance."),
     "environment": f.Nested(None, "Further variables for every job."),
     "tolerance": f.tolerance("Accepted loss of throughput on this cluster."),
+    "max_gain": f.gain("Gain of throughput that is believed on this cluster: a run beyond it is inconclusive."),
 }
+
+
+#: The keys that a launcher uses or not; the others are of the row, the recipe or the verdict, whatever launches it.
+LAUNCHER_KEYS = frozenset({"account", "partition", "gres", "constraint", "sbatch"})
 
 
 @dataclass(frozen=True)
@@ -87,8 +92,12 @@ class Cluster:
     sbatch: tuple[str, ...] = field(default=(), repr=False)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     tolerance: float | None = None
+    #: Gain of throughput that is believed, as a fraction; ``None``: what each row's table says.
+    max_gain: float | None = None
     #: The file that defines it; ``None`` for the built-in ones.
     path: Path | None = None
+    #: The keys that the file gives, with their lines and columns.
+    given: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False, compare=False)
     #: Whatever runs here is made up: its figures are labelled wherever they appear.
     simulated: bool = False
 
@@ -157,7 +166,36 @@ def _cluster(name: str, value: Value, path: Path, environ: Mapping[str, str]) ->
         raise FileError(path, tuple(faults))
     for key in keys.keys() & {"stage", "recipes"}:
         keys[key] = str(path.parent.absolute() / keys[key])
-    return Cluster(name=name, path=path, **{**_from_environment(environ), **keys})
+    given = {key: (entry.line, entry.column) for key, entry in value.value.items()}
+    return Cluster(name=name, path=path, given=given, **{**_from_environment(environ), **keys})
+
+
+def check_keys(cluster: Cluster, launcher: str, used: Iterable[str]) -> None:
+    """Make sure that a cluster's file gives no key which nothing reads there: what it asks for would be dropped.
+
+    Args:
+        cluster: The cluster.
+        launcher: The name of its launcher.
+        used: The keys that this launcher uses besides the common ones.
+
+    Raises:
+        FileError: It gives one.
+    """
+    known = CLUSTER_FIELDS.keys() - LAUNCHER_KEYS | set(used)
+    faults = tuple(
+        Fault(*place, f"clusters.{cluster.name}.{key}", _unused(key, launcher, known, cluster.scheduler))
+        for key, place in cluster.given.items()
+        if key not in known
+    )
+    if faults and cluster.path is not None:
+        raise FileError(cluster.path, faults)
+
+
+def _unused(key: str, launcher: str, known: Iterable[str], scheduler: str) -> str:
+    return (
+        f"the launcher '{launcher}' of the scheduler '{scheduler}' does not use it; leave it out"
+        f"{f.nearest(key, sorted(known))}"
+    )
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:

@@ -163,6 +163,24 @@ def tolerance(help_: str) -> Field:
     return Field(read_tolerance, "a percentage below 100%, such as 5%", help_, schema)
 
 
+def read_gain(raw: str) -> float:
+    """A percentage above 0 %, which may be far more than 100 %: ``900%`` is 9.0.
+
+    Raises:
+        ValueError: It is none.
+    """
+    match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,12})?) ?%", raw)
+    if match is None or Decimal(match.group(1)) == 0:
+        raise ValueError(f"got '{raw}', wanted a percentage above 0%, such as 25%")
+    return float(Decimal(match.group(1)) / 100)
+
+
+def gain(help_: str) -> Field:
+    """A percentage above 0 % of any size, kept as a fraction."""
+    schema = {"type": "string", "pattern": r"^\d{1,6}(\.\d{1,12})? ?%$"}
+    return Field(read_gain, "a percentage above 0%, such as 25%", help_, schema)
+
+
 def flag(help_: str) -> Field:
     """``true`` or ``false``, nothing else."""
 

@@ -14,7 +14,17 @@ from typing import Any
 
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import fields as f
-from pytest_gsw.tables.model import Accepted, Baseline, Figures, JudgedMetric, Location, Parallelism, Recipe, Source
+from pytest_gsw.tables.model import (
+    MAX_GAIN,
+    Accepted,
+    Baseline,
+    Figures,
+    JudgedMetric,
+    Location,
+    Parallelism,
+    Recipe,
+    Source,
+)
 from pytest_gsw.tables.statistic import parse_statistic
 from pytest_gsw.tables.yamlfile import Value, Values, read_mapping
 
@@ -95,6 +105,8 @@ ROW_FIELDS: f.Fields = {
     ),
     "min_steps": f.whole("Fewest steps that must be read from the log."),
     "tolerance": f.tolerance("Accepted loss of throughput."),
+    "loss": f.choice(("falls",), "That the loss must fall: over the last tenth of the steps it is below the first's."),
+    "max_gain": f.gain("Gain of throughput that is believed, 25% by default: a run beyond it is inconclusive."),
     "proxy": f.flag("A smaller stand-in for the full model."),
     "canary": f.flag(
         "The row says whether the cluster is in its usual state: a night in which it is too slow is inconclusive."
@@ -153,6 +165,7 @@ RECIPE_FIELDS: f.Fields = {
         None, "Variables for the launch script; {tp}, {gpus} and the like are filled in.", read=_read_template
     ),
     "one_job_per_row": f.flag("Two jobs of the same row must not run at the same time."),
+    "may_fail": f.Sequence_(None, "Names of steps of the job (srun) that may fail without harm to what is measured."),
     "image": f.text("The container image that the recipe runs; one that a log names itself counts before it."),
 }
 
@@ -418,7 +431,7 @@ def _logged_at_most(row: Mapping[str, Any]) -> int | None:
 
 
 def _recipe(row: Mapping[str, Any], keys: Mapping[str, Any]) -> Recipe:
-    recipe = Recipe(**keys)
+    recipe = Recipe(**{**keys, "may_fail": tuple(value.value for value in keys.get("may_fail", ()))})
     most = _logged_at_most(row)
     # One record is no step: it stands for all of them.
     if most is None or most == 1 or recipe.logged_steps is not None or recipe.steps is None:
@@ -473,6 +486,7 @@ def _stated_step_time_s(row: Mapping[str, Any], stated: Figures) -> float | None
 
 
 def _baseline(row: Mapping[str, Any], recipe: Recipe, path: Path, place: Value) -> Baseline:
+    architecture = {key: value.value for key, value in row.get("architecture", {}).items()}
     case = f"-{row['case']}" if "case" in row else ""
     name = f"{row['model']}_{row['size']}_{row['dtype']}"
     return Baseline(
@@ -506,6 +520,10 @@ def _baseline(row: Mapping[str, Any], recipe: Recipe, path: Path, place: Value) 
         recipe=recipe,
         source=Source(row["document"], row["line"], row.get("release")),
         location=Location(path, place.line, place.column),
-        formula=row["architecture"]["formula"].value if "architecture" in row else None,
+        formula=architecture.get("formula"),
         calibration_flops=row.get("calibration_flops"),
+        model_layers=architecture.get("layers"),
+        hidden_size=architecture.get("hidden_size"),
+        loss=row.get("loss"),
+        max_gain=row.get("max_gain", MAX_GAIN),
     )

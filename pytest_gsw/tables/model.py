@@ -17,6 +17,11 @@ JudgedMetric = Literal["step_time", "calibrated_step_time", "checkpoint_save_tim
 _BESIDE = "./"
 
 
+#: Gain of throughput that is believed of a row whose table says nothing else, as a fraction: a new driver or a new
+#: release of a framework makes training faster by some percent, and not by a quarter.
+MAX_GAIN = 0.25
+
+
 @dataclass(frozen=True)
 class Figures:
     """Performance figures of one row, each ``None`` where there is none.
@@ -71,6 +76,8 @@ class Recipe:
     environment: Mapping[str, str] = field(default_factory=dict)
     #: Two jobs of the same row must not run at the same time.
     one_job_per_row: bool = False
+    #: Names of the job's steps (``srun``) that may fail, because nothing that is measured depends on them.
+    may_fail: tuple[str, ...] = ()
     #: The container image that the recipe runs, as far as the table says so; a log that names its own counts before it.
     image: str | None = None
 
@@ -181,6 +188,18 @@ class Baseline:
     accepted: Mapping[str, Accepted] = field(default_factory=dict)
     #: FLOP/s that a matrix product reached on one GPU, or one core, in the jobs that the documented figures are of.
     calibration_flops: float | None = None
+    #: Gain of throughput that is believed, as a fraction; one beyond it is inconclusive.
+    max_gain: float = MAX_GAIN
+    #: Transformer layers of the full model, and the model's hidden size, where the table gives its architecture.
+    model_layers: int | None = None
+    hidden_size: int | None = None
+    #: What the table asks of the loss.
+    loss: Literal["falls"] | None = None
+
+    @property
+    def all_layers(self) -> int | None:
+        """Transformer layers that a run of the row has; ``None`` where the table does not say."""
+        return self.layers if self.layers is not None or self.proxy else self.model_layers
 
     @property
     def workload(self) -> str:

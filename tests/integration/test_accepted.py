@@ -240,7 +240,7 @@ def test_a_rule_that_makes_its_own_figure_of_it(pytester: pytest.Pytester, table
         f"    return dataclasses.replace(judge(baseline, measurement, tolerance, accepted), accepted_s={seconds})\n"
     )
     result = run(pytester)
-    result.assert_outcomes(failed=1)
+    result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
             f"an implementation of pytest_gsw_judge returned a Verdict with accepted_s={seconds}, wanted None or 1.1",
@@ -257,7 +257,7 @@ def test_a_rule_that_makes_a_figure_up(pytester: pytest.Pytester, table: Path) -
         "    return dataclasses.replace(judge(baseline, measurement, tolerance), accepted_s=9)\n"
     )
     result = run(pytester)
-    result.assert_outcomes(failed=1)
+    result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         ["an implementation of pytest_gsw_judge returned a Verdict with accepted_s=9, wanted None"]
     )

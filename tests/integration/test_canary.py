@@ -55,7 +55,7 @@ def test_a_slow_canary_makes_a_slow_row_inconclusive(pytester: pytest.Pytester, 
     assert result.ret == 6
     assert (canary_of(found), row_of(found)) == (("inconclusive", "canary"), ("inconclusive", "canary"))
     result.stdout.re_match_lines(
-        [r"=+ inconclusive =+", r"canary\.yaml::tiny_1b_bf16\[.*\]  throughput .* % below the documented .*"]
+        [r"=+ inconclusive =+", r"canary\.yaml::tiny_1b_bf16\[.*\]  canary: throughput .* % below the documented .*"]
     )
     result.stdout.re_match_lines(
         [

@@ -20,7 +20,7 @@ from tests.unit.export.nights import HOSTILE, NIGHT
 from tests.unit.export.test_annotations import assert_code_quality, parsed
 from tests.unit.results.records import SLOW
 
-FAULTS = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom", "--gsw-demo=*x512]=fast:20%")
+FAULTS = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom", "--gsw-demo=*x512]=fast:15%")
 
 
 @pytest.fixture

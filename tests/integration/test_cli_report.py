@@ -121,4 +121,4 @@ def test_a_run_that_is_not_there(pytester: pytest.Pytester, capsys: pytest.Captu
 def test_a_place_that_cannot_be_written(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("out").write_text("")
     assert main(["report", str(run), "-o", "out"]) == 2
-    assert capsys.readouterr().err == ("pytest-gsw report: the report cannot be written: Not a directory: out/rows\n")
+    assert capsys.readouterr().err == ("pytest-gsw report: the report cannot be written: File exists: out\n")

@@ -102,8 +102,8 @@ def test_collect_only_submits_nothing(pytester: pytest.Pytester, six_rows: list[
 @pytest.mark.parametrize("option", ["--setup-plan", "--setup-only"])
 def test_dry_runs_submit_nothing(pytester: pytest.Pytester, option: str) -> None:
     result = pytester.runpytest("--gsw-cluster=demo", option, "-k", "gpt3_175b")
-    assert result.ret == 0
-    assert "judged" not in result.stdout.str()
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert "passed" not in result.stdout.str()
     assert not list(pytester.path.glob(".gsw/runs/*/stage"))
 
 

@@ -178,20 +178,24 @@ def test_a_row_without_its_job(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert not Path(".gsw").exists()
 
 
-def test_a_job_that_leaves_no_turn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_job_that_leaves_no_turn(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     (tmp_path / "recipes" / "maxtext").mkdir(parents=True)
     (tmp_path / "recipes" / "maxtext" / "launch.sh").write_text("exit 0")
     (tmp_path / "clusters.yaml").write_text(
         "clusters: {here: {scheduler: local, gpus: 64, stage: stage, recipes: recipes}}"
     )
-    log = tmp_path / "stage/results/x/fp8/70b/64/log-maxtext_llama2_70b_64_8.out"
+    log = tmp_path / "stage/results/x/fp8/70b/64/log-maxtext_llama2_70b_64_9000000000008.out"
     log.parent.mkdir(parents=True)
     log.touch()
-    (tmp_path / "stage" / ".gsw-local-job-id").write_text("7")
+    (tmp_path / "pytest-gsw").mkdir()
+    (tmp_path / "pytest-gsw" / "local-job-id").write_text("9000000000007")
     assert main(["compare-ab", ROW, "--cluster=here", "--b=X=1"]) == 1
     err = capsys.readouterr().err.splitlines()
-    assert "pytest-gsw compare-ab: job 8 failed with exit code 1" in err
-    assert f"last       job 8 has not begun, and there is its log: {log}" in err
+    assert "pytest-gsw compare-ab: job 9000000000008 failed with exit code 1" in err
+    assert f"last       job 9000000000008 has not begun, and there is its log: {log}" in err
 
 
 @pytest.mark.parametrize(
@@ -280,7 +284,9 @@ def test_a_scheduler_of_a_plugin(capsys: pytest.CaptureFixture[str], tmp_path: P
     Path("clusters.yaml").write_text(f"clusters: {{here: {{scheduler: flux, stage: stage, recipes: {recipes}}}}}")
     assert main(["compare-ab", ROW, "--cluster=here", "--b=X=1"]) == 2
     assert capsys.readouterr().err == (
-        "pytest-gsw compare-ab: the cluster 'here' has the scheduler 'flux': compare-ab knows slurm and local\n"
+        "pytest-gsw compare-ab: nobody launches jobs for the scheduler 'flux' of cluster 'here' "
+        f"({Path('clusters.yaml').absolute()}); known: slurm, local\n"
+        "next: name the plugin that does with -p MODULE\n"
     )
 
 

@@ -81,7 +81,8 @@ def test_the_examples_of_log_format_and_peak_flops(pytester: pytest.Pytester) ->
     pytester.makeconftest(f"{example('pytest_gsw_log_format')}\n{example('pytest_gsw_peak_flops')}")
     (pytester.path / "own.yaml").write_text(TICK_TABLE)
     log = pytester.path / "own.log"
-    log.write_text("tick 1 took 2.0 s\ntick 2 took 0.72 s\ntick 3 took 0.71 s\n")
+    times = ("2.0", "0.72", "0.71")
+    log.write_text("".join(f"tick {n} took {s} s, loss {9 - n}\n" for n, s in enumerate(times, start=1)))
     result = pytester.runpytest("--gsw-replay=own.log", "own.yaml")
     result.assert_outcomes(passed=1)
     mfu = 8 * 6.0e12 / 0.71 / 8 / 1200e12
@@ -108,6 +109,14 @@ def test_the_example_of_run_recorded(pytester: pytest.Pytester) -> None:
     fields = (pytester.path / "throughput.csv").read_text().strip().split(",")
     assert fields[1:3] == ["gpt3_175b_fp8[H100x128]", "passed"]
     assert float(fields[3]) == pytest.approx(70186, rel=0.05)
+
+
+def test_the_example_of_the_contracts(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(f"{example('pytest_gsw_make_launcher')}\n{example('pytest_gsw_log_format')}")
+    pytester.makepyfile(example("pytest_gsw.testing"))
+    result = pytester.runpytest("-p", "no:cacheprovider", "-rs")
+    result.assert_outcomes(passed=14, skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED * its jobs end with their session"])
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)

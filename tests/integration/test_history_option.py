@@ -86,27 +86,34 @@ def test_a_replay_is_in_the_history_already(pytester: pytest.Pytester, table: Pa
         assert [one.run_id for one in history.runs()] == [first.name]
 
 
-def test_a_loss_within_the_noise_of_the_row_passes_and_says_so(pytester: pytest.Pytester, table: Path) -> None:
+def test_a_loss_within_the_noise_of_the_row_is_inconclusive_and_says_so(pytester: pytest.Pytester, table: Path) -> None:
     run(pytester, table, "--gsw-demo=*=slow:7%", "--gsw-history=none").assert_outcomes(failed=1, deselected=2)
     nights(table, RESTLESS)
-    result = run(pytester, table, "--gsw-demo=*=slow:7%")
-    result.assert_outcomes(passed=1, deselected=2)
+    result = run(pytester, table, "--gsw-demo=*=slow:7%", "-rs")
+    result.assert_outcomes(skipped=1, deselected=2)
+    assert result.ret == 6  # neither green nor red
     found = newest(pytester)
-    assert (found["outcome"], found["reason"], found["sigma_jobs"]) == ("passed", "within noise", 10)
+    assert (found["outcome"], found["reason"], found["sigma_jobs"]) == ("inconclusive", "within noise", 10)
     assert 0.025 < found["sigma"] < 0.04
     assert 0.07 < found["limit"] < 0.12
     percent, sigma = found["limit"] * 100, found["sigma"] * 100
     because = f"because its jobs differ by {sigma:.2g} % (standard deviation of 10)"
-    assert found["fact"].endswith(f"(allowed 5 %, and {percent:.3g} % {because})")
+    assert found["fact"].endswith(f"(allowed 5 %; a regression beyond {percent:.3g} %, {because})")
     result.stdout.fnmatch_lines(
-        [
-            "=* slower than the tolerance, and within noise =*",
-            f"site/tiny.yaml::{NAME.replace('[', '[[]')}  {found['fact']}",
-        ]
+        ["=* inconclusive =*", f"site/tiny.yaml::{NAME.replace('[', '[[]')}  within noise: {found['fact']}"]
     )
-    seen = properties(junit(pytester.path / "junit.xml")[NAME])
-    assert (seen["gsw_reason"], seen["gsw_sigma_jobs"]) == ("within noise", "10")
+    case = junit(pytester.path / "junit.xml")[NAME]
+    seen = properties(case)
+    assert (seen["gsw_outcome"], seen["gsw_reason"], seen["gsw_sigma_jobs"]) == ("inconclusive", "within noise", "10")
     assert float(seen["gsw_limit"]) == pytest.approx(found["limit"], abs=1e-6)
+    (element,) = [e for e in case if e.tag != "properties"]
+    assert (element.tag, element.attrib["message"][:14]) == ("skipped", "inconclusive: ")
+
+
+def test_a_loss_within_the_noise_is_confirmed(pytester: pytest.Pytester, table: Path) -> None:
+    nights(table, RESTLESS)
+    run(pytester, table, "--gsw-demo=*=slow-once:7%", "--gsw-confirm=4").assert_outcomes(passed=1, deselected=2)
+    assert 1 <= len(newest(pytester)["repeats"]) <= 2
 
 
 def test_a_loss_beyond_the_noise_of_the_row_fails(pytester: pytest.Pytester, table: Path) -> None:
@@ -128,12 +135,12 @@ def test_on_a_noisy_cluster_a_loss_is_inconclusive(pytester: pytest.Pytester, ta
     result.assert_outcomes(skipped=1, deselected=2)
     assert result.ret == 6  # neither green nor red
     found = newest(pytester)
-    assert (found["outcome"], found["reason"]) == ("inconclusive", "too noisy")
+    assert (found["outcome"], found["reason"]) == ("inconclusive", "within noise")
     result.stdout.re_match_lines(
         [
             (
-                r"SKIPPED \[1\] .*: inconclusive: throughput .* % below the documented 65,536 \(allowed 5 %, and .*\); "
-                r"\d+ jobs would tell a loss of 5 % from noise \(--gsw-repeat\), or pytest-gsw compare-ab"
+                r"SKIPPED \[1\] .*: inconclusive: throughput .* % below the documented 65,536 \(allowed 5 %; a regression "
+                r"beyond .*\); jobs of this row differ by as much: \d+ jobs would tell a loss of 5 % from noise \(--gsw-repeat\), or pytest-gsw compare-ab"
             )
         ]
     )

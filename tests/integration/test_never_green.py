@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import io
 import json
 import re
@@ -76,6 +77,7 @@ def judge(pytester: pytest.Pytester) -> Judge:
         for framework, shape in SHAPES.items():
             table = tables / f"{framework}.yaml"
             row_text = f"gpus: 8, case: {framework}, step_time_s: 1.000, min_steps: {shape.min_steps}, line: 10"
+            row_text += ", layers: 24, tp: 2, dp: 4"
             table.write_text(tiny_table(row_text, framework=framework))
             (row,) = load_table(table)
             log = io.BytesIO()
@@ -151,6 +153,36 @@ def test_a_metric_that_is_not_in_the_log(judge: Judge) -> None:
     }
 
 
+#: What tells of a bad end behind a healthy run, although nothing but the log does.
+BAD_ENDS = {
+    b"kernel: NVRM: Xid (PCI:0000:41:00): 79, pid=42, GPU has fallen off the bus.\n": "GPU error (Xid)",
+    b"RuntimeError: CUDA error: uncorrectable ECC error encountered\n": "ECC error",
+    b"[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2, OpType=ALLREDUCE\n": "NCCL time-out",
+    b"[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.\n": "CUDA out of memory",
+    b"srun: error: task 3: Exited with exit code 1\n": "a failed task",
+    b"slurmstepd: error: *** STEP 7.0 ON n7 CANCELLED AT 2031-02-03T04:05:06 ***\n": "cancelled",
+    b"job.sh: line 3:  4242 Segmentation fault      (core dumped) python train.py\n": "segmentation fault",
+    b'Traceback (most recent call last):\n  File "t.py", line 7, in main\nValueError: bad\n': "an exception",
+    b"HW Exception by GPU node-4 (Agent handle: 0x1ebc04e0) reason :GPU Hang\n": "GPU hang",
+    b"kernel: amdgpu 0000:c3:00.0: amdgpu: GPU reset begin!\n": "GPU hang",
+}
+
+
+@pytest.mark.parametrize(("line", "name"), BAD_ENDS.items(), ids=lambda value: value[:12])
+def test_a_log_that_tells_of_a_bad_end(judge: Judge, line: bytes, name: str) -> None:
+    bad = ("error", f"the log tells of an end by {name}")
+    assert judge(lambda log, _: log + line) == dict.fromkeys(SHAPES, bad)
+
+
+def test_what_is_printed_when_a_healthy_run_is_torn_down(judge: Judge) -> None:
+    teardown = (
+        b"[rank0]:[W203 04:05:06.1 ProcessGroupNCCL.cpp:1] Warning: destroy_process_group() was not called\n"
+        b"Exception ignored in: <function Pool.__del__ at 0x7f>\n"
+        b'Traceback (most recent call last):\n  File "pool.py", line 7, in __del__\nOSError: handle is closed\n'
+    )
+    assert judge(lambda log, _: log + teardown) == dict.fromkeys(SHAPES, ("", ""))
+
+
 def test_an_mfu_above_100_percent(judge: Judge) -> None:
     impossible = ("error", "MFU 121.3 % is impossible: no hardware takes 0.04 s for a step")
     assert judge(lambda log, shape: from_the_middle(log, shape.time, shape.too_fast)) == dict.fromkeys(
@@ -171,6 +203,47 @@ def test_an_mfu_above_100_percent(judge: Judge) -> None:
 def test_a_log_of_another_run(judge: Judge, said: bytes, instead: bytes, what: str) -> None:
     other = ("error", f"the log belongs to another run, by its {what}")
     assert judge(lambda log, _: log.replace(said, instead)) == dict.fromkeys(SHAPES, other)
+
+
+@pytest.mark.parametrize(
+    ("said", "instead", "differs", "silent"),
+    [
+        (
+            rb"(seq_length \.+|seq_length:|seq_len :|max_target_length:) \d+",
+            rb"\1 17",
+            "sequence length 17 in the log, 1024 in the row",
+            {"deepspeed", "huggingface"},
+        ),
+        (
+            rb"(num_layers \.+|num_layers:|num_decoder_layers:|x_times :) \d+",
+            rb"\1 3",
+            "layers 3 in the log, 24 in the row",
+            {"deepspeed", "huggingface"},
+        ),
+        (
+            rb"(params_dtype \.+ torch\.|precision: |param dtype: |fprop_dtype : dtype\[|)b(?:f16|float16)(=|\]|\n)",
+            rb"\1fp16\2",
+            "precision fp16 in the log, bf16 in the row",
+            {"deepspeed"},  # whose two switches are left as they are
+        ),
+        (
+            rb"(tensor_model_parallel_size \.+|tensor_model_parallel_size:|world_size \.+) \d+",
+            rb"\1 8",
+            "* 8 in the log, ? in the row*",
+            {"maxtext", "paxml", "huggingface"},
+        ),
+    ],
+    ids=["sequence length", "layers", "precision", "parallelism"],
+)
+def test_a_run_that_was_set_up_in_another_way(
+    judge: Judge, said: bytes, instead: bytes, differs: str, silent: set[str]
+) -> None:
+    found = judge(lambda log, _: re.sub(said, instead, log))
+    assert {name for name, verdict in found.items() if verdict == ("", "")} == silent
+    for name in found.keys() - silent:
+        kind, fact = found[name]
+        assert kind == "error"
+        assert fnmatch.fnmatch(fact, f"the run was not the row's: {differs}"), (name, fact)
 
 
 def test_an_empty_log(judge: Judge) -> None:
@@ -217,9 +290,30 @@ STATES = {
 }
 
 
+#: What Slurm says of the steps of jobs that COMPLETED, and what follows "job 7 ".
+STEPS: dict[str, tuple[dict[str, object], str]] = {
+    "step-failed": (
+        {"steps": ["0|FAILED|1:0|n1|100|101|train"], "derived_exit_code": "1:0"},
+        "completed, but its step 0 (train) failed with exit code 1",
+    ),
+    "rank-killed": (
+        {"steps": ["0|CANCELLED|0:9|n1|100|101|train"], "derived_exit_code": "0:9"},
+        "completed, but its step 0 (train) ended CANCELLED by signal 9",
+    ),
+    "step-without-an-end": (
+        {"steps": ["0|RUNNING||n1|100||train"], "derived_exit_code": "0:0"},
+        "completed, but its step 0 (train) has no end on record: it is RUNNING",
+    ),
+    "no-accounting": (
+        {"derived_exit_code": "1:0"},
+        "completed, but one of its steps failed (DerivedExitCode 1:0)",
+    ),
+}
+
+
 def test_every_bad_end_with_exit_code_0_and_a_perfect_log(pytester: pytest.Pytester) -> None:
     table = pytester.mkdir("site") / "tiny.yaml"
-    rows = [f"gpus: 8, case: {case}, step_time_s: 1.000, line: 10" for case in (*STATES, "failed", "good")]
+    rows = [f"gpus: 8, case: {case}, step_time_s: 1.000, line: 10" for case in (*STATES, *STEPS, "failed", "good")]
     table.write_text(tiny_table(*rows))
     pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site").assert_outcomes(passed=len(rows))
     (run,) = (pytester.path / ".gsw" / "runs").iterdir()
@@ -229,6 +323,7 @@ def test_every_bad_end_with_exit_code_0_and_a_perfect_log(pytester: pytest.Pytes
         case = record["row"].partition("x8-")[2].rstrip("]")
         jobs[case] = record["job"]["id"]
         record["job"] |= {"state": STATES.get(case, "FAILED" if case == "failed" else "COMPLETED"), "exit_code": 0}
+        record["job"] |= STEPS.get(case, ({}, ""))[0]
         path.write_text(json.dumps(record))
     result = pytester.runpytest(f"--gsw-replay={run}", "--gsw-baselines=site", "--junitxml=junit.xml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -239,6 +334,9 @@ def test_every_bad_end_with_exit_code_0_and_a_perfect_log(pytester: pytest.Pytes
         **{
             f"tiny_1b_bf16[H100x8-{case}]": ("error", f"job {jobs[case]} ended {state}")
             for case, state in STATES.items()
+        },
+        **{
+            f"tiny_1b_bf16[H100x8-{case}]": ("error", f"job {jobs[case]} {words}") for case, (_, words) in STEPS.items()
         },
     }
 

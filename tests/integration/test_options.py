@@ -18,6 +18,7 @@ TWINS = {
     "clusters": (["--gsw-cluster=here", "--gsw-clusters=etc.yaml"], "gsw_cluster = here\ngsw_clusters = etc.yaml"),
     "baselines": (["--gsw-baselines=one", "--gsw-baselines=two"], "gsw_baselines =\n    one\n    two"),
     "tolerance": (["--gsw-tolerance=3%"], "gsw_tolerance = 3%"),
+    "max-gain": (["--gsw-max-gain=60%"], "gsw_max_gain = 60%"),
     "confirm": (["--gsw-confirm=2"], "gsw_confirm = 2"),
     "repeat": (["--gsw-repeat=5"], "gsw_repeat = 5"),
     "history": (["--gsw-history=one/nights.sqlite"], "gsw_history = one/nights.sqlite"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -64,6 +65,29 @@ def test_a_fast_row_fails_when_strict(pytester: pytest.Pytester) -> None:
     result.stdout.re_match_lines([r"throughput .* is 1\d\.\d % above the documented 230,153 \(allowed 5 %\)"])
 
 
+def test_the_record_says_what_log_and_row_agree_on(pytester: pytest.Pytester) -> None:
+    run(pytester, "slow:0%").assert_outcomes(passed=1)
+    (path,) = pytester.path.glob(".gsw/runs/*/records/*.json")
+    compared = json.loads(path.read_text())["compared"]
+    assert compared.pop("job").isdigit()
+    assert compared == {
+        "model": "llama2",
+        "model size": "70b",
+        "framework": "maxtext",
+        "dtype": "fp8",
+        "GPUs": "128",
+        "global batch size": "256",
+        "sequence length": "4096",
+        "layers": "80",
+        "hidden size": "8192",
+        "FSDP": "128",
+        "precision": "fp8",
+        "steps": "50",
+    }
+    said = properties(junit(pytester.path / "junit.xml")[NAME])["gsw_compared"]
+    assert "sequence length 4096, layers 80, hidden size 8192, FSDP 128, precision fp8, steps 50" in said
+
+
 @pytest.mark.parametrize(
     ("fault", "fact"),
     [
@@ -75,6 +99,7 @@ def test_a_fast_row_fails_when_strict(pytester: pytest.Pytester) -> None:
         ("nan", r"the loss or a step time is not finite at step \d+: .*nan.*"),
         ("short", r"the log holds 30 steps, 45 of 50 needed"),
         ("wrong-identity", r"the log belongs to another run, by its model size"),
+        ("wrong-settings", r"the run was not the row's: sequence length 2048 in the log, 4096 in the row"),
         ("truncated", r"the log ends at step 48, the run's last step is 49"),
     ],
 )
@@ -179,7 +204,8 @@ def test_results_that_cannot_be_written_are_a_usage_error(pytester: pytest.Pytes
 def test_what_a_hook_makes_up_does_not_pass(pytester: pytest.Pytester, answer: str) -> None:
     pytester.makeconftest(f"from pytest_gsw import Outcome, Verdict\n\ndef pytest_gsw_judge():\n    return {answer}\n")
     result = run(pytester, "slow:50%")
-    result.assert_outcomes(failed=1)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["an implementation of pytest_gsw_judge returned *, which is no sound Verdict"])
 
 
 def test_names_with_dots_are_whole_on_the_screen(pytester: pytest.Pytester) -> None:

@@ -223,7 +223,7 @@ def test_a_record_that_cannot_be_written_is_no_pass(pytester: pytest.Pytester) -
         """
     )
     result = pytester.runpytest(*ONE_ROW)
-    result.assert_outcomes(failed=1, deselected=140)
+    result.assert_outcomes(errors=1, deselected=140)
     result.stdout.re_match_lines(
         [
             r"the record cannot be written: File exists: .*/records",

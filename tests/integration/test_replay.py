@@ -65,7 +65,7 @@ def test_a_renamed_log_of_another_row_is_an_error(pytester: pytest.Pytester, rec
     result.assert_outcomes(errors=1, deselected=140)
     result.stdout.fnmatch_lines(
         [
-            "the log belongs to another run, by its dtype and GPUs",
+            "the log belongs to another run, by its dtype and GPUs and global batch size",
             "dtype      fp8 in the log, bf16 in the row",
             "GPUs       64 in the log, 512 in the row",
         ]

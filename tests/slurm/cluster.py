@@ -78,6 +78,7 @@ class SlurmCluster:
         start_timeout_s: How long all of the start may take.
         preemption: Whether jobs of the partition ``high`` take the nodes of those in ``low``, which end
             in PREEMPTED, and in ``requeued``, which go back to the queue if they may: after ten seconds, not 120.
+        limits: Whether limits of accounting hold, such as MaxSubmitJobs.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class SlurmCluster:
         slurmd_timeout_s: int = 60,
         start_timeout_s: float = 120,
         preemption: bool = False,
+        limits: bool = False,
     ) -> None:
         self.node_names = tuple(f"n{number:03}" for number in range(1, nodes + 1))
         self.gpus_per_node = gpus_per_node
@@ -98,6 +100,7 @@ class SlurmCluster:
         self.slurmd_timeout_s = slurmd_timeout_s
         self.start_timeout_s = start_timeout_s
         self.preemption = preemption
+        self.limits = limits
         self.directory = Path()
         self._deadline = 0.0
         self._memory_cgroup: Path | None = None
@@ -184,6 +187,7 @@ class SlurmCluster:
         accounting = (
             "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=127.0.0.1\n"
             f"AccountingStoragePort={slurmdbd_port}\nAccountingStorageTRES=gres/gpu\n"
+            f"{'AccountingStorageEnforce=associations,limits,qos' if self.limits else ''}\n"
             # Slurm up to 22.05 at least takes the munge socket of the way to slurmdbd from here.
             f"AccountingStoragePass={self._munge_socket}\n"
             if self.accounting
@@ -337,6 +341,12 @@ StorageLoc=slurm_acct_db
         """Take the controller away: sbatch, squeue and scancel fail, sacct works."""
         self._end(["slurmctld"])
 
+    def kill_slurmctld(self) -> None:
+        """Let the controller die of SIGKILL: what it has not yet saved is lost, ids it gave out among it."""
+        daemon = self._daemons.pop("slurmctld")
+        daemon.kill()
+        daemon.wait()
+
     def lose_state(self) -> None:
         """Take from a controller that is stopped all that it knows: job ids start again at 1, accounting remembers."""
         shutil.rmtree(self.directory / "ctld")
@@ -377,6 +387,11 @@ StorageLoc=slurm_acct_db
         """End all jobs, so that the next test finds the cluster empty."""
         self._run("scancel", "--user=root")
         self.wait_until(lambda: not self._output("squeue", "-h").strip(), "the queue is empty", 60)
+
+    def copy_logs(self, target: Path) -> None:
+        """Copy what each daemon has logged so far to a new directory, with the configuration."""
+        shutil.copytree(self.directory / "log", target)
+        shutil.copy2(self.directory / "slurm.conf", target)
 
     def wait_until(self, condition: Callable[[], bool], what: str, timeout_s: float | None = None) -> None:
         """Wait for a condition, or say with the daemons' last words that it never came true."""

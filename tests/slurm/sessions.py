@@ -127,7 +127,21 @@ class Session:
         said = [child for child in case if child.tag != "properties"]
         message = (said[0].text or "").split("\n")[0] if said else ""
         seen = Seen(counts[0], tuple(child.tag for child in said), message, self.process.returncode)
-        return Told(seen, properties(case)["gsw_job_id"])
+        return Told(seen, properties(case).get("gsw_job_id", ""))
+
+    def rows(self) -> dict[str, str]:
+        """What a session of several rows says of each: the first line of its message, or "passed"."""
+        self.process.wait(300)
+        seen = {}
+        for case in ET.parse(self.directory / "junit.xml").getroot().iter("testcase"):  # noqa: S314 - our own file
+            said = [child for child in case if child.tag != "properties"]
+            seen[case.attrib["name"]] = (said[0].text or "").split("\n")[0] if said else "passed"
+        return seen
+
+    @property
+    def output(self) -> str:
+        """What it has printed."""
+        return (self.directory / "output").read_text()
 
     def case(self) -> ET.Element:
         """Its row in JUnit, once it has ended."""
@@ -159,6 +173,8 @@ class Misfortune:
     shims: Mapping[str, str] = field(default_factory=dict)
     #: Further options of pytest.
     options: tuple[str, ...] = ()
+    #: The rows; by default one.
+    table: str = TABLE
 
 
 class Site:
@@ -213,7 +229,7 @@ def _write_project(directory: Path, misfortune: Misfortune, stage: Path) -> None
         "pytest.ini": "[pytest]\nfilterwarnings = error\n",
         "conftest.py": CONFTEST + misfortune.conftest,
         "clusters.yaml": CLUSTERS.format(directory=directory, stage=stage, sbatch=misfortune.sbatch),
-        "site/tiny.yaml": TABLE,
+        "site/tiny.yaml": misfortune.table,
         "recipes/tiny/launch.sh": script,
         **{f"bin/{command}": f"#!/bin/bash\n{body}\n" for command, body in misfortune.shims.items()},
     }

@@ -38,7 +38,8 @@ from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError
 from pytest_gsw.fleet import LOG_LOOK_S, Fleet, Limits
 from pytest_gsw.jobs.journal import NAME, Journal
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
-from pytest_gsw.jobs.slurm import COMMAND_TIMEOUT_S, IDS_PER_COMMAND
+from pytest_gsw.jobs.slurm import COMMAND_TIMEOUT_S
+from pytest_gsw.jobs.slurm_poll import IDS_PER_COMMAND
 from pytest_gsw.watch import Sight, Watch
 
 DAY_S = 86400.0
@@ -437,12 +438,11 @@ class Cluster:
                     self._spend(NO_ANSWER_S)
                 else:
                     self._request("squeue")
-                some = {job.id: records[job.id].status for job in jobs[start : start + IDS_PER_COMMAND]}
-                answers |= some
-                if away or any(records[job_id].ended for job_id in some):
+                some = {job.spec.row_id: records[job.id] for job in jobs[start : start + IDS_PER_COMMAND]}
+                for row_id, record in some.items():
+                    answers[row_id] = record.status if record.ended or not away else _SILENCE
+                if away or any(record.ended for record in some.values()):
                     self._request("sacct")
-            if away:
-                answers = {job_id: told if records[job_id].ended else _SILENCE for job_id, told in answers.items()}
             return answers
 
     def cancel(self, jobs: Sequence[Job]) -> None:
@@ -463,7 +463,7 @@ class Cluster:
         record = self._records[job.id]
         if record.start_s > self.clock.now_s:
             raise LogError(f"no log of job {job.id}")
-        return Path(self._log)
+        return Path(f"{self._log}-{job.id}")
 
     def batch_output(self, job: Job) -> Path | None:
         """No job leaves any."""

@@ -55,7 +55,7 @@ class Lost:
         return Job("7", spec, since_s) if self.taken is not None and self.submitted >= self.taken else None
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
-        return {job.id: JobStatus(JobState.COMPLETED) for job in jobs}
+        return {job.spec.row_id: JobStatus(JobState.COMPLETED) for job in jobs}
 
     def cancel(self, jobs: Sequence[Job]) -> None:
         self.cancelled += [job.id for job in jobs]

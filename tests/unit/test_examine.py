@@ -137,6 +137,41 @@ def test_the_whole_message_of_a_failed_job_with_a_cause(tmp_path: Path) -> None:
     )
 
 
+def test_the_whole_message_of_a_completed_job_whose_log_tells_otherwise(log: Path) -> None:
+    log.write_text(step_lines(range(50)) + OOM)
+    with pytest.raises(LogError) as caught:
+        measured(log)
+    assert str(caught.value) == (
+        "job 481221 completed, but its log tells of an end by CUDA out of memory\n"
+        "\n"
+        "job        481221 COMPLETED 0:0 after 11m02s on pool0-[0017-0032]\n"
+        f"log        {log}\n"
+        f"cause      {OOM.strip()}\n"
+        f"said at    {log}:51\n"
+        "next       check that the GPUs were free, then batch size, parallelism and activation checkpointing of the row"
+    )
+
+
+def test_a_completed_job_whose_batch_output_tells_otherwise(log: Path, tmp_path: Path) -> None:
+    log.write_text(step_lines(range(50)))
+    output = tmp_path / "slurm-481221.out"
+    output.write_text("starting\nsrun: error: node7: task 3: Exited with exit code 1\n")
+    of = replace(run(log), batch_output=output)
+    with pytest.raises(LogError) as caught:
+        read_steps(LLAMA2_FP8_X128, of, FORMATS["maxtext"])
+    assert caught.value.fact == "job 481221 completed, but its batch output tells of an end by a failed task"
+    assert ("said at", f"{output}:2") in caught.value.evidence
+    output.write_text("starting\n")
+    assert len(read_steps(LLAMA2_FP8_X128, of, FORMATS["maxtext"]).steps) == 50
+
+
+def test_a_replayed_log_that_tells_of_a_bad_end(log: Path) -> None:
+    log.write_text(step_lines(range(50)) + OOM)
+    with pytest.raises(LogError) as caught:
+        read_steps(LLAMA2_FP8_X128, run(log, JobStatus(JobState.REPLAYED)), FORMATS["maxtext"])
+    assert caught.value.fact == "the log tells of an end by CUDA out of memory"
+
+
 def test_the_whole_message_of_a_failed_job_without_a_cause(tmp_path: Path) -> None:
     batch = tmp_path / "slurm-481221.out"
     batch.write_text("one\ntwo\n")
@@ -226,6 +261,55 @@ def test_a_log_of_another_run(log: Path, said: str, instead: str, name: str, lin
     assert line in str(caught.value).splitlines()
 
 
+ARGUMENTS = """\
+using world size: 8, data-parallel-size: 8, tensor-model-parallel size: 1, pipeline-model-parallel size: 1
+------------------------ arguments ------------------------
+  bf16 ............................................ False
+  fp16 ............................................ False
+  num_layers ...................................... 2
+  params_dtype .................................... torch.float32
+  seq_length ...................................... 256
+"""
+
+
+def test_a_run_that_was_not_the_rows(tmp_path: Path) -> None:
+    log = tmp_path / "megatron.out"
+    log.write_text(ARGUMENTS + megatron(range(1, 51)))
+    row = replace(MEGATRON_ROW, dtype="bf16", gpus=8, sequence_length=1024, layers=24)
+    with pytest.raises(LogError) as caught:
+        measured(log, row)
+    assert str(caught.value) == (
+        "the run was not the row's: sequence length 256 in the log, 1024 in the row; layers 2 in the log, 24 in the "
+        "row; precision fp32 in the log, bf16 in the row\n\n"
+        "sequence length 256 in the log, 1024 in the row\n"
+        "layers     2 in the log, 24 in the row\n"
+        "precision  fp32 in the log, bf16 in the row\n"
+        f"said at    {log}:5, 6, 7\n"
+        "baseline   baselines/maxtext/llama2_70b.yaml:41\n"
+        "job        481221 COMPLETED 0:0 after 11m02s on pool0-[0017-0032]\n"
+        f"log        {log}\n"
+        "next       correct what the recipe is given (recipe.environment in the table, or the launch script), or the row"
+    )
+    log.write_text(
+        ARGUMENTS.replace("256", "1024").replace(" 2\n", " 24\n").replace("32", "16") + megatron(range(1, 51))
+    )
+    assert len(read_steps(replace(row, dtype="fp16"), run(log), FORMATS["megatron"]).steps) == 50
+
+
+def test_a_log_of_another_run_by_what_it_is_set_up_with_as_well(tmp_path: Path) -> None:
+    log = tmp_path / "megatron.out"
+    log.write_text(ARGUMENTS + megatron(range(1, 51)))
+    with pytest.raises(LogError) as caught:
+        measured(log, replace(MEGATRON_ROW, dtype="fp32", gpus=16, sequence_length=1024))
+    assert caught.value.fact == "the log belongs to another run, by its GPUs"
+    assert caught.value.evidence[:4] == (
+        ("GPUs", "8 in the log, 16 in the row"),
+        ("sequence length", "256 in the log, 1024 in the row"),
+        ("said at", f"{log}:1, 7"),
+        ("baseline", "baselines/maxtext/llama2_70b.yaml:41"),
+    )
+
+
 def test_names_are_compared_without_case(log: Path) -> None:
     log.write_text(log.read_text().replace("DTYPE=fp8", "DTYPE=FP8"))
     assert measured(log).steps == 50
@@ -233,10 +317,13 @@ def test_names_are_compared_without_case(log: Path) -> None:
 
 def test_a_replayed_log_may_be_of_any_job(log: Path) -> None:
     log.write_text(log.read_text().replace("JOB_ID=481221", "JOB_ID=7"))
-    renamed = replace(run(log, JobStatus(JobState.REPLAYED)), job_id="some")
+    # A log that bears no job's id in its name is told apart by that name.
+    renamed = replace(run(log.rename(log.with_name("some.out")), JobStatus(JobState.REPLAYED)), job_id="some")
     assert len(read_steps(LLAMA2_FP8_X128, renamed, FORMATS["maxtext"]).steps) == 50
+    with pytest.raises(LogError):  # an id of a site's own scheduler is one, too
+        read_steps(LLAMA2_FP8_X128, replace(renamed, job_id="pod-abc"), FORMATS["maxtext"])
     with pytest.raises(LogError):  # a name that is a job's id has to be that of the job in the log
-        measured(log, status=JobStatus(JobState.REPLAYED))
+        read_steps(LLAMA2_FP8_X128, replace(renamed, job_id="481221"), FORMATS["maxtext"])
 
 
 def test_a_log_that_does_not_say_whose_it_is_counts_as_the_jobs_own(log: Path) -> None:

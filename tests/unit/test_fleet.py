@@ -9,7 +9,15 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_gsw.errors import JobError, LogError, RefusedError, RunError, SchedulerAwayError, SubmissionError
+from pytest_gsw.errors import (
+    JobError,
+    LogError,
+    QueueFullError,
+    RefusedError,
+    RunError,
+    SchedulerAwayError,
+    SubmissionError,
+)
 from pytest_gsw.examine import Run
 from pytest_gsw.fleet import (
     LOG_LOOK_S,
@@ -83,7 +91,8 @@ class FakeLauncher:
         self.submitted.append(spec.row_id)
         if spec.row_id in self.refused:
             raise SubmissionError(f"{spec.row_id} was refused")
-        return Job(f"job-{spec.row_id}", spec, self.clock.now_s)
+        again = f".{spec.attempt}" if spec.attempt > 1 else ""
+        return Job(f"job-{spec.row_id}{again}", spec, self.clock.now_s)
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
         return None
@@ -95,7 +104,7 @@ class FakeLauncher:
             steps = self.script.get(job.spec.row_id, [COMPLETED])
             status = steps.pop(0) if len(steps) > 1 else steps[0]
             if status is not None:
-                answers[job.id] = status
+                answers[job.spec.row_id] = status
         return answers
 
     def cancel(self, jobs: Sequence[Job]) -> None:
@@ -1017,3 +1026,101 @@ def test_what_a_log_says_of_a_secret_reaches_no_journal(
     fleet.submit({"a": spec("a")})
     assert fleet.take("a").stopped == Stop("not finite: loss: nan ***")
     assert "not-for-the-journal" not in (tmp_path / "journal.jsonl").read_text()
+
+
+# -- one row, one job, one log --------------------------------------------------------------------
+
+
+class ForgetfulLauncher(FakeLauncher):
+    """Gives out one id for every job, and one log where it is told to."""
+
+    shared_log = False
+    ids: tuple[str, ...] = ()
+
+    def submit(self, spec: JobSpec) -> Job:
+        number = len(self.submitted)
+        self.submitted.append(spec.row_id)
+        return Job(self.ids[number] if self.ids else "7", spec, self.clock.now_s)
+
+    def find_log(self, job: Job) -> Path:
+        return Path("/stage/shared.out") if self.shared_log else super().find_log(job)
+
+
+def test_an_id_that_two_rows_have_makes_errors_of_both_and_their_jobs_are_ended(clock: Clock) -> None:
+    launcher = ForgetfulLauncher(clock)
+    launcher.ids = ("7", "8", "7")
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    fleet.submit({name: spec(name) for name in "abc"})
+    assert {fleet.next_over() for _ in "ac"} == {"a", "c"}
+    for row in "ac":
+        with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to a and c\n"):
+            fleet.take(row)
+    assert fleet.take("b").status is COMPLETED
+    assert launcher.cancelled == [["a", "c"]]
+
+
+def test_a_row_that_was_handed_out_keeps_its_end_where_its_id_is_given_out_again(clock: Clock) -> None:
+    launcher = ForgetfulLauncher(clock)
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    fleet.submit({"a": spec("a")})
+    assert fleet.take("a").status is COMPLETED
+    fleet.submit({"b": spec("b")})
+    with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to a and b\n"):
+        fleet.take("b")
+    assert fleet.take("a").status is COMPLETED
+
+
+def test_a_row_whose_next_job_has_its_last_ones_id_is_an_error(clock: Clock) -> None:
+    launcher = ForgetfulLauncher(clock)
+    launcher.script = {"a": [JobStatus(JobState.NODE_FAIL, exit_code=0)]}
+    fleet = Fleet(launcher, POLL_S, retries=1, clock=clock, sleep=clock.sleep)
+    fleet.submit({"a": spec("a")})
+    with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to two jobs of a\n"):
+        fleet.take("a")
+
+
+def test_a_log_that_two_rows_have_makes_errors_of_both(clock: Clock) -> None:
+    launcher = ForgetfulLauncher(clock)
+    launcher.shared_log, launcher.ids = True, ("7", "8")
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    fleet.submit({name: spec(name) for name in "ab"})
+    for row in "ab":
+        with pytest.raises(LogError, match=r"^one log is that of two jobs, of a and b\n"):
+            fleet.take(row)
+
+
+def test_a_row_behind_whose_submission_are_several_jobs_is_an_error_at_once(
+    fleet: Fleet, launcher: FakeLauncher
+) -> None:
+    launcher.script = {"a": [replace(RUNNING, siblings=("9",))], "b": [RUNNING, COMPLETED]}
+    fleet.submit({name: spec(name) for name in "ab"})
+    with pytest.raises(JobError) as told:
+        fleet.take("a")
+    assert told.value.fact == "2 jobs are behind the one submission of job job-a, and one row is one job"
+    assert dict(told.value.evidence)["jobs"] == "job-a, 9"
+    assert told.value.advice.startswith("scancel job-a ends all of them")
+    assert launcher.cancelled == [["a"]]
+    assert fleet.take("b").status is COMPLETED
+
+
+def test_a_queue_that_is_full_is_waited_for_and_said(clock: Clock) -> None:
+    launcher = FakeLauncher(clock)
+    names = [f"row{number}" for number in range(8)]
+    launcher.script = {name: [PENDING, RUNNING, COMPLETED] for name in names}
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    submit, tries, told = launcher.submit, 0, []
+
+    def limited(spec: JobSpec) -> Job:
+        nonlocal tries
+        tries += 1
+        if sum(not one.over for one in fleet.standings() if one.status is not None) >= 3:
+            raise QueueFullError("the queue takes no more jobs (AssocMaxSubmitJobLimit)")
+        return submit(spec)
+
+    launcher.submit = limited  # type: ignore[method-assign]
+    fleet.submit({name: spec(name) for name in names})
+    told.append(fleet.full)
+    assert all(fleet.take(name).status is COMPLETED for name in names)
+    assert told == ["the queue takes no more jobs (AssocMaxSubmitJobLimit)"]
+    assert (fleet.full, launcher.submitted) == ("", names)
+    assert tries <= 8 + 3  # one refusal for each time that there was room

@@ -57,8 +57,30 @@ def test_states_that_tell_of_the_infrastructure(log: Path, state: JobState, fail
 )
 @pytest.mark.parametrize("exit_code", [None, 0, 1])
 def test_no_other_state_is_run_again_whatever_the_log_says(log: Path, state: JobState, exit_code: int | None) -> None:
-    log.write_bytes(NODE_FAILURE + NCCL)
+    if (state, exit_code) == (JobState.COMPLETED, 0):
+        return  # it may be a script that went on after its training had died
+    log.write_bytes(STEPS + NODE_FAILURE + NCCL)
     assert infrastructure_failure(run(log, replace(FAILED, state=state, exit_code=exit_code), log)) is None
+
+
+COMPLETED = replace(FAILED, state=JobState.COMPLETED, exit_code=0)
+
+
+@pytest.mark.parametrize(
+    ("lines", "failure"),
+    [
+        (STEPS + NODE_FAILURE, InfrastructureFailure("node failure", ("n17",))),
+        (STEPS + NCCL + STEPS[-90:], InfrastructureFailure("NCCL error")),
+        (NODE_FAILURE + STEPS, None),  # the training began all the same
+        (STEPS + b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n", None),
+        (STEPS + b"srun: error: n18: task 3: Exited with exit code 1\n", None),
+        (STEPS, None),
+    ],
+)
+def test_a_job_that_is_said_to_have_ended_well(log: Path, lines: bytes, failure: InfrastructureFailure | None) -> None:
+    log.write_bytes(lines)
+    assert infrastructure_failure(run(log, COMPLETED)) == failure
+    assert infrastructure_failure(run(None, COMPLETED)) is None
 
 
 @pytest.mark.parametrize("state", JobState)
@@ -82,6 +104,9 @@ CAUSES = [
     ("NCCL time-out", b"[Rank 9] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2)", True),
     ("gloo time-out", b"RuntimeError: [gloo.cc:1] Timed out waiting 15000ms for send operation to complete", True),
     ("ECC error", b"RuntimeError: CUDA error: uncorrectable ECC error encountered", True),
+    ("GPU memory fault", b"Memory access fault by GPU node-4 (Agent handle: 0x5) on address 0x7f.", False),
+    ("GPU hang", b"kernel: amdgpu 0000:c3:00.0: amdgpu: GPU reset begin!", True),
+    ("coordination service lost", b"UNAVAILABLE [type.googleapis.com/tensorflow.CoordinationServiceError='']", True),
     ("GPU error (Xid)", b"NVRM: Xid (PCI:0000:41:00): 79, pid=42, GPU has fallen off the bus.", True),
     ("GPU error (Xid)", b"NVRM: Xid (PCI:0000:41:00): 48, pid=42, Double Bit ECC Error", True),
     ("GPU error (Xid)", b"NVRM: Xid (PCI:0000:41:00): 31, pid=42, MMU Fault", False),

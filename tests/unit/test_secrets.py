@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_gsw.errors import JobError
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.quoting import MASK, UNSAFE, masked_text, printable, quoted
+from pytest_gsw.quoting import MASK, UNSAFE, is_secret, masked_text, printable, quoted
 from tests.integration.test_docs import DOCUMENTS
 
 HF = "hf_" + "aZ3kQ9" * 5
@@ -53,6 +53,36 @@ PEM = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
         ("WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567", "WANDB_API_KEY=***"),
         ("DB_PASS=hunter22", "DB_PASS=***"),
         ("https://me:hunter2@host/x", "https://***@host/x"),
+        ("DB_PWD=hunter2 x", "DB_PWD=*** x"),
+        ("export MYSQL_PW='hunter2'", "export MYSQL_PW='***'"),
+        ("GIT_PAT=abcdef", "GIT_PAT=***"),
+        ("LDAP_BINDPW: hunter2", "LDAP_BINDPW: ***"),
+        ("LICENSE_CODE=AAAA-BBBB", "LICENSE_CODE=***"),
+        ("SENTRY_DSN=postgres.example", "SENTRY_DSN=***"),
+        ("S3_CREDS=ab12cd34", "S3_CREDS=***"),
+        ("ALERT_WEBHOOK_URL=http://x/y", "ALERT_WEBHOOK_URL=***"),
+        ("wandb: using key 0123456789abcdef0123456789abcdef01234567.", "wandb: using key ***."),
+        ("+ wandb login --relogin 0123456789abcdef0123456789abcdef01234567", "+ wandb login --relogin ***"),
+        ("key wandb_v1_Ab3dEf6hIj9lMn2pQr5tUv8x", "key ***"),
+        (
+            "POST https://hooks.slack.com/services/T000/B000/XXXXXXXX 200",
+            "POST https://hooks.slack.com/services/*** 200",
+        ),
+        (
+            "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq==;",
+            "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=***;",
+        ),
+        (
+            "https://a.blob.core.windows.net/c/f?sv=2024-01-01&sig=Ab3dEf6hIj9lMn2pQr5tUv8x%2Fz0%3D&sp=r",
+            "https://a.blob.core.windows.net/c/f?sv=2024-01-01&sig=***&sp=r",
+        ),
+        ("+ curl -s -u me:hunter2 https://host/x", "+ curl -s -u me:*** https://host/x"),
+        ("curl --user 'me:hunter2' host", "curl --user 'me:***' host"),
+        ("docker login -u me -p hunter2 nvcr.io", "docker login -u me -p *** nvcr.io"),
+        ("sshpass -p hunter2 ssh n7", "sshpass -p *** ssh n7"),
+        ("sshpass -p'hunter2' ssh n7", "sshpass -p'***' ssh n7"),
+        ("aws secret key: wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "aws secret key: ***"),
+        ("using ya29.a0AfH6SMBx-Ab3dEf6hIj9lMn2p for it", "using *** for it"),
         ("pip install git+https://ghp_x@github.com/a/b", "pip install git+https://***@github.com/a/b"),
         ("-----BEGIN RSA PRIVATE KEY-----\\nMIIE\\n-----END", "***"),
         (f"-----BEGIN PRIVATE KEY-----\n{PEM}\n{PEM[:-4]}\nnext       x", "***\n***\n***\nnext       x"),
@@ -65,6 +95,15 @@ def test_what_looks_like_a_secret_is_masked(text: str, shown: str) -> None:
 
 
 ORDINARY = [
+    "commit 0123456789abcdef0123456789abcdef01234567",
+    "wandb: run 3k2j at git commit 0123456789abcdef0123456789abcdef01234567",
+    "PWD=/opt/train OLDPWD=/opt",
+    "curl -u https://host/x failed",
+    "docker run -p 8080:80 image",
+    "mkdir -p /opt/login/x",
+    "aws-ofi-nccl at 0123456789abcdef0123456789abcdef01234567",
+    "design=0123456789abcdef0123456789",
+    "srun --nodelist=n[001-128],m3 --container-image=nvcr.io#nvidia/nemo@sha256:9f86d081884c7d659a2feaa0c55ad015",
     "205,442 tokens/s is 10.7 % below the documented 230,153 (allowed 5 %)",
     "tokens per step: 4096, time per token: 12.5us, per-token: 3.2e-05, ms/token=0.125",
     "max_tokens=2048 max_token=2048 --max-token 2048 bos_token_id=1 tokens=1 secrets",
@@ -209,6 +248,7 @@ def test_errors_and_statuses_are_quoted_as_a_whole() -> None:
 HOSTILE = [
     *("a", "=", "-", "--", "eyJ", "eyJa-", "hf_", "-sk-", "://", "a://", "@", "token", "token=", "--token ", "token='"),
     *("password=", "password:'", '"', "Bearer ", "authorization:", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----"),
+    *("curl ", "curl -u ", "docker login ", "docker login -p", "wandb key", "aws", "aws secret key ", "sig=", "&sig=a"),
     *("Ab1/", "A1b\n", "\t", " ", "_PASS=", 'passwd="', "\x1b]", "\x1b[", "\x1b[0", "é", "\u202e", "aZ0+" * 16 + " "),
 ]
 
@@ -222,3 +262,15 @@ def test_hostile_text_takes_a_time_proportional_to_its_length(piece: str) -> Non
         return time.process_time() - start_s
 
     assert min(took_s(200_000) for _ in range(2)) < 2.0  # a quadratic pattern takes minutes
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        *((name, True) for name in ("DB_PWD", "MYSQL_PW", "GIT_PAT", "S3_CREDS", "DB_CONNECTION_STRING", "DBPWD")),
+        *((name, True) for name in ("ALERT_WEBHOOK_URL", "SENTRY_DSN", "LICENSE_CODE", "LDAP_BINDPW", "BINDPW")),
+        *((name, False) for name in ("PWD", "OLDPWD", "PATH", "PATTERN", "POWER", "DSNAME", "LICENSES", "CREDIT")),
+    ],
+)
+def test_names_of_secrets(name: str, is_one: bool) -> None:
+    assert is_secret(name) is is_one

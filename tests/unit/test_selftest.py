@@ -22,6 +22,7 @@ from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.model import Identity, LogFormat, StepLog
 from pytest_gsw.logs.reader import read_log
 from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import Outcome, Verdict, judge
 from pytest_gsw.selftest import Case, Expected, Report, Tally, Unchecked, Wrong
 from pytest_gsw.tables.load import bundled_baselines, load_tables
@@ -95,7 +96,9 @@ def test_every_demo_fault_of_a_log_and_every_format_has_a_case(one_row_of_each: 
     cases = [case for case in selftest.cases(1, rounds=1) if isinstance(case, Case)]
     names = {case.name.split("-", 2)[2] for case in cases}
     assert {"untouched", "less-within", "less-beyond", "less-far", "more-within", "more-beyond", "more-far"} <= names
+    assert {"more-unbelieved", "decimal", "less-in-noise"} <= names
     assert {"nan", "short", "truncated", "other-model-size", "empty", "no-log", "no-steps", "other-format"} <= names
+    assert {"other-sequence-length", "other-layers", "other-precision", "other-parallelism"} <= names
     assert {
         "then-cut",
         "resumed",
@@ -112,7 +115,7 @@ def test_every_demo_fault_of_a_log_and_every_format_has_a_case(one_row_of_each: 
     } <= names
     assert {case.baseline.log_format for case in cases} == set(WRITERS)
     outcomes = {case.expected.outcome for case in cases}
-    assert outcomes == {"passed", "improved", "regressed", "not measured"}
+    assert outcomes == {"passed", "improved", "regressed", "inconclusive", "not measured"}
 
 
 # ---- A comparator that is wrong on purpose --------------------------------------------------------
@@ -120,8 +123,9 @@ def test_every_demo_fault_of_a_log_and_every_format_has_a_case(one_row_of_each: 
 
 def _judge(change: Callable[[Baseline, Measurement, float], Outcome]) -> Patch:
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        def wrong(baseline: Baseline, measurement: Measurement, tolerance: float) -> Verdict:
-            return replace(judge(baseline, measurement, tolerance), outcome=change(baseline, measurement, tolerance))
+        def wrong(baseline: Baseline, measurement: Measurement, tolerance: float, noise: Noise | None) -> Verdict:
+            right = judge(baseline, measurement, tolerance, noise=noise)
+            return replace(right, outcome=change(baseline, measurement, tolerance))
 
         monkeypatch.setattr(selftest, "judge", wrong)
 
@@ -210,14 +214,17 @@ def _crash(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("patch", "caught"),
     [
-        (_judge(lambda *_: Outcome.PASSED), {"less-beyond", "less-far", "more-beyond", "then-slow"}),
+        (
+            _judge(lambda *_: Outcome.PASSED),
+            {"less-beyond", "less-far", "more-beyond", "then-slow", "more-unbelieved", "decimal", "less-in-noise"},
+        ),
         (_judge(lambda *_: Outcome.REGRESSED), {"untouched", "less-within", "more-within", "more-far", "slow-then"}),
         (_judge(_tolerance_on_time), {"less-within"}),
         (_judge(_a_hair_lenient), {"less-beyond", "more-beyond"}),
         (_read(_last_step_lost), {"untouched", "slow-then"}),
         (_read(_first_step_for_last), {"untouched"}),
         (_read(lambda log: replace(log, not_finite=None)), {"nan"}),
-        (_no_identity, {"other-model-size", "other-job", "other-GPUs", "other-dtype", "other-framework"}),
+        (_no_identity, {"other-model-size", "other-job", "other-GPUs", "other-sequence-length", "other-precision"}),
         (_cut_lines_count, {"truncated", "digit"}),
         (_all_attempts_count, {"then-cut"}),
         (_a_run_goes_on, {"resumed"}),

@@ -21,8 +21,9 @@ fi
 {
     echo "GSW: MODEL=all_reduce FRAMEWORK=nccl-tests MODEL_SIZE=$MODEL_SIZE JOB_NUM_NODES=$SLURM_JOB_NUM_NODES" \
         "GPUS_PER_NODE=$RUN_CONF_GPU_PER_NODE DTYPE=$DTYPE JOB_ID=$SLURM_JOB_ID"
-    # Columns: size, count, type, redop, root, time in microseconds, and more.
+    # Columns: size, count, type, redop, root, time in microseconds, and more. A line of MaxText's has a loss; nothing is
+    # trained here, so it is 0.
     NCCL_DEBUG=VERSION "${test[@]}" 2>&1 | awk '
         { print }
-        $1 == 1073741824 { printf "completed step: %d, seconds: %.6f, all-reduce of %s bytes\n", n++, $6 / 1e6, $1 }'
+        $1 == 1073741824 { printf "completed step: %d, seconds: %.6f, loss: 0.000, all-reduce of %s bytes\n", n++, $6 / 1e6, $1 }'
 } >"$log"

@@ -78,16 +78,24 @@ def test_a_row_that_failed_and_creeps_is_found_twice() -> None:
 
 
 def test_what_passed_with_a_but_is_a_notice() -> None:
-    noisy = record(64, 4.95, reason="within noise", limit=0.1, sigma=0.03, sigma_jobs=20)
     accepted = record(
         64, 5.1, accepted={"step_time_s": 5.1}, reference="accepted", accepted_note="accepted 5.1 s, 2026-11-01"
     )
-    (one,), (other,) = findings(Night((noisy,))), findings(Night((accepted,)))
-    assert (one.kind, one.level) == ("within noise", Level.NOTICE)
+    (other,) = findings(Night((accepted,)))
     assert (other.kind, other.level) == ("accepted", Level.NOTICE)
     assert other.text == (
         "passed by what eos has accepted; it is 10.7 % below the documented throughput, and would have failed by it"
     )
+
+
+@pytest.mark.parametrize(
+    ("reason", "since"), [("within noise", "tonight"), ("too good to be true", ""), ("ranks differ", "")]
+)
+def test_what_is_inconclusive_says_why(reason: str, since: str) -> None:
+    one = record(64, 4.95, outcome="inconclusive", reason=reason)
+    (found,) = findings(Night((one,), since={one.node_id: "tonight"}))
+    assert (found.kind, found.level, found.text) == ("inconclusive", Level.WARNING, f"{reason}: {one.fact}")
+    assert found.since == since
 
 
 @pytest.mark.parametrize("outcome", ["passed", "profiled", "expected_failure"])

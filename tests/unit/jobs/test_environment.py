@@ -1,11 +1,24 @@
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pytest_gsw.jobs.environment import job_environment, masked_command, masked_environment, query_environment
+from pytest_gsw.jobs import slurm
+from pytest_gsw.jobs.environment import (
+    job_environment,
+    masked_command,
+    masked_environment,
+    query_environment,
+    session_environment,
+)
 from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.slurm import SlurmLauncher
+from pytest_gsw.jobs.slurm_answers import Output
+from pytest_gsw.quoting import quoted
 
 
 def spec(environment: dict[str, str] | None = None, unset: tuple[str, ...] = ()) -> JobSpec:
@@ -137,3 +150,53 @@ def test_where_the_history_is_is_nothing_for_jobs() -> None:
     assert job_environment({"GSW_HISTORY": "postgresql://gsw:hunter2hunter2@db/gsw", "HOME": "/h"}, spec({})) == {
         "HOME": "/h"
     }
+
+
+def test_nothing_of_pytests_own_reaches_a_job() -> None:
+    session = {
+        "PYTEST_CURRENT_TEST": "test_a.py::test_b (call)",
+        "PYTEST_VERSION": "9.0",
+        "PYTEST_ADDOPTS": "-q",
+        "PYTEST_XDIST_WORKER": "gw0",
+        "PYTEST_XDIST_TESTRUNUID": "1",
+        "MY_PYTEST": "1",
+    }
+    assert job_environment(session, spec()) == {"MY_PYTEST": "1"}
+    assert job_environment(session, spec({"PYTEST_ADDOPTS": "-x"})) == {"MY_PYTEST": "1", "PYTEST_ADDOPTS": "-x"}
+
+
+@pytest.fixture
+def _restless_environment() -> Iterator[None]:
+    """Another thread sets and deletes variables all the time, as pytest and fixtures do."""
+    ended = threading.Event()
+
+    def change() -> None:
+        while not ended.is_set():
+            for number in range(50):
+                os.environ[f"GSW_TEST_TOKEN_{number}"] = "restless-value"
+            for number in range(50):
+                del os.environ[f"GSW_TEST_TOKEN_{number}"]
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    yield
+    ended.set()
+    thread.join()
+
+
+@pytest.mark.usefixtures("_restless_environment")
+def test_an_environment_that_changes_meanwhile_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm, "_run", lambda *_, **__: Output(0, "7\n", ""))
+    for _ in range(100):
+        launcher = SlurmLauncher()
+        for _ in range(5):
+            assert launcher.submit(spec()).id == "7"
+        assert quoted("nothing", os.environ) == "nothing"
+
+
+def test_the_sessions_environment_stays_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GSW_TEST", "then")
+    session = session_environment()
+    monkeypatch.setenv("GSW_TEST", "now")
+    assert session["GSW_TEST"] == "then"
+    assert session_environment({"A": "b"}) == {"A": "b"}

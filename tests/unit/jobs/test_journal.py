@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.jobs.journal import NAME, Journal, Past, Submission, read_journal
-from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
+from pytest_gsw.jobs.journal import COPY, NAME, Journal, Past, Submission, read_journal
+from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, JobStep, LogBefore, Stop
 
 SPEC = JobSpec("a", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {})
 RUNNING = JobStatus(JobState.RUNNING)
@@ -51,6 +51,17 @@ def journal(tmp_path: Path) -> Journal:
 
 def read(tmp_path: Path, row_id: str = "a") -> Submission | None:
     return read_journal(tmp_path).submissions.get(row_id)
+
+
+def test_the_journal_is_the_users_own(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        journal = Journal(tmp_path / "run")
+        journal.session("eos", [])
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "run", *(tmp_path / "run").iterdir())}
+    assert modes == {"run": 0o700, "journal.jsonl": 0o600, "session.jsonl": 0o600}
 
 
 def test_a_session_that_submitted_nothing(tmp_path: Path, journal: Journal) -> None:
@@ -212,7 +223,8 @@ def test_a_later_session_has_other_rows_and_the_same_jobs(tmp_path: Path, journa
     later.ended((job("7"), LOST))
     later.repeated("a", AGAIN)
     later.close()
-    assert read_journal(tmp_path) == Past("eos", ("t.yaml::a",), {"a": Submission(0.0, attempts=(AGAIN,))})
+    rows = ("t.yaml::a", "t.yaml::b")  # of the run, though the later session left one out
+    assert read_journal(tmp_path) == Past("eos", rows, {"a": Submission(0.0, attempts=(AGAIN,))})
 
 
 def test_a_last_line_that_is_cut_is_passed_over_and_swallows_nothing(tmp_path: Path, journal: Journal) -> None:
@@ -272,8 +284,11 @@ def test_what_is_written(tmp_path: Path, journal: Journal) -> None:
     journal.ended((job("7"), RUNNING))
     journal.repeated("a", AGAIN)
     journal.refused("a")
-    assert [json.loads(line) for line in (tmp_path / NAME).read_text().splitlines()] == [
-        {"event": "session", "cluster": "eos", "rows": ["t.yaml::a", "t.yaml::b"]},
+    written = [json.loads(line) for line in (tmp_path / NAME).read_text().splitlines()]
+    assert [line.pop("n") for line in written] == list(range(1, 8))
+    assert {len(line.pop("crc")) for line in written} == {8}
+    assert written.pop(0).pop("time_s") > 1.7e9
+    assert written == [
         {"event": "intent", "row": "a", "name": "gsw-a", "time_s": 999.5},
         {"event": "submitted", "row": "a", "job": "7", "time_s": 1000.0},
         {"event": "stopped", "row": "a", "job": "7", "fact": "slow start", "advice": "", "saved_s": None},
@@ -343,6 +358,7 @@ def write_all(folder: Path, events: list[tuple[str, str, str]]) -> None:
         else:
             journal.repeated(row_id, Attempt(job_id, LOST, "node failure", ("n17",)))
     journal.close()
+    (folder / COPY).unlink()  # of which other tests are
 
 
 def job_ids(past: Past) -> set[tuple[str, str]]:
@@ -389,3 +405,18 @@ def test_what_was_submitted_last_is_what_is_resumed(events: list[tuple[str, str,
         write_all(Path(name), [*events, ("intent", "a", ""), ("submitted", "a", "4711")])
         submission = read_journal(Path(name)).submissions["a"]
     assert (submission.job_id, submission.ended, submission.stopped) == ("4711", None, None)
+
+
+def test_what_was_there_before_a_job_and_how_its_steps_ended_is_kept(tmp_path: Path, journal: Journal) -> None:
+    there = (LogBefore("results/24.11/log_7.out", 12, 345, 1_700_000_000_123_456_789),)
+    steps = (JobStep("0", "train", JobState.FAILED, "FAILED", 1, 0, "n1", 1001.0, 1002.0),)
+    ended = replace(GOOD, steps=steps, derived_exit_code="1:0", unchecked="nobody tells", siblings=("8",))
+    for noted in (there, (), None):
+        journal.intent(spec(), 1000.0)
+        journal.submitted(replace(job("7"), logs_before=noted))
+        journal.ended((job("7"), ended))
+        told = read(tmp_path)
+        assert told is not None
+        assert told.logs_before == noted
+        assert told.ended is not None
+        assert replace(told.ended, raw_state="") == ended

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.layout import find_log, find_logs, job_id_in, log_glob, make_directory, slurm_name
+from pytest_gsw.files import make_directory
+from pytest_gsw.jobs.layout import find_log, find_logs, job_id_in, log_glob, slurm_name
 
 GLOB = log_glob("maxtext", "llama2", "70b", "fp8", 64)
 
@@ -182,3 +183,19 @@ def test_names_for_slurm(text: str, name: str) -> None:
 @given(st.text())
 def test_names_for_slurm_are_safe(text: str) -> None:
     assert re.fullmatch(r"[A-Za-z0-9._][A-Za-z0-9._-]{0,127}", slurm_name(text))
+
+
+@pytest.mark.parametrize("job_id", ["f734016966", "123.server", "pod-abc", "123[4].server", "a*b?", "x_1", "ƒ2oJk"])
+def test_ids_of_jobs_are_text(tmp_path: Path, job_id: str) -> None:
+    directory = tmp_path / "results" / "v1" / "fp8" / "70b" / "64"
+    directory.mkdir(parents=True)
+    log = directory / f"log-maxtext_llama2_70b_64_{job_id}.out"
+    log.touch()
+    (directory / "log-maxtext_llama2_70b_64_123x4y.server.out").touch()
+    (directory / "log-maxtext_llama2_70b_64_aXbY.out").touch()
+    assert find_log(tmp_path, GLOB, job_id, nccl_trace=False) == log
+
+
+@pytest.mark.parametrize("job_id", ["481220", "f734016966", "123.server", "pod-abc"])
+def test_a_text_id_is_found_in_a_logs_name(job_id: str) -> None:
+    assert job_id_in(f"log-maxtext_llama2_70b_64_{job_id}.out", GLOB) == job_id

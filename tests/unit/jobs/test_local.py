@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import LogError, SubmissionError
-from pytest_gsw.jobs.local import MARK, LocalLauncher, _marked, _next_job_id
+from pytest_gsw.jobs import local
+from pytest_gsw.jobs.local import MARK, LocalLauncher, _marked
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 
 SpecMaker = Callable[..., JobSpec]
@@ -28,10 +28,11 @@ def make_spec(tmp_path: Path) -> SpecMaker:
         time_limit_s: float | None = None,
         environment: dict[str, str] | None = None,
     ) -> JobSpec:
-        script = tmp_path / f"launch-{next(numbers)}.sh"
+        number = next(numbers)
+        script = tmp_path / f"launch-{number}.sh"
         script.write_text(body)
         return JobSpec(
-            row_id="row",
+            row_id=f"row{number or ''}",
             name="gsw-row",
             script=script,
             directory=tmp_path,
@@ -61,14 +62,14 @@ def make_launcher() -> Iterator[LauncherMaker]:
 
 def wait(launcher: LocalLauncher, job: Job, timeout_s: float = 10) -> JobStatus:
     give_up_s = time.monotonic() + timeout_s
-    while not (status := launcher.poll([job])[job.id]).state.ended:
+    while not (status := launcher.poll([job])[job.spec.row_id]).state.ended:
         assert time.monotonic() < give_up_s, status
         time.sleep(0.01)
     return status
 
 
 def state(launcher: LocalLauncher, job: Job) -> JobState:
-    return launcher.poll([job])[job.id].state
+    return launcher.poll([job])[job.spec.row_id].state
 
 
 def output(launcher: LocalLauncher, job: Job) -> str:
@@ -157,7 +158,7 @@ def test_gpus_are_a_budget_spent_in_order(make_launcher: LauncherMaker, make_spe
         JobState.PENDING,
         JobState.PENDING,  # 4 GPUs are free, but the large one came first
     ]
-    assert launcher.poll([large])[large.id].reason == "Resources"
+    assert launcher.poll([large])[large.spec.row_id].reason == "Resources"
     (tmp_path / "go").touch()
     assert wait(launcher, small).state is JobState.COMPLETED
     assert state(launcher, large) is JobState.COMPLETED
@@ -224,7 +225,7 @@ def test_cancel_ends_the_whole_job_and_what_escaped_from_it(
     launcher.cancel([job, waiting])
     statuses = launcher.poll([job, waiting])
     assert [status.state for status in statuses.values()] == [JobState.CANCELLED] * 2
-    assert statuses[waiting.id].start_s is None
+    assert statuses[waiting.spec.row_id].start_s is None
     assert _marked(mark) == []
     launcher.cancel([job, waiting])
 
@@ -245,7 +246,7 @@ def test_close_leaves_nothing_running(make_spec: SpecMaker) -> None:
 
 def test_a_job_of_another_session(make_launcher: LauncherMaker, make_spec: SpecMaker) -> None:
     launcher = make_launcher()
-    status = launcher.poll([Job("7", make_spec("true"), 0.0)])["7"]
+    (status,) = launcher.poll([Job("7", make_spec("true"), 0.0)]).values()
     assert status == JobStatus(JobState.UNKNOWN, reason="local job 7 ended with the session that started it")
 
 
@@ -267,17 +268,19 @@ def test_no_log(make_launcher: LauncherMaker, make_spec: SpecMaker) -> None:
         launcher.find_log(job)
 
 
-def test_ids_are_unique_whoever_asks(tmp_path: Path) -> None:
-    ids: list[str] = []
-    threads = [threading.Thread(target=lambda: ids.extend(_next_job_id(tmp_path) for _ in range(50))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(ids)) == 200
-
-
-def test_a_lost_counter_gives_no_old_id_again(tmp_path: Path) -> None:
-    first = _next_job_id(tmp_path)
-    (tmp_path / ".gsw-local-job-id").write_text("")
-    assert int(_next_job_id(tmp_path)) >= int(first)
+def test_output_is_not_written_through_a_link(
+    make_launcher: LauncherMaker, make_spec: SpecMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who may write where the output goes can guess the name."""
+    monkeypatch.setattr(local, "next_job_id", lambda _: "77")
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "slurm-77.out").symlink_to(victim)
+    launcher = make_launcher()
+    job = launcher.submit(make_spec("echo hello"))
+    status = wait(launcher, job)
+    assert (status.state, status.reason) == (
+        JobState.FAILED,
+        f"it is a symbolic link: {tmp_path}/slurm-77.out",
+    )
+    assert victim.read_text() == "precious"

@@ -42,7 +42,7 @@ def test_sources(tmp_path: Path, below: str) -> None:
     job = launcher.submit(SPEC)
     assert job.id == "7"
     assert launcher.find_log(job).samefile(log)
-    assert launcher.poll([job]) == {"7": JobStatus(JobState.REPLAYED, "REPLAYED")}
+    assert launcher.poll([job]) == {SPEC.row_id: JobStatus(JobState.REPLAYED, "REPLAYED")}
     assert launcher.batch_output(job) is None
     assert launcher.command(SPEC) == ()
     launcher.cancel([job])
@@ -145,7 +145,7 @@ def test_a_recorded_run(tmp_path: Path) -> None:
     failed = JobStatus(JobState.FAILED, "FAILED", 7)
     launcher = ReplayLauncher(tmp_path, {SPEC.row_id: RecordedRun(log, "7", failed)})
     job = launcher.submit(SPEC)
-    assert launcher.poll([job]) == {"7": failed}
+    assert launcher.poll([job]) == {SPEC.row_id: failed}
     assert launcher.find_log(job) == log
     log.unlink()
     with pytest.raises(LogError) as gone:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.errors import JobError, RefusedError, RunError, SchedulerAwayError, SubmissionError
+from pytest_gsw.errors import JobError, QueueFullError, RefusedError, RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.jobs import slurm
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.slurm import SlurmLauncher
@@ -49,7 +49,12 @@ def say(monkeypatch: pytest.MonkeyPatch) -> Say:
 
 
 def poll(job: Job = JOB) -> JobStatus:
-    return SlurmLauncher({}).poll([job])[job.id]
+    return SlurmLauncher({}).poll([job])[job.spec.row_id]
+
+
+def job_of(number: int | str, name: str = "gsw-a") -> Job:
+    """A job of a row of its own, which has the job's number."""
+    return Job(str(number), dataclasses.replace(SPEC, row_id=str(number), name=name), 1000.0)
 
 
 def names(commands: Sequence[tuple[str, ...]]) -> list[str]:
@@ -58,7 +63,7 @@ def names(commands: Sequence[tuple[str, ...]]) -> list[str]:
 
 def test_running_jobs_are_one_question(say: Say) -> None:
     commands = say(squeue=said("1|RUNNING||None|n1|1000|1001|9999|gsw-a\n2|PENDING||Priority||1000|N/A|N/A|gsw-a\n"))
-    statuses = SlurmLauncher({}).poll([JOB, dataclasses.replace(JOB, id="2")])
+    statuses = SlurmLauncher({}).poll([job_of(1), job_of(2)])
     assert [statuses[job_id].state for job_id in "12"] == [JobState.RUNNING, JobState.PENDING]
     assert statuses["2"].reason == "Priority"
     assert names(commands) == ["squeue"]
@@ -67,9 +72,9 @@ def test_running_jobs_are_one_question(say: Say) -> None:
 def test_ended_jobs_are_two_questions(say: Say) -> None:
     commands = say(
         squeue=said("1|COMPLETED||None|n1|1000|1001|1002|gsw-a\n"),
-        sacct=said("1|COMPLETED|0:0|None|n1|1000|1001|1002|gsw-a\n2|FAILED|2:0|None|n1|1000|1001|1002|gsw-a\n"),
+        sacct=said("1|COMPLETED|0:0|0:0|None|n1|1000|1001|1002|gsw-a\n2|FAILED|2:0|0:0|None|n1|1000|1001|1002|gsw-a\n"),
     )
-    statuses = SlurmLauncher({}).poll([JOB, dataclasses.replace(JOB, id="2")])
+    statuses = SlurmLauncher({}).poll([job_of(1), job_of(2)])
     assert [(statuses[job_id].state, statuses[job_id].exit_code) for job_id in "12"] == [
         (JobState.COMPLETED, 0),
         (JobState.FAILED, 2),
@@ -84,7 +89,7 @@ def test_no_jobs_are_no_question(say: Say) -> None:
 
 def test_many_ids_are_split(say: Say) -> None:
     commands = say(squeue=PURGED, sacct=NOTHING)
-    jobs = [dataclasses.replace(JOB, id=str(number)) for number in range(2500)]
+    jobs = [job_of(number) for number in range(2500)]
     assert len(SlurmLauncher({}).poll(jobs)) == 2500
     assert names(commands) == ["squeue", "sacct"] * 3
 
@@ -95,7 +100,7 @@ def test_many_ids_are_split(say: Say) -> None:
         (DOWN, NOTHING, DOWN, "squeue: Unable to contact slurm controller (connect failure)"),
         (
             DOWN,
-            said("1|PENDING|0:0|None|n1|Unknown|Unknown|Unknown|allocation\n"),
+            said("1|PENDING|0:0|0:0|None|n1|Unknown|Unknown|Unknown|allocation\n"),
             DOWN,
             "squeue: Unable to contact slurm controller (connect failure)",
         ),
@@ -110,27 +115,27 @@ def test_many_ids_are_split(say: Say) -> None:
         ),
         (
             said("1|COMPLETED||None|n1|1000|1001|1002|gsw-a\n"),
-            said("1|RUNNING|0:0|None|n1|1000|1001|Unknown|gsw-a\n"),
+            said("1|RUNNING|0:0|0:0|None|n1|1000|1001|Unknown|gsw-a\n"),
             PURGED,
             "ended, but nobody tells the exit code: no record yet",
         ),
         (
             PURGED,
-            said("1|RUNNING|0:0|None|n1|1000|1001|Unknown|gsw-a\n"),
+            said("1|RUNNING|0:0|0:0|None|n1|1000|1001|Unknown|gsw-a\n"),
             DOWN,
             "left the queue, but accounting still says RUNNING",
         ),
         (said("1|EXPLODED||None|n1|1000|1001|1002|gsw-a\n"), NOTHING, PURGED, 'squeue says "EXPLODED"'),
-        (PURGED, said("1|EXPLODED|0:0|None|n1|1000|1001|1002|gsw-a\n"), PURGED, 'sacct says "EXPLODED"'),
+        (PURGED, said("1|EXPLODED|0:0|0:0|None|n1|1000|1001|1002|gsw-a\n"), PURGED, 'sacct says "EXPLODED"'),
         (
             PURGED,
-            said("1|COMPLETED|0:0|None|n1|1000|1001|1002|old\n"),
+            said("1|COMPLETED|0:0|0:0|None|n1|1000|1001|1002|old\n"),
             PURGED,
             'job 1 is another one by now: its name is "old"',
         ),
         (
             PURGED,
-            said("1|COMPLETED|0:0|None|n1|100|101|102|gsw-a\n"),
+            said("1|COMPLETED|0:0|0:0|None|n1|100|101|102|gsw-a\n"),
             PURGED,
             "job 1 is another one: it was submitted 900 s before ours",
         ),
@@ -142,16 +147,17 @@ def test_what_nobody_tells_is_unknown(say: Say, squeue: Output, sacct: Output, s
     assert (status.state, status.exit_code, status.reason) == (JobState.UNKNOWN, None, reason)
 
 
-def test_what_squeue_knows_of_an_end_needs_no_other_question(say: Say) -> None:
+def test_jobs_that_have_ended_are_one_more_question_for_all_of_them(say: Say) -> None:
     commands = say(
-        squeue=said("1|COMPLETED|0|None|n1|1000|1001|1002|gsw-a|\n2|FAILED|256|None|n1|1000|1001|1002|gsw-a|\n")
+        squeue=said("1|COMPLETED|0|None|n1|1000|1001|1002|gsw-a|\n2|FAILED|256|None|n1|1000|1001|1002|gsw-a|\n"),
+        sacct=said("1|COMPLETED|0:0|0:0|None|n1|1000|1001|1002|gsw-a\n2|FAILED|1:0|0:0|None|n1|1000|1001|1002|gsw-a"),
     )
-    answers = SlurmLauncher({}).poll([JOB, Job("2", SPEC, 1000.0)])
-    assert [(answer.state, answer.exit_code) for answer in answers.values()] == [
-        (JobState.COMPLETED, 0),
-        (JobState.FAILED, 1),
+    answers = SlurmLauncher({}).poll([job_of(1), job_of(2)])
+    assert [(answer.state, answer.exit_code, answer.steps) for answer in answers.values()] == [
+        (JobState.COMPLETED, 0, ()),
+        (JobState.FAILED, 1, ()),
     ]
-    assert names(commands) == ["squeue"]
+    assert names(commands) == ["squeue", "sacct"]
 
 
 def test_accounting_that_is_down_does_not_tell_that_there_is_no_job(say: Say) -> None:
@@ -164,7 +170,7 @@ def test_accounting_that_is_down_does_not_tell_that_there_is_no_job(say: Say) ->
 
 
 def test_accounting_answers_while_the_controller_is_down(say: Say) -> None:
-    commands = say(squeue=DOWN, sacct=said("1|FAILED|1:0|None|n1|1000|1001|1002|gsw-a\n"))
+    commands = say(squeue=DOWN, sacct=said("1|FAILED|1:0|0:0|None|n1|1000|1001|1002|gsw-a\n"))
     assert (poll().state, poll().exit_code) == (JobState.FAILED, 1)
     assert "scontrol" not in names(commands)
 
@@ -173,7 +179,9 @@ def test_scontrol_tells_what_accounting_cannot(say: Say) -> None:
     say(
         squeue=said("1|COMPLETED||None|n1|1000|1001|1002|gsw-a\n"),
         sacct=NO_ACCOUNTING,
-        scontrol=said("JobId=1 JobName=gsw-a JobState=COMPLETED Reason=None ExitCode=0:0 SubmitTime=1000\n"),
+        scontrol=said(
+            "JobId=1 JobName=gsw-a JobState=COMPLETED Reason=None ExitCode=0:0 DerivedExitCode=0:0 SubmitTime=1000\n"
+        ),
     )
     assert (poll().state, poll().exit_code) == (JobState.COMPLETED, 0)
 
@@ -186,7 +194,7 @@ def test_a_job_that_failed_has_ended_even_if_nobody_tells_the_exit_code(say: Say
 def test_the_reason_of_an_end_is_squeues_where_accounting_has_none(say: Say) -> None:
     say(
         squeue=said("1|OUT_OF_MEMORY||OutOfMemory|n1|1000|1001|1002|gsw-a\n"),
-        sacct=said("1|OUT_OF_MEMORY|0:125|None|n1|1000|1001|1002|gsw-a\n"),
+        sacct=said("1|OUT_OF_MEMORY|0:125|0:0|None|n1|1000|1001|1002|gsw-a\n"),
     )
     assert (poll().signal, poll().reason) == (125, "OutOfMemory")
 
@@ -248,11 +256,101 @@ def test_submission(say: Say) -> None:
     ],
 )
 def test_refusals(say: Say, stderr: str, fact: str, advice: str) -> None:
-    say(sbatch=Output(1, "", stderr))
+    say(sbatch=Output(1, "", stderr), squeue=NOTHING, sacct=NOTHING)
     with pytest.raises(SubmissionError) as refused:
         SlurmLauncher({}).submit(SPEC)
     assert (refused.value.fact, refused.value.advice) == (fact, advice)
     assert refused.value.tail == (tuple(stderr.strip().split("\n")) if stderr else ())
+
+
+POLICY = (
+    "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy "
+    "(job submit limit, user's size and/or time limits)\n"
+)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Output(1, "", "sbatch: error: Batch job submission failed: Invalid partition name specified\n"),
+        Output(1, "", "sbatch: error: Batch job submission failed: Requested node configuration is not available\n"),
+        Output(1, "", "sbatch: error: QOSMaxWallDurationPerJobLimit\n" + POLICY),
+        Output(1, "", "sbatch: error: Unable to open file /r/launch.sh\n"),
+    ],
+)
+def test_what_slurm_certainly_did_not_take_is_not_looked_for(say: Say, answer: Output) -> None:
+    commands = say(sbatch=answer)
+    with pytest.raises(RefusedError):
+        SlurmLauncher({}).submit(SPEC)
+    assert names(commands) == ["sbatch"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Output(1, "", ""),
+        Output(1, "", "quota: cannot write the submission's log\n"),
+        Output(3, "7\n", "Traceback (most recent call last):\n"),
+        Output(1, "7\n", "sbatch: error: Batch job submission failed: Invalid partition name specified\n"),
+        Output(2, "", "sbatch: error: Batch job submission failed: Invalid partition name specified\n"),
+        Output(1, "", "sbatch: error: Batch job submission failed: Unspecified error\n"),
+        Output(1, "", "wrapper: sbatch: error: Batch job submission failed: Invalid partition name specified\n"),
+        Output(1, "", "sbatch: error: Batch job submission failed: Invalid partition name specified\ncleaning up\n"),
+        Output(1, "", "sbatch: error: Batch job submission failed: Invalid qos" + 41 * "x" + "\n"),
+    ],
+)
+def test_a_job_that_was_taken_although_sbatch_failed_is_found(say: Say, answer: Output) -> None:
+    unique = dataclasses.replace(SPEC, unique_name=True)
+    commands = say(sbatch=answer, squeue=said("7|RUNNING||None|n1|1000|N/A|N/A|gsw-a|\n"))
+    assert SlurmLauncher({}).submit(unique).id == "7"
+    assert names(commands) == ["sbatch", "squeue"]
+    say(sbatch=answer, squeue=NOTHING, sacct=NOTHING)
+    with pytest.raises(RefusedError):
+        SlurmLauncher({}).submit(unique)
+    say(sbatch=answer, squeue=DOWN)
+    with pytest.raises(SchedulerAwayError):
+        SlurmLauncher({}).submit(unique)
+
+
+@pytest.mark.parametrize(
+    ("limit", "mine"),
+    [
+        ("AssocMaxSubmitJobLimit", True),
+        ("QOSMaxSubmitJobPerUserLimit", True),
+        ("QOSMaxSubmitJobPerAccountLimit", False),
+        ("AssocGrpSubmitJobsLimit", False),
+        ("QOSGrpSubmitJobsLimit", False),
+    ],
+)
+def test_a_queue_that_takes_no_more_jobs_is_full_while_jobs_are_in_it(say: Say, limit: str, mine: bool) -> None:
+    full = Output(1, "", f"sbatch: error: {limit}\n{POLICY}")
+    commands = say(sbatch=full, squeue=said("12\n"))
+    with pytest.raises(QueueFullError) as error:
+        SlurmLauncher({}).submit(SPEC)
+    assert error.value.fact == f"the queue takes no more jobs ({limit})"
+    assert [("--me" in command) for command in commands] == [False, mine]
+    say(sbatch=full, squeue=said(""))  # nothing of it will ever free itself
+    with pytest.raises(RefusedError):
+        SlurmLauncher({}).submit(SPEC)
+
+
+def test_all_jobs_of_a_runs_rows_are_two_questions(say: Say) -> None:
+    commands = say(
+        sacct=said("7|RUNNING|0:0|None|n1|1000|1001|Unknown|gsw-a\n8|FAILED|1:0|None|n1|1000|1001|1002|again2.gsw-a\n"),
+        squeue=said("7|COMPLETED|0|None|n1|1000|1001|1002|gsw-a|\n9|PENDING||None||1000|N/A|N/A|other|\n"),
+    )
+    found = SlurmLauncher({}).named([SPEC] * 500, 1000.0)
+    assert [(job.id, job.name, job.status.state) for job in found] == [
+        ("7", "gsw-a", JobState.COMPLETED),
+        ("8", "again2.gsw-a", JobState.FAILED),
+        ("9", "other", JobState.PENDING),
+    ]
+    assert names(commands) == ["sacct", "squeue"]
+    say(sacct=NO_ACCOUNTING, squeue=said("9|PENDING||None||1000|N/A|N/A|other|\n"))
+    assert [job.id for job in SlurmLauncher({}).named([SPEC], 1000.0)] == ["9"]
+    say(sacct=NOTHING, squeue=DOWN)
+    with pytest.raises(SchedulerAwayError, match=r"^whether the run's rows were submitted is not known: squeue: "):
+        SlurmLauncher({}).named([SPEC], 1000.0)
 
 
 def test_no_slurm_here(say: Say) -> None:
@@ -436,12 +534,6 @@ def test_a_lost_answer_is_found_by_the_jobs_name(say: Say, answer: Output) -> No
     assert commands[1][-1] == "--name=gsw-a"
 
 
-def test_a_refusal_is_not_looked_for(say: Say) -> None:
-    commands = say(sbatch=Output(1, "", "sbatch: error: Invalid account\n"), squeue=FOUND)
-    caught(lambda: SlurmLauncher({}).submit(SPEC))
-    assert names(commands) == ["sbatch"]
-
-
 @pytest.mark.parametrize("answer", [HANGING, TIMED_OUT, said("hello\n")])
 def test_a_lost_answer_that_nobody_can_look_for_is_asked_again(say: Say, answer: Output) -> None:
     say(sbatch=answer, squeue=DOWN)
@@ -501,7 +593,7 @@ def test_a_name_of_its_own_is_still_asked_for(say: Say) -> None:
 
 
 def test_a_refusal_shows_no_secret(say: Say) -> None:
-    say(sbatch=Output(1, "", ""))
+    say(sbatch=Output(1, "", ""), squeue=NOTHING, sacct=NOTHING)
     spec = dataclasses.replace(SPEC, options=("--comment=https://me:hunter2@host", "--x=HF_TOKEN=hunter2"))
     with pytest.raises(SubmissionError) as refused:
         SlurmLauncher({}).submit(spec)
@@ -522,16 +614,17 @@ def test_ctrl_c_amid_a_submission_leaves_no_job(say: Say) -> None:
 
 def test_cancel_that_fails_says_what_to_type(say: Say) -> None:
     failure = "scancel: error: Kill job error on job id 1: Unable to contact slurm controller (connect failure)\n"
-    commands = say(scancel=Output(8, "", failure))
+    there = said("1|RUNNING||None|n1|1000|1001|N/A|gsw-a|\n2|RUNNING||None|n1|1000|1001|N/A|gsw-a|\n")
+    commands = say(scancel=Output(8, "", failure), squeue=there)
     with pytest.raises(JobError) as failed:
-        SlurmLauncher({}).cancel([JOB, dataclasses.replace(JOB, id="2")])
+        SlurmLauncher({}).cancel([job_of(1), job_of(2)])
     assert str(failed.value) == (
         "jobs may still run: scancel failed: "
         "Kill job error on job id 1: Unable to contact slurm controller (connect failure)\n"
         "\n"
         "next       scancel -Q -- 1 2"
     )
-    assert len(commands) == 1
+    assert names(commands) == ["squeue", "scancel"]
 
 
 def test_cancel_nothing(say: Say) -> None:

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
 from pytest_gsw.jobs.slurm_answers import (
     Answer,
     Output,
+    parse_ends,
     parse_sacct,
     parse_sbatch,
     parse_scontrol,
@@ -29,7 +30,7 @@ CLUSTER: gsw
 
 
 def test_what_a_submit_plugin_prints_is_no_job_id() -> None:
-    assert parse_sbatch("welcome\n481220\nremaining quota 77\n") == "481220"
+    assert parse_sbatch("welcome\n481220\nyour quota of h100x8 is fine\n") == "481220"
     assert parse_sbatch("remaining quota 77\n") is None
 
 
@@ -129,7 +130,17 @@ def test_scontrol_of_a_job_that_waits() -> None:
     [
         ("481220\n", "481220"),
         ("481220;eos\n", "481220"),
-        ("site: you have 3 warnings\n481220\n", "481220"),
+        ("site: you have warnings\n481220\n", "481220"),
+        # Which of several numbers is the job nobody can tell; it is looked for by its name.
+        ("site: you have 3 warnings\n481220\n", None),
+        ("481220\n17\n", None),
+        ("17\n481220\n", None),
+        ("481220 17\n", None),
+        ("481220\nqueue position: 17.\n", None),
+        ("481220\n(17)\n", None),
+        ("481220\n481220\n", None),
+        ("481220;eos\n481221;eos\n", None),
+        ("481220\nSubmitted batch job 481221\n", None),
         ("", None),
         ("Submitted batch job\n", None),
         ("-1\n", None),
@@ -180,3 +191,32 @@ def test_no_unknown_word_ends_a_job(word: str) -> None:
             assert not answer.status.state.ended
         for answer in parse_sacct(f"1|{word}|0:0|r|n|1|2|3|name").values():
             assert (answer.status.state.ended, answer.status.exit_code) == (False, None)
+
+
+ENDS = """\
+1|COMPLETED|0:0|1:0|None|n001|100|101|105|gsw-a
+1.batch|COMPLETED|0:0|||n001|101|101|105|batch
+1.extern|OUT_OF_MEMORY|0:125|||n001|101|101|105|extern
+1.0|FAILED|1:0|||n001|101|102|103|train|x
+1.1|CANCELLED by 7|0:9|||n001|101|102|104|sleep
+1.2|RUNNING|0:0|||n001|101|102|Unknown|sleep
+2|RUNNING|0:0|0:0|None|n002|100|101|Unknown|gsw-b
+"""
+
+
+def test_the_ends_of_jobs_and_their_steps() -> None:
+    answers = parse_ends(ENDS)
+    assert list(answers) == ["1", "2"]
+    assert answers["1"].status.steps == (
+        JobStep("0", "train|x", JobState.FAILED, "FAILED", 1, 0, "n001", 102.0, 103.0),
+        JobStep("1", "sleep", JobState.CANCELLED, "CANCELLED by 7", 0, 9, "n001", 102.0, 104.0),
+        JobStep("2", "sleep", JobState.RUNNING, "RUNNING", None, 0, "n001", 102.0, None),
+    )
+    assert (answers["1"].job_name, answers["1"].status.derived_exit_code) == ("gsw-a", "1:0")
+    assert (answers["2"].status.state, answers["2"].status.steps) == (JobState.RUNNING, ())
+
+
+@given(st.text(alphabet="|.\n0123456789:ACDEILMOPTN abx", max_size=300))
+def test_no_text_of_ends_raises(text: str) -> None:
+    for answer in parse_ends(text).values():
+        assert answer.status.steps is not None

@@ -13,7 +13,9 @@ from pytest_gsw.jobs.slurm_commands import (
     sacct_command,
     sbatch_command,
     scancel_command,
+    scontrol_all_command,
     scontrol_command,
+    scontrol_requests,
     squeue_by_name_command,
     squeue_command,
 )
@@ -76,10 +78,13 @@ def test_queries() -> None:
     )
     assert sacct_by_name_command("gsw-x", 0.0)[-4:-1] == (f"--user={os.getuid()}", "--name=gsw-x", "-S")
     assert sacct_command(["1", "2"]) == (
-        *("sacct", "-X", "-n", "-P", "-o", "JobIDRaw,State,ExitCode,Reason,NodeList,Submit,Start,End,JobName"),
+        *("sacct", "-n", "-P", "-o"),
+        "JobIDRaw,State,ExitCode,DerivedExitCode,Reason,NodeList,Submit,Start,End,JobName",
         *("-j", "1,2"),
     )
-    assert scontrol_command("1") == ("scontrol", "-a", "-o", "show", "job", "1")
+    assert scontrol_command("1") == ("scontrol", "-a", "-d", "-o", "show", "job", "1")
+    assert scontrol_all_command() == ("scontrol", "-a", "-d", "-o")
+    assert scontrol_requests(["1", "2"]) == "show job 1\nshow job 2\n"
     assert scancel_command(["1", "2"]) == ("scancel", "-Q", "--", "1", "2")
 
 

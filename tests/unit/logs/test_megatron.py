@@ -116,6 +116,21 @@ def test_a_line_without_a_loss_that_was_not_skipped(read: Read) -> None:
     assert read("megatron", megatron(1, "4.0") + scaled).not_finite is None
 
 
+@pytest.mark.parametrize("other", ["load_balancing_loss", "z_loss", "moe loss", "mtp_1 loss", "load balancing loss"])
+def test_another_loss_does_not_stand_for_the_models(read: Read, other: str) -> None:
+    """Megatron leaves out a loss that is NaN, and prints those of its experts all the same."""
+    lost = megatron(2, "4.0").replace(b"lm loss", other.encode())
+    assert read("megatron", megatron(1, "4.0") + lost).not_finite == (2, "no loss, though none was skipped")
+    both = megatron(2, "4.0", rest=f" {other}: 1.020000E+00 |")
+    assert list(read("megatron", megatron(1, "4.0") + both).losses or ()) == [9.5, 9.5]
+
+
+def test_a_line_that_counts_no_skipped_iterations_has_a_loss(read: Read) -> None:
+    first, second = (megatron(step, "4.0").partition(b" grad norm")[0] + b"\n" for step in (1, 2))
+    assert read("megatron", first + second).without_loss == ()
+    assert read("megatron", first + second.replace(b" lm loss: 9.500000E+00 |", b"")).without_loss == (2,)
+
+
 def test_no_nan_iterations_and_an_infinite_loss_scale_are_fine(read: Read) -> None:
     assert read("megatron", megatron(1, "4.0").replace(b"scale: 1.0", b"scale: inf")).not_finite is None
 

@@ -70,6 +70,10 @@ def test_deepspeed_nan_loss(read: Read) -> None:
         b"worker-0: [2, 12000] loss: inf\n",
         b"Epoch: 0, Step: 7, Rank: 0, loss = nan\n",
         b"[2031-02-03 04:05:06,789] [INFO] [logging.py:96:log_dist] [Rank 0] Loss: nan\n",
+        b"step 7 loss=nan\n",
+        b"step 7 Loss: inf lr: 1e-4\n",
+        b"{'loss': nan, 'learning_rate': 1e-05}\n",
+        b"iter 7 loss: tensor(nan, device='cuda:0')\n",
         b"epoch: 0|step: 1|ppo_ep: 1|act_loss: nan|cri_loss: 0.5|unsuper_loss: 0.0\n",
     ],
 )
@@ -81,6 +85,13 @@ def test_deepspeed_nan_loss_in_the_scripts_own_line(read: Read, line: bytes, aft
     assert (log.not_finite[0], len(log.steps)) == (None, 2)
     healthy = [line.replace(b"nan", b"1.5").replace(b"inf", b"1.5"), *steps]
     assert read("deepspeed", b"".join(healthy)).not_finite is None
+
+
+def test_deepspeed_best_loss_so_far(read: Read) -> None:
+    steps = throughput(10, "12.25") + throughput(20, "12.5")
+    assert read("deepspeed", b"best_val_loss: inf, best loss: inf\n" + steps).not_finite is None
+    assert read("deepspeed", b"best_val_loss: nan\n" + steps).not_finite is not None
+    assert read("deepspeed", b"step 7 Loss: NaN\n" + steps).not_finite is not None
 
 
 def test_deepspeed_nan_loss_of_an_earlier_attempt_does_not_count(read: Read) -> None:

@@ -201,9 +201,13 @@ class TestIdentity:
 
     def test_recipe_line(self, read: Read) -> None:
         log = read("maxtext", b"3: " + self.LINE + maxtext(0, "4.0"))
-        assert log.identity == Identity("maxtext", "llama9", "7b", "fp8", 32, "4711", None)
+        assert log.identity == Identity(
+            "maxtext", "llama9", "7b", "fp8", 32, "4711", None, release="24.11", image="/images/a b.sqsh"
+        )
 
     def test_the_command_that_prints_it_says_nothing(self, read: Read) -> None:
+        quoted = b"GSW: MODEL=m JOB_ID=4711 OPTIMIZATION_CODE='export XLA_FLAGS=$FLAGS;'\n"
+        assert read("maxtext", quoted + maxtext(0, "4.0")).identity.job_id == "4711"
         echo = b"+ echo 'GSW: MODEL=other FRAMEWORK=x JOB_ID=1'\n  echo \"GSW: MODEL=${MODEL} JOB_ID=$SLURM_JOB_ID\"\n"
         assert read("maxtext", echo + maxtext(0, "4.0")).identity == Identity()
 

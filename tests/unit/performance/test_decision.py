@@ -70,9 +70,11 @@ def test_a_row_with_at_most_four_more_jobs(times_s: list[float], outcome: str, r
 def test_without_more_jobs_the_first_is_held_against_its_own_limit() -> None:
     noise = Noise(0.03, 30)
     assert limit(TOLERANCE, noise) == pytest.approx(0.0888, abs=1e-4)
-    assert night([1.09], noise, confirm=0)[0].outcome == "passed"
+    assert night([1.05], noise, confirm=0)[0].outcome == "passed"
+    assert night([1.06], noise, confirm=0)[0].outcome == "inconclusive"
+    assert night([1.09], noise, confirm=0)[0].outcome == "inconclusive"
     assert night([1.10], noise, confirm=0)[0].outcome == "regressed"
-    assert night([1.10], noise, confirm=0)[0].allowed_loss == limit(TOLERANCE, noise)
+    assert night([1.10], noise, confirm=0)[0].limit == limit(TOLERANCE, noise)
 
 
 def test_repeats_from_the_start_all_run_and_their_median_counts() -> None:
@@ -81,7 +83,7 @@ def test_repeats_from_the_start_all_run_and_their_median_counts() -> None:
     assert decide([1.0, 1.2], 1.0, TOLERANCE, noise, first=3).more == 1
     decision = decide([1.0, 1.2, 1.1], 1.0, TOLERANCE, noise, first=3)
     assert (decision.outcome, decision.median_s, decision.more) == ("regressed", 1.1, 0)
-    assert decision.allowed_loss == limit(TOLERANCE, noise, 3)
+    assert decision.limit == limit(TOLERANCE, noise, 3)
     # With more jobs to come, three beyond the screen of three are not the end.
     assert decide([1.0, 1.2, 1.1], 1.0, TOLERANCE, noise, first=3, confirm=2).more == 1
 
@@ -89,7 +91,7 @@ def test_repeats_from_the_start_all_run_and_their_median_counts() -> None:
 def test_the_numbers_of_a_decision() -> None:
     decision = decide([1.25], 1.0, TOLERANCE)
     assert decision.loss == pytest.approx(0.2)
-    assert decision.allowed_loss == TOLERANCE
+    assert decision.limit == TOLERANCE
     assert decision.allowed_gain == pytest.approx(math.exp(3.1 * 0.0165) - 1)
     assert decide([0.8], 1.0, TOLERANCE).loss == pytest.approx(-0.25)
 
@@ -107,12 +109,33 @@ def test_a_run_exactly_on_the_limit_passes(reference_s: float, tolerance: float)
 def test_on_a_noisy_cluster_a_loss_within_the_limit_is_inconclusive() -> None:
     noisy = Noise(0.08, 30)
     assert night([1.04], noisy)[0].outcome == "passed"
+    # A few more jobs would tell nothing: one within the screen is the only one.
+    assert night([1.10], noisy) == (decide([1.10], 1.0, TOLERANCE, noisy, confirm=2), 1)
     assert night([1.10], noisy)[0].outcome == "inconclusive"
-    assert night([1.10], noisy)[0].allowed_loss == screen(TOLERANCE, noisy)
+    assert night([1.10], noisy)[0].limit == limit(TOLERANCE, noisy)
     assert night([1.30, 1.12, 1.13], noisy)[0].outcome == "inconclusive"
     assert night([1.30, 1.32, 1.33], noisy)[0].outcome == "regressed"
-    # Up to a noise of 5 %, the limit is all there is to it.
-    assert night([1.06], Noise(0.05, 30))[0].outcome == "passed"
+    assert screen(TOLERANCE, noisy) == pytest.approx(1 - math.exp(-1.5 * 0.08))
+    # Up to a noise of 5 %, the screen is the tolerance.
+    assert screen(TOLERANCE, Noise(0.05, 30)) == TOLERANCE
+    assert night([1.06, 1.00], Noise(0.05, 30))[1] == 2
+
+
+@pytest.mark.parametrize(
+    ("times_s", "outcome", "ran"),
+    [
+        ([1.06, 1.00, 1.00, 1.00, 1.0], "passed", 2),
+        ([1.07, 1.06, 1.00, 1.00, 1.0], "passed", 4),
+        # Three of five are beyond the tolerance and three within the limit: no further job could change that.
+        ([1.07, 1.06, 1.065, 0.90, 0.9], "inconclusive", 3),
+        ([1.07, 0.99, 1.065, 1.12, 1.0], "passed", 2),
+        ([1.30, 1.06, 1.065, 1.06, 1.0], "inconclusive", 4),
+        ([1.30, 1.30, 1.065, 1.06, 1.06], "inconclusive", 5),
+    ],
+)
+def test_a_loss_between_tolerance_and_limit_asks_for_more_jobs(times_s: list[float], outcome: str, ran: int) -> None:
+    decision, jobs = night(times_s, Noise(0.045, 30), confirm=4)
+    assert (decision.outcome, jobs) == (outcome, ran)
 
 
 @given(TIMES, NOISES, CONFIRM)
@@ -130,8 +153,11 @@ def test_jobs_that_have_run_all_count(times_s: list[float], noise: Noise, confir
     assert 1 <= ran <= 1 + confirm
     assert decision.median_s == statistics.median(times_s[:ran])
     assert decision.loss == pytest.approx(1 - 1 / decision.median_s)
-    if decision.outcome == "regressed":
+    if decision.outcome in {"passed", "improved"}:
+        assert decision.loss <= TOLERANCE + 1e-9
+    else:
         assert decision.loss > TOLERANCE
+    if decision.outcome == "regressed":
         assert decision.loss > limit(TOLERANCE, noise, 1 + confirm) - 1e-9
 
 
@@ -145,6 +171,16 @@ def test_jobs_that_are_saved_could_not_have_made_a_failed_row_pass(
         assert decide(fastest, 1.0, TOLERANCE, noise, confirm=confirm).outcome == "regressed"
 
 
+@given(st.lists(TIMES, min_size=7, max_size=7), st.lists(TIMES, min_size=7, max_size=7), NOISES, CONFIRM)
+def test_jobs_that_are_saved_could_not_have_changed_what_is_not_passed(
+    times_s: list[float], others_s: list[float], noise: Noise, confirm: int
+) -> None:
+    decision, ran = night(times_s, noise, confirm)
+    if decision.outcome in {"regressed", "inconclusive"} and not noise.noisy:
+        every = [*times_s[:ran], *others_s[ran : 1 + confirm]]
+        assert decide(every, 1.0, TOLERANCE, noise, confirm=confirm).outcome == decision.outcome
+
+
 @given(st.lists(TIMES, min_size=3, max_size=3), NOISES)
 def test_the_order_of_jobs_does_not_matter_once_all_have_run(times_s: list[float], noise: Noise) -> None:
     decisions = {decide(order, 1.0, TOLERANCE, noise, confirm=2) for order in itertools.permutations(times_s)}
@@ -155,7 +191,7 @@ def test_the_order_of_jobs_does_not_matter_once_all_have_run(times_s: list[float
 def test_the_unit_does_not_matter(times_s: list[float], noise: Noise, confirm: int, unit: float) -> None:
     one = decide(times_s, 1.0, TOLERANCE, noise, confirm=confirm)
     other = decide([time_s * unit for time_s in times_s], unit, TOLERANCE, noise, confirm=confirm)
-    if abs(one.loss - one.allowed_loss) > 1e-9 and abs(one.loss - TOLERANCE) > 1e-9:
+    if abs(one.loss - one.limit) > 1e-9 and abs(one.loss - TOLERANCE) > 1e-9:
         assert (one.outcome, one.more) == (other.outcome, other.more)
 
 

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import random
 import statistics
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.performance.measurement import TimedStep, apply, log_interval, select
+from pytest_gsw.performance.measurement import TimedStep, apply, log_interval, ranks_s, select
 from pytest_gsw.tables.statistic import parse_statistic
 
 SECONDS = st.floats(1e-3, 1e4)
@@ -198,3 +199,21 @@ def test_an_interval_is_seen_behind_a_first_step_that_is_always_printed() -> Non
     assert log_interval(steps, 1) == 10
     assert log_interval(steps[:4], 1) == 10
     assert log_interval(steps[:3], 1) == 1
+
+
+@pytest.mark.parametrize("jitter", [0.002, 0.015, 0.03])
+def test_many_ranks_without_labels_that_differ_by_chance_alone(jitter: float) -> None:
+    chance = random.Random(7)  # noqa: S311 - noise, not cryptography
+    printed = [[(None, 4.0 * (1 + chance.gauss(0, jitter))) for _ in range(64)] for _ in range(20)]
+    found = ranks_s(printed)
+    assert found["slowest of 64"] / found["fastest of 64"] < 1.03
+
+
+def test_a_slow_node_among_ranks_without_labels() -> None:
+    chance = random.Random(7)  # noqa: S311 - noise, not cryptography
+    printed = [
+        [(None, (4.8 if rank < 8 else 4.0) * (1 + chance.gauss(0, 0.015))) for rank in range(64)] for _ in range(20)
+    ]
+    found = ranks_s(printed)
+    assert found["slowest of 64"] / found["fastest of 64"] > 1.08
+    assert found["middle of 64"] == found["fastest of 64"]

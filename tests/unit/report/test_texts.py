@@ -69,16 +69,17 @@ def test_what_was_allowed_and_why() -> None:
     assert limit_text(shown(SLOW)) == "5 % of throughput; slower than allowed"
     noisy = replace(SLOW, limit=0.089, sigma=0.03, sigma_jobs=30, reason="")
     assert limit_text(shown(noisy)) == (
-        "8.9 % of throughput, because its jobs differ by 3 % (standard deviation of 30); the tolerance is 5 %"
+        "5 % of throughput; a regression beyond 8.9 %, because its jobs differ by 3 % (standard deviation of 30)"
     )
     assert limit_text(shown(BROKEN)) == ""
 
 
 def test_what_happened() -> None:
     assert fact_text(shown(SLOW)) == SLOW.fact
-    noisy = replace(SLOW, outcome="inconclusive", sigma=0.08, sigma_jobs=30, reason="too noisy")
+    noisy = replace(SLOW, outcome="inconclusive", sigma=0.08, sigma_jobs=30, reason="within noise")
     assert fact_text(shown(noisy)) == (
-        f"{SLOW.fact}; 72 jobs would tell a loss of 5 % from noise (--gsw-repeat), or pytest-gsw compare-ab"
+        f"{SLOW.fact}; jobs of this row differ by as much: 72 jobs would tell a loss of 5 % from noise (--gsw-repeat), "
+        "or pytest-gsw compare-ab"
     )
     drifts = replace(PASSED, drift="throughput of the newest nights is -3.1 % against the first ones")
     assert fact_text(shown(drifts)) == drifts.drift
@@ -119,13 +120,16 @@ def test_what_to_type_next() -> None:
     assert next_command(shown(FAST), RUN) == (f"pytest-gsw baseline propose {RUN} --row 'llama2_70b_fp8[H100x256]'")
     drifts = replace(PASSED, drift="creeps")
     assert next_command(shown(drifts), RUN) == "pytest-gsw trend 'llama2_70b_bf16[H100x64]' --cluster eos"
-    noisy = replace(SLOW, outcome="inconclusive", sigma=0.08, sigma_jobs=30, reason="too noisy")
+    noisy = replace(SLOW, outcome="inconclusive", sigma=0.08, sigma_jobs=30, reason="within noise")
     # Seventy-two jobs would tell; what is known already comes first.
     assert next_command(shown(noisy), RUN) == "pytest-gsw history 'llama2_70b_fp8[H100x128]' --cluster eos"
     restless = replace(noisy, tolerance=0.2)
     assert next_command(shown(restless), RUN) == f"pytest --gsw-cluster=eos --gsw-repeat=4 '{NODE}[H100x128]'"
-    canary = replace(noisy, reason="canary")
-    assert next_command(shown(canary), RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x128]'"
+    for reason in ("canary", "ranks differ"):
+        odd = replace(noisy, reason=reason)
+        assert next_command(shown(odd), RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x128]'"
+    wonder = replace(noisy, reason="too good to be true", log="/stage/a.log")
+    assert next_command(shown(wonder), RUN) == "pytest-gsw metrics /stage/a.log --row 'llama2_70b_fp8[H100x128]'"
 
 
 def test_what_was_replayed_without_a_cluster_is_replayed_again() -> None:

@@ -288,7 +288,7 @@ def test_a_report_is_written_over_an_earlier_one(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
-    with pytest.raises(NotADirectoryError):
+    with pytest.raises(FileExistsError):
         write_report([SLOW], None, tmp_path / "out")
 
 

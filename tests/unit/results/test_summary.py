@@ -66,9 +66,19 @@ def test_of_rows_that_share_a_cell_the_worst_is_shown() -> None:
     assert summary.night_table([NIGHT[0], replace(NIGHT[1], gpus=64)], 80)[1] == "llama2_70b fp8  SLOW -10.8 %"
 
 
-def test_a_row_that_passed_only_within_the_noise_says_so() -> None:
-    record = row("passed", 64, 5.0, reason="within noise", limit=0.11, sigma=0.04, sigma_jobs=20)
-    assert summary.night_table([record], 80)[1] == "llama2_70b fp8  within noise -8.9 %"
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [
+        ("within noise", "NOISY"),
+        ("", "NOISY"),
+        ("canary", "CANARY"),
+        ("too good to be true", "TOO GOOD"),
+        ("ranks differ", "RANKS"),
+    ],
+)
+def test_a_row_that_is_inconclusive_says_why(reason: str, word: str) -> None:
+    record = row("inconclusive", 64, 5.0, reason=reason, limit=0.11, sigma=0.04, sigma_jobs=20)
+    assert summary.night_table([record], 80)[1] == f"llama2_70b fp8  {word} -8.9 %"
 
 
 def test_an_empty_night_has_no_table() -> None:

@@ -13,6 +13,7 @@ from pytest_gsw.errors import JobError, LogError, SubmissionError
 from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.history.model import Point
 from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.drift import Drift
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
@@ -524,14 +525,18 @@ def test_a_row_that_was_run_again_says_so() -> None:
 # -- noise, several jobs, drift -------------------------------------------------------------------
 
 
-NOISY = replace(REGRESSED, outcome=Outcome.PASSED, limit=0.117, noise=Noise(0.04, 24), given_reason=Reason.WITHIN_NOISE)
+NOISY = replace(
+    REGRESSED, outcome=Outcome.INCONCLUSIVE, limit=0.117, noise=Noise(0.04, 24), given_reason=Reason.WITHIN_NOISE
+)
 
 
 def test_a_limit_that_is_not_the_tolerance_says_why() -> None:
     assert terminal.verdict_fact(SLOW.documented, NOISY, 205200.78) == (
         "throughput 205,201 tokens/s is 10.8 % below the documented 230,153 "
-        "(allowed 5 %, and 11.7 % because its jobs differ by 4 % (standard deviation of 24))"
+        "(allowed 5 %; a regression beyond 11.7 %, because its jobs differ by 4 % (standard deviation of 24))"
     )
+    fast = replace(NOISY, outcome=Outcome.IMPROVED, given_reason=Reason.FASTER)
+    assert "(allowed 5 %; an improvement beyond 11.7 %, because" in terminal.verdict_fact(SLOW.documented, fast, None)
 
 
 def test_noise_that_is_only_assumed_says_so() -> None:
@@ -541,7 +546,7 @@ def test_noise_that_is_only_assumed_says_so() -> None:
 
 
 def test_the_table_shows_the_limit_in_force() -> None:
-    assert "step time (s)                 5.110         4.556   +12.2 %    +13.3 %  passed" in (
+    assert "step time (s)                 5.110         4.556   +12.2 %    +13.3 %  inconclusive" in (
         terminal.figures_table(SLOW, NOISY)
     )
 
@@ -589,14 +594,69 @@ def test_the_steps_of_a_run_with_warm_up_and_spikes() -> None:
     )
 
 
-INCONCLUSIVE = replace(SLOW, outcome="inconclusive", reason="too noisy", fact="throughput is 10.8 % below")
+INCONCLUSIVE = replace(SLOW, outcome="inconclusive", reason="within noise", fact="throughput is 10.8 % below")
 
 
 def test_why_a_noisy_row_is_inconclusive() -> None:
-    noisy = replace(NOISY, outcome=Outcome.INCONCLUSIVE, noise=Noise(0.08, 30), given_reason=Reason.TOO_NOISY)
+    noisy = replace(NOISY, noise=Noise(0.08, 30))
     assert terminal.inconclusive_text(INCONCLUSIVE, noisy) == (
-        "inconclusive: throughput is 10.8 % below; 72 jobs would tell a loss of 5 % from noise (--gsw-repeat), "
-        "or pytest-gsw compare-ab"
+        "inconclusive: throughput is 10.8 % below; jobs of this row differ by as much: "
+        "72 jobs would tell a loss of 5 % from noise (--gsw-repeat), or pytest-gsw compare-ab"
+    )
+    assert terminal.inconclusive_line(INCONCLUSIVE) == "within noise: throughput is 10.8 % below"
+    assert terminal.inconclusive_line(replace(INCONCLUSIVE, reason="")) == "throughput is 10.8 % below"
+    assert terminal.inconclusive_line(SLOW) == ""
+
+
+WONDER = Verdict(
+    Outcome.INCONCLUSIVE, 0.4556, 4.556, 0.05, jobs_s=(0.4556,), given_reason=Reason.TOO_GOOD, more=0, max_gain=0.25
+)
+
+
+def test_what_is_too_good_to_be_true() -> None:
+    fact = terminal.verdict_fact(SLOW.documented, WONDER, 2_301_530.0)
+    assert fact == (
+        "throughput 2,301,530 tokens/s is 900.0 % above the documented 230,153 "
+        "(allowed 5 %, and no more than 25 % is believed)"
+    )
+    record = replace(SLOW, outcome="inconclusive", fact="throughput is 900.0 % above", log="/stage/a.log")
+    assert terminal.inconclusive_text(record, WONDER) == (
+        "inconclusive: throughput is 900.0 % above; that is too good to be true; look at the 4.556 s in "
+        f"{record.baseline} (decimal point, unit, statistic last), and at what /stage/a.log says of batch, sequence "
+        "length and steps; if it is true, --gsw-max-gain=901% or max_gain in the table accepts it"
+    )
+    several = replace(WONDER, measured_s=4.6, jobs_s=(4.6, 4.7, 0.4))
+    assert "; that is too good to be true: one of its jobs took 0.4 s; look at" in (
+        terminal.inconclusive_text(replace(record, log=None), several)
+    )
+    assert "what its log says" in terminal.inconclusive_text(replace(record, log=None), several)
+
+
+def test_a_verdict_that_is_too_good_is_the_same_from_its_record() -> None:
+    record = replace(
+        SLOW, outcome="inconclusive", reason="too good to be true", max_gain=0.25, measured={"step_time_s": 0.4556}
+    )
+    found = terminal.verdict_of(record)
+    assert found is not None
+    assert (found.reason, found.max_gain, found.is_too_fast) == (Reason.TOO_GOOD, 0.25, True)
+    assert found.greatest_gain == pytest.approx(9.0)
+    assert "  inconclusive  too good to be true" in terminal.headline(record)
+
+
+def test_which_ranks_differ() -> None:
+    ranks = RanksApart((("3", 3.0), ("node1:7", 2.0)), 0.9)
+    verdict = replace(WONDER, measured_s=4.5, given_reason=Reason.RANKS_DIFFER, ranks=ranks)
+    assert terminal.verdict_fact(SLOW.documented, verdict, None).endswith(
+        "(allowed 5 %); of its ranks, rank 3 took 3 s, node1:7 took 2 s, and their median is 0.9 s"
+    )
+    many = RanksApart(tuple((str(rank), 9.0) for rank in range(900)), 0.9)
+    assert terminal.verdict_fact(SLOW.documented, replace(verdict, ranks=many), None).endswith(
+        "rank 3 took 9 s and 896 more differ, and their median is 0.9 s"
+    )
+    record = replace(SLOW, outcome="inconclusive", fact="4.5 s")
+    assert terminal.inconclusive_text(record, verdict) == (
+        "inconclusive: 4.5 s; ranks of one job wait for each other in every step, so that all take the same time: "
+        "look at the nodes of these ranks, and whether its log is that of one run"
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import ConfigurationError, FileError
-from pytest_gsw.tables.clusters import DEMO, Cluster, find_cluster
+from pytest_gsw.tables.clusters import DEMO, LOCAL, Cluster, check_keys, find_cluster
 
 Find = Callable[..., Cluster]
 
@@ -313,3 +313,29 @@ def test_a_file_of_clusters_that_is_wrong(find: Find, content: str, faults: list
         find("eos", content)
     noun = "problem" if len(faults) == 1 else "problems"
     assert str(error.value) == "\n".join([f"1.yaml: {len(faults)} {noun}", *(f"  1.yaml:{fault}" for fault in faults)])
+
+
+def test_keys_that_a_launcher_does_not_use_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "clusters.yaml"
+    path.write_text(
+        "clusters:\n  here:\n    scheduler: local\n    gpus: 8\n    partition: batch\n    sbatch: [--qos=x]\n    stage: s\n"
+    )
+    cluster = find_cluster("here", [path], {"SLURM_ACCOUNT": "eng"})
+    check_keys(cluster, "own", {"partition", "sbatch"})
+    with pytest.raises(FileError) as found:
+        check_keys(cluster, "local", ())
+    assert str(found.value).splitlines() == [
+        f"{path}: 2 problems",
+        (
+            f"  {path}:5:16    clusters.here.partition: the launcher 'local' of the scheduler 'local' does not use it; "
+            "leave it out"
+        ),
+        (
+            f"  {path}:6:13    clusters.here.sbatch: the launcher 'local' of the scheduler 'local' does not use it; "
+            "leave it out"
+        ),
+    ]
+
+
+def test_what_the_environment_gives_is_no_key_of_the_file() -> None:
+    check_keys(LOCAL, "local", ())

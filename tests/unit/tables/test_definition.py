@@ -89,6 +89,7 @@ NOT_DEFINING = {
     "documented": Figures(step_time_s=1.0, mfu=0.5),
     "min_steps": 3,
     "tolerance": 0.5,
+    "max_gain": 0.5,
     "proxy": True,
     "canary": True,
     "expected_failure": "out_of_memory",
@@ -99,6 +100,12 @@ NOT_DEFINING = {
     # How it is read, and when it may run.
     "recipe.logged_steps": 20,
     "recipe.one_job_per_row": True,
+    # What of its job is not measured.
+    "recipe.may_fail": ("convert",),
+    # What its log is checked by.
+    "model_layers": 7,
+    "hidden_size": 64,
+    "loss": "falls",
 }
 
 

@@ -1,0 +1,82 @@
+"""What does not come with pytest-gsw, as a site's plugins have it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.jobs.model import Launcher
+from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.model import LogFormat
+from pytest_gsw.tables.clusters import Cluster
+from pytest_gsw.tables.fields import nearest
+from pytest_gsw.tables.load import bundled_baselines, load_tables
+from pytest_gsw.tables.model import Baseline
+
+
+def add_plugin_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names plugins, as pytest has it."""
+    parser.add_argument(
+        "-p",
+        dest="plugins",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="a plugin of pytest that brings formats or launchers; installed ones, and the conftest.py here, are known",
+    )
+
+
+def format_of(row: Baseline, plugins: Sequence[str]) -> LogFormat | None:
+    """How logs of a row are read: as pytest-gsw does, else as a site's plugins do; ``None`` where nobody can."""
+    known = FORMATS.get(row.log_format)
+    if known is not None:
+        return known
+    # pytest and a site's plugins, which nobody else has to wait for.
+    from pytest_gsw.session import site
+
+    return site.log_format(row, plugins)
+
+
+def format_called(name: str, plugins: Sequence[str]) -> LogFormat:
+    """The log format of this name.
+
+    Raises:
+        ConfigurationError: Nobody has it.
+    """
+    if name in FORMATS:
+        return FORMATS[name]
+    # Plugins are asked about rows; of this one they are to look at the format alone.
+    row = load_tables([bundled_baselines()])[0]
+    found = format_of(replace(row, framework=name, log_format=name), plugins)
+    if found is None:
+        raise ConfigurationError(unknown_format(name))
+    return found
+
+
+def unknown_format(name: str) -> str:
+    """That nobody reads logs of a format, and what is known."""
+    return (
+        f"nobody reads logs of the format '{name}'{nearest(name, FORMATS)}\n"
+        f"known: {', '.join(sorted(FORMATS))}, and what the plugins of {Path.cwd()} add\n"
+        "next: name the plugin that brings it with -p MODULE"
+    )
+
+
+def launcher_for(cluster: Cluster, directory: Path, plugins: Sequence[str]) -> Launcher:
+    """How a site's plugins start jobs on a cluster.
+
+    Raises:
+        ConfigurationError: They do not.
+    """
+    from pytest_gsw.session import site
+
+    found = site.launcher(cluster, directory, plugins)
+    if found is None:
+        raise ConfigurationError(
+            f"nobody launches jobs for the scheduler '{cluster.scheduler}' of cluster '{cluster.name}' "
+            f"({cluster.path}); known: slurm, local\nnext: name the plugin that does with -p MODULE"
+        )
+    return found

@@ -1,0 +1,235 @@
+"""Whether what a hook returned has the shape of its contract, before anything is submitted.
+
+The contract suite in :mod:`pytest_gsw.testing` asks the same questions.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeAlias
+
+from pytest_gsw.jobs.layout import JOB_ID
+from pytest_gsw.jobs.model import JobStatus, JobStep
+from pytest_gsw.tables.clusters import LAUNCHER_KEYS
+
+#: What an attribute must be: a few words, and whether a value is that.
+_Check: TypeAlias = tuple[str, Callable[[Any], bool]]
+
+#: Longer ones do not fit into the names of files.
+LONGEST_JOB_ID = 128
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(one, str) for one in value)
+
+
+def _are_variables(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(one, str) for pair in value.items() for one in pair)
+
+
+def _is_mark(value: Any) -> bool:
+    return isinstance(value, bytes) and bool(value)
+
+
+def _is_dialect(value: Any) -> bool:
+    if not isinstance(value, tuple) or not value:
+        return False
+    return all(_is_mark(one) or (isinstance(one, tuple) and bool(one) and all(map(_is_mark, one))) for one in value)
+
+
+def _is_log_glob(value: str) -> bool:
+    path = PurePosixPath(value)
+    return not path.is_absolute() and ".." not in path.parts and JOB_ID in path.name
+
+
+_NAME: _Check = ("a text", _is_name)
+_SECONDS: _Check = ("seconds, 0 or more", lambda value: _is_number(value) and 0 <= value < math.inf)
+_FLAG: _Check = ("True or False", lambda value: isinstance(value, bool))
+
+_LAUNCHER: Mapping[str, _Check] = {
+    "name": _NAME,
+    "log_wait_s": _SECONDS,
+    "poll_interval_s": _SECONDS,
+    "parallel_submissions": ("a whole number above 0", lambda value: _is_whole(value) and value > 0),
+    "jobs_outlive_session": _FLAG,
+}
+_LAUNCHER_METHODS: Mapping[str, tuple[str, ...]] = {
+    "command": ("spec",),
+    "submit": ("spec",),
+    "find": ("spec", "since_s"),
+    "poll": ("jobs",),
+    "cancel": ("jobs",),
+    "find_log": ("job",),
+    "batch_output": ("job",),
+    "close": (),
+}
+_FORMAT: Mapping[str, _Check] = {
+    "name": _NAME,
+    "dialects": (
+        "a tuple of dialects, each a tuple of byte strings",
+        lambda value: isinstance(value, tuple) and bool(value) and all(map(_is_dialect, value)),
+    ),
+    "first_index": ("a whole number or None", lambda value: value is None or _is_whole(value)),
+    "wraps": _FLAG,
+    "shows_progress": _FLAG,
+}
+_FORMAT_METHODS: Mapping[str, tuple[str, ...]] = {"parse": ("lines",)}
+
+_PATH: _Check = ("a pathlib.Path", lambda value: isinstance(value, Path))
+_COUNT: _Check = ("a whole number, 0 or more", lambda value: _is_whole(value) and value >= 0)
+_TEXTS: _Check = ("a tuple of texts", _are_texts)
+_SPEC: Mapping[str, _Check] = {
+    "name": _NAME,
+    "script": _PATH,
+    "directory": _PATH,
+    "stage": _PATH,
+    "nodes": _COUNT,
+    "gpus": _COUNT,
+    "environment": ("a mapping of texts to texts", _are_variables),
+    "unset": _TEXTS,
+    "options": _TEXTS,
+    "time_limit_s": (
+        "seconds above 0, or None",
+        lambda value: value is None or (_is_number(value) and 0 < value < math.inf),
+    ),
+    "batch_output": ("a text or None", lambda value: value is None or isinstance(value, str)),
+    "log_glob": (
+        "a glob below the staging area with {job_id} in the file's name",
+        lambda value: isinstance(value, str) and (not value or _is_log_glob(value)),
+    ),
+    "unique_name": _FLAG,
+    "excluded_nodes": _TEXTS,
+    "avoided_nodes": _TEXTS,
+}
+
+
+_TEXT: _Check = ("a text", lambda value: isinstance(value, str))
+_TIME: _Check = (
+    "seconds since the epoch, or None",
+    lambda value: value is None or (_is_number(value) and math.isfinite(value)),
+)
+_STATUS: Mapping[str, _Check] = {
+    "raw_state": _TEXT,
+    "exit_code": ("a whole number or None", lambda value: value is None or _is_whole(value)),
+    "signal": _COUNT,
+    "reason": _TEXT,
+    "nodes": _TEXT,
+    "submit_s": _TIME,
+    "start_s": _TIME,
+    "end_s": _TIME,
+    "steps": (
+        "a tuple of JobStep, or None",
+        lambda value: value is None or (isinstance(value, tuple) and all(isinstance(one, JobStep) for one in value)),
+    ),
+    "derived_exit_code": _TEXT,
+    "unchecked": _TEXT,
+    "siblings": _TEXTS,
+}
+
+
+def launcher_problems(launcher: object) -> list[str]:
+    """What keeps an object from being a launcher, a line each; none if nothing does."""
+    found = [*_wrong(launcher, _LAUNCHER), *_wrong_methods(launcher, _LAUNCHER_METHODS)]
+    keys: object = getattr(launcher, "cluster_keys", ())
+    if isinstance(keys, str) or not isinstance(keys, Collection) or not LAUNCHER_KEYS.issuperset(keys):
+        found.append(f"cluster_keys: got {_short(keys)}, wanted some of {', '.join(sorted(LAUNCHER_KEYS))}")
+    return found
+
+
+def format_problems(log_format: object) -> list[str]:
+    """What keeps an object from being a log format, a line each; none if nothing does."""
+    return [*_wrong(log_format, _FORMAT), *_wrong_methods(log_format, _FORMAT_METHODS)]
+
+
+def spec_problems(spec: object) -> list[str]:
+    """Which fields of a job spec are of a wrong type, a line each; their values may be secrets and are not shown."""
+    return [
+        f"{name}: got {type(getattr(spec, name)).__name__}, wanted {wanted}"
+        for name, (wanted, is_right) in _SPEC.items()
+        if not is_right(getattr(spec, name))
+    ]
+
+
+def status_problem(status: JobStatus) -> str | None:
+    """Which field of a job's status is of a wrong type, or no number; ``None`` if none is."""
+    return next(_wrong(status, _STATUS), None)
+
+
+def peak_problem(peak: object) -> str | None:
+    """What is wrong with a peak in FLOP/s, ``None`` if nothing is."""
+    if peak is None or (_is_number(peak) and 0 < peak < math.inf):  # type: ignore[operator]
+        return None
+    return f"{_short(peak)}, wanted FLOP/s above 0 or None"
+
+
+def job_id_problem(job_id: object) -> str | None:
+    """Why something cannot be a job's id, ``None`` if it can: ids are text, in names of files and in arguments."""
+    if not isinstance(job_id, str):
+        return f"{_short(job_id)}, wanted a text"
+    if not 1 <= len(job_id) <= LONGEST_JOB_ID:
+        return f"a text of {len(job_id)} characters, wanted 1 to {LONGEST_JOB_ID}"
+    if not job_id.isprintable() or job_id.startswith(("-", ".")) or set(job_id) & set("/\\ "):
+        return f"{job_id!r}, wanted printable characters, no blank, no slash, and no dash or dot in front"
+    return None
+
+
+def _wrong(value: object, checks: Mapping[str, _Check]) -> Iterator[str]:
+    for name, (wanted, is_right) in checks.items():
+        try:
+            found = getattr(value, name)
+        except AttributeError:
+            yield f"{name}: missing, wanted {wanted}"
+            continue
+        if not is_right(found):
+            yield f"{name}: got {_short(found)}, wanted {wanted}"
+
+
+def _wrong_methods(value: object, methods: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    for name, arguments in methods.items():
+        wanted = f"{name}({', '.join(arguments)})"
+        method = getattr(value, name, None)
+        if method is None:
+            yield f"{name}: missing, wanted {wanted}"
+        elif not callable(method):
+            yield f"{name}: got {_short(method)}, wanted {wanted}"
+        else:
+            signature = _signature(method)
+            if signature is not None and not _takes(signature, len(arguments)):
+                yield f"{name}: got {name}{signature}, wanted {wanted}"
+            elif inspect.iscoroutinefunction(method):
+                yield f"{name}: got a coroutine, wanted {wanted} that returns its answer"
+
+
+def _signature(method: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(method)
+    except ValueError:  # a builtin that does not tell
+        return None
+
+
+def _takes(signature: inspect.Signature, arguments: int) -> bool:
+    try:
+        signature.bind(*range(arguments))
+    except TypeError:
+        return False
+    return True
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"

@@ -1,0 +1,206 @@
+"""A site's own launcher, held to the contract while the session runs.
+
+Whatever it raises becomes an error of the rows that are concerned, with its name and place, and whatever
+it answers is looked at before anything is decided by it. So one launcher's fault ends neither the
+session nor another row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pytest_gsw.errors import HookError, JobError, LogError, RunError, SubmissionError
+from pytest_gsw.hooks.checks import job_id_problem, status_problem
+from pytest_gsw.hooks.faults import hook_error
+from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.logs.model import LogFormat, StepLog
+
+#: The plugins of a session by their names.
+Plugins = Sequence[tuple[str, object]]
+
+#: What callers know of a method alone; of the others they know each error of a run.
+_STRICT = (JobError, LogError)
+
+#: So many different faults of a launcher are told.
+_MOST_TOLD = 5
+
+_Answer = TypeVar("_Answer")
+
+
+def is_own(value: object) -> bool:
+    """Whether a launcher or a log format came with pytest-gsw, and not with a site."""
+    return type(value).__module__.partition(".")[0] == "pytest_gsw"
+
+
+def guarded_format(log_format: LogFormat, plugins: Callable[[], Plugins]) -> LogFormat:
+    """A site's own log format, held to its contract; one that came with pytest-gsw as it is."""
+    return log_format if is_own(log_format) else _GuardedFormat(log_format, plugins)
+
+
+class _GuardedFormat:
+    """A log format of a site."""
+
+    def __init__(self, log_format: LogFormat, plugins: Callable[[], Plugins]) -> None:
+        self._format = log_format
+        self._plugins = plugins
+
+    def __getattr__(self, name: str) -> Any:
+        """What it says of itself."""
+        return getattr(self._format, name)
+
+    def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
+        """Read the records.
+
+        Raises:
+            LogError: The format fails, or its answer is none.
+        """
+        try:
+            log: object = self._format.parse(lines)
+        except RunError:
+            raise
+        except Exception as error:
+            found = hook_error(error, self._plugins())
+            raise LogError(found.fact, found.evidence, advice=found.advice) from error
+        if not isinstance(log, StepLog):
+            raise LogError(f"{type(self._format).__name__}.parse returned {type(log).__name__}, wanted a StepLog")
+        return log
+
+
+class GuardedLauncher:
+    """A launcher of a site.
+
+    Args:
+        launcher: The site's.
+        plugins: The session's plugins, for the names of those that fail.
+        tell: Tells the user of a question that the launcher did not answer, once.
+    """
+
+    def __init__(
+        self, launcher: Launcher, plugins: Callable[[], Plugins], tell: Callable[[str], None] = lambda _line: None
+    ) -> None:
+        self._launcher = launcher
+        self._plugins = plugins
+        self._tell = tell
+        self._told: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        """What it says of itself: its name, its version, and how often it may be asked."""
+        return getattr(self._launcher, name)
+
+    def command(self, spec: JobSpec) -> tuple[str, ...]:
+        """The exact command that :meth:`submit` runs.
+
+        Raises:
+            HookError: The launcher fails.
+        """
+        command = self._ask(HookError, self._launcher.command, spec)
+        return tuple(map(str, command))
+
+    def submit(self, spec: JobSpec) -> Job:
+        """Start one job.
+
+        Raises:
+            SubmissionError: It was refused, or the launcher fails.
+        """
+        return self._job("submit", self._ask(SubmissionError, self._launcher.submit, spec), spec)
+
+    def find(self, spec: JobSpec, since_s: float) -> Job | None:
+        """The job that was submitted for this spec at or after a time, by its name.
+
+        Raises:
+            SubmissionError: The launcher fails.
+        """
+        job = self._ask(SubmissionError, self._launcher.find, spec, since_s)
+        return None if job is None else self._job("find", job, spec)
+
+    def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
+        """The status of each job by its row's id; unknown, with the reason, where the launcher fails."""
+        try:
+            answers: object = self._ask(HookError, self._launcher.poll, jobs)
+        except RunError as error:
+            return dict.fromkeys((job.spec.row_id for job in jobs), self._unknown(error.fact))
+        if not isinstance(answers, Mapping):
+            why = self._wrong("poll", f"{type(answers).__name__}, wanted a mapping of row ids to JobStatus")
+            return dict.fromkeys((job.spec.row_id for job in jobs), self._unknown(why))
+        return {job.spec.row_id: self._status(job, answers) for job in jobs}
+
+    def cancel(self, jobs: Sequence[Job]) -> None:
+        """End all these jobs.
+
+        Raises:
+            JobError: They may go on.
+        """
+        self._ask(JobError, self._launcher.cancel, jobs)
+
+    def find_log(self, job: Job) -> Path:
+        """The one log that belongs to this job.
+
+        Raises:
+            LogError: There is none (yet), or more than one.
+        """
+        log = self._ask(LogError, self._launcher.find_log, job)
+        if not isinstance(log, Path):
+            raise LogError(self._wrong("find_log", f"{log!r}, wanted a pathlib.Path; none is a LogError"))
+        return log
+
+    def batch_output(self, job: Job) -> Path | None:
+        """The batch shell's own output, as far as the launcher tells it."""
+        try:
+            output = self._ask(HookError, self._launcher.batch_output, job)
+        except RunError:
+            return None  # it explains failures, and decides nothing
+        return output if isinstance(output, Path) else None
+
+    def close(self) -> None:
+        """Let go of whatever is held.
+
+        Raises:
+            JobError: The launcher fails.
+        """
+        self._ask(JobError, self._launcher.close)
+
+    def _ask(self, kind: type[RunError], method: Callable[..., _Answer], *arguments: object) -> _Answer:
+        try:
+            return method(*arguments)
+        except RunError as error:
+            if kind not in _STRICT or isinstance(error, kind):
+                raise
+            raise kind(error.fact, error.evidence, error.tail, error.advice) from error
+        except (Exception, SystemExit) as error:
+            found = hook_error(error, self._plugins())
+            raise kind(f"the launcher fails: {found.fact}", found.evidence, advice=found.advice) from error
+
+    def _job(self, method: str, job: object, spec: JobSpec) -> Job:
+        if not isinstance(job, Job):
+            raise SubmissionError(self._wrong(method, f"{type(job).__name__}, wanted a Job"))
+        problem = job_id_problem(job.id)
+        if problem is None and job.spec.row_id != spec.row_id:
+            problem = f"{job.id!r} for {spec.row_id}, but with the spec of {job.spec.row_id}"
+        if problem is not None:
+            raise SubmissionError(self._wrong(method, f"a Job whose id is {problem}"))
+        return job
+
+    def _status(self, job: Job, answers: Mapping[str, object]) -> JobStatus:
+        answer = answers.get(job.spec.row_id)
+        if isinstance(answer, JobStatus) and isinstance(answer.state, JobState):
+            problem = status_problem(answer)
+            if problem is None:
+                return answer
+            return self._unknown(self._wrong("poll", f"for {job.spec.row_id} a JobStatus with {problem}"))
+        if answer is not None:
+            return self._unknown(self._wrong("poll", f"{answer!r} for {job.spec.row_id}, wanted a JobStatus"))
+        if job.id in answers:
+            why = f"job {job.id} by the job's id; statuses are by the row's id, job.spec.row_id"
+            return self._unknown(self._wrong("poll", why))
+        return JobStatus(JobState.UNKNOWN, reason="no answer")
+
+    def _wrong(self, method: str, what: str) -> str:
+        return f"{type(self._launcher).__name__}.{method} returned {what}"
+
+    def _unknown(self, reason: str) -> JobStatus:
+        if reason not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add(reason)
+            self._tell(f"{reason}; what is not known for ten minutes is an error")
+        return JobStatus(JobState.UNKNOWN, reason=reason)

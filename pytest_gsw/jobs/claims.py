@@ -1,0 +1,62 @@
+"""One row, one job, one log: whose each of a session's job ids and logs is.
+
+A controller that lost its state gives out ids again. Two rows that have the same one would share its answers, its
+log, and its cancellation; neither can be told from the other by what a user sees.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_gsw.errors import JobError, LogError, RunError
+from pytest_gsw.jobs.model import Job
+
+
+@dataclass
+class Claims:
+    """Whose each job id and each log is, in one session."""
+
+    _jobs: dict[str, Job] = field(default_factory=dict)
+    _logs: dict[str, Job] = field(default_factory=dict)
+
+    def job(self, job: Job) -> tuple[Job, RunError] | None:
+        """Claim a job's id for its row; the job that has the id already, and what both rows are told."""
+        other = self._jobs.setdefault(job.id, job)
+        if not job.submitted_s or _is_same(other, job):
+            return None
+        return other, JobError(
+            f"the scheduler gave the id {job.id} twice, to {_both(other, job)}",
+            (("job", job.id), *_names(other, job)),
+            advice=f"it has lost its state, as in a restart; once job {job.id} is gone, run again: {_rows(other, job)}",
+        )
+
+    def log(self, job: Job, log: Path) -> tuple[Job, RunError] | None:
+        """Claim a log for its row; the job whose log it is already, and what both rows are told."""
+        other = self._logs.setdefault(os.path.realpath(log), job)
+        if not job.submitted_s or _is_same(other, job):
+            return None
+        return other, LogError(
+            f"one log is that of two jobs, of {_both(other, job)}",
+            (("log", str(log)), ("jobs", f"{other.id}, {job.id}"), *_names(other, job)),
+            advice=f"a log's name has its job's id; correct the recipe, and run again: {_rows(other, job)}",
+        )
+
+
+def _is_same(one: Job, other: Job) -> bool:
+    return (one.id, one.spec.row_id, one.spec.attempt) == (other.id, other.spec.row_id, other.spec.attempt)
+
+
+def _both(one: Job, other: Job) -> str:
+    if one.spec.row_id == other.spec.row_id:
+        return f"two jobs of {one.spec.row_id}"
+    return f"{one.spec.row_id} and {other.spec.row_id}"
+
+
+def _names(one: Job, other: Job) -> tuple[tuple[str, str], ...]:
+    return tuple(("job name", job.spec.name) for job in (one, other))
+
+
+def _rows(one: Job, other: Job) -> str:
+    return " ".join(dict.fromkeys((one.spec.row_id, other.spec.row_id)))

@@ -1,0 +1,287 @@
+"""What has become of jobs, as Slurm's commands tell it together.
+
+Where the truth is asked for, in this order:
+
+1. ``squeue``, once for all jobs: is the job waiting or running, or how did it end, with which exit code?
+2. ``sacct``, once for all jobs that have ended or left the queue: how did they and their steps end? A batch
+   script may end with 0 although a step of it failed.
+3. ``scontrol show job``, with one process for those of them that slurmctld still has and accounting does not
+   tell: it is off or down, or its record is late. It knows the worst exit code of all steps, not which step it was.
+
+What none of them tells is UNKNOWN, with the reason: an empty answer is no end. An answer is a job's by its id and
+its name: a controller that lost its state gives ids out again, and two rows of a session may have the same one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from pytest_gsw.jobs.model import Job, JobState, JobStatus
+from pytest_gsw.jobs.slurm_answers import Answer, Output, parse_ends, parse_scontrol, parse_squeue, why
+from pytest_gsw.jobs.slurm_commands import (
+    clusters_of,
+    sacct_command,
+    scontrol_all_command,
+    scontrol_command,
+    scontrol_requests,
+    squeue_command,
+)
+
+#: Ids in one command; an argument may have 128 KiB.
+IDS_PER_COMMAND = 1000
+#: How far the clocks of this machine and of the controller may be apart.
+CLOCK_SKEW_S = 300.0
+#: How long accounting may take to have the record of a job that squeue says has COMPLETED. On 22.05 it is there
+#: within a fifth of a second.
+RECORD_WAIT_S = 60.0
+
+_COMPLETING = "COMPLETING"
+
+
+class Ask(Protocol):
+    """Runs one of Slurm's commands."""
+
+    def __call__(self, command: tuple[str, ...], *, given: str | None = None) -> Output:
+        """What it says, with this text as its input."""
+        ...
+
+
+class Poller:
+    """Asks about jobs, and remembers what a later question needs.
+
+    Args:
+        ask: Runs one of Slurm's commands.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
+        self._ask = ask
+        self._clock = clock
+        #: Since when the accounting record of a row's ended job is awaited.
+        self._awaited_s: dict[tuple[str, str], float] = {}
+        #: The names of jobs by id, as squeue told them last, each with the options of its cluster.
+        self._names: dict[tuple[tuple[str, ...], str], str] = {}
+        #: Where batch shells write to, as far as scontrol has told.
+        self.outputs: dict[str, Path] = {}
+
+    def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
+        """The status of each job by its row. Never raises; what could not be learnt is UNKNOWN."""
+        statuses: dict[str, JobStatus] = {}
+        for clusters, group in by_clusters(jobs):
+            for some in chunks(group):
+                statuses |= self._poll(clusters, some)
+        return statuses
+
+    def bears_its_name(self, job: Job) -> bool | None:
+        """Whether the job that has this id is this one, by what squeue told last; ``None`` where it did not."""
+        name = self._names.get((clusters_of(job.spec), job.id))
+        return None if name is None else name == job.spec.name
+
+    def ask_names(self, jobs: Sequence[Job]) -> str:
+        """Ask squeue for the names of these jobs; why it did not tell, empty where it did."""
+        for clusters, group in by_clusters(jobs):
+            for some in chunks(group):
+                asked, _ = self._squeue(clusters, some)
+                if asked.returncode != 0 and not _knows_no_such_job(asked):
+                    return why(asked)
+        return ""
+
+    def scontrol(self, clusters: tuple[str, ...], jobs: Sequence[Job]) -> dict[str, JobStatus]:
+        """What slurmctld knows of these jobs, by row."""
+        if not jobs:
+            return {}
+        ids = _ids(jobs)
+        if len(ids) == 1:
+            answer = self._ask(scontrol_command(ids[0], clusters))
+        else:
+            answer = self._ask(scontrol_all_command(clusters), given=scontrol_requests(ids))
+        told = parse_scontrol(answer.stdout)
+        statuses = {job.spec.row_id: _ours(job, told[job.id]) for job in jobs if job.id in told}
+        for job in jobs:
+            status, output = statuses.get(job.spec.row_id), told[job.id].output if job.id in told else None
+            if output is not None and status is not None and status.state is not JobState.UNKNOWN:
+                self.outputs[job.id] = output
+        return statuses
+
+    def _squeue(self, clusters: tuple[str, ...], jobs: Sequence[Job]) -> tuple[Output, dict[str, Answer]]:
+        asked = self._ask(squeue_command(_ids(jobs), clusters))
+        queued = parse_squeue(asked.stdout) if asked.returncode == 0 else {}
+        self._names |= {(clusters, job_id): answer.job_name for job_id, answer in queued.items()}
+        return asked, queued
+
+    def _poll(self, clusters: tuple[str, ...], jobs: Sequence[Job]) -> dict[str, JobStatus]:
+        asked, queued = self._squeue(clusters, jobs)
+        statuses = {job.spec.row_id: _ours(job, queued[job.id]) for job in jobs if job.id in queued}
+        ended = [job for job in jobs if not _goes_on(statuses.get(job.spec.row_id))]
+        if not ended:
+            return _with_siblings(jobs, statuses, queued.items())
+        told = self._ask(sacct_command(_ids(ended), clusters))
+        recorded = parse_ends(told.stdout) if told.returncode == 0 else {}
+        finals = {job.spec.row_id: _recorded(job, recorded) for job in ended}
+        # slurmctld still has the job, so scontrol has it too; one that left it needs no asking.
+        untold = [
+            job
+            for job in ended
+            if job.id in queued
+            and not _has_ended(finals[job.spec.row_id])
+            and (told.returncode != 0 or not _has_code(statuses[job.spec.row_id]) or self._waited(job))
+        ]
+        for row_id, status in self.scontrol(clusters, untold).items():
+            if status.state.ended or finals[row_id] is None:
+                finals[row_id] = replace(status, unchecked=_unchecked(status, told))
+        for job in ended:
+            row_id = job.spec.row_id
+            status = _conclusion(job, statuses.get(row_id), finals[row_id], asked, told)
+            statuses[row_id] = self._if_its_steps_are_known(job, status, told)
+        return _with_siblings(jobs, statuses, [*queued.items(), *recorded.items()])
+
+    def _if_its_steps_are_known(self, job: Job, status: JobStatus, told: Output) -> JobStatus:
+        """The end of a job; one that looks good is no end before it is known, for a while, how its steps ended."""
+        if status.state is not JobState.COMPLETED or status.exit_code or status.signal:
+            self._awaited_s.pop(_key(job), None)
+            return status
+        if status.derived_exit_code if status.steps is None else all(step.state.ended for step in status.steps):
+            self._awaited_s.pop(_key(job), None)
+            return status
+        if not self._waited(job):
+            return replace(
+                status,
+                state=JobState.RUNNING,
+                raw_state=_COMPLETING,
+                exit_code=None,
+                end_s=None,
+                steps=None,
+                reason="accounting has no record of its end yet",
+            )
+        if status.steps is not None:
+            return status  # whoever judges the job says which step it is
+        return _unknown(f"ended, but nobody tells how its steps did: {why(told)}", status)
+
+    def _waited(self, job: Job) -> bool:
+        """Whether the record of an ended job has been awaited for long enough."""
+        now_s = self._clock()
+        return now_s - self._awaited_s.setdefault(_key(job), now_s) >= RECORD_WAIT_S
+
+
+def by_clusters(jobs: Iterable[Job]) -> list[tuple[tuple[str, ...], list[Job]]]:
+    """Jobs by the options that send a question to their cluster."""
+    groups: dict[tuple[str, ...], list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(clusters_of(job.spec), []).append(job)
+    return list(groups.items())
+
+
+def chunks(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
+    """As many jobs as one command is asked about."""
+    for start in range(0, len(jobs), IDS_PER_COMMAND):
+        yield jobs[start : start + IDS_PER_COMMAND]
+
+
+def _key(job: Job) -> tuple[str, str]:
+    return job.spec.row_id, job.id
+
+
+def _ids(jobs: Iterable[Job]) -> list[str]:
+    return list(dict.fromkeys(job.id for job in jobs))
+
+
+def _goes_on(status: JobStatus | None) -> bool:
+    """Whether squeue's word is all that there is to know: the job waits or runs."""
+    return status is not None and status.state is not JobState.UNKNOWN and not status.state.ended
+
+
+def _has_code(queued: JobStatus) -> bool:
+    return queued.state.ended and queued.exit_code is not None
+
+
+def _has_ended(final: JobStatus | None) -> bool:
+    """Whether accounting has recorded an end."""
+    return final is not None and final.state.ended
+
+
+def _unchecked(status: JobStatus, told: Output) -> str:
+    """What is not known of a job's end where slurmctld alone tells it."""
+    if not status.state.ended or not status.derived_exit_code:
+        return ""
+    return f"which of its steps failed, if any, is not known, only their worst exit code: sacct: {why(told)}"
+
+
+def _ours(job: Job, answer: Answer) -> JobStatus:
+    """The status, or UNKNOWN if the answer is about another job that has the same id.
+
+    Ids start again when a controller loses its state, and accounting then answers with the old job
+    (submitit#1660).
+    """
+    status = answer.status
+    if answer.job_name != job.spec.name:
+        return _unknown(f'job {job.id} is another one by now: its name is "{answer.job_name}"', status)
+    # A name of this session's own can be nobody else's job, whatever the clocks say.
+    if job.spec.unique_name:
+        return status
+    if status.submit_s is not None and status.submit_s < job.submitted_s - CLOCK_SKEW_S:
+        earlier_s = job.submitted_s - status.submit_s
+        return _unknown(f"job {job.id} is another one: it was submitted {earlier_s:.0f} s before ours", status)
+    return status
+
+
+def _recorded(job: Job, recorded: Mapping[str, Answer]) -> JobStatus | None:
+    """What accounting has on record; only an end must be checked to be ours, the rest proves nothing.
+
+    A controller that stops soon after a job's start leaves a stub in accounting: PENDING, without a
+    time, and named "allocation".
+    """
+    answer = recorded.get(job.id)
+    if answer is None:
+        return None
+    return _ours(job, answer) if answer.status.state.ended else answer.status
+
+
+def _unknown(reason: str, status: JobStatus) -> JobStatus:
+    return JobStatus(JobState.UNKNOWN, raw_state=status.raw_state, reason=reason)
+
+
+def _conclusion(job: Job, queued: JobStatus | None, final: JobStatus | None, asked: Output, told: Output) -> JobStatus:
+    """What is known of a job that squeue does not show waiting or running."""
+    if final is not None and final.state.ended:
+        # The reason of a pending job is gone by then; squeue's word on the end is better than none.
+        return final if final.reason or queued is None else replace(final, reason=queued.reason)
+    if queued is not None and queued.state.ended:
+        if queued.state is not JobState.COMPLETED or queued.exit_code is not None:
+            return queued
+        return replace(queued, state=JobState.UNKNOWN, reason=f"ended, but nobody tells the exit code: {why(told)}")
+    if queued is not None:  # a word that is not in the table, or another's job
+        return queued if queued.reason else replace(queued, reason=f'squeue says "{queued.raw_state}"')
+    if final is not None and final.state is JobState.UNKNOWN:
+        return final if final.reason else replace(final, reason=f'sacct says "{final.raw_state}"')
+    if asked.returncode != 0 and not _knows_no_such_job(asked):
+        return JobStatus(JobState.UNKNOWN, reason=f"squeue: {why(asked)}")
+    if final is not None:  # a late record; it must not make a job run for ever that has left the queue
+        reason = f"left the queue, but accounting still says {final.raw_state}"
+        return replace(final, state=JobState.UNKNOWN, reason=reason)
+    if told.returncode != 0:
+        return JobStatus(JobState.UNKNOWN, reason=f"left the queue, and sacct: {why(told)}")
+    return JobStatus(JobState.UNKNOWN, reason=f"neither squeue nor sacct knows job {job.id}")
+
+
+def _knows_no_such_job(asked: Output) -> bool:
+    """Whether squeue failed only because it knows none of the ids: they have been purged."""
+    return "Invalid job id" in asked.stderr
+
+
+def _with_siblings(
+    jobs: Sequence[Job], statuses: dict[str, JobStatus], answers: Iterable[tuple[str, Answer]]
+) -> dict[str, JobStatus]:
+    """The statuses, with the further jobs that Slurm names beside one it was asked for: it does so of arrays alone."""
+    asked = {job.id for job in jobs}
+    more: dict[str, dict[str, None]] = {}
+    for job_id, answer in answers:
+        if job_id not in asked:
+            more.setdefault(answer.job_name, {})[job_id] = None
+    if not more:
+        return statuses
+    named = {job.spec.row_id: tuple(more.get(job.spec.name, ())) for job in jobs}
+    return {row_id: replace(status, siblings=named[row_id]) for row_id, status in statuses.items()}

@@ -1,0 +1,179 @@
+"""What the steps of a job say of its end: a batch script may end with 0 although a step of it failed.
+
+``srun … | tee log`` and ``srun … || true`` hide a step's exit code from the script; Slurm keeps it. A step has
+failed unless it COMPLETED with exit code 0, with these exceptions:
+
+- It is one that may fail by its name, as the row's table says.
+- It still ran when the batch script ended, and Slurm ended it by a signal: a helper in the background. One that then
+  ends itself with an exit code cannot be told from one that failed at the end: slurmctld may hear of the script's end
+  first, so that neither the times nor DerivedExitCode tell. DerivedExitCode counts such a helper on 24.11, and not on
+  22.05; where it does, a step beside which the helper ran must have COMPLETED.
+- The job's own script ended it (``kill`` of its srun, ``CANCELLED by`` the user), after a step beside which it ran
+  had COMPLETED: a helper that has done its work.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
+from pytest_gsw.jobs.states import job_state
+from pytest_gsw.words import counted
+
+#: Steps of a job that a journal or a record keeps: those that did not end well first.
+MOST_KEPT = 64
+
+#: Slurm asks a step that outlives its script to end, and kills it when KillWait is over, which is 30 s unless
+#: a site has less. One that was killed within this time of the script's end was killed by somebody else: slurmctld
+#: hears of a step's end after its script may have gone on, and so a second late.
+KILL_WAIT_S = 2.0
+#: sacct takes 128 from a step's exit code above that; DerivedExitCode keeps it.
+_CUT = 128 << 8
+_CODE = re.compile(r"([0-9]{1,9}):([0-9]{1,9})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class StepProblem:
+    """Why a job that COMPLETED with exit code 0 did not end well."""
+
+    #: What follows "job 7 completed, but ".
+    fact: str
+    #: Each failed step in one line, with its nodes.
+    steps: tuple[str, ...] = ()
+
+
+def problem_of(status: JobStatus, may_fail: Collection[str] = (), uid: int | None = None) -> StepProblem | None:
+    """What the steps of a job say against its end; ``None`` where they say nothing.
+
+    Args:
+        status: How a job ended that COMPLETED with exit code 0.
+        may_fail: Names of steps that may fail.
+        uid: The user whose job it is; by default the session's.
+    """
+    uid = os.getuid() if uid is None else uid
+    steps = status.steps or ()
+    suspects = [step for step in steps if not is_well(step) and step.name not in may_fail]
+    worst = _wait_status(status.derived_exit_code)
+    failed = [
+        step
+        for step in suspects
+        if not (_ended_with_its_job(step, steps, status, worst) or _ended_by_its_script(step, steps, uid))
+    ]
+    if failed:
+        first, more = failed[0], len(failed) - 1
+        others = f", and {counted(more, 'more step')} failed" if more else ""
+        return StepProblem(
+            f"its step {first.id} ({first.name}) {how_it_ended(first)}{others}", tuple(map(line, failed))
+        )
+    if not steps and worst == signal.SIGTERM:
+        # Nobody told of steps, or the site keeps none. slurmctld counts helpers, and most other ends are worse.
+        return None
+    if worst and not any(worst in {_step_status(step), _step_status(step) + _CUT} for step in steps):
+        which = "" if status.steps is None else ", and none that is on record did"
+        return StepProblem(f"one of its steps failed (DerivedExitCode {status.derived_exit_code}){which}")
+    return None
+
+
+def how_it_ended(step: JobStep) -> str:
+    """The end of a step as a sentence has it: ``failed with exit code 1``, ``ended CANCELLED by signal 9``."""
+    if not step.state.ended:
+        return f"has no end on record: it is {step.raw_state or 'not known'}"
+    ended = {JobState.FAILED: "failed", JobState.COMPLETED: "ended"}.get(step.state, f"ended {step.state.value}")
+    if step.signal:
+        return f"{ended} by signal {step.signal}"
+    return f"{ended} with exit code {step.exit_code}" if step.exit_code else ended
+
+
+def line(step: JobStep) -> str:
+    """A step in one line: ``0 bash FAILED 1:0 on n001``."""
+    where = f" on {step.nodes}" if step.nodes else ""
+    code = "" if step.exit_code is None else f" {step.exit_code}:{step.signal}"
+    return f"{step.id} {step.name} {step.raw_state or step.state.value}{code}{where}"
+
+
+def kept(steps: tuple[JobStep, ...] | None) -> list[str] | None:
+    """Steps as a journal and a record keep them: one text each, of which :func:`of_kept` makes them again."""
+    if steps is None:
+        return None
+    chosen = sorted(steps, key=is_well)[:MOST_KEPT] if len(steps) > MOST_KEPT else steps
+    return [_text(step) for step in chosen]
+
+
+def of_kept(texts: Collection[str] | None) -> tuple[JobStep, ...] | None:
+    """The steps that :func:`kept` has written down; what is none of its texts is a step of which nothing is known."""
+    return None if texts is None else tuple(map(_of_text, texts))
+
+
+def is_well(step: JobStep) -> bool:
+    """Whether a step COMPLETED with exit code 0."""
+    return step.state is JobState.COMPLETED and not step.exit_code and not step.signal
+
+
+def _ended_with_its_job(step: JobStep, steps: Collection[JobStep], status: JobStatus, worst: int) -> bool:
+    """Whether a step still ran when the batch script had ended, and Slurm ended it for that.
+
+    Args:
+        step: One that did not end well.
+        steps: All steps of its job.
+        status: Its job's end.
+        worst: The worst end of the steps that Slurm has counted, as wait(2) has it.
+    """
+    if step.state is not JobState.CANCELLED or step.exit_code or step.end_s is None or status.end_s is None:
+        return False
+    if step.signal == signal.SIGTERM and _step_status(step) == worst:
+        # 24.11 counts helpers, and "by" somebody is none of Slurm's own ends.
+        return step.end_s >= status.end_s and step.raw_state == "CANCELLED" and _one_completed_beside(step, steps)
+    if step.signal == signal.SIGTERM:
+        return step.end_s >= status.end_s
+    return step.signal == signal.SIGKILL and step.end_s >= status.end_s + KILL_WAIT_S
+
+
+def _ended_by_its_script(step: JobStep, steps: Collection[JobStep], uid: int) -> bool:
+    if step.state is not JobState.CANCELLED or step.raw_state.split() != ["CANCELLED", "by", str(uid)]:
+        return False
+    return _one_completed_beside(step, steps)
+
+
+def _one_completed_beside(step: JobStep, steps: Collection[JobStep]) -> bool:
+    """Whether another step COMPLETED while this one ran: one that it helped."""
+    if step.start_s is None or step.end_s is None:
+        return False
+    return any(
+        is_well(other)
+        and other.start_s is not None
+        and other.end_s is not None
+        and step.start_s < other.end_s <= step.end_s
+        and other.start_s < step.end_s
+        for other in steps
+    )
+
+
+def _step_status(step: JobStep) -> int:
+    """A step's end as wait(2) has it; larger is worse, as Slurm counts."""
+    return ((step.exit_code or 0) << 8) | step.signal
+
+
+def _wait_status(code: str) -> int:
+    match = _CODE.fullmatch(code)
+    return 0 if match is None else (int(match[1]) << 8) | int(match[2])
+
+
+def _text(step: JobStep) -> str:
+    code = "" if step.exit_code is None else f"{step.exit_code}:{step.signal}"
+    times = ("" if time_s is None else f"{time_s:.0f}" for time_s in (step.start_s, step.end_s))
+    return "|".join((step.id, step.raw_state or step.state.value, code, step.nodes, *times, step.name))
+
+
+def _of_text(text: str) -> JobStep:
+    fields = text.split("|", 6)
+    if len(fields) < 7:
+        return JobStep("?", text, JobState.UNKNOWN)
+    number, raw_state, code, nodes, start, end, name = fields
+    match = _CODE.fullmatch(code)
+    exit_code, number_of_signal = (None, 0) if match is None else (int(match[1]), int(match[2]))
+    times = [float(time) if re.fullmatch(r"[0-9]{1,12}", time) else None for time in (start, end)]
+    return JobStep(number, name, job_state(raw_state), raw_state, exit_code, number_of_signal, nodes, *times)

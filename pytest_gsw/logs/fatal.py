@@ -1,0 +1,391 @@
+"""What the log of a run that is said to have ended well must not hold.
+
+A script that goes on after its training has died (``|| true``, ``| tee``, a last ``echo``) ends with 0, and Slurm
+calls the job COMPLETED. The log knows better. What counts depends on where a line stands, and on what it tells of:
+
+- What broke machines, the fabric or the job (Xid, ECC, a hung GPU, a collective's time-out, a task that failed, a
+  cancellation) counts wherever it stands behind the first step. Steps that follow prove nothing: ranks may train
+  each on its own, and a buffered log shows steps late. Broken hardware counts before the first step, too.
+- What a program tells of itself (an exception, no memory, no space) counts behind the last steps. Where training
+  went on for three steps or more, it got over that: frameworks try kernels that do not fit, and save again what
+  could not be saved.
+- Before the first step nothing else counts: training started all the same.
+- What stands before the last attempt is that attempt's affair, see :mod:`pytest_gsw.logs.attempts`; hardware that
+  broke under it counts unless the scheduler began the job anew.
+- What is printed when a run that is over is torn down is no failure: :data:`pytest_gsw.logs.tracebacks.HARMLESS`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from pytest_gsw.errors import LogError
+from pytest_gsw.logs.failures import (
+    ENDED_WELL,
+    LINE_BYTES,
+    RUN_STOP,
+    SIGNATURES,
+    Cause,
+    FoundCause,
+    Signature,
+    signature,
+    unreadable,
+)
+from pytest_gsw.logs.identity import RECIPE_MARKER
+from pytest_gsw.logs.reader import detect_format, read_log
+from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
+from pytest_gsw.logs.text import without_escapes
+from pytest_gsw.logs.tracebacks import CHAIN, TRACEBACK, read_traceback
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pytest_gsw.logs.model import Dialect, LogFormat, StepLog
+
+#: So many steps behind a program's own error mean that training got over it. A rank that died lets the others print
+#: what they had done already, a step or two.
+STEPS_AFTER = 3
+
+#: How a run ends badly without telling why: what a failed job's exit code says anyhow, and so no cause of one.
+ENDINGS: tuple[Signature, ...] = (
+    signature(
+        "a failed task",
+        "srun: error: ",
+        # "Terminated" is not among them: so ends what a script itself ends, such as a monitor beside the training.
+        r"srun: error: (?:[^\s:]{1,400}: )?tasks? [\d,\-\[\]]{1,400}: (?:Exited with exit code [1-9]|Killed|Aborted"
+        r"|Bus error|Segmentation fault|Illegal instruction|Floating point exception|Out Of Memory|Exited with signal)",
+        "look at the lines before it, and at sacct -j JOB: a step of the job failed",
+    ),
+    signature(
+        "a failed rank",
+        "failed (exitcode: |exits with return code = |exited on signal |MPI_ABORT was invoked"
+        "|exited with non-zero status|BAD TERMINATION",
+        r"failed \(exitcode: -?[1-9]\d{0,3}\) local_rank|exits with return code = -?[1-9]"
+        r"|\b(?:mpi|prte|orte)run noticed that process rank|MPI_ABORT was invoked on rank"
+        r"|run detected that one or more processes exited with non-zero status"
+        r"|BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+        "look at the lines before it: a rank of the training died",
+    ),
+    signature(
+        "a killed process",
+        "Killed|Aborted|core dumped|terminate called |Fatal Python error|Terminating process because "
+        "|Check failure stack trace",
+        r"line \d{1,7}: {1,8}\d{1,9} (?:Killed|Aborted|Bus error|Illegal instruction)\b|\(core dumped\)"
+        r"|terminate called (?:after throwing|without an active)|Fatal Python error: "
+        r"|Terminating process because the JAX distributed service|\*\*\* Check failure stack trace: \*\*\*",
+        "look at the lines before it, and at the node's dmesg: something of the run was killed or crashed",
+    ),
+)
+
+#: What machines, the fabric or Slurm did: it counts whatever follows.
+WHEREVER = frozenset(
+    {
+        *(
+            "ECC error",
+            "GPU hang",
+            "GPU error (Xid)",
+            "GPU memory fault",
+            "NCCL time-out",
+            "NCCL error",
+            "gloo time-out",
+        ),
+        *("coordination service lost", "node failure", "host out of memory", "a failed task", "a failed rank"),
+        *("time limit", "preemption", "requeued", "cancelled"),
+    }
+)
+#: Broken hardware, which counts before the first step as well, unless it was the program's fault.
+HARDWARE = frozenset({"ECC error", "GPU hang", "GPU error (Xid)"})
+#: What keeps a training from its first step, and so kept this one from none; it counts in the log itself alone.
+AT_START = frozenset(
+    {
+        *("container import", "model access refused", "GPUs not requested", "no GPU found"),
+        *("port in use", "rendezvous failed", "module not found"),
+    }
+)
+#: These are of a run that never trained, or of another program that its script runs.
+_NEVER_STARTED = frozenset({"submission refused", "script not found"})
+#: Behind these a new attempt begins.
+_JOB_ENDS = frozenset({"node failure", "preemption", "requeued"})
+
+
+_BEGAN_ANEW = re.compile(
+    rb"\*\*\* JOB \S{1,40} ON \S{1,200} CANCELLED AT \S{1,40} DUE TO (?:JOB REQUEUE|PREEMPTION|NODE FAILURE)"
+)
+_CANCELLED_STEP = re.compile(rb"\*\*\* STEP \d{1,12}\.(\w{1,20}) ON ")
+#: The level at which a line was logged: what warns is no failure.
+_WARNING = re.compile(
+    rb"\A[^\n]{0,160}?(?:\b(?:WARN|WARNING|DEBUG)\b|\b[A-Z][A-Za-z]{0,40}Warning: |\bW\d{4} |\[W\d{3,6} |\[NeMo [WD] )"
+)
+#: Of the causes that a failed job may have, those that a run may have which did its steps.
+_CAUSES = tuple(one for one in SIGNATURES if one.name not in _NEVER_STARTED)
+_MARKERS = tuple(
+    dict.fromkeys((RUN_STOP, RECIPE_MARKER, TRACEBACK, *(mark for one in (*_CAUSES, *ENDINGS) for mark in one.markers)))
+)
+_EARLY_MARKERS = tuple(
+    dict.fromkeys(
+        (RECIPE_MARKER, b"CANCELLED AT", *(mark for one in _CAUSES if one.name in HARDWARE for mark in one.markers))
+    )
+)
+#: Whether there is anything to be looked for, found in a tenth of the time where a log is small: words of which each
+#: marker holds one, each with its byte that is the rarest in logs.
+WORDS: tuple[tuple[bytes, bytes], ...] = (
+    *((b"X", b"Xid"), (b"H", b"Hang"), (b"V", b"(SIGSEGV)"), (b"K", b"Kill"), (b"q", b"quota")),
+    *((b"G", b"GPU reset"), (b"G", b"GPU devices"), (b"A", b"Abort"), (b"A", b"MPI_ABORT"), (b"C", b"CANCELLED")),
+    *((b"T", b"Traceback"), (b"N", b"No space"), (b"x", b"exit"), (b"r", b"rror"), (b"g", b"aught ")),
+    *((b"g", b"egmentation"), (b"p", b"dumped"), (b"m", b"erminat"), (b"B", b"BAD TERM"), (b"C", b"Check fail")),
+    *((b"M", b"Memory access fault"), (b"G", b"GPU is lost"), (b"w", b"watchdog")),
+)
+_EARLY_WORDS = (
+    (b"G", b"GPU is lost"),
+    (b"X", b"Xid"),
+    (b"H", b"Hang"),
+    (b"G", b"GPU reset"),
+    (b"E", b"ECC"),
+    (b"h", b"hardware error"),
+)
+_SMALL_BYTES = 1 << 18
+
+
+def find_fatal(
+    log: Path,
+    steps: StepLog,
+    log_format: LogFormat,
+    batch_output: Path | None = None,
+    excused: frozenset[str] = frozenset(),
+) -> FoundCause | None:
+    """The first line that a run which ended well cannot have printed, ``None`` where there is none.
+
+    Args:
+        log: The run's log.
+        steps: What was read from it.
+        log_format: By which format; the batch shell's output may hold the same steps.
+        batch_output: The batch shell's output, where there is one.
+        excused: Numbers of the job's steps that, by Slurm itself, did not end well, and that need not: helpers.
+
+    Raises:
+        LogError: The log cannot be read.
+    """
+    cause = fatal_line(log, steps, excused)
+    if cause is not None:
+        return FoundCause(cause, log)
+    if batch_output is None or not _is_another(batch_output, log):
+        return None
+    cause = fatal_line(batch_output, None, excused, of_every_start=True)
+    if cause is not None:
+        # A script that shows what it logs (tee) has the steps there, too, and with them their places.
+        try:
+            shown = read_log(batch_output, log_format)
+        except LogError:
+            pass
+        else:
+            cause = fatal_line(batch_output, shown, excused)
+    return None if cause is None else FoundCause(cause, batch_output)
+
+
+def find_fatal_unread(log: Path, batch_output: Path | None = None) -> FoundCause | None:
+    """The same of a log that has not been read yet; it is only where something fatal is in it.
+
+    Raises:
+        LogError: A file cannot be read.
+    """
+    outputs = [] if batch_output is None or not _is_another(batch_output, log) else [batch_output]
+    if all(fatal_line(path, None) is None for path in (log, *outputs)):
+        return None
+    log_format = detect_format(log)
+    return find_fatal(log, read_log(log, log_format), log_format, batch_output)
+
+
+def _is_another(output: Path, log: Path) -> bool:
+    """Whether there is an output that is not empty, and not the log itself."""
+    try:
+        return output.is_file() and output.stat().st_size > 0 and not output.samefile(log)
+    except OSError:
+        return False
+
+
+def fatal_line(
+    path: Path,
+    steps: StepLog | None,
+    excused: frozenset[str] = frozenset(),
+    *,
+    of_every_start: bool = False,
+    block_bytes: int = BLOCK_BYTES,
+) -> Cause | None:
+    """The first fatal line of a file.
+
+    Args:
+        path: The log, or the batch shell's output.
+        steps: The steps in it; ``None`` where it has none, and so no line a place among them.
+        excused: As for :func:`find_fatal`.
+        of_every_start: Whether it is the output of a job that Slurm calls COMPLETED, and so of each of its starts.
+        block_bytes: How much to read at once; it does not change the result.
+
+    Raises:
+        LogError: The file cannot be read.
+    """
+    search = _Search(path, steps, excused, of_every_start)
+    try:
+        for markers, words, start, stop in search.parts(path.stat().st_size):
+            if stop - start <= _SMALL_BYTES and not _may_hold(path, start, stop, words):
+                continue
+            for offset, record in matching_records(path, markers, start=start, stop=stop, block_bytes=block_bytes):
+                cause = search.look(offset, record[:LINE_BYTES])
+                if cause is not None:
+                    return cause
+            if search.has_steps and search.early is not None:
+                return search.early
+        offset, line = _unfinished_line(path)
+        cause = search.look(offset, line) if line else None
+    except OSError as error:
+        raise unreadable(path, error) from error
+    return cause or search.early
+
+
+def _unfinished_line(path: Path) -> tuple[int, bytes]:
+    """The last line, if nothing ends it, and where it begins: no step, but who was killed does not end its line."""
+    with path.open("rb", buffering=0) as file:
+        size = file.seek(0, 2)
+        start = max(0, size - LINE_BYTES)
+        file.seek(start)
+        tail = file.read(LINE_BYTES)
+    at = max(tail.rfind(b"\n"), tail.rfind(b"\r")) + 1
+    return start + at, without_escapes(tail[at:])
+
+
+def _may_hold(path: Path, start: int, stop: int, words: tuple[tuple[bytes, bytes], ...]) -> bool:
+    """Whether a small part of a file holds one of the words."""
+    with path.open("rb", buffering=0) as file:
+        file.seek(start)
+        part = file.read(stop - start)
+    return any(byte in part and word in part for byte, word in words)
+
+
+class _Search:
+    """The state of one search: what was seen so far that changes what later lines mean."""
+
+    def __init__(self, path: Path, steps: StepLog | None, excused: frozenset[str], of_every_start: bool) -> None:
+        self._path = path
+        self._of_every_start = of_every_start
+        self._excused = excused
+        self.has_steps = steps is not None
+        offsets = sorted(step.offset or 0 for step in steps.steps) if steps is not None else []
+        #: Where the first step is, and where the last ones begin.
+        self._first = offsets[0] if offsets else 0
+        self._last = offsets[max(0, len(offsets) - _lines_after(steps))] if offsets and steps is not None else 0
+        #: Whether one line tells of the whole run, so that all of it stands before the "first step".
+        self._is_summary = len(offsets) == 1
+        # Of an attempt before the last one nothing but broken hardware counts: the next had the same machines.
+        self._begin = self._first if steps is not None and steps.attempts > 1 and self._is_summary else 0
+        #: What broke before the first step; where there are no steps, the first cause of all.
+        self.early: Cause | None = None
+        self._hardware: Cause | None = None
+        self._is_over = False
+        #: The last traceback: its label, where it ends, and whether it is harmless; what is chained to it.
+        self._traceback = (b"", 0, False)
+        self._chained: frozenset[int] = frozenset()
+        #: Whether it is harmless by what stands before it, and so what follows of it is, too.
+        self._is_set_apart = False
+
+    def parts(self, size: int) -> Iterator[tuple[Dialect, tuple[tuple[bytes, bytes], ...], int, int]]:
+        """The parts of the file, and what to look for in each: what stands before the first step, and the rest."""
+        if self._begin < self._first:
+            if self._is_summary:
+                yield _MARKERS, WORDS, self._begin, self._first
+            else:
+                yield _EARLY_MARKERS, _EARLY_WORDS, self._begin, self._first
+        yield _MARKERS, WORDS, self._first, size
+
+    def look(self, offset: int, line: bytes) -> Cause | None:
+        """Take the next line; the cause to tell, if the search is over by it."""
+        if RUN_STOP in line and ENDED_WELL.search(line):
+            self._is_over = True
+            self.early = self._hardware
+            return None
+        if RECIPE_MARKER in line and offset < self._first:
+            self.early = None  # what stands before it is of an earlier run
+        cause = self._of_traceback(offset, line) if TRACEBACK in line else self._of_line(offset, line)
+        if self.has_steps or cause is None:
+            return cause
+        if self._of_every_start and _BEGAN_ANEW.search(line):
+            # The job that COMPLETED is the one that Slurm started again behind this line.
+            self.early = self._hardware = None
+            return None
+        self.early = self.early or cause
+        self._hardware = self._hardware or (cause if cause.name in HARDWARE else None)
+        return None
+
+    def _of_line(self, offset: int, line: bytes) -> Cause | None:
+        found = _signature_of(line)
+        if found is None or (match := found.find(line)) is None:
+            return None
+        return self._judge(found.cause(self._path, offset, line, match[0]), offset, line)
+
+    def _judge(self, cause: Cause, offset: int, line: bytes) -> Cause | None:
+        if offset < self._first:
+            self._take_early(cause)
+            return None
+        if self._is_over and cause.name not in HARDWARE:
+            return None
+        if cause.name in WHEREVER:
+            return None if self._is_excused(cause, line) else cause
+        label, end, is_harmless = self._traceback
+        in_harmless = is_harmless and offset < end and line.startswith(label)
+        if (
+            offset < self._last
+            or in_harmless
+            or _WARNING.match(line)
+            or (not self.has_steps and cause.name in AT_START)
+        ):
+            return None
+        return cause
+
+    def _is_excused(self, cause: Cause, line: bytes) -> bool:
+        """Whether a line of srun's or of slurmstepd's tells of a step that need not end well."""
+        if cause.name == "a failed task":
+            return bool(self._excused)  # of which step it is, it does not say
+        step = _CANCELLED_STEP.search(line) if cause.name == "cancelled" else None
+        if step is None:
+            return False
+        # What slurmstepd says goes to its step's output: what is in the shell's is a helper's.
+        return step[1].decode() in self._excused or not self.has_steps
+
+    def _take_early(self, cause: Cause) -> None:
+        if cause.name in _JOB_ENDS and not self._is_summary:
+            self.early = None  # the job began anew behind it
+        elif self.early is None and (
+            (cause.name in HARDWARE and cause.infrastructure) or (self._is_summary and cause.name in WHEREVER)
+        ):
+            self.early = cause
+
+    def _of_traceback(self, offset: int, line: bytes) -> Cause | None:
+        if offset < self._last or self._is_over or offset in self._chained:
+            return None
+        traceback = read_traceback(self._path, offset, line)
+        follows = CHAIN.search(traceback.before) is not None and self._traceback[0] == traceback.label
+        self._is_set_apart = (follows and self._is_set_apart) or traceback.is_set_apart
+        self._chained = traceback.chained
+        is_harmless = self._is_set_apart or traceback.is_harmless
+        self._traceback = (traceback.label, traceback.end, is_harmless)
+        if is_harmless:
+            return None
+        known = _signature_of(traceback.last) or _UNCAUGHT
+        return known.cause(self._path, traceback.last_offset, traceback.last or line, traceback.last or line)
+
+
+def _lines_after(steps: StepLog) -> int:
+    """How many lines of steps stand for :data:`STEPS_AFTER` steps; of the first, its last step may be all behind."""
+    numbers = [step.index for step in steps.steps if step.index is not None]
+    interval = min((after - before for before, after in pairwise(numbers)), default=1)
+    return 1 + math.ceil((STEPS_AFTER - 1) / max(1, interval))
+
+
+#: An exception of no known kind.
+_UNCAUGHT = signature("an exception", "", "", "the traceback tells where; a rank that raises has not ended well")
+
+
+def _signature_of(line: bytes) -> Signature | None:
+    return next((one for one in (*_CAUSES, *ENDINGS) if one.find(line) is not None), None)

@@ -1,0 +1,84 @@
+"""What must hold of every format's steps, whoever wrote the format.
+
+A format only says what a line tells (:class:`~pytest_gsw.logs.lineformat.LineFormat`); attempts, ranks, losses and
+figures that are not finite are sorted out behind it. One that makes a whole :class:`~pytest_gsw.logs.model.StepLog`
+itself is not trusted with them: what it returns is looked through here, and so are the lines that it was given.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from pytest_gsw.logs.text import safe_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_gsw.logs.model import LogFormat, Step, StepLog
+
+#: A figure that is not finite: ``loss nan``, ``took=inf``, ``"loss": NaN``; no part of a word or of a path, no level
+#: ``[INF]`` of a logger, and not what Megatron counts as ``number of nan iterations``.
+_NOT_FINITE = re.compile(
+    rb"(?<![\w./-])(?!(?<=\[)(?-i:INF)\])[-+]?(?:nan(?! iterations\b)|inf(?:inity)?)(?![\w/-])", re.IGNORECASE
+)
+#: What is shown of the line before it.
+_WORDS_BYTES = 40
+
+
+def parsed(log_format: LogFormat, lines: Iterator[tuple[int, bytes]]) -> StepLog:
+    """What a format reads from lines, with its :attr:`StepLog.fault` and what is not finite.
+
+    Args:
+        log_format: The format.
+        lines: The records that hold a string of its dialect, each with its byte offset in the file.
+    """
+    if getattr(log_format, "guards_itself", False):
+        return log_format.parse(lines)
+    lost: list[tuple[int, str]] = []
+    log = log_format.parse(_watched(lines, lost))
+    fault = _fault(log)
+    if log.not_finite is None:
+        index = next((step.index for step in log.steps if step.offset == lost[0][0]), None) if lost else None
+        not_finite = (index, lost[0][1]) if lost else _not_finite(log.steps)
+        log = replace(log, not_finite=not_finite)
+    return log if fault is None else replace(log, fault=fault)
+
+
+def not_finite_text(line: bytes) -> str | None:
+    """The first figure of a line that is not finite, with the words before it, fit to be shown."""
+    found = _NOT_FINITE.search(line)
+    return None if found is None else safe_text(line[max(0, found.start() - _WORDS_BYTES) : found.end()])
+
+
+def _watched(lines: Iterator[tuple[int, bytes]], lost: list[tuple[int, str]]) -> Iterator[tuple[int, bytes]]:
+    for offset, line in lines:
+        text = None if lost else not_finite_text(line)
+        if text is not None:
+            lost.append((offset, text))
+        yield offset, line
+
+
+def _not_finite(steps: tuple[Step, ...]) -> tuple[int | None, str] | None:
+    for step in steps:
+        value = next((v for v in (step.seconds, step.samples_per_s, step.tokens_per_s_per_gpu) if v is not None), 0.0)
+        if not 0 <= value < math.inf:
+            return step.index, f"step time {value}"
+    return None
+
+
+def _fault(log: StepLog) -> str | None:
+    """What no log holds: steps without a time, with two, or that do not count on."""
+    for step in log.steps:
+        rates = [step.seconds, step.samples_per_s, step.tokens_per_s_per_gpu]
+        if len(rates) - rates.count(None) != 1:
+            return f"step {step.index} has {len(rates) - rates.count(None)} times or rates, wanted one"
+    for one, other in pairwise(log.steps):
+        if (one.index is None) != (other.index is None):
+            return "some steps have a number and others have none"
+        if one.index is not None and other.index is not None and other.index <= one.index:
+            return f"step {other.index} follows step {one.index}: several attempts or ranks are taken for one"
+    return None

@@ -1,0 +1,139 @@
+"""The base of a format in which one line tells one step.
+
+A format says what a line tells, and nothing else. Everything that makes a log treacherous is behind this interface: a
+requeued job's attempts in one file, ranks that all print, numbers that are not finite (those that a pattern of digits
+passes over included), losses that are missing, steps that were not trained.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from pytest_gsw.logs.attempts import ManyPrinters, OnePrinter, Record, Unit, Unnumbered, step_log
+from pytest_gsw.logs.guards import not_finite_text
+from pytest_gsw.logs.text import number, rank_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_gsw.logs.model import Dialect, LastWords, StepLog
+
+
+@dataclass(frozen=True)
+class StepLine:
+    """One step, as one line of a log tells it.
+
+    Numbers may be given as the bytes of the line: ``4.31``, ``6,785``, ``nan`` and ``2e+3`` are all understood.
+    """
+
+    #: The step's number, ``None`` in a format that numbers none.
+    index: int | None
+    #: Its time or rate, in the format's unit.
+    value: float | bytes
+    #: The loss, ``None`` where the line has none.
+    loss: float | bytes | None = None
+    #: Who printed it; by default who srun's, torchrun's or mpirun's label says.
+    rank: int | None = None
+    #: Of the steps that the line stands for, those that the optimizer skipped.
+    skipped: int = 0
+    #: What else tells that the run diverged, such as ``grad norm nan``.
+    problem: str | None = None
+
+
+class LineFormat:
+    """A log format of which each step is told by a line of its own: give it a name, its markers, and :meth:`step`."""
+
+    #: The name that tables have in ``log_format``.
+    name: str
+    #: Byte strings of which a step's line holds at least one, see :class:`~pytest_gsw.logs.model.LogFormat`.
+    dialects: tuple[Dialect, ...]
+    #: The number of a run's first step, ``None`` where steps bear none that counts from a fixed start.
+    first_index: int | None = None
+    #: Whether a line may be longer than the 1024 bytes after which ``srun --label`` breaks it.
+    wraps: bool = False
+    #: Whether steps show while the run goes on.
+    shows_progress: bool = True
+    #: What the numbers are: ``seconds`` of a step, ``milliseconds``, ``samples_per_s`` of the whole job, or
+    #: ``tokens_per_s_per_gpu``.
+    unit: str = "seconds"
+    #: Whether every rank prints its steps; a step then is the median of them.
+    every_rank_prints: bool = False
+    #: Whether every such line has a loss, so that one without is an error.
+    always_has_loss: bool = False
+    #: What a run prints before its first and behind its last step, where it does.
+    last_words: LastWords | None = None
+
+    guards_itself: ClassVar[bool] = True
+
+    def step(self, line: bytes) -> StepLine | None:
+        """What a line tells; ``None`` where it tells no step. Overwrite this.
+
+        A line that holds a marker and a figure that is not finite, and of which this makes no step, makes the run an
+        error: a pattern of digits alone does not find ``took nan s``.
+
+        Args:
+            line: A whole line that holds a marker, or one repaint of a progress bar, without escape sequences.
+        """
+        raise NotImplementedError
+
+    def steps(self, line: bytes) -> Iterable[StepLine]:
+        """The same where a line may hold several steps, because processes have written over each other."""
+        found = self.step(line)
+        return () if found is None else (found,)
+
+    def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
+        """Read all steps of the last attempt; nothing to overwrite."""
+        series: OnePrinter | ManyPrinters = ManyPrinters() if self.every_rank_prints else OnePrinter()
+        unnumbered = Unnumbered()
+        losses = self.always_has_loss
+        lost: str | None = None
+        for offset, line in lines:
+            told = [(one, _number(one.value)) for one in self.steps(line)]
+            for one, value in told:
+                if value is None:
+                    continue
+                loss = _number(one.loss)
+                losses = losses or loss is not None
+                problem = one.problem or not_finite_text(line)
+                if one.index is None:
+                    unnumbered.add(
+                        self._in_unit(value),
+                        offset,
+                        problem,
+                        loss=loss,
+                        needs_loss=self.always_has_loss,
+                        skipped=one.skipped,
+                    )
+                else:
+                    rank = rank_of(line) if one.rank is None else one.rank
+                    series.add(
+                        Record(
+                            offset,
+                            one.index,
+                            self._in_unit(value),
+                            rank,
+                            problem,
+                            loss,
+                            self.always_has_loss,
+                            one.skipped,
+                        )
+                    )
+            if not any(value is not None for _, value in told):
+                text = not_finite_text(line)
+                if text is not None and max(series.attempts, unnumbered.attempts):
+                    (series if series.attempts else unnumbered).lose(None, text)
+                lost = lost or text
+        best = series if series.attempts else unnumbered
+        if lost is not None and not best.diverged:
+            best.lose(None, lost)  # also what stands before the first step
+        unit = Unit.SECONDS if self.unit == "milliseconds" else Unit(self.unit)
+        return step_log(self.name, best, unit=unit, prints_losses=losses)
+
+    def _in_unit(self, value: float) -> float:
+        # Nine decimals are finer than any log, and make of 700 ms 0.7 s, not 0.7000000000000001.
+        return round(value / 1000, 9) if self.unit == "milliseconds" else value
+
+
+def _number(value: float | bytes | None) -> float | None:
+    return number(value) if isinstance(value, bytes) else value

@@ -1,0 +1,78 @@
+"""What is measured and not believed: a gain beyond belief, and ranks of one job that differ."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_gsw.performance import noise as noises
+from pytest_gsw.performance.decision import is_above, is_below
+from pytest_gsw.performance.noise import Noise
+
+
+@dataclass(frozen=True)
+class RanksApart:
+    """The ranks of one job whose step times differ from those of the others."""
+
+    #: Label and seconds of each such rank, the farthest one first.
+    ranks: tuple[tuple[str, float], ...]
+    #: The median of all the job's ranks, seconds.
+    median_s: float
+
+
+def believed_gain(max_gain: float, tolerance: float, noise: Noise) -> float:
+    """The gain of throughput beyond which nothing is believed, as a fraction.
+
+    Args:
+        max_gain: What is believed of a row without noise, as a fraction.
+        tolerance: Gain of throughput that is still no improvement, as a fraction.
+        noise: Noise between jobs: what a single job gains by it now and then is believed.
+
+    Raises:
+        ValueError: The tolerance is not finite and above zero.
+    """
+    return max(max_gain, noises.gain_limit(tolerance, noise))
+
+
+def is_too_good(jobs_s: Sequence[float], reference_s: float, believed: float) -> bool:
+    """Whether any job gains more than is believed: a median has a job that trained nothing in it as well.
+
+    Args:
+        jobs_s: The step time of each job, seconds.
+        reference_s: What they are held against, seconds.
+        believed: The gain of throughput that is believed, as a fraction.
+    """
+    return is_above(reference_s / min(jobs_s), believed)
+
+
+def ranks_of_jobs(jobs: Iterable[Mapping[str, float]]) -> Mapping[str, float]:
+    """Of several jobs' ranks, those of the job in which they differ the most.
+
+    Args:
+        jobs: Each rank's seconds above zero by its label, for each job; empty for one whose ranks are not known.
+    """
+    return min(jobs, key=lambda ranks_s: min(ranks_s.values()) / max(ranks_s.values()) if ranks_s else 1.0)
+
+
+def ranks_apart(ranks_s: Mapping[str, float], tolerance: float) -> RanksApart | None:
+    """The ranks that differ from the others; ``None`` where the slowest and the fastest are within the tolerance.
+
+    Each step of synchronous training ends when all ranks have exchanged their gradients, so that all take the same
+    time. Where they do not, not all of them took part, or the lines are not of what they seem to be.
+
+    Args:
+        ranks_s: Each rank's median over the measured steps, seconds above zero, by its label.
+        tolerance: The loss of throughput that is accepted, as a fraction.
+    """
+    if len(ranks_s) < 2 or not is_below(min(ranks_s.values()) / max(ranks_s.values()), tolerance):
+        return None
+    median_s = statistics.median(ranks_s.values())
+
+    def nearness(seconds: float) -> float:
+        return min(seconds / median_s, median_s / seconds)
+
+    ordered = sorted(ranks_s.items(), key=lambda rank: nearness(rank[1]))
+    # Where they are spread evenly, none is by itself beyond the tolerance.
+    away = [rank for rank in ordered if is_below(nearness(rank[1]), tolerance)] or ordered[:2]
+    return RanksApart(tuple(away), median_s)

@@ -1,0 +1,173 @@
+"""What a log says of its run, set against its row: whose log it is, and whether the run was set up as the row is.
+
+Only what both sides state is compared, and only a certain contradiction counts. Where a row contradicts itself, as
+documents do, what it says of that is not held against a run.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pytest_gsw.logs.model import Identity
+from pytest_gsw.tables.images import image_name
+from pytest_gsw.tables.model import Baseline, Parallelism
+
+_PLAIN = frozenset({"bf16", "fp16", "fp32", "tf32"})
+_VERSION = re.compile(r"v?(\d\d)\.(\d\d)(?:\.\d{1,3})?")
+#: The scripts of a release whose constant GSW_VERSION is an earlier one's.
+_SCRIPTS_OF = {("25", "03"): ("25", "02")}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One thing that log and row both state."""
+
+    name: str
+    said: str
+    wanted: str
+    #: The field of :class:`~pytest_gsw.logs.model.Identity`, by which the line is found.
+    field: str
+    #: It tells whose log it is; other things tell how the run was set up.
+    is_name: bool = False
+    agrees: bool = True
+
+    @property
+    def text(self) -> str:
+        """Both values in words."""
+        return f"{self.said} in the log, {self.wanted} {'wanted' if self.field == 'job_id' else 'in the row'}"
+
+
+def compare(
+    baseline: Baseline, said: Identity, *, job_id: str | None, image: str | None = None
+) -> tuple[Compared, ...]:
+    """Everything that log and row both state.
+
+    Args:
+        baseline: The row.
+        said: What the log says.
+        job_id: The job that the log is to be of; ``None`` where it may be of any.
+        image: The image that the row's recipe runs; ``None`` where it may run any.
+    """
+    return tuple(_compared(baseline, said, job_id, image))
+
+
+def agreed(compared: tuple[Compared, ...]) -> dict[str, str]:
+    """What was compared and agrees, by its name, as records keep it."""
+    return {one.name: one.said for one in compared if one.agrees}
+
+
+def _compared(baseline: Baseline, said: Identity, job_id: str | None, image: str | None) -> Iterator[Compared]:
+    for name, wanted, field in (
+        ("model", baseline.model, "model"),
+        ("model size", baseline.size, "size"),
+        ("framework", baseline.framework, "framework"),
+        ("dtype", baseline.dtype, "dtype"),
+        ("GPUs", baseline.gpus, "gpus"),
+        ("global batch size", baseline.global_batch_size, "global_batch_size"),
+        ("job", job_id, "job_id"),
+    ):
+        yield from _pair(name, getattr(said, field), wanted, field, is_name=True)
+    parallelism = stated_parallelism(baseline)
+    for name, wanted, field in (
+        ("sequence length", baseline.sequence_length, "sequence_length"),
+        ("layers", baseline.all_layers, "layers"),
+        ("hidden size", baseline.hidden_size, "hidden_size"),
+        ("micro-batch size", _micro_batch_size(baseline), "micro_batch_size"),
+        *((name.upper(), getattr(parallelism, name), name) for name in ("tp", "pp", "cp", "ep", "dp", "fsdp")),
+    ):
+        yield from _pair(name, getattr(said, field), wanted, field)
+    yield from _gpus_of_degrees(baseline, said)
+    yield from _precision(baseline, said)
+    yield from _release(baseline, said)
+    yield from _image(said, image)
+
+
+def _pair(
+    name: str, found: str | int | None, wanted: str | int | None, field: str, *, is_name: bool = False
+) -> Iterator[Compared]:
+    if found is not None and wanted is not None:
+        agrees = str(found).lower() == str(wanted).lower()
+        yield Compared(name, str(found), str(wanted), field, is_name=is_name, agrees=agrees)
+
+
+def stated_parallelism(baseline: Baseline) -> Parallelism:
+    """The row's degrees of parallelism as a framework would state them; none where they do not give its GPUs.
+
+    A document may count data-parallel replicas of all experts; a framework's ``data_parallel_size`` counts the ranks
+    that the experts are spread over as well.
+    """
+    own = baseline.parallelism
+    degrees = (own.tp, own.pp, own.cp, own.dp)
+    product = math.prod(degree or 1 for degree in degrees)
+    whole = own.tp is not None and own.pp is not None and own.dp is not None
+    if product == baseline.gpus or (not whole and baseline.gpus % product == 0):
+        return own
+    if own.dp is not None and own.ep is not None and product * own.ep == baseline.gpus:
+        return Parallelism(own.tp, own.pp, own.cp, own.ep, own.dp * own.ep, own.vp, own.fsdp)
+    return Parallelism(ep=own.ep, fsdp=own.fsdp)
+
+
+def _micro_batch_size(baseline: Baseline) -> int | None:
+    """The row's micro-batch size; ``None`` where its batches contradict each other."""
+    micro, steps, replicas = (
+        baseline.micro_batch_size,
+        baseline.gradient_accumulation_steps,
+        stated_parallelism(baseline).dp,
+    )
+    if micro is None or baseline.global_batch_size is None:
+        return micro
+    least = micro * (steps or 1) * (replicas or 1)
+    whole = steps is not None and replicas is not None
+    fits = least == baseline.global_batch_size if whole else baseline.global_batch_size % least == 0
+    return micro if fits else None
+
+
+def _gpus_of_degrees(baseline: Baseline, said: Identity) -> Iterator[Compared]:
+    """The GPUs that follow from the degrees of parallelism that a log states, where it states all of them."""
+    if said.tp is None or said.pp is None or said.dp is None or said.fsdp is not None:
+        return
+    degrees = {"TP": said.tp, "PP": said.pp, **({"CP": said.cp} if said.cp is not None else {}), "DP": said.dp}
+    gpus = math.prod(degrees.values())
+    name = "GPUs by " + "·".join(degrees)
+    yield Compared(name, str(gpus), str(baseline.gpus), "dp", agrees=gpus == baseline.gpus)
+
+
+def _precision(baseline: Baseline, said: Identity) -> Iterator[Compared]:
+    """What the run computed in. A row of FP8 computes the rest in BF16 as a rule, but no document says so."""
+    wanted, quantized = baseline.dtype.lower(), said.quantization
+    if wanted in _PLAIN:
+        if quantized not in {None, "none"}:
+            yield Compared("precision", str(quantized), wanted, "quantization", agrees=False)
+        elif said.precision is not None:
+            agrees = said.precision == ("fp32" if wanted == "tf32" else wanted)
+            yield Compared("precision", said.precision, wanted, "precision", agrees=agrees)
+    elif "fp8" in wanted and quantized is not None:
+        shown = quantized if quantized != "none" else said.precision or "no fp8"
+        yield Compared("precision", shown, wanted, "quantization", agrees="fp8" in quantized)
+
+
+def _release(baseline: Baseline, said: Identity) -> Iterator[Compared]:
+    """The recipe's release. Its scripts say year and month; fixes of a release do not always change what they say."""
+    release = baseline.source.release
+    wanted, found = (_VERSION.fullmatch(text or "") for text in (release, said.release))
+    if wanted is None or found is None:
+        return
+    month = (wanted[1], wanted[2])
+    agrees = (found[1], found[2]) in {month, _SCRIPTS_OF.get(month)}
+    yield Compared("release", str(said.release), str(release), "release", agrees=agrees)
+
+
+def _image(said: Identity, image: str | None) -> Iterator[Compared]:
+    """The container image. A file and a registry have each their own name for one image, which are not compared."""
+    if said.image is None or image is None:
+        return
+    found, wanted = image_name(said.image), image_name(image)
+    if found == wanted or _is_file(found) == _is_file(wanted):
+        yield Compared("image", found, wanted, "image", agrees=found == wanted)
+
+
+def _is_file(image: str) -> bool:
+    return image.endswith((".sqsh", ".sif", ".simg", ".img"))

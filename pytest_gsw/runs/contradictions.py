@@ -1,0 +1,52 @@
+"""Rows that a run was set up as in place of its own, for the self-test: each must be told by what its log says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pytest_gsw.runs.agreement import stated_parallelism
+from pytest_gsw.tables.model import Baseline
+
+#: Formats whose logs state a setting.
+_STATED = {
+    "sequence length": frozenset({"megatron", "nemo", "maxtext", "paxml", "torchtitan"}),
+    "layers": frozenset({"megatron", "nemo", "maxtext", "paxml", "torchtitan"}),
+    "precision": frozenset({"megatron", "nemo", "maxtext", "huggingface", "deepspeed"}),
+    "parallelism": frozenset({"megatron", "nemo"}),
+}
+_OTHER_PRECISION = {"bf16": "fp16", "fp16": "bf16", "fp32": "bf16", "fp8": "bf16"}
+
+
+def other_settings(row: Baseline) -> Iterator[tuple[str, Baseline | None, str]]:
+    """Each setting, a row that differs from the given one in it, and what is to be said of that one's log.
+
+    Where the row does not state the setting, or its logs do not, there is no other row: ``None``.
+    """
+    found = {"sequence length": (2 * row.sequence_length, {"sequence_length": 2 * row.sequence_length})}
+    if row.all_layers is not None:
+        found["layers"] = (row.all_layers + 1, {"layers": row.all_layers + 1})
+    for name, wanted in (("sequence length", row.sequence_length), ("layers", row.all_layers)):
+        if name not in found or row.log_format not in _STATED[name]:
+            yield name, None, ""
+            continue
+        said, changes = found[name]
+        other = replace(row, **changes)  # type: ignore[arg-type]  # each field with a value of its type
+        yield name, other, f"the run was not the row's: {name} {said} in the log, {wanted} in the row"
+    precision = _OTHER_PRECISION.get(row.dtype)
+    if precision is None or row.log_format not in _STATED["precision"] or _is_mixed(row):
+        yield "precision", None, ""
+    else:
+        fact = f"the run was not the row's: precision {precision} in the log, {row.dtype} in the row"
+        yield "precision", replace(row, dtype=precision), fact
+    tp = stated_parallelism(row).tp
+    if tp is None or row.log_format not in _STATED["parallelism"]:
+        yield "parallelism", None, ""
+    else:
+        other = replace(row, parallelism=replace(row.parallelism, tp=2 * tp, dp=None))
+        yield "parallelism", other, f"the run was not the row's: TP {2 * tp} in the log, {tp} in the row*"
+
+
+def _is_mixed(row: Baseline) -> bool:
+    """Whether the row computes in FP8, of which its logs say nothing."""
+    return row.dtype == "fp8" and row.log_format in {"huggingface", "deepspeed"}

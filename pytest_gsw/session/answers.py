@@ -1,0 +1,72 @@
+"""What hooks answer at a session's start, checked before anything is submitted."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pytest_gsw.errors import ConfigurationError, RunError
+from pytest_gsw.hooks.checks import format_problems, launcher_problems, spec_problems
+from pytest_gsw.hooks.faults import hook_error, not_that, wrong_answer
+from pytest_gsw.hooks.guard import GuardedLauncher, is_own
+from pytest_gsw.items import BaselineItem
+from pytest_gsw.jobs.model import JobSpec, Launcher
+from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.options import Settings
+from pytest_gsw.quoting import quoted
+from pytest_gsw.screen import write
+from pytest_gsw.tables.clusters import check_keys
+
+
+def ask_for_launcher(config: pytest.Config, settings: Settings) -> Launcher | None:
+    """What the hook answers, guarded where it is a site's own; ``None`` where nobody knows the scheduler.
+
+    Raises:
+        pytest.UsageError: The hook raised, or what it returned is no launcher.
+    """
+    hook = config.hook.pytest_gsw_make_launcher
+    try:
+        launcher: Launcher | None = hook(config=config, cluster=settings.cluster, run_directory=settings.run_directory)
+    except RunError:
+        raise
+    except Exception as error:
+        raise pytest.UsageError(_shown(hook_error(error, config.pluginmanager.list_name_plugin()))) from None
+    if launcher is None:
+        return None
+    problems = [] if is_own(launcher) else launcher_problems(launcher)
+    if problems:
+        raise pytest.UsageError(_shown(wrong_answer(hook, not_that(launcher, "launcher", problems))))
+    if settings.cluster is not None:
+        try:
+            check_keys(settings.cluster, launcher.name, getattr(launcher, "cluster_keys", ()))
+        except ConfigurationError as error:
+            raise pytest.UsageError(quoted(str(error), os.environ)) from None
+    if is_own(launcher):
+        return launcher
+    return GuardedLauncher(launcher, config.pluginmanager.list_name_plugin, lambda line: write(config, f"gsw: {line}"))
+
+
+def _shown(error: RunError) -> str:
+    return quoted(str(error), os.environ)
+
+
+def check_answers(item: BaselineItem, spec: object, log_format: object) -> None:
+    """Make sure that what hooks returned is what their contracts say, before anything is submitted.
+
+    Raises:
+        pytest.UsageError: It is not.
+    """
+    hook, problem = item.config.hook.pytest_gsw_make_job_spec, None
+    if not isinstance(spec, JobSpec):
+        problem = f"{type(spec).__name__}, wanted a JobSpec"
+    elif spec.row_id != item.baseline.id:
+        problem = f"a JobSpec of {spec.row_id!r} for {item.baseline.id}: the row's id is not to be changed"
+    elif problems := spec_problems(spec):
+        problem = not_that(spec, "job spec", problems)
+    elif log_format is not None and all(log_format is not known for known in FORMATS.values()):
+        hook = item.config.hook.pytest_gsw_log_format
+        problems = format_problems(log_format)
+        problem = not_that(log_format, "log format", problems) if problems else None
+    if problem is not None:
+        raise pytest.UsageError(_shown(wrong_answer(hook, problem)))

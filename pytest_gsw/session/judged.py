@@ -1,0 +1,143 @@
+"""The rule of a session: a row that was to be judged is judged, or the session is not green.
+
+A row is judged when it has a record of this session, and a report that says what the record says. Rows
+that a marker or the cluster leaves out are skipped, and say so. Every other row without a record is an
+error that is named, whichever plugin kept it from being judged.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_gsw import xdist
+from pytest_gsw.errors import HookError
+from pytest_gsw.hooks.faults import hook_error
+from pytest_gsw.items import FLEET, RECORD, SETTINGS, BaselineItem
+from pytest_gsw.screen import TALLY, Tally, write
+from pytest_gsw.words import counted
+
+#: Exit status of a session in which nothing failed, and in which rows are inconclusive; pytest's own end at 5.
+INCONCLUSIVE = 6
+#: How many rows a line names.
+_MOST_NAMED = 10
+#: The phases in which a row is judged.
+_PHASES = frozenset({"setup", "call"})
+
+
+def runs_nothing(config: pytest.Config) -> bool:
+    """Whether pytest only shows what it would set up."""
+    return bool(config.option.setuponly or config.option.setupplan)
+
+
+# -- one row ----------------------------------------------------------------------------------
+
+
+def hold_to_the_record(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Make an error of the report of a row that ended without a record, and a failure of one that hides its record.
+
+    Args:
+        item: The row.
+        call: The phase that has ended.
+        report: Its report, which is amended.
+    """
+    if report.when not in _PHASES or not _was_to_be_judged(item):
+        return
+    if item.not_written:
+        _fail(report, item.not_written)
+    elif RECORD not in item.stash:
+        error = _why_not_judged(item, call, report)
+        if error is not None:
+            _fail(report, item.leave_error(error))
+    elif report.outcome == "passed" and report.when == "call" and item.judged[0] != "passed":
+        _fail(report, item.judged[1])
+    elif report.outcome == "passed" and call.excinfo is not None:
+        _fail(report, str(call.excinfo.value))
+
+
+def _why_not_judged(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> HookError | None:
+    """What ended a row before it had a record; ``None`` while it goes on."""
+    if call.excinfo is None:
+        return _taken("pytest_runtest_setup") if report.when == "call" else None
+    raised = call.excinfo.value
+    error = hook_error(raised, item.config.pluginmanager.list_name_plugin())
+    if isinstance(raised, pytest.skip.Exception):
+        return HookError(
+            f"skipped after its job was submitted: {raised}",
+            error.evidence,
+            advice="to leave the row out, mark it with pytest.mark.skip in pytest_collection_modifyitems: "
+            "then no job is submitted",
+        )
+    return error
+
+
+def report_swallowed(item: BaselineItem) -> None:
+    """Report a row of which its protocol has left no report, because another plugin took its place."""
+    if not _was_to_be_judged(item) or item.nodeid in item.config.stash[TALLY]:
+        return
+    text = item.leave_error(_taken("pytest_runtest_protocol"))
+    report = pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "setup")
+    report.user_properties = item.user_properties
+    report.gsw_row = True  # type: ignore[attr-defined]
+    item.ihook.pytest_runtest_logreport(report=report)
+
+
+def _taken(hook: str) -> HookError:
+    return HookError(
+        f"the row was not judged: a plugin took {hook} in place of pytest's own",
+        advice="pytest --trace-config lists the plugins; -p no:NAME leaves one out",
+    )
+
+
+def _was_to_be_judged(item: BaselineItem) -> bool:
+    fleet = item.config.stash.get(FLEET, None)
+    return fleet is not None and fleet.knows(item.baseline.id)
+
+
+def _fail(report: pytest.TestReport, text: str) -> None:
+    report.outcome, report.longrepr = "failed", text
+
+
+# -- the session ------------------------------------------------------------------------------
+
+
+def exit_status(session: pytest.Session, tally: Tally) -> int:
+    """The session's exit status, which is not 0 where a row that was to be judged was not, or nobody can say of one.
+
+    Args:
+        session: The session at its end.
+        tally: What its rows' reports say.
+    """
+    config = session.config
+    status = int(session.exitstatus)
+    if status != pytest.ExitCode.OK:
+        return status
+    if tally.judged_none:
+        # A night in which nothing was judged must not look like one in which all went well.
+        return int(pytest.ExitCode.NO_TESTS_COLLECTED)
+    left = _left(session, tally)
+    if left:
+        _tell(config, left)
+        return int(pytest.ExitCode.TESTS_FAILED)
+    return INCONCLUSIVE if tally.inconclusive else status
+
+
+def _left(session: pytest.Session, tally: Tally) -> list[str]:
+    """The rows that were to be judged and of which no report says anything, or whose report hides its record."""
+    config = session.config
+    if config.option.collectonly or config.stash[SETTINGS].plan:
+        return []
+    if xdist.is_worker(config):
+        return []  # its rows may be another worker's; the session that has the screen knows all
+    expected = [item.nodeid for item in session.items if isinstance(item, BaselineItem)]
+    expected += xdist.rows_of(config)
+    return [node_id for node_id in expected if node_id not in tally or tally.hides(node_id)]
+
+
+def _tell(config: pytest.Config, left: list[str]) -> None:
+    """Name the rows that were not judged."""
+    were = "was" if len(left) == 1 else "were"
+    write(config, f"gsw: {counted(len(left), 'row')} {were} selected and not judged:")
+    for node_id in left[:_MOST_NAMED]:
+        write(config, f"  {node_id}")
+    if len(left) > _MOST_NAMED:
+        write(config, f"  and {len(left) - _MOST_NAMED} more")

@@ -1,0 +1,117 @@
+"""Rows of a run that a session which resumes it does not have any more: their jobs must not be forgotten."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from pytest_gsw.jobs.journal import Past, Submission
+from pytest_gsw.words import counted
+
+#: What is to be said of jobs that are left alone on purpose.
+LEFT_ALONE = pytest.StashKey[str]()
+
+
+class LostRow(pytest.Item):
+    """A row that the run had and that is not there any more: an error, with its job."""
+
+    def __init__(self, *, text: str, path_: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._text = text
+        self._where = path_
+
+    def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
+        """Where the row was."""
+        return self._where, None, f"{self.name} "
+
+    def setup(self) -> NoReturn:
+        """Say that it is lost."""
+        raise pytest.fail.Exception(self._text, pytrace=False)
+
+    def runtest(self) -> None:
+        """Nothing is left to be run."""
+
+
+def row_of(node_id: str) -> str:
+    """The row's id in a node id."""
+    return node_id.partition("::")[2]
+
+
+def find_lost(session: pytest.Session, past: Past, runnable: Sequence[str]) -> list[LostRow]:
+    """An item for each row of the run that is not going to run; none where rows were left out on purpose.
+
+    Args:
+        session: The session.
+        past: What the earlier session has left.
+        runnable: Ids of the rows that are going to run.
+    """
+    there = set(runnable)
+    missing = [node_id for node_id in past.rows if row_of(node_id) not in there]
+    left_out = [node_id for node_id in missing if _selects(session.config) or not _is_named(session.config, node_id)]
+    if left_out:
+        session.config.stash[LEFT_ALONE] = _left_alone(past, left_out)
+    return [
+        LostRow.from_parent(
+            session,
+            name=row_of(node_id),
+            nodeid=node_id,
+            path_=node_id.partition("::")[0],
+            text=_text(row_of(node_id), past.submissions.get(row_of(node_id))),
+        )
+        for node_id in missing
+        if node_id not in left_out
+    ]
+
+
+def _selects(config: pytest.Config) -> bool:
+    """Whether the command line chooses among the rows of files."""
+    names = ("keyword", "markexpr", "deselect", "lf", "stepwise")
+    return any(getattr(config.option, name, None) for name in names)
+
+
+def _is_named(config: pytest.Config, node_id: str) -> bool:
+    """Whether the command line names no file, or the row's, or a directory above it: its row would be found there."""
+    given: Sequence[str] = getattr(config.option, "file_or_dir", None) or ()
+    table = node_id.partition("::")[0]
+    file = Path(os.path.realpath(config.rootpath / table))
+    for argument in given:
+        if "::" in argument:
+            continue
+        if f"{table}/".startswith(f"{argument.rstrip('/')}/"):
+            return True
+        place = os.path.realpath(config.invocation_params.dir / argument)
+        if file.is_relative_to(place) and file.exists():  # tables that stand elsewhere are none of a real directory's
+            return True
+    return not given
+
+
+def _left_alone(past: Past, missing: Sequence[str]) -> str:
+    """What is said of the jobs of rows that were left out; empty where they have none."""
+    submissions = [past.submissions[row_of(one)] for one in missing if row_of(one) in past.submissions]
+    going_on = [one for one in submissions if one.ended is None and (one.job_id is not None or one.intended_s)]
+    if not going_on:
+        return ""
+    ids = ", ".join(one.job_id or f"one called {one.name}" for one in going_on)
+    verb = "is" if len(going_on) == 1 else "are"
+    return f"gsw: {counted(len(going_on), 'job')} of rows that are not selected {verb} left alone: {ids}"
+
+
+def _text(row_id: str, past: Submission | None) -> str:
+    fact = f"{row_id} was a row of this run, and is not there any more: renamed, removed or skipped"
+    if past is None or (past.job_id is None and not past.intended_s):
+        return f"{fact}; it was never submitted\n\nnext       give the row its name back, and resume again"
+    if past.job_id is None:
+        fate = "whether it was submitted is not known"
+        end = f"look for its job: squeue --me --name={past.name}"
+    elif past.ended is not None:
+        fate = f"its job {past.job_id} has ended {past.ended.state.value}, and is judged by nobody"
+        end = ""
+    else:
+        fate = f"its job {past.job_id} may still run"
+        end = f"end its job: scancel {past.job_id}"
+    advice = "give the row its name back, and resume again" + (f"; or {end}" if end else "")
+    return f"{fact}; {fate}\n\nnext       {advice}"

@@ -1,0 +1,160 @@
+"""The contract of a log format: what a log may do to it, and what it must make of that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_gsw.errors import LogError
+from pytest_gsw.hooks.checks import format_problems
+from pytest_gsw.logs.follow import Follower
+from pytest_gsw.logs.reader import read_log
+
+if TYPE_CHECKING:
+    from pytest_gsw.logs.model import LogFormat, Step, StepLog
+
+#: Other programs write into a log, too, and not all of it is UTF-8.
+_NOISE = b"node7:4242:4311 [3] NCCL INFO Channel 05/0 \xff\xfe\x80 via P2P\n"
+#: The runs that the tests write have so many steps, and take so long.
+_STEPS = 12
+_SECONDS = tuple(round(0.5 + 0.01 * step, 3) for step in range(_STEPS))
+
+
+class LogFormatContract:
+    """Subclass it, name it ``Test…``, and overwrite :meth:`log_format` and :meth:`line`.
+
+    Attributes:
+        prints_loss: Whether a step's line tells the loss.
+        numbered: Whether a step's line tells the step's number; where not, attempts cannot be told apart by it.
+    """
+
+    prints_loss = True
+    numbered = True
+
+    @pytest.fixture
+    def log_format(self) -> LogFormat:
+        """The format under test."""
+        raise NotImplementedError("overwrite the fixture log_format")
+
+    def line(self, index: int, seconds: str, loss: str) -> bytes:
+        """All that the framework writes of one step, with its line ends.
+
+        Args:
+            index: The step's number as the log counts it.
+            seconds: What took the step that long, as it is written; ``nan`` is possible.
+            loss: Its loss, as it is written; ``nan`` is possible.
+        """
+        raise NotImplementedError("overwrite line()")
+
+    def head(self) -> bytes:
+        """What the framework writes before a run's first step."""
+        return b""
+
+    def seconds_of(self, step: Step) -> float | None:
+        """The seconds of a step that was read; overwrite it where :meth:`line` writes a rate."""
+        return step.seconds
+
+    # -- what a log may hold ------------------------------------------------------------------
+
+    def test_it_has_the_shape_of_a_log_format(self, log_format: LogFormat) -> None:
+        """Each attribute is there, and of its type."""
+        assert format_problems(log_format) == []
+
+    def test_it_reads_each_step(self, log_format: LogFormat, tmp_path: Path) -> None:
+        """All steps, in order, with their numbers and seconds, whatever else is in the log."""
+        log = self._read(log_format, tmp_path, self._run(log_format, noise=_NOISE))
+        assert [self.seconds_of(step) for step in log.steps] == pytest.approx(_SECONDS)
+        if self.numbered:
+            assert [step.index for step in log.steps] == list(range(self._first(log_format), self._last(log_format)))
+        assert log.not_finite is None
+
+    def test_an_empty_log_and_a_foreign_one_hold_no_step(self, log_format: LogFormat, tmp_path: Path) -> None:
+        """They are errors of the log, and nothing else is raised."""
+        for content in (b"", _NOISE * 3):
+            with pytest.raises(LogError):
+                self._read(log_format, tmp_path, content)
+
+    def test_a_cut_last_line_is_no_step(self, log_format: LogFormat, tmp_path: Path) -> None:
+        """A figure of which the last digits are missing is another figure."""
+        whole = self._run(log_format)
+        for cut in range(1, len(self._line(log_format, _STEPS - 1))):
+            log = self._read(log_format, tmp_path, whole[:-cut])
+            read = [self.seconds_of(step) for step in log.steps]
+            assert read in (pytest.approx(_SECONDS[:-1]), pytest.approx(_SECONDS)), f"cut by {cut} bytes"
+
+    def test_a_loss_that_is_not_finite_is_told(self, log_format: LogFormat, tmp_path: Path) -> None:
+        """A run that diverged is no run, in whichever step it did."""
+        if not self.prints_loss:
+            pytest.skip("its lines tell no loss")
+        for broken in ("nan", "inf"):
+            for at in (0, 5, _STEPS - 1):
+                assert self._is_error(log_format, tmp_path, self._run(log_format, loss={at: broken})), (broken, at)
+
+    def test_a_time_that_is_not_finite_is_told(self, log_format: LogFormat, tmp_path: Path) -> None:
+        """A step whose time is no number is not left out."""
+        for at in (0, 5, _STEPS - 1):
+            assert self._is_error(log_format, tmp_path, self._run(log_format, seconds={at: "nan"})), at
+
+    def test_only_the_last_attempt_counts(self, log_format: LogFormat, tmp_path: Path) -> None:
+        """A requeued job writes on in the same file; its first attempt's steps are not the run's."""
+        if not self.numbered:
+            pytest.skip("its lines tell no number of a step")
+        both = self._run(log_format, steps=7) + self._run(log_format)
+        if self._is_error(log_format, tmp_path, both):
+            return  # it is told that nobody can tell
+        assert len(self._read(log_format, tmp_path, both).steps) == _STEPS
+
+    def test_what_follows_a_log_sees_what_reads_it(self, log_format: LogFormat, tmp_path: Path) -> None:
+        """A log that grows by a few bytes shows the same steps as the whole one."""
+        whole = self._run(log_format, noise=_NOISE)
+        path = tmp_path / "growing.out"
+        path.write_bytes(b"")
+        follower = Follower(path, log_format)
+        progress = follower.advance()
+        with path.open("ab", buffering=0) as log:
+            for begin in range(0, len(whole), 97):
+                log.write(whole[begin : begin + 97])
+                progress = follower.advance()
+        read = read_log(path, log_format)
+        assert progress.steps == len(read.steps)
+        assert progress.last is not None
+        assert self.seconds_of(progress.last) == pytest.approx(_SECONDS[-1])
+
+    # -- what the tests need ------------------------------------------------------------------
+
+    def _first(self, log_format: LogFormat) -> int:
+        return log_format.first_index or 0
+
+    def _last(self, log_format: LogFormat) -> int:
+        return self._first(log_format) + _STEPS
+
+    def _line(self, log_format: LogFormat, step: int, seconds: str = "", loss: str = "") -> bytes:
+        return self.line(self._first(log_format) + step, seconds or str(_SECONDS[step]), loss or "4.125")
+
+    def _run(
+        self,
+        log_format: LogFormat,
+        *,
+        steps: int = _STEPS,
+        noise: bytes = b"",
+        seconds: dict[int, str] | None = None,
+        loss: dict[int, str] | None = None,
+    ) -> bytes:
+        times, losses = seconds or {}, loss or {}
+        lines = [self._line(log_format, step, times.get(step, ""), losses.get(step, "")) for step in range(steps)]
+        return self.head() + noise + noise.join(lines)
+
+    def _read(self, log_format: LogFormat, directory: Path, content: bytes) -> StepLog:
+        path = directory / "log.out"
+        path.write_bytes(content)
+        return read_log(path, log_format)
+
+    def _is_error(self, log_format: LogFormat, directory: Path, content: bytes) -> bool:
+        """Whether a row with this log cannot pass."""
+        try:
+            log = self._read(log_format, directory, content)
+        except LogError:
+            return True
+        return log.not_finite is not None or bool(getattr(log, "fault", None))

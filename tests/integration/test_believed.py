@@ -1,0 +1,87 @@
+"""What is measured and not believed: gains beyond belief, and ranks that differ."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.conftest import junit, properties
+
+NAME = "tiny_1b_bf16[H100x8]"
+SESSION = ("--gsw-cluster=demo", "-k", "x8 and H100", "--junitxml=junit.xml", "-rs")
+TENTH = "--gsw-demo=*=fast:90%"
+
+
+def run(pytester: pytest.Pytester, table: Path, *options: str) -> pytest.RunResult:
+    return pytester.runpytest(*SESSION, f"--gsw-baselines={table}", *options)
+
+
+def newest(pytester: pytest.Pytester) -> dict[str, Any]:
+    path = max(pytester.path.glob(".gsw/runs/*/records/*.json"), key=lambda one: one.stat().st_mtime_ns)
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
+
+
+def test_a_tenth_of_the_documented_time_is_inconclusive_until_somebody_accepts_it(
+    pytester: pytest.Pytester, table: Path
+) -> None:
+    # A first job that nobody believes is not confirmed by further ones.
+    result = run(pytester, table, TENTH, "--gsw-confirm=2")
+    result.assert_outcomes(skipped=1, deselected=2)
+    assert result.ret == 6
+    found = newest(pytester)
+    assert (found["outcome"], found["reason"], found["max_gain"]) == ("inconclusive", "too good to be true", 0.25)
+    assert (found["repeats"], found["drift"]) == ([], None)
+    result.stdout.re_match_lines(
+        [
+            r"=+ inconclusive =+",
+            r"site/tiny\.yaml::tiny_1b.*  too good to be true: throughput .* is 9\d\d\.\d % above .* believed\)",
+            (
+                r"SKIPPED \[1\] .*: inconclusive: throughput .* % above the documented 65,536 \(allowed 5 %, and no more "
+                r"than 25 % is believed\); that is too good to be true; look at the 1 s in site/tiny\.yaml:\d+ .*, and at "
+                r"what .*\.out says of batch, .*; if it is true, --gsw-max-gain=9\d\d% or max_gain in the table accepts it"
+            ),
+        ]
+    )
+    case = junit(pytester.path / "junit.xml")[NAME]
+    (element,) = [e for e in case if e.tag != "properties"]
+    assert (element.tag, element.attrib["message"][:14]) == ("skipped", "inconclusive: ")
+    seen = properties(case)
+    assert (seen["gsw_outcome"], seen["gsw_reason"]) == ("inconclusive", "too good to be true")
+    assert seen["gsw_max_gain"] == "0.25"
+
+    (first,) = pytester.path.glob(".gsw/runs/*")
+    replay = (f"--gsw-baselines={table}", f"--gsw-replay={first}")
+    pytester.runpytest(*replay).assert_outcomes(skipped=1)
+    pytester.runpytest(*replay, "--gsw-strict").assert_outcomes(failed=1)
+    pytester.runpytest(*replay, "--gsw-max-gain=2000%").assert_outcomes(passed=1)
+    assert (newest(pytester)["outcome"], newest(pytester)["max_gain"]) == ("improved", 20.0)
+    (pytester.path / "clusters.yaml").write_text(
+        "clusters:\n  demo: {scheduler: local, gpus: 8, stage: stage, max_gain: 2000%}\n"
+    )
+    pytester.runpytest(*replay, "--gsw-cluster=demo").assert_outcomes(passed=1)
+    site = pytester.path / "site" / "tiny.yaml"
+    text = site.read_text()
+    site.write_text(text.replace("gpus: 8,", "gpus: 8, max_gain: 2000%,"))
+    assert site.read_text() != text
+    pytester.runpytest(*replay).assert_outcomes(passed=1)
+
+
+def test_ranks_that_differ_are_named(pytester: pytest.Pytester, table: Path) -> None:
+    pytester.makeconftest(
+        "import dataclasses\n"
+        "from pytest_gsw.performance.verdict import judge\n"
+        "def pytest_gsw_judge(baseline, measurement, tolerance):\n"
+        "    ranks_s = {'0': 0.9, '1': 0.9, '2': 0.9, 'node\\x1b[31m:3': 3.0}\n"
+        "    return judge(baseline, dataclasses.replace(measurement, ranks_s=ranks_s), tolerance)\n"
+    )
+    result = run(pytester, table)
+    result.assert_outcomes(skipped=1, deselected=2)
+    assert result.ret == 6
+    found = newest(pytester)
+    assert (found["outcome"], found["reason"]) == ("inconclusive", "ranks differ")
+    assert found["fact"].endswith("(allowed 5 %); of its ranks, node:3 took 3 s, and their median is 0.9 s")
+    result.stdout.re_match_lines([r"SKIPPED .*; ranks of one job wait for each other in every step, .*"])

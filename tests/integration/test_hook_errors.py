@@ -1,0 +1,161 @@
+"""A hook that raises ends its own row, with a record that names it; one that returns rubbish ends the session at once."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.integration.conftest import junit
+
+ROW = "llama2_70b_fp8[H100x128]"
+OTHER = "llama2_70b_fp8[H100x64]"
+TWO = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and (H100x64 or H100x128)", "--junitxml=junit.xml")
+
+#: Each hook that raises for one of two rows, and what the row's record says of it.
+RAISING = {
+    "pytest_gsw_judge(baseline)": "if baseline.gpus == 128: return {}['rule']",
+    "pytest_gsw_make_job_spec(baseline)": "if baseline.gpus == 128: return {}['rule']",
+    "pytest_gsw_log_format(baseline)": "if baseline.gpus == 128: return {}['rule']",
+    "pytest_gsw_job_state_changed(baseline)": "if baseline.gpus == 128: return {}['rule']",
+    "pytest_gsw_run_recorded(record)": "if record.gpus == 128: return {}['rule']",
+}
+
+
+def records(pytester: pytest.Pytester) -> dict[str, dict[str, Any]]:
+    found = (json.loads(path.read_text()) for path in pytester.path.glob(".gsw/runs/*/records/*.json"))
+    return {record["row"]: record for record in found}
+
+
+@pytest.mark.parametrize("hook", RAISING)
+def test_a_hook_that_raises_is_an_error_of_its_row_alone(pytester: pytest.Pytester, hook: str) -> None:
+    pytester.makeconftest(f"def {hook}:\n    {RAISING[hook]}\n")
+    result = pytester.runpytest(*TWO, "--gsw-json=rows.jsonl")
+    result.assert_outcomes(passed=1, errors=1, deselected=139)
+    found = records(pytester)
+    name = hook.partition("(")[0]
+    fact = f"{name} of conftest.py raised KeyError: 'rule'"
+    assert (found[ROW]["outcome"], found[ROW]["fact"], found[OTHER]["outcome"]) == ("error", fact, "passed")
+    result.stdout.fnmatch_lines([fact, "at         conftest.py:2, in pytest_gsw_*"])
+    case = junit(pytester.path / "junit.xml")[ROW]
+    assert [child.tag for child in case if child.tag != "properties"] == ["error"]
+    lines = [json.loads(line) for line in (pytester.path / "rows.jsonl").read_text().splitlines()]
+    told = [line["record"] for line in lines if line["event"] == "row"]
+    assert [record["outcome"] for record in told if record["row"] == ROW] == ["error"]
+
+
+def test_a_peak_that_raises_and_a_format_that_raises(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        "from pytest_gsw.logs.formats import FORMATS\n"
+        "class Odd:\n    name = 'odd'\n    dialects = ((b'step',),)\n    first_index = 0\n    wraps = False\n"
+        "    shows_progress = True\n"
+        "    def parse(self, lines):\n        return self.of(b'x')\n"
+        "    def of(self, line):\n        return int(line)\n"
+        "def pytest_gsw_log_format(baseline):\n    return Odd() if baseline.gpus == 128 else None\n"
+        "def pytest_gsw_peak_flops(accelerator): raise OSError(2, 'No such file', 'peaks.csv')\n"
+    )
+    result = pytester.runpytest(*TWO)
+    result.assert_outcomes(errors=2, deselected=139)
+    facts = {row: record["fact"] for row, record in records(pytester).items()}
+    peak = "pytest_gsw_peak_flops of conftest.py raised FileNotFoundError: [Errno 2] No such file: 'peaks.csv'"
+    assert facts == {ROW: peak, OTHER: peak}
+    pytester.makeconftest((pytester.path / "conftest.py").read_text().partition("def pytest_gsw_peak")[0])
+    pytester.runpytest(*TWO, "-q").assert_outcomes(passed=1, errors=1, deselected=139)
+    paths = pytester.path.glob(".gsw/runs/*/records/*.json")
+    said = [record["fact"] for path in paths if (record := json.loads(path.read_text()))["row"] == ROW]
+    assert any(fact.startswith("Odd.parse of conftest.py raised ValueError: invalid literal for int") for fact in said)
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        (
+            (
+                "def pytest_gsw_log_format():\n    return type('Bare', (), {'name': 'bare', 'parse': lambda self, lines: None,"
+                " 'dialects': (('text',),), 'first_index': '1', 'shows_progress': True})()"
+            ),
+            [
+                "ERROR: an implementation of pytest_gsw_log_format returned Bare, which is no log format:",
+                "  dialects: got (('text',),), wanted a tuple of dialects, each a tuple of byte strings",
+                "  first_index: got '1', wanted a whole number or None",
+                "  wraps: missing, wanted True or False",
+                "plugin     conftest.py",
+                "next       docs/hooks.md says what the hook may return",
+            ],
+        ),
+        (
+            "def pytest_gsw_make_launcher():\n    return type('Odd', (), {'name': 'odd', 'poll': lambda self: {}})()",
+            [
+                "ERROR: an implementation of pytest_gsw_make_launcher returned Odd, which is no launcher:",
+                "  log_wait_s: missing, wanted seconds, 0 or more",
+                "  poll: got poll(), wanted poll(jobs)",
+                "  close: missing, wanted close()",
+                "plugin     conftest.py",
+            ],
+        ),
+        (
+            "def pytest_gsw_make_launcher(cluster):\n    return {}[cluster.name]",
+            [
+                "ERROR: pytest_gsw_make_launcher of conftest.py raised KeyError: 'demo'",
+                "at         conftest.py:2, in *",
+            ],
+        ),
+        (
+            (
+                "import dataclasses, pytest\n@pytest.hookimpl(wrapper=True)\ndef pytest_gsw_make_job_spec():\n"
+                "    spec = yield\n    return dataclasses.replace(spec, options=['--qos=x'], environment={'A': 1})"
+            ),
+            [
+                "ERROR: an implementation of pytest_gsw_make_job_spec returned JobSpec, which is no job spec:",
+                "  environment: got dict, wanted a mapping of texts to texts",
+                "  options: got list, wanted a tuple of texts",
+            ],
+        ),
+        (
+            "def pytest_gsw_make_job_spec():\n    return 'sbatch'",
+            ["ERROR: an implementation of pytest_gsw_make_job_spec returned str, wanted a JobSpec"],
+        ),
+        (
+            "def pytest_gsw_peak_flops():\n    return 0",
+            [
+                (
+                    "ERROR: an implementation of pytest_gsw_peak_flops returned 0, wanted FLOP/s above 0 or None, for H100 and "
+                    "fp8"
+                ),
+                "plugin     conftest.py",
+            ],
+        ),
+    ],
+    ids=["format", "launcher", "raising", "spec", "text", "peak"],
+)
+def test_what_a_hook_returns_is_checked_before_anything_is_submitted(
+    pytester: pytest.Pytester, body: str, lines: list[str]
+) -> None:
+    pytester.makeconftest(f"{body}\n")
+    result = pytester.runpytest(*TWO)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([line.replace("[", "[[]") for line in lines])
+    assert not list(pytester.path.glob(".gsw/runs/*/stage"))
+
+
+@pytest.mark.parametrize(
+    ("method", "fact"),
+    [
+        ("submit", "the launcher fails: Own.submit of conftest.py raised KeyError: 'x'"),
+        ("find_log", "the launcher fails: Own.find_log of conftest.py raised KeyError: 'x'"),
+    ],
+)
+def test_a_launcher_that_raises_for_one_row(pytester: pytest.Pytester, method: str, fact: str) -> None:
+    pytester.makeconftest(
+        "from pytest_gsw.jobs.local import LocalLauncher\n"
+        "class Own(LocalLauncher):\n"
+        f"    def {method}(self, it):\n"
+        "        if getattr(it, 'spec', it).gpus == 128: raise KeyError('x')\n"
+        f"        return super().{method}(it)\n"
+        "def pytest_gsw_make_launcher(cluster, run_directory):\n"
+        "    return Own(cluster.gpus, work_directory=run_directory / 'batch')\n"
+    )
+    result = pytester.runpytest(*TWO)
+    result.assert_outcomes(passed=1, errors=1, deselected=139)
+    assert records(pytester)[ROW]["fact"] == fact

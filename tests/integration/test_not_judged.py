@@ -1,0 +1,158 @@
+"""A session in which rows were selected and not judged is never green, whatever kept them from it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.conftest import junit
+
+ROW = "llama2_70b_fp8[H100x128]"
+ONE = ("--gsw-cluster=demo", f"baselines/maxtext/llama2_70b.yaml::{ROW}", "--junitxml=junit.xml")
+TWO = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and (H100x64 or H100x128)", "--junitxml=junit.xml")
+
+
+def with_plugin(pytester: pytest.Pytester, body: str) -> tuple[str, str]:
+    """Options that load a plugin; a conftest.py has no say in the running of rows whose table lies elsewhere."""
+    pytester.makepyfile(own_plugin=f"import pytest\n{body}\n")
+    pytester.syspathinsert()
+    return "-p", "own_plugin"
+
+
+def records(pytester: pytest.Pytester) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(pytester.path.glob(".gsw/runs/*/records/*.json"))]
+
+
+def tags(pytester: pytest.Pytester) -> dict[str, list[str]]:
+    """What each test case of the JUnit file holds besides its properties."""
+    found = junit(pytester.path / "junit.xml") if Path("junit.xml").exists() else {}
+    return {name: [child.tag for child in case if child.tag != "properties"] for name, case in found.items()}
+
+
+@pytest.mark.parametrize("option", ["--setup-only", "--setup-plan"])
+def test_what_only_shows_the_set_up_leaves_no_green_test_case(pytester: pytest.Pytester, option: str) -> None:
+    result = pytester.runpytest(*ONE, option)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert tags(pytester) == {ROW: ["skipped"]}
+    assert not list(pytester.path.glob(".gsw/runs/*/stage"))
+
+
+def test_a_plugin_that_swallows_one_row(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        "import pytest\n@pytest.hookimpl(tryfirst=True)\n"
+        "def pytest_runtest_protocol(item):\n    return True if 'x128' in item.name else None\n"
+    )
+    result = pytester.runpytest(*TWO)
+    result.assert_outcomes(passed=1, errors=1, deselected=139)
+    result.stdout.fnmatch_lines(
+        [
+            "the row was not judged: a plugin took pytest_runtest_protocol in place of pytest's own",
+            "next       pytest --trace-config lists the plugins; -p no:NAME leaves one out",
+            f"ERROR *{ROW.replace('[', '[[]')} - the row w*",
+        ]
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert tags(pytester)[ROW] == ["error"]
+    assert next((one["row"], one["outcome"]) for one in records(pytester)) == (ROW, "error")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "@pytest.hookimpl(tryfirst=True)\ndef pytest_runtestloop(): return True",
+        "def pytest_runtest_setup(): pytest.exit('enough', returncode=0)",
+    ],
+    ids=["loop", "exit"],
+)
+def test_a_session_that_ends_before_its_rows_are_judged(pytester: pytest.Pytester, body: str) -> None:
+    # A loop of a conftest.py comes before ours, and its runtest hooks are not asked for a table that lies elsewhere.
+    plugin = with_plugin(pytester, body)
+    if "loop" in body:
+        (pytester.path / "own_plugin.py").rename(pytester.path / "conftest.py")
+        plugin = ("-p", "no:cacheprovider")
+    result = pytester.runpytest(*ONE, *plugin)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["gsw: 1 row was selected and not judged:", f"  baselines/*{ROW.replace('[', '[[]')}"], consecutive=True
+    )
+
+
+def test_another_plugins_loop_judges_as_well(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        "import pytest\n@pytest.hookimpl(tryfirst=True)\ndef pytest_runtestloop(session):\n"
+        "    for item in session.items:\n"
+        "        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)\n    return True\n"
+    )
+    result = pytester.runpytest(*TWO)
+    result.assert_outcomes(passed=2, deselected=139)
+    assert result.ret == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "fact"),
+    [
+        ("def pytest_runtest_setup(): pytest.skip('rack 7')", "skipped after its job was submitted: rack 7"),
+        (
+            "def pytest_runtest_setup(): raise KeyError('rack')",
+            "pytest_runtest_setup of own_plugin raised KeyError: 'rack'",
+        ),
+        (
+            "def pytest_runtest_setup(): pytest.fail('rack 7')",
+            "pytest_runtest_setup of own_plugin raised Failed: rack 7",
+        ),
+        ("def pytest_gsw_judge(): pytest.skip('no rule')", "skipped after its job was submitted: no rule"),
+    ],
+    ids=["skip", "raise", "fail", "judge"],
+)
+def test_a_row_that_a_foreign_hook_ends_is_an_error(pytester: pytest.Pytester, body: str, fact: str) -> None:
+    result = pytester.runpytest(*ONE, *with_plugin(pytester, f"@pytest.hookimpl(tryfirst=True)\n{body}"))
+    result.assert_outcomes(errors=1)
+    (record,) = records(pytester)
+    assert (record["outcome"], record["fact"]) == ("error", fact)
+    assert record["job"]["state"] == "COMPLETED"
+    result.stdout.fnmatch_lines([fact])
+    assert tags(pytester) == {ROW: ["error"]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        (
+            "@pytest.hookimpl(tryfirst=True)\ndef pytest_runtest_makereport(item, call):\n"
+            "    return pytest.TestReport(item.nodeid, item.location, {}, 'passed', None, call.when)"
+        ),
+        (
+            "@pytest.hookimpl(wrapper=True, tryfirst=True)\ndef pytest_runtest_makereport():\n"
+            "    report = yield\n    report.outcome = 'passed'\n    return report"
+        ),
+        (
+            "@pytest.hookimpl(wrapper=True)\ndef pytest_runtest_call():\n    try:\n        yield\n"
+            "    except BaseException:\n        pass"
+        ),
+    ],
+    ids=["maker", "outermost", "call"],
+)
+@pytest.mark.parametrize("fault", ["slow:20%", "fail"])
+def test_a_plugin_that_makes_every_report_green(pytester: pytest.Pytester, body: str, fault: str) -> None:
+    result = pytester.runpytest(*ONE, f"--gsw-demo=*={fault}", *with_plugin(pytester, body))
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.mark.parametrize("mark", ["skipif(True, reason='rack 7')", "xfail(run=False)"])
+def test_a_mark_that_keeps_pytest_from_running_a_row_keeps_its_job_away(pytester: pytest.Pytester, mark: str) -> None:
+    pytester.makeconftest(
+        "import pytest\ndef pytest_collection_modifyitems(items):\n"
+        f"    next(i for i in items if i.name == '{ROW}').add_marker(pytest.mark.{mark})\n"
+    )
+    result = pytester.runpytest(*TWO)
+    assert result.ret == 0
+    assert result.parseoutcomes()["passed"] == 1
+    assert len(list(pytester.path.glob(".gsw/runs/*/batch/*.out"))) == 1
+
+
+@pytest.mark.parametrize("options", [("--collect-only",), ("--gsw-plan",)], ids=lambda options: str(options[0]))
+def test_what_runs_nothing_by_its_name_ends_well(pytester: pytest.Pytester, options: tuple[str, ...]) -> None:
+    assert pytester.runpytest(*ONE, *options).ret == 0

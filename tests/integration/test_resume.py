@@ -1,0 +1,129 @@
+"""``--gsw-resume``: a run has one owner, and what it lacks or has too much is said."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.jobs.journal import NAME
+from pytest_gsw.jobs.ownership import Owner
+from tests.integration.conftest import junit
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, table: Path) -> Path:
+    """The directory of a run whose rows have ended, and whose records are gone."""
+    pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site", "-m", "gsw(accelerator='H100')")
+    (directory,) = pytester.path.glob(".gsw/runs/*")
+    for record in directory.glob("records/*.json"):
+        record.unlink()
+    return directory
+
+
+def resume(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
+    return pytester.runpytest("--gsw-resume=last", "--gsw-baselines=site", "--junitxml=junit.xml", *options)
+
+
+def test_a_run_that_lives_is_not_resumed(pytester: pytest.Pytester, run: Path) -> None:
+    owner = dataclasses.replace(Owner.this(), pid=os.getppid(), host="login03", machine="another", user="ada")
+    (run / "owner.2").write_text(json.dumps(dataclasses.asdict(owner)))
+    before = (run / NAME).read_bytes()
+    result = resume(pytester)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            f"ERROR: --gsw-resume: the run {run.name} belongs to another session: process {owner.pid} of ada on login03, *",
+            f"next: wait until it has ended, or end it (kill {owner.pid} on login03), and resume then; if it is dead, *",
+        ]
+    )
+    assert (run / NAME).read_bytes() == before
+
+
+def test_rows_that_are_gone_are_errors_with_their_jobs(pytester: pytest.Pytester, run: Path, table: Path) -> None:
+    table.write_text(table.read_text().replace("gpus: 16,", "gpus: 16, case: renamed,"))
+    result = resume(pytester)
+    result.assert_outcomes(passed=1, errors=1, deselected=2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    lost = "tiny_1b_bf16[H100x16]"
+    assert (
+        f"{lost} was a row of this run, and is not there any more: renamed, removed or skipped; " in result.stdout.str()
+    )
+    (error,) = junit(pytester.path / "junit.xml")[lost].iter("error")
+    assert "has ended COMPLETED, and is judged by nobody" in "".join(error.itertext())
+
+
+@pytest.mark.parametrize("named", ["site", "site/tiny.yaml", "."])
+def test_a_row_that_is_gone_from_a_file_that_is_named_was_not_left_out(
+    pytester: pytest.Pytester, run: Path, table: Path, named: str
+) -> None:
+    table.write_text(table.read_text().replace("gpus: 16,", "gpus: 16, case: renamed,"))
+    result = resume(pytester, named)
+    result.assert_outcomes(passed=1, errors=1, deselected=2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_rows_of_files_that_are_not_named_are_left_out(pytester: pytest.Pytester, run: Path) -> None:
+    resume(pytester, "site/tiny.yaml::tiny_1b_bf16[H100x8]").assert_outcomes(passed=1)
+
+
+def test_rows_that_are_left_out_on_purpose_keep_their_jobs(pytester: pytest.Pytester, run: Path) -> None:
+    lines = (run / NAME).read_bytes().split(b"\n")
+    # As a session that died before the jobs of both rows had ended.
+    (run / NAME).write_bytes(b"\n".join(line for line in lines if b'"ended"' not in line))
+    job = next(json.loads(line)["job"] for line in lines if b'"submitted"' in line and b"x16" in line)
+    result = resume(pytester, "-k", "x8")
+    result.assert_outcomes(passed=1, deselected=2)
+    result.stdout.fnmatch_lines([f"gsw: 1 job of rows that are not selected is left alone: {job}"])
+    # What was left out once is still part of the run.
+    resume(pytester).assert_outcomes(passed=2, deselected=1)
+
+
+def test_damage_and_changed_figures_are_said(pytester: pytest.Pytester, run: Path, table: Path) -> None:
+    table.write_text(table.read_text().replace("step_time_s: 1.000", "step_time_s: 1.010"))
+    lines = (run / NAME).read_bytes().split(b"\n")
+    (run / NAME).write_bytes(b"\n".join([b"\0" * 64, *lines[1:]]))
+    result = resume(pytester)
+    result.assert_outcomes(passed=2, deselected=1)
+    result.stdout.fnmatch_lines(
+        [
+            f"gsw: {run}/{NAME}:1 is not readable",
+            "gsw: so every row of the run is looked up by its job's name before anything is submitted",
+            "gsw: tiny_1b_bf16[[]H100x8]: its table has changed since its job was submitted: step_time_s was 1, *",
+        ]
+    )
+
+
+def test_a_run_whose_rows_nobody_knows(pytester: pytest.Pytester, run: Path) -> None:
+    for name in (NAME, "session.jsonl"):
+        lines = (run / name).read_bytes().split(b"\n")
+        (run / name).write_bytes(b"\n".join([b"\0" * 64, *lines[1:]]))
+    result = resume(pytester)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: the run {run.name} cannot be resumed: which rows it had is not known: *"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_signals_end_a_session_in_order(pytester: pytest.Pytester, table: Path, number: signal.Signals) -> None:
+    process = pytester.popen(
+        [*pytester._getpytestargs(), "--gsw-cluster=demo", "--gsw-baselines=site", "--junitxml=junit.xml"],
+        env={**os.environ, "GSW_DEMO_SECONDS": "120"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline_s = time.monotonic() + 120
+    while not list(pytester.path.glob(".gsw/runs/*/stage/**/log-*.out")):
+        assert time.monotonic() < deadline_s
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    assert process.wait(120) == pytest.ExitCode.INTERRUPTED
+    cases = junit(pytester.path / "junit.xml")
+    assert sum("interrupted: job " in "".join(case.itertext()) for case in cases.values()) == 3

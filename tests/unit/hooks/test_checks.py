@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gsw.hooks.checks import format_problems, launcher_problems, peak_problem, spec_problems
+from pytest_gsw.jobs.local import LocalLauncher
+from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.replay import ReplayLauncher
+from pytest_gsw.jobs.slurm import SlurmLauncher
+from pytest_gsw.logs.formats import FORMATS
+
+SPEC = JobSpec("row", "gsw-row", Path("launch.sh"), Path(), Path(), 1, 8, {"A": "b"})
+
+
+@pytest.mark.parametrize(
+    "launcher", [LocalLauncher(1), ReplayLauncher(Path()), SlurmLauncher()], ids=lambda one: one.name
+)
+def test_the_built_in_launchers_are_launchers(launcher: object) -> None:
+    assert launcher_problems(launcher) == []
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_built_in_formats_are_formats(name: str) -> None:
+    assert format_problems(FORMATS[name]) == []
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "problem"),
+    [
+        ("name", 7, "name: got 7, wanted a text"),
+        ("log_wait_s", math.nan, "log_wait_s: got nan, wanted seconds, 0 or more"),
+        ("poll_interval_s", "15", "poll_interval_s: got '15', wanted seconds, 0 or more"),
+        ("parallel_submissions", 0, "parallel_submissions: got 0, wanted a whole number above 0"),
+        ("parallel_submissions", True, "parallel_submissions: got True, wanted a whole number above 0"),
+        ("jobs_outlive_session", "no", "jobs_outlive_session: got 'no', wanted True or False"),
+        ("close", None, "close: missing, wanted close()"),
+        ("poll", "x", "poll: got 'x', wanted poll(jobs)"),
+        ("poll", LocalLauncher(1).close, "poll: got poll() -> 'None', wanted poll(jobs)"),
+        ("find", len, "find: got find(obj, /), wanted find(spec, since_s)"),
+        (
+            "cluster_keys",
+            {"queue"},
+            "cluster_keys: got {'queue'}, wanted some of account, constraint, gres, partition, sbatch",
+        ),
+    ],
+)
+def test_what_a_launcher_lacks(attribute: str, value: Any, problem: str) -> None:
+    launcher = LocalLauncher(1)
+    setattr(launcher, attribute, value)
+    assert launcher_problems(launcher) == [problem]
+
+
+def test_a_coroutine_answers_nothing() -> None:
+    class Odd(LocalLauncher):
+        async def poll(self, jobs: object) -> Any:  # type: ignore[override]
+            return {}
+
+    assert launcher_problems(Odd(1)) == ["poll: got a coroutine, wanted poll(jobs) that returns its answer"]
+
+
+def test_a_property_that_raises_is_missing() -> None:
+    class Odd(LocalLauncher):
+        @property
+        def log_wait_s(self) -> float:  # type: ignore[override]
+            raise AttributeError("x")
+
+    assert launcher_problems(Odd(1)) == ["log_wait_s: missing, wanted seconds, 0 or more"]
+
+
+GLOB_WANTED = "log_glob: got str, wanted a glob below the staging area with {job_id} in the file's name"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("environment", {"A": 1}, "environment: got dict, wanted a mapping of texts to texts"),
+        ("options", ["--qos=x"], "options: got list, wanted a tuple of texts"),
+        ("script", "launch.sh", "script: got str, wanted a pathlib.Path"),
+        ("gpus", 8.0, "gpus: got float, wanted a whole number, 0 or more"),
+        ("time_limit_s", -1, "time_limit_s: got int, wanted seconds above 0, or None"),
+        ("log_glob", "/results/*", GLOB_WANTED),
+        ("log_glob", "results/train.log", GLOB_WANTED),
+        ("log_glob", "runs/{job_id}/train.log", GLOB_WANTED),
+        ("log_glob", "../log_{job_id}.out", GLOB_WANTED),
+        ("unset", "PATH", "unset: got str, wanted a tuple of texts"),
+    ],
+)
+def test_which_field_of_a_spec_is_wrong(field: str, value: Any, problem: str) -> None:
+    assert spec_problems(SPEC) == []
+    assert spec_problems(replace(SPEC, **{field: value})) == [problem]
+
+
+@pytest.mark.parametrize("peak", [None, 1, 989.4e12])
+def test_peaks(peak: float | None) -> None:
+    assert peak_problem(peak) is None
+
+
+@pytest.mark.parametrize("peak", [0, -1.0, math.inf, math.nan, "1e15", True, ()])
+def test_what_is_no_peak(peak: Any) -> None:
+    assert peak_problem(peak) == f"{peak!r}, wanted FLOP/s above 0 or None"

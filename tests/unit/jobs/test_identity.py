@@ -1,0 +1,344 @@
+"""One row, one job, one log: ids that are given out again, logs that were there before, submissions of several jobs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.errors import JobError, LogError, RefusedError
+from pytest_gsw.jobs import slurm
+from pytest_gsw.jobs.before import _is_put_there, check_new, logs_before, names_before
+from pytest_gsw.jobs.claims import Claims
+from pytest_gsw.jobs.directives import check_one_job
+from pytest_gsw.jobs.layout import find_log
+from pytest_gsw.jobs.model import Job, JobSpec, JobState
+from pytest_gsw.jobs.slurm import SlurmLauncher
+from pytest_gsw.jobs.slurm_answers import Output
+from pytest_gsw.jobs.slurm_poll import RECORD_WAIT_S, Poller
+
+GLOB = "results/*/bf16/1b/8/log-maxtext_tiny_1b_8_{job_id}.out"
+SPEC = JobSpec("a", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {}, log_glob=GLOB, unique_name=True)
+
+
+def job(row: str = "a", job_id: str = "7", **more: object) -> Job:
+    return Job(job_id, replace(SPEC, row_id=row, name=f"gsw-{row}", **more), 1000.0)  # type: ignore[arg-type]
+
+
+# -- answers by row -------------------------------------------------------------------------------
+
+
+class Slurm:
+    """What each command answers, by its name; what it was asked."""
+
+    def __init__(self, **answers: Output | str) -> None:
+        self.answers = {
+            name: Output(0, answer, "") if isinstance(answer, str) else answer for name, answer in answers.items()
+        }
+        self.commands: list[str] = []
+        self.now_s = 0.0
+
+    def __call__(self, command: tuple[str, ...], *, given: str | None = None) -> Output:
+        self.commands.append(" ".join((command[0], *([given] if given else []))))
+        return self.answers[command[0]]
+
+    def poller(self) -> Poller:
+        return Poller(self, clock=lambda: self.now_s)
+
+
+DOWN = Output(1, "", "Problem talking to the database: Connection refused\n")
+QUEUED = "7|COMPLETED|0|None|n1|1000|1001|1005|gsw-a|\n"
+RECORDED = "7|COMPLETED|0:0|0:0|None|n1|1000|1001|1005|gsw-a\n"
+SHOWN = "JobId=7 JobName=gsw-a JobState=COMPLETED ExitCode=0:0 DerivedExitCode=0:0 SubmitTime=1000 EndTime=1005\n"
+
+
+def test_of_two_rows_with_one_id_each_is_answered_for_itself() -> None:
+    """One row's answer never stands for the other, in whatever order they are asked about."""
+    for jobs in ([job("a"), job("b")], [job("b"), job("a")]):
+        told = Slurm(squeue=QUEUED, sacct=RECORDED, scontrol=SHOWN).poller().poll(jobs)
+        assert told["a"].state is JobState.COMPLETED
+        assert (told["b"].state, told["b"].reason) == (
+            JobState.UNKNOWN,
+            'job 7 is another one by now: its name is "gsw-a"',
+        )
+
+
+def test_further_jobs_behind_a_submission_are_told() -> None:
+    queued = QUEUED.replace("COMPLETED|0", "RUNNING|0") + "9|FAILED|1792|None|n1|1000|1001|1005|gsw-a|\n"
+    assert Slurm(squeue=queued).poller().poll([job()])["a"].siblings == ("9",)
+    recorded = RECORDED + "9|FAILED|7:0|0:0|None|n1|1000|1001|1005|gsw-a\n"
+    slurm = Slurm(squeue="", sacct=recorded)
+    assert slurm.poller().poll([job()])["a"].siblings == ("9",)
+
+
+def test_the_record_of_an_ended_job_is_awaited_and_then_slurmctld_is_asked() -> None:
+    slurm = Slurm(squeue=QUEUED, sacct="7|RUNNING|0:0|0:0|None|n1|1000|1001|Unknown|gsw-a\n", scontrol=SHOWN)
+    poller = slurm.poller()
+    waits = poller.poll([job()])["a"]
+    assert (waits.state, waits.raw_state) == (JobState.RUNNING, "COMPLETING")
+    assert slurm.commands == ["squeue", "sacct"]
+    slurm.now_s = RECORD_WAIT_S
+    ended = poller.poll([job()])["a"]
+    assert (ended.state, ended.derived_exit_code) == (JobState.COMPLETED, "0:0")
+    assert ended.unchecked == (
+        "which of its steps failed, if any, is not known, only their worst exit code: sacct: no record yet"
+    )
+
+
+def test_a_record_with_a_step_that_goes_on_is_awaited() -> None:
+    step = "7.0|RUNNING|0:0|||n1|1000|1001|Unknown|train\n"
+    slurm = Slurm(squeue=QUEUED, sacct=RECORDED + step)
+    poller = slurm.poller()
+    assert poller.poll([job()])["a"].state is JobState.RUNNING
+    slurm.answers["sacct"] = Output(0, RECORDED + step.replace("RUNNING", "COMPLETED").replace("Unknown", "1005"), "")
+    ended = poller.poll([job()])["a"]
+    assert (ended.state, len(ended.steps or ())) == (JobState.COMPLETED, 1)
+
+
+def test_where_nobody_tells_of_steps_the_end_is_not_known() -> None:
+    slurm = Slurm(squeue=QUEUED, sacct=DOWN, scontrol=DOWN)
+    poller = slurm.poller()
+    assert poller.poll([job()])["a"].state is JobState.RUNNING
+    slurm.now_s = RECORD_WAIT_S
+    assert poller.poll([job()])["a"].reason == (
+        "ended, but nobody tells how its steps did: Problem talking to the database: Connection refused"
+    )
+
+
+def test_without_accounting_all_ended_jobs_are_asked_about_with_one_process() -> None:
+    queued = QUEUED + QUEUED.replace("7|", "8|").replace("gsw-a", "gsw-b")
+    shown = SHOWN + "scontrol: show job 8\n" + SHOWN.replace("JobId=7", "scontrol: JobId=8").replace("gsw-a", "gsw-b")
+    slurm = Slurm(squeue=queued, sacct=DOWN, scontrol=shown)
+    told = slurm.poller().poll([job("a"), job("b", "8")])
+    assert [status.state for status in told.values()] == [JobState.COMPLETED] * 2
+    assert slurm.commands == ["squeue", "sacct", "scontrol show job 7\nshow job 8\n"]
+
+
+def test_a_job_that_failed_is_not_waited_for() -> None:
+    slurm = Slurm(squeue=QUEUED.replace("COMPLETED|0", "FAILED|256"), sacct="")
+    assert slurm.poller().poll([job()])["a"].state is JobState.FAILED
+
+
+# -- cancellation ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "cancelled"), [("gsw-a", ["squeue", "scancel"]), ("somebody", ["squeue"]), ("", ["squeue"])]
+)
+def test_an_id_is_cancelled_only_where_its_job_has_our_name(
+    monkeypatch: pytest.MonkeyPatch, name: str, cancelled: list[str]
+) -> None:
+    commands = []
+
+    def run(command: tuple[str, ...], *_: object, **__: object) -> Output:
+        commands.append(command[0])
+        line = f"7|RUNNING|0|None|n1|1000|1001|N/A|{name}|\n" if name else ""
+        return Output(0, line if command[0] == "squeue" else "", "")
+
+    monkeypatch.setattr(slurm, "_run", run)
+    SlurmLauncher({}).cancel([job()])
+    assert commands == cancelled
+
+
+def test_what_nobody_can_name_is_not_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm, "_run", lambda *_, **__: Output(1, "", "slurm_load_jobs error: Unable to contact\n"))
+    with pytest.raises(JobError) as told:
+        SlurmLauncher({}).cancel([job()])
+    assert told.value.fact == "jobs may still run: whose their ids are is not known: squeue: Unable to contact"
+    assert told.value.advice == "scancel --me --name=gsw-a"
+
+
+# -- claims ---------------------------------------------------------------------------------------
+
+
+def test_an_id_that_two_rows_have_is_told_to_both() -> None:
+    claims, first = Claims(), job("a")
+    assert claims.job(first) is None
+    assert claims.job(first) is None  # told again
+    clash = claims.job(job("b"))
+    assert clash is not None
+    assert clash[0] is first
+    assert str(clash[1]) == (
+        "the scheduler gave the id 7 twice, to a and b\n"
+        "\n"
+        "job        7\n"
+        "job name   gsw-a\n"
+        "job name   gsw-b\n"
+        "next       it has lost its state, as in a restart; once job 7 is gone, run again: a b"
+    )
+    again = claims.job(job("a", attempt=2))
+    assert again is not None
+    assert again[1].fact == "the scheduler gave the id 7 twice, to two jobs of a"
+
+
+def test_a_log_that_two_rows_have_is_told_to_both(tmp_path: Path) -> None:
+    claims, log, link = Claims(), tmp_path / "log", tmp_path / "link"
+    link.symlink_to(log)
+    assert claims.log(job("a"), log) is None
+    clash = claims.log(job("b", "8"), link)
+    assert clash is not None
+    assert clash[1].fact == "one log is that of two jobs, of a and b"
+    assert claims.log(Job("9", SPEC, 0.0), log) is None  # replayed: nothing was submitted
+
+
+# -- logs that were there before ------------------------------------------------------------------
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Path:
+    place = tmp_path / "results" / "24.11" / "bf16" / "1b" / "8"
+    place.mkdir(parents=True)
+    for name in ("log-maxtext_tiny_1b_8_7.out", "log-maxtext_tiny_1b_8_8.out", "log-maxtext_tiny_1b_88_7.out", "x"):
+        (place / name).write_text("old\n")
+    return tmp_path
+
+
+def submitted(stage: Path, job_id: str = "7") -> tuple[Job, Path]:
+    """A job with what was noted of its log, and the log."""
+    spec = replace(SPEC, stage=stage)
+    before = logs_before(spec, job_id, names_before(spec))
+    return Job(job_id, spec, time.time(), before), stage / GLOB.replace("*", "24.11").replace("{job_id}", job_id)
+
+
+@pytest.mark.parametrize("glob", ["log_{job_id}.out", "{job_id}/log_{job_id}.out", "*/{job_id}/log_{job_id}.out"])
+def test_a_log_that_was_there_is_known_wherever_it_is(tmp_path: Path, glob: str) -> None:
+    log = tmp_path / glob.replace("*", "a").replace("{job_id}", "7")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("of an older job\n")
+    spec = replace(SPEC, stage=tmp_path, log_glob=glob)
+    job = Job("7", spec, time.time(), logs_before(spec, "7", names_before(spec)))
+    with pytest.raises(LogError, match="no log of job 7 but an older one"):
+        check_new(job, find_log(tmp_path, glob, "7", nccl_trace=False))
+
+
+@pytest.mark.parametrize("glob", ["", "results/train.log", "runs/{job_id}/train.log"])
+def test_a_log_whose_name_has_no_id_is_nobodys(tmp_path: Path, glob: str) -> None:
+    log = tmp_path / glob.replace("{job_id}", "7") / "train.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with pytest.raises(LogError, match="no log of job 7"):
+        find_log(tmp_path, glob, "7", nccl_trace=False)
+
+
+def test_what_is_named_like_a_jobs_log(stage: Path) -> None:
+    spec = replace(SPEC, stage=stage)
+    log = "results/24.11/bf16/1b/8/log-maxtext_tiny_1b_8_7.out"
+    for glob in (GLOB, GLOB.replace("bf16/1b", "**")):
+        either = replace(spec, log_glob=glob)
+        assert [one.path for one in logs_before(either, "7", names_before(either))] == [log]
+        assert logs_before(either, "70", names_before(either)) == ()
+    assert names_before(replace(spec, stage=stage / "none")) == frozenset()
+    assert names_before(replace(spec, log_glob="")) == frozenset()
+
+
+def test_a_log_that_was_there_is_not_the_jobs(stage: Path) -> None:
+    job, log = submitted(stage)
+    with pytest.raises(LogError) as told:
+        check_new(job, log)
+    assert told.value.fact.startswith("no log of job 7 but an older one: it was last written at 20")
+    with log.open("a") as file:
+        file.write("new\n")
+    os.utime(log, (2**32, 2**32))  # however new it looks
+    with pytest.raises(LogError, match=r"and something has written to it since\n"):
+        check_new(job, log)
+
+
+def test_a_log_that_came_after_is_the_jobs_whatever_its_time(stage: Path) -> None:
+    job, log = submitted(stage, "9")
+    log.write_text("new\n")
+    check_new(job, log)
+    times = os.stat_result((0, 0, 0, 0, 0, 0, 0, 1, 1, 1))  # of a file server whose clock was never set
+    assert not _is_put_there(times, job)
+
+
+def test_a_log_that_was_put_there_with_the_times_of_another_run(stage: Path) -> None:
+    job, log = submitted(stage, "9")
+    log.write_text("moved here, or copied with its times\n")
+    os.utime(log, (job.submitted_s - 1000,) * 2)
+    with pytest.raises(LogError, match="no log of job 9 but an older one"):
+        check_new(job, log)
+
+
+def test_a_log_that_has_taken_an_old_ones_place_is_the_jobs(stage: Path) -> None:
+    job, log = submitted(stage)
+    fresh = log.with_name("fresh")
+    fresh.write_text("new\n")
+    fresh.replace(log)
+    check_new(job, log)
+
+
+def test_a_job_of_an_old_journal_is_told_by_its_time(stage: Path) -> None:
+    job, log = submitted(stage)
+    unnoted = replace(job, logs_before=None)
+    check_new(unnoted, log)
+    os.utime(log, (job.submitted_s - 1000,) * 2)
+    with pytest.raises(LogError):
+        check_new(unnoted, log)
+
+
+# -- submissions of several jobs ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("#SBATCH --array=1-2", "#SBATCH --array=1-2"),
+        ("#SBATCH --array 1-2", "#SBATCH --array 1-2"),
+        ("#SBATCH -a 1-2", "#SBATCH -a 1-2"),
+        ("#SBATCH -a1-2", "#SBATCH -a1-2"),
+        ("#SBATCH --arr=1-2 # two", "#SBATCH --arr=1-2"),
+        ("#SBATCH --exclusive --array=0", "#SBATCH --array=0"),
+        ("#SBATCH -Ha1-2", "#SBATCH -Ha1-2"),
+        ("#SBATCH hetjob", "#SBATCH hetjob"),
+        ("#SBATCH packjob", "#SBATCH packjob"),
+    ],
+)
+def test_a_script_that_makes_several_jobs_is_refused(tmp_path: Path, line: str, words: str) -> None:
+    script = tmp_path / "launch.sh"
+    script.write_text(f"#!/bin/bash\n\n# said:\n{line}\ntrue\n")
+    with pytest.raises(RefusedError) as refused:
+        check_one_job(replace(SPEC, script=script))
+    assert str(refused.value) == (
+        f"{words} makes several jobs of one row\n"
+        "\n"
+        f"said at    {script}:4\n"
+        "next       take it out: each row is one job, which the session watches and judges"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#SBATCH --account=array --acctg-freq=30",
+        "#SBATCH -A eng --partition=a",
+        "true\n#SBATCH --array=1-2",
+        "# SBATCH --array=1-2",
+        "##SBATCH --array=1-2",
+        "#SBATCH --comment='it is' # --array=1",
+        "#SBATCH --comment='unbalanced",
+        "",
+    ],
+)
+def test_a_script_that_makes_one_job_is_not(tmp_path: Path, text: str) -> None:
+    script = tmp_path / "launch.sh"
+    script.write_text(f"#!/bin/bash\n{text}\n")
+    check_one_job(replace(SPEC, script=script))
+    check_one_job(replace(SPEC, script=tmp_path / "missing.sh"))
+
+
+def test_an_option_that_makes_several_jobs_is_refused() -> None:
+    with pytest.raises(RefusedError, match=r"^--array=1-2 makes several jobs of one row\n"):
+        check_one_job(replace(SPEC, options=("--exclusive", "--array=1-2")))
+
+
+def test_answers_of_commands_are_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrapper's number is no id: the job is found by its name, and its own id is used."""
+    answers: Mapping[str, str] = {
+        "sbatch": "481220\n17\n",
+        "squeue": "481220|RUNNING|0|None|n1|1000|1001|N/A|gsw-a|\n",
+    }
+    monkeypatch.setattr(slurm, "_run", lambda command, *_, **__: Output(0, answers[command[0]], ""))
+    assert SlurmLauncher({}).submit(job().spec).id == "481220"

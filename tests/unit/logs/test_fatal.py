@@ -1,0 +1,383 @@
+"""Which lines of a log say that a run did not end well, whatever its exit code."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_gsw.logs import fatal, tracebacks
+from pytest_gsw.logs.fatal import ENDINGS, HARDWARE, WHEREVER, fatal_line, find_fatal
+from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.reader import read_log
+from pytest_gsw.logs.tracebacks import HARMLESS
+
+from .lines import NOISE, maxtext
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .conftest import WriteLog
+
+MAXTEXT = FORMATS["maxtext"]
+RAISED = b'Traceback (most recent call last):\n  File "/opt/train.py", line 7, in main\n    step()\nValueError: bad\n'
+#: What cannot be reported to a service.
+REPORTED = RAISED.replace(b"/opt/train.py", b"/usr/site-packages/wandb/sdk/wandb_run.py")
+XID = b"kernel: NVRM: Xid (PCI:0000:41:00): 79, pid=42, GPU has fallen off the bus.\n"
+TASK = b"srun: error: node7: task 3: Exited with exit code 1\n"
+CANCELLED = b"slurmstepd: error: *** STEP 77.0 ON node7 CANCELLED AT 2031-02-03T04:05:06 ***\n"
+WATCHDOG = b"[rank3]:[E203 ProcessGroupNCCL.cpp:1] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(\n"
+OOM = b"[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n"
+
+
+REQUEUED = b"slurmstepd: error: *** JOB 77 ON n7 CANCELLED AT 2031-02-03T04:05:06 DUE TO JOB REQUEUE ***\n"
+
+
+def steps(first: int, end: int) -> bytes:
+    return b"".join(maxtext(step, "4.500") for step in range(first, end))
+
+
+def name(path: Path) -> str | None:
+    """The cause that the log of a MaxText run tells of."""
+    cause = fatal_line(path, read_log(path, MAXTEXT))
+    return cause and cause.name
+
+
+FATAL = [
+    ("GPU error (Xid)", XID),
+    ("ECC error", b"RuntimeError: CUDA error: uncorrectable ECC error encountered\n"),
+    ("GPU hang", b"HW Exception by GPU node-4 (Agent handle: 0x1eb) reason :GPU Hang\n"),
+    ("GPU hang", b"Unable to determine the device handle for GPU0000:41:00.0: GPU is lost.  Reboot the system\n"),
+    ("ECC error", b"node7: uncorrectable ECC error count: 10\n"),
+    ("GPU memory fault", b"Memory access fault by GPU node-4 (Agent handle: 0x5) on address 0x7f. Reason: Unknown.\n"),
+    ("NCCL time-out", b"[rank3]:[E1 x.cpp:1] [PG ID 0 Rank 3] ProcessGroupNCCL's watchdog got stuck for 480 seconds\n"),
+    ("NCCL time-out", b"[rank3]: Process group watchdog thread terminated with exception: CUDA error: unspecified\n"),
+    ("a failed rank", b"prterun noticed that process rank 3 with PID 1 on node n7 exited on signal 9 (Killed).\n"),
+    ("a failed rank", b"mpirun detected that one or more processes exited with non-zero status, thus causing\n"),
+    ("a failed rank", b"=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n"),
+    ("a killed process", b"*** Check failure stack trace: ***\n"),
+    ("NCCL time-out", WATCHDOG),
+    ("CUDA out of memory", OOM),
+    ("a failed task", TASK),
+    ("a failed task", b"srun: error: task 3: Exited with exit code 1\n"),
+    ("a failed task", b"srun: error: node7: tasks 0-3,5: Aborted (core dumped)\n"),
+    ("segmentation fault", b"srun: error: node7: task 3: Segmentation fault (core dumped)\n"),
+    ("segmentation fault", b"job.sh: line 7:  4242 Segmentation fault      (core dumped) python train.py\n"),
+    ("segmentation fault", b"Fatal Python error: Segmentation fault\n"),
+    ("segmentation fault", b"Segmentation fault"),  # and no line end
+    ("cancelled", CANCELLED),
+    ("an exception", RAISED),
+    ("an exception", b"".join(b"[rank3]: " + line for line in RAISED.splitlines(keepends=True))),
+    ("an exception", b"ERROR:root:training failed\n" + RAISED),
+    ("CUDA out of memory", RAISED.replace(b"ValueError: bad", b"torch.OutOfMemoryError: CUDA out of memory. Tri")),
+    # A directory that is called like a service, and services that wrap the training.
+    ("an exception", RAISED.replace(b"/opt/", b"/projects/aim/")),
+    (
+        "an exception",
+        RAISED.replace(
+            b'  File "/opt', b'  File "/usr/site-packages/mlflow/utils/safety.py", line 9, in f\n    f()\n  File "/opt'
+        ),
+    ),
+    # What a program makes of an exception that were harmless by itself.
+    ("an exception", REPORTED + b"\nDuring handling of the above exception, another exception occurred:\n\n" + RAISED),
+    ("an exception", b"Traceback (most recent call last):\n  File "),  # the log ends there
+    ("an exception", RAISED.replace(b"ValueError: bad", b"KeyboardInterrupt")),
+    (
+        "a failed rank",
+        b"E0203 04:05:06.7 42 api.py:8] failed (exitcode: -9) local_rank: 3 (pid: 77) of binary: python\n",
+    ),
+    ("a failed rank", b"[INFO] [launch.py:3:sigkill_handler] ['python'] exits with return code = -11\n"),
+    ("a failed rank", b"mpirun noticed that process rank 3 with PID 42 on node n7 exited on signal 9 (Killed).\n"),
+    ("a killed process", b"/spool/job77/slurm_script: line 12:  4242 Killed                  python train.py\n"),
+    ("a killed process", b"terminate called after throwing an instance of 'c10::Error'\n"),
+    ("a killed process", b"Fatal Python error: Aborted\n"),
+    (
+        "a killed process",
+        b"F0203 04:05:06.7 42 client.h:77] Terminating process because the JAX distributed service detected fatal\n",
+    ),
+    ("disk full", b"OSError: [Errno 28] No space left on device\n"),
+    (
+        "coordination service lost",
+        b"E0203 x.cc:1] ERROR [type.googleapis.com/tensorflow.CoordinationServiceError='']\n",
+    ),
+]
+
+
+@pytest.mark.parametrize(("expected", "lines"), FATAL)
+def test_behind_the_last_step(write_log: WriteLog, expected: str, lines: bytes) -> None:
+    path = write_log(NOISE + steps(0, 12) + lines)
+    cause = fatal_line(path, read_log(path, MAXTEXT))
+    assert cause is not None
+    assert cause.name == expected
+    assert cause.line >= 14
+    assert cause.advice
+
+
+def test_the_exception_itself_is_shown(write_log: WriteLog) -> None:
+    path = write_log(steps(0, 12) + b"".join(b"3: " + line for line in RAISED.splitlines(keepends=True)) + b"4: more\n")
+    cause = fatal_line(path, read_log(path, MAXTEXT))
+    assert cause is not None
+    assert (cause.text, cause.line) == ("ValueError: bad", 16)
+
+
+def test_the_lines_of_other_ranks_between_those_of_a_traceback(write_log: WriteLog) -> None:
+    lines = b"".join(
+        b"[rank3]: " + line + b"[rank4]: other\nn7:1:2 [4] NCCL INFO\n" for line in RAISED.splitlines(True)
+    )
+    cause = fatal_line(write_log(lines), None)
+    assert cause is not None
+    assert cause.text == "ValueError: bad"
+
+
+@pytest.mark.parametrize(("expected", "lines"), FATAL)
+def test_training_that_went_on_got_over_what_a_program_tells(write_log: WriteLog, expected: str, lines: bytes) -> None:
+    if not lines.endswith(b"\n"):
+        lines += b"\n"
+    wherever = expected if expected in WHEREVER else None
+    assert name(write_log(steps(0, 6) + lines + steps(6, 12))) == wherever
+    assert name(write_log(steps(0, 9) + lines + steps(9, 12))) == wherever
+    # A rank that died lets the others print what they had done already.
+    assert name(write_log(steps(0, 10) + lines + steps(10, 12))) == expected
+
+
+@pytest.mark.parametrize(("expected", "lines"), FATAL)
+def test_before_the_first_step_only_broken_hardware_counts(write_log: WriteLog, expected: str, lines: bytes) -> None:
+    hardware = expected if expected in {"GPU error (Xid)", "ECC error", "GPU hang"} else None
+    assert name(write_log(lines + b"\n" + steps(0, 12))) == hardware
+
+
+def test_what_is_the_programs_fault_does_not_count_before_the_first_step(write_log: WriteLog) -> None:
+    assert name(write_log(b"NVRM: Xid (PCI:0000:41:00): 31, pid=42, MMU Fault\n" + steps(0, 12))) is None
+
+
+@pytest.mark.parametrize(
+    "border",
+    [
+        b"slurmstepd: error: *** JOB 77 ON n7 CANCELLED AT 2031-02-03T04:05:06 DUE TO JOB REQUEUE ***\n",
+        b"slurmstepd: error: *** JOB 77 ON n7 CANCELLED AT 2031-02-03T04:05:06 DUE TO NODE FAILURE, SEE LOG ***\n",
+        b"GSW: MODEL=llama2 FRAMEWORK=maxtext MODEL_SIZE=70b JOB_NUM_NODES=8 GPUS_PER_NODE=8 DTYPE=fp8 SYNTHETIC_DATA=true\n",
+    ],
+)
+def test_hardware_that_broke_under_an_earlier_attempt(write_log: WriteLog, border: bytes) -> None:
+    assert name(write_log(XID + border + steps(0, 12))) is None
+    assert name(write_log(border + XID + steps(0, 12))) == "GPU error (Xid)"
+
+
+@pytest.mark.parametrize(("expected", "lines"), FATAL)
+def test_an_earlier_attempt_that_had_steps(write_log: WriteLog, expected: str, lines: bytes) -> None:
+    if not lines.endswith(b"\n"):
+        lines += b"\n"
+    # A job that begins anew by itself has the same machines.
+    still = expected if expected in HARDWARE else None
+    assert name(write_log(steps(0, 7) + lines + steps(0, 12))) == still
+    assert name(write_log(steps(0, 7) + lines + REQUEUED + steps(0, 12))) is None
+    assert name(write_log(steps(0, 7) + steps(0, 12) + lines)) == expected
+
+
+def test_a_run_of_which_one_line_tells(write_log: WriteLog) -> None:
+    summary = (
+        b"{'train_runtime': 12.1, 'train_samples_per_second': 64.0, 'train_steps_per_second': 1.0, 'epoch': 1.0}\n"
+    )
+    for lines, expected in (
+        (XID, "GPU error (Xid)"),
+        (WATCHDOG, "NCCL time-out"),
+        (TASK, "a failed task"),
+        (RAISED, None),
+    ):
+        path = write_log(NOISE + lines + summary)
+        cause = fatal_line(path, read_log(path, FORMATS["huggingface"]))
+        assert (cause and cause.name) == expected
+
+
+# -- what healthy runs print --------------------------------------------------------------
+
+#: One example for each entry of the list, in its order.
+EXAMPLES: list[bytes] = [
+    b"Exception ignored in: <function _ConnectionBase.__del__ at 0x7f>\n" + RAISED,
+    b"Error in atexit._run_exitfuncs:\n" + RAISED,
+    b"--- Logging error ---\n" + RAISED,
+    b"Task exception was never retrieved\nfuture: <Task finished name='Task-1'>\n" + RAISED,
+    b"Exception in thread Thread-4 (_pin_memory_loop):\n" + RAISED.replace(b"in main", b"in do_one_step"),
+    RAISED.replace(b"/opt/train.py", b"/usr/lib/python3.10/multiprocessing/resource_tracker.py"),
+    RAISED.replace(b'/opt/train.py", line 7, in main', b'/usr/multiprocessing/util.py", line 300, in _run_finalizers'),
+    RAISED.replace(b"/opt/train.py", b"/usr/multiprocessing/connection.py").replace(b"ValueError: bad", b"EOFError"),
+    REPORTED,
+    RAISED.replace(b"ValueError: bad", b"SystemExit: 0"),
+]
+
+HEALTHY = [
+    *EXAMPLES,
+    b"".join(b"[rank3]: " + line for line in EXAMPLES[0].splitlines(keepends=True)),
+    # One exception behind another is of the same kind as the first.
+    EXAMPLES[0] + b"\nDuring handling of the above exception, another exception occurred:\n\n" + RAISED,
+    # A service that could not be reached, as Python tells it.
+    RAISED.replace(b"/opt/train.py", b"/usr/lib/python3.12/site-packages/urllib3/connection.py")
+    + b"\nThe above exception was the direct cause of the following exception:\n\n"
+    + REPORTED.replace(b"ValueError", b'  File "/usr/lib/python3.12/socket.py", line 3, in f\nConnectionError'),
+    # A queue whose reader has gone.
+    RAISED.replace(b"/opt/train.py", b"/usr/multiprocessing/queues.py").replace(
+        b"ValueError: bad", b"OSError: [Errno 9] Bad file descriptor"
+    ),
+    # A health check's word.
+    b"node7: Uncorrectable ECC error count: 0\nDouble bit ECC error count = 0\nno uncorrectable ECC error found\n",
+    # A cause within a harmless traceback.
+    EXAMPLES[0].replace(b"ValueError: bad", b"OSError: [Errno 98] Address already in use"),
+    b"[rank0]:[W203 04:05:06.1 ProcessGroupNCCL.cpp:1] Warning: WARNING: destroy_process_group() was not called before\n",
+    b"[rank3]:[W203 04:05:06.1 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=4): Error: Broken pipe\n",
+    b"/opt/x.py:7: UserWarning: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate, retrying\n",
+    b"WARNING:urllib3.connectionpool:Retrying after OSError: [Errno 98] Address already in use\n",
+    b"[rank0]:[W522 04:05:06.1 CUDACachingAllocator.cpp:495] expandable_segments: memory mapping failed with OOM\n",
+    b"    raise RuntimeError('CUDA out of memory')\n",
+    b"resource_tracker.py:254: UserWarning: There appear to be 8 leaked semaphore objects to clean up at shutdown\n",
+    b"n7:42:43 [3] NCCL INFO comm 0x7f rank 3 nranks 8 cudaDev 3 busId 3 - Abort COMPLETE\n",
+    b"n7:42:43 [3] NCCL WARN Error: ncclSystemError: Connection closed by remote peer\n",
+    b"slurmstepd: error: pyxis:     [INFO] Authentication succeeded\n",
+    b"pyxis: imported docker image: a.example/train:1\n",
+    b"srun: error: node7: task 0: Terminated\n",  # a monitor that the script itself has ended
+    b"Killed the monitor\n",
+    b"wandb: WARNING Fatal error while uploading data.\n",
+    b"E0203 04:05:06.7 42 coordination_service_agent.cc:4] Failed to disconnect from coordination service. Proceeding\n",
+    b"[NODE-0] [INFO] torchrun exited with code 0\n",
+    b"[INFO] [launch.py:3:main] Process 42 exits successfully.\n",
+    b"checkpoint.py: 0 errors, 0 failures\n",
+]
+
+
+def test_every_harmless_kind_is_tested() -> None:
+    assert len(EXAMPLES) == len(HARMLESS)
+    assert all(one.reason for one in HARMLESS)
+
+
+@pytest.mark.parametrize("lines", HEALTHY)
+def test_what_healthy_runs_print_behind_their_last_step(write_log: WriteLog, lines: bytes) -> None:
+    assert name(write_log(NOISE + steps(0, 12) + lines + b"done\n")) is None
+    assert name(write_log(NOISE + steps(0, 12) + lines + RAISED)) == "an exception"
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_each_entry_of_the_list_is_needed(write_log: WriteLog, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    path = write_log(steps(0, 12) + EXAMPLES[number])
+    assert name(path) is None
+    monkeypatch.setattr(tracebacks, "HARMLESS", (*HARMLESS[:number], *HARMLESS[number + 1 :]))
+    assert name(path) == "an exception"
+
+
+def test_what_follows_the_end_of_an_mlperf_run(write_log: WriteLog) -> None:
+    stop = b':::MLLOG {"key": "run_stop", "value": null, "metadata": {"file": "a.py", "status": "%s"}}\n'
+    teardown = RAISED + WATCHDOG + CANCELLED + TASK
+    assert name(write_log(steps(0, 12) + stop % b"success" + teardown)) is None
+    assert name(write_log(steps(0, 12) + stop % b"aborted" + teardown)) == "an exception"
+    assert name(write_log(steps(0, 12) + stop % b"success" + teardown + XID)) == "GPU error (Xid)"
+    # A log without steps: what failed before the run was no part of it.
+    assert fatal_line(write_log(TASK + stop % b"success"), None) is None
+    assert fatal_line(write_log(TASK + XID + stop % b"success"), None) is not None
+
+
+def test_steps_behind_an_error_are_counted_and_not_lines(write_log: WriteLog) -> None:
+    """Two lines for ten steps each are as many as training needs to show that it got over an error."""
+
+    def lines(*numbers: int) -> bytes:
+        return b"".join(maxtext(number, "4.500") for number in numbers)
+
+    assert name(write_log(lines(9, 19, 29) + RAISED + lines(39, 49))) is None
+    assert name(write_log(lines(9, 19, 29, 39) + RAISED + lines(49))) == "an exception"
+    assert name(write_log(steps(0, 10) + RAISED + steps(10, 12))) == "an exception"
+
+
+# -- the batch shell's output -------------------------------------------------------------
+
+
+def test_the_batch_shells_output(write_log: WriteLog, tmp_path: Path) -> None:
+    log, output = write_log(steps(0, 12)), tmp_path / "slurm-77.out"
+
+    def found(text: bytes) -> str | None:
+        output.write_bytes(text)
+        cause = find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, output)
+        assert cause is None or cause.path == output
+        return cause and cause.cause.name
+
+    assert found(b"") is None
+    assert found(b"starting\n") is None
+    assert found(TASK) == "a failed task"
+    assert found(RAISED) == "an exception"
+    assert found(XID + b"starting\n") == "GPU error (Xid)"
+    # What keeps a training from its beginning did not.
+    assert (
+        found(b"slurmstepd: error: pyxis: failed to import docker image\nOSError: [Errno 98] Address already in use\n")
+        is None
+    )
+    # A script that shows what it logs.
+    assert found(RAISED + steps(0, 12)) is None
+    assert found(steps(0, 12) + RAISED) == "an exception"
+    assert find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, log) is None
+    assert find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, tmp_path / "none.out") is None
+
+
+@pytest.mark.parametrize("why", [b"PREEMPTION", b"JOB REQUEUE", b"NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"])
+def test_the_batch_shells_output_of_a_job_that_slurm_started_again(
+    write_log: WriteLog, tmp_path: Path, why: bytes
+) -> None:
+    log = write_log(steps(0, 10))
+    output = tmp_path / "slurm-77.out"
+    again = b"slurmstepd: error: *** JOB 77 ON node7 CANCELLED AT 2031-02-03T04:05:06 DUE TO " + why + b" ***\n"
+    output.write_bytes(RAISED + TASK + again)
+    assert find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, output) is None
+    output.write_bytes(again + TASK)
+    found = find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, output)
+    assert found is not None
+    assert found.cause.name == "a failed task"
+
+
+def test_what_is_said_of_helpers(write_log: WriteLog, tmp_path: Path) -> None:
+    """Steps that did not end well by Slurm's own word, and that need not."""
+    path, output = write_log(steps(0, 12) + CANCELLED), tmp_path / "slurm-77.out"
+    log = read_log(path, MAXTEXT)
+    assert fatal_line(path, log, frozenset({"1"})) is not None
+    assert fatal_line(path, log, frozenset({"0"})) is None
+    path.write_bytes(steps(0, 12) + TASK)
+    assert fatal_line(path, log) is not None
+    assert fatal_line(path, log, frozenset({"1"})) is None
+    path.write_bytes(steps(0, 12))
+    output.write_bytes(CANCELLED)  # what is said to the training's own step is in its log
+    assert find_fatal(path, log, MAXTEXT, output) is None
+    output.write_bytes(CANCELLED.replace(b"STEP 77.0", b"JOB 77"))
+    assert find_fatal(path, log, MAXTEXT, output) is not None
+
+
+# -- the search ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("filler", [0, 1 << 19])
+def test_a_small_log_is_searched_as_a_large_one(write_log: WriteLog, filler: int) -> None:
+    between = NOISE * (filler // len(NOISE))
+    assert name(write_log(XID + between + steps(0, 12))) == "GPU error (Xid)"
+    assert name(write_log(steps(0, 9) + between + CANCELLED + between + steps(9, 12))) == "cancelled"
+    assert name(write_log(steps(0, 12) + between + RAISED + between)) == "an exception"
+    assert name(write_log(between + steps(0, 12) + between)) is None
+
+
+def test_the_words_that_are_looked_for_first() -> None:
+    """Each marker holds one of them, so that no small log is passed over."""
+    for markers, words in ((fatal._MARKERS, fatal.WORDS), (fatal._EARLY_MARKERS, fatal._EARLY_WORDS)):
+        of_border = {fatal.RUN_STOP, fatal.RECIPE_MARKER} | (
+            {b"CANCELLED AT"} if words is fatal._EARLY_WORDS else set()
+        )
+        for marker in markers:
+            assert marker in of_border or any(word in marker for _, word in words)
+        assert all(byte in word and len(byte) == 1 for byte, word in words)
+
+
+def test_patterns_have_no_unbounded_repetition() -> None:
+    patterns = [ending.pattern for ending in ENDINGS]
+    patterns += [pattern for one in HARMLESS for pattern in (one.before, one.body) if pattern is not None]
+    for pattern in patterns:
+        assert not re.search(r"(?<!\\)[*+]", pattern.pattern.decode())
+
+
+def test_no_log_makes_the_search_slow(write_log: WriteLog) -> None:
+    """Each traceback is read once, and no more than some kilobytes of it."""
+    path = write_log(
+        steps(0, 12) + b"Exception ignored in: x\n" + EXAMPLES[5] * 300 + b"Traceback (most recent call last)" * 9000
+    )
+    assert name(path) == "an exception"
