@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import tempfile
 
 import pytest
@@ -10,7 +11,13 @@ pytest_plugins = ["pytester"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Local jobs are counted in the user's home; those of tests are not."""
+    """Local jobs are counted in the user's home; those of tests are not.
+
+    A shell starts its background jobs with SIGINT ignored, and each process that a test starts inherits that: it would
+    never see the Ctrl-C that the test sends.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     state = tempfile.TemporaryDirectory(prefix="gsw-state-")
     config.add_cleanup(state.cleanup)
     os.environ["XDG_STATE_HOME"] = state.name
