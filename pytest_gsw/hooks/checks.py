@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
 from pytest_gsw.jobs.layout import JOB_ID
-from pytest_gsw.jobs.model import JobStatus, JobStep
+from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
 from pytest_gsw.tables.clusters import LAUNCHER_KEYS
 
 #: What an attribute must be: a few words, and whether a value is that.
@@ -78,6 +78,8 @@ _LAUNCHER_METHODS: Mapping[str, tuple[str, ...]] = {
     "batch_output": ("job",),
     "close": (),
 }
+#: What a launcher may have as well.
+_LAUNCHER_OPTIONS: Mapping[str, tuple[str, ...]] = {"named": ("specs", "since_s")}
 _FORMAT: Mapping[str, _Check] = {
     "name": _NAME,
     "dialects": (
@@ -124,6 +126,7 @@ _TIME: _Check = (
     lambda value: value is None or (_is_number(value) and math.isfinite(value)),
 )
 _STATUS: Mapping[str, _Check] = {
+    "state": ("a JobState", lambda value: isinstance(value, JobState)),
     "raw_state": _TEXT,
     "exit_code": ("a whole number or None", lambda value: value is None or _is_whole(value)),
     "signal": _COUNT,
@@ -144,7 +147,8 @@ _STATUS: Mapping[str, _Check] = {
 
 def launcher_problems(launcher: object) -> list[str]:
     """What keeps an object from being a launcher, a line each; none if nothing does."""
-    found = [*_wrong(launcher, _LAUNCHER), *_wrong_methods(launcher, _LAUNCHER_METHODS)]
+    options = {name: arguments for name, arguments in _LAUNCHER_OPTIONS.items() if hasattr(launcher, name)}
+    found = [*_wrong(launcher, _LAUNCHER), *_wrong_methods(launcher, {**_LAUNCHER_METHODS, **options})]
     keys: object = getattr(launcher, "cluster_keys", ())
     if isinstance(keys, str) or not isinstance(keys, Collection) or not LAUNCHER_KEYS.issuperset(keys):
         found.append(f"cluster_keys: got {_short(keys)}, wanted some of {', '.join(sorted(LAUNCHER_KEYS))}")

@@ -7,14 +7,14 @@ session nor another row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pytest_gsw.errors import HookError, JobError, LogError, RunError, SubmissionError
-from pytest_gsw.hooks.checks import job_id_problem, status_problem
-from pytest_gsw.hooks.faults import hook_error
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.hooks.checks import job_id_problem, launcher_problems, status_problem
+from pytest_gsw.hooks.faults import hook_error, not_that, wrong_answer
+from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher, Named
 from pytest_gsw.logs.model import LogFormat, StepLog
 
 #: The plugins of a session by their names.
@@ -22,6 +22,12 @@ Plugins = Sequence[tuple[str, object]]
 
 #: What callers know of a method alone; of the others they know each error of a run.
 _STRICT = (JobError, LogError)
+
+#: How a launcher that fails has come in.
+_HOOK = ("hook", "pytest_gsw_make_launcher")
+
+#: How a launcher is asked for all jobs of a run.
+NamedJobs = Callable[[Sequence[JobSpec], float], tuple[Named, ...]]
 
 #: So many different faults of a launcher are told.
 _MOST_TOLD = 5
@@ -68,8 +74,34 @@ class _GuardedFormat:
         return log
 
 
+def guarded_launcher(
+    launcher: Launcher, hook: Any, plugins: Callable[[], Plugins], tell: Callable[[str], None]
+) -> Launcher:
+    """What the hook for launchers returned, held to its contract; one that came with pytest-gsw as it is.
+
+    Args:
+        launcher: The hook's answer.
+        hook: The hook, as ``config.hook`` has it.
+        plugins: The session's plugins, for the names of those that fail.
+        tell: Tells the user of a question that the launcher did not answer, once.
+
+    Raises:
+        HookError: It is no launcher, or raises when it is asked what it is.
+    """
+    if is_own(launcher):
+        return launcher
+    try:
+        problems = launcher_problems(launcher)
+        if not problems:
+            return GuardedLauncher(launcher, plugins, tell)
+    except Exception as error:
+        found = hook_error(error, plugins())
+        raise HookError(f"the launcher fails: {found.fact}", (_HOOK, *found.evidence), advice=found.advice) from error
+    raise wrong_answer(hook, not_that(launcher, "launcher", problems))
+
+
 class GuardedLauncher:
-    """A launcher of a site.
+    """A launcher of a site. What it says of itself is read once; its version, which may take a command, when asked for.
 
     Args:
         launcher: The site's.
@@ -84,10 +116,24 @@ class GuardedLauncher:
         self._plugins = plugins
         self._tell = tell
         self._told: set[str] = set()
+        self.name = launcher.name
+        self.log_wait_s = launcher.log_wait_s
+        self.poll_interval_s = launcher.poll_interval_s
+        self.parallel_submissions = launcher.parallel_submissions
+        self.jobs_outlive_session = launcher.jobs_outlive_session
+        self.cluster_keys: Collection[str] = getattr(launcher, "cluster_keys", ())
+        #: Asks for all jobs of a run at once; ``None`` where the launcher cannot.
+        self.named: NamedJobs | None = self._all_named if hasattr(launcher, "named") else None
 
-    def __getattr__(self, name: str) -> Any:
-        """What it says of itself: its name, its version, and how often it may be asked."""
-        return getattr(self._launcher, name)
+    @property
+    def version(self) -> str:
+        """The scheduler's version, "" where the launcher does not tell."""
+        try:
+            version: object = self._ask(HookError, getattr, self._launcher, "version", "")
+        except RunError as error:
+            self._tell_once(error.fact)  # no verdict rests on it
+            return ""
+        return version if isinstance(version, str) else ""
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
         """The exact command that :meth:`submit` runs.
@@ -114,6 +160,22 @@ class GuardedLauncher:
         """
         job = self._ask(SubmissionError, self._launcher.find, spec, since_s)
         return None if job is None else self._job("find", job, spec)
+
+    def _all_named(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
+        """All jobs that bear these rows' own names, whichever attempt they are.
+
+        Raises:
+            SubmissionError: The launcher fails, or its answer is none.
+        """
+        named = getattr(self._launcher, "named")  # noqa: B009 - it is optional, so that the contract lacks it
+        jobs: object = self._ask(SubmissionError, named, specs, since_s)
+        if not isinstance(jobs, Collection) or not all(isinstance(job, Named) for job in jobs):
+            raise SubmissionError(self._wrong("named", f"{jobs!r}, wanted a tuple of Named"))
+        for job in jobs:
+            problem = job_id_problem(job.id) or status_problem(job.status)
+            if problem is not None or not isinstance(job.name, str):
+                raise SubmissionError(self._wrong("named", f"{job!r}: {problem or 'its name is no text'}"))
+        return tuple(jobs)
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """The status of each job by its row's id; unknown, with the reason, where the launcher fails."""
@@ -170,7 +232,8 @@ class GuardedLauncher:
             raise kind(error.fact, error.evidence, error.tail, error.advice) from error
         except (Exception, SystemExit) as error:
             found = hook_error(error, self._plugins())
-            raise kind(f"the launcher fails: {found.fact}", found.evidence, advice=found.advice) from error
+            evidence = (_HOOK, *found.evidence)
+            raise kind(f"the launcher fails: {found.fact}", evidence, advice=found.advice) from error
 
     def _job(self, method: str, job: object, spec: JobSpec) -> Job:
         if not isinstance(job, Job):
@@ -184,7 +247,7 @@ class GuardedLauncher:
 
     def _status(self, job: Job, answers: Mapping[str, object]) -> JobStatus:
         answer = answers.get(job.spec.row_id)
-        if isinstance(answer, JobStatus) and isinstance(answer.state, JobState):
+        if isinstance(answer, JobStatus):
             problem = status_problem(answer)
             if problem is None:
                 return answer
@@ -200,7 +263,10 @@ class GuardedLauncher:
         return f"{type(self._launcher).__name__}.{method} returned {what}"
 
     def _unknown(self, reason: str) -> JobStatus:
-        if reason not in self._told and len(self._told) < _MOST_TOLD:
-            self._told.add(reason)
-            self._tell(f"{reason}; what is not known for ten minutes is an error")
+        self._tell_once(f"{reason}; what is not known for ten minutes is an error")
         return JobStatus(JobState.UNKNOWN, reason=reason)
+
+    def _tell_once(self, line: str) -> None:
+        if line not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add(line)
+            self._tell(line)

@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.hooks.checks import format_problems, launcher_problems, spec_problems
+from pytest_gsw.errors import ConfigurationError, HookError, RunError
+from pytest_gsw.hooks.checks import format_problems, spec_problems
 from pytest_gsw.hooks.faults import hook_error, not_that, wrong_answer
-from pytest_gsw.hooks.guard import GuardedLauncher, is_own
+from pytest_gsw.hooks.guard import guarded_launcher
 from pytest_gsw.items import BaselineItem
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.logs.formats import FORMATS
@@ -34,17 +34,18 @@ def ask_for_launcher(config: pytest.Config, settings: Settings) -> Launcher | No
         raise pytest.UsageError(_shown(hook_error(error, config.pluginmanager.list_name_plugin()))) from None
     if launcher is None:
         return None
-    problems = [] if is_own(launcher) else launcher_problems(launcher)
-    if problems:
-        raise pytest.UsageError(_shown(wrong_answer(hook, not_that(launcher, "launcher", problems))))
+    try:
+        launcher = guarded_launcher(
+            launcher, hook, config.pluginmanager.list_name_plugin, lambda line: write(config, f"gsw: {line}")
+        )
+    except HookError as error:
+        raise pytest.UsageError(_shown(error)) from None
     if settings.cluster is not None:
         try:
             check_keys(settings.cluster, launcher.name, getattr(launcher, "cluster_keys", ()))
         except ConfigurationError as error:
             raise pytest.UsageError(quoted(str(error), os.environ)) from None
-    if is_own(launcher):
-        return launcher
-    return GuardedLauncher(launcher, config.pluginmanager.list_name_plugin, lambda line: write(config, f"gsw: {line}"))
+    return launcher
 
 
 def _shown(error: RunError) -> str:

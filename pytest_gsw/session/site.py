@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.hooks.checks import format_problems, launcher_problems
+from pytest_gsw.errors import ConfigurationError, HookError, RunError
+from pytest_gsw.hooks.checks import format_problems
 from pytest_gsw.hooks.faults import hook_error, not_that, wrong_answer
-from pytest_gsw.hooks.guard import GuardedLauncher, guarded_format, is_own
+from pytest_gsw.hooks.guard import guarded_format, guarded_launcher
 from pytest_gsw.jobs.model import Launcher
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.quoting import quoted
@@ -73,12 +73,10 @@ def launcher(cluster: Cluster, directory: Path, plugins: Sequence[str] = ()) -> 
         found: Launcher | None = hook(config=config, cluster=cluster, run_directory=directory)
     except Exception as error:
         raise _failed(hook_error(error, config.pluginmanager.list_name_plugin())) from None
-    if found is None or is_own(found):
-        return found
-    problems = launcher_problems(found)
-    if problems:
-        raise _failed(wrong_answer(hook, not_that(found, "launcher", problems)))
-    return GuardedLauncher(found, config.pluginmanager.list_name_plugin, _say)
+    try:
+        return None if found is None else guarded_launcher(found, hook, config.pluginmanager.list_name_plugin, _say)
+    except HookError as error:
+        raise _failed(error) from None
 
 
 @lru_cache

@@ -159,3 +159,61 @@ def test_a_launcher_that_raises_for_one_row(pytester: pytest.Pytester, method: s
     result = pytester.runpytest(*TWO)
     result.assert_outcomes(passed=1, errors=1, deselected=139)
     assert records(pytester)[ROW]["fact"] == fact
+
+
+OWN = """
+from pytest_gsw.jobs.local import LocalLauncher
+
+class Own(LocalLauncher):
+    {body}
+
+def pytest_gsw_make_launcher(cluster, run_directory):
+    return Own(cluster.gpus, work_directory=run_directory / 'batch')
+"""
+
+
+def test_a_launcher_that_fails_when_jobs_are_looked_up_by_name(pytester: pytest.Pytester) -> None:
+    fails = """jobs_outlive_session = True
+    def named(self, specs, since_s): return {}['x']
+    def submit(self, spec): return {}['y'] if spec.gpus == 128 else super().submit(spec)"""
+    pytester.makeconftest(OWN.format(body=fails))
+    # Rows whose jobs have names of their own.
+    pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b_fp8 and (H100x128 or H100x256)")
+    fact = "the launcher fails: Own.named of conftest.py raised KeyError: 'x'"
+    result = pytester.runpytest("--gsw-resume=last")
+    result.assert_outcomes(passed=1, errors=1, deselected=139)
+    assert records(pytester)["gpt3_175b_fp8[H100x128]"]["fact"] == fact
+    result.stdout.fnmatch_lines(["hook       pytest_gsw_make_launcher", "at         conftest.py:*, in named"])
+    (journal,) = pytester.path.glob(".gsw/runs/*/journal.jsonl")
+    journal.write_bytes(b"\0" * 64 + b"\n" + journal.read_bytes())
+    result = pytester.runpytest("--gsw-resume=last")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: the run cannot be resumed now: its journal is damaged, and {fact}"])
+
+
+@pytest.mark.parametrize("name", ["name", "poll_interval_s", "jobs_outlive_session", "cluster_keys", "named"])
+def test_a_launcher_that_cannot_say_what_it_is(pytester: pytest.Pytester, name: str) -> None:
+    pytester.makeconftest(OWN.format(body=f"{name} = property(lambda self: {{}}['x'])"))
+    result = pytester.runpytest(*TWO)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: the launcher fails: Own.<lambda> of conftest.py raised KeyError: 'x'",
+            "hook       pytest_gsw_make_launcher",
+        ]
+    )
+
+
+def test_a_launcher_whose_names_take_nothing(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(OWN.format(body="def named(self): return ()"))
+    result = pytester.runpytest(*TWO)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["  named: got named(), wanted named(specs, since_s)"])
+
+
+def test_a_version_that_raises(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(OWN.format(body="version = property(lambda self: {}['x'])"))
+    result = pytester.runpytest(*TWO)
+    result.assert_outcomes(passed=2, deselected=139)
+    told = [line for line in result.outlines if "Own.<lambda>" in line]
+    assert told == ["gsw: the launcher fails: Own.<lambda> of conftest.py raised KeyError: 'x'"]

@@ -13,11 +13,12 @@ import pytest
 from pytest_gsw.errors import JobError, LogError, RunError, SubmissionError
 from pytest_gsw.hooks.guard import GuardedLauncher, guarded_format, is_own
 from pytest_gsw.jobs.local import LocalLauncher
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Named
 from pytest_gsw.logs.formats import FORMATS
 
 SPEC = JobSpec("row", "gsw-row", Path("launch.sh"), Path(), Path(), 1, 8, {})
 JOB = Job("f734016966", SPEC, 0.0)
+RUNNING = JobStatus(JobState.RUNNING)
 HERE = "tests.unit.hooks.test_guard"
 
 
@@ -53,12 +54,13 @@ def guarded(answer: Callable[[], Any], told: list[str] | None = None) -> Guarded
     [
         (SubmissionError, lambda launcher: launcher.submit(SPEC)),
         (SubmissionError, lambda launcher: launcher.find(SPEC, 0.0)),
+        (SubmissionError, lambda launcher: launcher.named([SPEC], 0.0)),
         (JobError, lambda launcher: launcher.cancel([JOB])),
         (JobError, lambda launcher: launcher.close()),
         (LogError, lambda launcher: launcher.find_log(JOB)),
         (RunError, lambda launcher: launcher.command(SPEC)),
     ],
-    ids=["submit", "find", "cancel", "close", "find_log", "command"],
+    ids=["submit", "find", "named", "cancel", "close", "find_log", "command"],
 )
 def test_whatever_is_raised_is_an_error_that_callers_know(
     kind: type[RunError], ask: Callable[[Any], object], error: BaseException
@@ -69,6 +71,45 @@ def test_whatever_is_raised_is_an_error_that_callers_know(
         f"the launcher fails: raising.answer of {HERE} raised "
     ) or found.value.fact.startswith(f"the launcher fails: Site.method of {HERE} raised ")
     assert type(error).__name__ in found.value.fact or "I/O error" in found.value.fact
+
+
+def test_an_error_names_the_hook() -> None:
+    with pytest.raises(SubmissionError) as found:
+        guarded(raising(KeyError("x"))).submit(SPEC)
+    assert found.value.evidence[0] == ("hook", "pytest_gsw_make_launcher")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, "123", 7, [JOB], [Named("1 2", "gsw-row", RUNNING)], [Named("1", None, RUNNING)]],  # type: ignore[arg-type]
+)
+def test_names_that_are_none_are_refused(answer: Any) -> None:
+    with pytest.raises(SubmissionError, match=r"Site\.named returned "):
+        guarded(lambda: answer).named([SPEC], 0.0)  # type: ignore[misc]
+
+
+def test_jobs_by_their_names_are_handed_on() -> None:
+    job = Named("1", "gsw-row", RUNNING)
+    assert guarded(lambda: [job]).named([SPEC], 0.0) == (job,)  # type: ignore[misc]
+
+
+def test_a_launcher_that_knows_no_names() -> None:
+    class Own(LocalLauncher):
+        pass
+
+    assert GuardedLauncher(Own(1), list).named is None
+
+
+def test_a_version_that_raises_is_told_once_and_decides_nothing() -> None:
+    class Own(LocalLauncher):
+        @property
+        def version(self) -> str:
+            raise KeyError("x")
+
+    told: list[str] = []
+    launcher = GuardedLauncher(Own(1), list, told.append)
+    assert (launcher.version, launcher.version) == ("", "")
+    assert told == [f"the launcher fails: Own.version of {HERE} raised KeyError: 'x'"]
 
 
 def test_an_error_of_another_kind_is_one_of_this_kind() -> None:
@@ -96,7 +137,7 @@ def test_what_is_not_answered_is_not_known_and_told_once() -> None:
             "by the job's id; statuses are by the row's id, job.spec.row_id",
         ),
         ({"row": "COMPLETED"}, "Site.poll returned 'COMPLETED' for row, wanted a JobStatus"),
-        ({"row": JobStatus("COMPLETED")}, "wanted a JobStatus"),  # type: ignore[arg-type]
+        ({"row": JobStatus("COMPLETED")}, "state: got 'COMPLETED', wanted a JobState"),  # type: ignore[arg-type]
         ([], "Site.poll returned list, wanted a mapping of row ids to JobStatus"),
         (None, "Site.poll returned NoneType, wanted a mapping of row ids to JobStatus"),
         ({}, "no answer"),
