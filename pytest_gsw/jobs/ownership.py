@@ -2,8 +2,9 @@
 
 The owner is whoever made the file ``owner.N`` with the highest N in the run's directory. Such a file is made with
 its content in one step, by a hard link, and the next owner makes ``owner.N+1``: of two that both take the last one
-for dead, exactly one succeeds, and nobody ever takes a file away from under another. ``flock`` would not do: many
-shared file systems keep it within one machine, or have none.
+for dead, exactly one succeeds, and nobody ever takes a file away from under another. Without hard links the file is
+made anew (``O_EXCL``), with the same guarantee; it is empty for a moment, and an empty one is an owner of unknown name.
+``flock`` would not do: many shared file systems keep it within one machine, or have none.
 
 A file tells machine, process and the process's start; its time of modification is the owner's last sign of life, by
 the file server's own clock.
@@ -246,11 +247,7 @@ def _read(path: Path) -> Owner | None:
 def _draft(directory: Path, owner: Owner) -> Path:
     """A file of its own with what an owner's file says."""
     draft = directory / f".{_NAME}.{uuid.uuid4().hex}"
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        json.dump(asdict(owner), file)
-        file.flush()
-        os.fsync(file.fileno())
+    _write_new(draft, json.dumps(asdict(owner)).encode())
     return draft
 
 
@@ -268,13 +265,33 @@ def _make(draft: Path, path: Path) -> bool:
 
 
 def _make_anew(draft: Path, path: Path) -> bool:
+    """The same where there are no hard links: of two that make a new file, one succeeds on every file system.
+
+    Between its making and its content it says nothing. Whoever dies there leaves a file that counts by its age.
+    """
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        _write_new(path, draft.read_bytes())
     except FileExistsError:
         return False
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(draft.read_bytes())
     return True
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    """Make a file that was not there; none is left where its content cannot be written.
+
+    Raises:
+        FileExistsError: It was there.
+        OSError: It cannot be written.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _is_same(draft: Path, path: Path) -> bool:

@@ -37,6 +37,14 @@ else:
     print("taken", flush=True)
     sys.stdin.readline()
 """
+#: The same on a file system without hard links.
+UNLINKED = """\
+import errno
+import os
+def link(*_):
+    raise OSError(errno.EXDEV, "Invalid cross-device link")
+os.link = link
+"""
 
 
 @pytest.fixture
@@ -44,8 +52,8 @@ def hold() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Start processes that take a run as soon as they are told."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(directory: Path) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", HOLDER, str(directory)]
+    def start(directory: Path, has_links: bool = True) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", HOLDER if has_links else UNLINKED + HOLDER, str(directory)]
         started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
         return started[-1]
 
@@ -243,17 +251,73 @@ def test_an_owner_that_slept_too_long_submits_nothing_more(tmp_path: Path) -> No
     assert json.loads((tmp_path / "owner.2").read_text())["host"] == "login03"
 
 
-@pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL])
-def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+NO_LINKS = [errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EMLINK]
+
+
+@pytest.fixture
+def unlinked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system without hard links, as FUSE, CIFS and Lustre may be."""
+    number: int = getattr(request, "param", errno.EXDEV)
+
     def link(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "link", link)
+
+
+@pytest.mark.parametrize("unlinked", NO_LINKS, indirect=True, ids=errno.errorcode.get)
+@pytest.mark.usefixtures("unlinked")
+def test_a_file_system_without_hard_links(tmp_path: Path) -> None:
     lock = RunLock(tmp_path)
     lock.take()
     assert "belongs to another session" in refusal(tmp_path)
     lock.release()
     RunLock(tmp_path).take()
+
+
+@pytest.mark.usefixtures("unlinked")
+def test_one_that_died_before_its_file_said_anything(tmp_path: Path) -> None:
+    (tmp_path / "owner.1").touch()
+    assert "does not tell which" in refusal(tmp_path)
+    assert owners(tmp_path) == ["owner.1"]
+    os.utime(tmp_path / "owner.1", (time.time() - 601,) * 2)
+    RunLock(tmp_path).take()
+    assert owners(tmp_path) == ["owner.2"]
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_full_disk_leaves_nothing_behind(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
+    if not has_links:
+        request.getfixturevalue("unlinked")
+    real, left = os.fsync, [] if has_links else [None]
+
+    def fsync(descriptor: int) -> None:
+        if not left:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        left.pop()
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert "cannot be told: No space left on device: " in refusal(tmp_path)
+    assert owners(tmp_path) == []
+    monkeypatch.setattr(os, "fsync", real)
+    RunLock(tmp_path).take()
+
+
+def test_of_many_without_hard_links_exactly_one_succeeds(
+    tmp_path: Path, hold: Callable[..., subprocess.Popen[str]]
+) -> None:
+    leave(tmp_path, ELSEWHERE, silent_s=10_000)
+    processes = [hold(tmp_path, has_links=False) for _ in range(6)]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    answers = [process.stdout.readline().strip() for process in processes if process.stdout]
+    assert sorted(answers) == ["refused"] * 5 + ["taken"]
+    assert owners(tmp_path) == ["owner.2"]
 
 
 def test_a_link_whose_answer_was_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
