@@ -14,7 +14,7 @@ from pytest_gsw.files import make_directory
 from pytest_gsw.items import SETTINGS, BaselineItem
 from pytest_gsw.options import Settings
 from pytest_gsw.quoting import quoted
-from pytest_gsw.results import jsonlines, summary, terminal
+from pytest_gsw.results import jsonlines, outcomes, summary, terminal
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.screen import TALLY, Tally, write
@@ -25,7 +25,7 @@ from pytest_gsw.tables.clusters import Cluster
 #: at which somebody should look before one does.
 _SECTIONS = {
     "accepted figures": "gsw_accepted",
-    "inconclusive": "gsw_inconclusive",
+    outcomes.INCONCLUSIVE.text: "gsw_inconclusive",
     "drift": "gsw_drift",
 }
 
@@ -43,7 +43,7 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config, propo
         proposed: What ``--gsw-update-baseline`` has to say.
     """
     settings = config.stash[SETTINGS]
-    improved = [r for r in reporter.getreports("passed") if getattr(r, "gsw_outcome", "") == "improved"]
+    improved = [r for r in reporter.getreports("passed") if getattr(r, "gsw_outcome", "") == outcomes.IMPROVED.word]
     if improved:
         by_document = all(report.gsw_reference == "documented" for report in improved)
         reporter.section("faster than documented" if by_document else "faster than documented or accepted")

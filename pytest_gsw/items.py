@@ -56,9 +56,10 @@ from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.performance.steady import Steady
 from pytest_gsw.performance.verdict import UNUSUAL, Outcome, Reason, Repeats, Verdict
 from pytest_gsw.quoting import quoted
-from pytest_gsw.results import junit, terminal
+from pytest_gsw.results import junit, outcomes, terminal
 from pytest_gsw.results.attachments import attachment_lines
 from pytest_gsw.results.record import JobFacts, Record, write_record
+from pytest_gsw.results.told import has_failed, told
 from pytest_gsw.tables.clusters import Cluster
 from pytest_gsw.tables.definition import accepted_for, accepted_to_expect, definition_hash
 from pytest_gsw.tables.images import image_name, image_of
@@ -235,7 +236,7 @@ class BaselineItem(pytest.Item):
         """Leave a record of a row that something else ended than its own set-up, and return the text of its report."""
         error = quoted(error, os.environ, self.spec.environment if self.spec else {})
         try:
-            record = self._record("error", error.fact, run=None)
+            record = self._record(outcomes.ERROR.word, error.fact, run=None)
         except pytest.fail.Exception:
             return self.not_written
         return terminal.error_text(error, self._facts(record))
@@ -244,8 +245,7 @@ class BaselineItem(pytest.Item):
         """Judge what was measured, record it, and say as what pytest is to report it, with which text."""
         if self.baseline.expected_failure:
             fact = "is documented to run out of memory, but its job completed"
-            record = self._record("unexpected_success", fact, run=measured.run)
-            return "failed", "\n".join([fact, "", *terminal.fact_lines(self._facts(record))])
+            return self._told(self._record(outcomes.UNEXPECTED_SUCCESS.word, fact, run=measured.run))
         assert measured.measurement is not None
         accepted, unused = self._accepted_for(measured.run)
         verdict = self._with_canaries(self._judge(measured.run, measured.measurement, accepted))
@@ -253,7 +253,7 @@ class BaselineItem(pytest.Item):
         metric = self.baseline.metric
         tokens_per_s = measured.measurement.figures.tokens_per_s if metric == "step_time" else None
         record = self._record(
-            "profiled" if not_comparable else verdict.outcome.value,
+            outcomes.PROFILED.word if not_comparable else verdict.outcome.value,
             # A log may call its ranks anything.
             quoted(
                 terminal.verdict_fact(self._documented(), verdict, tokens_per_s, self._cluster_name() or "", metric),
@@ -265,19 +265,17 @@ class BaselineItem(pytest.Item):
             verdict=verdict,
             accepted_note=self._accepted_note(accepted, unused, verdict, measured.run),
         )
-        if not_comparable:
-            judged = terminal.headline(record)
-            return "skipped", f"not judged, because {not_comparable} makes the figures not comparable: {judged}"
-        if self._fails(verdict):
-            return "failed", terminal.failure_text(record, verdict, self._facts(record))
-        if verdict.outcome is Outcome.INCONCLUSIVE:
-            canaries: list[str] = self.config.stash[CANARIES]
-            return "skipped", terminal.inconclusive_text(record, verdict, canaries)
-        return "passed", ""
+        return self._told(record, verdict)
+
+    def _told(self, record: Record, verdict: Verdict | None = None) -> tuple[str, str]:
+        """As what pytest is to report a record, and with which text."""
+        canaries, strict = self.config.stash[CANARIES], self._settings.strict
+        row = told(record, self._facts(record), strict=strict, verdict=verdict, canaries=canaries)
+        return row.outcome.pytest, row.text
 
     def _fails(self, verdict: Verdict) -> bool:
         """Whether an outcome is a failure in this session."""
-        return verdict.outcome is Outcome.REGRESSED or (verdict.is_too_fast and self._settings.strict)
+        return has_failed(verdict.outcome.value, verdict.reason.value, strict=self._settings.strict)
 
     def _with_canaries(self, verdict: Verdict) -> Verdict:
         """A loss says nothing of a row where a canary row has shown that the cluster is not in its usual state."""
@@ -407,7 +405,7 @@ class BaselineItem(pytest.Item):
         if run.log is not None:
             check_identity(self.baseline, run, read_identity(run.log, self.baseline.log_format))
         fact = "ran out of memory, as documented"
-        self._record("expected_failure", fact, run=run)
+        self._record(outcomes.EXPECTED_FAILURE.word, fact, run=run)
         pytest.xfail(fact)
         _fail(fact)  # with --runxfail
 
@@ -730,7 +728,7 @@ class BaselineItem(pytest.Item):
             write_record(settings.run_directory, record)
             failure = self._tell_observers(record)
             if failure is not None:
-                record = dataclasses.replace(record, outcome="error", fact=failure.fact)
+                record = dataclasses.replace(record, outcome=outcomes.ERROR.word, fact=failure.fact)
                 write_record(settings.run_directory, record)
             if settings.replay is None:  # a replayed run is in the history already
                 self.config.stash[NIGHTS].keep(record)
@@ -748,7 +746,7 @@ class BaselineItem(pytest.Item):
             when = "setup" if self._measured is None else "call"
             self.add_report_section(when, "stdout", "\n".join(attachment_lines(record, settings.run_directory)))
         self.user_properties.extend(junit.properties(record))
-        if failure is not None and outcome != "error":
+        if failure is not None and outcome != outcomes.ERROR.word:
             _fail(terminal.error_text(failure, self._facts(record)))
         return record
 
@@ -819,7 +817,7 @@ class BaselineItem(pytest.Item):
 
     def _raise_error(self, error: RunError, run: Run | None) -> NoReturn:
         error = quoted(error, os.environ, self.spec.environment if self.spec else {})
-        record = self._record("error", error.fact, run=run)
+        record = self._record(outcomes.ERROR.word, error.fact, run=run)
         _fail(terminal.error_text(error, self._facts(record)))
 
 

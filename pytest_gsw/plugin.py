@@ -42,6 +42,7 @@ from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results import terminal
+from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import attempt_text, used_gpu_hours
 from pytest_gsw.screen import TALLY, Tally, clear_live, write
 from pytest_gsw.selection import node_id_of, point_at_tables
@@ -365,7 +366,7 @@ def pytest_runtest_makereport(
     record = item.stash.get(RECORD, None)
     if record is not None:
         add_json(item, record)
-        report.gsw_fails = item.judged[0] == "failed" or record.outcome == "error"  # type: ignore[attr-defined]
+        report.gsw_fails = item.judged[0] == "failed" or record.outcome == ERROR.word  # type: ignore[attr-defined]
         # pytest-xdist hands these to the session that has the screen.
         report.gsw_outcome = record.outcome  # type: ignore[attr-defined]
         report.gsw_headline = terminal.headline(record)  # type: ignore[attr-defined]

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.model import JobState
-from pytest_gsw.performance.verdict import Outcome, Reason
+from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.quoting import MASK
+from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record, judged_key, measured_jobs, read_record, record_name
 from pytest_gsw.results.terminal import verdict_of
 from pytest_gsw.tables.definition import definition_hash
@@ -36,7 +37,6 @@ MAX_SPREAD = 0.03
 #: Of earlier jobs in a session, the newest of each row: what ran a year ago says little of the cluster of today.
 NEWEST_RUNS = 20
 
-_JUDGED = frozenset(outcome.value for outcome in Outcome)
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _JOB_ID = re.compile(r"[A-Za-z0-9._:/-]{1,100}")
 
@@ -238,7 +238,7 @@ def _not_a_point(record: Record, rules: Rules) -> str | None:
             record.reason == Reason.TOO_GOOD.value and _gain(record) > (rules.max_gain or 0.0)
         ),
         f"is not comparable, because of {record.not_comparable}": record.not_comparable is not None,
-        f"was not measured and judged, but ended as '{record.outcome}'": record.outcome not in _JUDGED,
+        f"was not measured and judged, but ended as '{record.outcome}'": record.outcome not in outcomes.JUDGED,
         "was replayed without its cluster; add --gsw-cluster=NAME to the replay": record.cluster == "replay",
         "is of a log alone, and nobody knows how its job ended": record.job is None
         or record.job.state != JobState.COMPLETED.value

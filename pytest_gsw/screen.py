@@ -19,7 +19,7 @@ from pytest_gsw.items import SETTINGS, BaselineItem
 from pytest_gsw.jobs.model import Attempt
 from pytest_gsw.jobs.spec import expected_run_s
 from pytest_gsw.quoting import quoted
-from pytest_gsw.results import terminal
+from pytest_gsw.results import outcomes, terminal
 from pytest_gsw.results.record import JobFacts, attempt_text
 from pytest_gsw.watch import Sight
 
@@ -59,7 +59,7 @@ class Tally:
         outcome = getattr(report, "gsw_outcome", "")
         self._outcomes[report.nodeid] = outcome or self._outcomes.get(report.nodeid, "")
         if report.failed and not outcome:
-            self._outcomes[report.nodeid] = "error"
+            self._outcomes[report.nodeid] = outcomes.ERROR.word
         if outcome:
             self.attempts[report.nodeid] = report.gsw_attempts
             self.used[report.nodeid] = report.gsw_used_gpu_hours
@@ -86,12 +86,12 @@ class Tally:
     @property
     def inconclusive(self) -> bool:
         """Whether what was measured of some row does not tell whether it is as fast as documented."""
-        return "inconclusive" in self._outcomes.values()
+        return outcomes.INCONCLUSIVE.word in self._outcomes.values()
 
     @property
     def judged_none(self) -> bool:
         """Whether there were rows, and all of them were skipped."""
-        skipped = {""} if self._profiled_on_purpose else {"", "profiled"}
+        skipped = {""} if self._profiled_on_purpose else {"", outcomes.PROFILED.word}
         return bool(self._outcomes) and set(self._outcomes.values()) <= skipped
 
 

@@ -35,6 +35,7 @@ from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.peaks import documented_peak_flops, peak_flops
 from pytest_gsw.performance.verdict import judge
+from pytest_gsw.results import outcomes
 from pytest_gsw.runs.contradictions import other_settings
 from pytest_gsw.tables.load import STEP_SHARE, bundled_baselines, load_tables
 from pytest_gsw.tables.model import MAX_GAIN, Baseline
@@ -440,16 +441,16 @@ class _Trial:
 
     def _speeds(self) -> Iterator[Case]:
         own = self.baseline.tolerance
-        yield self._judged("untouched", "nothing", self._run, "passed", own)
-        for sign, beyond in ((-1, "regressed"), (1, "improved")):
+        yield self._judged("untouched", "nothing", self._run, outcomes.PASSED.word, own)
+        for sign, beyond in ((-1, outcomes.REGRESSED.word), (1, outcomes.IMPROVED.word)):
             tolerance = self._random.choice((*_TOLERANCES, own))
             limit = 1 + sign * tolerance
             if sign > 0 and tolerance >= MAX_GAIN:
-                beyond = "inconclusive"  # nothing between what is allowed and what is believed
+                beyond = outcomes.INCONCLUSIVE.word  # nothing between what is allowed and what is believed
             factor = 1 + sign * (self._accuracy(self._documented_s / limit) + _MARGIN)
             word = "less" if sign < 0 else "more"
             for name, throughput, outcome in (
-                ("within", limit / factor, "passed"),
+                ("within", limit / factor, outcomes.PASSED.word),
                 ("beyond", limit * factor, beyond),
                 ("far", limit * self._random.uniform(0.5, 0.9) if sign < 0 else self._far(tolerance), beyond),
             ):
@@ -467,15 +468,15 @@ class _Trial:
         if most > least:
             throughput = self._random.uniform(least, most)
             done = f"{throughput - 1:.0%} more throughput"
-            yield self._judged("more-unbelieved", done, self._at(throughput), "inconclusive")
-        case = self._judged("decimal", "the table's figure is ten times as long", self._run, "inconclusive")
+            yield self._judged("more-unbelieved", done, self._at(throughput), outcomes.INCONCLUSIVE.word)
+        case = self._judged("decimal", "the table's figure is ten times as long", self._run, outcomes.INCONCLUSIVE.word)
         figure = {f"{self.baseline.metric}_s": self._documented_s * 10}
         misprinted = replace(self.baseline, documented=replace(self.baseline.documented, **figure))
         yield replace(case, baseline=misprinted)
         lost = self._random.uniform(0.06, 0.08)
         allowed = f"{_KNOWN_TOLERANCE:.2%} allowed, of jobs that differ by {_KNOWN_NOISE.sigma:.0%}"
         done = f"{lost:.2%} less throughput, {allowed}"
-        case = self._judged("less-in-noise", done, self._at(1 - lost), "inconclusive", _KNOWN_TOLERANCE)
+        case = self._judged("less-in-noise", done, self._at(1 - lost), outcomes.INCONCLUSIVE.word, _KNOWN_TOLERANCE)
         yield replace(case, noise=_KNOWN_NOISE)
 
     def _judged(
@@ -655,10 +656,14 @@ class _Trial:
         slow = self._at((1 - self.baseline.tolerance) * self._random.uniform(0.5, 0.9))
         # Not every log says whose it is: where it counts anew, that alone tells.
         again = tuple(_restarted(event) for event in self._events(slow) if RECIPE_MARKER not in event.data)
-        yield self._judged("then-slow", "a slow run behind it", slow, "regressed", log=healthy + _bytes(again))
+        yield self._judged(
+            "then-slow", "a slow run behind it", slow, outcomes.REGRESSED.word, log=healthy + _bytes(again)
+        )
         healed = tuple(_restarted(event) for event in self._events(self._run))
         first = _bytes(self._events(slow))
-        yield self._judged("slow-then", "a slow run before it", self._run, "passed", log=first + _bytes(healed))
+        yield self._judged(
+            "slow-then", "a slow run before it", self._run, outcomes.PASSED.word, log=first + _bytes(healed)
+        )
         numbers = _steps(again)
         upto = numbers[len(numbers) // 2 - 1]
         log = healthy + _bytes(takewhile(lambda event: event.step <= upto, again))
@@ -716,7 +721,7 @@ class _Trial:
         yield self._broken(f"then-{name}", f"{name} behind the last step", _bytes(healthy) + line, fact_of_log)
         name, line = self._random.choice(_HARMLESS)
         yield self._judged(
-            f"then-{name}", f"{name} behind the last step", self._run, "passed", log=_bytes(healthy) + line
+            f"then-{name}", f"{name} behind the last step", self._run, outcomes.PASSED.word, log=_bytes(healthy) + line
         )
 
     # ----

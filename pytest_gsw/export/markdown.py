@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_gsw.export.night import Finding, Night, counts_text, findings
+from pytest_gsw.results import outcomes
+from pytest_gsw.results.attention import IMPROVED, REGRESSED, Level
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.summary import throughput_change
 from pytest_gsw.results.terminal import percent, verdict_of
@@ -23,17 +25,8 @@ _LONGEST_COMMAND = 600
 _LONGEST_NODES = 80
 
 _HEADERS = ("row", "what", "throughput", "allowed", "nodes", "since", "next")
-#: Words of outcomes in a cell; a row that passed has its figure alone.
-_WORDS = {
-    "passed": "",
-    "improved": "improved",
-    "regressed": "**regressed**",
-    "inconclusive": "**inconclusive**",
-    "error": "**error**",
-    "unexpected_success": "**unexpected success**",
-    "expected_failure": "out of memory, as documented",
-    "profiled": "profiled",
-}
+#: How much somebody has to do about a row whose word is bold.
+_BOLD = frozenset({Level.ERROR, Level.WARNING})
 
 
 def markdown(night: Night, limit_bytes: int = LIMIT_BYTES) -> str:
@@ -77,7 +70,7 @@ def _finding_line(finding: Finding) -> str:
     change = "" if verdict is None else percent(verdict.throughput_change)
     allowed = "" if verdict is None else percent(verdict.allowed_throughput_change)
     nodes = record.job.nodes if record is not None and record.job is not None else ""
-    says_it_all = bool(change) and finding.kind in {"regressed", "improved"}
+    says_it_all = bool(change) and finding.kind in {REGRESSED.kind, IMPROVED.kind}
     text = "" if says_it_all else f" {_code(_cut(finding.text, _LONGEST_FACT))}"
     cells = (
         _code(_cut(finding.row, _LONGEST_FACT)),
@@ -115,7 +108,7 @@ def _cell(records: Sequence[Record]) -> str:
     if not records:
         return ""
     if len(records) > 1:
-        return ", ".join(f"{len(alike)} {word or 'passed'}" for word, alike in _by_word(records).items())
+        return ", ".join(f"{len(alike)} {word or outcomes.PASSED.text}" for word, alike in _by_word(records).items())
     (record,) = records
     change = throughput_change(record)
     return " ".join(part for part in ("" if change is None else percent(change), _word(record)) if part)
@@ -130,9 +123,13 @@ def _by_word(records: Iterable[Record]) -> Mapping[str, Sequence[Record]]:
 
 
 def _word(record: Record) -> str:
-    word = _WORDS.get(record.outcome)
-    # What is not known is an error, never a pass.
-    return f"**error** {_code(_cut(record.outcome, 60))}" if word is None else word
+    """The outcome's word in a cell; a row that passed has its figure alone."""
+    outcome = outcomes.of(record.outcome)
+    if not outcome.known:
+        return f"**{outcomes.ERROR.text}** {_code(_cut(record.outcome, 60))}"
+    if outcome is outcomes.PASSED:
+        return ""
+    return f"**{outcome.text}**" if outcome.attention.level in _BOLD else outcome.text
 
 
 def _bounded(table: Sequence[str], lines: Iterable[str], count: int, room_bytes: int, noun: str) -> list[str]:

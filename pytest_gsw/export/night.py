@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import enum
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_gsw.history.model import NO_CLUSTER
-from pytest_gsw.performance.verdict import DOUBTS, Outcome
+from pytest_gsw.performance.verdict import DOUBTS
 from pytest_gsw.quoting import quoted
+from pytest_gsw.results import attention, outcomes
+from pytest_gsw.results.attention import Attention, Level
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import throughput_change
 from pytest_gsw.results.terminal import accepted_line, command, inconclusive_line
@@ -19,37 +20,8 @@ from pytest_gsw.words import counted, day
 _RUNS = ".gsw/runs"
 
 
-class Level(enum.Enum):
-    """How much somebody has to do about a finding."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTICE = "notice"
-
-
 #: What can be found of a row, the worst first.
-_LEVELS: Mapping[str, Level] = {
-    "regressed": Level.ERROR,
-    "error": Level.ERROR,
-    "unexpected success": Level.ERROR,
-    "inconclusive": Level.WARNING,
-    "drift": Level.WARNING,
-    "accepted": Level.NOTICE,
-    "improved": Level.NOTICE,
-}
-KINDS = tuple(_LEVELS)
-
-#: Outcomes that need nobody's attention by themselves.
-_QUIET = frozenset({"passed", "profiled", "expected_failure"})
-_KIND_OF_OUTCOME = {
-    "regressed": "regressed",
-    "error": "error",
-    "unexpected_success": "unexpected success",
-    "inconclusive": "inconclusive",
-    "improved": "improved",
-}
-#: How a number of rows is said to have an outcome, where its own name does not do.
-_WORDS = {"error": "not measured", "expected failure": "out of memory as documented"}
+KINDS = tuple(one.kind for one in attention.ATTENTIONS if one.level is not None)
 
 
 @dataclass(frozen=True)
@@ -93,7 +65,7 @@ class Finding:
     @property
     def level(self) -> Level:
         """How much somebody has to do about it."""
-        return _LEVELS[self.kind]
+        return attention.BY_KIND[self.kind].level or Level.NOTICE
 
     @property
     def title(self) -> str:
@@ -114,7 +86,7 @@ def findings(night: Night) -> tuple[Finding, ...]:
     found = [one for record in night.records for one in _of_record(record, night.since.get(record.node_id, ""))]
     recorded = {record.node_id for record in night.records}
     found += [
-        Finding("error", node_id.rpartition("::")[2], node_id, "", why)
+        Finding(attention.ERROR.kind, node_id.rpartition("::")[2], node_id, "", why)
         for node_id, why in night.missing.items()
         if node_id not in recorded
     ]
@@ -127,41 +99,42 @@ def _rank(finding: Finding) -> tuple[int, float, str]:
 
 
 def _of_record(record: Record, since: str) -> Iterator[Finding]:
-    kind = _KIND_OF_OUTCOME.get(record.outcome)
-    if kind is not None:
-        yield _finding(kind, record, inconclusive_line(record) or record.fact, since if is_slow(record) else "")
-    elif record.outcome not in _QUIET:
-        # What is not known is an error, never a pass.
+    outcome = outcomes.of(record.outcome)
+    if not outcome.known:
         why = f"the record has the outcome '{record.outcome}', which this pytest-gsw does not know"
-        yield _finding("error", record, why)
+        yield _finding(outcome.attention, record, why)
+    elif outcome.attention.level is not None:
+        text = inconclusive_line(record) or record.fact
+        yield _finding(outcome.attention, record, text, since if is_slow(record) else "")
     if record.drift:
-        yield _finding("drift", record, record.drift)
+        yield _finding(attention.DRIFT, record, record.drift)
     accepted = accepted_line(record)
-    if accepted and record.outcome == Outcome.PASSED.value:
-        yield _finding("accepted", record, accepted)
+    if accepted and outcome is outcomes.PASSED:
+        yield _finding(attention.ACCEPTED, record, accepted)
 
 
 def is_slow(record: Record) -> bool:
     """Whether a row is slower than its tolerance allows, whatever that is put down to."""
-    return record.outcome in {"regressed", "inconclusive"} and record.reason not in DOUBTS
+    return record.outcome in outcomes.SLOW and record.reason not in DOUBTS
 
 
-def _finding(kind: str, record: Record, text: str, since: str = "") -> Finding:
-    return Finding(kind, record.row, record.node_id, record.cluster, text, _next(kind, record), since, record)
+def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Finding:
+    following = _next(needs, record)
+    return Finding(needs.kind, record.row, record.node_id, record.cluster, text, following, since, record)
 
 
-def _next(kind: str, record: Record) -> str:
+def _next(needs: Attention, record: Record) -> str:
     """What to type next: what tells more, or what runs the row again where there is nothing more to tell."""
     if record.cluster == NO_CLUSTER:
         where = record.log or f"{_RUNS}/{record.run_id}"
         return command("pytest", f"--gsw-replay={where}", record.node_id)
-    if kind == "improved":
+    if needs is attention.IMPROVED:
         return command("pytest-gsw", "baseline", "propose", f"{_RUNS}/{record.run_id}", f"--row={record.row}")
-    if kind == "drift":
+    if needs is attention.DRIFT:
         return command("pytest-gsw", "trend", record.row, f"--cluster={record.cluster}")
-    if kind in {"error", "unexpected success"}:
+    if needs in {attention.ERROR, attention.UNEXPECTED_SUCCESS}:
         return command("pytest", f"--gsw-cluster={record.cluster}", record.node_id)
-    if kind == "regressed" and not record.repeats:  # one slow job may be one slow node
+    if needs is attention.REGRESSED and not record.repeats:  # one slow job may be one slow node
         return command("pytest", f"--gsw-cluster={record.cluster}", "--gsw-confirm=4", record.node_id)
     return command("pytest-gsw", "history", record.row, f"--cluster={record.cluster}")
 
@@ -175,7 +148,7 @@ def slow_since(before: Sequence[tuple[float, str]]) -> str:
     if not before:
         return ""
     slow = 0
-    while slow < len(before) and before[-1 - slow][1] == Outcome.REGRESSED.value:
+    while slow < len(before) and before[-1 - slow][1] == outcomes.REGRESSED.word:
         slow += 1
     if not slow:
         return "tonight"
@@ -183,18 +156,22 @@ def slow_since(before: Sequence[tuple[float, str]]) -> str:
     return f"{first}, {slow + 1} nights" if slow < len(before) else f"{first} or before, {slow + 1} nights"
 
 
+def _counted(word: str) -> str:
+    """What stands behind a number of rows of an outcome, where commas part the numbers."""
+    outcome = outcomes.of(word)
+    return outcome.attention.counted or outcome.text.replace(",", "")
+
+
 def counts_text(night: Night) -> str:
     """How many rows there were and what they came to: ``12 rows: 2 regressed, 1 error, 9 passed, 1 drifting``."""
-    known = {*_KIND_OF_OUTCOME, *_QUIET}
-    outcomes = Counter(
-        record.outcome.replace("_", " ") if record.outcome in known else "error" for record in night.records
-    )
+    found = Counter(_counted(record.outcome) for record in night.records)
     recorded = {record.node_id for record in night.records}
-    outcomes["error"] += sum(node_id not in recorded for node_id in night.missing)
-    total = sum(outcomes.values())
-    ordered = [*(kind for kind in KINDS if outcomes[kind]), *sorted(set(+outcomes) - set(KINDS))]
-    parts = [f"{outcomes[outcome]} {_WORDS.get(outcome, outcome)}" for outcome in ordered]
+    found[attention.ERROR.counted] += sum(node_id not in recorded for node_id in night.missing)
+    total = sum(found.values())
+    bad = [one.counted for one in attention.ATTENTIONS if one.counted]
+    ordered = [*(words for words in bad if found[words]), *sorted(set(+found) - set(bad))]
+    parts = [f"{found[words]} {words}" for words in ordered]
     drifting = sum(bool(record.drift) for record in night.records)
     if drifting:
-        parts.append(f"{drifting} drifting")
+        parts.append(f"{drifting} {attention.DRIFT.counted}")
     return counted(total, "row") + (f": {', '.join(parts)}" if parts else "")

@@ -10,20 +10,12 @@ from dataclasses import dataclass
 
 from pytest_gsw.export.night import Night
 from pytest_gsw.history.model import SIMULATED
+from pytest_gsw.results.outcomes import ERROR, OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import throughput_change
 
 #: Outcomes that a record can have; each is 0 or 1 for each row, so that a row that recovers is seen to.
-_OUTCOMES = (
-    "passed",
-    "improved",
-    "regressed",
-    "inconclusive",
-    "error",
-    "profiled",
-    "expected_failure",
-    "unexpected_success",
-)
+_OUTCOMES = tuple(outcome.word for outcome in OUTCOMES)
 
 _Labels = Mapping[str, str]
 
@@ -142,7 +134,7 @@ def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], missing: Ma
     for node_id in missing:
         if node_id not in recorded:
             table, _, row = node_id.rpartition("::")
-            yield _sample("gsw_outcome", {"row": row, "table": table, "outcome": "error"}, 1)
+            yield _sample("gsw_outcome", {"row": row, "table": table, "outcome": ERROR.word}, 1)
 
 
 def _times(night: Night) -> Iterator[str]:

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 
 from pytest_gsw.export.annotations import fingerprint
 from pytest_gsw.export.night import Finding, Night, findings
+from pytest_gsw.results.attention import DRIFT, INCONCLUSIVE
 
 #: By kind, what the plugin calls it, of ERROR, HIGH, NORMAL and LOW. A row that creeps will fail one night.
-_SEVERITIES: Mapping[str, str] = {"drift": "NORMAL", "inconclusive": "LOW"}
+_SEVERITIES: Mapping[str, str] = {DRIFT.kind: "NORMAL", INCONCLUSIVE.kind: "LOW"}
 
 
 def warnings_ng(night: Night) -> str:

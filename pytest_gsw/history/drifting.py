@@ -10,11 +10,11 @@ from datetime import datetime
 from pytest_gsw.history.model import Point
 from pytest_gsw.performance.drift import Drift, drift
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
-from pytest_gsw.performance.verdict import UNUSUAL, Outcome
+from pytest_gsw.performance.verdict import UNUSUAL
+from pytest_gsw.results import outcomes
 from pytest_gsw.tables.model import Accepted
 
-#: Outcomes of nights in which a row was slower than its tolerance, and so many of them in a row are a spell.
-_TOO_SLOW = frozenset({Outcome.REGRESSED.value, Outcome.INCONCLUSIVE.value})
+#: So many nights in a row in which a row was slower than its tolerance are a spell.
 _SPELL = 3
 
 #: A fact of the environment has changed where it was the same for so many nights before.
@@ -59,7 +59,7 @@ def without_spells(nights: Sequence[Point]) -> tuple[Point, ...]:
         nights: A row's nights, the oldest first.
     """
     kept: list[Point] = []
-    for slow, spell in itertools.groupby(nights, key=lambda night: night.outcome in _TOO_SLOW):
+    for slow, spell in itertools.groupby(nights, key=lambda night: night.outcome in outcomes.SLOW):
         listed = list(spell)
         kept += [] if slow and len(listed) >= _SPELL else listed
     return tuple(kept)
@@ -81,7 +81,7 @@ def since(points: Sequence[Point], accepted: Accepted | None) -> tuple[Point, ..
     begin = next(made_of, next(later, len(points)))
     # What somebody has accepted is neither too slow nor too good to be true.
     return tuple(
-        replace(point, outcome=Outcome.PASSED.value, reason="") if point.job_id in jobs else point
+        replace(point, outcome=outcomes.PASSED.word, reason="") if point.job_id in jobs else point
         for point in points[begin:]
     )
 

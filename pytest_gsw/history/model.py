@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from pytest_gsw.jobs.model import JobState
-from pytest_gsw.performance.verdict import Outcome
+from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import JobFacts, Record, measured_jobs
 
 #: The launcher of a job that no session ran: its log was imported, and whoever did so says that it ended well.
@@ -25,8 +25,6 @@ SIMULATED = "demo"
 
 #: The cluster of logs that were replayed without one.
 NO_CLUSTER = "replay"
-
-_JUDGED = frozenset(outcome.value for outcome in Outcome)
 
 
 @dataclass(frozen=True, order=True)
@@ -95,7 +93,7 @@ def newest_definitions(keys: Iterable[SeriesKey]) -> tuple[SeriesKey, ...]:
 
 def is_judged(record: Record) -> bool:
     """Whether a record's row was measured and judged, and may be compared."""
-    return record.outcome in _JUDGED and record.not_comparable is None
+    return record.outcome in outcomes.JUDGED and record.not_comparable is None
 
 
 def points_of(record: Record) -> tuple[JobPoint, ...]:
@@ -149,7 +147,7 @@ def rank(record: Record) -> tuple[bool, float]:
     differ, and one may be set back before a run is resumed; so that the record of an interrupted session does not
     stand before the measurement that came of resuming it, an error never takes a measurement's place.
     """
-    return record.outcome != "error", record.recorded_s or 0.0
+    return record.outcome != outcomes.ERROR.word, record.recorded_s or 0.0
 
 
 def _ended_well(job: JobFacts) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from pytest_gsw.performance.noise import jobs_to_resolve
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.report.night import Row
+from pytest_gsw.results import attention
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.terminal import command
 
@@ -49,19 +50,19 @@ def next_command(row: Row, directory: Path) -> str:
         directory: Its run's directory.
     """
     record, verdict = row.record, row.verdict
-    match row.kind:
-        case "improved":
+    match row.needs:
+        case attention.IMPROVED:
             return command("pytest-gsw", "baseline", "propose", f"{directory}", "--row", record.row)
-        case "drift":
+        case attention.DRIFT:
             return command("pytest-gsw", "trend", record.row, "--cluster", record.cluster)
-        case "inconclusive" if record.reason == Reason.TOO_GOOD.value and record.log:
+        case attention.INCONCLUSIVE if record.reason == Reason.TOO_GOOD.value and record.log:
             return command("pytest-gsw", "metrics", record.log, "--row", record.row)
-        case "inconclusive" if verdict and verdict.noise and record.reason == Reason.WITHIN_NOISE.value:
+        case attention.INCONCLUSIVE if verdict and verdict.noise and record.reason == Reason.WITHIN_NOISE.value:
             jobs = jobs_to_resolve(record.tolerance, verdict.noise)
             if jobs > _MOST_REPEATS:  # look at what is known before the cluster is taken for days
                 return command("pytest-gsw", "history", record.row, "--cluster", record.cluster)
             return again([record], directory, f"--gsw-repeat={jobs}")
-        case "regressed" if not record.repeats and record.cluster != "replay":
+        case attention.REGRESSED if not record.repeats and record.cluster != "replay":
             return again([record], directory, "--gsw-confirm=4")  # one slow job may be one slow node
         case _:
             return again([record], directory)
@@ -71,16 +72,16 @@ def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
     """Everything that can be typed for a row, each with what it does."""
     record = row.record
     listed = [("run it again", again([record], directory))]
-    if row.kind in {"improved", "drift", "inconclusive"}:
-        what = {
-            "improved": "propose the new figure",
-            "drift": "see the nights",
-            "inconclusive": _DOUBTED.get(record.reason, "run it often enough to tell"),
-        }
-        listed.append((what[row.kind], next_command(row, directory)))
+    what = {
+        attention.IMPROVED: "propose the new figure",
+        attention.DRIFT: "see the nights",
+        attention.INCONCLUSIVE: _DOUBTED.get(record.reason, "run it often enough to tell"),
+    }.get(row.needs)
+    if what is not None:
+        listed.append((what, next_command(row, directory)))
     if record.log:
         listed.append(("judge its log again", offline(record, directory)))
-    if row.since is not None and row.since.good_run_id and row.kind in {"regressed", "inconclusive"}:
+    if row.since is not None and row.since.good_run_id and row.needs in attention.SLOW:
         runs = (row.since.good_run_id, record.run_id)
         listed.append(("compare with the last good night", command("pytest-gsw", "compare", *runs)))
     if row.nights:

@@ -14,18 +14,11 @@ from pytest_gsw.report.drawing import Plot
 from pytest_gsw.report.elements import Content, element
 from pytest_gsw.report.night import Row
 from pytest_gsw.report.texts import moment, percent
+from pytest_gsw.results.attention import ATTENTIONS
 from pytest_gsw.results.record import Record
 
 #: The sign and the word of each kind of row.
-MARKS: Mapping[str, tuple[str, str]] = {
-    "regressed": ("▼", "regressed"),
-    "error": ("✖", "error"),
-    "inconclusive": ("?", "inconclusive"),
-    "drift": ("↘", "drifts"),
-    "improved": ("▲", "improved"),
-    "other": ("○", "not judged"),
-    "passed": ("✔", "passed"),
-}
+MARKS: Mapping[str, tuple[str, str]] = {one.kind: (one.sign, one.word) for one in ATTENTIONS if one.sign}
 
 
 @dataclass(frozen=True)

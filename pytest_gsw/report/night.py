@@ -17,6 +17,8 @@ from pytest_gsw.history.model import by_run as newest_of
 from pytest_gsw.history.store import History
 from pytest_gsw.logs.failures import SIGNATURES
 from pytest_gsw.performance.verdict import Verdict
+from pytest_gsw.results import attention, outcomes
+from pytest_gsw.results.attention import Attention, Level
 from pytest_gsw.results.nodes import expand
 from pytest_gsw.results.record import JobFacts, Record, used_gpu_hours
 from pytest_gsw.results.summary import cause_of
@@ -25,22 +27,7 @@ from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted
 
 #: What a row can need attention for, the worst first; the last two need none.
-KINDS = ("regressed", "error", "inconclusive", "drift", "improved", "other", "passed")
-
-_KIND_OF_OUTCOME = {
-    "regressed": "regressed",
-    # Documented to run out of memory, and it did not: the document is wrong, or the run was another one.
-    "unexpected_success": "regressed",
-    "error": "error",
-    "inconclusive": "inconclusive",
-    "improved": "improved",
-    "passed": "passed",
-    "profiled": "other",
-    "expected_failure": "other",
-}
-
-#: Outcomes of a measured row that is slower than it should be, or may be.
-_SLOW = frozenset({"regressed", "inconclusive"})
+KINDS = tuple(one.kind for one in attention.ATTENTIONS if one.sign)
 
 #: How many earlier runs are looked at for rows that could not be measured: each is read whole.
 _EARLIER_RUNS = 14
@@ -96,10 +83,15 @@ class Row:
     since: Since | None = None
 
     @cached_property
+    def needs(self) -> Attention:
+        """What it needs attention for."""
+        needs = outcomes.of(self.record.outcome).attention.in_report
+        return attention.DRIFT if needs is attention.PASSED and (self.drifting or self.record.drift) else needs
+
+    @property
     def kind(self) -> str:
-        """What it needs attention for, one of :data:`KINDS`."""
-        kind = _KIND_OF_OUTCOME.get(self.record.outcome, "error")
-        return "drift" if kind == "passed" and (self.drifting or self.record.drift) else kind
+        """The same, one of :data:`KINDS`."""
+        return self.needs.kind
 
     @cached_property
     def verdict(self) -> Verdict | None:
@@ -145,7 +137,11 @@ class NightJob:
     def failed(self) -> bool:
         """Whether it came to nothing."""
         is_last = self.facts is self.row.record.job
-        return self.row.kind == "error" if is_last else bool(self.facts.why_repeated) and self.facts.judged_s is None
+        return (
+            self.row.needs is attention.ERROR
+            if is_last
+            else bool(self.facts.why_repeated) and self.facts.judged_s is None
+        )
 
     @property
     def begin_s(self) -> float:
@@ -187,7 +183,7 @@ class Night:
     def counts(self) -> Mapping[str, int]:
         """How many rows there are of each of :data:`KINDS`; rows without a record are errors."""
         counts = Counter(row.kind for row in self.rows)
-        counts["error"] += len(self.run.missing)
+        counts[attention.ERROR.kind] += len(self.run.missing)
         return {kind: counts[kind] for kind in KINDS if counts[kind]}
 
     @cached_property
@@ -216,10 +212,10 @@ class Night:
         """How its session ended, or would have by its records."""
         if self.run.exit_status is not None:
             return self.run.exit_status
-        kinds = self.counts
-        if "regressed" in kinds or "error" in kinds:
+        levels = {attention.BY_KIND[kind].level for kind in self.counts}
+        if Level.ERROR in levels:
             return 1
-        return 6 if "inconclusive" in kinds else 0
+        return 6 if attention.INCONCLUSIVE.kind in self.counts else 0
 
     def of(self, kind: str) -> tuple[Row, ...]:
         """Its rows of one of :data:`KINDS`, the worst first."""
@@ -229,7 +225,7 @@ class Night:
     def causes(self) -> tuple[Cause, ...]:
         """Why rows could not be measured, the most frequent cause first."""
         found: dict[str, list[Row]] = {}
-        for row in self.of("error"):
+        for row in self.of(attention.ERROR.kind):
             found.setdefault(cause_of(row.record), []).append(row)
         ordered = sorted(found.items(), key=lambda one: (-len(one[1]), one[0]))
         return tuple(Cause(fact, tuple(rows), _nodes_of(rows), advice_of(fact)) for fact, rows in ordered)
@@ -348,7 +344,7 @@ def _checked(row: Row) -> Row:
     Raises:
         ValueError: They cannot.
     """
-    if row.verdict is not None and row.kind == "inconclusive":
+    if row.verdict is not None and row.needs is attention.INCONCLUSIVE:
         inconclusive_text(row.record, row.verdict)
     return row
 
@@ -378,16 +374,14 @@ def _row(record: Record, name: str, points: Mapping[SeriesKey, tuple[Point, ...]
 
 def _since(row: Row) -> Since | None:
     """Since when a measured row is what it is."""
-    match row.kind:
-        case "regressed" | "inconclusive":
-            return _streak(row.nights, row.record.run_id, _SLOW)
-        case "improved":
-            return _streak(row.nights, row.record.run_id, frozenset({"improved"}))
-        case "drift" if row.drifting is not None:
-            suspect = row.drifting.since.run_id
-            return _since_night(row.nights, [night.run_id for night in row.nights].index(suspect))
-        case _:
-            return None
+    if row.needs in attention.SLOW:
+        return _streak(row.nights, row.record.run_id, outcomes.SLOW)
+    if row.needs is attention.IMPROVED:
+        return _streak(row.nights, row.record.run_id, frozenset({outcomes.IMPROVED.word}))
+    if row.needs is attention.DRIFT and row.drifting is not None:
+        suspect = row.drifting.since.run_id
+        return _since_night(row.nights, [night.run_id for night in row.nights].index(suspect))
+    return None
 
 
 def _streak(nights: Sequence[Point], run_id: str, outcomes: frozenset[str]) -> Since | None:
@@ -416,7 +410,7 @@ def _since_night(nights: Sequence[Point], first: int) -> Since:
 
 def _errors_since(rows: Iterable[Row], history: History | None, run_id: str) -> dict[str, Since]:
     """By page, since when rows could not be measured: as many runs back as it takes, and no more than a few."""
-    tonight = {row.record.node_id: row for row in rows if row.kind == "error"}
+    tonight = {row.record.node_id: row for row in rows if row.needs is attention.ERROR}
     found = {
         row.name: Since(record_time_s(row.record), run_id, row.record.job.id if row.record.job else "", 1)
         for row in tonight.values()
@@ -430,7 +424,7 @@ def _errors_since(rows: Iterable[Row], history: History | None, run_id: str) -> 
                 continue
             known = found[row.name]
             time_s = record_time_s(record)
-            if record.outcome == "error":
+            if record.outcome == outcomes.ERROR.word:
                 job_id = record.job.id if record.job else ""
                 found[row.name] = replace(
                     known, time_s=time_s, run_id=record.run_id, job_id=job_id, nights=known.nights + 1

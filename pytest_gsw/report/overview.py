@@ -23,7 +23,7 @@ from pytest_gsw.report.layout import (
 )
 from pytest_gsw.report.night import Cause, Curve, Night, NightJob
 from pytest_gsw.report.texts import cause_nodes, day, shortened
-from pytest_gsw.results import terminal
+from pytest_gsw.results import attention, terminal
 from pytest_gsw.results.summary import slow_node_line
 from pytest_gsw.words import counted
 
@@ -168,7 +168,7 @@ def _job(job: NightJob) -> list[Content]:
     return [
         row_link(job.row),
         facts.id,
-        element("td", f"{_failed_text(job)}{facts.state}", class_="error" if job.failed else None),
+        element("td", f"{_failed_text(job)}{facts.state}", class_=attention.ERROR.kind if job.failed else None),
         shortened(facts.nodes),
         time_element(job.begin_s) if job.begin_s else None,
         "" if facts.queue_s is None else duration(facts.queue_s),

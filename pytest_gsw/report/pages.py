@@ -35,17 +35,11 @@ from pytest_gsw.report.texts import (
     shortened,
     since_facts,
 )
-from pytest_gsw.results import terminal
+from pytest_gsw.results import attention, terminal
 from pytest_gsw.results.record import judged_key
 from pytest_gsw.words import counted
 
-_HEADINGS = {
-    "regressed": "Regressed",
-    "error": "Errors",
-    "inconclusive": "Inconclusive",
-    "drift": "Passed, and drifting",
-    "improved": "Improved",
-}
+_HEADINGS = {one.kind: one.heading for one in attention.ATTENTIONS if one.heading}
 
 #: Rows of one kind that are shown at length, and rows of one cause that are named; the list of all rows has the others.
 _AT_LENGTH, _NAMED = 40, 12
@@ -99,13 +93,17 @@ def _run_facts(night: Night) -> list[Content]:
 def _attention(night: Night) -> ET.Element | None:
     groups = [_group(night, kind) for kind in _HEADINGS if kind in night.counts]
     if not groups:
-        return element("p", sign("passed"), " Nothing needs attention.", class_="well") if night.rows else None
+        return (
+            element("p", sign(attention.PASSED.kind), " Nothing needs attention.", class_="well")
+            if night.rows
+            else None
+        )
     return section("attention", "What needs attention", *groups)
 
 
 def _group(night: Night, kind: str) -> ET.Element:
     heading = element("h3", sign(kind), f" {_HEADINGS[kind]} ({night.counts[kind]})", id=kind)
-    if kind == "error":
+    if kind == attention.ERROR.kind:
         causes = [_cause_card(cause, night.run.directory) for cause in night.causes[:_CAUSES]]
         left = sum(len(cause.rows) for cause in night.causes[_CAUSES:])
         return element("div", heading, *causes, _more(left), _missing(night), class_="group")
@@ -140,7 +138,7 @@ def _cause_card(cause: Cause, directory: Path) -> ET.Element:
         element("ul", *(_error_row(row) for row in cause.rows[:_NAMED]), class_="rows"),
         _more(len(cause.rows) - _NAMED),
         command_line(again([row.record for row in cause.rows], directory)),
-        class_="card error",
+        class_=f"card {attention.ERROR.kind}",
     )
 
 
@@ -161,7 +159,7 @@ def _missing(night: Night) -> ET.Element | None:
         element("h4", f"{counted(len(missing), 'row')}: no record"),
         element("ul", *entries, class_="rows"),
         element("p", more) if more else None,
-        class_="card error",
+        class_=f"card {attention.ERROR.kind}",
     )
 
 
@@ -194,7 +192,7 @@ def _verdict_cell(rows: Sequence[Row]) -> ET.Element:
 
 def _mark(row: Row) -> list[Content]:
     """A row's sign, word and change of throughput; that it passed is said to those alone who do not see the sign."""
-    word = element("span", MARKS[row.kind][1], class_="vh" if row.kind == "passed" else None)
+    word = element("span", MARKS[row.kind][1], class_="vh" if row.needs is attention.PASSED else None)
     return [sign(row.kind), " ", word, "" if row.change is None else f" {percent(row.change)}"]
 
 

@@ -41,6 +41,7 @@ from pytest_gsw.report.drawing import (
 )
 from pytest_gsw.report.elements import element
 from pytest_gsw.report.night import Curve, Night, NightJob, Row
+from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.results.record import Record, judged_key, judged_name
 from pytest_gsw.tables.statistic import parse_statistic
 from pytest_gsw.words import day
@@ -64,9 +65,15 @@ _SAME = 1e-9
 
 #: How a night is drawn that was not passed: another colour, and another shape.
 _SHAPES = {
-    "regressed": ("triangle", RED, ((-4.5, 4.0), (4.5, 4.0), (0.0, -5.0))),
-    "inconclusive": ("square", PURPLE, ((-3.5, -3.5), (3.5, -3.5), (3.5, 3.5), (-3.5, 3.5))),
-    "improved": ("diamond", GREEN, ((0.0, -5.0), (4.5, 0.0), (0.0, 5.0), (-4.5, 0.0))),
+    "triangle": (RED, ((-4.5, 4.0), (4.5, 4.0), (0.0, -5.0))),
+    "square": (PURPLE, ((-3.5, -3.5), (3.5, -3.5), (3.5, 3.5), (-3.5, 3.5))),
+    "diamond": (GREEN, ((0.0, -5.0), (4.5, 0.0), (0.0, 5.0), (-4.5, 0.0))),
+}
+#: The same by the words of outcomes, the worst first.
+_DRAWN = {
+    one.word: (one.attention.shape, *_SHAPES[one.attention.shape])
+    for one in sorted(OUTCOMES, key=lambda one: -one.severity)
+    if one.attention.shape
 }
 
 #: Jobs of a night that are drawn, how high each is, and how many may bear their names.
@@ -175,22 +182,22 @@ def history_plot(row: Row) -> Plot | None:
     y = upright([*(night.judged_s for night in nights), *(value for value, *_ in levels)])
     title = f"{judged_name(row.record).capitalize()} of {len(nights)} nights (s)"
     outcomes = [night.outcome for night in nights]
-    marks = [f"{name}: {outcome}" for outcome, (name, *_) in _SHAPES.items() if outcome in outcomes]
+    marks = [f"{name}: {outcome}" for outcome, (name, *_) in _DRAWN.items() if outcome in outcomes]
     svg = frame(title, y, _days(x), ", ".join(marks))
     frozen = [time_s for time_s in reference([night.time_s for night in row.counted]) if time_s >= first_s]
     if len(frozen) > 1:
         svg.append(band(x(frozen[0]) - 4, x(frozen[-1]) + 4, _SHADE, "reference"))
     places = [(x(night.time_s), y(night.judged_s)) for night in nights]
     svg.append(line(places, _PALE))
-    svg.append(dots((at for at, outcome in zip(places, outcomes, strict=True) if outcome not in _SHAPES), BLUE, 2.5))
+    svg.append(dots((at for at, outcome in zip(places, outcomes, strict=True) if outcome not in _DRAWN), BLUE, 2.5))
     for at, outcome in zip(places, outcomes, strict=True):
-        if outcome in _SHAPES:
-            _, colour, corners = _SHAPES[outcome]
+        if outcome in _DRAWN:
+            _, colour, corners = _DRAWN[outcome]
             svg.append(shape(*at, colour, corners))
     svg.extend(level(y, value, colour, name, anchor) for value, colour, name, anchor in levels)
     words = [f"{title}, the newest {nights[-1].judged_s:.4g} s"]
     words += [f"{name} {value:.4g} s" for value, _, name, _ in levels]
-    words += [f"{outcomes.count(outcome)} {outcome}" for outcome in _SHAPES if outcome in outcomes]
+    words += [f"{outcomes.count(outcome)} {outcome}" for outcome in _DRAWN if outcome in outcomes]
     suspect = row.drifting.since if row.drifting else None
     if suspect is not None and suspect.time_s >= first_s:
         begin = x(suspect.time_s)

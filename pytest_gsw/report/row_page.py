@@ -37,7 +37,7 @@ from pytest_gsw.report.texts import (
     shortened,
     since_facts,
 )
-from pytest_gsw.results import terminal
+from pytest_gsw.results import attention, terminal
 from pytest_gsw.results.record import JobFacts, Record, compared_text, judged_key
 from pytest_gsw.results.summary import cause_of
 from pytest_gsw.words import counted
@@ -69,7 +69,7 @@ def row_page(
     badge = element("span", sign(row.kind), f" {word}", class_=f"badge {row.kind}")
     log, commands = section("log", "Last lines of the log", *_log(ends)), _commands(row, night)
     # What an error's log says is what to look at first; a slow row's figures are.
-    first, last = (log, None) if row.kind == "error" else (None, log)
+    first, last = (log, None) if row.needs is attention.ERROR else (None, log)
     main = [
         element("h1", record.row),
         element("p", badge, " ", change(row), class_="headline"),
@@ -89,14 +89,14 @@ def row_page(
 
 
 def _at_once(row: Row) -> list[tuple[str, str]]:
-    advice = advice_of(cause_of(row.record)) if row.kind == "error" else ""
+    advice = advice_of(cause_of(row.record)) if row.needs is attention.ERROR else ""
     return [("nodes", nodes_text(row.record)), ("advice", advice)]
 
 
 def _notes(row: Row) -> list[tuple[str, str]]:
     record = row.record
     comparable = f"{record.not_comparable} makes the figures not comparable" if record.not_comparable else ""
-    drift = "" if row.kind == "drift" else drift_text(row)  # whose fact it is
+    drift = "" if row.needs is attention.DRIFT else drift_text(row)  # whose fact it is
     return [
         ("limit", limit_text(row)),
         ("accepted", record.accepted_note or ""),

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.report.night import Cause, Night, Row, Since
-from pytest_gsw.results import terminal
+from pytest_gsw.results import attention, terminal
 from pytest_gsw.results.record import Record
 from pytest_gsw.words import counted
 
@@ -20,13 +20,8 @@ _NODES = 8
 def night_text(night: Night) -> str:
     """What a night came to, in a few words."""
     counts = night.counts
-    bad = {
-        "regressed": "regressed",
-        "error": "could not be measured",
-        "inconclusive": "inconclusive",
-        "drift": "drifting",
-    }
-    parts = [f"{counts[kind]} {words}" for kind, words in bad.items() if kind in counts]
+    bad = (one for one in attention.ATTENTIONS if one.titled and one.kind in counts)
+    parts = [f"{counts[one.kind]} {one.titled}" for one in bad]
     rows = counted(sum(counts.values()), "row")
     if not counts:
         return "No row"
@@ -36,9 +31,9 @@ def night_text(night: Night) -> str:
 def fact_text(row: Row) -> str:
     """What happened to a row, in one line."""
     record, verdict = row.record, row.verdict
-    if row.kind == "drift":
+    if row.needs is attention.DRIFT:
         return drift_text(row) or record.fact
-    if row.kind == "inconclusive" and verdict is not None:
+    if row.needs is attention.INCONCLUSIVE and verdict is not None:
         return terminal.inconclusive_text(record, verdict).removeprefix("inconclusive: ")
     return record.fact
 
@@ -61,10 +56,10 @@ def since_text(since: Since) -> str:
 def since_facts(row: Row) -> list[tuple[str, str]]:
     """Since when a row is what it is, and what changed then, each with its name."""
     if row.since is None:
-        is_slow = row.kind in {"regressed", "inconclusive"} and row.record.reason not in UNUSUAL
+        is_slow = row.needs in attention.SLOW and row.record.reason not in UNUSUAL
         return [("since", "no night before is known")] if is_slow else []
     facts = [("since", since_text(row.since))]
-    if row.since.changes and row.kind != "drift":  # whose text has it
+    if row.since.changes and row.needs is not attention.DRIFT:  # whose text has it
         facts.append(("changed then", terminal.changes_text(row.since.changes)))
     return facts
 

@@ -22,6 +22,7 @@ from pytest_gsw.report.night import Curve, Night, Row, Run, nights_by_run
 from pytest_gsw.report.overview import JOBS, SCALING, jobs_page, scaling_page
 from pytest_gsw.report.pages import night_page
 from pytest_gsw.report.row_page import row_page
+from pytest_gsw.results import attention
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted
 
@@ -29,8 +30,8 @@ from pytest_gsw.tables.model import Accepted
 INDEX = "index.html"
 _ROWS, _PLOTS, _STYLE = "rows", "plots", "report.css"
 
-#: Kinds of rows whose log's end is shown.
-_LOGS_SHOWN = frozenset({"error", "regressed", "inconclusive"})
+#: What a row needs whose log's end is shown.
+_LOGS_SHOWN = attention.SLOW | {attention.ERROR}
 
 
 def write_report(
@@ -106,9 +107,9 @@ def _write_row(row: Row, night: Night, directory: Path, links: Sequence[tuple[st
     }
     pictures = {what: picture for what, picture in drawn.items() if picture is not None}
     ends: tuple[LogEnd, ...] = ()
-    if row.kind in _LOGS_SHOWN:
+    if row.needs in _LOGS_SHOWN:
         job_id = record.job.id if record.job else ""
-        ends = log_ends(record.log, job_id, night.run.directory, failed=row.kind == "error")
+        ends = log_ends(record.log, job_id, night.run.directory, failed=row.needs is attention.ERROR)
     _write_page(directory / _ROWS / f"{row.name}.html", row_page(row, night, pictures, ends, links))
 
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import read_journal
-from pytest_gsw.performance.verdict import Outcome, Reason
 from pytest_gsw.quoting import quoted
-from pytest_gsw.results import junit, terminal
+from pytest_gsw.results import junit, outcomes, terminal
 from pytest_gsw.results.attachments import attachment_lines
 from pytest_gsw.results.record import Record, read_record
+from pytest_gsw.results.told import told
 
 
 def rebuild_junit(
@@ -117,57 +117,25 @@ def _recorded(record: Record, directory: Path, strict: bool, page: Path | None) 
 
 def _missing(node_id: str, why: str) -> ET.Element:
     _, _, row = node_id.rpartition("::")
-    case = _case(node_id, 0.0, [("gsw_row", row), ("gsw_outcome", "error"), ("gsw_fact", why)])
-    case.append(_element("error", why, message=why))
+    case = _case(node_id, 0.0, [("gsw_row", row), ("gsw_outcome", outcomes.ERROR.word), ("gsw_fact", why)])
+    case.append(_element(outcomes.ERROR.junit, why, message=why))
     return case
 
 
 def _outcome(record: Record, directory: Path, strict: bool) -> ET.Element | None:
     """The element of an outcome; what is not known is an error, never a pass."""
-    match record.outcome:
-        case "improved" | "inconclusive" if strict and _is_too_fast(record):
-            return _element("failure", _failure_text(record, directory), message=record.fact)
-        case "passed" | "improved":
+    row = told(record, _facts(record, directory), strict=strict)
+    match row.outcome.pytest:
+        case "passed":
             return None
-        case "regressed":
-            return _element("failure", _failure_text(record, directory), message=record.fact)
-        case "unexpected_success":
-            return _element("failure", _text(record, directory), message=record.fact)
-        case "expected_failure":
-            return _element("skipped", type="pytest.xfail", message=record.fact)
-        case "profiled":
-            judged = terminal.headline(record)
-            why = f"not judged, because {record.not_comparable} makes the figures not comparable: {judged}"
-            return _element("skipped", f"{record.baseline}: {why}", type="pytest.skip", message=why)
-        case "inconclusive":
-            why = _inconclusive(record)
-            return _element("skipped", f"{record.baseline}: {why}", type="pytest.skip", message=why)
-        case "error":
-            return _element("error", _text(record, directory), message=record.fact)
-        case other:
-            why = f"the record has the outcome '{other}', which this pytest-gsw does not know"
-            return _element("error", why, message=why)
-
-
-def _is_too_fast(record: Record) -> bool:
-    return record.outcome == Outcome.IMPROVED.value or record.reason == Reason.TOO_GOOD.value
-
-
-def _inconclusive(record: Record) -> str:
-    verdict = terminal.verdict_of(record)
-    return f"inconclusive: {record.fact}" if verdict is None else terminal.inconclusive_text(record, verdict)
-
-
-def _failure_text(record: Record, directory: Path) -> str:
-    """The text that the session itself had for a row that was judged."""
-    verdict = terminal.verdict_of(record)
-    if verdict is None:
-        return _text(record, directory)
-    return terminal.failure_text(record, verdict, _facts(record, directory))
-
-
-def _text(record: Record, directory: Path) -> str:
-    return "\n".join([record.fact, "", *terminal.fact_lines(_facts(record, directory))])
+        case "xfailed":
+            return _element(row.outcome.junit, type="pytest.xfail", message=row.message)
+        case "skipped":
+            return _element(
+                row.outcome.junit, f"{record.baseline}: {row.text}", type="pytest.skip", message=row.message
+            )
+        case _:
+            return _element(row.outcome.junit, row.text, message=row.message)
 
 
 def _facts(record: Record, directory: Path) -> Sequence[tuple[str, str]]:

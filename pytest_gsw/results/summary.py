@@ -7,27 +7,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_gsw.performance.verdict import Reason
+from pytest_gsw.results import outcomes
 from pytest_gsw.results.nodes import expand, slowest
 from pytest_gsw.results.record import Record, measured_jobs
 from pytest_gsw.results.terminal import percent, plain_table, verdict_of
 from pytest_gsw.words import counted
 
-#: The word of each outcome in a cell, an inconclusive one's by its reason; a row that passed has its figure alone.
-WORDS = {
+#: The words of reasons in a cell, in place of their outcome's.
+_OF_REASON = {
     Reason.CANARY.value: "CANARY",
     Reason.TOO_GOOD.value: "TOO GOOD",
     Reason.RANKS_DIFFER.value: "RANKS",
-    "passed": "",
-    "improved": "FAST",
-    "regressed": "SLOW",
-    "inconclusive": "NOISY",
-    "unexpected_success": "RAN",
-    "error": "ERROR",
-    "profiled": "profiled",
-    "expected_failure": "OOM, as documented",
 }
-#: Of several rows in one cell, the first of these is shown.
-_WORST_FIRST = ("error", "regressed", "unexpected_success", "inconclusive", "improved", "profiled", "passed")
 
 #: Nodes that are named as slow, and how far below the usual row theirs must be.
 _SLOWEST = 3
@@ -47,11 +38,10 @@ def throughput_change(record: Record) -> float | None:
 
 def counts_line(records: Sequence[Record]) -> str:
     """``24 passed, 2 regressed, 1 inconclusive, 1 error``."""
-    names = {"expected_failure": "failed as documented", "unexpected_success": "ran although documented to fail"}
     counts = Counter(record.outcome for record in records)
-    order = ("passed", "improved", "regressed", "inconclusive", "unexpected_success", "error")
-    ordered = [*(name for name in order if counts[name]), *sorted(set(counts) - set(order))]
-    return ", ".join(f"{counts[name]} {names.get(name, name)}" for name in ordered)
+    known = [outcome.word for outcome in outcomes.OUTCOMES]
+    ordered = [*(word for word in known if counts[word]), *sorted(set(counts) - set(known))]
+    return ", ".join(f"{counts[word]} {outcomes.of(word).counted or word}" for word in ordered)
 
 
 def night_table(records: Sequence[Record], width: int) -> list[str]:
@@ -108,15 +98,13 @@ def _cell(record: Record | None) -> str:
     if record is None:
         return ""
     change = throughput_change(record)
-    word = WORDS.get(record.reason) or WORDS.get(record.outcome, record.outcome)
+    word = _OF_REASON.get(record.reason) or outcomes.of(record.outcome).short
     return " ".join(part for part in (word, "" if change is None else percent(change)) if part)
 
 
 def _rank(record: Record) -> tuple[int, float, str]:
     """The worst first: by outcome, and among equals by throughput."""
-    outcome = record.outcome
-    place = _WORST_FIRST.index(outcome) if outcome in _WORST_FIRST else len(_WORST_FIRST)
-    return place, throughput_change(record) or 0.0, record.row
+    return -outcomes.of(record.outcome).severity, throughput_change(record) or 0.0, record.row
 
 
 def _fit(text: str, width: int) -> str:
@@ -131,7 +119,7 @@ def error_lines(records: Sequence[Record]) -> list[str]:
     """What kept rows from being measured: a line for each cause, with its rows and nodes, the most frequent first."""
     by_cause: dict[str, list[Record]] = {}
     for record in records:
-        if record.outcome == "error":
+        if outcomes.of(record.outcome) is outcomes.ERROR:
             by_cause.setdefault(cause_of(record), []).append(record)
     ordered = sorted(by_cause.items(), key=lambda pair: (-len(pair[1]), pair[0]))
     return [f"{cause}: {_rows(of_cause)}{_nodes(of_cause)}" for cause, of_cause in ordered]

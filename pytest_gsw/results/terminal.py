@@ -17,6 +17,7 @@ from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
+from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record, attempt_text, judged_key, measured_jobs, repeat_text
 from pytest_gsw.tables.model import Accepted
 from pytest_gsw.words import day
@@ -76,8 +77,10 @@ def headline(record: Record) -> str:
         "simulated" if record.simulated else "",
         # No job ended here: that it ended well is what whoever gave the log says.
         "log only" if record.job and record.job.state == "REPLAYED" else "",
-        record.outcome if record.outcome in {"improved", "inconclusive"} else "",
-        record.reason if record.outcome == "inconclusive" or record.reason == Reason.GAIN_WITHIN_NOISE.value else "",
+        record.outcome if record.outcome in {outcomes.IMPROVED.word, outcomes.INCONCLUSIVE.word} else "",
+        record.reason
+        if record.outcome == outcomes.INCONCLUSIVE.word or record.reason == Reason.GAIN_WITHIN_NOISE.value
+        else "",
         f"median of {len(record.repeats) + 1} jobs" if record.repeats else "",
         f"attempt {len(record.attempts) + 1}" if record.attempts else "",
     )
@@ -170,7 +173,7 @@ def noise_text(noise: Noise) -> str:
 
 def inconclusive_line(record: Record) -> str:
     """What a session's summary must say of a row that is neither passed nor regressed."""
-    if record.outcome != Outcome.INCONCLUSIVE.value:
+    if record.outcome != outcomes.INCONCLUSIVE.word:
         return ""
     return f"{record.reason}: {record.fact}" if record.reason else record.fact
 
@@ -269,7 +272,7 @@ def accepted_line(record: Record) -> str:
     measured, documented, accepted = (of.get(judged) for of in (record.measured, record.documented, record.accepted))
     if not accepted:
         return record.accepted_note or ""
-    if not measured or not documented or record.outcome not in {"passed", "improved"}:
+    if not measured or not documented or outcomes.of(record.outcome).pytest != "passed":
         return ""
     verdict = verdict_of(record)
     if verdict is None or verdict.documented_outcome is not Outcome.REGRESSED:
@@ -282,7 +285,7 @@ def verdict_of(record: Record) -> Verdict | None:
     """The verdict that a record is of, ``None`` where there is none in it."""
     judged = judged_key(record)
     measured_s, documented_s = record.measured.get(judged), record.documented.get(judged)
-    if not measured_s or not documented_s or record.outcome not in {outcome.value for outcome in Outcome}:
+    if not measured_s or not documented_s or record.outcome not in outcomes.JUDGED:
         return None
     reasons = {reason.value: reason for reason in Reason}
     return Verdict(

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from pytest_gsw.export import Night, slow_since
-from pytest_gsw.export.night import KINDS, Level, counts_text, findings
+from pytest_gsw.export.night import KINDS, counts_text, findings
+from pytest_gsw.results.attention import Level
 from tests.unit.export.nights import DRIFT, ERROR, IMPROVED, NIGHT, PASSED, REGRESSED, record
 
 DAY_S = 86400.0

@@ -1,0 +1,82 @@
+"""Every outcome that a record can have: what pytest, JUnit, the screen, the report and exports make of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pytest_gsw.results import attention
+from pytest_gsw.results.attention import Attention
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One outcome of a row."""
+
+    #: As records have it.
+    word: str
+    #: As what pytest reports the row.
+    pytest: Literal["passed", "failed", "skipped", "xfailed", "error"]
+    #: The element that JUnit has in the row's test case; empty for none.
+    junit: Literal["", "failure", "skipped", "error"]
+    #: How bad it is: of several the greatest counts.
+    severity: int
+    #: Its word in a cell of the screen's table, where a row that passed has its figure alone.
+    short: str
+    #: What a row needs for which a night is read.
+    attention: Attention
+    #: What stands behind a number of such rows on the screen, where that is not the word.
+    counted: str = ""
+    #: What a text calls it, where that is not the word.
+    named: str = ""
+    #: Whether this pytest-gsw knows it.
+    known: bool = True
+
+    @property
+    def text(self) -> str:
+        """What a text calls it."""
+        return self.named or self.word.replace("_", " ")
+
+
+PASSED = Outcome("passed", "passed", "", 1, "", attention.PASSED)
+IMPROVED = Outcome("improved", "passed", "", 3, "FAST", attention.IMPROVED)
+REGRESSED = Outcome("regressed", "failed", "failure", 6, "SLOW", attention.REGRESSED)
+INCONCLUSIVE = Outcome("inconclusive", "skipped", "skipped", 4, "NOISY", attention.INCONCLUSIVE)
+UNEXPECTED_SUCCESS = Outcome(
+    "unexpected_success",
+    "failed",
+    "failure",
+    5,
+    "RAN",
+    attention.UNEXPECTED_SUCCESS,
+    counted="ran although documented to fail",
+)
+ERROR = Outcome("error", "error", "error", 7, "ERROR", attention.ERROR)
+EXPECTED_FAILURE = Outcome(
+    "expected_failure",
+    "xfailed",
+    "skipped",
+    0,
+    "OOM, as documented",
+    attention.NOT_JUDGED,
+    counted="failed as documented",
+    named="out of memory, as documented",
+)
+PROFILED = Outcome("profiled", "skipped", "skipped", 2, "profiled", attention.NOT_JUDGED)
+
+#: All of them, in the order in which a night is counted.
+OUTCOMES = (
+    *(PASSED, IMPROVED, REGRESSED, INCONCLUSIVE),
+    *(UNEXPECTED_SUCCESS, ERROR, EXPECTED_FAILURE, PROFILED),
+)
+_BY_WORD = {one.word: one for one in OUTCOMES}
+
+#: Words of those that a verdict has, see :class:`pytest_gsw.performance.verdict.Outcome`.
+JUDGED = frozenset(one.word for one in (PASSED, IMPROVED, REGRESSED, INCONCLUSIVE))
+#: Words of those of a measured row that is slower than it should be, or may be.
+SLOW = frozenset(one.word for one in (REGRESSED, INCONCLUSIVE))
+
+
+def of(word: str) -> Outcome:
+    """What is known of a record's outcome; one that nobody knows is an error, never a pass."""
+    return _BY_WORD.get(word) or replace(ERROR, word=word, short=word, known=False)

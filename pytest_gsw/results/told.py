@@ -1,0 +1,81 @@
+"""As what pytest and JUnit are told a row, and with which text: one function of its record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_gsw.performance.verdict import Reason, Verdict
+from pytest_gsw.results import outcomes, terminal
+from pytest_gsw.results.outcomes import Outcome
+from pytest_gsw.results.record import Record
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is told of a row."""
+
+    #: The outcome as which it is told: with ``--gsw-strict`` a row that is too fast has failed.
+    outcome: Outcome
+    #: One line, and the whole text; empty where there is nothing to say.
+    message: str
+    text: str
+
+
+def told(
+    record: Record,
+    facts: Sequence[tuple[str, str]],
+    *,
+    strict: bool,
+    verdict: Verdict | None = None,
+    canaries: Sequence[str] = (),
+) -> Told:
+    """What pytest and JUnit are told of a row.
+
+    Args:
+        record: The row's record.
+        facts: Where its things are and how it is repeated, each with its name.
+        strict: Whether rows faster than the tolerance allows have failed.
+        verdict: Its verdict as it was judged; by default the one that the record is of.
+        canaries: The canary rows that were too slow in the session, where that is known.
+    """
+    verdict = verdict or terminal.verdict_of(record)
+    outcome = outcomes.of(record.outcome)
+    if not outcome.known:
+        why = f"the record has the outcome '{record.outcome}', which this pytest-gsw does not know"
+        return Told(outcome, why, why)
+    if has_failed(record.outcome, record.reason, strict=strict):
+        outcome = outcomes.REGRESSED if outcome.pytest != "failed" else outcome
+    match outcome.pytest:
+        case "passed":
+            return Told(outcome, "", "")
+        case "xfailed":
+            return Told(outcome, record.fact, "")
+        case "skipped":
+            why = _not_judged(record) if outcome is outcomes.PROFILED else _inconclusive(record, verdict, canaries)
+            return Told(outcome, why, why)
+        case "failed" if verdict is not None:
+            return Told(outcome, record.fact, terminal.failure_text(record, verdict, facts))
+        case _:
+            return Told(outcome, record.fact, "\n".join([record.fact, "", *terminal.fact_lines(facts)]))
+
+
+def has_failed(outcome: str, reason: str, *, strict: bool) -> bool:
+    """Whether a judged row is told as failed.
+
+    Args:
+        outcome: The outcome that its record or its verdict has.
+        reason: The reason, likewise.
+        strict: Whether rows faster than the tolerance allows have failed.
+    """
+    is_too_fast = outcome == outcomes.IMPROVED.word or reason == Reason.TOO_GOOD.value
+    return outcomes.of(outcome).pytest == "failed" or (strict and is_too_fast and outcome in outcomes.JUDGED)
+
+
+def _not_judged(record: Record) -> str:
+    judged = terminal.headline(record)
+    return f"not judged, because {record.not_comparable} makes the figures not comparable: {judged}"
+
+
+def _inconclusive(record: Record, verdict: Verdict | None, canaries: Sequence[str]) -> str:
+    return f"inconclusive: {record.fact}" if verdict is None else terminal.inconclusive_text(record, verdict, canaries)

@@ -1,0 +1,84 @@
+"""Every outcome has one entry, and nothing beside it spells one."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import pytest_gsw
+from pytest_gsw.performance import verdict
+from pytest_gsw.results import attention, outcomes, summary
+from pytest_gsw.results.told import told
+from tests.unit.results.records import SLOW
+
+PACKAGE = Path(pytest_gsw.__file__).parent
+#: Words that mean nothing else in the package, and the modules that have them: the tables, and what verdicts are.
+WORDS = {"improved", "regressed", "inconclusive", "unexpected_success", "profiled"}
+TABLES = {"results/outcomes.py", "results/attention.py", "performance/verdict.py", "performance/decision.py"}
+
+
+def test_a_verdicts_outcomes_are_those_that_are_judged() -> None:
+    assert {one.value for one in verdict.Outcome} == outcomes.JUDGED
+
+
+def test_nothing_beside_the_tables_spells_an_outcome() -> None:
+    spelled = {
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in WORDS
+    }
+    assert spelled == TABLES
+
+
+@pytest.mark.parametrize("outcome", outcomes.OUTCOMES, ids=lambda one: one.word)
+def test_junit_has_what_pytest_makes_of_an_outcome(outcome: outcomes.Outcome) -> None:
+    made = {"passed": "", "failed": "failure", "skipped": "skipped", "xfailed": "skipped", "error": "error"}
+    assert outcome.junit == made[outcome.pytest]
+    assert outcome.attention in attention.ATTENTIONS
+    assert outcome.attention.in_report.sign
+
+
+def test_only_a_row_that_pytest_reports_as_failed_or_as_an_error_is_an_error_of_the_night() -> None:
+    red = {one.word for one in outcomes.OUTCOMES if one.attention.level is attention.Level.ERROR}
+    assert red == {one.word for one in outcomes.OUTCOMES if one.pytest in {"failed", "error"}}
+
+
+def test_severities_are_an_order() -> None:
+    worst_first = sorted(outcomes.OUTCOMES, key=lambda one: -one.severity)
+    assert [one.word for one in worst_first] == [
+        *("error", "regressed", "unexpected_success", "inconclusive", "improved", "profiled", "passed"),
+        "expected_failure",
+    ]
+    assert len({one.severity for one in outcomes.OUTCOMES}) == len(outcomes.OUTCOMES)
+
+
+def test_an_outcome_that_nobody_knows_is_an_error() -> None:
+    record = replace(SLOW, outcome="splendid")
+    row = told(record, [], strict=False)
+    assert (row.outcome.pytest, row.outcome.junit) == ("error", "error")
+    assert row.text == "the record has the outcome 'splendid', which this pytest-gsw does not know"
+    passed = replace(SLOW, outcome="passed", row="another")
+    assert summary.night_table([passed, record], 80)[1].split()[2] == "splendid"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason", "strict", "as_what"),
+    [
+        ("improved", "faster than allowed", False, "passed"),
+        ("improved", "faster than allowed", True, "failed"),
+        ("inconclusive", "too good to be true", False, "skipped"),
+        ("inconclusive", "too good to be true", True, "failed"),
+        ("inconclusive", "within noise", True, "skipped"),
+        ("passed", "within tolerance", True, "passed"),
+        ("regressed", "slower than allowed", False, "failed"),
+        ("unexpected_success", "", False, "failed"),
+        ("expected_failure", "", True, "xfailed"),
+        ("error", "", False, "error"),
+    ],
+)
+def test_strict_sessions_fail_rows_that_are_too_fast(outcome: str, reason: str, strict: bool, as_what: str) -> None:
+    assert told(replace(SLOW, outcome=outcome, reason=reason), [], strict=strict).outcome.pytest == as_what
