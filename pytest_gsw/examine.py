@@ -64,6 +64,7 @@ _ENDED_BY_SLURM = frozenset(
 )
 #: So few lines of a log may be all there are at its interval.
 _FEW_LINES = 3
+_TWO_ATTEMPTS = "two attempts of the job may stand in one log: run it again, or correct recipe.steps in the table"
 
 
 @dataclass(frozen=True)
@@ -524,6 +525,10 @@ def _check_steps(
     if steps is not None and not of_saves and log.total_steps is not None and log.total_steps < steps:
         # A format that logs one figure for the whole run would show nothing else of it.
         raise _cut_short(f"the run was to do {counted(log.total_steps, 'step')}, {steps} needed", run, log)
+    of_run = log.total_steps if steps is None else steps
+    if of_run is not None and not of_saves and last is None and len(timed) > of_run:
+        found = f"the log holds {counted(len(timed), 'step')} and nothing that numbers them"
+        raise _refused(Problem(f"{found}, and the run has {of_run}", _TWO_ATTEMPTS), run, log)
     min_steps = baseline.min_steps if steps is None else min(baseline.min_steps, steps)
     # Where the end is there, lines are lost, not steps: a tenth of five lines for ten steps each is less than one.
     if covered < (min_steps // interval * interval if ended else min_steps):

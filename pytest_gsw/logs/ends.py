@@ -47,7 +47,7 @@ def says_its_end(path: Path, log_format: LogFormat, log: StepLog, begin: int, bl
         return next(matching_records(path, markers, start=start, stop=stop, block_bytes=block_bytes), None) is not None
 
     pieces = before_step(log.steps[0].offset or 0, begin)
-    if not any(holds((words.first,), start, stop) for start, stop in pieces if start < stop):
+    if not any(holds(words.first, start, stop) for start, stop in pieces if start < stop):
         return None
     size, last = path.stat().st_size, log.steps[-1].offset or 0
     head = min(last + END_BYTES, size)

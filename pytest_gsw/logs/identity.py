@@ -55,6 +55,7 @@ _GPUS = (
 _TOTAL_STEPS = (
     _fact("Total optimization steps", r"Total optimization steps = (\d[\d,]{0,14})"),  # HF Trainer
     _fact("Config param steps: ", r"\bConfig param steps: (\d{1,12})\s{0,8}$"),  # MaxText's configuration
+    _fact("train_iters: ", r"\btrain_iters: (\d{1,12})\s{0,8}$"),  # Megatron-Bridge's configuration
     _fact("total steps ", r", total steps (\d{1,12}) \(warmup "),  # torchtitan
 )
 

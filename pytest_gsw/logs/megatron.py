@@ -11,7 +11,9 @@ argonne's fork        ``iteration= 5/ 50 | … | elapsed_time_per_iteration_ms=`
 Megatron-Bridge       the same, and ``Step Time : 9.09s GPU utilization: …``      ``train_utils.py``
 ====================  ==========================================================  ==================================
 
-The last rank prints; steps count from 1.
+The last rank prints; steps count from 1. ``Step Time`` bears no number and is printed by the first rank, which also
+says where a run begins: ``[after dataloaders are built]`` (``setup.py``) and, since November 2025, ``Starting training
+loop at iteration`` (``train.py``). Where an output holds that rank alone, they are the border between two attempts.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ _ITERATION = re.compile(rb"\biteration[ =] {0,12}(\d{1,12}) {0,12}/ {0,12}(\d{1,
 #: Of "current/average" the current. More always follows, so that a number at the line's end was cut.
 _ELAPSED = re.compile(rb"elapsed time per iteration \((ms|s)\): {0,12}(-?%b)(?=[\s|/])" % NUMBER)
 _ELAPSED_KEY = re.compile(rb"elapsed_time_per_iteration_(ms|s)= {0,12}(-?%b)(?=[\s|])" % NUMBER)
+_BRIDGE_BEGINS = (b"[after dataloaders are built]", b"Starting training loop at iteration ")
 _BRIDGE = re.compile(rb"Step Time : (-?%b)s GPU utilization" % NUMBER)
 _GLOBAL_BATCH = re.compile(rb"global[ _]batch[ _]size[:=] {0,12}(\d{1,12})\b")
 _NOT_FINITE = re.compile(
@@ -61,7 +64,9 @@ _SAVE = re.compile(
 )
 
 #: ``pretrain`` of megatron/training/training.py; a run that ends by an interval, a signal or a duration exits.
-_LAST_WORDS = LastWords(b"[before the start of training step]", (b"[after training is done]", b"[exiting program"))
+_LAST_WORDS = LastWords(
+    (b"[before the start of training step]", *_BRIDGE_BEGINS), (b"[after training is done]", b"[exiting program")
+)
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ class Megatron:
     dialects: tuple[Dialect, ...] = (
         (b"per iteration (", b"time (ms) |", b".: ("),
         (b"elapsed_time_per_iteration_",),
-        (b"Step Time : ",),
+        (b"Step Time : ", *_BRIDGE_BEGINS),
     )
     first_index: int | None = 1
     wraps: bool = False
@@ -85,6 +90,7 @@ class Megatron:
         """Read the steps, and how long the last attempt's checkpoints took to save."""
         series = OnePrinter()
         bridge = Unnumbered()
+        bridge_goes_on = False
         saves_s: list[float] = []
         bad_save: str | None = None
         total = batch = None
@@ -115,8 +121,12 @@ class Megatron:
                 total = int(head[2])
                 size = _GLOBAL_BATCH.search(rest)
                 batch = batch if size is None else int(size[1])
+            if bridge_goes_on and any(words in line for words in _BRIDGE_BEGINS):
+                bridge.restart(offset)
+                bridge_goes_on = False
             for step in _BRIDGE.finditer(line):
                 bridge.add(number(step[1]) or math.nan, offset)
+                bridge_goes_on = True
         if not series.attempts:
             return step_log(self.name, bridge)
         if series.not_finite is None and bad_save is not None:

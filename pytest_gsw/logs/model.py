@@ -123,8 +123,8 @@ class StepLog:
 class LastWords:
     """By what a log shows that its run has ended and not been cut."""
 
-    #: A run that prints this at its beginning …
-    first: bytes
+    #: A run that prints one of these at its beginning …
+    first: tuple[bytes, ...]
     #: … prints one of these at its end.
     last: tuple[bytes, ...]
 

@@ -372,7 +372,11 @@ def _no_steps(path: Path, size: int, log_format: LogFormat, log: StepLog) -> Log
         fact = f"no step time in the {log_format.name} log is finite: {log.not_finite[1]}: {path.name}"
         advice = "the run diverged or its clock failed: its numbers say nothing of performance"
     else:
-        fact = f"no {log_format.name} step times in the log: {path.name}"
+        fact = (
+            f"the last of {log.attempts} runs in the log has no {log_format.name} step time: {path.name}"
+            if log.attempts > 1
+            else f"no {log_format.name} step times in the log: {path.name}"
+        )
         other = reading(path, lambda: _detect(path, size))
         advice = (
             "the last lines may say why training did not get to its first logged step"

@@ -21,7 +21,7 @@ class Tick(LineFormat):
     name = "tick"
     dialects = ((b"tick ",),)
     first_index = 1
-    last_words = LastWords(b"ticker starts", (b"ticker ends",))
+    last_words = LastWords((b"ticker starts",), (b"ticker ends",))
 
     def step(self, line: bytes) -> StepLine | None:
         found = re.search(rb"tick (\d+) took ([\d.]+|nan) s(?:, loss (\S+))?", line)

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_gsw.errors import LogError
+
 from .conftest import Read
 from .lines import NOISE, indexes, megatron, pipe, seconds
 
@@ -157,3 +159,40 @@ def test_an_unterminated_last_line_never_counts(read: Read) -> None:
     for cut in range(1, len(whole)):
         log = read("megatron", whole + megatron(2, "2861.4")[:-cut])
         assert seconds(log) == [2.8746]
+
+
+# ---- Megatron-Bridge by what its first rank alone prints -------------------------------------------
+
+BEGINS = b"[after dataloaders are built] datetime: 2031-02-03 04:05:06 \ndone with setup ...\n"
+STARTS = b"Starting training loop at iteration 0\n"
+
+
+@pytest.mark.parametrize("head", [BEGINS, STARTS, BEGINS + STARTS], ids=["until 2025", "loop", "both"])
+def test_bridge_begins_anew_where_its_training_does(read: Read, head: bytes) -> None:
+    log = read("megatron", head + 7 * BRIDGE + NOISE + head + 12 * BRIDGE.replace(b"9.09", b"8.5"))
+    assert (seconds(log), log.attempts) == ([8.5] * 12, 2)
+
+
+def test_bridge_that_began_anew_and_logged_nothing(read: Read) -> None:
+    with pytest.raises(LogError, match="the last of 2 runs in the log has no megatron step time: "):
+        read("megatron", BEGINS + 7 * BRIDGE + BEGINS)
+
+
+def test_a_first_attempt_of_bridge_that_diverged(read: Read) -> None:
+    first = BEGINS + 2 * BRIDGE + BRIDGE.replace(b"9.09", b"nan")
+    log = read("megatron", first + STARTS + BRIDGE)
+    assert (seconds(log), log.not_finite) == ([9.09], None)
+    assert [(one.attempt, one.text, one.end) for one in log.diverged] == [(1, "step time nan", len(first))]
+
+
+@pytest.mark.parametrize("head", [BEGINS, STARTS])
+def test_bridge_says_its_end(read: Read, head: bytes) -> None:
+    end = b"[after training is done] datetime: 2031-02-03 04:05:06 \n"
+    assert read("megatron", head + 3 * BRIDGE).says_its_end is False
+    assert read("megatron", head + 3 * BRIDGE + end).says_its_end
+    assert read("megatron", 3 * BRIDGE).says_its_end is None
+
+
+def test_bridge_says_in_its_configuration_how_many_steps_it_does(read: Read) -> None:
+    assert read("megatron", b"  train_iters: 100\n  train_samples: null\n" + BRIDGE).total_steps == 100
+    assert read("megatron", b"  train_iters: null\n" + BRIDGE).total_steps is None

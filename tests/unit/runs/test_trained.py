@@ -248,6 +248,49 @@ def test_losses_in_lines_of_their_own(tmp_path: Path) -> None:
     assert "does not fall" in refused(baseline, flat + lines.summary("60.0"), tmp_path)
 
 
+# ---- More steps than there are -------------------------------------------------------------------
+
+BRIDGE = b"Step Time : 4.25s GPU utilization: 663.5MODEL_TFLOP/s/GPU\n"
+BRIDGE_BEGINS = b"[after dataloaders are built] datetime: 2031-02-03 04:05:06 \n"
+BRIDGE_ENDS = b"[after training is done] datetime: 2031-02-03 04:05:06 \n"
+
+
+def test_two_attempts_of_which_only_the_last_is_measured(tmp_path: Path) -> None:
+    log = BRIDGE_BEGINS + 19 * BRIDGE.replace(b"4.25", b"1.00") + BRIDGE_BEGINS + 20 * BRIDGE + BRIDGE_ENDS
+    assert (measured(row("megatron"), log, tmp_path).steps, measured(row("megatron"), log, tmp_path).judged_s) == (
+        20,
+        4.25,
+    )
+    assert refused(row("megatron"), log[: log.rindex(BRIDGE_BEGINS)] + BRIDGE_BEGINS + 9 * BRIDGE, tmp_path) == (
+        "the log holds 9 steps, 18 of 20 needed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("log_format", "log", "count"),
+    [
+        ("megatron", 27 * BRIDGE, 27),
+        ("paxml", b"".join(lines.paxml("4.250000") for _ in range(21)), 21),
+    ],
+)
+def test_lines_of_more_steps_than_the_run_has(log_format: str, log: bytes, count: int, tmp_path: Path) -> None:
+    fact = f"the log holds {count} steps and nothing that numbers them, and the run has 20"
+    with pytest.raises(LogError) as caught:
+        measured(row(log_format), log, tmp_path)
+    assert (caught.value.fact, caught.value.advice) == (
+        fact,
+        "two attempts of the job may stand in one log: run it again, or correct recipe.steps in the table",
+    )
+
+
+def test_lines_of_more_steps_than_the_log_says(tmp_path: Path) -> None:
+    baseline = row("megatron", recipe=Recipe("megatron"))
+    log = b"  train_iters: 20\n" + 27 * BRIDGE
+    assert refused(baseline, log, tmp_path) == (
+        "the log holds 27 steps and nothing that numbers them, and the run has 20"
+    )
+
+
 # ---- Attempts ------------------------------------------------------------------------------------
 
 DIVERGED = b"".join(lines.maxtext(step, "4.250", "nan") for step in range(20))
