@@ -33,7 +33,14 @@ from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.performance.steady import steady
 from pytest_gsw.runs.agreement import Compared, agreed, compare
 from pytest_gsw.runs.problem import Problem
-from pytest_gsw.runs.trained import diverged_fact, is_trained, loss_problem, skipped_problem, steps_each_line
+from pytest_gsw.runs.trained import (
+    SCALED_DTYPES,
+    diverged_fact,
+    is_trained,
+    loss_problem,
+    skipped_problem,
+    steps_each_line,
+)
 from pytest_gsw.runs.whole import cut_problem
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.statistic import parse_statistic
@@ -187,8 +194,11 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
     log = reading(path, lambda: with_skipped(path, read))
     check_identity(baseline, run, log.identity)
     check_end(run, log, log_format)
-    if log.not_finite is not None:
-        index, text = log.not_finite
+    not_finite = log.not_finite
+    if not_finite is None and log.overflows is not None and baseline.dtype not in SCALED_DTYPES:
+        not_finite = (None, log.overflows.text)  # of a step that no loss scaler has skipped
+    if not_finite is not None:
+        index, text = not_finite
         raise LogError(
             f"the loss or a step time is not finite{'' if index is None else f' at step {index}'}: {text}",
             evidence=_log_evidence(run, log),

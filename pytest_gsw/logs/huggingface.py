@@ -6,16 +6,22 @@
 
 Samples per second of the whole job. Each node's main process may print it. A log holds no time of a
 single step, but for the progress bar's rate, which is smoothed.
+
+In half precision a step whose gradient overflows is skipped, and is logged with its finite loss beside ``'grad_norm':
+inf`` or ``nan``: such lines are counted (:class:`~pytest_gsw.logs.model.Overflows`). A loss that is not finite is shown
+as 0.0 where every step is logged (``logging_nan_inf_filter``).
 """
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_gsw.logs.attempts import Unit, Unnumbered, can_be, step_log
-from pytest_gsw.logs.model import Diverged
+from pytest_gsw.logs.model import Diverged, Overflows
 from pytest_gsw.logs.text import NUMBER, number, safe_text
 
 if TYPE_CHECKING:
@@ -26,9 +32,10 @@ if TYPE_CHECKING:
 _SUMMARY = re.compile(rb"'train_samples_per_second': ('?)(-?%b)'?(?=[,}])" % NUMBER)
 _BLOCK = re.compile(rb"(?:^|>>|\s)train_samples_per_second {1,40}= {1,40}(-?%b)\s{0,40}$" % NUMBER)
 _NOT_FINITE = re.compile(
-    rb"'(?:train_loss|loss|grad_norm)': '?[-+]?(?:nan|inf)\b|\btrain_loss {1,40}= {1,40}[-+]?(?:nan|inf)\b",
+    rb"'(?:train_loss|loss)': '?[-+]?(?:nan|inf)\b|\btrain_loss {1,40}= {1,40}[-+]?(?:nan|inf)\b",
     re.IGNORECASE,
 )
+_NORM = re.compile(rb"'grad_norm': '?([-+]?%b)'?(?=[,}])" % NUMBER)
 _LOSS = re.compile(rb"'loss': '?(-?%b)'?(?=[,}])" % NUMBER)
 _START = b"***** Running training *****"
 #: The rate of a resumed run is that of all its samples, those before the checkpoint as well, in the time since.
@@ -55,7 +62,7 @@ class HuggingFace:
         rates: dict[bytes, list[tuple[float, int]]] = {}
         problem: str | None = None
         resumed: re.Match[bytes] | None = None
-        losses: dict[bytes, float] = {}
+        told: list[_Told] = []
         diverged: list[Diverged] = []
         began = 0
         for offset, line in lines:
@@ -63,13 +70,12 @@ class HuggingFace:
                 if problem is not None:
                     diverged.append(Diverged(max(runs, 1), None, problem, began, offset))
                 rates, problem, resumed, runs, began = {}, None, None, runs + 1, offset
-                losses.clear()
-            loss = _LOSS.search(line)
-            if loss is not None:
-                # Each node's main process tells the same.
-                losses.setdefault(line[loss.start() :], number(loss[1]) or 0.0)
+                told = []
+            one = _told(line)
+            if one is not None:
+                told.append(one)
             resumed = _RESUMED.search(line) or resumed
-            bad = _NOT_FINITE.search(line)
+            bad = _NOT_FINITE.search(line) or (None if one is None or one.may_be_skipped else one.bad_norm)
             if bad is not None and problem is None:
                 problem = safe_text(bad[0])
             for kind, text in _rates(line):
@@ -88,10 +94,44 @@ class HuggingFace:
             series.add(*finite[(len(finite) - 1) // 2], problem)
             series.attempts = max(runs, 1)
             series.diverged = diverged
-            for count, value in enumerate(losses.values()):
+            for count, value in enumerate({one.text: one.loss for one in told}.values()):
                 series.tell_loss(count, value)
         resumed_at = None if resumed is None else int(resumed[1])
-        return step_log(self.name, series, unit=Unit.SAMPLES_PER_S, resumed_at=resumed_at)
+        log = step_log(self.name, series, unit=Unit.SAMPLES_PER_S, resumed_at=resumed_at)
+        return replace(log, overflows=_overflows(told))
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What a line tells of the steps since the last such line."""
+
+    text: bytes
+    loss: float
+    #: The norm of the gradient, where it is told and not finite.
+    bad_norm: re.Match[bytes] | None
+
+    @property
+    def may_be_skipped(self) -> bool:
+        """Whether the loss was finite, so that a gradient which was not is the loss scaler's own."""
+        return math.isfinite(self.loss) and self.loss != 0
+
+
+def _told(line: bytes) -> _Told | None:
+    loss, norm = _LOSS.search(line), _NORM.search(line)
+    if loss is None:
+        return None
+    bad = norm if norm is not None and not math.isfinite(number(norm[1]) or 0.0) else None
+    return _Told(line[loss.start() :], number(loss[1]) or 0.0, bad)
+
+
+def _overflows(told: list[_Told]) -> Overflows | None:
+    """The lines of gradients that were not finite, each once where several nodes print the same."""
+    bad = next((one.bad_norm for one in told if one.bad_norm is not None), None)
+    if bad is None:
+        return None
+    copies = min(Counter(one.text for one in told).values())
+    lines = math.ceil(sum(one.bad_norm is not None for one in told) / copies)
+    return Overflows(lines, math.ceil(len(told) / copies), safe_text(bad[0]))
 
 
 def _rates(line: bytes) -> Iterator[tuple[bytes, bytes]]:

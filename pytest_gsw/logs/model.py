@@ -83,6 +83,17 @@ class Diverged:
 
 
 @dataclass(frozen=True)
+class Overflows:
+    """Gradients that were not finite beside a finite loss: where a loss scaler works, it skipped their steps."""
+
+    #: Lines that tell of one, and all that tell a gradient's norm.
+    lines: int
+    of: int
+    #: What the first of them says.
+    text: str
+
+
+@dataclass(frozen=True)
 class StepLog:
     """The step times of the last attempt in one log, one entry a step, in order."""
 
@@ -103,6 +114,8 @@ class StepLog:
     calibration_flops: float | None = None
     #: Attempts before the last one that diverged.
     diverged: tuple[Diverged, ...] = ()
+    #: Gradients that a loss scaler may have found to overflow, where steps have no lines of their own.
+    overflows: Overflows | None = None
     #: The loss of each step that prints one, in order; ``None`` where the format prints none.
     losses: Sequence[float] | None = None
     #: Steps without a loss, where every step line of the format has one.

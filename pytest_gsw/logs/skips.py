@@ -7,7 +7,8 @@
   ``[Rank 0] step=10, skipped=7, lr=[…]`` (``runtime/engine.py``, ``_report_progress``)
 * apex: ``Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0``
 
-They stand before the line of the step.
+They stand before the line of the step. Where the format has one figure for the run, its lines of a gradient that was
+not finite beside a finite loss count as well, each for as many steps as one such line stands for.
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ def with_skipped(path: Path, log: StepLog) -> StepLog:
     found = {place: max(said.values()) for place, said in lines.items()}
     for place, skipped in _counted(offsets, counts):
         found[place] = max(found.get(place, 0), skipped)
+    if log.overflows is not None:
+        each = (log.total_steps or log.overflows.of) / log.overflows.of
+        found[offsets[-1]] = max(found.get(offsets[-1], 0), math.ceil(log.overflows.lines * each))
     if not found:
         return log
     return replace(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: Half precision begins with a loss scale of up to 2^32 (Megatron's ``initial-loss-scale``), which each step that
 #: overflows halves: so many steps may be skipped before the first that trains.
 START_UP_STEPS = 32
-_SCALED_DTYPES = frozenset({"fp16"})
+SCALED_DTYPES = frozenset({"fp16"})
 #: Behind that, a scaler tries a larger scale once in 1000 steps: a run that skips one step in ten does not train.
 _MOST_SKIPPED = 0.1
 #: So many losses have a first and a last tenth.
@@ -32,9 +32,9 @@ def steps_each_line(log: StepLog, interval: int) -> int:
         log: The steps.
         interval: Steps from one line to the next, as their numbers tell.
     """
-    if len(log.steps) == 1 and log.steps[0].index is None and log.total_steps:
-        return log.total_steps
-    return interval
+    if len(log.steps) != 1 or log.steps[0].index is not None:
+        return interval
+    return log.total_steps or (interval if log.overflows is None else log.overflows.of)
 
 
 def is_trained(step: Step, each_line: int) -> bool:
@@ -55,7 +55,7 @@ def skipped_problem(baseline: Baseline, log: StepLog, each_line: int, min_steps:
     if not any(skipped):
         return None
     total = len(skipped) * each_line
-    scaled = baseline.dtype in _SCALED_DTYPES
+    scaled = baseline.dtype in SCALED_DTYPES
     needed = math.ceil(min_steps / 2) if scaled else min_steps
     trained = each_line * sum(is_trained(step, each_line) for step in log.steps)
     start = START_UP_STEPS if scaled else 0

@@ -166,6 +166,56 @@ def test_a_summary_of_which_few_steps_were_skipped(tmp_path: Path) -> None:
     assert "skipped 3 of 20" in refused(baseline, summary_of_20(3), tmp_path)
 
 
+def told(step: int, norm: str, loss: str = "9.25", every: int = 1) -> bytes:
+    """What Hugging Face's Trainer logs of a step."""
+    return f"{{'loss': {loss}, 'grad_norm': {norm}, 'learning_rate': 5e-05, 'epoch': {step * every / 20}}}\n".encode()
+
+
+def gradients(*bad: int, norm: str = "inf", total: bool = True, copies: int = 1, every: int = 1) -> bytes:
+    """A run of 20 steps in which the gradients of some steps are not finite."""
+    lines_of_steps = (told(step, norm if step in bad else "2.5", every=every) for step in range(1, 20 // every + 1))
+    start = b"  Total optimization steps = 20\n" if total else b""
+    return start + b"".join(line * copies for line in lines_of_steps) + lines.summary("60.0") * copies
+
+
+@pytest.mark.parametrize("norm", ["inf", "'inf'", "nan"])
+@pytest.mark.parametrize("total", [True, False], ids=["total", "no total"])
+@pytest.mark.parametrize("copies", [1, 2])
+def test_gradients_that_the_loss_scaler_finds_to_overflow(norm: str, total: bool, copies: int, tmp_path: Path) -> None:
+    baseline = row("huggingface", dtype="fp16", min_steps=1)
+    assert measured(baseline, gradients(1, 2, norm=norm, total=total, copies=copies), tmp_path).steps == 1
+    fact = "the optimizer skipped 3 of 20 steps: 0 trained, 1 needed"
+    assert refused(baseline, gradients(1, 2, 3, norm=norm, total=total, copies=copies), tmp_path) == fact
+
+
+def test_a_gradient_of_every_tenth_step_stands_for_ten(tmp_path: Path) -> None:
+    baseline = row("huggingface", dtype="fp16", min_steps=1)
+    fact = "the optimizer skipped 10 of 20 steps: 0 trained, 1 needed"
+    assert refused(baseline, gradients(1, every=10), tmp_path) == fact
+
+
+@pytest.mark.parametrize("loss", ["nan", "inf", "0.0"])  # 0.0: the Trainer shows no loss that is not finite
+def test_gradients_beside_a_loss_that_is_not_finite(loss: str, tmp_path: Path) -> None:
+    log = gradients() + told(1, "inf", loss=loss)
+    assert refused(row("huggingface", dtype="fp16", min_steps=1), log, tmp_path) == (
+        f"the loss or a step time is not finite: 'loss': {loss}"
+        if loss != "0.0"
+        else "the loss or a step time is not finite: 'grad_norm': inf"
+    )
+
+
+def test_gradients_that_no_loss_scaler_looks_at(tmp_path: Path) -> None:
+    baseline = row("huggingface", dtype="bf16", min_steps=1)
+    fact = "the loss or a step time is not finite: 'grad_norm': inf"
+    assert refused(baseline, gradients(1), tmp_path) == fact
+
+
+def test_gradients_of_an_attempt_before(tmp_path: Path) -> None:
+    start = b"***** Running training *****\n"
+    log = start + gradients(1, 2, 3, 4) + start + gradients()
+    assert measured(row("huggingface", dtype="fp16", min_steps=1), log, tmp_path).steps == 1
+
+
 def test_steps_that_deepspeed_counts(tmp_path: Path) -> None:
     def told(step: int, skipped: int) -> bytes:
         return f"[Rank 0] step={step}, skipped={skipped}, lr=[1e-06], mom=[(0.9, 0.95)]\n".encode()
