@@ -126,13 +126,15 @@ def _records(offset: int, line: bytes, markers: tuple[tuple[bytes, ...], ...]) -
 
 def _blocks(file: io.FileIO, start: int, stop: int | None, block_bytes: int) -> Iterator[tuple[int, bytearray, int]]:
     """Whole lines of a file: ``(offset, buffer, end)``; the buffer is used again for the next block."""
-    stop = file.seek(0, 2) if stop is None else stop
+    size = file.seek(0, 2)
+    stop = size if stop is None else min(stop, size)
     skipping = False
     if start > 0:
         file.seek(start - 1)
         skipping = file.read(1) not in (b"\n", b"\r")
     file.seek(start)
-    buffer = bytearray(block_bytes + LONGEST_LINE_BYTES + 1)
+    # No larger than what there is: most logs that are looked through again and again are small.
+    buffer = bytearray(min(block_bytes + LONGEST_LINE_BYTES, max(0, stop - start)) + 1)
     view = memoryview(buffer)
     offset = start  # of buffer[0]
     held = 0  # bytes of an unfinished line at the front

@@ -7,8 +7,9 @@ import re
 import sys
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -96,6 +97,8 @@ class JobFacts:
         shared = {name: getattr(self, name) for name in _SHARED_WITH_STATUS}
         return JobStatus(JobState(self.state), raw_state=self.state, **shared, steps=of_kept(self.steps))
 
+
+_STATES = frozenset(state.value for state in JobState)
 
 _SHARED_WITH_STATUS = (
     *("exit_code", "signal", "reason", "nodes", "submit_s", "start_s", "end_s"),
@@ -329,41 +332,58 @@ def _check_keys(kind: type, content: Mapping[str, Any], prefix: str = "") -> Non
     Raises:
         ValueError: It has not; the message names the first key.
     """
-    hints = get_type_hints(kind)
+    required = _required(kind)
     for key in content:
-        if key not in hints:
+        if key not in required:
             raise ValueError(f"it has an unknown key '{prefix}{key}'")
-    for known in fields(kind):
-        if known.name not in content:
-            if known.default is MISSING and known.default_factory is MISSING:
-                raise ValueError(f"it has no '{prefix}{known.name}'")
-        elif not _is_a(content[known.name], hints[known.name]):
-            raise ValueError(f"'{prefix}{known.name}' is {_shown(content[known.name])}")
+    for name, (is_required, is_right) in required.items():
+        if name not in content:
+            if is_required:
+                raise ValueError(f"it has no '{prefix}{name}'")
+        elif not is_right(content[name]):
+            raise ValueError(f"'{prefix}{name}' is {_shown(content[name])}")
+
+
+@cache
+def _required(kind: type) -> Mapping[str, tuple[bool, Callable[[Any], bool]]]:
+    """By the name of each field of a dataclass: whether JSON must have it, and whether a value of JSON is one."""
+    hints = get_type_hints(kind)
+    return {
+        known.name: (known.default is MISSING and known.default_factory is MISSING, _check_of(hints[known.name]))
+        for known in fields(kind)
+    }
 
 
 def _job_facts(content: Mapping[str, Any], prefix: str) -> JobFacts:
     _check_keys(JobFacts, content, prefix)
     state = content["state"]
-    if state not in {known.value for known in JobState}:
+    if state not in _STATES:
         raise ValueError(f"'{prefix}state' is {_shown(state)}, which is no state of a job")
     return JobFacts.of_json(content)
 
 
-def _is_a(value: Any, hint: Any) -> bool:
-    """Whether a value of JSON is what a field of a record holds."""
-    arguments = get_args(hint)
-    origin = get_origin(hint) or hint
+def _check_of(hint: Any) -> Callable[[Any], bool]:
+    """Tells whether a value of JSON is what a field of a record holds; made once for each field, asked for each row."""
+    arguments, origin = get_args(hint), get_origin(hint) or hint
     if origin is UnionType:
-        return any(_is_a(value, argument) for argument in arguments)
+        checks = tuple(map(_check_of, arguments))
+        return lambda value: any(check(value) for check in checks)
     if origin is Mapping:
-        return isinstance(value, dict) and all(_is_a(entry, arguments[1]) for entry in value.values())
+        is_value = _check_of(arguments[1])
+        return lambda value: isinstance(value, dict) and all(map(is_value, value.values()))
     if origin is tuple:
-        return isinstance(value, list) and all(_is_a(entry, arguments[0]) for entry in value)
+        is_entry = _check_of(arguments[0])
+        return lambda value: isinstance(value, list) and all(map(is_entry, value))
     if origin is JobFacts:
-        return isinstance(value, dict)
+        return lambda value: isinstance(value, dict)
     if origin is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-    return isinstance(value, origin) and (origin is bool or not isinstance(value, bool))
+        return _is_number
+    # JSON has no subclasses, and of Python's types bool alone is one of another's.
+    return lambda value: type(value) is origin
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 def _shown(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import string
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_gsw import quoting
 from pytest_gsw.errors import JobError
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.quoting import MASK, UNSAFE, is_secret, masked_text, printable, quoted
@@ -192,6 +194,74 @@ def test_masking_again_changes_nothing(text: str, secrets: list[str]) -> None:
     environment = {f"TOKEN_{number}": secret for number, secret in enumerate(secrets)}
     once = quoted(text, environment)
     assert quoted(once, environment) == once
+
+
+#: What a mask may begin with, what may stand behind that, and what is hidden.
+_OPENINGS = (
+    *(
+        "-----BEGIN PRIVATE KEY-----",
+        "ftp://a",
+        "Authorization: Basic",
+        "authorization=token",
+        "Bearer",
+        "eyJhbGciOiJI.",
+    ),
+    *("hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "glcbt-", "AKIA", "ASIA", "sk-", "xoxb-"),
+    *(
+        "nvapi-",
+        "AIza",
+        "npm_",
+        "pypi-",
+        "dckr_pat_",
+        "hvs.",
+        "wandb_v1_",
+        "passwd",
+        "PGPASSWORD",
+        "passphrase",
+        "token",
+    ),
+    *(
+        "secret",
+        "api_key",
+        "ACCESS-KEY",
+        "private_key",
+        "credential",
+        "Cookie",
+        "auth",
+        "jwt",
+        "DBPASS",
+        "X_PASS",
+        "X_PWD",
+    ),
+    *("X_PW", "X_PAT", "X_DSN", "X_CREDS", "X_CONNECTION_STRING", "X_WEBHOOK_URL", "BINDPW", "LICENSE_CODE", "ya29."),
+    *("hooks.slack.com/services/", "AccountKey", "SharedAccessKey", "?sig", "SharedAccessSignature", "curl -u a:"),
+    *(
+        "docker login -p",
+        "sshpass -p",
+        "wandb key",
+        "weights & biases key",
+        "aws secret",
+        "amazon login",
+        "",
+        "pa\u017fsword",
+    ),
+)
+_BETWEEN = ("", " ", "=", ": ", "@", '": "')
+_HIDDEN = ("A1b2C3d4E5f6G7h8", "hunter2", "eyJhbGciOiJI.eyJzdWIiOiIxMjM0", "a1" * 20, PEM, "x@y")
+
+
+def test_a_text_without_a_hint_has_no_secret() -> None:
+    hidden = set()
+    for parts in itertools.product(_OPENINGS, _BETWEEN, _HIDDEN):
+        text = looked_for = "".join(parts)
+        for pattern, mask in quoting._MASKS:
+            looked_for = pattern.sub(mask, looked_for)
+        for words, pattern, mask in quoting._RARE_MASKS:
+            if any(word in looked_for.lower() for word in words):
+                looked_for = pattern.sub(mask, looked_for)
+        assert masked_text(text) == looked_for
+        hidden |= {parts[0]} if looked_for != text else set()
+    assert hidden == set(_OPENINGS)
 
 
 @given(st.text(), st.text(), st.lists(_SECRETS.filter(lambda text: len(text) >= 8), min_size=1, max_size=3))
