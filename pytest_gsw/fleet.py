@@ -12,9 +12,10 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
+from concurrent.futures import ALL_COMPLETED, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from pytest_gsw.errors import (
@@ -27,7 +28,7 @@ from pytest_gsw.errors import (
     SubmissionError,
 )
 from pytest_gsw.examine import Run, not_alone
-from pytest_gsw.jobs.before import check_new, logs_before, names_before
+from pytest_gsw.jobs.before import check_new, logs_before, names_before, names_in
 from pytest_gsw.jobs.claims import Claims
 from pytest_gsw.jobs.environment import session_environment
 from pytest_gsw.jobs.journal import Journal, Submission
@@ -52,12 +53,16 @@ _MISSING_LOG_LOOK_S = 0.1
 _LONGEST_LOG_LOOK_S = 1.0
 #: Submissions that wait for a free thread, for each thread: enough to keep all busy.
 _QUEUED_PER_THREAD = 2
+#: The longest wait for half of the submissions under way: one that hangs must not hold the others up.
+_ANSWERS_WAIT_S = 0.5
 
 #: Slurm's words for jobs that are not over, and do not run either.
 _STANDING_STILL = frozenset({"SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING", "COMPLETING"})
 
 #: Slurm's reasons of a job that waits for nodes which nobody can have now.
 _NOT_THERE = ("ReqNodeNotAvail", "BadConstraints", "PartitionNodeLimit")
+
+_NO_ROOM = "make room there, or give another directory with --gsw-results=DIR"
 
 _NO_ANSWER = JobStatus(JobState.UNKNOWN, reason="no answer")
 
@@ -117,8 +122,11 @@ class _Entry:
 
     row_id: str
     spec: JobSpec | None = None
-    #: When its submission was first tried, where the answer was lost: seconds since the epoch.
+    #: When its submission was tried last, and first where the answer was lost: seconds since the epoch.
+    tried_s: float = 0.0
     since_s: float | None = None
+    #: Its last submission is known to have left no job.
+    refused: bool = False
     #: Since when the scheduler has been out of reach for its submission; monotonic seconds.
     away_since_s: float | None = None
     submission: Future[Job] | None = None
@@ -457,17 +465,51 @@ class Fleet:
         """
         self._collect()
         self._find_logs()
-        while self._waiting and self._clock() >= self._submit_due_s:
+        while batch := self._next_batch():
+            self._begin(batch)
+
+    def _next_batch(self) -> list[_Entry]:
+        """The rows that are submitted next: many together, because the journal is synced once for all of them."""
+        batch: list[_Entry] = []
+        if len(self._submitting) > self._window // 2:
+            return batch
+        most = self._window - len(self._submitting) if self._threads is not None else 1
+        while self._waiting and len(batch) < most and self._clock() >= self._submit_due_s:
             entry = self._waiting[0]
-            if len(self._submitting) >= self._window or not self._fits(entry):
-                return
+            if not self._fits(entry):
+                break
             self._waiting.popleft()
             self._take_place(entry)
             if self._threads is not None:
                 self._submitting[entry.row_id] = entry
-                entry.submission = self._threads.submit(self._submit, entry)
+            batch.append(entry)
+        return batch
+
+    def _begin(self, batch: list[_Entry]) -> None:
+        """Write down which rows are about to be submitted, and only then submit them."""
+        problem = self._intend(batch)
+        look = cache(names_in)
+        for entry in batch:
+            if problem is not None:
+                self._submitting.pop(entry.row_id, None)
+                self._take_answer(entry, SubmissionError(problem, advice=_NO_ROOM))
+            elif self._threads is not None:
+                entry.submission = self._threads.submit(self._submit, entry, look)
             else:
-                self._take_answer(entry, self._answer(entry))
+                self._take_answers([(entry, self._answer(entry, look))])
+
+    def _intend(self, batch: list[_Entry]) -> str | None:
+        """Why the journal cannot tell of these rows, so that none of them may be submitted; ``None`` where it does."""
+        now_s = time.time()
+        for entry in batch:
+            entry.tried_s, entry.refused = now_s, False
+        if self._journal is None:
+            return None
+        try:
+            self._journal.intents([entry.spec for entry in batch if entry.spec is not None], now_s)
+        except OSError as error:
+            return f"nothing was submitted: the run's journal cannot be written: {error.strerror}"
+        return None
 
     def _fits(self, entry: _Entry) -> bool:
         limits = self._limits
@@ -486,37 +528,24 @@ class Fleet:
         self._taken_jobs -= 1
         self._taken_gpus -= entry.gpus
 
-    def _submit(self, entry: _Entry) -> Job:
-        """Submit one row, unless a submission whose answer was lost has got through."""
+    def _submit(self, entry: _Entry, look: Callable[[Path, str], frozenset[str]]) -> Job:
+        """Submit one row, unless a submission whose answer was lost has got through; in a thread of its own."""
         spec = entry.spec
         assert spec is not None  # only rows that can be submitted wait
         found = None if entry.since_s is None else self.launcher.find(spec, entry.since_s)
         if found is not None and found.id not in {attempt.job_id for attempt in entry.attempts}:
-            found = _with_logs_before(found, entry.names)
-            self._note(Journal.submitted, found)
-            return found
+            return _with_logs_before(found, entry.names)
         if entry.names is None and self._journal is not None:
-            entry.names = names_before(spec)
-        now_s = time.time()
-        if self._journal is not None:
-            try:
-                self._journal.intent(spec, now_s)
-            except OSError as error:
-                raise SubmissionError(
-                    f"nothing was submitted: the run's journal cannot be written: {error.strerror}",
-                    advice="make room there, or give another directory with --gsw-results=DIR",
-                ) from None
+            entry.names = names_before(spec, look)
         try:
             job = self._submit_avoiding(spec)
         except SchedulerAwayError:
-            entry.since_s = entry.since_s or now_s
+            entry.since_s = entry.since_s or entry.tried_s
             raise
         except RunError:
-            self._note(Journal.refused, spec.row_id)
+            entry.refused = True
             raise
-        job = _with_logs_before(job, entry.names)
-        self._note(Journal.submitted, job)
-        return job
+        return _with_logs_before(job, entry.names)
 
     def _submit_avoiding(self, spec: JobSpec) -> Job:
         """Submit a job to other nodes than before, or to any where there are not enough others."""
@@ -535,34 +564,49 @@ class Fleet:
             except OSError as error:
                 self.journal_problem = error.strerror or str(error)
 
-    def _answer(self, entry: _Entry) -> Job | RunError:
+    def _answer(self, entry: _Entry, look: Callable[[Path, str], frozenset[str]]) -> Job | RunError:
         try:
-            return self._submit(entry)
+            return self._submit(entry, look)
         except RunError as error:
             return error
 
     def _collect(self, wait: bool = False) -> None:
         """Take the answers of submissions that other threads have got; waiting, also drop those not begun."""
         if wait:
-            for entry in list(self._submitting.values()):
-                if entry.submission is None or entry.submission.cancel():
-                    entry.submission = None
-                    del self._submitting[entry.row_id]
-                    self._free_place(entry)
-                    self._waiting.appendleft(entry)
-        for entry in list(self._submitting.values()):
-            submission = entry.submission
-            if submission is not None and (wait or submission.done()):
-                entry.submission = None
-                del self._submitting[entry.row_id]
-                error = submission.exception()
-                if error is None:
-                    self._take_answer(entry, submission.result())
-                elif isinstance(error, RunError):
-                    self._take_answer(entry, error)
-                else:
-                    # One row's fault must not keep the others' jobs from being looked after.
-                    self._take_answer(entry, SubmissionError(f"{type(error).__name__}: {error}"))
+            self._withdraw()
+        self._take_answers(
+            [
+                (entry, _answer_of(entry.submission))
+                for entry in self._submitting.values()
+                if entry.submission is not None and (wait or entry.submission.done())
+            ]
+        )
+
+    def _withdraw(self) -> None:
+        """Put rows whose submission has not begun back into the queue, and take back that they were about to be."""
+        withdrawn = [one for one in self._submitting.values() if one.submission is None or one.submission.cancel()]
+        # Where an earlier answer was lost, there may be a job all the same.
+        unsubmitted = [entry.row_id for entry in withdrawn if entry.since_s is None]
+        if unsubmitted:
+            self._note(Journal.refused, *unsubmitted)
+        for entry in withdrawn:
+            entry.submission = None
+            del self._submitting[entry.row_id]
+            self._free_place(entry)
+            self._waiting.appendleft(entry)
+
+    def _take_answers(self, answers: list[tuple[_Entry, Job | RunError]]) -> None:
+        """Write down what the scheduler has answered, and only then go on with it."""
+        jobs = [answer for _, answer in answers if isinstance(answer, Job)]
+        refused = [entry.row_id for entry, _ in answers if entry.refused]
+        if jobs:
+            self._note(Journal.submitted, *jobs)
+        if refused:
+            self._note(Journal.refused, *refused)
+        for entry, answer in answers:
+            entry.submission = None
+            self._submitting.pop(entry.row_id, None)
+            self._take_answer(entry, answer)
 
     def _take_answer(self, entry: _Entry, answer: Job | RunError) -> None:
         if isinstance(answer, Job):
@@ -646,11 +690,11 @@ class Fleet:
         due_s = min(self._due_times()) - self._clock()
         if due_s <= 0:
             return
-        if self._submitting:
-            futures = [entry.submission for entry in self._submitting.values() if entry.submission is not None]
-            if futures:
-                wait_for(futures, timeout=due_s, return_when=FIRST_COMPLETED)
-        else:
+        futures = [entry.submission for entry in self._submitting.values() if entry.submission is not None]
+        if futures:
+            some = futures[: max(1, len(futures) - self._window // 2)]
+            wait_for(some, timeout=min(due_s, _ANSWERS_WAIT_S), return_when=ALL_COMPLETED)
+        elif not self._submitting:
             self._sleep(due_s)
 
     def _due_times(self) -> Iterable[float]:
@@ -885,6 +929,15 @@ class Fleet:
             except Exception:  # of a site's own rule: told when the row is judged
                 return None
         return None if again is None else Attempt(run.job_id, run.status, again.why, again.avoiding, measured=True)
+
+
+def _answer_of(submission: Future[Job]) -> Job | RunError:
+    """What a submission came to; waits for it if need be."""
+    error = submission.exception()
+    if error is None:
+        return submission.result()
+    # One row's fault must not keep the others' jobs from being looked after.
+    return error if isinstance(error, RunError) else SubmissionError(f"{type(error).__name__}: {error}")
 
 
 def _waits_for_other_nodes(entry: _Entry, status: JobStatus) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from pytest_gsw.errors import LogError
@@ -20,17 +20,24 @@ from pytest_gsw.jobs.model import Job, JobSpec, LogBefore
 CLOCK_SKEW_S = 300.0
 
 
-def names_before(spec: JobSpec) -> frozenset[str]:
-    """The files where logs of a row are, as paths below the staging area; a look at each directory, at no file.
+def names_in(stage: Path, place: str) -> frozenset[str]:
+    """The files in the directories of a glob, as paths below the staging area; a look at each directory, at no file."""
+    directories = [name for name in place.split("/") if name not in {"", "."}]
+    if "**" in directories:
+        return frozenset(path.relative_to(stage).as_posix() for path in stage.glob(f"{place}/*"))
+    return frozenset(_walk(str(stage), "", directories))
+
+
+def names_before(spec: JobSpec, look: Callable[[Path, str], frozenset[str]] = names_in) -> frozenset[str]:
+    """The files where logs of a row are, as paths below the staging area.
 
     Which of them have the name of a log is told by :func:`logs_before`, for the one job of which it is asked.
+
+    Args:
+        spec: How the row is started.
+        look: :func:`names_in`, or one that remembers for the rows that are submitted together.
     """
-    if not spec.log_glob:
-        return frozenset()
-    *directories, _ = Path(_any_job(spec.log_glob)).parts
-    if "**" in directories:
-        return frozenset(path.relative_to(spec.stage).as_posix() for path in spec.stage.glob(_any_job(spec.log_glob)))
-    return frozenset(_walk(str(spec.stage), "", directories))
+    return look(spec.stage, _any_job(spec.log_glob).rpartition("/")[0]) if spec.log_glob else frozenset()
 
 
 def logs_before(spec: JobSpec, job_id: str, names: Collection[str]) -> tuple[LogBefore, ...]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -79,6 +78,9 @@ class Past:
 class Journal:
     """Writes the journal of one run; every method returns only when its lines are on the disk.
 
+    A sync takes milliseconds, and much longer on a shared file system: what is known at the same time is written
+    with one call. One thread alone may write.
+
     Args:
         directory: The run's directory; it is made if it is not there.
         check: Raises an OSError where the run belongs to another session by now; asked before each submission.
@@ -93,11 +95,6 @@ class Journal:
         self._check = check
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
         self._descriptor = os.open(directory / NAME, flags, 0o600)
-        self._lock = threading.Lock()
-        self._syncing = threading.Lock()
-        #: How many writes there were, and how many of them are on the disk.
-        self._written = 0
-        self._synced = 0
         #: Whether the last line was cut; it must not swallow the next.
         self._is_torn = False
         content = (directory / NAME).read_bytes()
@@ -122,30 +119,28 @@ class Journal:
                 os.fsync(copy.fileno())
 
     def intent(self, spec: JobSpec, now_s: float) -> None:
-        """A row is about to be submitted.
+        """One row is about to be submitted, see :meth:`intents`."""
+        self.intents([spec], now_s)
+
+    def intents(self, specs: Iterable[JobSpec], now_s: float) -> None:
+        """Rows are about to be submitted; none of them may be before this returns.
 
         Raises:
             OSError: It cannot be written, or the run belongs to another session by now.
         """
         self._check()
-        defined = {"definition": spec.definition, "image": spec.image} if spec.definition else {}
-        documented = {"documented": dict(spec.documented)} if spec.documented else {}
-        self._write(
-            {"event": "intent", "row": spec.row_id, "name": spec.name, "time_s": now_s, **defined, **documented}
-        )
+        self._write(*(_intent(spec, now_s) for spec in specs))
 
-    def submitted(self, job: Job) -> None:
-        """The scheduler has answered with a job."""
-        before = job.logs_before
-        logs = {} if before is None else {"logs_before": [astuple(log) for log in before]}
-        self._write({"event": "submitted", "row": job.spec.row_id, "job": job.id, "time_s": job.submitted_s, **logs})
+    def submitted(self, *jobs: Job) -> None:
+        """The scheduler has answered with these jobs."""
+        self._write(*(_submitted(job) for job in jobs))
 
-    def refused(self, row_id: str) -> None:
-        """The scheduler has refused the row: there is no job to look for."""
-        self._write({"event": "refused", "row": row_id})
+    def refused(self, *row_ids: str) -> None:
+        """The scheduler has refused these rows, or was not asked after all: there is no job to look for."""
+        self._write(*({"event": "refused", "row": row_id} for row_id in row_ids))
 
     def ended(self, *ends: tuple[Job, JobStatus]) -> None:
-        """Jobs were seen to have ended; the scheduler may soon forget them. All are synced to the disk at once."""
+        """Jobs were seen to have ended; the scheduler may soon forget them."""
         events = []
         for job, status in ends:
             facts = {name: getattr(status, name) for name in _STATUS_FIELDS} | _more_facts(status)
@@ -169,30 +164,31 @@ class Journal:
         os.close(self._descriptor)
 
     def _write(self, *events: Mapping[str, Any]) -> None:
-        with self._lock:
-            lines = b"".join(seal(event, self._number + place) for place, event in enumerate(events))
-            self._number += len(events)
-            mine = self._append(lines)
-        self._sync(mine)
+        """Append these lines, and sync all of them to the disk at once."""
+        lines = b"".join(seal(event, self._number + place) for place, event in enumerate(events))
+        self._number += len(events)
+        self._append(lines)
+        os.fsync(self._descriptor)
 
-    def _append(self, lines: bytes) -> int:
-        """Write these lines; what is returned counts the writes so far."""
+    def _append(self, lines: bytes) -> None:
         if self._is_torn:
             lines = b"\n" + lines
         self._is_torn = True
         while lines:  # a disk that is all but full takes a part
             lines = lines[os.write(self._descriptor, lines) :]
         self._is_torn = False
-        self._written += 1
-        return self._written
 
-    def _sync(self, mine: int) -> None:
-        """Wait until a write is on the disk; those that wait together are synced together."""
-        with self._syncing:
-            if self._synced < mine:
-                reached = self._written
-                os.fsync(self._descriptor)
-                self._synced = reached
+
+def _intent(spec: JobSpec, now_s: float) -> dict[str, Any]:
+    defined = {"definition": spec.definition, "image": spec.image} if spec.definition else {}
+    documented = {"documented": dict(spec.documented)} if spec.documented else {}
+    return {"event": "intent", "row": spec.row_id, "name": spec.name, "time_s": now_s, **defined, **documented}
+
+
+def _submitted(job: Job) -> dict[str, Any]:
+    before = job.logs_before
+    logs = {} if before is None else {"logs_before": [astuple(log) for log in before]}
+    return {"event": "submitted", "row": job.spec.row_id, "job": job.id, "time_s": job.submitted_s, **logs}
 
 
 def read_journal(directory: Path) -> Past:

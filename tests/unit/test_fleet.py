@@ -850,7 +850,7 @@ class FullDisk:
         if self.good < 0:
             raise OSError(28, "No space left on device")
 
-    intent = submitted = refused = ended = stopped = repeated = write
+    intents = submitted = refused = ended = stopped = repeated = write
 
     def close(self) -> None:
         pass
