@@ -1,31 +1,29 @@
-"""What one more row costs a session: every call from its table to JUnit, on a Slurm whose jobs end at once.
+"""What 200 more rows cost a session: every call from the tables to JUnit, on a Slurm whose jobs end at once.
 
-    python -m tests.budget.rows 100
-
-runs a session of 100 rows in this process and prints its calls as JSON. The launcher is the real one; in place of
-Slurm's processes there are its answers, and each job's log is there as soon as the job is.
+The launcher is the real one; in place of Slurm's processes there are its answers, each job's log is there as soon as
+the job is, and time passes only while the session sleeps. This module is the plugin that sees to that.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
-from types import CodeType, FrameType
 from typing import Any
 from unittest import mock
 
 import pytest
 
-from pytest_gsw.jobs import slurm
-from pytest_gsw.jobs.slurm_answers import Output
+from tests.budget.budgets import Figures
+from tests.budget.counting import Counted, count
 
+#: A session of so many rows, and one of so many more: what the start costs is in both.
+FEW, MORE = 50, 200
 ROWS_PER_TABLE = 50
 _TABLE = """\
 model: llama2
@@ -57,9 +55,36 @@ clusters:
 """
 _HEAD = "GSW: MODEL=llama2 FRAMEWORK=maxtext MODEL_SIZE=70b DTYPE=fp8 JOB_NUM_NODES=1 GPUS_PER_NODE=1 JOB_ID={id}\n"
 _STEP = "completed step: {step}, seconds: 4.300, TFLOP/s/device: 846.1, Tokens/s/device: 1905.1, loss: 9.021\n"
+_USED = "used.json"
 
-#: A function or a built-in, as a table names it.
-Calls = Counter[str]
+
+def measure(directory: Path) -> Figures:
+    """Calls, and files opened and synced, of 200 rows."""
+    few, more = (session(directory / str(rows), rows) for rows in (FEW, FEW + MORE))
+    return {
+        what: {name: n - few[what][name] for name, n in more[what].items() if n != few[what][name]} for what in more
+    }
+
+
+def session(directory: Path, rows: int) -> dict[str, Counter[str]]:
+    """What a session of so many rows does, all of which pass."""
+    arguments = prepare(directory, rows)
+    done: Counted = count(["-p", "no:cacheprovider", "-p", __name__, *arguments], directory)
+    assert done.status == 0, done.output
+    assert f"{rows} passed" in done.output, done.output
+    return {"calls": done.calls, "files": Counter(json.loads((directory / _USED).read_text()))}
+
+
+def prepare(directory: Path, rows: int) -> list[str]:
+    """Write what such a session needs, and name its arguments."""
+    write_tables(directory / "rows", rows)
+    (directory / "recipes" / "maxtext").mkdir(parents=True)
+    (directory / "recipes" / "maxtext" / "launch.sh").write_text("#!/bin/bash\n")
+    stage, recipes = directory / "stage", directory / "recipes"
+    (directory / "clusters.yaml").write_text(_CLUSTERS.format(stage=stage, recipes=recipes))
+    (directory / "pytest.ini").write_text("[pytest]\n")
+    options = ["--gsw-cluster=ready", f"--gsw-baselines={directory}/rows", "--junitxml=junit.xml"]
+    return ["-p", "pytest_gsw.plugin", *options]
 
 
 def write_tables(directory: Path, rows: int) -> None:
@@ -72,6 +97,34 @@ def write_tables(directory: Path, rows: int) -> None:
         (directory / f"rows-{first:05}.yaml").write_text(text)
 
 
+class Clock:
+    """Time that passes only while somebody sleeps, so that as much is asked in each session."""
+
+    def __init__(self) -> None:
+        self._now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self._now_s
+
+    def sleep(self, seconds: float) -> None:
+        self._now_s += seconds
+
+
+class Inline:
+    """Threads that have done their task as soon as they are given it."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def submit(self, task: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(task(*arguments))
+        return done
+
+    def shutdown(self) -> None:
+        pass
+
+
 class ReadySlurm:
     """Slurm's answers without Slurm: each job has ended well by the time that its submission is answered."""
 
@@ -80,8 +133,10 @@ class ReadySlurm:
         self._logs.mkdir(parents=True)
         self._names: dict[str, str] = {}
 
-    def __call__(self, command: tuple[str, ...], *_: Any, **__: Any) -> Output:
+    def __call__(self, command: tuple[str, ...], *_: Any, **__: Any) -> Any:
         """What a command says."""
+        from pytest_gsw.jobs.slurm_answers import Output
+
         if command == ("sbatch", "--version"):
             return Output(0, "slurm 22.05.8\n", "")
         if command[0] == "sbatch":
@@ -103,75 +158,31 @@ class ReadySlurm:
         return job_id
 
 
-class ReadyCluster:
-    """The plugin that gives a session its launcher: the real one, which submits in the session's own thread."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Put Slurm's answers in the place of its processes, and count what the session does with files."""
+    from pytest_gsw import fleet, start
+    from pytest_gsw.jobs import slurm
 
-    @staticmethod
-    def pytest_gsw_make_launcher() -> slurm.SlurmLauncher:
-        launcher = slurm.SlurmLauncher()
-        launcher.parallel_submissions = 1
-        return launcher
+    used = dict.fromkeys(("open", "fsync"), 0)
+    fsync = os.fsync
 
+    def synced(descriptor: int) -> None:
+        used["fsync"] += 1
+        fsync(descriptor)
 
-@contextlib.contextmanager
-def counted(calls: Calls) -> Iterator[None]:
-    """Count each call in this thread: of Python's functions by where they are, of built-ins by their names."""
-    functions: Counter[CodeType] = Counter()
-    builtins: Counter[Any] = Counter()
+    def audit(event: str, _arguments: object) -> None:
+        if event == "open":
+            used["open"] += 1
 
-    def profile(frame: FrameType, event: str, argument: Any) -> None:
-        if event == "call":
-            functions[frame.f_code] += 1
-        elif event == "c_call":
-            builtins[f"{argument.__module__ or type(argument.__self__).__name__}.{argument.__name__}"] += 1
-
-    sys.setprofile(profile)
-    try:
-        yield
-    finally:
-        sys.setprofile(None)
-    calls.update(builtins)
-    for code, count in functions.items():
-        calls[named(code)] += count
-
-
-def named(code: CodeType) -> str:
-    """A function by its module's path from the package on, and its name: no line, which edits move."""
-    path = code.co_filename.replace(os.sep, "/")
-    for place in ("/site-packages/", "/lib/python3.11/"):
-        path = path.rpartition(place)[2]
-    package = path.rfind("/pytest_gsw/")
-    return f"{path[package + 1 :]}:{code.co_qualname if sys.version_info >= (3, 11) else code.co_name}"
-
-
-@contextlib.contextmanager
-def prepared(rows: int) -> Iterator[tuple[Path, list[str]]]:
-    """A directory with so many rows, and the session's arguments."""
-    with tempfile.TemporaryDirectory(prefix="gsw-budget-") as name, contextlib.ExitStack() as stack:
-        directory = Path(name)
-        stage, recipes = directory / "stage", directory / "recipes"
-        write_tables(directory / "rows", rows)
-        (recipes / "maxtext").mkdir(parents=True)
-        (recipes / "maxtext" / "launch.sh").write_text("#!/bin/bash\n")
-        (directory / "clusters.yaml").write_text(_CLUSTERS.format(stage=stage, recipes=recipes))
-        (directory / "pytest.ini").write_text("[pytest]\n")
-        stack.enter_context(mock.patch.object(slurm, "_run", ReadySlurm(stage)))
-        stack.enter_context(contextlib.chdir(directory))
-        options = ["--gsw-cluster=ready", f"--gsw-baselines={directory}/rows", "--junitxml=junit.xml"]
-        yield directory, ["-p", "no:cacheprovider", *options]
-
-
-def session(rows: int) -> Calls:
-    """The calls of one session of so many rows, all of which pass."""
-    calls: Calls = Counter()
-    with prepared(rows) as (_, arguments):
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said), counted(calls):
-            code = pytest.main(arguments, plugins=[ReadyCluster()])
-        assert code == 0, said.getvalue()[-3000:]
-        assert f"{rows} passed" in said.getvalue(), said.getvalue()[-3000:]
-    return calls
-
-
-if __name__ == "__main__":
-    json.dump(session(int(sys.argv[1])), sys.stdout)
+    sys.addaudithook(audit)
+    clock = Clock()
+    with (
+        mock.patch.object(slurm, "_run", ReadySlurm(Path("stage").absolute())),
+        mock.patch.object(fleet, "ThreadPoolExecutor", Inline),
+        mock.patch.object(start, "Fleet", partial(fleet.Fleet, clock=clock, sleep=clock.sleep)),
+        mock.patch.object(os, "fsync", synced),
+    ):
+        done = yield
+    Path(_USED).write_text(json.dumps(used))
+    return done
