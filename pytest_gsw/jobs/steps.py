@@ -122,11 +122,11 @@ def _ended_with_its_job(step: JobStep, steps: Collection[JobStep], status: JobSt
         status: Its job's end.
         worst: The worst end of the steps that Slurm has counted, as wait(2) has it.
     """
-    if step.state is not JobState.CANCELLED or step.exit_code or step.end_s is None or status.end_s is None:
+    # "CANCELLED by" somebody is none of Slurm's own ends.
+    if step.raw_state != "CANCELLED" or step.exit_code or step.end_s is None or status.end_s is None:
         return False
-    if step.signal == signal.SIGTERM and _step_status(step) == worst:
-        # 24.11 counts helpers, and "by" somebody is none of Slurm's own ends.
-        return step.end_s >= status.end_s and step.raw_state == "CANCELLED" and _one_completed_beside(step, steps)
+    if step.signal == signal.SIGTERM and _step_status(step) == worst:  # 24.11 counts helpers
+        return step.end_s >= status.end_s and _one_completed_beside(step, steps)
     if step.signal == signal.SIGTERM:
         return step.end_s >= status.end_s
     return step.signal == signal.SIGKILL and step.end_s >= status.end_s + KILL_WAIT_S

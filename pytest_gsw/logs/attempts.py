@@ -68,7 +68,10 @@ class Record:
     @property
     def trouble(self) -> str | None:
         """What in the record is not finite, or below zero."""
-        return self.problem if can_be(self.value) else f"step time {self.value}"
+        if not can_be(self.value):
+            return f"step time {self.value}"
+        lost = self.loss is not None and not math.isfinite(self.loss)
+        return self.problem or (f"loss {self.loss}" if lost else None)
 
     def repeats(self, other: Record) -> bool:
         """Whether both tell the same of the same step."""

@@ -65,7 +65,7 @@ _MARKERS: tuple[bytes, ...] = (
     RECIPE_MARKER,
     *dict.fromkeys(fact.marker for fact in (*_GLOBAL_BATCH, *_GPUS, *_TOTAL_STEPS)),
 )
-_IDENTITY_FIELDS = tuple(known.name for known in fields(Identity) if known.name != "places")
+_IDENTITY_FIELDS = tuple(known.name for known in fields(Identity) if known.compare)
 
 
 @cache
@@ -148,9 +148,10 @@ def with_identity(log: StepLog, records: Iterable[tuple[int, bytes]]) -> StepLog
         number = _first(numbers, facts)
         if number is not None and not any(one.is_torn(name) for one in settings):
             stated.setdefault(name, number)
+    # The recipe's line has what was asked for, and what a framework prints of itself is what ran.
+    asked = {name: known[name] for name, (value, _) in stated.items() if known.get(name, value) != value}
     for name, (value, offset) in stated.items():
-        if name not in known:
-            known[name], places[name] = value, offset
+        known[name], places[name] = value, offset
     for name in _IDENTITY_FIELDS:
         own = getattr(log.identity, name)
         if own is not None:
@@ -158,7 +159,8 @@ def with_identity(log: StepLog, records: Iterable[tuple[int, bytes]]) -> StepLog
             places.pop(name, None)
     total = _first(numbers, _TOTAL_STEPS)
     total_steps = log.total_steps if log.total_steps is not None or total is None else total[0]
-    return replace(log, identity=Identity(**known, places={**places, **log.identity.places}), total_steps=total_steps)
+    identity = Identity(**known, asked=asked, places={**places, **log.identity.places})
+    return replace(log, identity=identity, total_steps=total_steps)
 
 
 def _first(numbers: dict[_Fact, tuple[int, int]], facts: tuple[_Fact, ...]) -> tuple[int, int] | None:

@@ -40,6 +40,8 @@ class Identity:
     release: str | None = None
     #: The container image, as the recipe names it.
     image: str | None = None
+    #: What the recipe's own line says, by the names above, where the framework prints something else.
+    asked: Mapping[str, str | int] = field(default_factory=dict, compare=False)
     #: Byte offset of the line that says so, by the names above, as far as it is known.
     places: Mapping[str, int] = field(default_factory=dict, compare=False)
 

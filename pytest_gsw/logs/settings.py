@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_gsw.logs.model import Dialect
 
-#: A value as configurations write it; ``torch.float16`` is one, and so is what DeepSpeed writes as ``dtype[bfloat16]``.
-_VALUE = rb"(?:torch\.|dtype\[)?-?\w{1,40}"
+#: A value as configurations write it; ``torch.float16`` is one, and so are what DeepSpeed writes as ``dtype[bfloat16]``
+#: and ``4,096``.
+_VALUE = rb"(?:torch\.|dtype\[)?-?(?:\d{1,3}(?:,\d{3}){1,3}(?![\w,])|\w{1,40})"
 
 
 @dataclass(frozen=True)
@@ -303,4 +304,4 @@ def quantization_of(value: bytes) -> str:
     word = value.strip(b"'\"").decode("ascii", "replace").lower()
     if word in _NOTHING:
         return "none"
-    return "fp8" if word in {"true", "hybrid", "e4m3", "e5m2"} else word
+    return "fp4" if word == "e2m1" else "fp8" if word in {"true", "hybrid", "e4m3", "e5m2"} else word

@@ -16,6 +16,8 @@ from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.model import Baseline, Parallelism
 
 _PLAIN = frozenset({"bf16", "fp16", "fp32", "tf32"})
+#: Kinds of fewer bits, which the names of their variants hold: ``mxfp8``, ``nvfp4``.
+_QUANTIZED = ("fp8", "fp4", "int8", "int4")
 _VERSION = re.compile(r"v?(\d\d)\.(\d\d)(?:\.\d{1,3})?")
 #: The scripts of a release whose constant GSW_VERSION is an earlier one's.
 _SCRIPTS_OF = {("25", "03"): ("25", "02")}
@@ -69,7 +71,7 @@ def _compared(baseline: Baseline, said: Identity, job_id: str | None, image: str
         ("global batch size", baseline.global_batch_size, "global_batch_size"),
         ("job", job_id, "job_id"),
     ):
-        yield from _pair(name, getattr(said, field), wanted, field, is_name=True)
+        yield from _pair(name, said, wanted, field, is_name=True)
     parallelism = stated_parallelism(baseline)
     for name, wanted, field in (
         ("sequence length", baseline.sequence_length, "sequence_length"),
@@ -78,7 +80,7 @@ def _compared(baseline: Baseline, said: Identity, job_id: str | None, image: str
         ("micro-batch size", _micro_batch_size(baseline), "micro_batch_size"),
         *((name.upper(), getattr(parallelism, name), name) for name in ("tp", "pp", "cp", "ep", "dp", "fsdp")),
     ):
-        yield from _pair(name, getattr(said, field), wanted, field)
+        yield from _pair(name, said, wanted, field)
     yield from _gpus_of_degrees(baseline, said)
     yield from _precision(baseline, said)
     yield from _release(baseline, said)
@@ -86,11 +88,15 @@ def _compared(baseline: Baseline, said: Identity, job_id: str | None, image: str
 
 
 def _pair(
-    name: str, found: str | int | None, wanted: str | int | None, field: str, *, is_name: bool = False
+    name: str, said: Identity, wanted: str | int | None, field: str, *, is_name: bool = False
 ) -> Iterator[Compared]:
-    if found is not None and wanted is not None:
-        agrees = str(found).lower() == str(wanted).lower()
-        yield Compared(name, str(found), str(wanted), field, is_name=is_name, agrees=agrees)
+    """What ran, and where that is the row's, what the recipe had asked for."""
+    for found in (getattr(said, field), said.asked.get(field)):
+        if found is not None and wanted is not None:
+            agrees = str(found).lower() == str(wanted).lower()
+            yield Compared(name, str(found), str(wanted), field, is_name=is_name, agrees=agrees)
+            if not agrees:
+                return
 
 
 def stated_parallelism(baseline: Baseline) -> Parallelism:
@@ -144,9 +150,12 @@ def _precision(baseline: Baseline, said: Identity) -> Iterator[Compared]:
         elif said.precision is not None:
             agrees = said.precision == ("fp32" if wanted == "tf32" else wanted)
             yield Compared("precision", said.precision, wanted, "precision", agrees=agrees)
-    elif "fp8" in wanted and quantized is not None:
+        return
+    kind = next((kind for kind in _QUANTIZED if kind in wanted), None)
+    # That nothing is quantized is only said where a log knows of FP8.
+    if kind is not None and quantized is not None and (quantized != "none" or kind == "fp8"):
         shown = quantized if quantized != "none" else said.precision or "no fp8"
-        yield Compared("precision", shown, wanted, "quantization", agrees="fp8" in quantized)
+        yield Compared("precision", shown, wanted, "quantization", agrees=kind in quantized)
 
 
 def _release(baseline: Baseline, said: Identity) -> Iterator[Compared]:

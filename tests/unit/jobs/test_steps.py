@@ -63,6 +63,9 @@ def test_a_job_that_ended_well(derived: str, steps: tuple[str, ...]) -> None:
         ("0:0", ("bash CANCELLED 0:6 101 200",), "its step 0 (bash) ended CANCELLED by signal 6"),
         ("0:9", ("bash CANCELLED 0:9 101 200",), "its step 0 (bash) ended CANCELLED by signal 9"),
         ("0:15", ("bash CANCELLED 0:15 101 200",), "its step 0 (bash) ended CANCELLED by signal 15"),
+        # Somebody cancelled the training as the script ended; so Slurm says of none that it ends with its job.
+        ("0:0", ("train CANCELLED_by_0 0:15 101 200",), "its step 0 (train) ended CANCELLED by signal 15"),
+        ("0:0", ("train CANCELLED_by_1000 0:9 101 210",), "its step 0 (train) ended CANCELLED by signal 9"),
         # After another step, none beside it, before the end, or by somebody.
         (
             "0:15",

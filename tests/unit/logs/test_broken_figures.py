@@ -135,3 +135,21 @@ def test_a_save_that_was_cut(read: Read) -> None:
     assert read("megatron", megatron(1, "4.0") + line).checkpoint_saves_s == (17.96068,)
     for cut in range(len(line) - 2):
         assert read("megatron", megatron(1, "4.0") + line[:cut] + b"\n").checkpoint_saves_s == ()
+
+
+@pytest.mark.parametrize("loss", ["Infinity", "-Infinity", "inf", "nan", "NaN"])
+@pytest.mark.parametrize(
+    ("log_format", "good", "line"),
+    [
+        ("megatron", "9.500000E+00", megatron(1, "4567.8")),
+        ("maxtext", "8.125", maxtext(0, "4.567")),
+        ("nemo", "9.25", dll(0, "4.56789")),
+        ("torchtitan", "7.50000", titan(1, "6,785")),
+    ],
+)
+def test_a_loss_that_is_not_finite_however_it_is_written(
+    read: Read, log_format: str, good: str, line: bytes, loss: str
+) -> None:
+    log = read(log_format, line.replace(good.encode(), loss.encode()))
+    assert log.not_finite is not None
+    assert log.not_finite[1].lower().startswith(("loss", "reduced_train_loss"))

@@ -23,7 +23,7 @@ def said(format_name: str, text: str) -> dict[str, object]:
             records.append((offset, line))
         offset += len(line) + 1
     identity = with_identity(StepLog(format_name, (), attempts=0), records).identity
-    names = (known.name for known in fields(Identity) if known.name != "places")
+    names = (known.name for known in fields(Identity) if known.compare)
     return {name: value for name in names if (value := getattr(identity, name)) is not None}
 
 
@@ -234,6 +234,8 @@ def test_a_launchers_label_changes_nothing(label: str) -> None:
         ("megatron", "  fp8 ............................................. hybrid", {"quantization": "fp8"}),
         ("megatron", "  fp8_recipe ...................................... delayed", {}),
         ("megatron", "  fp4 ............................................. nvfp4", {"quantization": "nvfp4"}),
+        ("megatron", "  fp4 ............................................. e2m1", {"quantization": "fp4"}),
+        ("megatron", "  seq_length ...................................... 4,096", {"sequence_length": 4096}),
         ("megatron", "  fp16 ............................................ True", {"precision": "fp16"}),
         ("megatron", "  bf16 ............................................ False", {}),
         ("megatron", "[20310203 04:05:06][rank-0/8][INFO ] known_args[seq_length] = 8192", {"sequence_length": 8192}),
@@ -348,8 +350,14 @@ def test_a_recipes_own_line_may_hold_settings() -> None:
         "image": "/a/b.sqsh",
         "release": "24.11",
     }
-    # It is the recipe's own word, and counts before what the framework prints.
-    assert said("nemo", f"{line}\n{NEMO}")["sequence_length"] == 4096
+
+
+def test_what_ran_counts_before_what_the_recipe_had_asked_for() -> None:
+    asked = b"GSW: MODEL=m JOB_NUM_NODES=8 GPUS_PER_NODE=8 SEQ_LEN=4096"
+    ran = b"using world size: 32, data-parallel-size: 8"
+    found = with_identity(StepLog("megatron", (), attempts=0), [(0, asked), (60, ran)]).identity
+    assert (found.gpus, found.sequence_length, dict(found.asked)) == (32, 4096, {"gpus": 64})
+    assert found.places["gpus"] == 60
 
 
 def test_what_a_format_has_read_itself_is_kept() -> None:

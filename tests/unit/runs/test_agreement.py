@@ -84,6 +84,17 @@ def test_a_run_that_was_set_up_as_the_row_is() -> None:
     assert len(compared) == 11
 
 
+def test_what_ran_and_what_the_recipe_had_asked_for() -> None:
+    wanted = ROW.gpus
+    assert differences(ROW, Identity(gpus=wanted, asked={"gpus": 2 * wanted})) == [
+        f"GPUs {2 * wanted} in the log, {wanted} in the row"
+    ]
+    assert differences(ROW, Identity(gpus=2 * wanted, asked={"gpus": wanted})) == [
+        f"GPUs {2 * wanted} in the log, {wanted} in the row"
+    ]
+    assert len(differences(ROW, Identity(gpus=1, asked={"gpus": 2}))) == 1
+
+
 def test_what_a_log_does_not_say_is_not_compared() -> None:
     assert compare(ROW, Identity(), job_id="7", image="a.sqsh") == ()
     assert compare(replace(ROW, hidden_size=None), Identity(hidden_size=3, ep=2, cp=4, fsdp=8), job_id=None) == ()
@@ -106,6 +117,12 @@ def test_what_a_log_does_not_say_is_not_compared() -> None:
         ("fp8", Identity(quantization="mxfp8"), True),
         ("fp8", Identity(quantization="int8"), False),
         ("nvfp4", Identity(precision="bf16", quantization="none"), None),
+        ("nvfp4", Identity(precision="bf16", quantization="fp8"), False),
+        ("nvfp4", Identity(precision="bf16", quantization="fp4"), True),
+        ("mxfp8", Identity(quantization="fp8"), True),
+        ("int8", Identity(quantization="fp8"), False),
+        ("int8", Identity(quantization="int8"), True),
+        ("hybrid", Identity(quantization="fp8"), None),
     ],
 )
 def test_precision(dtype: str, said: Identity, agrees: bool | None) -> None:
