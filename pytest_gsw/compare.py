@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.definition import definition_facts
+from pytest_gsw.tables.metrics import Series
 from pytest_gsw.tables.model import Baseline
 
 _KINDS = ("changed", "removed", "added")
@@ -88,7 +89,7 @@ def _throughput_change(before: Baseline, after: Baseline) -> float | None:
     if before.metric != after.metric or not before.judged_s or not after.judged_s:
         return None
     work = [(row.sequence_length, row.global_batch_size) for row in (before, after)]
-    if work[0] == work[1] or before.metric == "checkpoint_save_time":
+    if work[0] == work[1] or before.judged_by.series is Series.SAVES:
         return before.judged_s / after.judged_s - 1
     old, new = _tokens_per_s(before), _tokens_per_s(after)
     if not old or not new:

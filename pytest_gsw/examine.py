@@ -42,6 +42,7 @@ from pytest_gsw.runs.trained import (
     steps_each_line,
 )
 from pytest_gsw.runs.whole import cut_problem
+from pytest_gsw.tables.metrics import CALIBRATION, STEP_TIME, Series
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.statistic import parse_statistic
 from pytest_gsw.words import counted
@@ -291,14 +292,14 @@ def measure(
     Raises:
         LogError: There are too few steps, the last one is missing, or the result is impossible.
     """
-    if baseline.metric == "calibrated_step_time" and log.calibration_flops is None:
+    if CALIBRATION in baseline.judged_by.needs and log.calibration_flops is None:
         raise LogError(
             "the log holds no calibration, on which the row's verdict rests",
             evidence=_log_evidence(run, log),
             advice=f"the recipe prints it when it has trained, as {calibration.EXAMPLE}; did it end well?",
         )
     calibration_flops = None
-    if baseline.metric == "calibrated_step_time" or peak_flops is None:
+    if CALIBRATION in baseline.judged_by.needs or peak_flops is None:
         calibration_flops = log.calibration_flops
     timed = timed_steps(baseline, log)
     _check_steps(baseline, run, log, timed, steps, first_index)
@@ -328,7 +329,7 @@ def measure(
     )
     mfu = measurement.figures.mfu
     if mfu is not None and mfu > 1:
-        if calibration_flops is None or baseline.metric != "step_time":
+        if calibration_flops is None or baseline.judged_by is not STEP_TIME:
             raise _impossible_mfu(mfu, judged_s, calibration_flops, _log_evidence(run, log))
         # Its verdict rests on the time alone: a calibration that was disturbed costs it no more than the MFU.
         return replace(summarize(baseline, trained, judged_s, None), ranks_s=measurement.ranks_s)
@@ -392,10 +393,10 @@ def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:
 
     Of a calibrated row, in seconds of a machine that is as fast as the documented one.
     """
-    if baseline.metric == "checkpoint_save_time":
+    if baseline.judged_by.series is Series.SAVES:
         return tuple(TimedStep(None, seconds) for seconds in log.checkpoint_saves_s)
     factor = 1.0
-    if baseline.metric == "calibrated_step_time" and log.calibration_flops is not None:
+    if CALIBRATION in baseline.judged_by.needs and log.calibration_flops is not None:
         factor = calibration_factor(baseline, log.calibration_flops)
     each_line = steps_each_line(log, log_interval(_lines(log))) if any(step.skipped for step in log.steps) else 1
     timed = ((step, step_seconds(step, baseline)) for step in log.steps)
@@ -409,7 +410,7 @@ def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:
 def _ranks_s(baseline: Baseline, log: StepLog, chosen: Sequence[int], timed: Sequence[TimedStep]) -> dict[str, float]:
     """Each rank's median over the measured steps, seconds, by its label or by its place among those without one."""
     # Without a batch size no step has a time, and saves are of no rank.
-    if log.printed is None or len(timed) != len(log.steps) or baseline.metric == "checkpoint_save_time":
+    if log.printed is None or len(timed) != len(log.steps) or baseline.judged_by.series is Series.SAVES:
         return {}
     printed = []
     for position in chosen:
@@ -522,8 +523,8 @@ def _check_steps(
     steps: int | None,
     first_index: int | None,
 ) -> None:
-    of_saves = baseline.metric == "checkpoint_save_time"
-    what = "checkpoint save" if of_saves else "step"
+    series = baseline.judged_by.series
+    of_saves = series is Series.SAVES
     interval = log_interval(timed, first_index)
     covered = len(timed) * interval
     last = log.steps[-1].index if log.steps else None
@@ -542,9 +543,11 @@ def _check_steps(
     min_steps = baseline.min_steps if steps is None else min(baseline.min_steps, steps)
     # Where the end is there, lines are lost, not steps: a tenth of five lines for ten steps each is less than one.
     if covered < (min_steps // interval * interval if ended else min_steps):
-        logged = baseline.recipe.logged_steps or steps if what == "step" else None
+        logged = baseline.recipe.logged_steps or steps if not of_saves else None
         wanted = f"{min_steps} needed" if logged is None else f"{min_steps} of {logged} needed"
-        raise _cut_short(f"the log holds {counted(covered, what)}, {wanted}", run, log)
+        raise _cut_short(
+            f"the log holds {counted(covered, 'checkpoint save' if of_saves else 'step')}, {wanted}", run, log
+        )
     if not of_saves:
         each = steps_each_line(log, log_interval(_lines(log), first_index))
         problem = skipped_problem(baseline, log, each, min_steps)
@@ -566,7 +569,7 @@ def _check_whole(baseline: Baseline, run: Run, log: StepLog) -> None:
     path = run.log
     if path is None or (replayed(run) and log.identity.job_id is None):
         return
-    of_saves = baseline.metric == "checkpoint_save_time"
+    of_saves = baseline.judged_by.series is Series.SAVES
     problem = reading(path, lambda: cut_problem(path, log, of_saves=of_saves))
     if problem is not None:
         raise _refused(problem, run, log)

@@ -64,6 +64,7 @@ from pytest_gsw.tables.clusters import Cluster
 from pytest_gsw.tables.definition import accepted_for, accepted_to_expect, definition_hash
 from pytest_gsw.tables.images import image_name, image_of
 from pytest_gsw.tables.load import load_table
+from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted, Baseline
 from pytest_gsw.versions import versions_in
 from pytest_gsw.watch import Watch
@@ -251,7 +252,7 @@ class BaselineItem(pytest.Item):
         verdict = self._with_canaries(self._judge(measured.run, measured.measurement, accepted))
         not_comparable = self._not_comparable(measured.run)
         metric = self.baseline.metric
-        tokens_per_s = measured.measurement.figures.tokens_per_s if metric == "step_time" else None
+        tokens_per_s = measured.measurement.figures.tokens_per_s if self.baseline.judged_by is STEP_TIME else None
         record = self._record(
             outcomes.PROFILED.word if not_comparable else verdict.outcome.value,
             # A log may call its ranks anything.

@@ -14,6 +14,7 @@ from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.proposals import LeftOut, Proposal
 from pytest_gsw.tables import edit
 from pytest_gsw.tables.load import bundled_baselines
+from pytest_gsw.tables.metrics import TOKENS_PER_S, TOKENS_PER_S_PER_GPU
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.words import counted
 
@@ -124,8 +125,8 @@ def _documented(proposal: Proposal) -> dict[str, float]:
     row, judged_s = proposal.row, proposal.accepted.judged_s
     all_figures = vars(figures_of(row, judged_s, documented_peak_flops(row)))
     found = {name: value for name, value in all_figures.items() if value is not None}
-    if "tokens_per_s" in found:
-        found["tokens_per_s_per_gpu"] = found["tokens_per_s"] / row.gpus
+    if TOKENS_PER_S.key in found:
+        found[TOKENS_PER_S_PER_GPU] = found[TOKENS_PER_S.key] / row.gpus
     return found
 
 

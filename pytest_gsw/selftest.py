@@ -38,6 +38,7 @@ from pytest_gsw.performance.verdict import judge
 from pytest_gsw.results import outcomes
 from pytest_gsw.runs.contradictions import other_settings
 from pytest_gsw.tables.load import STEP_SHARE, bundled_baselines, load_tables
+from pytest_gsw.tables.metrics import STEP_TIME, Series
 from pytest_gsw.tables.model import MAX_GAIN, Baseline
 from pytest_gsw.tables.statistic import parse_statistic
 from pytest_gsw.words import counted
@@ -324,9 +325,9 @@ def _rows(seed: str) -> Iterator[Baseline]:
         drawn = random.sample(rows, min(_ROWS_PER_KIND, len(rows)))
         yield from drawn
         row = drawn[0]
-        if row.metric == "step_time" and row.log_format != "huggingface":  # whose logs hold one number
+        if row.judged_by is STEP_TIME and row.log_format != "huggingface":  # whose logs hold one number
             yield _varied(row, random)
-        if row.framework == "deepspeed" and row.metric == "step_time":
+        if row.framework == "deepspeed" and row.judged_by is STEP_TIME:
             # No table has DeepSpeed's own logs, but a site's may.
             yield _varied(replace(row, log_format="deepspeed"), random)
 
@@ -353,7 +354,7 @@ def _varied(row: Baseline, random: Random) -> Baseline:
 def _logged(run: SimulatedRun) -> Sequence[tuple[int | None, float]]:
     """Number and seconds of every step that the run's log tells, as a right reader has them."""
     row, steps_s = run.baseline, run.steps_s
-    if row.metric == "checkpoint_save_time":
+    if row.judged_by.series is Series.SAVES:
         return [(None, seconds) for seconds in run.checkpoint_saves_s]
     match row.log_format:
         case "paxml":
@@ -413,7 +414,7 @@ class _Trial:
         documented_s = baseline.judged_s
         assert documented_s is not None  # the tables' loader has made sure of it
         self._documented_s = documented_s
-        self._saves = baseline.metric == "checkpoint_save_time"
+        self._saves = baseline.judged_by.series is Series.SAVES
         self._one_number = baseline.log_format == "huggingface"
         self._steps_known = baseline.recipe.steps is not None and not self._saves
         mfu = figures(baseline, baseline.documented.step_time_s, documented_peak_flops(baseline)).mfu
@@ -470,7 +471,7 @@ class _Trial:
             done = f"{throughput - 1:.0%} more throughput"
             yield self._judged("more-unbelieved", done, self._at(throughput), outcomes.INCONCLUSIVE.word)
         case = self._judged("decimal", "the table's figure is ten times as long", self._run, outcomes.INCONCLUSIVE.word)
-        figure = {f"{self.baseline.metric}_s": self._documented_s * 10}
+        figure = {self.baseline.judged_by.key: self._documented_s * 10}
         misprinted = replace(self.baseline, documented=replace(self.baseline.documented, **figure))
         yield replace(case, baseline=misprinted)
         lost = self._random.uniform(0.06, 0.08)

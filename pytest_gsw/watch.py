@@ -24,6 +24,7 @@ from pytest_gsw.jobs.model import Stop
 from pytest_gsw.logs.follow import Follower, Progress
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.logs.reader import read_log
+from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted, Baseline
 
 #: A job that shows no step for this long is never called stalled, however short its steps are: a checkpoint
@@ -89,13 +90,13 @@ class Watch:
         self._baseline = baseline
         #: Seconds that a step is expected to take, and who says so.
         self._step_time_s, self._by = baseline.documented.step_time_s, "documented"
-        if accepted is not None and baseline.metric == "step_time":
+        if accepted is not None and baseline.judged_by is STEP_TIME:
             self._step_time_s, self._by = accepted.judged_s, "accepted"
         self._format = log_format
         self._policies = policies
         self._steps = steps
         self._time_limit_s = time_limit_s
-        self._judged = judged and baseline.metric == "step_time" and not baseline.expected_failure
+        self._judged = judged and baseline.judged_by is STEP_TIME and not baseline.expected_failure
         self._follower: Follower | None = None
         self._progress = Progress()
         self._sight = Sight()

@@ -17,6 +17,7 @@ from pytest_gsw.audit.written import Span, Written, about, read_written
 from pytest_gsw.performance import flops
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.peaks import peak_flops
+from pytest_gsw.tables import metrics
 from pytest_gsw.tables.stated import Stated, StatedRow
 
 TRILLION = 10**12
@@ -24,9 +25,9 @@ TRILLION = 10**12
 RECOMPUTATION = Fraction(4, 3)
 
 #: Figures from which a step time follows, the one with the most digits first.
-THROUGHPUTS = ("samples_per_s", "tokens_per_s", "tokens_per_s_per_gpu")
+THROUGHPUTS = metrics.THROUGHPUTS
 #: Every figure that follows from a step time, in the order in which findings list them.
-DERIVED = (*THROUGHPUTS, "mfu", "tflops_per_gpu", "days_to_train_1t_tokens")
+DERIVED = (*THROUGHPUTS, metrics.MFU.key, metrics.TFLOPS_PER_GPU.key, metrics.DAYS_TO_TRAIN.key)
 
 _COUNTS = (
     *("gpus", "gpus_per_node", "sequence_length", "global_batch_size", "micro_batch_size"),
@@ -158,8 +159,8 @@ class Row:
     @property
     def rests_on(self) -> str:
         """What a verdict of the row rests on, in words."""
-        if self.text("metric") == "checkpoint_save_time":
-            return f"the save time, {self.text('checkpoint_save_time_s')} s"
+        if self.text("metric") == metrics.SAVE_TIME.name:
+            return f"the save time, {self.text(metrics.SAVE_TIME.key)} s"
         step = self.step_time
         if step is None:
             return "no figure of this row"

@@ -37,7 +37,7 @@ from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.machine import local_cluster
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.record import new_run_id
-from pytest_gsw.results.terminal import UNITS, percent
+from pytest_gsw.results.terminal import percent
 from pytest_gsw.tables.clusters import LOCAL, Cluster, check_keys
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.words import counted
@@ -337,7 +337,7 @@ def conclusion_text(comparison: Comparison, asked: int) -> str:
 
 def _lines(done: _Done, pairs: Sequence[Pair], conclusion: str) -> list[str]:
     plan = done.plan
-    unit = UNITS[f"{done.row.metric}_s"]
+    unit = done.row.judged_by.per_unit
     table = [
         (
             pair.number,

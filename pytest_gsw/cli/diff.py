@@ -18,11 +18,12 @@ from pytest_gsw.errors import ConfigurationError, FileError
 from pytest_gsw.quoting import MASK, is_secret, quoted
 from pytest_gsw.results.terminal import percent
 from pytest_gsw.tables.load import load_tables
+from pytest_gsw.tables.metrics import PERCENTAGES
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.words import counted
 
 #: Fractions that people read as percentages.
-_PERCENTAGES = frozenset({"mfu", "tolerance", "max_gain", "spread"})
+_PERCENTAGES = PERCENTAGES | {"tolerance", "max_gain", "spread"}
 #: Variables of a job, whose names tell secrets.
 _VARIABLES = ("recipe.environment.", "attributes.")
 

@@ -30,6 +30,7 @@ from pytest_gsw.tables.definition import accepted_for, definition_hash
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.images import image_name, image_of
 from pytest_gsw.tables.load import bundled_baselines, load_tables
+from pytest_gsw.tables.metrics import PERCENTAGES
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.statistic import parse_statistic
 
@@ -230,6 +231,6 @@ def _row_metrics(
 def _shown(name: str, value: Any) -> str:
     if name in {"change", "throughput_change"}:
         return percent(value)
-    if name in {"mfu", "tolerance"}:
+    if name in PERCENTAGES | {"tolerance"}:
         return f"{value:.2%}"
     return f"{value:,.6g}" if isinstance(value, float) else str(value)

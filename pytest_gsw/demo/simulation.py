@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_gsw.tables.metrics import Series
 from pytest_gsw.tables.statistic import parse_statistic
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def simulate(baseline: Baseline, job: Job, fault: Fault | None, random: Random, 
 
 
 def _step_count(baseline: Baseline, interval: int) -> int:
-    if baseline.metric == "checkpoint_save_time":
+    if baseline.judged_by.series is Series.SAVES:
         return baseline.recipe.steps or DEFAULT_CHECKPOINT_STEPS
     wanted = baseline.recipe.steps or (DEFAULT_STEPS if interval == 1 else DEFAULT_WINDOW_STEPS)
     # A table may ask for more than the recipe runs only by mistake, but a demo must show it green.

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pytest_gsw.demo.simulation import Run
 from pytest_gsw.demo.writers import Event
+from pytest_gsw.tables.metrics import Series
 
 _OVERFLOW = (
     b"[2026-11-20 21:00:00,000] [INFO] [loss_scaler.py:190:update_scale] [deepspeed] OVERFLOW! Rank 0 Skipping step. "
@@ -41,7 +42,7 @@ def untrained(run: Run, healthy: Sequence[Event], diverged: Sequence[Event]) -> 
     log_format, whole = run.baseline.log_format, b"".join(event.data for event in healthy)
     both = b"".join(event.data for event in diverged) + whole
     yield Untrained("diverged-then", "a run before it whose loss is NaN", both, "attempt * of * diverged*")
-    if run.baseline.metric == "checkpoint_save_time":
+    if run.baseline.judged_by.series is Series.SAVES:
         return
     # One line of a Hugging Face log stands for all steps.
     skipped = b"\n" + _OVERFLOW * (len(run.steps_s) if log_format == "huggingface" else run.log_interval)

@@ -13,6 +13,7 @@ from pytest_gsw.history.model import SIMULATED
 from pytest_gsw.results.outcomes import ERROR, OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import throughput_change
+from pytest_gsw.tables.metrics import METRICS
 
 #: Outcomes that a record can have; each is 0 or 1 for each row, so that a row that recovers is seen to.
 _OUTCOMES = tuple(outcome.word for outcome in OUTCOMES)
@@ -40,43 +41,23 @@ def _allowed(record: Record) -> float:
     return record.tolerance if record.limit is None else record.limit
 
 
+def _of_figures() -> Iterator[_Metric]:
+    """What was measured of each figure, and what those that rows are judged by are held against."""
+    for metric in (one for one in METRICS if one.exported):
+        yield _Metric(f"gsw_{metric.exported}", f"Measured {metric.help}.", _figure("measured", metric.key))
+        if metric.series is None:
+            continue
+        documented, accepted = f"gsw_documented_{metric.exported}", f"gsw_accepted_{metric.exported}"
+        counts = f"{metric.help.capitalize()} that the cluster has accepted, where the outcome rests on it."
+        yield _Metric(documented, f"Documented {metric.help}.", _figure("documented", metric.key))
+        yield _Metric(accepted, counts, _figure("accepted", metric.key))
+
+
 _METRICS = (
-    _Metric("gsw_step_time_seconds", "Measured time of a training step.", _figure("measured", "step_time_s")),
-    _Metric(
-        "gsw_documented_step_time_seconds",
-        "Documented time of a training step.",
-        _figure("documented", "step_time_s"),
-    ),
-    _Metric(
-        "gsw_accepted_step_time_seconds",
-        "Time of a training step that the cluster has accepted, where the outcome rests on it.",
-        _figure("accepted", "step_time_s"),
-    ),
-    _Metric(
-        "gsw_checkpoint_save_time_seconds",
-        "Measured time of saving a checkpoint.",
-        _figure("measured", "checkpoint_save_time_s"),
-    ),
-    _Metric(
-        "gsw_documented_checkpoint_save_time_seconds",
-        "Documented time of saving a checkpoint.",
-        _figure("documented", "checkpoint_save_time_s"),
-    ),
-    _Metric(
-        "gsw_calibrated_step_time_seconds",
-        "Measured time of a training step on a machine that is as fast as the documented one.",
-        _figure("measured", "calibrated_step_time_s"),
-    ),
-    _Metric(
-        "gsw_documented_calibrated_step_time_seconds",
-        "Documented time of a training step, for rows that are judged by the calibrated one.",
-        _figure("documented", "calibrated_step_time_s"),
-    ),
+    *_of_figures(),
     _Metric(
         "gsw_calibration_flops", "FLOP/s of a matrix product that the MFU is of.", lambda one: one.calibration_flops
     ),
-    _Metric("gsw_tokens_per_second", "Measured throughput in tokens per second.", _figure("measured", "tokens_per_s")),
-    _Metric("gsw_mfu_ratio", "Measured model FLOPS utilization, 0 to 1.", _figure("measured", "mfu")),
     _Metric(
         "gsw_throughput_change_ratio",
         "Measured throughput against what the outcome rests on, less one.",

@@ -6,21 +6,22 @@ import csv
 import io
 
 from pytest_gsw.export.night import Night
+from pytest_gsw.tables.metrics import MFU, STEP_TIME, TOKENS_PER_S
 
 
 def step_time(night: Night) -> str:
     """Measured step times, seconds."""
-    return _csv(night, "step_time_s")
+    return _csv(night, STEP_TIME.key)
 
 
 def mfu(night: Night) -> str:
     """Measured model FLOPS utilization, 0 to 1."""
-    return _csv(night, "mfu")
+    return _csv(night, MFU.key)
 
 
 def throughput(night: Night) -> str:
     """Measured tokens per second."""
-    return _csv(night, "tokens_per_s")
+    return _csv(night, TOKENS_PER_S.key)
 
 
 def _csv(night: Night, figure: str) -> str:

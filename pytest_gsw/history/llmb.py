@@ -20,6 +20,7 @@ from pytest_gsw.history.sqlite import read_table
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables.images import image_name
+from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.words import counted
 
@@ -92,7 +93,7 @@ def _row_of(facts: Mapping[str, Any], rows: Sequence[Baseline]) -> Baseline | st
     what = f"{facts.get('workload_key') or facts.get('model_name')} {facts['model_size']} {facts['dtype']}"
     if not found:
         return f"there is no row of {what} on {facts['scale']} GPUs"
-    fitting = [row for row in found if row.statistic == _STATISTIC and row.metric == "step_time"]
+    fitting = [row for row in found if row.statistic == _STATISTIC and row.judged_by is STEP_TIME]
     if not fitting:
         return f"its figure is {_STATISTIC}, and {found[0].id} is judged by {found[0].statistic}"
     if len(fitting) > 1:

@@ -20,6 +20,7 @@ from pytest_gsw.importing.titles import Title, framework_of, read_title, same_mo
 from pytest_gsw.performance.peaks import PEAKS
 from pytest_gsw.tables.fields import Field
 from pytest_gsw.tables.load import FILE_FIELDS, ROW_FIELDS
+from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME
 from pytest_gsw.tables.stated import Stated
 
 Values = dict[str, Stated]
@@ -94,7 +95,7 @@ def _blanks(values: Mapping[str, Stated], refused: Mapping[str, str], draft: Dra
         blanks["gpus_per_node"] = unfilled
     throughputs = sorted(JUDGED & set(values))
     # A throughput that cannot be read is no loss where the step time is there; the other way round, a reader decides.
-    first = {"step_time_s", "checkpoint_save_time_s"} if throughputs else JUDGED
+    first = {STEP_TIME.key, SAVE_TIME.key} if throughputs else JUDGED
     blanks |= {k: reason for k, reason in {**refused, **draft.blanks}.items() if k in first and k not in values}
     if throughputs and not {"step_time_s", "metric", "global_batch_size"} & set(values):
         blanks["global_batch_size"] = f"{UNSAID}, and the step time follows from it and {throughputs[0]}"
@@ -195,9 +196,9 @@ def _with_conventions(values: Values, recipe: RecipeKeys, draft: Draft) -> Value
     nodes = draft.values.get("nodes")
     if nodes is not None and per_node is not None:
         found["gpus"] = replace(nodes, text=str(int(nodes.text) * int(per_node.text)))
-    of_saves = "checkpoint_save_time_s" in values and "step_time_s" not in values
+    of_saves = SAVE_TIME.key in values and STEP_TIME.key not in values
     if of_saves:
-        found["metric"] = replace(here, text="checkpoint_save_time")
+        found["metric"] = replace(here, text=SAVE_TIME.name)
     if "steps" not in recipe:
         framework = values["framework"].text if "framework" in values else ""
         fewest = conventions.FEWEST_STEPS.get(framework, conventions.FEWEST_STEPS_ELSEWHERE)
@@ -286,7 +287,7 @@ def _line_of(draft: Draft) -> int:
 def _judged_line(draft: Draft, values: Mapping[str, Stated]) -> Stated:
     """The line of the figure that the verdict rests on."""
     metric = values.get("metric")
-    first = "checkpoint_save_time_s" if metric is not None and metric.text == "checkpoint_save_time" else "step_time_s"
+    first = SAVE_TIME.key if metric is not None and metric.text == SAVE_TIME.name else STEP_TIME.key
     order = (first, *(key for key in FIGURES if key in JUDGED))
     place = next((draft.values[key] for key in order if key in draft.values), None)
     place = place or draft.values.get("expected_failure") or next(iter(draft.values.values()))

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pytest_gsw.tables.metrics import DOCUMENTED, SAVE_TIME, STEP_TIME, THROUGHPUTS
+
 _ACCELERATORS = (
     r"GB300|GB200|GH200|B300|B200|H200|H100|H20|A100|A40|L40S|V100|P100|MI355X|MI325X|MI300X|MI250X|TPU[ -]?v[0-9]\w?"
 )
@@ -62,18 +64,9 @@ class Label:
 
 
 #: Figures: what a table must have to be a baseline.
-FIGURES = (
-    "step_time_s",
-    "tokens_per_s",
-    "tokens_per_s_per_gpu",
-    "samples_per_s",
-    "mfu",
-    "days_to_train_1t_tokens",
-    "tflops_per_gpu",
-    "checkpoint_save_time_s",
-)
+FIGURES = DOCUMENTED
 #: Figures that a verdict can rest on.
-JUDGED = frozenset({"step_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "samples_per_s", "checkpoint_save_time_s"})
+JUDGED = frozenset({STEP_TIME.key, *THROUGHPUTS, SAVE_TIME.key})
 
 _UNIT = r"(?P<unit>s|sec|secs|seconds?|ms|msecs?|milliseconds?|us|usec)"
 _TIME = r"(?:train(?:ing)? )?(?:step|iteration|iter|batch)(?: train(?:ing)?)? (?:time|timing|duration|latency)"

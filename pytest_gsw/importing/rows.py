@@ -33,9 +33,10 @@ from pytest_gsw.importing.labels import (
 from pytest_gsw.importing.markdown import Cell, Document, Table, Unread
 from pytest_gsw.importing.shapes import ByRun, ByScale, Configurations, NoBaseline, Scale, shape_of
 from pytest_gsw.importing.titles import Title, is_model, read_title, settings
+from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME
 from pytest_gsw.tables.stated import Stated
 
-_TIMES = frozenset({"step_time_s", "checkpoint_save_time_s"})
+_TIMES = frozenset({STEP_TIME.key, SAVE_TIME.key})
 _COUNTS = CONFIGURATION | {"gpus", "nodes", "gpus_per_node"}
 
 

@@ -14,6 +14,7 @@ from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.tables.clusters import Cluster
 from pytest_gsw.tables.definition import accepted_to_expect
 from pytest_gsw.tables.images import image_of
+from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted, Baseline
 
 #: Steps that a recipe runs when it traces NCCL (the Grok 1 document: "limited to the first 10 steps").
@@ -97,7 +98,7 @@ def expected_run_s(baseline: Baseline, accepted: Accepted | None = None) -> floa
         accepted: What the job's cluster has accepted in the document's place.
     """
     step_time_s = baseline.documented.step_time_s
-    if accepted is not None and baseline.metric == "step_time":
+    if accepted is not None and baseline.judged_by is STEP_TIME:
         step_time_s = accepted.judged_s
     if baseline.recipe.steps is None or step_time_s is None:
         return None

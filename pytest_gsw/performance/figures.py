@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from pytest_gsw.tables.metrics import CALIBRATION, Series
 from pytest_gsw.tables.model import Baseline, Figures
 
 SECONDS_PER_DAY = 86400
@@ -56,14 +57,15 @@ def figures_of(baseline: Baseline, judged_s: float, peak_flops: float | None) ->
         judged_s: Seconds of what :attr:`Baseline.metric` names.
         peak_flops: Peak FLOP/s of one GPU, as for :func:`figures`; of a calibrated row, the job's calibration.
     """
-    if baseline.metric == "checkpoint_save_time":
-        return Figures(checkpoint_save_time_s=judged_s)
-    if baseline.metric == "step_time":
+    judged = baseline.judged_by
+    if judged.series is Series.SAVES:
+        return Figures(**{judged.key: judged_s})
+    if CALIBRATION not in judged.needs:
         return figures(baseline, judged_s, peak_flops)
     peak_flops = peak_flops or baseline.calibration_flops
     assert peak_flops is not None  # a calibrated row has one, or it would not have been loaded
     step_time_s = judged_s / calibration_factor(baseline, peak_flops)
-    return replace(figures(baseline, step_time_s, peak_flops), calibrated_step_time_s=judged_s)
+    return replace(figures(baseline, step_time_s, peak_flops), **{judged.key: judged_s})
 
 
 def calibration_factor(baseline: Baseline, calibration_flops: float) -> float:

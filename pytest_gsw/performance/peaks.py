@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pytest_gsw.tables.metrics import CALIBRATION
 from pytest_gsw.tables.model import Baseline
 
 
@@ -44,7 +45,7 @@ def documented_peak_flops(baseline: Baseline, known: float | None = None) -> flo
         baseline: The row.
         known: The accelerator's peak, where a session has asked for it; the table's by default.
     """
-    if baseline.metric == "calibrated_step_time":
+    if CALIBRATION in baseline.judged_by.needs:
         return baseline.calibration_flops
     return known or peak_flops(baseline.accelerator, baseline.dtype) or baseline.calibration_flops
 

@@ -4,37 +4,17 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_gsw.performance.decision import decide, is_above, is_below
 from pytest_gsw.performance.doubts import RanksApart, believed_gain, is_too_good, ranks_apart
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
+from pytest_gsw.tables.metrics import Direction
 from pytest_gsw.tables.model import Accepted, Baseline
 
 #: A statistic that differs by more than this from the median of the steady steps says something else than it.
 NOTABLE_GAP = 0.02
-
-
-class Direction(enum.Enum):
-    """Which way a figure is better."""
-
-    LOWER_IS_BETTER = "lower is better"
-    HIGHER_IS_BETTER = "higher is better"
-
-
-#: Every figure's direction, by its name in Figures; a comparison that guesses it passes a run ten times too slow.
-DIRECTIONS: Mapping[str, Direction] = {
-    "step_time_s": Direction.LOWER_IS_BETTER,
-    "calibrated_step_time_s": Direction.LOWER_IS_BETTER,
-    "checkpoint_save_time_s": Direction.LOWER_IS_BETTER,
-    "days_to_train_1t_tokens": Direction.LOWER_IS_BETTER,
-    "tokens_per_s": Direction.HIGHER_IS_BETTER,
-    "samples_per_s": Direction.HIGHER_IS_BETTER,
-    "mfu": Direction.HIGHER_IS_BETTER,
-    "tflops_per_gpu": Direction.HIGHER_IS_BETTER,
-}
 
 
 class Outcome(enum.Enum):
@@ -253,7 +233,7 @@ def judge(
     decision = decide(jobs_s, reference_s, tolerance, known, first=repeats.first, confirm=repeats.confirm)
     outcome = Outcome(decision.outcome)
     allowed = decision.allowed_gain if outcome is Outcome.IMPROVED else decision.limit
-    direction = DIRECTIONS[f"{baseline.metric}_s"]
+    direction = baseline.judged_by.direction
     is_within = compare(decision.median_s, reference_s, tolerance, direction) is Outcome.PASSED
     reason = Reason.GAIN_WITHIN_NOISE if outcome is Outcome.PASSED and not is_within else _USUAL_REASON[outcome]
     believed, ranks = believed_gain(max_gain, tolerance, known), ranks_apart(measurement.ranks_s, tolerance)

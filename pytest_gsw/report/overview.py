@@ -25,6 +25,7 @@ from pytest_gsw.report.night import Cause, Curve, Night, NightJob
 from pytest_gsw.report.texts import cause_nodes, day, shortened
 from pytest_gsw.results import attention, terminal
 from pytest_gsw.results.summary import slow_node_line
+from pytest_gsw.tables.metrics import MFU, TOKENS_PER_S
 from pytest_gsw.words import counted
 
 #: Addresses of the pages.
@@ -70,11 +71,11 @@ def _scaling_lines(curve: Curve) -> list[list[Content]]:
     first_each: float | None = None
     for row in curve.rows:
         record = row.record
-        tokens, mfu = record.measured.get("tokens_per_s"), record.measured.get("mfu")
+        tokens, mfu = record.measured.get(TOKENS_PER_S.key), record.measured.get(MFU.key)
         each = tokens / record.gpus if tokens and record.gpus > 0 else None
         first_each = first_each or each
-        stated_tokens = record.documented.get("tokens_per_s") or record.implied.get("tokens_per_s")
-        stated_mfu = record.documented.get("mfu") or record.implied.get("mfu")
+        stated_tokens = record.documented.get(TOKENS_PER_S.key) or record.implied.get(TOKENS_PER_S.key)
+        stated_mfu = record.documented.get(MFU.key) or record.implied.get(MFU.key)
         lines.append(
             [
                 element("span", sign(row.kind), element("span", MARKS[row.kind][1], class_="vh"), " ", row_link(row)),

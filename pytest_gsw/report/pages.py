@@ -37,6 +37,7 @@ from pytest_gsw.report.texts import (
 )
 from pytest_gsw.results import attention, terminal
 from pytest_gsw.results.record import judged_key
+from pytest_gsw.tables.metrics import MFU
 from pytest_gsw.words import counted
 
 _HEADINGS = {one.kind: one.heading for one in attention.ATTENTIONS if one.heading}
@@ -206,7 +207,7 @@ def _all_rows(night: Night) -> ET.Element | None:
 
 def _list_line(row: Row) -> list[Content]:
     record, verdict, job = row.record, row.verdict, row.record.job
-    mfu, measured_s = record.measured.get("mfu"), record.measured.get(judged_key(record))
+    mfu, measured_s = record.measured.get(MFU.key), record.measured.get(judged_key(record))
     return [
         row_link(row),
         element("td", sign(row.kind), f" {MARKS[row.kind][1]}", class_=row.kind),

@@ -42,7 +42,8 @@ from pytest_gsw.report.drawing import (
 from pytest_gsw.report.elements import element
 from pytest_gsw.report.night import Curve, Night, NightJob, Row
 from pytest_gsw.results.outcomes import OUTCOMES
-from pytest_gsw.results.record import Record, judged_key, judged_name
+from pytest_gsw.results.record import Record, judged_key, judged_metric, judged_name
+from pytest_gsw.tables import metrics
 from pytest_gsw.tables.statistic import parse_statistic
 from pytest_gsw.words import day
 
@@ -98,7 +99,7 @@ def steps_plot(record: Record) -> Plot | None:
     # A first step that compiles takes a hundred times as long: the axis is that of the others; it is at the end.
     y = upright(series_s[warm_up:] or series_s)
     window, judged_s = window_of(record), _judged_s(record)
-    unit = "checkpoint save" if judged_key(record) == "checkpoint_save_time_s" else "step"
+    unit = (judged_metric(record).series or metrics.Series.STEPS).value
     title = f"Each of {len(series_s):,} {unit}s (s)"
     svg = frame(title, y, ticks(x, [1, *round_numbers(1, len(series_s))]), unit)
     if warm_up:
@@ -247,8 +248,8 @@ class Figure:
     factor: float = 1.0
 
 
-THROUGHPUT = Figure("Throughput (tokens/s)", "tokens_per_s", logarithmic=True)
-MFU = Figure("MFU (%)", "mfu", logarithmic=False, factor=100.0)
+THROUGHPUT = Figure("Throughput (tokens/s)", metrics.TOKENS_PER_S.key, logarithmic=True)
+MFU = Figure("MFU (%)", metrics.MFU.key, logarithmic=False, factor=100.0)
 
 
 def scaling_plot(name: str, figure: Figure, curves: Sequence[Curve]) -> Plot | None:

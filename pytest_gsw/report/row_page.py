@@ -40,6 +40,8 @@ from pytest_gsw.report.texts import (
 from pytest_gsw.results import attention, terminal
 from pytest_gsw.results.record import JobFacts, Record, compared_text, judged_key
 from pytest_gsw.results.summary import cause_of
+from pytest_gsw.tables import metrics
+from pytest_gsw.tables.metrics import Direction, Metric
 from pytest_gsw.words import counted
 
 #: The newest nights that are listed.
@@ -118,7 +120,7 @@ def _commands(row: Row, night: Night) -> ET.Element:
 
 def _figures(row: Row) -> ET.Element | None:
     record = row.record
-    found = (_figure(row, label, key, form) for label, key, form in terminal.FIGURES)
+    found = (_figure(row, metric) for metric in metrics.METRICS)
     lines = [line for line in found if line is not None]
     if not lines:
         return None
@@ -127,13 +129,13 @@ def _figures(row: Row) -> ET.Element | None:
     return table("figures", caption, ["figure", "measured", "documented", "change", *accepted, "allowed"], lines)
 
 
-def _figure(row: Row, label: str, key: str, form: str | None) -> Sequence[str] | None:
+def _figure(row: Row, metric: Metric) -> Sequence[str] | None:
     """One figure's line; ``None`` where it is neither measured nor documented."""
-    record = row.record
+    record, key = row.record, metric.key
     measured, stated = record.measured.get(key), record.documented.get(key)
     if measured is None and stated is None:
         return None
-    show = form.format if form else terminal.share
+    show = terminal.shown_by(metric)
 
     def against(held: float | None) -> tuple[str, str]:
         if not held:
@@ -141,21 +143,22 @@ def _figure(row: Row, label: str, key: str, form: str | None) -> Sequence[str] |
         return show(held), "" if measured is None else percent(measured / held - 1)
 
     return (
-        terminal.mfu_label(record) if key == "mfu" else label,
+        terminal.title(metric, record),
         "" if measured is None else show(measured),
         *against(stated or record.implied.get(key)),
         *(against(record.accepted.get(key)) if record.accepted else ()),
-        _allowed(row, key),
+        _allowed(row, metric),
     )
 
 
-def _allowed(row: Row, key: str) -> str:
-    verdict = row.verdict
-    if verdict is None or key not in {judged_key(row.record), "tokens_per_s"}:
+def _allowed(row: Row, metric: Metric) -> str:
+    verdict, judged = row.verdict, judged_key(row.record)
+    # What follows from what was measured, and not from what is judged, has no limit.
+    limited = {judged, metrics.TOKENS_PER_S.key} if judged == metrics.STEP_TIME.key else {judged}
+    if verdict is None or metric.key not in limited:
         return ""
-    if key == "tokens_per_s" and judged_key(row.record) != "step_time_s":
-        return ""  # it follows from what was measured, and not from what is judged
-    allowed = verdict.allowed_throughput_change if key == "tokens_per_s" else verdict.allowed_time_change
+    higher = metric.direction is Direction.HIGHER_IS_BETTER
+    allowed = verdict.allowed_throughput_change if higher else verdict.allowed_time_change
     return percent(allowed) if allowed < math.inf else "any"
 
 

@@ -18,6 +18,8 @@ from pytest_gsw.files import PRIVATE, make_directory, write_whole
 from pytest_gsw.jobs.layout import cut_name
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.steps import kept, of_kept
+from pytest_gsw.tables import metrics
+from pytest_gsw.tables.metrics import Metric
 
 #: File names may have 255 bytes, and the draft of a record has a few more than the record.
 _LONGEST_NAME = 200
@@ -277,24 +279,21 @@ def record_name(node_id: str) -> str:
 
 def judged_key(record: Record) -> str:
     """The name of the figure that the outcome rests on."""
+    return judged_metric(record).key
+
+
+def judged_metric(record: Record) -> Metric:
+    """What the outcome rests on; of a later release it may be something that this one does not know."""
     if record.metric:
-        return f"{record.metric}_s"
-    known = record.measured or record.documented
-    return "checkpoint_save_time_s" if known.get("checkpoint_save_time_s") else "step_time_s"
-
-
-#: What people call the figures that an outcome may rest on, by their names.
-_JUDGED_NAMES = {
-    "step_time_s": "step time",
-    "calibrated_step_time_s": "calibrated step time",
-    "checkpoint_save_time_s": "checkpoint save",
-}
+        known = metrics.JUDGED.get(record.metric)
+        return known or replace(metrics.STEP_TIME, key=f"{record.metric}_s", label=f"{record.metric}_s", behind="s")
+    known_figures = record.measured or record.documented
+    return metrics.SAVE_TIME if known_figures.get(metrics.SAVE_TIME.key) else metrics.STEP_TIME
 
 
 def judged_name(record: Record) -> str:
     """What people call the figure that the outcome rests on."""
-    key = judged_key(record)
-    return _JUDGED_NAMES.get(key, key)  # a later release may judge by something else
+    return judged_metric(record).label
 
 
 def read_record(path: Path) -> Record:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,24 +18,11 @@ from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.record import Record, attempt_text, judged_key, measured_jobs, repeat_text
+from pytest_gsw.results.record import Record, attempt_text, judged_key, judged_metric, measured_jobs, repeat_text
+from pytest_gsw.tables import metrics
+from pytest_gsw.tables.metrics import Metric
 from pytest_gsw.tables.model import Accepted
 from pytest_gsw.words import day
-
-#: Label, key and number format of each figure in a table; a fraction without a format is a percentage.
-FIGURES = (
-    ("step time (s)", "step_time_s", "{:,.3f}"),
-    ("calibrated step time (s)", "calibrated_step_time_s", "{:,.3f}"),
-    ("checkpoint save (s)", "checkpoint_save_time_s", "{:,.3f}"),
-    ("throughput (tokens/s)", "tokens_per_s", "{:,.0f}"),
-    ("samples/s", "samples_per_s", "{:,.4g}"),
-    ("MFU", "mfu", None),
-    ("TFLOP/s per GPU", "tflops_per_gpu", "{:,.1f}"),
-    ("days to train 1T tokens", "days_to_train_1t_tokens", "{:,.2f}"),
-)
-
-#: What a judged figure is called behind its number, by its name.
-UNITS = {"step_time_s": "s/step", "calibrated_step_time_s": "calibrated s/step", "checkpoint_save_time_s": "s/save"}
 
 #: Ranks that are named; of a job of thousands, all may differ.
 _RANKS_SHOWN = 4
@@ -43,9 +30,6 @@ _RANKS_WAIT = (
     "ranks of one job wait for each other in every step, so that all take the same time: "
     "look at the nodes of these ranks, and whether its log is that of one run"
 )
-
-#: Figures that a table shows even where the document does not state them: they follow from its step time.
-_ALWAYS_SHOWN = frozenset({"step_time_s", "checkpoint_save_time_s", "tokens_per_s", "mfu"})
 
 
 def percent(fraction: float) -> str:
@@ -61,17 +45,17 @@ def share(fraction: float) -> str:
 def headline(record: Record) -> str:
     """What stands behind PASSED or FAILED on the row's line."""
     job = f"job {record.job.id}" if record.job else ""
-    judged = judged_key(record)
+    metric = judged_metric(record)
+    judged, unit = metric.key, metric.per_unit
     measured, documented = record.measured.get(judged), record.documented.get(judged)
     if measured is None:
         return job
-    unit = UNITS.get(judged, "s")
     change = percent(measured / documented - 1) if documented else ""
     accepted = record.accepted.get(judged)
     if accepted:
         # Both, always: a slow cluster that has accepted its slowness must not look like a fast one.
         change = f"{percent(measured / accepted - 1)} to accepted, {change} to documented"
-    mfu = record.measured.get("mfu")
+    mfu = record.measured.get(metrics.MFU.key)
     parts = (f"{measured:.4g} {unit}", change, "" if mfu is None else f"MFU {share(mfu)}{_of_peak(record)}", job)
     marks = (
         "simulated" if record.simulated else "",
@@ -87,9 +71,14 @@ def headline(record: Record) -> str:
     return "  ".join(part for part in (*parts, *marks) if part)
 
 
-def mfu_label(record: Record) -> str:
-    """What a record's MFU is called: one of a measured peak is never to be taken for one of a data sheet's."""
-    return f"MFU{_of_peak(record)}"
+def title(metric: Metric, record: Record) -> str:
+    """What stands above a record's figure; an MFU of a measured peak is never to be taken for a data sheet's."""
+    return f"{metric.title}{_of_peak(record)}" if metric is metrics.MFU else metric.title
+
+
+def shown_by(metric: Metric) -> Callable[[float], str]:
+    """How a metric's numbers are written."""
+    return share if metric.format is None else metric.format.format
 
 
 def _of_peak(record: Record) -> str:
@@ -115,7 +104,7 @@ def verdict_fact(
     is_accepted = verdict.accepted_s is not None
     kind, of_whom = ("accepted", f" of {cluster}") if is_accepted else ("documented", "")
     if tokens_per_s is None:
-        name = "calibrated step time " if metric == "calibrated_step_time" else ""
+        name = f"{metrics.JUDGED[metric].label} " if metric and metrics.JUDGED[metric].needs else ""
         measured, unit = f"{name}{verdict.measured_s:.4g} s{_of_jobs(verdict)}", " s"
         words = ("slower than", "faster than")
         reference, documented = f"{verdict.reference_s:.4g}", f"{verdict.documented_s:.4g}"
@@ -124,7 +113,7 @@ def verdict_fact(
         words = ("below", "above")
         per_second = tokens_per_s * verdict.measured_s
         # The table's throughput where there is one; the comparison itself rests on the step time.
-        documented = f"{record_documented.get('tokens_per_s') or per_second / verdict.documented_s:,.0f}"
+        documented = f"{record_documented.get(metrics.TOKENS_PER_S.key) or per_second / verdict.documented_s:,.0f}"
         reference = f"{per_second / verdict.reference_s:,.0f}" if is_accepted else documented
     compared = f"{_changed(verdict.throughput_change, words)} the {kind} {reference}{unit}{of_whom}"
     fact = f"{measured} is {compared} ({_allowed(verdict)}){_ranks(verdict.ranks)}"
@@ -328,26 +317,26 @@ def figures_table(record: Record, verdict: Verdict) -> str:
     rows: list[tuple[str, ...]] = []
     judged = judged_key(record)
     is_accepted = verdict.accepted_s is not None
-    for label, key, form in FIGURES:
+    for metric in metrics.METRICS:
+        key = metric.key
         measured, documented = record.measured.get(key), record.documented.get(key)
-        if measured is None or (documented is None and key not in _ALWAYS_SHOWN):
+        if measured is None or (documented is None and not metric.always_shown):
             continue
         documented = documented or record.implied.get(key)
-        label = mfu_label(record) if key == "mfu" else label
         accepted = record.accepted.get(key) if is_accepted else None
         allowed, word = "", "derived"
         if key == judged:
             limit = verdict.allowed_time_change
             allowed, word = percent(limit) if limit < math.inf else "any", verdict.outcome.value
-        elif key == "tokens_per_s" and judged == "step_time_s":
+        elif metric is metrics.TOKENS_PER_S and judged == metrics.STEP_TIME.key:
             allowed, word = percent(verdict.allowed_throughput_change), verdict.outcome.value
-        show = form.format if form else share
+        show = shown_by(metric)
         by_document = (show(documented), percent(measured / documented - 1)) if documented else ("", "")
         if is_accepted:
             by_cluster = (show(accepted), percent(measured / accepted - 1)) if accepted else ("", "")
-            rows.append((label, show(measured), *by_cluster, allowed, word, *by_document))
+            rows.append((title(metric, record), show(measured), *by_cluster, allowed, word, *by_document))
         else:
-            rows.append((label, show(measured), *by_document, allowed, word))
+            rows.append((title(metric, record), show(measured), *by_document, allowed, word))
     headers = ["metric", "measured", "documented", "change", "allowed", ""]
     align = ["left", "right", "right", "right", "right", "left"]
     if is_accepted:
@@ -412,7 +401,7 @@ def _steps_text(record: Record) -> str:
     used = f"{record.steps} read, {record.statistic} used"
     if not spread:
         return used
-    if record.metric == "calibrated_step_time":
+    if metrics.CALIBRATION in judged_metric(record).needs:
         spread = f"calibrated {spread}"
     warm_up = f" after {record.warm_up_steps} of warm-up" if record.warm_up_steps else ""
     spikes = f", {share(record.spike_fraction)} spikes" if record.spike_fraction else ""

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pytest_gsw.errors import FileError
 from pytest_gsw.tables.load import ACCEPTED_FIGURES, FILE_FIELDS, load_table
+from pytest_gsw.tables.metrics import DOCUMENTED, SAVE_TIME, Series
 from pytest_gsw.tables.model import Accepted, Baseline
 from pytest_gsw.tables.yamlfile import Value, Values, read_mapping
 from pytest_gsw.words import counted
@@ -35,15 +36,7 @@ _MEASURED = re.compile(r"[ \t]*# measured on [A-Za-z0-9._-]+, \d{4}-\d\d-\d\d: m
 _DIGITS = 4
 
 #: What a row's document may state; all of it follows from the step time.
-_STEP_FIGURES = (
-    "step_time_s",
-    "tokens_per_s",
-    "tokens_per_s_per_gpu",
-    "samples_per_s",
-    "mfu",
-    "days_to_train_1t_tokens",
-    "tflops_per_gpu",
-)
+_STEP_FIGURES = tuple(key for key in DOCUMENTED if key != SAVE_TIME.key)
 
 
 class EditError(ValueError):
@@ -315,7 +308,8 @@ def _above(file: Values, table: Values) -> frozenset[str]:
 
 
 def _stated_figures(baseline: Baseline, row: Values, above: frozenset[str]) -> list[str]:
-    keys = ("checkpoint_save_time_s",) if baseline.metric == "checkpoint_save_time" else _STEP_FIGURES
+    judged = baseline.judged_by
+    keys = (judged.key,) if judged.series is Series.SAVES else _STEP_FIGURES
     return [key for key in keys if key in row or key in above]
 
 

@@ -14,12 +14,13 @@ from typing import Any
 
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import fields as f
+from pytest_gsw.tables import metrics
+from pytest_gsw.tables.metrics import CALIBRATION, Metric, Series
 from pytest_gsw.tables.model import (
     MAX_GAIN,
     Accepted,
     Baseline,
     Figures,
-    JudgedMetric,
     Location,
     Parallelism,
     Recipe,
@@ -96,7 +97,7 @@ ROW_FIELDS: f.Fields = {
     "calibration_flops": f.number(
         "FLOP/s that a matrix product reached, for each GPU, when the figures were measured.", largest=1e30
     ),
-    "metric": f.choice(("step_time", "calibrated_step_time", "checkpoint_save_time"), "What the verdict rests on."),
+    "metric": f.choice(tuple(metrics.JUDGED), "What the verdict rests on."),
     "statistic": f.Field(
         _read_statistic,
         "a statistic such as last, mean[35:44] or median[-10:]",
@@ -199,11 +200,7 @@ def _read_date(raw: str) -> str:
 
 
 #: The figures that a cluster may have accepted, by what a row's verdict rests on.
-ACCEPTED_FIGURES: Mapping[JudgedMetric, str] = {
-    "step_time": "step_time_s",
-    "calibrated_step_time": "calibrated_step_time_s",
-    "checkpoint_save_time": "checkpoint_save_time_s",
-}
+ACCEPTED_FIGURES: Mapping[str, str] = {name: metric.key for name, metric in metrics.JUDGED.items()}
 
 #: What a cluster has accepted for a row; ``pytest-gsw baseline propose`` writes such entries.
 ACCEPTED_FIELDS: f.Fields = {
@@ -268,9 +265,6 @@ FILE_FIELDS: f.Fields = {
     "tables": f.Sequence_(_TABLE, "The document's tables.", required=True),
     "accepted": f.Sequence_(ACCEPTED_FIELDS, "Figures that clusters have accepted beside the documented ones."),
 }
-
-#: Figures that give the step time where the document states none.
-_THROUGHPUTS = ("samples_per_s", "tokens_per_s", "tokens_per_s_per_gpu")
 
 #: What a row must have after file, table and row are merged.
 _NEEDED = ("size", "dtype", "accelerator", "gpus", "gpus_per_node", "sequence_length", "line")
@@ -397,16 +391,16 @@ def _merge(*levels: Values) -> dict[str, Any]:
 def _row_faults(row: Mapping[str, Any], recipe: Mapping[str, Any], key: str, place: Value) -> list[Fault]:
     """What is wrong with one row as a whole, each key by itself being right."""
     problems = [f"missing '{needed}' (here, at its table or at the file)" for needed in _NEEDED if needed not in row]
-    metric = row.get("metric", "step_time")
-    stated_as = "checkpoint_save_time_s" if metric == "checkpoint_save_time" else "step_time_s"
-    if "expected_failure" not in row and getattr(_documented(row), f"{metric}_s") is None:
-        stated = [key for key in _THROUGHPUTS if key in row] if stated_as == "step_time_s" else []
+    metric = _judged_by(row)
+    stated_as = metrics.SAVE_TIME.key if metric.series is Series.SAVES else metrics.STEP_TIME.key
+    if "expected_failure" not in row and getattr(_documented(row), metric.key) is None:
+        stated = [key for key in metrics.THROUGHPUTS if key in row] if metric.series is Series.STEPS else []
         needed = f"'{stated_as}', on which the verdict rests"
         if stated:
             needed += f" (or 'global_batch_size', which would give it from {stated[0]})"
         problems.append(f"missing {needed}")
-    if metric == "calibrated_step_time" and "calibration_flops" not in row:
-        problems.append("missing 'calibration_flops', the calibration beside which 'step_time_s' was measured")
+    if CALIBRATION in metric.needs and "calibration_flops" not in row:
+        problems.append(f"missing 'calibration_flops', the calibration beside which '{stated_as}' was measured")
     if "directory" not in recipe:
         problems.append("missing 'recipe.directory' (at its table or at the file)")
     if _default_min_steps(row, recipe.get("steps"), recipe.get("logged_steps")) is None and "min_steps" not in row:
@@ -442,7 +436,7 @@ def _recipe(row: Mapping[str, Any], keys: Mapping[str, Any]) -> Recipe:
 def _default_min_steps(row: Mapping[str, Any], steps: int | None, logged_steps: int | None) -> int | None:
     """Fewest steps of a row that does not say so itself; ``None`` where nothing says how many there are."""
     most = _logged_at_most(row)
-    if row.get("metric") == "checkpoint_save_time" or most == 1:
+    if _judged_by(row).series is Series.SAVES or most == 1:
         return 1  # steps say nothing of how many saves, or summaries, there are
     logged = logged_steps or steps
     if logged is None:
@@ -464,11 +458,15 @@ def _documented(row: Mapping[str, Any]) -> Figures:
     stated = Figures(**{key: row.get(key) for key in Figures.__dataclass_fields__})
     if stated.tokens_per_s is None and "tokens_per_s_per_gpu" in row and "gpus" in row:
         stated = replace(stated, tokens_per_s=row["tokens_per_s_per_gpu"] * row["gpus"])
-    metric = row.get("metric", "step_time")
-    if metric == "checkpoint_save_time":
+    metric = _judged_by(row)
+    if metric.series is Series.SAVES:
         return stated
-    stated = replace(stated, step_time_s=_stated_step_time_s(row, stated))
-    return stated if metric == "step_time" else replace(stated, calibrated_step_time_s=stated.step_time_s)
+    step_time_s = _stated_step_time_s(row, stated)
+    return replace(stated, **{metrics.STEP_TIME.key: step_time_s, metric.key: step_time_s})
+
+
+def _judged_by(row: Mapping[str, Any]) -> Metric:
+    return metrics.JUDGED[row.get("metric", metrics.STEP_TIME.name)]
 
 
 def _stated_step_time_s(row: Mapping[str, Any], stated: Figures) -> float | None:
@@ -506,7 +504,7 @@ def _baseline(row: Mapping[str, Any], recipe: Recipe, path: Path, place: Value) 
         layers=row.get("layers"),
         parallelism=Parallelism(**{key: row.get(key) for key in ("tp", "pp", "cp", "ep", "dp", "vp", "fsdp")}),
         documented=_documented(row),
-        metric=row.get("metric", "step_time"),
+        metric=row.get("metric", metrics.STEP_TIME.name),
         statistic=row.get("statistic", "last"),
         min_steps=_min_steps(row, recipe),
         tolerance=row.get("tolerance", DEFAULT_TOLERANCE),

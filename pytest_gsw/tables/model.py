@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from pytest_gsw.tables.metrics import JUDGED, Metric
+
 #: What a verdict rests on: the time of one training step, that time corrected by how fast the machine multiplied
 #: matrices in the same job, or the time of saving one checkpoint.
 JudgedMetric = Literal["step_time", "calibrated_step_time", "checkpoint_save_time"]
@@ -223,9 +225,14 @@ class Baseline:
         return -(-self.gpus // self.gpus_per_node)
 
     @property
+    def judged_by(self) -> Metric:
+        """What the verdict rests on."""
+        return JUDGED[self.metric]
+
+    @property
     def judged_s(self) -> float | None:
         """The documented seconds that the verdict rests on."""
-        judged_s: float | None = getattr(self.documented, f"{self.metric}_s")
+        judged_s: float | None = getattr(self.documented, self.judged_by.key)
         return judged_s
 
 

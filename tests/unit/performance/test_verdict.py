@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from pytest_gsw.performance.noise import Noise, limit
 from pytest_gsw.performance.steady import steady
-from pytest_gsw.performance.verdict import DIRECTIONS, Direction, Outcome, Reason, Repeats, Verdict, compare, judge
+from pytest_gsw.performance.verdict import Outcome, Reason, Repeats, Verdict, compare, judge
+from pytest_gsw.tables.metrics import BY_KEY, METRICS, Direction
 from pytest_gsw.tables.model import Accepted, Figures
 from tests.unit.rows import LLAMA2_FP8_X128, measured
 
@@ -214,10 +215,10 @@ SLOW_S = 4.556 * 1.08
 
 
 def test_every_figure_has_a_direction() -> None:
-    assert {*DIRECTIONS} == {*vars(Figures())}
+    assert {*BY_KEY} == {*vars(Figures())}
 
 
-@pytest.mark.parametrize(("name", "direction"), DIRECTIONS.items())
+@pytest.mark.parametrize(("name", "direction"), [(metric.key, metric.direction) for metric in METRICS])
 def test_a_loss_and_a_gain_of_each_figure(name: str, direction: Direction) -> None:
     worse, better = (1.2, 0.8) if name.endswith(("_s", "_tokens")) and "per_s" not in name else (0.8, 1.2)
     assert compare(worse, 1.0, 0.05, direction) is Outcome.REGRESSED
