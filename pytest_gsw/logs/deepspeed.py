@@ -13,6 +13,8 @@ finite: ``step: 7, loss: nan``, ``[2, 12000] loss: inf``, ``Epoch: 0, Step: 7, R
 ``{'loss': nan}``, ``loss: tensor(nan, …)``; a "best loss: inf" is none yet. Steps that the
 loss scaler skips (``OVERFLOW! Rank 0 Skipping step.``) belong to every run in half precision.
 
+Steps count from 1, and nothing tells how many there are to be; its launcher tells when its processes have ended.
+
 DeepSpeed-Chat's ``CurSamplesPerSec`` (one r), ``time (ms) | fwd: …`` and the flops profiler's
 ``samples/second`` are no step times.
 """
@@ -24,7 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_gsw.logs.attempts import ManyPrinters, OnePrinter, Record, Unit, step_log
-from pytest_gsw.logs.model import Diverged
+from pytest_gsw.logs.model import Diverged, LastWords
 from pytest_gsw.logs.text import NUMBER, number, number_of, pieces, rank_of, safe_text
 
 if TYPE_CHECKING:
@@ -52,6 +54,9 @@ _LOST = re.compile(
     rb"(\b(?:best|min|lowest)[_ ](?:\w{1,10}[_ ])?)?[Ll]oss['\"]?(?::| =|=|) ?(?:tensor\()?(nan|NaN|inf)\b"
 )
 
+#: ``launcher/launch.py``; since 2024 it tells each process that it starts.
+_LAST_WORDS = LastWords((b" spawned with command: ",), (b" exits successfully.",))
+
 
 @dataclass(frozen=True)
 class DeepSpeed:
@@ -59,10 +64,11 @@ class DeepSpeed:
 
     name: str = "deepspeed"
     dialects: tuple[Dialect, ...] = ((b"iter time (s): ",), (b"SamplesPerSec=", *_LOST_MARKERS))
-    first_index: int | None = None
+    first_index: int | None = 1
     wraps: bool = False
     shows_progress: bool = True
     guards_itself: ClassVar[bool] = True
+    last_words: LastWords = _LAST_WORDS
 
     def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
         """Read the steps of the pipeline engine in seconds, else those of the timer in samples per second."""

@@ -100,7 +100,7 @@ def first_stop(watch: Watch, log: Path | None, times_s: Iterable[float]) -> tupl
         # 256 samples in a step, of 4096 tokens each on 128 GPUs.
         (row("torchtitan"), titan(1, "410") + titan(2, "2,048"), Sight(2, 50, 4.0)),
         (row("deepspeed"), pipe(1, "9.125") + pipe(2, "4.250"), Sight(2, 50, 4.25)),
-        (row("deepspeed"), throughput(10, "12.5") + throughput(20, "64.0"), Sight(2, 50, 4.0)),
+        (row("deepspeed"), throughput(10, "12.5") + throughput(20, "64.0"), Sight(20, 50, 4.0)),
         (row("huggingface"), b"{'loss': 1.5, 'grad_norm': 2.5}\n", Sight(0, 50)),
         (row("maxtext", None), maxtext(0, "9.500"), Sight(1, None, 9.5)),
         (row("maxtext"), NOISE * 3, Sight(0, 50)),
@@ -114,7 +114,7 @@ def test_progress_in_the_unit_of_the_document(log: Path, baseline: Baseline, con
 
 def test_a_rate_without_a_batch_size_has_no_seconds(log: Path) -> None:
     log.write_bytes(throughput(10, "12.5"))
-    assert watching(replace(row("deepspeed"), global_batch_size=None)).look(log, 0.0) == Sight(1, 50, None)
+    assert watching(replace(row("deepspeed"), global_batch_size=None)).look(log, 0.0) == Sight(10, 50, None)
 
 
 def test_lines_for_many_steps_count_as_many(log: Path) -> None:

@@ -77,6 +77,56 @@ class TestTorchtitan(LogFormatContract):
         return step.tokens_per_s_per_gpu and 1000 / step.tokens_per_s_per_gpu
 
 
+class TestMegatronBridge(LogFormatContract):
+    prints_loss = False
+    numbered = False
+
+    @pytest.fixture
+    def log_format(self) -> LogFormat:
+        return FORMATS["megatron"]
+
+    def head(self) -> bytes:
+        return b"[after dataloaders are built] datetime: 2031-02-03 04:05:06 \n"
+
+    def line(self, index: int, seconds: str, loss: str) -> bytes:
+        return f"Step Time : {seconds}s GPU utilization: 663.5MODEL_TFLOP/s/GPU\n".encode()
+
+
+class TestHuggingFace(LogFormatContract):
+    """One figure for the whole run, with the losses before it."""
+
+    numbered = False
+    steps = 1
+
+    @pytest.fixture
+    def log_format(self) -> LogFormat:
+        return FORMATS["huggingface"]
+
+    def head(self) -> bytes:
+        return b"***** Running training *****\n"
+
+    def line(self, index: int, seconds: str, loss: str) -> bytes:
+        return f"{{'loss': {loss}, 'grad_norm': 2.5, 'learning_rate': 5e-05, 'epoch': 1.0}}\n".encode() + lines.summary(
+            str(round(1000 / float(seconds), 6))
+        )
+
+    def seconds_of(self, step: Step) -> float | None:
+        return step.samples_per_s and 1000 / step.samples_per_s
+
+
+class TestDeepspeedEngine(LogFormatContract):
+    @pytest.fixture
+    def log_format(self) -> LogFormat:
+        return FORMATS["deepspeed"]
+
+    def line(self, index: int, seconds: str, loss: str) -> bytes:
+        rate = str(round(1000 / float(seconds), 6))
+        return f"step: {index}, loss: {loss}\n".encode() + lines.throughput(index, rate)
+
+    def seconds_of(self, step: Step) -> float | None:
+        return step.samples_per_s and 1000 / step.samples_per_s
+
+
 class TestDeepspeedPipeline(LogFormatContract):
     @pytest.fixture
     def log_format(self) -> LogFormat:
