@@ -21,6 +21,7 @@ _JOB_OR_STEP = re.compile(r"(?P<job>[0-9]{1,18})(?:\.(?P<step>[0-9A-Za-z+_.]{1,4
 _END_COLUMNS = 10
 #: Entries that are no steps of the recipe: its script, and what belongs to the job from outside.
 _NO_STEPS = frozenset({"batch", "extern"})
+_SCONTROL_FIELDS = ("JobState", "ExitCode", "Reason", "NodeList", "SubmitTime", "StartTime", "EndTime")
 _NOTHING = frozenset({"", "None", "Unknown", "N/A", "(null)", "None assigned"})
 
 
@@ -79,52 +80,29 @@ def parse_version(text: str) -> str:
 
 def parse_squeue(text: str) -> dict[str, Answer]:
     """``squeue``'s lines by job id. Lines of another form, such as ``CLUSTER: eos``, say nothing."""
-    answers = {}
-    for job_id, state_text, code, reason, nodes, submit, start, end, name in _rows(text, 9):
-        state = job_state(state_text)
-        exit_code, signal = _wait_status(code) if state.ended else (None, 0)
-        answers[job_id] = Answer(
-            name.removesuffix("|"),
-            JobStatus(
-                state,
-                raw_state=state_text,
-                exit_code=exit_code,
-                signal=signal,
-                reason=_word(reason),
-                nodes=_word(nodes),
-                submit_s=_epoch_s(submit),
-                # Of a waiting job this is when it may start, and of a running one when its time is up.
-                start_s=None if state is JobState.PENDING else _epoch_s(start),
-                end_s=_epoch_s(end) if state.ended else None,
-            ),
-        )
-    return answers
+    return {job_id: Answer(name.removesuffix("|"), _status(*facts)) for job_id, *facts, name in _rows(text, 9)}
 
 
 def parse_sacct(text: str) -> dict[str, Answer]:
     """``sacct``'s lines by job id."""
-    return {job_id: _recorded(*facts) for job_id, *facts in _rows(text, 9)}
+    return {job_id: Answer(name, _status(*facts)) for job_id, *facts, name in _rows(text, 9)}
 
 
-def _recorded(
-    state_text: str, code: str, reason: str, nodes: str, submit: str, start: str, end: str, name: str
-) -> Answer:
-    """What accounting has of a job, by the columns behind its id."""
+def _status(state_text: str, code: str, reason: str, nodes: str, submit: str, start: str, end: str) -> JobStatus:
+    """What any of the commands has of a job, in their own words."""
     state = job_state(state_text)
     exit_code, signal = _exit_code(code) if state.ended else (None, 0)
-    return Answer(
-        name,
-        JobStatus(
-            state,
-            raw_state=state_text,
-            exit_code=exit_code,
-            signal=signal,
-            reason=_word(reason),
-            nodes=_word(nodes),
-            submit_s=_epoch_s(submit),
-            start_s=_epoch_s(start),
-            end_s=_epoch_s(end) if state.ended else None,
-        ),
+    return JobStatus(
+        state,
+        raw_state=state_text,
+        exit_code=exit_code,
+        signal=signal,
+        reason=_word(reason),
+        nodes=_word(nodes),
+        submit_s=_epoch_s(submit),
+        # Of a waiting job this is when it may start, and of a running one when its time is up.
+        start_s=None if state is JobState.PENDING else _epoch_s(start),
+        end_s=_epoch_s(end) if state.ended else None,
     )
 
 
@@ -140,10 +118,8 @@ def parse_ends(text: str) -> dict[str, Answer]:
         job_id, number = match["job"], match["step"]
         if number is None:
             derived = fields.pop(3)
-            answer = _recorded(*fields[1:])
-            answers[job_id] = replace(
-                answer, status=replace(answer.status, derived_exit_code=derived if _CODE.fullmatch(derived) else "")
-            )
+            status = replace(_status(*fields[1:-1]), derived_exit_code=derived if _CODE.fullmatch(derived) else "")
+            answers[job_id] = Answer(fields[-1], status)
         elif number not in _NO_STEPS:
             steps.setdefault(job_id, []).append(_step(number, fields))
     return {
@@ -180,26 +156,11 @@ def parse_scontrol(text: str) -> dict[str, Answer]:
             fields.setdefault(name, value)
         if not fields.get("JobId", "").isdigit():
             continue
-        state = job_state(fields.get("JobState", ""))
-        exit_code, signal = _exit_code(fields.get("ExitCode", "")) if state.ended else (None, 0)
-        output = _word(fields.get("StdOut", ""))
-        derived = fields.get("DerivedExitCode", "")
-        answers[fields["JobId"]] = Answer(
-            fields.get("JobName", ""),
-            JobStatus(
-                state,
-                raw_state=fields.get("JobState", ""),
-                exit_code=exit_code,
-                signal=signal,
-                reason=_word(fields.get("Reason", "")),
-                nodes=_word(fields.get("NodeList", "")),
-                submit_s=_epoch_s(fields.get("SubmitTime", "")),
-                start_s=None if state is JobState.PENDING else _epoch_s(fields.get("StartTime", "")),
-                end_s=_epoch_s(fields.get("EndTime", "")) if state.ended else None,
-                derived_exit_code=derived if state.ended and _CODE.fullmatch(derived) else "",
-            ),
-            Path(output) if output else None,
-        )
+        status = _status(*(fields.get(name, "") for name in _SCONTROL_FIELDS))
+        derived, output = fields.get("DerivedExitCode", ""), _word(fields.get("StdOut", ""))
+        if status.state.ended and _CODE.fullmatch(derived):
+            status = replace(status, derived_exit_code=derived)
+        answers[fields["JobId"]] = Answer(fields.get("JobName", ""), status, Path(output) if output else None)
     return answers
 
 
@@ -236,13 +197,9 @@ def _epoch_s(text: str) -> float | None:
     return float(text) if re.fullmatch(r"[0-9]{1,12}", text, re.ASCII) else None
 
 
-def _wait_status(text: str) -> tuple[int | None, int]:
-    """Exit code and signal of what squeue tells: a status as wait(2) has it (1792, 9), or as sacct writes it (7:0)."""
+def _exit_code(text: str) -> tuple[int | None, int]:
+    """Exit code and signal: as sacct and scontrol write them (7:0), or in a status as wait(2) has it (1792, 9)."""
     if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII):
         return int(text) >> 8, int(text) & 0x7F
-    return _exit_code(text)
-
-
-def _exit_code(text: str) -> tuple[int | None, int]:
     match = _CODE.fullmatch(text)
     return (int(match[1]), int(match[2])) if match else (None, 0)
