@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_gsw.errors import JobError, LogError, LogWarning
-from pytest_gsw.jobs.model import JobState, JobStatus, Stop
+from pytest_gsw.jobs.model import JobState, JobStatus, Stop, in_words, scancel
 from pytest_gsw.jobs.steps import StepProblem, is_well, problem_of
 from pytest_gsw.logs import calibration
 from pytest_gsw.logs.failures import FoundCause, find_cause
@@ -140,7 +140,8 @@ def not_alone(run: Run) -> JobError:
     return JobError(
         f"{counted(len(ids), 'job')} are behind the one submission of job {run.job_id}, and one row is one job",
         evidence=(("jobs", ", ".join(ids)), *job_evidence(run)),
-        advice=f"scancel {run.job_id} ends all of them; take the job array out of the launch script",
+        advice=f"{scancel((run.status.cluster, run.job_id))} ends all of them; "
+        "take the job array out of the launch script",
     )
 
 
@@ -626,7 +627,7 @@ def job_evidence(run: Run) -> tuple[tuple[str, str], ...]:
     code = "" if status.exit_code is None else f" {status.exit_code}:{status.signal}"
     took = "" if status.run_s is None else f" after {duration(status.run_s)}"
     where = f" on {status.nodes}" if status.nodes else ""
-    lines = [("job", f"{run.job_id} {status.state.value}{code}{took}{where}")]
+    lines = [("job", f"{in_words((status.cluster, run.job_id))} {status.state.value}{code}{took}{where}")]
     if status.reason and status.reason != "None":
         lines.append(("reason", status.reason))
     if status.unchecked:

@@ -32,7 +32,7 @@ from pytest_gsw.jobs.before import check_new, logs_before, names_before, names_i
 from pytest_gsw.jobs.claims import Claims
 from pytest_gsw.jobs.environment import session_environment
 from pytest_gsw.jobs.journal import Journal, Submission
-from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Launcher, Stop
+from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Launcher, Stop, is_same_job
 from pytest_gsw.quoting import quoted
 from pytest_gsw.retry import infrastructure_failure
 from pytest_gsw.watch import Sight, Watch
@@ -302,7 +302,7 @@ class Fleet:
             self._fail(entry, error)
 
     def _measured_before(self, spec: JobSpec, attempt: Attempt) -> Run:
-        job = Job(attempt.job_id, spec, attempt.status.submit_s or 0.0)
+        job = Job(attempt.job_id, spec, attempt.status.submit_s or 0.0, cluster=attempt.cluster)
         return Run(job.id, attempt.status, self._log_of(job), self._batch_output(job))
 
     # -- what comes out -----------------------------------------------------------------------
@@ -533,7 +533,7 @@ class Fleet:
         spec = entry.spec
         assert spec is not None  # only rows that can be submitted wait
         found = None if entry.since_s is None else self.launcher.find(spec, entry.since_s)
-        if found is not None and found.id not in {attempt.job_id for attempt in entry.attempts}:
+        if found is not None and not any(is_same_job(found.key, attempt.key) for attempt in entry.attempts):
             return _with_logs_before(found, entry.names)
         if entry.names is None and self._journal is not None:
             entry.names = names_before(spec, look)
@@ -746,7 +746,7 @@ class Fleet:
             assert entry.job is not None  # else it would not wait
             assert entry.spec is not None
             status = replace(entry.status, state=JobState.CANCELLED)
-            attempt = Attempt(entry.job.id, status, "no other node was available")
+            attempt = Attempt(entry.job.id, status, "no other node was available", cluster=entry.job.cluster)
             self._note(Journal.ended, (entry.job, status))
             del self._live[entry.row_id]
             self._free_place(entry)
@@ -877,6 +877,8 @@ class Fleet:
                 continue
             if entry.error is None:
                 output = self._batch_output(entry.job)
+                if output is not None and self._is_shared(self._claims.output(entry.job, output), entry):
+                    continue
                 # A stop that an earlier session meant to send explains nothing but a cancelled job.
                 sent = entry.stop_sent or entry.status.state is JobState.CANCELLED
                 stopped = entry.stopped if sent else None
@@ -903,8 +905,9 @@ class Fleet:
     def _repeats(self, entry: _Entry, run: Run) -> bool:
         """Put a row back into the queue where the infrastructure failed it, or where one more job of it is wanted."""
         attempt = self._attempt(entry, run)
-        if attempt is None or entry.spec is None:
+        if attempt is None or entry.spec is None or entry.job is None:
             return False
+        attempt = replace(attempt, cluster=entry.job.cluster)
         del self._ended[entry.row_id]
         self._again(entry, attempt, attempt.after(entry.spec), run.jobs if attempt.measured else entry.earlier)
         return True

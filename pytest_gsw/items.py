@@ -822,12 +822,12 @@ class BaselineItem(pytest.Item):
         _fail(terminal.error_text(error, self._facts(record)))
 
 
-#: A job: its id, and its times, because a scheduler that lost its state gives ids out again.
-_JobKey = tuple[str, float | None, float | None, float | None]
+#: A job: its cluster and id, and its times, because a scheduler that lost its state gives ids out again.
+_JobKey = tuple[str, str, float | None, float | None, float | None]
 
 
 def _job_key(job_id: str, status: JobStatus) -> _JobKey:
-    return job_id, status.submit_s, status.start_s, status.end_s
+    return status.cluster, job_id, status.submit_s, status.start_s, status.end_s
 
 
 def _versions_in_log(run: Run) -> dict[str, str]:

@@ -132,7 +132,7 @@ def selects(pattern: str | None, row_id: str) -> bool:
 
 
 #: A job as its records tell it from others: ids alone may come back, after years or in another database.
-_Job = tuple[str, float | None]
+_Job = tuple[str, str, float | None]
 #: A row of one table: two tables may have rows of the same id.
 _Row = tuple[Path, str]
 
@@ -193,7 +193,7 @@ def _of_each_job(record: Record) -> Iterator[Record]:
 
 def _job(record: Record) -> _Job:
     assert record.job is not None  # else it is no point
-    return record.job.id, _ended_s(record)
+    return record.job.cluster, record.job.id, _ended_s(record)
 
 
 def _by_cluster(rows: Iterable[Mapping[_Job, _Point]]) -> Iterable[list[_Point]]:

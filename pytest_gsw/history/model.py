@@ -157,7 +157,8 @@ def _ended_well(job: JobFacts) -> bool:
 
 def _job(job: JobFacts) -> str:
     ended_s = _ended_s(job)
-    return job.id if ended_s is None else f"{job.id}@{ended_s!r}"
+    name = f"{job.id};{job.cluster}" if job.cluster else job.id
+    return name if ended_s is None else f"{name}@{ended_s!r}"
 
 
 def _ended_s(job: JobFacts) -> float | None:

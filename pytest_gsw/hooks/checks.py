@@ -142,6 +142,7 @@ _STATUS: Mapping[str, _Check] = {
     "derived_exit_code": _TEXT,
     "unchecked": _TEXT,
     "siblings": _TEXTS,
+    "cluster": _TEXT,
 }
 
 

@@ -11,19 +11,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_gsw.errors import JobError, LogError, RunError
-from pytest_gsw.jobs.model import Job
+from pytest_gsw.jobs.model import Job, JobKey
 
 
 @dataclass
 class Claims:
     """Whose each job id and each log is, in one session."""
 
-    _jobs: dict[str, Job] = field(default_factory=dict)
+    _jobs: dict[JobKey, Job] = field(default_factory=dict)
     _logs: dict[str, Job] = field(default_factory=dict)
+    _outputs: dict[tuple[str, str], Job] = field(default_factory=dict)
 
     def job(self, job: Job) -> tuple[Job, RunError] | None:
         """Claim a job's id for its row; the job that has the id already, and what both rows are told."""
-        other = self._jobs.setdefault(job.id, job)
+        other = self._jobs.setdefault(job.key, job)
         if not job.submitted_s or _is_same(other, job):
             return None
         return other, JobError(
@@ -43,9 +44,20 @@ class Claims:
             advice=f"a log's name has its job's id; correct the recipe, and run again: {_rows(other, job)}",
         )
 
+    def output(self, job: Job, output: Path) -> tuple[Job, RunError] | None:
+        """Claim a batch shell's output for its row; only jobs of two clusters that have one id can clash by it."""
+        other = self._outputs.setdefault((os.path.realpath(output), job.id), job)
+        if not job.submitted_s or _is_same(other, job):
+            return None
+        return other, LogError(
+            f"one batch output is that of two jobs, of {_both(other, job)}",
+            (("output", str(output)), ("jobs", f"{job.id} of {other.cluster}, {job.id} of {job.cluster}")),
+            advice=f"name it by the job's name as well, --output=slurm-%x-%j.out, and run again: {_rows(other, job)}",
+        )
+
 
 def _is_same(one: Job, other: Job) -> bool:
-    return (one.id, one.spec.row_id, one.spec.attempt) == (other.id, other.spec.row_id, other.spec.attempt)
+    return (*one.key, one.spec.row_id, one.spec.attempt) == (*other.key, other.spec.row_id, other.spec.attempt)
 
 
 def _both(one: Job, other: Job) -> str:

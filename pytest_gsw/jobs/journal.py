@@ -18,7 +18,7 @@ from typing import Any
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.files import make_directory
 from pytest_gsw.jobs.journal_lines import Lines, maybe_number, number, read_lines, seal, text, texts, whole
-from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, LogBefore, Stop
+from pytest_gsw.jobs.model import Attempt, Job, JobKey, JobSpec, JobState, JobStatus, LogBefore, Stop
 from pytest_gsw.jobs.steps import kept, of_kept
 
 #: Name of the file in a run's directory.
@@ -37,6 +37,8 @@ class Submission:
     intended_s: float
     #: The scheduler's id; ``None`` where no answer was written down.
     job_id: str | None = None
+    #: As :attr:`~pytest_gsw.jobs.model.Job.cluster`; empty in journals of earlier releases.
+    cluster: str = field(default="", kw_only=True)
     #: How the job ended, once that was seen.
     ended: JobStatus | None = None
     #: Why the session ended the job early, where it did.
@@ -51,6 +53,11 @@ class Submission:
     #: The name of the job as it was submitted, and the figures that were documented for the row then.
     name: str = field(default="", compare=False)
     documented: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def key(self) -> JobKey | None:
+        """What tells its job from all others."""
+        return None if self.job_id is None else (self.cluster, self.job_id)
 
     def is_of(self, job_id: str) -> bool:
         """Whether a job may be this submission's: its own, or any where its answer was lost."""
@@ -188,7 +195,9 @@ def _intent(spec: JobSpec, now_s: float) -> dict[str, Any]:
 def _submitted(job: Job) -> dict[str, Any]:
     before = job.logs_before
     logs = {} if before is None else {"logs_before": [astuple(log) for log in before]}
-    return {"event": "submitted", "row": job.spec.row_id, "job": job.id, "time_s": job.submitted_s, **logs}
+    where = {"cluster": job.cluster} if job.cluster else {}
+    facts = {"row": job.spec.row_id, "job": job.id, **where, "time_s": job.submitted_s, **logs}
+    return {"event": "submitted", **facts}
 
 
 def read_journal(directory: Path) -> Past:
@@ -294,6 +303,7 @@ def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Su
         return Submission(
             number(event, "time_s"),
             text(event, "job"),
+            cluster=_cluster(event),
             attempts=before.attempts,
             definition=before.definition,
             image=before.image,
@@ -308,9 +318,14 @@ def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Su
         return replace(before, job_id=text(event, "job"), ended=_status(event))
     if kind == "repeated" and before.ended is not None:
         measured = bool(event.get("measured", False))
-        attempt = Attempt(text(event, "job"), before.ended, text(event, "why"), texts(event, "without"), measured)
+        facts = (text(event, "job"), before.ended, text(event, "why"), texts(event, "without"), measured)
+        attempt = Attempt(*facts, cluster=before.cluster)
         return Submission(0.0, attempts=(*before.attempts, attempt))
     return before
+
+
+def _cluster(event: Mapping[str, Any]) -> str:
+    return text({"cluster": "", **event}, "cluster")
 
 
 def _logs_before(event: Mapping[str, Any]) -> tuple[LogBefore, ...] | None:
@@ -338,6 +353,7 @@ def _more_facts(status: JobStatus) -> dict[str, Any]:
         "derived_exit_code": status.derived_exit_code or None,
         "unchecked": status.unchecked or None,
         "siblings": list(status.siblings) or None,
+        "cluster": status.cluster or None,
     }
     return {name: value for name, value in facts.items() if value is not None}
 
@@ -358,4 +374,5 @@ def _status(event: Mapping[str, Any]) -> JobStatus:
         derived_exit_code=text({"derived_exit_code": "", **event}, "derived_exit_code"),
         unchecked=text({"unchecked": "", **event}, "unchecked"),
         siblings=texts({"siblings": [], **event}, "siblings"),
+        cluster=_cluster(event),
     )

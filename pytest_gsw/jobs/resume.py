@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.journal import Submission
-from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Named
+from pytest_gsw.jobs.model import Attempt, Job, JobKey, JobSpec, JobState, JobStatus, Named, in_words, scancel
 
 #: Why a job is not its row's last where the journal does not say so any more.
 LOST = "the journal has lost why the row was run again"
@@ -30,7 +30,7 @@ class Standing:
     past: Submission | None = None
     #: Its job, which goes on or has ended; ``None`` where it is to be submitted.
     job: Job | None = None
-    #: Ids of jobs that the scheduler has and the journal lacks.
+    #: The jobs that the scheduler has and the journal lacks, in words.
     unknown: tuple[str, ...] = ()
 
 
@@ -62,35 +62,37 @@ def take_up(spec: JobSpec, past: Submission | None, named: Sequence[Named]) -> S
     Raises:
         SubmissionError: Two jobs have a name that only one can have, or the journal and the scheduler name two.
     """
-    past = past or Submission(0.0)
+    past = _located(past or Submission(0.0), named)
     found = _by_attempt(spec, named)
     placed = _placed(spec, past, found)
-    ids = {number: job.id for number, job in found.items()} | placed
-    over = {attempt.job_id: attempt for attempt in past.attempts}
-    top = max(ids, default=0)
+    keys = {number: job.key for number, job in found.items()} | placed
+    over = {attempt.key: attempt for attempt in past.attempts}
+    top = max(keys, default=0)
     # The journal tells of the last one that another was to follow.
-    now = top + 1 if not top or ids[top] in over else top
+    now = top + 1 if not top or keys[top] in over else top
     attempts: list[Attempt] = []
     for number in range(1, now):
-        job_id = ids.get(number)
-        attempt = None if job_id is None else over.get(job_id) or _lost(past, job_id, found.get(number))
+        key = keys.get(number)
+        attempt = None if key is None else over.get(key) or _lost(past, key, found.get(number))
         spec = spec.again() if attempt is None else attempt.after(spec)
         attempts += [] if attempt is None else [attempt]
     known = set(placed.values())
-    unknown = tuple(job.id for _, job in sorted(found.items()) if job.id not in known)
+    unknown = tuple(in_words(job.key) for _, job in sorted(found.items()) if job.key not in known)
     past = replace(past, attempts=tuple(attempts))
     if now > top:
         return Standing(spec, past, unknown=unknown)
-    if ids[now] == past.job_id:
-        return Standing(spec, past, Job(ids[now], spec, past.intended_s, past.logs_before), unknown)
+    if keys[now] == past.key:
+        cluster, job_id = keys[now]
+        return Standing(spec, past, Job(job_id, spec, past.intended_s, past.logs_before, cluster), unknown)
     # The scheduler has a job that the journal lacks: its answer was never read, or its lines are lost.
     newest = found[now]
     is_awaited = past.job_id is None and past.intended_s > 0 and now == max(placed, default=0) + 1
     since_s = past.intended_s if is_awaited else newest.status.submit_s or 0.0
     taken = Submission(since_s, newest.id, attempts=past.attempts, name=newest.name, documented=past.documented)
+    taken = replace(taken, cluster=newest.cluster)
     if is_awaited:
         taken = replace(taken, definition=past.definition, image=past.image)
-    return Standing(spec, taken, Job(newest.id, spec, since_s), unknown)
+    return Standing(spec, taken, Job(newest.id, spec, since_s, cluster=newest.cluster), unknown)
 
 
 def changes(past: Submission, spec: JobSpec) -> tuple[str, ...]:
@@ -110,51 +112,65 @@ def _figure(figures: Mapping[str, float], name: str) -> str:
     return f"{figures[name]:g}" if name in figures else "not documented"
 
 
+def _located(past: Submission, named: Sequence[Named]) -> Submission:
+    """What a journal says, with jobs at the clusters where the scheduler has them: an old one does not name them."""
+    listed = {job.key for job in named}
+    others = listed - {past.key, *(attempt.key for attempt in past.attempts)}
+
+    def cluster_of(key: JobKey) -> str:
+        there = [cluster for cluster, job_id in others if job_id == key[1]]
+        return key[0] if key in listed or len(there) != 1 else there[0]
+
+    attempts = tuple(replace(attempt, cluster=cluster_of(attempt.key)) for attempt in past.attempts)
+    return replace(past, attempts=attempts, cluster=cluster_of(past.key) if past.key else "")
+
+
 def _by_attempt(spec: JobSpec, named: Sequence[Named]) -> dict[int, Named]:
     found: dict[int, Named] = {}
     for job in named:
         _, number = attempt_of(job.name)
         other = found.setdefault(number, job)
-        if other.id != job.id:
-            ids = sorted(one.id for one in named if one.name == job.name)
+        if other.key != job.key:
+            keys = sorted(one.key for one in named if one.name == job.name)
             raise SubmissionError(
-                f"{len(ids)} jobs have the name that only one can have: {job.name}",
-                (("jobs", ", ".join(ids)),),
+                f"{len(keys)} jobs have the name that only one can have: {job.name}",
+                (("jobs", ", ".join(map(in_words, keys))),),
                 advice=f"end those that are not wanted (squeue --me; scancel ID), and run {spec.row_id} anew",
             )
     return found
 
 
-def _placed(spec: JobSpec, past: Submission, found: Mapping[int, Named]) -> dict[int, str]:
+def _placed(spec: JobSpec, past: Submission, found: Mapping[int, Named]) -> dict[int, JobKey]:
     """Which attempt each job is that the journal knows; it may have lost those before it.
 
     Raises:
         SubmissionError: The scheduler has another job in the place of one.
     """
-    numbers = {job.id: number for number, job in found.items()}
-    placed: dict[int, str] = {}
-    for job_id in (*(attempt.job_id for attempt in past.attempts), past.job_id):
-        if job_id is None:
+    numbers = {job.key: number for number, job in found.items()}
+    placed: dict[int, JobKey] = {}
+    for key in (*(attempt.key for attempt in past.attempts), past.key):
+        if key is None:
             continue
-        number = numbers.get(job_id, max(placed, default=0) + 1)
+        number = numbers.get(key, max(placed, default=0) + 1)
         other = found.get(number)
-        if other is not None and other.id != job_id:
+        if other is not None and other.key != key:
+            one, two = in_words(key), in_words(other.key)
             raise SubmissionError(
-                f"two jobs for one row: {job_id} by the journal, and {other.id} by the name {other.name}",
-                (("jobs", f"{job_id}, {other.id}"),),
-                advice=f"end both if they still run (scancel {job_id} {other.id}), and run {spec.row_id} anew",
+                f"two jobs for one row: {one} by the journal, and {two} by the name {other.name}",
+                (("jobs", f"{one}, {two}"),),
+                advice=f"end both if they still run ({scancel(key, other.key)}), and run {spec.row_id} anew",
             )
-        placed[number] = job_id
+        placed[number] = key
     return placed
 
 
-def _lost(past: Submission, job_id: str, job: Named | None) -> Attempt:
+def _lost(past: Submission, key: JobKey, job: Named | None) -> Attempt:
     """One job that is not its row's last, of which the journal does not say so."""
-    if job_id == past.job_id and past.ended is not None:
+    if key == past.key and past.ended is not None:
         status = past.ended
     else:
         status = JobStatus(JobState.UNKNOWN) if job is None else job.status
-    return Attempt(job_id, status, LOST, measured=_is_good(status))
+    return Attempt(key[1], status, LOST, measured=_is_good(status), cluster=key[0])
 
 
 def _is_good(status: JobStatus) -> bool:

@@ -21,9 +21,10 @@ from pytest_gsw.files import make_directory
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.directives import check_one_job
 from pytest_gsw.jobs.environment import job_environment, masked_command, query_environment, session_environment
-from pytest_gsw.jobs.model import Job, JobSpec, JobStatus, Named
+from pytest_gsw.jobs.model import Job, JobKey, JobSpec, JobState, JobStatus, Named, in_words
 from pytest_gsw.jobs.orphans import SubmissionLock
 from pytest_gsw.jobs.slurm_answers import (
+    Answer,
     Output,
     parse_sacct,
     parse_sbatch,
@@ -34,16 +35,19 @@ from pytest_gsw.jobs.slurm_answers import (
 )
 from pytest_gsw.jobs.slurm_commands import (
     clusters_of,
+    is_one,
     sacct_by_name_command,
     sacct_of_user_command,
     sbatch_command,
+    scancel_by_name_command,
     scancel_command,
+    scancel_commands,
     squeue_by_name_command,
     squeue_ids_command,
     squeue_of_user_command,
     version_command,
 )
-from pytest_gsw.jobs.slurm_poll import CLOCK_SKEW_S, Poller, by_clusters, chunks
+from pytest_gsw.jobs.slurm_poll import CLOCK_SKEW_S, Poller
 from pytest_gsw.jobs.slurm_refusals import full_queue, is_certain
 
 #: A query that takes longer is given up; the jobs are UNKNOWN until the next poll. With Slurm's
@@ -138,18 +142,18 @@ class SlurmLauncher:
             # nobody has read would be cancelled by nobody.
             self._cancel_unread(spec, submitted_s)
             raise
-        job_id = parse_sbatch(answer.stdout) if answer.returncode == 0 else None
+        found = _submitted(answer, spec)
         # Of one that could not even be reached the fleet asks before it submits again.
-        if job_id is None and not is_certain(answer, spec) and (_may_have_been_taken(answer) or not _is_away(answer)):
+        if found is None and not is_certain(answer, spec) and (_may_have_been_taken(answer) or not _is_away(answer)):
             try:
-                job_id = self._find_submission(spec, submitted_s)
+                found = self._find_submission(spec, submitted_s)
             except SchedulerAwayError:
                 raise _refusal(SchedulerAwayError, spec, command, answer) from None
-        if job_id is None:
+        if found is None:
             self._check_room(spec, command, answer)
             said_no = RefusedError if answer.returncode and not answer.timed_out else SubmissionError
             raise _refusal(SchedulerAwayError if _is_away(answer) else said_no, spec, command, answer)
-        return Job(job_id, spec, submitted_s)
+        return Job(found[1], spec, submitted_s, cluster=found[0])
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
         """The job that was submitted for this spec since then, by its name.
@@ -159,8 +163,8 @@ class SlurmLauncher:
             SubmissionError: An earlier session's sbatch hangs, so that nobody can tell.
         """
         self._wait_for_orphans(spec.row_id)
-        job_id = self._find_submission(spec, since_s)
-        return None if job_id is None else Job(job_id, spec, since_s)
+        found = self._find_submission(spec, since_s)
+        return None if found is None else Job(found[1], spec, since_s, cluster=found[0])
 
     def named(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
         """All jobs that bear these rows' own names, whichever attempt they are, with two questions for all of them.
@@ -174,11 +178,12 @@ class SlurmLauncher:
             SubmissionError: A submission of the session that is resumed hangs, so that nobody can tell.
         """
         self._wait_for_orphans("its rows")
-        found: dict[str, Named] = {}
-        groups: dict[tuple[str, ...], list[JobSpec]] = {}
+        found: list[Named] = []
+        groups: dict[str, list[JobSpec]] = {}
         for spec in specs:
             groups.setdefault(clusters_of(spec), []).append(spec)
         for clusters, group in groups.items():
+            answers: dict[JobKey, Answer] = {}
             for command, parse in (
                 (sacct_of_user_command(since_s - CLOCK_SKEW_S, clusters), parse_sacct),
                 (squeue_of_user_command(clusters), parse_squeue),
@@ -187,10 +192,12 @@ class SlurmLauncher:
                 if asked.returncode != 0 and "accounting storage is disabled" not in asked.stderr:
                     raise _unanswered("the run's rows were", group[0], command, asked)
                 # squeue comes last: what slurmctld says of a job is newer.
-                found |= {
-                    job_id: Named(job_id, told.job_name, told.status) for job_id, told in parse(asked.stdout).items()
-                }
-        return tuple(found.values())
+                answers |= _each_once(parse(asked.stdout), clusters)
+            found += [
+                Named(job_id, told.job_name, told.status, cluster)
+                for (cluster, job_id), told in _each_once(answers, clusters).items()
+            ]
+        return tuple(found)
 
     def _wait_for_orphans(self, what: str) -> None:
         if self._lock is not None and not self._lock.wait_for_orphans():
@@ -212,12 +219,11 @@ class SlurmLauncher:
             JobError: Slurm did not take the request, so that jobs may go on.
         """
         problems = []
-        for clusters, group in by_clusters(self._confirmed(jobs)):
-            for some in chunks(group):
-                command = scancel_command([job.id for job in some], clusters)
-                problem = scancel_problem(self._ask(command, self._command_timeout_s))
-                if problem:
-                    problems.append((command, problem))
+        for place, some in self._poller.places.groups(self._confirmed(jobs)):
+            command = scancel_command([job.id for job in some], place)
+            problem = scancel_problem(self._ask(command, self._command_timeout_s))
+            if problem:
+                problems.append((command, problem))
         if problems:
             raise JobError(
                 f"jobs may still run: scancel failed: {problems[0][1]}",
@@ -239,9 +245,7 @@ class SlurmLauncher:
         usual = Path(chosen.replace("%j", job.id)) if chosen else job.spec.directory / f"slurm-{job.id}.out"
         if usual.is_file():
             return usual
-        if job.id not in self._poller.outputs:
-            self._poller.scontrol(clusters_of(job.spec), [job])
-        told = self._poller.outputs.get(job.id)
+        told = self._poller.output_of(job)
         return told if told is not None and told.is_file() else None
 
     def close(self) -> None:
@@ -259,8 +263,8 @@ class SlurmLauncher:
         problem = self._poller.ask_names(unseen)
         if problem:
             raise JobError(
-                f"jobs may still run: whose their ids are is not known: squeue: {problem}",
-                advice=" && ".join(f"scancel --me --name={job.spec.name}" for job in unseen),
+                f"jobs may still run: whose their ids are is not known: {problem}",
+                advice=" && ".join(shlex.join(scancel_by_name_command(job)) for job in unseen),
             )
         return [job for job in jobs if self._poller.bears_its_name(job)]
 
@@ -277,7 +281,7 @@ class SlurmLauncher:
         if asked.returncode != 0 or asked.stdout.strip():
             raise _refusal(QueueFullError, spec, command, answer, f"the queue takes no more jobs ({limit[0]})")
 
-    def _find_submission(self, spec: JobSpec, submitted_s: float) -> str | None:
+    def _find_submission(self, spec: JobSpec, submitted_s: float) -> JobKey | None:
         """The job of a submission whose answer was lost, found by its name; else it would run unseen.
 
         Raises:
@@ -288,38 +292,37 @@ class SlurmLauncher:
         asked = self._ask(command)
         if asked.returncode != 0:
             raise _unanswered(f"{spec.row_id} was", spec, command, asked)
-        answers = parse_squeue(asked.stdout)
+        answers = _each_once(parse_squeue(asked.stdout), clusters)
         if not answers:
             # It may have ended, and slurmctld forgets such jobs soon.
             command = sacct_by_name_command(spec.name, submitted_s - CLOCK_SKEW_S, clusters)
             asked = self._ask(command)
             if asked.returncode != 0 and "accounting storage is disabled" not in asked.stderr:
                 raise _unanswered(f"{spec.row_id} was", spec, command, asked)
-            answers = parse_sacct(asked.stdout)
-        named = {job_id: told.status.submit_s or 0 for job_id, told in answers.items() if told.job_name == spec.name}
+            answers = _each_once(parse_sacct(asked.stdout), clusters)
+        named = {job: told.status.submit_s or 0 for job, told in answers.items() if told.job_name == spec.name}
         if spec.unique_name:
             if len(named) > 1:
                 raise SubmissionError(
                     f"{len(named)} jobs have the name that only one can have: {spec.name}",
-                    (("jobs", ", ".join(sorted(named))),),
-                    advice=shlex.join(scancel_command(sorted(named), clusters)),
+                    (("jobs", ", ".join(map(in_words, sorted(named)))),),
+                    advice=" && ".join(map(shlex.join, scancel_commands(named))),
                 )
             return _only(named)
         # An earlier session's job may have the name as well. One by this machine's clock comes before
         # one that is ours only if the controller's clock is behind; Slurm's times are whole seconds.
-        by_our_clock = [job_id for job_id, submit_s in named.items() if submit_s >= submitted_s - 1]
+        by_our_clock = [job for job, submit_s in named.items() if submit_s >= submitted_s - 1]
         return _only(
-            by_our_clock
-            or [job_id for job_id, submit_s in named.items() if submit_s >= submitted_s - SUBMISSION_SKEW_S]
+            by_our_clock or [job for job, submit_s in named.items() if submit_s >= submitted_s - SUBMISSION_SKEW_S]
         )
 
     def _cancel_unread(self, spec: JobSpec, submitted_s: float) -> None:
         try:
-            job_id = self._find_submission(spec, submitted_s)
+            found = self._find_submission(spec, submitted_s)
         except RunError:
             return  # out of reach; the journal has the row, and --gsw-resume asks again
-        if job_id is not None:
-            self._ask(scancel_command([job_id], clusters_of(spec)), self._command_timeout_s)
+        if found is not None:
+            self._ask(scancel_command([found[1]], found[0]), self._command_timeout_s)
 
     def _ask(self, command: tuple[str, ...], timeout_s: float | None = None, given: str | None = None) -> Output:
         try:
@@ -356,8 +359,27 @@ def _run(
     return Output(done.returncode, done.stdout, done.stderr)
 
 
-def _only(ids: Collection[str]) -> str | None:
-    return next(iter(ids)) if len(ids) == 1 else None
+def _submitted(answer: Output, spec: JobSpec) -> JobKey | None:
+    """The job that sbatch names; ``None`` where it names none, or one of several clusters and not which."""
+    found = parse_sbatch(answer.stdout) if answer.returncode == 0 else None
+    if found is None or found[0]:
+        return found
+    clusters = clusters_of(spec)
+    return (clusters, found[1]) if is_one(clusters) else None
+
+
+def _each_once(answers: Mapping[JobKey, Answer], clusters: str) -> dict[JobKey, Answer]:
+    """Answers of the clusters that were asked; a federation lists a job on each cluster that has it, or has had it."""
+    found: dict[tuple[str, str], tuple[JobKey, Answer]] = {}
+    for (cluster, job_id), answer in answers.items():
+        same = (job_id, answer.job_name)
+        if same not in found or found[same][1].status.state is JobState.REVOKED:
+            found[same] = (clusters if is_one(clusters) else cluster, job_id), answer
+    return dict(found.values())
+
+
+def _only(jobs: Collection[JobKey]) -> JobKey | None:
+    return next(iter(jobs)) if len(jobs) == 1 else None
 
 
 def _may_have_been_taken(answer: Output) -> bool:

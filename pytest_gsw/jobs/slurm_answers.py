@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
+from pytest_gsw.jobs.model import JobKey, JobState, JobStatus, JobStep
 from pytest_gsw.jobs.states import job_state
 
 #: ``sbatch --parsable``'s answer, and what a reader might take for it: a word that is a number.
-_JOB_ID = re.compile(r"([0-9]{1,18})(?:;[^\s;]+)?")
+_JOB_ID = re.compile(r"([0-9]{1,18})(?:;([^\s;]+))?")
 _NUMBER = re.compile(r"\W{0,8}[0-9]{1,18}\b(?![.:,/%]?\w)")
 
 _SPEAKER = re.compile(r"^(?:\w+: |\w+ error: )?(?:error: )?(?:Batch job submission failed: )?")
@@ -19,6 +19,8 @@ _CODE = re.compile(r"([0-9]{1,9}):([0-9]{1,9})", re.ASCII)
 #: A line on a job, ``481220``, or on one of its steps: ``481220.0``, ``481220.batch``.
 _JOB_OR_STEP = re.compile(r"(?P<job>[0-9]{1,18})(?:\.(?P<step>[0-9A-Za-z+_.]{1,40}))?", re.ASCII)
 _END_COLUMNS = 10
+#: What squeue has in front of each cluster's lines where it asks several.
+_CLUSTER = re.compile(r"CLUSTER: (\S{1,255})\s*")
 #: Entries that are no steps of the recipe: its script, and what belongs to the job from outside.
 _NO_STEPS = frozenset({"batch", "extern"})
 _SCONTROL_FIELDS = ("JobState", "ExitCode", "Reason", "NodeList", "SubmitTime", "StartTime", "EndTime")
@@ -33,6 +35,8 @@ class Answer:
     status: JobStatus
     #: The batch shell's output, where ``scontrol`` told it.
     output: Path | None = None
+    #: The other clusters of its federation that have the job, where ``scontrol`` told them.
+    elsewhere: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,19 +61,20 @@ class Output:
         return [line for line in lines if line]
 
 
-def parse_sbatch(text: str) -> str | None:
-    """The job's id in ``sbatch --parsable``'s answer, which is one line: ``481220`` or ``481220;eos``.
+def parse_sbatch(text: str) -> JobKey | None:
+    """The job in ``sbatch --parsable``'s answer, which is one line: ``481220``, or ``481220;eos`` of the cluster eos.
 
     A site's wrapper may print lines of text around it. Where another number stands by itself in one of them,
     nobody can tell which of the two is the job.
 
     Returns:
-        The id; ``None`` where the answer has none, or more than one number that may be it.
+        Its cluster, if one is named, and its id; ``None`` where the answer has none, or more than one number that may
+        be it.
     """
     numbers = [word for word in text.split() if _NUMBER.match(word)]
     lines = [line.strip() for line in text.split("\n")]
-    ids = [match[1] for match in map(_JOB_ID.fullmatch, lines) if match is not None]
-    return ids[0] if len(ids) == len(numbers) == 1 else None
+    found = [(match[2] or "", match[1]) for match in map(_JOB_ID.fullmatch, lines) if match is not None]
+    return found[0] if len(found) == len(numbers) == 1 else None
 
 
 def parse_version(text: str) -> str:
@@ -78,14 +83,20 @@ def parse_version(text: str) -> str:
     return match[1] if match else ""
 
 
-def parse_squeue(text: str) -> dict[str, Answer]:
-    """``squeue``'s lines by job id. Lines of another form, such as ``CLUSTER: eos``, say nothing."""
-    return {job_id: Answer(name.removesuffix("|"), _status(*facts)) for job_id, *facts, name in _rows(text, 9)}
+def parse_squeue(text: str) -> dict[JobKey, Answer]:
+    """``squeue``'s lines by job; ``CLUSTER: eos`` says whose lines follow, other lines say nothing."""
+    answers, cluster = {}, ""
+    for line in text.split("\n"):
+        match = _CLUSTER.fullmatch(line)
+        cluster = cluster if match is None else match[1]
+        for job_id, *facts, name in _rows(line, 9):
+            answers[cluster, job_id] = Answer(name.removesuffix("|"), _status(*facts))
+    return answers
 
 
-def parse_sacct(text: str) -> dict[str, Answer]:
-    """``sacct``'s lines by job id."""
-    return {job_id: Answer(name, _status(*facts)) for job_id, *facts, name in _rows(text, 9)}
+def parse_sacct(text: str) -> dict[JobKey, Answer]:
+    """``sacct``'s lines by job."""
+    return {(cluster, job_id): Answer(name, _status(*facts)) for job_id, cluster, *facts, name in _rows(text, 10)}
 
 
 def _status(state_text: str, code: str, reason: str, nodes: str, submit: str, start: str, end: str) -> JobStatus:
@@ -160,7 +171,11 @@ def parse_scontrol(text: str) -> dict[str, Answer]:
         derived, output = fields.get("DerivedExitCode", ""), _word(fields.get("StdOut", ""))
         if status.state.ended and _CODE.fullmatch(derived):
             status = replace(status, derived_exit_code=derived)
-        answers[fields["JobId"]] = Answer(fields.get("JobName", ""), status, Path(output) if output else None)
+        active = fields.get("FedActiveSiblings", "").split(",")
+        elsewhere = tuple(name for name in map(_word, active) if name not in {"", fields.get("FedOrigin")})
+        answers[fields["JobId"]] = Answer(
+            fields.get("JobName", ""), status, Path(output) if output else None, elsewhere
+        )
     return answers
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.model import Job, JobKey, JobSpec
 
 # The name comes last in all of these, so that a bar in another user's job name does no harm.
 # A field of squeue's that has a suffix and no width is never cut.
 _SQUEUE_FORMAT = "JobID:|,State:|,exit_code:|,Reason:|,NodeList:|,SubmitTime:|,StartTime:|,EndTime:|,Name:|"
-_SACCT_FIELDS = "JobIDRaw,State,ExitCode,Reason,NodeList,Submit,Start,End,JobName"
+_SACCT_FIELDS = "JobIDRaw,Cluster,State,ExitCode,Reason,NodeList,Submit,Start,End,JobName"
 _ENDS_FIELDS = "JobIDRaw,State,ExitCode,DerivedExitCode,Reason,NodeList,Submit,Start,End,JobName"
 
 
@@ -48,55 +48,61 @@ def _excluded(options: Sequence[str]) -> tuple[str, ...]:
     return tuple(named)
 
 
-def squeue_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+def squeue_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:
     """Ask slurmctld for the state of all these jobs; ``--all`` shows hidden partitions too."""
-    return ("squeue", *clusters, "-h", "--all", "-t", "all", "-O", _SQUEUE_FORMAT, "-j", ",".join(ids))
+    return ("squeue", *_at(cluster), "-h", "--all", "-t", "all", "-O", _SQUEUE_FORMAT, "-j", ",".join(ids))
 
 
-def squeue_by_name_command(name: str, clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Ask slurmctld for this user's jobs of a name."""
-    return ("squeue", *clusters, "--me", "-h", "--all", "-t", "all", "-O", _SQUEUE_FORMAT, f"--name={name}")
+def squeue_by_name_command(name: str, clusters: str = "") -> tuple[str, ...]:
+    """Ask slurmctld for this user's jobs of a name; with ``-h`` it would not say of which cluster each is."""
+    return ("squeue", *_at(clusters), "--me", "--all", "-t", "all", "-O", _SQUEUE_FORMAT, f"--name={name}")
 
 
-def sacct_by_name_command(name: str, since_s: float, clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+def sacct_by_name_command(name: str, since_s: float, clusters: str = "") -> tuple[str, ...]:
     """Ask accounting for this user's jobs of a name since then: slurmctld forgets them soon."""
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since_s))
     mine = (f"--user={os.getuid()}", f"--name={name}", "-S", since)
-    return ("sacct", *clusters, "-X", "-n", "-P", "-o", _SACCT_FIELDS, *mine)
+    return ("sacct", *_anywhere(clusters), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *mine)
 
 
-def squeue_of_user_command(clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+def squeue_of_user_command(clusters: str = "") -> tuple[str, ...]:
     """Ask slurmctld for all of this user's jobs; it is asked for no more with names, which squeue itself picks out."""
-    return ("squeue", *clusters, "--me", "-h", "--all", "-t", "all", "-O", _SQUEUE_FORMAT)
+    return ("squeue", *_at(clusters), "--me", "--all", "-t", "all", "-O", _SQUEUE_FORMAT)
 
 
-def squeue_ids_command(clusters: tuple[str, ...] = (), *, mine: bool) -> tuple[str, ...]:
+def squeue_ids_command(clusters: str = "", *, mine: bool) -> tuple[str, ...]:
     """Ask slurmctld which jobs wait or run: this user's, or everybody's."""
-    return ("squeue", *clusters, *(("--me",) if mine else ()), "-h", "--all", "-O", "JobID")
+    return ("squeue", *_at(clusters), *(("--me",) if mine else ()), "-h", "--all", "-O", "JobID")
 
 
-def sacct_of_user_command(since_s: float, clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+def sacct_of_user_command(since_s: float, clusters: str = "") -> tuple[str, ...]:
     """Ask accounting for all of this user's jobs since then."""
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since_s))
-    return ("sacct", *clusters, "-X", "-n", "-P", "-o", _SACCT_FIELDS, f"--user={os.getuid()}", "-S", since)
+    mine = (f"--user={os.getuid()}", "-S", since)
+    return ("sacct", *_anywhere(clusters), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *mine)
 
 
-def sacct_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+def sacct_where_command(ids: Sequence[str], clusters: str = "") -> tuple[str, ...]:
+    """Ask accounting which of several clusters have these jobs; where none is named, of the federation's."""
+    return ("sacct", *_anywhere(clusters), "-X", "-n", "-P", "-o", _SACCT_FIELDS, "-j", ",".join(ids))
+
+
+def sacct_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:
     """Ask accounting how all these jobs and their steps ended; with ``-j`` it looks back as far as it remembers."""
-    return ("sacct", *clusters, "-n", "-P", "-o", _ENDS_FIELDS, "-j", ",".join(ids))
+    return ("sacct", *_at(cluster), "-n", "-P", "-o", _ENDS_FIELDS, "-j", ",".join(ids))
 
 
-def scontrol_command(job_id: str, clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+def scontrol_command(job_id: str, cluster: str = "") -> tuple[str, ...]:
     """Ask slurmctld for everything about one job; ``-d`` shows the exit code of its steps, too."""
-    return ("scontrol", *clusters, "-a", "-d", "-o", "show", "job", job_id)
+    return ("scontrol", *_at(cluster), "-a", "-d", "-o", "show", "job", job_id)
 
 
-def scontrol_all_command(clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+def scontrol_all_command(cluster: str = "") -> tuple[str, ...]:
     """The same for several jobs with one process, which reads from its input what :func:`scontrol_requests` writes.
 
     ``scontrol show job`` takes one id only; without any it tells of all jobs of the cluster.
     """
-    return ("scontrol", *clusters, "-a", "-d", "-o")
+    return ("scontrol", *_at(cluster), "-a", "-d", "-o")
 
 
 def scontrol_requests(ids: Sequence[str]) -> str:
@@ -104,9 +110,22 @@ def scontrol_requests(ids: Sequence[str]) -> str:
     return "".join(f"show job {job_id}\n" for job_id in ids)
 
 
-def scancel_command(ids: Sequence[str], clusters: tuple[str, ...] = ()) -> tuple[str, ...]:
+def scancel_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:
     """End all these jobs; ``-Q`` says nothing of those that have ended already."""
-    return ("scancel", *clusters, "-Q", "--", *ids)
+    return ("scancel", *_at(cluster), "-Q", "--", *ids)
+
+
+def scancel_commands(jobs: Iterable[JobKey]) -> list[tuple[str, ...]]:
+    """End all these jobs, with one command for each cluster."""
+    ids: dict[str, list[str]] = {}
+    for cluster, job_id in sorted(jobs):
+        ids.setdefault(cluster, []).append(job_id)
+    return [scancel_command(some, cluster) for cluster, some in ids.items()]
+
+
+def scancel_by_name_command(job: Job) -> tuple[str, ...]:
+    """End a job by its name, where it is or may be."""
+    return ("scancel", *_at(job.cluster or clusters_of(job.spec)), "--me", f"--name={job.spec.name}")
 
 
 def version_command() -> tuple[str, ...]:
@@ -114,14 +133,28 @@ def version_command() -> tuple[str, ...]:
     return ("sbatch", "--version")
 
 
-def clusters_of(spec: JobSpec) -> tuple[str, ...]:
-    """The options by which a job was sent to another cluster; questions must follow it there."""
+def clusters_of(spec: JobSpec) -> str:
+    """Where a job is sent by its options: ``eos``, one of ``eos,dgx``, or of ``all``; empty where none is named."""
     options = iter(spec.options)
     for option in options:
         if option in {"-M", "--clusters", "--cluster"}:
-            return (f"--clusters={next(options, '')}",)
+            return next(options, "")
         if option.startswith(("--clusters=", "--cluster=")):
-            return (f"--clusters={option.partition('=')[2]}",)
+            return option.partition("=")[2]
         if option.startswith("-M"):
-            return (f"--clusters={option[2:]}",)
-    return ()
+            return option[2:]
+    return ""
+
+
+def is_one(clusters: str) -> bool:
+    """Whether that is one cluster, perhaps the one that is asked where none is named."""
+    return "," not in clusters and clusters.lower() != "all"
+
+
+def _at(clusters: str) -> tuple[str, ...]:
+    return (f"--clusters={clusters}",) if clusters else ()
+
+
+def _anywhere(clusters: str) -> tuple[str, ...]:
+    """Where accounting looks: a federation may have moved a job that was sent to no cluster by its name."""
+    return _at(clusters) or ("--federation",)

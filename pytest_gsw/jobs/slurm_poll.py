@@ -9,19 +9,20 @@ Where the truth is asked for, in this order:
    tell: it is off or down, or its record is late. It knows the worst exit code of all steps, not which step it was.
 
 What none of them tells is UNKNOWN, with the reason: an empty answer is no end. An answer is a job's by its id and
-its name: a controller that lost its state gives ids out again, and two rows of a session may have the same one.
+its name: a controller that lost its state gives ids out again, and two rows of a session may have the same one. Each
+question goes to one cluster; a job that a federation has moved is followed.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from pytest_gsw.jobs.model import Job, JobState, JobStatus
 from pytest_gsw.jobs.slurm_answers import Answer, Output, parse_ends, parse_scontrol, parse_squeue, why
+from pytest_gsw.jobs.slurm_asking import Ask, ids_of, key_of
 from pytest_gsw.jobs.slurm_commands import (
     clusters_of,
     sacct_command,
@@ -30,9 +31,8 @@ from pytest_gsw.jobs.slurm_commands import (
     scontrol_requests,
     squeue_command,
 )
+from pytest_gsw.jobs.slurm_places import Places, is_federated
 
-#: Ids in one command; an argument may have 128 KiB.
-IDS_PER_COMMAND = 1000
 #: How far the clocks of this machine and of the controller may be apart.
 CLOCK_SKEW_S = 300.0
 #: How long accounting may take to have the record of a job that squeue says has COMPLETED. On 22.05 it is there
@@ -40,14 +40,7 @@ CLOCK_SKEW_S = 300.0
 RECORD_WAIT_S = 60.0
 
 _COMPLETING = "COMPLETING"
-
-
-class Ask(Protocol):
-    """Runs one of Slurm's commands."""
-
-    def __call__(self, command: tuple[str, ...], *, given: str | None = None) -> Output:
-        """What it says, with this text as its input."""
-        ...
+_REVOKED = JobState.REVOKED
 
 
 class Poller:
@@ -62,64 +55,97 @@ class Poller:
         self._ask = ask
         self._clock = clock
         #: Since when the accounting record of a row's ended job is awaited.
-        self._awaited_s: dict[tuple[str, str], float] = {}
-        #: The names of jobs by id, as squeue told them last, each with the options of its cluster.
-        self._names: dict[tuple[tuple[str, ...], str], str] = {}
+        self._awaited_s: dict[tuple[str, str, str], float] = {}
+        #: The names of jobs by cluster and id, as squeue told them last.
+        self._names: dict[tuple[str, str], str] = {}
         #: Where batch shells write to, as far as scontrol has told.
-        self.outputs: dict[str, Path] = {}
+        self._outputs: dict[tuple[str, str, str], Path] = {}
+        self.places = Places(ask)
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """The status of each job by its row. Never raises; what could not be learnt is UNKNOWN."""
-        statuses: dict[str, JobStatus] = {}
-        for clusters, group in by_clusters(jobs):
-            for some in chunks(group):
-                statuses |= self._poll(clusters, some)
-        return statuses
+        statuses = self._poll_where_they_are(jobs)
+        elsewhere = [job for job in jobs if _is_elsewhere(job, statuses[job.spec.row_id])]
+        return statuses | self._follow(elsewhere, statuses) if elsewhere else statuses
 
     def bears_its_name(self, job: Job) -> bool | None:
         """Whether the job that has this id is this one, by what squeue told last; ``None`` where it did not."""
-        name = self._names.get((clusters_of(job.spec), job.id))
+        place = self.places.of(job)
+        name = None if place is None else self._names.get((place, job.id))
         return None if name is None else name == job.spec.name
 
     def ask_names(self, jobs: Sequence[Job]) -> str:
         """Ask squeue for the names of these jobs; why it did not tell, empty where it did."""
-        for clusters, group in by_clusters(jobs):
-            for some in chunks(group):
-                asked, _ = self._squeue(clusters, some)
-                if asked.returncode != 0 and not _knows_no_such_job(asked):
-                    return why(asked)
-        return ""
+        for place, some in self.places.groups(jobs):
+            asked, _ = self._squeue(place, some)
+            if asked.returncode != 0 and not _knows_no_such_job(asked):
+                return f"squeue: {why(asked)}"
+        return next((_no_place(job) for job in jobs if self.places.of(job) is None), "")
 
-    def scontrol(self, clusters: tuple[str, ...], jobs: Sequence[Job]) -> dict[str, JobStatus]:
-        """What slurmctld knows of these jobs, by row."""
-        if not jobs:
-            return {}
-        ids = _ids(jobs)
-        if len(ids) == 1:
-            answer = self._ask(scontrol_command(ids[0], clusters))
-        else:
-            answer = self._ask(scontrol_all_command(clusters), given=scontrol_requests(ids))
-        told = parse_scontrol(answer.stdout)
-        statuses = {job.spec.row_id: _ours(job, told[job.id]) for job in jobs if job.id in told}
+    def output_of(self, job: Job) -> Path | None:
+        """Where a job's batch shell writes to; ``None`` where scontrol does not tell."""
+        if key_of(job) not in self._outputs:
+            for place, some in self.places.groups([job]):
+                self._scontrol(place, some)
+        return self._outputs.get(key_of(job))
+
+    def _poll_where_they_are(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
+        statuses: dict[str, JobStatus] = {}
+        for place, some in self.places.groups(jobs):
+            told = self._poll(place, some)
+            statuses |= {row_id: replace(one, cluster=place) for row_id, one in told.items()} if place else told
+        lost = [job for job in jobs if job.spec.row_id not in statuses]
+        return statuses | {job.spec.row_id: JobStatus(JobState.UNKNOWN, reason=_no_place(job)) for job in lost}
+
+    def _follow(self, jobs: Sequence[Job], statuses: Mapping[str, JobStatus]) -> dict[str, JobStatus]:
+        """The statuses of jobs that are not where they were asked for, if the federation tells where they are."""
+        for place, some in self.places.groups(job for job in jobs if statuses[job.spec.row_id].state is _REVOKED):
+            told = self._scontrol(place, some)
+            for job in some:
+                elsewhere = told[job.id].elsewhere if job.id in told else ()
+                if len(elsewhere) == 1:
+                    self.places.put(job, elsewhere[0])
+        asked = {job.spec.row_id: statuses[job.spec.row_id].cluster for job in jobs}
+        self.places.look_for([job for job in jobs if self.places.of(job) == asked[job.spec.row_id]])
+        moved = [job for job in jobs if self.places.of(job) != asked[job.spec.row_id]]
+        found = self._poll_where_they_are(moved)
         for job in jobs:
-            status, output = statuses.get(job.spec.row_id), told[job.id].output if job.id in told else None
-            if output is not None and status is not None and status.state is not JobState.UNKNOWN:
-                self.outputs[job.id] = output
-        return statuses
+            row_id = job.spec.row_id
+            if row_id not in found or _is_elsewhere(job, found[row_id]):
+                self.places.forget(job)
+                if statuses[row_id].state is _REVOKED:
+                    reason = f"the federation has moved job {job.id}, and no cluster says that it has it"
+                    found[row_id] = _unknown(reason, statuses[row_id])
+        return found
 
-    def _squeue(self, clusters: tuple[str, ...], jobs: Sequence[Job]) -> tuple[Output, dict[str, Answer]]:
-        asked = self._ask(squeue_command(_ids(jobs), clusters))
-        queued = parse_squeue(asked.stdout) if asked.returncode == 0 else {}
-        self._names |= {(clusters, job_id): answer.job_name for job_id, answer in queued.items()}
+    def _scontrol(self, place: str, jobs: Sequence[Job]) -> dict[str, Answer]:
+        """What slurmctld knows of these jobs, by their ids."""
+        ids = ids_of(jobs)
+        if len(ids) == 1:
+            asked = self._ask(scontrol_command(ids[0], place))
+        else:
+            asked = self._ask(scontrol_all_command(place), given=scontrol_requests(ids))
+        told = parse_scontrol(asked.stdout)
+        for job in jobs:
+            output = told[job.id].output if job.id in told else None
+            if output is not None and _ours(job, told[job.id]).state is not JobState.UNKNOWN:
+                self._outputs[key_of(job)] = output
+        return told
+
+    def _squeue(self, place: str, jobs: Sequence[Job]) -> tuple[Output, dict[str, Answer]]:
+        asked = self._ask(squeue_command(ids_of(jobs), place))
+        answers = parse_squeue(asked.stdout) if asked.returncode == 0 else {}
+        queued = {job_id: answer for (_, job_id), answer in answers.items()}
+        self._names |= {(place, job_id): answer.job_name for job_id, answer in queued.items()}
         return asked, queued
 
-    def _poll(self, clusters: tuple[str, ...], jobs: Sequence[Job]) -> dict[str, JobStatus]:
-        asked, queued = self._squeue(clusters, jobs)
+    def _poll(self, place: str, jobs: Sequence[Job]) -> dict[str, JobStatus]:
+        asked, queued = self._squeue(place, jobs)
         statuses = {job.spec.row_id: _ours(job, queued[job.id]) for job in jobs if job.id in queued}
         ended = [job for job in jobs if not _goes_on(statuses.get(job.spec.row_id))]
         if not ended:
             return _with_siblings(jobs, statuses, queued.items())
-        told = self._ask(sacct_command(_ids(ended), clusters))
+        told = self._ask(sacct_command(ids_of(ended), place))
         recorded = parse_ends(told.stdout) if told.returncode == 0 else {}
         finals = {job.spec.row_id: _recorded(job, recorded) for job in ended}
         # slurmctld still has the job, so scontrol has it too; one that left it needs no asking.
@@ -130,7 +156,11 @@ class Poller:
             and not _has_ended(finals[job.spec.row_id])
             and (told.returncode != 0 or not _has_code(statuses[job.spec.row_id]) or self._waited(job))
         ]
-        for row_id, status in self.scontrol(clusters, untold).items():
+        shown = self._scontrol(place, untold) if untold else {}
+        for job in untold:
+            if job.id not in shown:
+                continue
+            row_id, status = job.spec.row_id, _ours(job, shown[job.id])
             if status.state.ended or finals[row_id] is None:
                 finals[row_id] = replace(status, unchecked=_unchecked(status, told))
         for job in ended:
@@ -142,10 +172,10 @@ class Poller:
     def _if_its_steps_are_known(self, job: Job, status: JobStatus, told: Output) -> JobStatus:
         """The end of a job; one that looks good is no end before it is known, for a while, how its steps ended."""
         if status.state is not JobState.COMPLETED or status.exit_code or status.signal:
-            self._awaited_s.pop(_key(job), None)
+            self._awaited_s.pop(key_of(job), None)
             return status
         if status.derived_exit_code if status.steps is None else all(step.state.ended for step in status.steps):
-            self._awaited_s.pop(_key(job), None)
+            self._awaited_s.pop(key_of(job), None)
             return status
         if not self._waited(job):
             return replace(
@@ -164,34 +194,21 @@ class Poller:
     def _waited(self, job: Job) -> bool:
         """Whether the record of an ended job has been awaited for long enough."""
         now_s = self._clock()
-        return now_s - self._awaited_s.setdefault(_key(job), now_s) >= RECORD_WAIT_S
-
-
-def by_clusters(jobs: Iterable[Job]) -> list[tuple[tuple[str, ...], list[Job]]]:
-    """Jobs by the options that send a question to their cluster."""
-    groups: dict[tuple[str, ...], list[Job]] = {}
-    for job in jobs:
-        groups.setdefault(clusters_of(job.spec), []).append(job)
-    return list(groups.items())
-
-
-def chunks(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
-    """As many jobs as one command is asked about."""
-    for start in range(0, len(jobs), IDS_PER_COMMAND):
-        yield jobs[start : start + IDS_PER_COMMAND]
-
-
-def _key(job: Job) -> tuple[str, str]:
-    return job.spec.row_id, job.id
-
-
-def _ids(jobs: Iterable[Job]) -> list[str]:
-    return list(dict.fromkeys(job.id for job in jobs))
+        return now_s - self._awaited_s.setdefault(key_of(job), now_s) >= RECORD_WAIT_S
 
 
 def _goes_on(status: JobStatus | None) -> bool:
-    """Whether squeue's word is all that there is to know: the job waits or runs."""
-    return status is not None and status.state is not JobState.UNKNOWN and not status.state.ended
+    """Whether squeue's word is all that its cluster knows: the job waits or runs, or was moved."""
+    if status is None or status.state is JobState.UNKNOWN:
+        return False
+    return status.state is _REVOKED or not status.state.ended
+
+
+def _is_elsewhere(job: Job, status: JobStatus) -> bool:
+    """Whether a job may be at another cluster of its federation; accounting does not list what was revoked."""
+    return status.state is _REVOKED or (
+        status.state is JobState.UNKNOWN and not status.raw_state and is_federated(job.id)
+    )
 
 
 def _has_code(queued: JobStatus) -> bool:
@@ -241,7 +258,11 @@ def _recorded(job: Job, recorded: Mapping[str, Answer]) -> JobStatus | None:
 
 
 def _unknown(reason: str, status: JobStatus) -> JobStatus:
-    return JobStatus(JobState.UNKNOWN, raw_state=status.raw_state, reason=reason)
+    return JobStatus(JobState.UNKNOWN, raw_state=status.raw_state, reason=reason, cluster=status.cluster)
+
+
+def _no_place(job: Job) -> str:
+    return f"which of the clusters {clusters_of(job.spec)} has job {job.id} is not known"
 
 
 def _conclusion(job: Job, queued: JobStatus | None, final: JobStatus | None, asked: Output, told: Output) -> JobStatus:

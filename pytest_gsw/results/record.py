@@ -59,6 +59,8 @@ class JobFacts:
     unchecked: str = ""
     #: Ids of further jobs behind the same submission; there must be none.
     siblings: tuple[str, ...] = ()
+    #: The scheduler's own name of the cluster that had the job, where one was asked by its name.
+    cluster: str = ""
 
     @classmethod
     def of(
@@ -104,7 +106,7 @@ _STATES = frozenset(state.value for state in JobState)
 
 _SHARED_WITH_STATUS = (
     *("exit_code", "signal", "reason", "nodes", "submit_s", "start_s", "end_s"),
-    *("derived_exit_code", "unchecked", "siblings"),
+    *("derived_exit_code", "unchecked", "siblings", "cluster"),
 )
 
 

@@ -13,7 +13,7 @@ from tabulate import tabulate
 from pytest_gsw.errors import RunError
 from pytest_gsw.examine import duration
 from pytest_gsw.history.drifting import Drifting
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.model import JobState, JobStatus, in_words
 from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
@@ -374,7 +374,7 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
         code = "" if job.exit_code is None else f" {job.exit_code}:{job.signal}"
         took = "" if job.run_s is None else f" in {duration(job.run_s)}"
         where = f" on {job.nodes}" if job.nodes else ""
-        facts.append(("job", f"{job.launcher} {job.id} {job.state}{code}{took}{where}"))
+        facts.append(("job", f"{job.launcher} {in_words((job.cluster, job.id))} {job.state}{code}{took}{where}"))
     if record.steps:
         facts.append(("steps", _steps_text(record)))
     if record.calibration_flops is not None and record.calibration_flops > 0:  # a record may hold any number

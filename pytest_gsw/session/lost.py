@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import pytest
 
 from pytest_gsw.jobs.journal import Past, Submission
+from pytest_gsw.jobs.model import in_words, scancel
 from pytest_gsw.words import counted
 
 #: What is to be said of jobs that are left alone on purpose.
@@ -95,7 +96,7 @@ def _left_alone(past: Past, missing: Sequence[str]) -> str:
     going_on = [one for one in submissions if one.ended is None and (one.job_id is not None or one.intended_s)]
     if not going_on:
         return ""
-    ids = ", ".join(one.job_id or f"one called {one.name}" for one in going_on)
+    ids = ", ".join(in_words((one.cluster, one.job_id)) if one.job_id else f"one called {one.name}" for one in going_on)
     verb = "is" if len(going_on) == 1 else "are"
     return f"gsw: {counted(len(going_on), 'job')} of rows that are not selected {verb} left alone: {ids}"
 
@@ -112,6 +113,6 @@ def _text(row_id: str, past: Submission | None) -> str:
         end = ""
     else:
         fate = f"its job {past.job_id} may still run"
-        end = f"end its job: scancel {past.job_id}"
+        end = f"end its job: {scancel((past.cluster, past.job_id))}"
     advice = "give the row its name back, and resume again" + (f"; or {end}" if end else "")
     return f"{fact}; {fate}\n\nnext       {advice}"

@@ -13,7 +13,7 @@ from pytest_gsw.errors import ConfigurationError, RunError, SchedulerAwayError
 from pytest_gsw.files import make_directory
 from pytest_gsw.fleet import Fleet
 from pytest_gsw.jobs.journal import NAME, Journal, Past, Submission, read_journal
-from pytest_gsw.jobs.model import Job, JobSpec, Named
+from pytest_gsw.jobs.model import Job, JobSpec, Named, is_same_job
 from pytest_gsw.jobs.ownership import RunLock, owner_of
 from pytest_gsw.jobs.resume import Standing, by_row, changes, take_up
 from pytest_gsw.options import Settings
@@ -120,13 +120,13 @@ def take_over(
             continue
         if job is not None and (submission.ended is not None or fleet.launcher.jobs_outlive_session):
             fleet.attach(job, submission)
-            attached[row_id] = dataclasses.replace(submission, job_id=job.id)
+            attached[row_id] = dataclasses.replace(submission, job_id=job.id, cluster=job.cluster)
             del specs[row_id]
             _tell_changes(submission, spec, tell)
         elif submission.job_id is None:
             left[row_id] = submission
         else:  # its job ended with its session; those before it did not
-            left[row_id] = dataclasses.replace(submission, job_id=None, intended_s=0.0)
+            left[row_id] = dataclasses.replace(submission, job_id=None, cluster="", intended_s=0.0)
     return left, attached
 
 
@@ -207,8 +207,7 @@ class _Taking:
                 job = self._launcher.find(spec, since_s)
             except SchedulerAwayError:
                 self._away = True  # one question that nobody answers is enough: the fleet asks again in a while
-        known = {attempt.job_id for attempt in past.attempts}
-        if job is not None and job.id in known:
+        if job is not None and any(is_same_job(job.key, attempt.key) for attempt in past.attempts):
             job = None
         since_s = since_s if self._away else 0.0
         return dataclasses.replace(standing, past=dataclasses.replace(past, intended_s=since_s), job=job)

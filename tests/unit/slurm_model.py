@@ -39,7 +39,7 @@ from pytest_gsw.fleet import LOG_LOOK_S, Fleet, Limits
 from pytest_gsw.jobs.journal import NAME, Journal
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
 from pytest_gsw.jobs.slurm import COMMAND_TIMEOUT_S
-from pytest_gsw.jobs.slurm_poll import IDS_PER_COMMAND
+from pytest_gsw.jobs.slurm_asking import IDS_PER_COMMAND
 from pytest_gsw.watch import Sight, Watch
 
 DAY_S = 86400.0

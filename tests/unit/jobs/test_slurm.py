@@ -217,7 +217,7 @@ def test_a_query_that_takes_too_long(tmp_path: Path) -> None:
 def test_submission(say: Say) -> None:
     commands = say(sbatch=said("481220;eos\n"))
     job = SlurmLauncher({}).submit(SPEC)
-    assert (job.id, job.spec) == ("481220", SPEC)
+    assert (job.cluster, job.id, job.spec) == ("eos", "481220", SPEC)
     assert commands == [SlurmLauncher({}).command(SPEC)]
 
 
@@ -336,7 +336,9 @@ def test_a_queue_that_takes_no_more_jobs_is_full_while_jobs_are_in_it(say: Say, 
 
 def test_all_jobs_of_a_runs_rows_are_two_questions(say: Say) -> None:
     commands = say(
-        sacct=said("7|RUNNING|0:0|None|n1|1000|1001|Unknown|gsw-a\n8|FAILED|1:0|None|n1|1000|1001|1002|again2.gsw-a\n"),
+        sacct=said(
+            "7|gsw|RUNNING|0:0|None|n1|1000|1001|Unknown|gsw-a\n8|gsw|FAILED|1:0|None|n1|1000|1001|1002|again2.gsw-a\n"
+        ),
         squeue=said("7|COMPLETED|0|None|n1|1000|1001|1002|gsw-a|\n9|PENDING||None||1000|N/A|N/A|other|\n"),
     )
     found = SlurmLauncher({}).named([SPEC] * 500, 1000.0)
@@ -386,7 +388,7 @@ def test_a_lost_answer_is_found_though_the_job_has_ended(say: Say) -> None:
     say(
         sbatch=Output(124, "", "sbatch gave no answer within 120 s", timed_out=True),
         squeue=said(""),
-        sacct=said("7|COMPLETED|0:0|None|n1|99999999999|99999999999|99999999999|gsw-a\n"),
+        sacct=said("7|gsw|COMPLETED|0:0|None|n1|99999999999|99999999999|99999999999|gsw-a\n"),
     )
     assert SlurmLauncher({}).submit(SPEC).id == "7"
 

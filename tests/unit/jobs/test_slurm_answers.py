@@ -30,7 +30,7 @@ CLUSTER: gsw
 
 
 def test_what_a_submit_plugin_prints_is_no_job_id() -> None:
-    assert parse_sbatch("welcome\n481220\nyour quota of h100x8 is fine\n") == "481220"
+    assert parse_sbatch("welcome\n481220\nyour quota of h100x8 is fine\n") == ("", "481220")
     assert parse_sbatch("remaining quota 77\n") is None
 
 
@@ -38,16 +38,16 @@ def test_squeue() -> None:
     at = {"submit_s": 1795207822.0}
     started = {**at, "start_s": 1795207823.0}
     assert parse_squeue(SQUEUE) == {
-        "1": Answer(
+        ("gsw", "1"): Answer(
             "gsw-a",
             JobStatus(JobState.FAILED, "FAILED", 7, 0, "NonZeroExitCode", "n001", **started, end_s=1795207825.0),
         ),
         # %e of a job that runs is when its time is up, and %S of one that waits when it may start.
-        "2": Answer("gsw-b", JobStatus(JobState.RUNNING, "RUNNING", nodes="n[001-002]", **started)),
-        "3": Answer("gsw-c", JobStatus(JobState.PENDING, "PENDING", reason="PartitionNodeLimit", **at)),
-        "4": Answer("gsw-d", JobStatus(JobState.PENDING, "PENDING", reason="Priority", **at)),
-        "5": Answer("gsw-e", JobStatus(JobState.RUNNING, "COMPLETING", nodes="n003", **started)),
-        "6": Answer("gsw|f", JobStatus(JobState.UNKNOWN, "VANISHED", nodes="n003", **started)),
+        ("gsw", "2"): Answer("gsw-b", JobStatus(JobState.RUNNING, "RUNNING", nodes="n[001-002]", **started)),
+        ("gsw", "3"): Answer("gsw-c", JobStatus(JobState.PENDING, "PENDING", reason="PartitionNodeLimit", **at)),
+        ("gsw", "4"): Answer("gsw-d", JobStatus(JobState.PENDING, "PENDING", reason="Priority", **at)),
+        ("gsw", "5"): Answer("gsw-e", JobStatus(JobState.RUNNING, "COMPLETING", nodes="n003", **started)),
+        ("gsw", "6"): Answer("gsw|f", JobStatus(JobState.UNKNOWN, "VANISHED", nodes="n003", **started)),
     }
 
 
@@ -74,10 +74,10 @@ def test_squeue_tells_the_exit_code_of_an_ended_job(code: str, exit_code: int | 
 
 
 SACCT = """\
-1|FAILED|7:0|None|n001|1795207822|1795207823|1795207825|gsw-a
-2|CANCELLED by 1000|0:15|None|None assigned|1795207822|Unknown|1795207825|gsw-b
-3|PENDING|0:0|PartitionNodeLimit|None assigned|1795207822|Unknown|Unknown|gsw-c
-4|OUT_OF_MEMORY|0:125|OutOfMemory|n001|1795207822|1795207823|1795207825|gsw|d
+1|gsw|FAILED|7:0|None|n001|1795207822|1795207823|1795207825|gsw-a
+2|gsw|CANCELLED by 1000|0:15|None|None assigned|1795207822|Unknown|1795207825|gsw-b
+3|gsw|PENDING|0:0|PartitionNodeLimit|None assigned|1795207822|Unknown|Unknown|gsw-c
+4|eos|OUT_OF_MEMORY|0:125|OutOfMemory|n001|1795207822|1795207823|1795207825|gsw|d
 """
 
 
@@ -85,20 +85,20 @@ def test_sacct() -> None:
     times = {"submit_s": 1795207822.0, "start_s": 1795207823.0, "end_s": 1795207825.0}
     answers = parse_sacct(SACCT)
     assert answers == {
-        "1": Answer("gsw-a", JobStatus(JobState.FAILED, "FAILED", 7, 0, "", "n001", **times)),
-        "2": Answer(
+        ("gsw", "1"): Answer("gsw-a", JobStatus(JobState.FAILED, "FAILED", 7, 0, "", "n001", **times)),
+        ("gsw", "2"): Answer(
             "gsw-b",
             JobStatus(JobState.CANCELLED, "CANCELLED by 1000", 0, 15, submit_s=1795207822.0, end_s=1795207825.0),
         ),
-        "3": Answer(
+        ("gsw", "3"): Answer(
             "gsw-c",
             JobStatus(JobState.PENDING, "PENDING", reason="PartitionNodeLimit", submit_s=1795207822.0),
         ),
-        "4": Answer(
+        ("eos", "4"): Answer(
             "gsw|d", JobStatus(JobState.OUT_OF_MEMORY, "OUT_OF_MEMORY", 0, 125, "OutOfMemory", "n001", **times)
         ),
     }
-    assert (answers["1"].status.queue_s, answers["1"].status.run_s) == (1.0, 2.0)
+    assert (answers["gsw", "1"].status.queue_s, answers["gsw", "1"].status.run_s) == (1.0, 2.0)
 
 
 SCONTROL = (
@@ -126,11 +126,11 @@ def test_scontrol_of_a_job_that_waits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "job_id"),
+    ("text", "job"),
     [
-        ("481220\n", "481220"),
-        ("481220;eos\n", "481220"),
-        ("site: you have warnings\n481220\n", "481220"),
+        ("481220\n", ("", "481220")),
+        ("481220;eos\n", ("eos", "481220")),
+        ("site: you have warnings\n481220\n", ("", "481220")),
         # Which of several numbers is the job nobody can tell; it is looked for by its name.
         ("site: you have 3 warnings\n481220\n", None),
         ("481220\n17\n", None),
@@ -148,8 +148,8 @@ def test_scontrol_of_a_job_that_waits() -> None:
         ("٤٨\n", None),
     ],
 )
-def test_sbatch(text: str, job_id: str | None) -> None:
-    assert parse_sbatch(text) == job_id
+def test_sbatch(text: str, job: tuple[str, str] | None) -> None:
+    assert parse_sbatch(text) == job
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ PIECES = st.sampled_from(
 @given(st.text() | st.lists(PIECES | st.text(max_size=3)).map("".join))
 def test_no_text_makes_a_parser_raise(text: str) -> None:
     for parse in (parse_squeue, parse_sacct, parse_scontrol):
-        for job_id, answer in parse(text).items():
-            assert job_id.isdigit()
+        for job, answer in parse(text).items():
+            assert (job if parse is parse_scontrol else job[1]).isdigit()
             assert not answer.status.state.ended or answer.status.raw_state
     parse_sbatch(text)
     scancel_problem(Output(1, text, text))
@@ -189,7 +189,7 @@ def test_no_unknown_word_ends_a_job(word: str) -> None:
     if word.upper().strip() not in known and not word.upper().strip().startswith("CANCELLED"):
         for answer in parse_squeue(f"1|{word}||r|n|1|2|3|name").values():
             assert not answer.status.state.ended
-        for answer in parse_sacct(f"1|{word}|0:0|r|n|1|2|3|name").values():
+        for answer in parse_sacct(f"1|gsw|{word}|0:0|r|n|1|2|3|name").values():
             assert (answer.status.state.ended, answer.status.exit_code) == (False, None)
 
 

@@ -13,6 +13,7 @@ from pytest_gsw.jobs.slurm_commands import (
     sacct_command,
     sbatch_command,
     scancel_command,
+    scancel_commands,
     scontrol_all_command,
     scontrol_command,
     scontrol_requests,
@@ -74,8 +75,10 @@ SQUEUE_FIELDS = "JobID:|,State:|,exit_code:|,Reason:|,NodeList:|,SubmitTime:|,St
 def test_queries() -> None:
     assert squeue_command(["1", "2"]) == (*("squeue", "-h", "--all", "-t", "all", "-O", SQUEUE_FIELDS, "-j", "1,2"),)
     assert squeue_by_name_command("gsw-x") == (
-        *("squeue", "--me", "-h", "--all", "-t", "all", "-O", SQUEUE_FIELDS, "--name=gsw-x"),
+        *("squeue", "--me", "--all", "-t", "all", "-O", SQUEUE_FIELDS, "--name=gsw-x"),
     )
+    assert sacct_by_name_command("gsw-x", 0.0)[:2] == ("sacct", "--federation")
+    assert sacct_by_name_command("gsw-x", 0.0, "eos,dgx")[:2] == ("sacct", "--clusters=eos,dgx")
     assert sacct_by_name_command("gsw-x", 0.0)[-4:-1] == (f"--user={os.getuid()}", "--name=gsw-x", "-S")
     assert sacct_command(["1", "2"]) == (
         *("sacct", "-n", "-P", "-o"),
@@ -91,9 +94,16 @@ def test_queries() -> None:
 @pytest.mark.parametrize("options", [("-M", "eos"), ("-Meos",), ("--clusters=eos",), ("--clusters", "eos")])
 def test_questions_follow_a_job_to_its_cluster(options: tuple[str, ...]) -> None:
     clusters = clusters_of(dataclasses.replace(SPEC, options=("--account=eng", *options)))
-    assert clusters == ("--clusters=eos",)
+    assert clusters == "eos"
     assert scancel_command(["1"], clusters) == ("scancel", "--clusters=eos", "-Q", "--", "1")
 
 
 def test_no_cluster() -> None:
-    assert clusters_of(SPEC) == ()
+    assert clusters_of(SPEC) == ""
+
+
+def test_what_ends_jobs_of_several_clusters() -> None:
+    assert scancel_commands([("eos", "7"), ("", "9"), ("eos", "8")]) == [
+        ("scancel", "-Q", "--", "9"),
+        ("scancel", "--clusters=eos", "-Q", "--", "7", "8"),
+    ]
