@@ -167,6 +167,8 @@ class BaselineItem(pytest.Item):
         self._jobs: dict[_JobKey, _Measured] = {}
         #: The image that the row's run used and what tells it, once that was looked for.
         self._image_found: tuple[str | None, str] | None = None
+        #: The row's definition by the image that it ran.
+        self._definitions: dict[str | None, str] = {}
         #: As what pytest is to report the row, and the report's text, once it was judged.
         self._judged: tuple[str, str] | None = None
         #: What a hook that observes the row's job has raised.
@@ -526,7 +528,10 @@ class BaselineItem(pytest.Item):
         return submitted.definition
 
     def _definition_now(self, run: Run | None) -> str:
-        return definition_hash(self.baseline, self._image(run))
+        image = self._image(run)
+        if image not in self._definitions:
+            self._definitions[image] = definition_hash(self.baseline, image)
+        return self._definitions[image]
 
     def _accepted_for(self, run: Run) -> tuple[Accepted | None, Accepted | None]:
         """What the session's cluster has accepted for the row, as one that counts and one that does not."""
@@ -669,6 +674,8 @@ class BaselineItem(pytest.Item):
         """Write down what is known of this run, and give it to JUnit and to observers."""
         baseline, settings = self.baseline, self._settings
         image, image_from = self._image_and_source(run)
+        written = (self._environment(run), image, self._agreed(run))
+        environment, image, compared = quoted(written, os.environ)
         accepted_s = None if verdict is None else verdict.accepted_s
         comparable = verdict is not None and not_comparable is None
         record = Record(
@@ -709,7 +716,7 @@ class BaselineItem(pytest.Item):
             drift=self._drift(run) if verdict and comparable and verdict.reason.value not in UNUSUAL else None,
             first_jobs=self._planned_jobs.first,
             confirm_jobs=self._planned_jobs.confirm,
-            environment=quoted(self._environment(run), os.environ),
+            environment=environment,
             recorded_s=time.time(),
             saved_gpu_hours=_saved_gpu_hours(run, baseline),
             log=str(run.log) if run and run.log else None,
@@ -720,10 +727,10 @@ class BaselineItem(pytest.Item):
             accepted={} if accepted_s is None else self._figures_of(accepted_s),
             accepted_note=accepted_note,
             definition=self._definition(run),
-            image=quoted(image, os.environ),
+            image=image,
             image_from=image_from,
             metric=baseline.metric,
-            compared=quoted(self._agreed(run), os.environ),
+            compared=compared,
         )
         try:
             write_record(settings.run_directory, record)

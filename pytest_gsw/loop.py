@@ -84,13 +84,18 @@ def run_session(session: pytest.Session, fleet: Fleet, interrupts: Interrupts, *
 def _in_order(fleet: Fleet, waiting: Mapping[str, BaselineItem], interrupts: Interrupts) -> Iterator[str]:
     """The rows in the order in which their jobs end, but canaries before all others, which they may excuse."""
     held: deque[str] = deque()
+    canaries = sum(item.baseline.canary for item in waiting.values())
     while waiting:
-        if held and not any(item.baseline.canary for item in waiting.values()):
+        if held and not canaries:
             yield held.popleft()
             continue
         with interrupts.wait():
             row_id = fleet.next_over()
-        held.append(row_id) if not waiting[row_id].baseline.canary else (yield row_id)
+        if waiting[row_id].baseline.canary:
+            canaries -= 1
+            yield row_id
+        else:
+            held.append(row_id)
 
 
 def _interrupt(session: pytest.Session, fleet: Fleet, waiting: dict[str, BaselineItem], detach: bool) -> None:

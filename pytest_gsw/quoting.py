@@ -200,9 +200,11 @@ def quoted(value: Quotable, *environments: Mapping[str, str]) -> Quotable:
 def _quoted(value: Any, secrets: Iterable[str]) -> Any:
     if isinstance(value, str):
         return _masked(printable(value), secrets)
+    if value is None or isinstance(value, (int, float)):
+        return value  # as most fields of a record are
     if isinstance(value, tuple):
         return tuple(_quoted(entry, secrets) for entry in value)
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):
         return {key: _quoted(entry, secrets) for key, entry in value.items()}
     if isinstance(value, Exception):
         arguments = _quoted(value.args, secrets)

@@ -49,6 +49,8 @@ class Spool:
     """
 
     def __init__(self, directory: Path, place: str = "") -> None:
+        #: What this session has put there: it need not be read again.
+        self._own: dict[Path, Record] = {}
         self._directory = directory / hashlib.sha256(place.encode()).hexdigest()[:12] if place else directory
 
     def put(self, record: Record) -> Path:
@@ -62,12 +64,13 @@ class Spool:
         name = record_name(f"{uuid.uuid4().hex}-{record.run_id}-{record.node_id}")
         path = self._directory / name
         write_whole(path, record_text(record), PRIVATE)
+        self._own[path] = record
         return path
 
     def deliver(self, history: History) -> Delivered:
         """Give all records to a history, and remove those that it has taken; what goes wrong is told, not raised."""
         try:
-            found = {path: _read(path) for path in sorted(self._directory.glob("*.json"))}
+            found = {path: self._own.get(path) or _read(path) for path in sorted(self._directory.glob("*.json"))}
         except OSError as error:
             return Delivered(why=f"{self._directory} cannot be read: {error.strerror}")
         waiting = {path: record for path, record in found.items() if isinstance(record, Record)}

@@ -14,6 +14,7 @@ from __future__ import annotations
 import fnmatch
 import glob
 import hashlib
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -111,11 +112,11 @@ def find_logs(stage: Path, log_glob: str, nccl_trace: bool, job_id: str | None =
 
     Links that lead out of the results are not followed: what is there is another place's run.
     """
-    home = _home(stage, log_glob).resolve()
+    home = _home(stage, log_glob)
     found = []
     for log in _named_like_logs(stage, log_glob, job_id):
         traced = any(part.endswith(_NCCL_TRACE) for part in log.path.relative_to(stage.parent).parts)
-        if log.path.resolve().is_relative_to(home) and (nccl_trace or not traced):
+        if _is_inside(log.path, home) and (nccl_trace or not traced):
             found.append(log)
     return found
 
@@ -144,6 +145,12 @@ def _named_like_logs(stage: Path, log_glob: str, job_id: str | None) -> Iterator
             yield FoundLog(path, found)
 
 
+def _is_inside(path: Path, home: Path) -> bool:
+    """Whether no link on the way to a path below a directory leads out of it."""
+    on_the_way = [path, *path.parents][: len(path.parts) - len(home.parts)]
+    return not any(map(os.path.islink, on_the_way)) or path.resolve().is_relative_to(home.resolve())
+
+
 def _leads_out(place: Path, home: Path, inside: Path) -> bool:
     return place != home and place.is_relative_to(home) and not place.resolve().is_relative_to(inside)
 
@@ -156,9 +163,12 @@ def job_id_in(name: str, log_glob: str, job_id: str | None = None) -> str | None
         log_glob: The glob of the row's logs.
         job_id: The job's id where it is known; else any that looks like one.
     """
-    if JOB_ID not in Path(log_glob).name:
+    name_glob = log_glob.rpartition("/")[2]
+    if JOB_ID not in name_glob:
         return None  # nothing tells whose log it is
-    match = _pattern(Path(log_glob).name, _ANY_JOB_ID if job_id is None else re.escape(job_id)).match(name)
+    if job_id is not None and not glob.has_magic(name_glob):
+        return job_id if name == name_glob.replace(JOB_ID, job_id, 1) else None
+    match = _pattern(name_glob, _ANY_JOB_ID if job_id is None else re.escape(job_id)).match(name)
     return match["job_id"] if match is not None else None
 
 

@@ -270,13 +270,15 @@ def accepted_line(record: Record) -> str:
     return f"passed by what {record.cluster} has accepted; it is {loss}, and would have failed by it"
 
 
+_REASONS = {reason.value: reason for reason in Reason}
+
+
 def verdict_of(record: Record) -> Verdict | None:
     """The verdict that a record is of, ``None`` where there is none in it."""
     judged = judged_key(record)
     measured_s, documented_s = record.measured.get(judged), record.documented.get(judged)
     if not measured_s or not documented_s or record.outcome not in outcomes.JUDGED:
         return None
-    reasons = {reason.value: reason for reason in Reason}
     return Verdict(
         Outcome(record.outcome),
         measured_s,
@@ -287,7 +289,7 @@ def verdict_of(record: Record) -> Verdict | None:
         noise=None if record.sigma is None else Noise(record.sigma, record.sigma_jobs),
         jobs_s=tuple(job.judged_s for job in measured_jobs(record) if job.judged_s is not None),
         steady_s=record.median_s,
-        given_reason=reasons.get(record.reason),
+        given_reason=_REASONS.get(record.reason),
         max_gain=record.max_gain,
     )
 
