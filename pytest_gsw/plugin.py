@@ -413,6 +413,8 @@ def pytest_gsw_make_launcher(config: pytest.Config, cluster: Cluster, run_direct
             slots,
             work_directory=run_directory / "batch",
             real_gpus=uses_gpus(cluster),
+            # Simulated jobs sleep; what each takes of a core is its Python's start.
+            max_processes=8 * (os.cpu_count() or 1) if cluster.simulated else None,
             environ=environment_of(config),
         )
     return None

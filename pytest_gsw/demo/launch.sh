@@ -10,6 +10,7 @@
 #   STAGE_PATH                    staging area; results go to $STAGE_PATH/results/...
 #   DTYPE, MODEL_SIZE             what to train, as for any recipe
 #   GSW_BASELINE_FILE, GSW_ROW    the baseline row to simulate (pytest-gsw sets both)
+#   GSW_DEMO_TRAINS               that row's model and framework; without it the Python below is asked
 #   GSW_PYTHON                    a Python that has pytest-gsw
 #   GSW_DEMO                      faults, such as 'grok1*=slow:12%;*=fail'
 #   GSW_DEMO_SECONDS              how long the whole training takes in reality (default 1)
@@ -32,8 +33,8 @@ export JOB_TOTAL_GPUS=${SBATCH_GPUS:-$(( SLURM_JOB_NUM_NODES * GPUS_PER_NODE ))}
 train=("${GSW_PYTHON:-python3}" -m pytest_gsw.demo.recipe)
 
 # A real recipe trains one model with one framework and exports both here as constants.
-row=$("${train[@]}" model-and-framework)
-read -r MODEL FRAMEWORK <<<"$row"
+trains=${GSW_DEMO_TRAINS:-$("${train[@]}" model-and-framework)}
+read -r MODEL FRAMEWORK <<<"$trains"
 export MODEL FRAMEWORK
 
 version_dir=$GSW_VERSION

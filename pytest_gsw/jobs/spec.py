@@ -187,6 +187,8 @@ def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Pro
         # Which row this is, for recipes that keep a snapshot of their environment, and for the demo.
         "GSW_ROW": baseline.id,
         "GSW_BASELINE_FILE": str(baseline.location.path),
+        # Else each simulated job would start a second Python, which takes as long as its training.
+        **({"GSW_DEMO_TRAINS": f"{baseline.model} {baseline.framework}"} if cluster.simulated else {}),
         # Rows may differ in nothing but these, and the script has to know which one it is to run.
         **{f"GSW_ROW_{name.upper()}": value for name, value in baseline.attributes.items()},
         **_recipe_environment(baseline, nodes),

@@ -195,6 +195,7 @@ def test_a_recipe_of_another_script_and_a_nested_directory() -> None:
 def test_one_simulated_recipe_stands_for_all() -> None:
     demo = replace(DEMO, stage="/run/stage", recipes="/package/demo")
     assert spec(cluster=demo).script == Path("/package/demo/launch.sh")
+    assert spec(cluster=demo).environment["GSW_DEMO_TRAINS"] == "llama2 maxtext"
 
 
 def test_the_recipes_own_variables_are_filled_in() -> None:

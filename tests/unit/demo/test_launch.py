@@ -89,6 +89,18 @@ def test_the_log_lies_where_the_recipes_put_it(environment: dict[str, str], tmp_
     assert text.count("completed step: 49, seconds: 4.3") == 2
 
 
+def test_one_python_is_started_where_the_session_says_what_the_row_trains(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/bash\necho "$*" >>{tmp_path}/started\nexec {sys.executable} "$@"\n', "utf-8")
+    python.chmod(0o755)
+    environment.update(GSW_PYTHON=str(python), GSW_DEMO_TRAINS="llama2 maxtext")
+    assert launch(environment, tmp_path) == (0, "")
+    assert (tmp_path / "started").read_text("utf-8") == "-m pytest_gsw.demo.recipe\n"
+    assert logs(environment)[0].name == "log-maxtext_llama2_70b_16_481220.out"
+
+
 def test_gpus_and_trace_name_the_directory(environment: dict[str, str], tmp_path: Path) -> None:
     environment.update(SBATCH_GPUS="12", ENABLE_NCCL_TRACE="true", DTYPE="bf16", RUN_CONF_GPU_PER_NODE="4")
     assert launch(environment, tmp_path) == (0, "")
