@@ -32,7 +32,8 @@ from pytest_gsw.jobs.before import check_new, logs_before, names_before, names_i
 from pytest_gsw.jobs.claims import Claims
 from pytest_gsw.jobs.environment import session_environment
 from pytest_gsw.jobs.journal import Journal, Submission
-from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Launcher, Stop, is_same_job
+from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Launcher, Stop
+from pytest_gsw.jobs.resume import is_next
 from pytest_gsw.quoting import quoted
 from pytest_gsw.retry import infrastructure_failure
 from pytest_gsw.watch import Sight, Watch
@@ -296,14 +297,26 @@ class Fleet:
     def _take_over(self, entry: _Entry, spec: JobSpec, attempts: tuple[Attempt, ...]) -> None:
         """What an earlier session knew of the row's jobs so far; what was measured must still be there."""
         entry.attempts = attempts
+        numbered = [(replace(spec, attempt=number), one) for number, one in enumerate(attempts, start=1)]
+        for its, attempt in numbered:
+            self._claims.job(Job(attempt.job_id, its, 0.0, cluster=attempt.cluster))
         try:
-            entry.earlier = tuple(self._measured_before(spec, attempt) for attempt in attempts if attempt.measured)
+            entry.earlier = tuple(self._measured_before(its, attempt) for its, attempt in numbered if attempt.measured)
         except LogError as error:
             self._fail(entry, error)
 
     def _measured_before(self, spec: JobSpec, attempt: Attempt) -> Run:
+        """A job that an earlier session has measured.
+
+        Raises:
+            LogError: Its log is gone, or another job's of this session.
+        """
         job = Job(attempt.job_id, spec, attempt.status.submit_s or 0.0, cluster=attempt.cluster)
-        return Run(job.id, attempt.status, self._log_of(job), self._batch_output(job))
+        log = self._log_of(job)
+        clash = self._claims.log(job, log)
+        if clash is not None:
+            raise clash[1]
+        return Run(job.id, attempt.status, log, self._batch_output(job))
 
     # -- what comes out -----------------------------------------------------------------------
 
@@ -321,17 +334,22 @@ class Fleet:
         Raises:
             RunError: The row could not be submitted, or its log cannot be found.
         """
-        while True:
-            self._pump()
-            entry = self._entries[row_id]  # a row that is run again has a new one
-            if entry.error is not None or entry.run is not None:
-                break
-            self._wait()
+        self.wait_for(row_id)
+        entry = self._entries[row_id]
         self._over.pop(row_id, None)
         if entry.error is not None:
             raise entry.error
         assert entry.run is not None  # what is over has a run or an error
         return entry.run
+
+    def wait_for(self, row_id: str) -> None:
+        """Wait until this row can be measured or has failed."""
+        while True:
+            self._pump()
+            entry = self._entries[row_id]  # a row that is run again has a new one
+            if entry.error is not None or entry.run is not None:
+                return
+            self._wait()
 
     def knows(self, row_id: str) -> bool:
         """Whether this row was handed over for submission."""
@@ -533,7 +551,7 @@ class Fleet:
         spec = entry.spec
         assert spec is not None  # only rows that can be submitted wait
         found = None if entry.since_s is None else self.launcher.find(spec, entry.since_s)
-        if found is not None and not any(is_same_job(found.key, attempt.key) for attempt in entry.attempts):
+        if found is not None and is_next(found, entry.attempts):
             return _with_logs_before(found, entry.names)
         if entry.names is None and self._journal is not None:
             entry.names = names_before(spec, look)

@@ -317,8 +317,10 @@ def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Su
     if kind == "ended":
         return replace(before, job_id=text(event, "job"), ended=_status(event))
     if kind == "repeated" and before.ended is not None:
-        measured = bool(event.get("measured", False))
-        facts = (text(event, "job"), before.ended, text(event, "why"), texts(event, "without"), measured)
+        job_id, ended, measured = text(event, "job"), before.ended, bool(event.get("measured", False))
+        if job_id != before.job_id:  # the line of its own end is lost, and the times are another job's
+            ended = replace(ended, submit_s=None, start_s=None, end_s=None)
+        facts = (job_id, ended, text(event, "why"), texts(event, "without"), measured)
         attempt = Attempt(*facts, cluster=before.cluster)
         return Submission(0.0, attempts=(*before.attempts, attempt))
     return before

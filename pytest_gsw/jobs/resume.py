@@ -12,7 +12,18 @@ from dataclasses import dataclass, replace
 
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.journal import Submission
-from pytest_gsw.jobs.model import Attempt, Job, JobKey, JobSpec, JobState, JobStatus, Named, in_words, scancel
+from pytest_gsw.jobs.model import (
+    Attempt,
+    Job,
+    JobKey,
+    JobSpec,
+    JobState,
+    JobStatus,
+    Named,
+    in_words,
+    is_same_job,
+    scancel,
+)
 
 #: Why a job is not its row's last where the journal does not say so any more.
 LOST = "the journal has lost why the row was run again"
@@ -95,6 +106,15 @@ def take_up(spec: JobSpec, past: Submission | None, named: Sequence[Named]) -> S
     return Standing(spec, taken, Job(newest.id, spec, since_s, cluster=newest.cluster), unknown)
 
 
+def is_next(job: Job, attempts: Iterable[Attempt]) -> bool:
+    """Whether a job that was found by its name is the one that follows these attempts.
+
+    A name that is the row's own is that of one attempt. Its id tells nothing more: a scheduler that lost its state
+    gives ids out again, and whoever claims them says so.
+    """
+    return job.spec.unique_name or not any(is_same_job(job.key, attempt.key) for attempt in attempts)
+
+
 def changes(past: Submission, spec: JobSpec) -> tuple[str, ...]:
     """Which documented figures differ from those at the submission: ``step_time_s was 1.0, and is 1.2``."""
     if not past.documented:
@@ -144,15 +164,23 @@ def _placed(spec: JobSpec, past: Submission, found: Mapping[int, Named]) -> dict
     """Which attempt each job is that the journal knows; it may have lost those before it.
 
     Raises:
-        SubmissionError: The scheduler has another job in the place of one.
+        SubmissionError: The scheduler has another job in the place of one, or by its id.
     """
     numbers = {job.key: number for number, job in found.items()}
+    ended_s = {attempt.key: attempt.status.end_s for attempt in past.attempts}
     placed: dict[int, JobKey] = {}
     for key in (*(attempt.key for attempt in past.attempts), past.key):
         if key is None:
             continue
-        number = numbers.get(key, max(placed, default=0) + 1)
+        expected = max(placed, default=0) + 1
+        number = numbers.get(key, expected)
         other = found.get(number)
+        if other is not None and number != expected and _is_after(other, ended_s.get(key)):
+            raise SubmissionError(
+                f"the scheduler gave the id {key[1]} twice: job {key[1]} had ended before {other.name} was submitted",
+                (("job", in_words(key)),),
+                advice=f"it has lost its state, as in a restart; end it ({scancel(key)}), and run {spec.row_id} anew",
+            )
         if other is not None and other.key != key:
             one, two = in_words(key), in_words(other.key)
             raise SubmissionError(
@@ -162,6 +190,11 @@ def _placed(spec: JobSpec, past: Submission, found: Mapping[int, Named]) -> dict
             )
         placed[number] = key
     return placed
+
+
+def _is_after(job: Named, ended_s: float | None) -> bool:
+    """Whether a job was submitted after another one's end, by the scheduler's own clock."""
+    return ended_s is not None and job.status.submit_s is not None and job.status.submit_s > ended_s
 
 
 def _lost(past: Submission, key: JobKey, job: Named | None) -> Attempt:

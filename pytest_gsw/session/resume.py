@@ -13,9 +13,9 @@ from pytest_gsw.errors import ConfigurationError, RunError, SchedulerAwayError
 from pytest_gsw.files import make_directory
 from pytest_gsw.fleet import Fleet
 from pytest_gsw.jobs.journal import NAME, Journal, Past, Submission, read_journal
-from pytest_gsw.jobs.model import Job, JobSpec, Named, is_same_job
+from pytest_gsw.jobs.model import Job, JobSpec, Named
 from pytest_gsw.jobs.ownership import RunLock, owner_of
-from pytest_gsw.jobs.resume import Standing, by_row, changes, take_up
+from pytest_gsw.jobs.resume import Standing, by_row, changes, is_next, take_up
 from pytest_gsw.options import Settings
 from pytest_gsw.words import counted
 
@@ -207,7 +207,7 @@ class _Taking:
                 job = self._launcher.find(spec, since_s)
             except SchedulerAwayError:
                 self._away = True  # one question that nobody answers is enough: the fleet asks again in a while
-        if job is not None and any(is_same_job(job.key, attempt.key) for attempt in past.attempts):
+        if job is not None and not is_next(job, past.attempts):
             job = None
         since_s = since_s if self._away else 0.0
         return dataclasses.replace(standing, past=dataclasses.replace(past, intended_s=since_s), job=job)

@@ -258,6 +258,16 @@ def test_a_repetition_of_a_job_whose_end_was_not_written_says_nothing(tmp_path: 
     assert read(tmp_path) == Submission(1000.0, "7")
 
 
+def test_a_repetition_whose_own_end_is_lost_has_not_the_times_of_another_job(tmp_path: Path, journal: Journal) -> None:
+    ended = JobStatus(JobState.COMPLETED, exit_code=0, submit_s=1.0, start_s=2.0, end_s=3.0)
+    journal.intent(SPEC, 1.0)
+    journal.ended((Job("1", SPEC, 1.0), ended))
+    journal.repeated(SPEC.row_id, Attempt("2", ended, "1 of 2", measured=True))
+    (attempt,) = read_journal(tmp_path).submissions[SPEC.row_id].attempts
+    assert (attempt.status.submit_s, attempt.status.start_s, attempt.status.end_s) == (None, None, None)
+    assert attempt.status.state is JobState.COMPLETED
+
+
 def test_one_event_is_one_line_whatever_its_text_holds(tmp_path: Path, journal: Journal) -> None:
     reason = 'a\nb\r\u2028"\\\ud800'
     journal.intent(spec("a\nb"), 999.5)

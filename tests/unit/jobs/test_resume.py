@@ -108,7 +108,15 @@ def test_figures_that_have_changed() -> None:
 
 
 def status_event(state: str, exit_code: int) -> dict[str, object]:
-    blank = {"raw_state": state, "signal": 0, "reason": "", "nodes": "n1", "submit_s": 1000, "start_s": 1, "end_s": 2}
+    blank = {
+        "raw_state": state,
+        "signal": 0,
+        "reason": "",
+        "nodes": "n1",
+        "submit_s": 1000,
+        "start_s": 1001,
+        "end_s": 1002,
+    }
     return {"event": "ended", "state": state, "exit_code": exit_code, **blank}
 
 
