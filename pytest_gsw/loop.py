@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -17,7 +17,7 @@ from pytest_gsw.items import BaselineItem
 from pytest_gsw.session.terminals import leave_closed, terminals
 
 #: What ends a session in order: Ctrl-C, a CI server's request, a terminal that was closed.
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
@@ -128,21 +128,30 @@ def _run(session: pytest.Session, item: pytest.Item, nextitem: Any) -> None:
 
 @contextmanager
 def handling_signals() -> Iterator[Interrupts]:
-    """Take signals while rows are submitted and run.
+    """Take signals while rows are submitted and run."""
+    interrupts = Interrupts()
+    with taking_signals(interrupts, SIGNALS):
+        yield interrupts
+
+
+@contextmanager
+def taking_signals(
+    handler: Callable[[int, FrameType | None], None], numbers: Iterable[signal.Signals]
+) -> Iterator[None]:
+    """Let signals be handled by this.
 
     A SIGHUP that is ignored stays so: ``nohup`` means that. An ignored SIGINT means only that a shell has started the
     session in the background; who sends one all the same wants it to end.
     """
-    interrupts = Interrupts()
     nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    wanted = [number for number in _SIGNALS if not (nohup and number == signal.SIGHUP)]
+    wanted = [number for number in numbers if not (nohup and number == signal.SIGHUP)]
     try:
-        previous = {number: signal.signal(number, interrupts) for number in wanted}
+        previous = {number: signal.signal(number, handler) for number in wanted}
     except ValueError:  # not the main thread: somebody else looks after signals
-        yield interrupts
+        yield
         return
     try:
-        yield interrupts
+        yield
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        for number, old in previous.items():
+            signal.signal(number, old)

@@ -46,7 +46,7 @@ from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import attempt_text, used_gpu_hours
 from pytest_gsw.screen import TALLY, Tally, clear_live, write
 from pytest_gsw.selection import node_id_of, point_at_tables
-from pytest_gsw.session import judged
+from pytest_gsw.session import judged, workers
 from pytest_gsw.session.lost import find_lost, row_of
 from pytest_gsw.session.resume import check_owner, leave_run
 from pytest_gsw.start import (
@@ -110,6 +110,11 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     if not settings.judges:
         return []
     return [f"gsw: {_place(settings)}, run {settings.run_id}, results {settings.run_directory}"]
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Under pytest-xdist, take signals before the first worker starts."""
+    workers.take_signals(session.config)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -227,18 +232,21 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
     """Make room for the row's line, and see that it is reported; where the loop is not ours, submit all rows first.
 
     A worker of pytest-xdist runs its items by a loop of its own, and so may another plugin.
     """
     clear_live(item.config)
     if not isinstance(item, BaselineItem):
-        return (yield)
-    if FLEET not in item.config.stash and not judged.runs_nothing(item.config):
-        _submit_in_a_foreign_loop(item.session)
-    done = yield
-    judged.report_swallowed(item)
+        done = yield
+    else:
+        if FLEET not in item.config.stash and not judged.runs_nothing(item.config):
+            _submit_in_a_foreign_loop(item.session)
+        workers.wait_for(item)
+        done = yield
+        judged.report_swallowed(item)
+    workers.stop_if_interrupted(item, nextitem)
     return done
 
 
@@ -259,6 +267,7 @@ def pytest_xdist_node_collection_finished(node: Any, ids: Sequence[str]) -> None
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell a worker of pytest-xdist which run it is part of."""
+    workers.add_worker(node)
     xdist.tell_worker(node, node.config.stash[SETTINGS].run_id)
 
 
@@ -271,6 +280,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Say what a worker of pytest-xdist had to say at its end."""
+    workers.drop_worker(node)
     for line in xdist.messages_of(node):
         write(node.config, line)
 
@@ -281,6 +291,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         _finish(session)
     finally:
         leave_run(session.config)
+        workers.leave_signals(session.config)
 
 
 def _finish(session: pytest.Session) -> None:

@@ -110,10 +110,12 @@ def test_a_run_whose_rows_nobody_knows(pytester: pytest.Pytester, run: Path) -> 
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
-def test_signals_end_a_session_in_order(pytester: pytest.Pytester, table: Path, number: signal.Signals) -> None:
+def test_signals_end_a_session_in_order(
+    pytester: pytest.Pytester, table: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GSW_DEMO_SECONDS", "120")  # pytester.popen hands on this process's environment, and no other
     process = pytester.popen(
         [*pytester._getpytestargs(), "--gsw-cluster=demo", "--gsw-baselines=site", "--junitxml=junit.xml"],
-        env={**os.environ, "GSW_DEMO_SECONDS": "120"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

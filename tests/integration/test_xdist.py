@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -96,3 +101,95 @@ def test_dist_each_is_refused(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(*SIX, "-n2", "--dist=each")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --dist=each would submit every row once for each worker; leave it out"])
+
+
+#: A launcher that writes down what it is asked to end.
+CANCELS = """
+from pathlib import Path
+from pytest_gsw.jobs.local import LocalLauncher
+
+class Own(LocalLauncher):
+    def cancel(self, jobs):
+        with open("cancelled.txt", "a") as file:
+            file.writelines(f"{job.id}\\n" for job in jobs)
+        super().cancel(jobs)
+
+    def close(self):
+        self.cancel = super().cancel  # by which it ends processes whatever the session wants
+        super().close()
+
+def pytest_gsw_make_launcher(cluster, run_directory):
+    return Own(cluster.gpus, work_directory=run_directory / "batch")
+"""
+
+
+@pytest.fixture
+def session(
+    pytester: pytest.Pytester, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A session of two workers whose six jobs are all under way, with the conftest.py above."""
+    monkeypatch.setenv("GSW_DEMO_SECONDS", "600")
+    pytester.makeconftest(CANCELS)
+    pytester.makepyfile(test_beside="def test_beside(): pass")
+    options = getattr(request, "param", ())
+    command = [*pytester._getpytestargs(), *SIX, "-n2", "--junitxml=junit.xml", "-p", "no:cacheprovider", *options]
+    with (pytester.path / "out.txt").open("wb") as output:
+        process = pytester.popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    deadline_s = time.monotonic() + 120
+    while len(submitted(pytester.path)) < 6:
+        assert time.monotonic() < deadline_s
+        assert process.poll() is None, (pytester.path / "out.txt").read_text()
+        time.sleep(0.05)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def rows_worker(directory: Path) -> int:
+    """The process of the worker that has the rows."""
+    (owner,) = directory.glob(".gsw/runs/*/owner.*")
+    pid: int = json.loads(owner.read_text())["pid"]
+    return pid
+
+
+@pytest.mark.parametrize(
+    ("whom", "number"),
+    [("controller", signal.SIGTERM), ("worker", signal.SIGTERM), ("controller and worker", signal.SIGHUP)],
+)
+def test_a_signal_ends_all_jobs(
+    pytester: pytest.Pytester, session: subprocess.Popen[bytes], whom: str, number: signal.Signals
+) -> None:
+    pids = {"controller": session.pid, "worker": rows_worker(pytester.path)}
+    for name in whom.split(" and "):  # a terminal that is closed tells both
+        os.kill(pids[name], number)
+    assert session.wait(120) == pytest.ExitCode.INTERRUPTED, (pytester.path / "out.txt").read_text()
+    cases = junit(pytester.path / "junit.xml")
+    assert sum("interrupted: job " in "".join(case.itertext()) for case in cases.values()) == 6
+    assert len(set((pytester.path / "cancelled.txt").read_text().split())) == 6
+    assert "replacing crashed worker" not in (pytester.path / "out.txt").read_text()
+    assert len(submitted(pytester.path)) == 6
+
+
+@pytest.mark.parametrize("session", [("--gsw-detach",)], indirect=True)
+def test_with_detach_jobs_stay(pytester: pytest.Pytester, session: subprocess.Popen[bytes]) -> None:
+    session.send_signal(signal.SIGTERM)
+    assert session.wait(120) == pytest.ExitCode.INTERRUPTED
+    cases = junit(pytester.path / "junit.xml")
+    assert sum(" was left running" in "".join(case.itertext()) for case in cases.values()) == 6
+    assert not (pytester.path / "cancelled.txt").exists()
+
+
+def test_a_controller_that_was_killed(pytester: pytest.Pytester, session: subprocess.Popen[bytes]) -> None:
+    """Its workers see their channel close; the rows' worker ends its jobs before it is ended itself."""
+    (owner,) = pytester.path.glob(".gsw/runs/*/owner.*")
+    session.kill()
+    deadline_s = time.monotonic() + 120
+    while not json.loads(owner.read_text())["released"]:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    assert len(set((pytester.path / "cancelled.txt").read_text().split())) == 6
