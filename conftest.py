@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "tests.rerun"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import stat
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ from pytest_gsw.quoting import UNSAFE
 from pytest_gsw.tables.clusters import Cluster, find_cluster
 from pytest_gsw.tables.json_schema import baseline_schema, clusters_schema
 from pytest_gsw.tables.load import load_table
+from tests.endless import it_ends
 from tests.unit.tables.texts import billion_laughs
 
 ROW = "llama2_70b_fp8 and H100x64"
@@ -280,9 +280,8 @@ def test_the_metrics_of_a_log(pytester: pytest.Pytester, capsys: pytest.CaptureF
 @pytest.mark.parametrize("start", ["", "RuntimeError: CUDA out of memory. "], ids=["tail", "cause"])
 def test_odd_lines(pytester: pytest.Pytester, cluster: Callable[..., pytest.RunResult], start: str, line: str) -> None:
     (pytester.path / "line").write_bytes(f"{start}{line}\n".encode("utf-8", "surrogateescape"))
-    began_s = time.monotonic()
-    result = cluster(f"cat {pytester.path}/line; exit 1")
-    assert time.monotonic() - began_s < 120  # linear: a second; a pattern that looks back: for ever
+    with it_ends():
+        result = cluster(f"cat {pytester.path}/line; exit 1")
     result.assert_outcomes(errors=1, skipped=2)
     text = shown(pytester, result)
     assert max(map(len, text.splitlines())) < 5000
@@ -367,8 +366,9 @@ def test_a_session_with_such_a_name_makes_nothing(pytester: pytest.Pytester, tab
     result.assert_outcomes(errors=1)
     fault = "7:21    recipe.directory: got '../tiny', wanted a relative directory such as maxtext"
     assert f"  {table}:{fault}" in result.outlines
-    made = {path.name for path in pytester.path.iterdir()}
-    assert made <= {".pytest_cache", "site", ".benchmarks"}  # the last by pytest-benchmark, where that is installed
+    # Other plugins of pytest may make directories of their own.
+    assert [path for path in pytester.path.rglob("*") if "tiny" in path.name or ".gsw" in path.parts] == [table]
+    assert not (pytester.path.parent / "tiny").exists()
 
 
 @pytest.mark.parametrize("name", ["../eos", "/eos", "-eos", '"e\\nos"', "e os", LONG])
@@ -400,10 +400,8 @@ def test_names_of_clusters(tmp_path: Path, name: str) -> None:
 def test_tables_that_are_bombs(tmp_path: Path, content: str, fault: str) -> None:
     path = tmp_path / "bomb.yaml"
     path.write_text(content)
-    began_s = time.process_time()
-    with pytest.raises(FileError) as wrong:
+    with it_ends(), pytest.raises(FileError) as wrong:
         load_table(path)
-    assert time.process_time() - began_s < 60  # linear: a fraction of a second
     last = str(wrong.value).splitlines()[-1]
     assert last.startswith(f"  {path}:{fault}")
     assert len(last) < 1000
@@ -444,10 +442,9 @@ def summands(node: ast.expr) -> list[ast.expr]:
 
 
 def test_a_pattern_of_the_demo_cannot_hang() -> None:
-    began_s = time.monotonic()
-    (fault,) = parse_faults("*a" * 1_000 + "*b=fail")
-    assert not fault.matches("a" * 5_000)
-    assert time.monotonic() - began_s < 5
+    with it_ends():
+        (fault,) = parse_faults("*a" * 1_000 + "*b=fail")
+        assert not fault.matches("a" * 5_000)
 
 
 @contextmanager

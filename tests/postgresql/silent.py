@@ -22,11 +22,16 @@ class SilentServer:
         self._greets = greets
         self._socket = socket.create_server(("127.0.0.1", 0))
         self._clients: list[socket.socket] = []
+        self._taken_in = threading.Event()
 
     @property
     def url(self) -> str:
         """Its URL, with a database."""
         return f"postgresql://gsw@127.0.0.1:{self._socket.getsockname()[1]}/gsw?sslmode=disable"
+
+    def wait_for_client(self) -> None:
+        """Return once a client has connected, and been greeted if that is done: it waits for an answer now, or soon."""
+        self._taken_in.wait()
 
     def __enter__(self) -> SilentServer:  # noqa: PYI034 - typing.Self is Python 3.11's
         threading.Thread(target=self._accept, daemon=True).start()
@@ -49,6 +54,7 @@ class SilentServer:
             self._clients.append(client)
             if self._greets:
                 _greet(client)
+            self._taken_in.set()
 
 
 def _greet(client: socket.socket) -> None:

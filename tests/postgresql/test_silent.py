@@ -21,8 +21,8 @@ from .server import PostgresqlServer
 from .silent import SilentServer
 
 ROOT = Path(__file__).parents[2]
-#: Far below the limits of a session, and far above what is asserted of the time that it takes.
-SOON_S = 8.0
+#: After which something hangs; no machine is so slow.
+GIVE_UP_S = 300.0
 
 
 @pytest.fixture(autouse=True)
@@ -30,13 +30,6 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("psycopg")
     monkeypatch.setattr(postgresql, "CONNECT_TIMEOUT_S", 1)
     monkeypatch.setattr(postgresql, "STATEMENT_TIMEOUT_S", 1)
-
-
-@contextlib.contextmanager
-def soon() -> Iterator[None]:
-    began_s = time.monotonic()
-    yield
-    assert time.monotonic() - began_s < SOON_S
 
 
 @contextlib.contextmanager
@@ -53,7 +46,7 @@ def stopped(process_id: int) -> Iterator[None]:
 def test_a_server_that_is_silent_is_away(greets: bool, tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.put(night(0))
-    with SilentServer(greets=greets) as server, open_history(server.url) as history, soon():
+    with SilentServer(greets=greets) as server, open_history(server.url) as history:
         why = f"the history {history.shown} does not answer: no answer within 1 s"
         assert spool.deliver(history) == Delivered(0, 1, why)
         with pytest.raises(HistoryAwayError) as caught:
@@ -66,7 +59,7 @@ def test_each_of_several_servers_has_its_time(server: PostgresqlServer, place: s
         port = silent.url.partition("127.0.0.1:")[2].partition("/")[0]
         directory = place.partition("?host=")[2]
         both = place.partition("?host=")[0] + f"?host=127.0.0.1,{directory}&port={port},5432&sslmode=disable"
-        with open_history(both) as history, soon(), pytest.MonkeyPatch.context() as patch:
+        with open_history(both) as history, pytest.MonkeyPatch.context() as patch:
             patch.setattr(postgresql, "CONNECT_TIMEOUT_S", 2)  # the least that libpq takes
             assert history.add([night(0)]) == 1
 
@@ -74,14 +67,14 @@ def test_each_of_several_servers_has_its_time(server: PostgresqlServer, place: s
 def test_a_time_for_connecting_that_the_url_gives_counts() -> None:
     with SilentServer(greets=True) as server:
         history = open_history(f"{server.url}&connect_timeout=2")
-        with soon(), pytest.raises(HistoryAwayError, match=r"no answer within 2 s$"):
+        with pytest.raises(HistoryAwayError, match=r"no answer within 2 s$"):
             history.points(KEY)
 
 
 def test_a_server_that_is_stopped_is_away_and_takes_the_record_later(server: PostgresqlServer, place: str) -> None:
     assert server._server is not None
     with open_history(place) as history:
-        with stopped(server._server.pid), soon(), pytest.raises(HistoryAwayError, match=r"no answer within 1 s$"):
+        with stopped(server._server.pid), pytest.raises(HistoryAwayError, match=r"no answer within 1 s$"):
             history.add([night(0)])
         assert history.add([night(0)]) == 1
 
@@ -95,20 +88,20 @@ def test_a_connection_that_is_stopped_is_away_and_made_again(
         database = history._database
         ((process_id,),) = database.execute("SELECT pg_backend_pid()")
         if statement == "BEGIN":  # idle since before
-            with stopped(process_id), soon():
+            with stopped(process_id):
                 assert len(history.points(KEY)) == 1  # on another connection
         else:
-            with soon(), pytest.raises(HistoryAwayError, match=r"no answer within 1 s$"), stopped(process_id):
+            with pytest.raises(HistoryAwayError, match=r"no answer within 1 s$"), stopped(process_id):
                 database.execute("SELECT 1")
         assert len(history.points(KEY)) == 1
     waiting = [thread for thread in threading.enumerate() if thread.name == "gsw-history"]
     for thread in waiting:  # none of them waits for ever
-        thread.join(SOON_S)
+        thread.join(GIVE_UP_S)
         assert not thread.is_alive()
 
 
 def test_a_schema_that_another_session_makes_is_waited_for_longer(place: str) -> None:
-    with open_history(place) as other, open_history(place) as history, soon():
+    with open_history(place) as other, open_history(place) as history:
         with other._database.transaction(write=True):
             other._database.wait_for_schema()
             asked = threading.Thread(target=history.add, args=([night(0)],))
@@ -142,16 +135,16 @@ def asking(url: str, limit_s: int) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("greets", [False, True])
 def test_a_session_ends_while_the_server_is_still_silent(greets: bool) -> None:
-    with SilentServer(greets=greets) as server, asking(server.url, 1) as asked, soon():
-        out, err = asked.communicate(timeout=30)
+    with SilentServer(greets=greets) as server, asking(server.url, 1) as asked:
+        out, err = asked.communicate(timeout=GIVE_UP_S)
         assert (asked.returncode, err) == (0, "")
         assert out.endswith(" does not answer: no answer within 1 s\n")
 
 
 @pytest.mark.parametrize("greets", [False, True])
 def test_ctrl_c_ends_the_wait(greets: bool) -> None:
-    with SilentServer(greets=greets) as server, asking(server.url, 100) as asked, soon():
-        time.sleep(1)
+    with SilentServer(greets=greets) as server, asking(server.url, 2 * int(GIVE_UP_S)) as asked:
+        server.wait_for_client()
         asked.send_signal(signal.SIGINT)
-        _, err = asked.communicate(timeout=30)
+        _, err = asked.communicate(timeout=GIVE_UP_S)
         assert err.endswith("KeyboardInterrupt\n")

@@ -151,7 +151,7 @@ class Session:
     def job_id(self) -> str:
         """The id of its job, once that has written its log."""
         ready = self.directory / "ready"
-        deadline_s = time.monotonic() + 120
+        deadline_s = time.monotonic() + 300
         while not (ready.exists() and ready.read_text().strip()):
             assert time.monotonic() < deadline_s, "the job does not get ready"
             time.sleep(0.05)

@@ -37,7 +37,7 @@ def events(session: Session, kind: str) -> list[dict[str, object]]:
 
 
 def until(session: Session, kind: str) -> None:
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + 300
     while not events(session, kind):
         assert time.monotonic() < deadline_s, f"no {kind} in the journal"
         time.sleep(0.05)

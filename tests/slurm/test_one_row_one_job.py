@@ -27,7 +27,10 @@ CASES = {
     "rank": 'srun -n1 bash -c "kill -9 \\$\\$"; sleep 1',
     "segfault": 'srun -n1 bash -c "kill -11 \\$\\$"',
     "ended": "srun --overlap -n1 sleep 300 & srun --overlap -n1 sleep 1",
-    "trapped": "srun --overlap -n1 bash -c 'trap \"exit 3\" TERM; sleep 300 & wait' & srun --overlap -n1 sleep 1",
+    # Its step is the first: the other one waits for it.
+    "trapped": "export results; srun --overlap -n1 bash -c "
+    "'trap \"exit 3\" TERM; touch $results/trapped; sleep 300 & wait' & "
+    "until [ -e $results/trapped ]; do sleep 0.1; done; srun --overlap -n1 sleep 1",
     "killed": "srun --overlap -n1 sleep 300 & helper=$!; srun --overlap -n1 sleep 1; kill $helper; wait",
     "excused": "srun -n1 true; srun -n1 --job-name=convert bash -c 'exit 3'",
     "nosrun": "srun -n1 /there/is/none",
@@ -116,7 +119,7 @@ def test_a_controller_that_is_killed_amid_submissions(project: Path, slurm32: Sl
     """It gives ids out again: none of them, and no log, serves two rows, and what is green has run."""
     (project / "conftest.py").write_text(GIVES_UP_SOON)
     session = start(project, slurm32, "--gsw-cluster=here", "--junitxml=junit.xml")
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + 300
     while sum(path.read_text().count('"submitted"') for path in project.glob(".gsw/runs/*/journal.jsonl")) < ROWS // 2:
         assert time.monotonic() < deadline_s, "half of the rows are never submitted"
         assert session.poll() is None, finish(session)

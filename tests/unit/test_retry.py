@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from pytest_gsw.examine import Run
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Stop
 from pytest_gsw.logs.failures import SIGNATURES
 from pytest_gsw.retry import InfrastructureFailure, infrastructure_failure, suspect_nodes
+from tests.endless import it_ends
 
 from .logs.lines import NOISE, maxtext
 
@@ -240,9 +240,8 @@ def test_hostile_lines_are_harmless(log: Path) -> None:
         b"x" * (2 << 20) + b"srun: error: Node failure on n19",
     ]
     log.write_bytes(b"\n".join(hostile) + b"\n" + NODE_FAILURE)
-    begin = time.process_time()
-    assert suspect_nodes(run(log)) == ("n17",)
-    assert time.process_time() - begin < 20  # linear: a fraction of a second
+    with it_ends():
+        assert suspect_nodes(run(log)) == ("n17",)
 
 
 @given(content=st.lists(st.sampled_from([b"srun: error: ", b"Node failure on ", b"n17", b"[1-", b"]", b",", b": task ", b"7: ", b"\n", b"\r", b"\xff", b" "]) | st.binary(max_size=4), max_size=60).map(b"".join))  # fmt: skip

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.audit.document import read_document
+from tests.endless import it_ends
 from tests.unit.audit.rows import LLAMA2, found, row, told
 
 #: A row of a recipe with 576 GPUs.
@@ -464,9 +463,8 @@ HOSTILE = (
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_text_takes_no_time(text: str) -> None:
-    started = time.process_time()
-    found(row("", FULL), lines=text.splitlines())
-    assert time.process_time() - started < 60  # linear: a fraction of a second
+    with it_ends():
+        found(row("", FULL), lines=text.splitlines())
 
 
 @given(st.lists(st.text(max_size=60), max_size=12))

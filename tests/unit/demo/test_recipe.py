@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from pytest_gsw.demo import recipe
 from pytest_gsw.demo.recipe import find_row, play, train
 from pytest_gsw.demo.writers import Event
 from pytest_gsw.errors import ConfigurationError
@@ -100,10 +101,16 @@ def test_faults_are_for_the_rows_that_they_match(rows: Rows, trained: Train) -> 
     assert trained(rows["maxtext"], GSW_DEMO="*=exit:9;llama2*=slow:1%").exit_code == 0
 
 
-def test_a_run_takes_the_seconds_it_is_given(rows: Rows) -> None:
-    start_s = time.monotonic()
+def test_a_run_takes_the_seconds_it_is_given(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 1000.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    monkeypatch.setattr(recipe, "time", SimpleNamespace(monotonic=lambda: now_s, sleep=sleep))
     train(rows["maxtext"], {**ENVIRONMENT, "GSW_DEMO_SECONDS": "0.3"}, io.BytesIO())
-    assert time.monotonic() - start_s >= 0.3
+    assert now_s == pytest.approx(1000.3)
 
 
 def test_each_event_can_be_read_at_once() -> None:

@@ -1,9 +1,12 @@
-"""What unit tests share: how Hypothesis looks for examples."""
+"""What all tests share: how Hypothesis looks for examples, and that Ctrl-C reaches what they start."""
 
 from __future__ import annotations
 
 import os
+import signal
 from importlib.util import find_spec
+
+import pytest
 
 # pytest reads this file for the README's first command, too, where nothing is installed but the plugin.
 if find_spec("hypothesis"):
@@ -15,3 +18,10 @@ if find_spec("hypothesis"):
     #: ``HYPOTHESIS_PROFILE=nightly`` looks further, at other examples each time.
     settings.register_profile("nightly", max_examples=300, **_STEADY)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ctrl_c_is_heard() -> None:
+    """A shell lets what it runs in the background ignore SIGINT, and so would every process that a test starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
