@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_gsw.errors import JobError, LogError, RunError
-from pytest_gsw.jobs.model import Job, JobKey
+from pytest_gsw.jobs.model import Job, JobKey, in_words
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Claims:
             return None
         return other, LogError(
             f"one log is that of two jobs, of {_both(other, job)}",
-            (("log", str(log)), ("jobs", f"{other.id}, {job.id}"), *_names(other, job)),
+            (("log", str(log)), ("jobs", f"{in_words(other.key)}, {in_words(job.key)}"), *_names(other, job)),
             advice=f"a log's name has its job's id; correct the recipe, and run again: {_rows(other, job)}",
         )
 
@@ -51,7 +51,7 @@ class Claims:
             return None
         return other, LogError(
             f"one batch output is that of two jobs, of {_both(other, job)}",
-            (("output", str(output)), ("jobs", f"{job.id} of {other.cluster}, {job.id} of {job.cluster}")),
+            (("output", str(output)), ("jobs", f"{in_words(other.key)}, {in_words(job.key)}")),
             advice=f"name it by the job's name as well, --output=slurm-%x-%j.out, and run again: {_rows(other, job)}",
         )
 

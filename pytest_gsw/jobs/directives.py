@@ -37,27 +37,29 @@ def _several(spec: JobSpec) -> Iterator[tuple[str, str]]:
     """What makes several jobs of a submission, and where it stands."""
     for words in _array_options(spec.options):
         yield "the options of sbatch", words
+    for number, line in directives_of(spec.script):
+        several = [*(word for word in line[:1] if word in _HETEROGENEOUS), *_array_options(line)]
+        yield from ((f"{spec.script}:{number}", f"#SBATCH {words}") for words in several)
+
+
+def directives_of(script: Path) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """The numbers and the words of a script's lines for sbatch; none of one that cannot be read: sbatch says it."""
     try:
-        facts = spec.script.stat()
-        found = _in_script(spec.script, facts.st_mtime_ns, facts.st_size)
+        facts = script.stat()
+        return _in_script(script, facts.st_mtime_ns, facts.st_size)
     except OSError:
-        return  # sbatch says it better
-    for number, words in found:
-        yield f"{spec.script}:{number}", f"#SBATCH {words}"
+        return ()
 
 
 @lru_cache(maxsize=64)
-def _in_script(script: Path, _mtime_ns: int, _size: int) -> tuple[tuple[int, str], ...]:
-    """The lines of a script that make several jobs of it; many rows have one script."""
+def _in_script(script: Path, _mtime_ns: int, _size: int) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """The same of a script that is as it was; many rows have one script."""
     with script.open("rb") as file:
         text = file.read(_MOST_BYTES).decode(errors="replace")
     found = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith("#SBATCH"):
-            words = _words(line.removeprefix("#SBATCH"))
-            if _HETEROGENEOUS.intersection(words[:1]):
-                found.append((number, words[0]))
-            found.extend((number, option) for option in _array_options(words))
+            found.append((number, tuple(_words(line.removeprefix("#SBATCH")))))
         elif line.strip() and not line.startswith("#"):
             break  # sbatch reads no further
     return tuple(found)

@@ -34,7 +34,7 @@ from pytest_gsw.jobs.slurm_answers import (
     why,
 )
 from pytest_gsw.jobs.slurm_commands import (
-    clusters_of,
+    clusters_with_script,
     is_one,
     sacct_by_name_command,
     sacct_of_user_command,
@@ -181,7 +181,7 @@ class SlurmLauncher:
         found: list[Named] = []
         groups: dict[str, list[JobSpec]] = {}
         for spec in specs:
-            groups.setdefault(clusters_of(spec), []).append(spec)
+            groups.setdefault(clusters_with_script(spec), []).append(spec)
         for clusters, group in groups.items():
             answers: dict[JobKey, Answer] = {}
             for command, parse in (
@@ -277,7 +277,7 @@ class SlurmLauncher:
         limit = full_queue(answer)
         if limit is None:
             return
-        asked = self._ask(squeue_ids_command(clusters_of(spec), mine=limit[1]))
+        asked = self._ask(squeue_ids_command(clusters_with_script(spec), mine=limit[1]))
         if asked.returncode != 0 or asked.stdout.strip():
             raise _refusal(QueueFullError, spec, command, answer, f"the queue takes no more jobs ({limit[0]})")
 
@@ -287,7 +287,7 @@ class SlurmLauncher:
         Raises:
             SchedulerAwayError: The controller does not answer: no word of a job is not the word that there is none.
         """
-        clusters = clusters_of(spec)
+        clusters = clusters_with_script(spec)
         command = squeue_by_name_command(spec.name, clusters)
         asked = self._ask(command)
         if asked.returncode != 0:
@@ -364,7 +364,7 @@ def _submitted(answer: Output, spec: JobSpec) -> JobKey | None:
     found = parse_sbatch(answer.stdout) if answer.returncode == 0 else None
     if found is None or found[0]:
         return found
-    clusters = clusters_of(spec)
+    clusters = clusters_with_script(spec)
     return (clusters, found[1]) if is_one(clusters) else None
 
 

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 
+from pytest_gsw.jobs.directives import directives_of
 from pytest_gsw.jobs.model import Job, JobKey, JobSpec
 
 # The name comes last in all of these, so that a bar in another user's job name does no harm.
@@ -134,8 +135,18 @@ def version_command() -> tuple[str, ...]:
 
 
 def clusters_of(spec: JobSpec) -> str:
-    """Where a job is sent by its options: ``eos``, one of ``eos,dgx``, or of ``all``; empty where none is named."""
-    options = iter(spec.options)
+    """Where options or variables send a job: to ``eos``, to one of ``eos,dgx``, or of ``all``; empty where none do."""
+    named = (spec.environment.get(name, "") for name in ("SBATCH_CLUSTERS", "SLURM_CLUSTERS"))
+    return _clusters_in(spec.options) or next(filter(None, named), "")
+
+
+def clusters_with_script(spec: JobSpec) -> str:
+    """The same, where else the launch script may tell: of a job that nobody has named yet."""
+    return clusters_of(spec) or _clusters_in(word for _, words in directives_of(spec.script) for word in words)
+
+
+def _clusters_in(words: Iterable[str]) -> str:
+    options = iter(words)
     for option in options:
         if option in {"-M", "--clusters", "--cluster"}:
             return next(options, "")

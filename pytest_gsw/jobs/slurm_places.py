@@ -36,14 +36,16 @@ class Places:
 
     def groups(self, jobs: Iterable[Job]) -> Iterator[tuple[str, Sequence[Job]]]:
         """Jobs by the cluster to be asked about them, as many as one command is asked about; of others, none."""
-        jobs = list(jobs)
-        self.look_for([job for job in jobs if self.of(job) is None])
-        groups: dict[str, list[Job]] = {}
+        groups: dict[str | None, list[Job]] = {}
         for job in jobs:
-            place = self.of(job)
-            if place is not None:
-                groups.setdefault(place, []).append(job)
+            groups.setdefault(self.of(job), []).append(job)
+        lost = groups.pop(None, [])
+        self.look_for(lost)
+        for job in lost:
+            groups.setdefault(self.of(job), []).append(job)
         for place, group in groups.items():
+            if place is None:
+                continue
             for some in chunks(group):
                 yield place, some
 

@@ -158,6 +158,30 @@ def test_a_lost_answer_is_found_on_whichever_cluster_has_the_job(use: Use) -> No
     assert [launcher.find(row(name), 0.0).key for name in "ab"] == [("eos", "7"), ("dgx", "7")]  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(
+    ("line", "environment"),
+    [
+        ("#SBATCH --clusters=eos,dgx", {}),
+        ("#SBATCH --exclusive -M dgx", {}),
+        ("#SBATCH -Mdgx", {}),
+        ("#SBATCH -Meos", {"SBATCH_CLUSTERS": "dgx"}),
+        ("", {"SLURM_CLUSTERS": "dgx"}),
+    ],
+)
+def test_a_lost_answer_is_found_where_the_launch_script_or_a_variable_sends_the_job(
+    use: Use, tmp_path: Path, line: str, environment: dict[str, str]
+) -> None:
+    """Else the row would be submitted once more."""
+    use(Clusters({"here": [], "eos": [], "dgx": [Entry("7", "gsw-a")]}))
+    script = tmp_path / "launch.sh"
+    script.write_text(f"#!/bin/bash\n{line}\ntrue\n#SBATCH -M eos\n")
+    spec = replace(HERE, script=script, environment=environment)
+    found = SlurmLauncher({}).find(spec, 0.0)
+    assert found is not None
+    assert found.key == ("dgx", "7")
+    assert [one.key for one in SlurmLauncher({}).named([spec], 0.0)] == [("dgx", "7")]
+
+
 def test_two_jobs_of_a_name_are_ended_each_on_its_cluster(use: Use) -> None:
     use(Clusters({"eos": [Entry("7", "gsw-a")], "dgx": [Entry("9", "gsw-a"), Entry("8", "gsw-a")]}))
     with pytest.raises(SubmissionError) as told:
