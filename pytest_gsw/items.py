@@ -40,7 +40,6 @@ from pytest_gsw.history.model import Point
 from pytest_gsw.hooks.checks import peak_problem
 from pytest_gsw.hooks.faults import hook_error, wrong_answer
 from pytest_gsw.hooks.guard import guarded_format
-from pytest_gsw.image import image_in
 from pytest_gsw.jobs.environment import job_environment, session_environment
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.layout import is_nccl_traced
@@ -60,13 +59,13 @@ from pytest_gsw.results import junit, outcomes, terminal
 from pytest_gsw.results.attachments import attachment_lines
 from pytest_gsw.results.record import JobFacts, Record, write_record
 from pytest_gsw.results.told import has_failed, told
+from pytest_gsw.runs.provenance import Provenance, provenance_in
 from pytest_gsw.tables.clusters import Cluster
 from pytest_gsw.tables.definition import accepted_for, accepted_to_expect, definition_hash
 from pytest_gsw.tables.images import image_name, image_of
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted, Baseline
-from pytest_gsw.versions import versions_in
 from pytest_gsw.watch import Watch
 from pytest_gsw.words import counted
 
@@ -169,6 +168,8 @@ class BaselineItem(pytest.Item):
         self._image_found: tuple[str | None, str] | None = None
         #: The row's definition by the image that it ran.
         self._definitions: dict[str | None, str] = {}
+        #: What the last log that was asked for says, by its path.
+        self._provenance_found: tuple[Path | None, Provenance] = (None, Provenance())
         #: As what pytest is to report the row, and the report's text, once it was judged.
         self._judged: tuple[str, str] | None = None
         #: What a hook that observes the row's job has raised.
@@ -485,9 +486,19 @@ class BaselineItem(pytest.Item):
             self._image_found = self._find_image(run)
         return self._image_found
 
+    def _provenance(self, run: Run | None) -> Provenance:
+        """What the run's log says of its image and versions; read once."""
+        path = None if run is None else run.log
+        if path != self._provenance_found[0]:
+            try:
+                self._provenance_found = path, Provenance() if path is None else provenance_in(path)
+            except OSError:
+                return Provenance()  # that a log cannot be read is for others to say
+        return self._provenance_found[1]
+
     def _find_image(self, run: Run | None) -> tuple[str | None, str]:
         """The image and what tells it: the log, the environment, the table."""
-        named, of_table = _image_in_log(run), self.baseline.recipe.image
+        named, of_table = self._provenance(run).image, self.baseline.recipe.image
         if named is not None:
             return named, "log"
         if self.recorded is not None:
@@ -623,7 +634,7 @@ class BaselineItem(pytest.Item):
             return {}
         launcher = self.config.stash[FLEET].launcher
         version = getattr(launcher, "version", "")
-        return {**_versions_in_log(run), **({launcher.name: version} if version else {})}
+        return {**self._provenance(run).versions, **({launcher.name: version} if version else {})}
 
     def peak_flops(self) -> float | None:
         """The peak of the row's accelerator, as the hook has it.
@@ -837,15 +848,6 @@ def _job_key(job_id: str, status: JobStatus) -> _JobKey:
     return status.cluster, job_id, status.submit_s, status.start_s, status.end_s
 
 
-def _versions_in_log(run: Run) -> dict[str, str]:
-    if run.log is None:
-        return {}
-    try:
-        return versions_in(run.log)
-    except OSError:
-        return {}
-
-
 def _nodes_of(run: Run) -> tuple[str, ...]:
     """The nodes of a row's jobs so far, as Slurm names them."""
     return tuple(dict.fromkeys(job.status.nodes for job in run.jobs if job.status.nodes))
@@ -874,15 +876,6 @@ def _accepted_problem(verdict: Verdict, accepted: Accepted | None) -> str | None
 def _in_traced_results(run: Run) -> bool:
     """Whether the log lies where the recipes put those of runs that trace NCCL."""
     return run.log is not None and any(part.endswith("-nccl-trace") for part in run.log.parts)
-
-
-def _image_in_log(run: Run | None) -> str | None:
-    if run is None or run.log is None:
-        return None
-    try:
-        return image_in(run.log)
-    except OSError:
-        return None  # that a log cannot be read is for others to say
 
 
 def _saved_gpu_hours(run: Run | None, baseline: Baseline) -> float | None:

@@ -14,7 +14,6 @@ from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.cli.site import add_plugin_option, format_called, format_of
 from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.examine import Run, measure_as_documented, read_steps
-from pytest_gsw.image import image_in
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.spec import make_job_spec
@@ -25,6 +24,7 @@ from pytest_gsw.performance.steady import steady
 from pytest_gsw.performance.verdict import judge
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.terminal import percent, unused_text
+from pytest_gsw.runs.provenance import provenance_in
 from pytest_gsw.tables.clusters import Cluster, cluster_files, find_cluster
 from pytest_gsw.tables.definition import accepted_for, definition_hash
 from pytest_gsw.tables.fields import nearest
@@ -112,7 +112,7 @@ def cluster_of(name: str | None, given: Path | None) -> Cluster | None:
 
 def _image(log: Path, row: Baseline, cluster: Cluster | None) -> str | None:
     """The image that the run used: by its log, else as a session on its cluster would start it."""
-    named = image_in(log)
+    named = provenance_in(log).image
     if named is None and cluster is not None:
         named = image_of(job_environment(os.environ, make_job_spec(row, cluster, run_id="metrics")))
     named = named or row.recipe.image

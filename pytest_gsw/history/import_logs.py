@@ -17,13 +17,13 @@ from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.examine import Run, measure_as_documented, read_steps
 from pytest_gsw.history.imported import Imported, Known, imported_record
 from pytest_gsw.history.model import IMPORTED
-from pytest_gsw.image import image_in
 from pytest_gsw.jobs.layout import job_id_in, log_glob, looks_like_a_log
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.runs.provenance import provenance_in
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.model import Baseline
 
@@ -160,7 +160,7 @@ def _measure(candidate: _Candidate, row: Baseline, format_of: FormatOf) -> Measu
 
 def _record(candidate: _Candidate, row: Baseline, cluster: str, measurement: Measurement) -> Record:
     """The record of a measured log; its time is that of the file's last change."""
-    image = image_in(candidate.path) or (image_name(row.recipe.image) if row.recipe.image else None)
+    image = provenance_in(candidate.path).image or (image_name(row.recipe.image) if row.recipe.image else None)
     path = candidate.path
     job = JobFacts(candidate.job_id, IMPORTED, JobState.REPLAYED.value, end_s=path.stat().st_mtime, log=str(path))
     flops = measurement.calibration_flops

@@ -1,0 +1,58 @@
+"""Which container image and which versions of driver, NCCL and the like a run used, by its log's own word.
+
+What environments and tables say of the image is in ``tables``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_gsw.logs.identity import RECIPE_MARKER
+from pytest_gsw.logs.scan import matching_records
+from pytest_gsw.logs.text import safe_text
+from pytest_gsw.tables.images import image_name
+
+#: Every rank says at the log's beginning who it is, and libraries say their versions when they start.
+_SEARCHED_BYTES = 4 << 20
+_MARKERS = (b"NCCL version ", b"Driver Version: ", b"cudaDriverVersion ", RECIPE_MARKER)
+#: By the name that a record has for it: ``NCCL version 2.21.5+cuda12.4`` (NCCL_DEBUG=VERSION), nvidia-smi's banner
+#: ``Driver Version: 550.54.15    CUDA Version: 12.4``, and a recipe's own ``GSW: MODEL=… NCCL_VERSION=2.21.5``.
+_VERSIONS = {
+    "nccl": re.compile(rb"\bNCCL(?: version |_VERSION=)([0-9][\w.+-]{0,40})"),
+    "driver": re.compile(rb"\b(?:Driver Version:\s{1,9}|DRIVER_VERSION=)([0-9][\w.+-]{0,40})"),
+    "cuda": re.compile(rb"\bCUDA(?: Version:\s{1,9}|_VERSION=)([0-9][\w.+-]{0,40})"),
+    "cuda_driver": re.compile(rb"\bcudaDriverVersion ([0-9]{1,9})"),
+}
+_IMAGE = re.compile(rb"\bGSW: MODEL=.{1,4000}? IMAGE=(?:'([^']{1,400})'|([^\s']{1,400}))")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What a log says of the software that its run used; of several runs in one file, the last one's."""
+
+    image: str | None = None
+    #: By what they are of: ``nccl``, ``driver``, ``cuda``, ``cuda_driver``.
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def provenance_in(log: Path) -> Provenance:
+    """The image that a recipe's own line in a log names, and the versions that the log names.
+
+    Raises:
+        OSError: The log cannot be read.
+    """
+    image = b""
+    versions: dict[str, str] = {}
+    for _, record in matching_records(log, _MARKERS, stop=_SEARCHED_BYTES):
+        named = _IMAGE.search(record)
+        # A shell that traces its commands shows the one that is to print the line, variables and all.
+        if named is not None and b"$" not in named[0]:
+            image = named[1] or named[2]
+        for name, pattern in _VERSIONS.items():
+            version = pattern.search(record[:8000])
+            if version is not None:
+                versions[name] = safe_text(version[1])
+    return Provenance(image_name(safe_text(image)) or None, versions)
