@@ -1,17 +1,37 @@
 """pytest-gsw: every documented training-performance row is a pytest item.
 
-The names here are the public ones: what hooks receive and return. Nothing here imports pytest.
+The names here are the public ones: what hooks receive and return. Nothing here imports pytest, and a
+name is imported when it is asked for: every pytest session imports this package.
 """
 
-from pytest_gsw.errors import ConfigurationError, GswError, JobError, LogError, RunError, SubmissionError
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
-from pytest_gsw.logs.lineformat import LineFormat, StepLine
-from pytest_gsw.logs.model import Identity, LastWords, LogFormat, Step, StepLog
-from pytest_gsw.performance.measurement import Measurement
-from pytest_gsw.performance.verdict import Outcome, Verdict
-from pytest_gsw.results.record import JobFacts, Record
-from pytest_gsw.tables.clusters import Cluster
-from pytest_gsw.tables.model import Accepted, Baseline, Figures, Parallelism, Recipe, Source
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_gsw.errors import ConfigurationError, GswError, JobError, LogError, RunError, SubmissionError
+    from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
+    from pytest_gsw.logs.lineformat import LineFormat, StepLine
+    from pytest_gsw.logs.model import Identity, LastWords, LogFormat, Step, StepLog
+    from pytest_gsw.performance.measurement import Measurement
+    from pytest_gsw.performance.verdict import Outcome, Verdict
+    from pytest_gsw.results.record import JobFacts, Record
+    from pytest_gsw.tables.clusters import Cluster
+    from pytest_gsw.tables.model import Accepted, Baseline, Figures, Parallelism, Recipe, Source
+
+_NAMES = {
+    "errors": ("ConfigurationError", "GswError", "JobError", "LogError", "RunError", "SubmissionError"),
+    "jobs.model": ("Job", "JobSpec", "JobState", "JobStatus", "Launcher"),
+    "logs.lineformat": ("LineFormat", "StepLine"),
+    "logs.model": ("Identity", "LastWords", "LogFormat", "Step", "StepLog"),
+    "performance.measurement": ("Measurement",),
+    "performance.verdict": ("Outcome", "Verdict"),
+    "results.record": ("JobFacts", "Record"),
+    "tables.clusters": ("Cluster",),
+    "tables.model": ("Accepted", "Baseline", "Figures", "Parallelism", "Recipe", "Source"),
+}
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 __all__ = [
     "Accepted",
@@ -45,3 +65,14 @@ __all__ = [
     "SubmissionError",
     "Verdict",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

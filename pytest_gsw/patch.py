@@ -13,7 +13,7 @@ from pytest_gsw.performance.figures import figures_of
 from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.proposals import LeftOut, Proposal
 from pytest_gsw.tables import edit
-from pytest_gsw.tables.load import bundled_baselines
+from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.metrics import TOKENS_PER_S, TOKENS_PER_S_PER_GPU
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.words import counted

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.items import SELECTION, SETTINGS, Selection
+from pytest_gsw.items import SELECTION, Selection
+from pytest_gsw.session.node_ids import node_id_below
 from pytest_gsw.tables.fields import nearest
-from pytest_gsw.tables.load import FACTS_FILE, load_table, table_files
+from pytest_gsw.tables.load import load_table, table_files
 
 
 def point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
@@ -42,7 +43,7 @@ def _tables(config: pytest.Config, roots: tuple[Path, ...]) -> dict[str, Path]:
     tables: dict[str, Path] = {}
     for root in roots:
         for path in table_files(root):
-            node_id = _node_id_below(path, root, config.rootpath)
+            node_id = node_id_below(path, root, config.rootpath)
             if node_id in tables:
                 raise pytest.UsageError(
                     f"--gsw-baselines: {tables[node_id]} and {path} have the same name, {node_id}; rename one directory"
@@ -69,24 +70,3 @@ def _check_rows(selection: Selection) -> None:
             continue  # the collection reports the file's faults
         for row in sorted(wanted - there):
             raise pytest.UsageError(f"not found: {node_id}::{row}{nearest(row, there)}")
-
-
-def _node_id_below(path: Path, root: Path, rootpath: Path) -> str:
-    """A table's node id: its path from the rootdir, as everywhere in pytest.
-
-    Tables that stand elsewhere (the bundled ones of an installed package) are named from
-    their own directory, so that ids are the same on every machine.
-    """
-    inside = path.is_relative_to(rootpath) and "site-packages" not in path.parts
-    return path.relative_to(rootpath if inside else root.parent).as_posix()
-
-
-def node_id_of(path: Path, config: pytest.Config) -> str | None:
-    """The node id of a baseline file that pytest comes across, or ``None`` for any other YAML file."""
-    for root in config.stash[SETTINGS].baselines:
-        if path == root or (root in path.parents and path.name != FACTS_FILE):
-            return _node_id_below(path, root, config.rootpath)
-    named = {argument.partition("::")[0] for argument in config.args}
-    if any((config.invocation_params.dir / name) == path for name in named):
-        return _node_id_below(path, path, config.rootpath)
-    return None

@@ -37,7 +37,8 @@ from pytest_gsw.performance.peaks import documented_peak_flops, peak_flops
 from pytest_gsw.performance.verdict import judge
 from pytest_gsw.results import outcomes
 from pytest_gsw.runs.contradictions import other_settings
-from pytest_gsw.tables.load import STEP_SHARE, bundled_baselines, load_tables
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import STEP_SHARE, load_tables
 from pytest_gsw.tables.metrics import STEP_TIME, Series
 from pytest_gsw.tables.model import MAX_GAIN, Baseline
 from pytest_gsw.tables.statistic import parse_statistic

@@ -28,7 +28,8 @@ from pytest_gsw.importing.labels import FIGURES
 from pytest_gsw.logs.formats import FORMATS
 from pytest_gsw.logs.reader import detect_format, last_step, read_log
 from pytest_gsw.selftest import Case, cases
-from pytest_gsw.tables.load import bundled_baselines, load_table, table_files
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import load_table, table_files
 from pytest_gsw.tables.stated import stated_rows
 
 ROOT = Path(__file__).parent

@@ -16,7 +16,8 @@ from pytest_gsw.cli.answer import Answer, Commands, write_answer
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.files import from_here
 from pytest_gsw.quoting import quoted
-from pytest_gsw.tables.load import FACTS_FILE, bundled_baselines, table_files
+from pytest_gsw.tables.bundled import FACTS_FILE, bundled_baselines
+from pytest_gsw.tables.load import table_files
 from pytest_gsw.tables.stated import stated_rows
 
 if TYPE_CHECKING:

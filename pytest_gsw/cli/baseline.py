@@ -16,8 +16,9 @@ from pytest_gsw.proposals import MAX_SPREAD, MIN_JOBS, LeftOut, Proposal, Rules,
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
+from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.fields import nearest, read_gain, read_percentage
-from pytest_gsw.tables.load import bundled_baselines, table_files
+from pytest_gsw.tables.load import table_files
 
 
 def add_parser(commands: Commands) -> None:

@@ -32,8 +32,9 @@ from pytest_gsw.history.store import VARIABLE, History, history_place, open_hist
 from pytest_gsw.performance.noise import Noise, noise_of
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.terminal import percent
+from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.fields import nearest
-from pytest_gsw.tables.load import bundled_baselines, load_tables
+from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.words import counted
 

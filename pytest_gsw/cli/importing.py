@@ -13,7 +13,7 @@ from pytest_gsw.audit.run import Source, audit
 from pytest_gsw.cli.answer import Answer, Commands, write_answer
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.importing import DocumentFacts, Imported, import_document, read_facts
-from pytest_gsw.tables.load import FACTS_FILE
+from pytest_gsw.tables.bundled import FACTS_FILE
 from pytest_gsw.words import counted
 
 

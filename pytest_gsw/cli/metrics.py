@@ -25,11 +25,12 @@ from pytest_gsw.performance.verdict import judge
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.terminal import percent, unused_text
 from pytest_gsw.runs.provenance import provenance_in
+from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.clusters import Cluster, cluster_files, find_cluster
 from pytest_gsw.tables.definition import accepted_for, definition_hash
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.images import image_name, image_of
-from pytest_gsw.tables.load import bundled_baselines, load_tables
+from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.metrics import PERCENTAGES
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.statistic import parse_statistic

@@ -17,7 +17,7 @@ from pytest_gsw.report import Run, accepted_in, write_report
 from pytest_gsw.results.rebuild import read_whole_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import counts_line
-from pytest_gsw.tables.load import bundled_baselines
+from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.words import counted
 
 #: Where a run's report is in its directory, where nobody says otherwise.

@@ -22,7 +22,8 @@ from pytest_gsw.performance.drift import NEWEST
 from pytest_gsw.performance.noise import REFERENCE_JOBS, reference
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.terminal import changes_text, percent
-from pytest_gsw.tables.load import bundled_baselines, load_tables
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted
 from pytest_gsw.words import counted, day
 

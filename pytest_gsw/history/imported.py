@@ -16,8 +16,8 @@ from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.performance.verdict import Outcome, Reason, compare
 from pytest_gsw.quoting import quoted
 from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.definition import definition_hash
-from pytest_gsw.tables.load import bundled_baselines
 from pytest_gsw.tables.model import Baseline
 
 #: Whether a history has a job already: row, cluster, the job's id.

@@ -15,6 +15,7 @@ from typing import Any
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import fields as f
 from pytest_gsw.tables import metrics
+from pytest_gsw.tables.bundled import FACTS_FILE
 from pytest_gsw.tables.metrics import CALIBRATION, Metric, Series
 from pytest_gsw.tables.model import (
     MAX_GAIN,
@@ -44,10 +45,6 @@ LOGGED_AT_MOST = {
     # huggingface/transformers, Trainer: speed_metrics("train", …) once, when training has ended.
     "huggingface": 1,
 }
-
-
-#: Not a table: what documents do not say, see :mod:`pytest_gsw.importing.facts`.
-FACTS_FILE = "facts.yaml"
 
 
 def _read_statistic(raw: str) -> str:
@@ -370,14 +367,6 @@ def load_tables(paths: Iterable[Path]) -> tuple[Baseline, ...]:
             raise ConfigurationError(f"no baselines in {path}: there is no .yaml or .yml file")
         rows += (row for file in files for row in load_table(file))
     return tuple(rows)
-
-
-def bundled_baselines() -> Path:
-    """The directory of the tables that come with pytest-gsw."""
-    package = Path(__file__).resolve().parent.parent
-    inside = package / "baselines"
-    # In a checkout (an editable install) the tables stand beside the package, not in it.
-    return inside if inside.is_dir() else package.parent / "baselines"
 
 
 def _merge(*levels: Values) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from pytest_gsw.demo.writers import FIRST_LINE
 from pytest_gsw.history.imported import imported_record
 from pytest_gsw.history.store import open_history
 from pytest_gsw.results.record import JobFacts, Record, read_record
-from pytest_gsw.tables.load import bundled_baselines, load_tables
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
 from tests.slurm.cluster import SlurmCluster
 

@@ -21,6 +21,8 @@ from typing import Any
 
 import pytest
 
+#: Variables that change what Python and pytest do.
+_NOT_INHERITED = ("PYTHON", "PYTEST_", "COV_")
 _ROOT = Path(__file__).parents[2]
 
 
@@ -50,11 +52,18 @@ def is_own(name: str) -> bool:
 def count(arguments: Sequence[str], directory: Path, environ: Mapping[str, str] | None = None) -> Counted:
     """Run ``pytest ARGUMENTS`` in a directory, in a process of its own, and count.
 
-    Plugins are those that the arguments name: none is loaded by its entry point.
+    Plugins are those that the arguments name: none is loaded by its entry point. Bytecode is kept in the directory,
+    so that only the first of several sessions there compiles modules and rewrites asserts.
     """
     counted = directory / "counted.json"
-    fixed = {"PYTHONHASHSEED": "0", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(_ROOT), "NO_COLOR": "1"}
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
+    fixed = {
+        "PYTHONHASHSEED": "0",
+        "PYTHONPATH": str(_ROOT),
+        "PYTHONPYCACHEPREFIX": str(directory / "bytecode"),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "NO_COLOR": "1",
+    }
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
     ended = subprocess.run(
         [sys.executable, "-m", __name__, str(counted), *arguments],
         cwd=directory,

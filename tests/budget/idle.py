@@ -7,7 +7,9 @@ from pathlib import Path
 from tests.budget.budgets import Figures
 from tests.budget.counting import Counted, count
 
-_PLUGIN = ("-p", "pytest_gsw.plugin")
+_PLUGIN = "pytest_gsw.plugin"
+#: What is looked up as the plugin is, and does nothing.
+_NO_PLUGIN = "tests.budget.nothing"
 
 
 def measure(directory: Path) -> Figures:
@@ -16,11 +18,11 @@ def measure(directory: Path) -> Figures:
     ``calls`` also has the functions that are called less often with the plugin than without it.
     """
     write_project(directory)
-    with_plugin, without = session(directory, *_PLUGIN), session(directory)
+    with_plugin, without = session(directory, _PLUGIN), session(directory, _NO_PLUGIN)
     calls = {name: with_plugin.calls[name] - without.calls[name] for name in {*with_plugin.calls, *without.calls}}
     return {
         "calls": {name: number for name, number in calls.items() if number},
-        "modules": dict.fromkeys(sorted(with_plugin.modules - without.modules), 1),
+        "modules": dict.fromkeys(sorted(with_plugin.modules - without.modules - {_NO_PLUGIN}), 1),
     }
 
 
@@ -30,8 +32,8 @@ def write_project(directory: Path) -> None:
     (directory / "data.yaml").write_text("key: value\n")
 
 
-def session(directory: Path, *arguments: str) -> Counted:
-    """The session, once the project's test has its bytecode."""
-    options = ("-q", "-p", "no:cacheprovider", *arguments)
+def session(directory: Path, plugin: str) -> Counted:
+    """The session, once there is bytecode of all that it imports."""
+    options = ("-q", "-p", "no:cacheprovider", "-p", plugin)
     count(options, directory)
     return count(options, directory)

@@ -11,7 +11,8 @@ import pytest
 
 from pytest_gsw.cli import main
 from pytest_gsw.results.record import write_record
-from pytest_gsw.tables.load import bundled_baselines, load_table
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import load_table
 from tests.integration.runs import SECONDS, record, write_runs
 
 ROW = "tiny_1b_bf16[H100x8]"

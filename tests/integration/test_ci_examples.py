@@ -14,8 +14,8 @@ from pytest_gsw.cli import _parser
 from pytest_gsw.export import FORMATS
 from pytest_gsw.export.openmetrics import openmetrics
 from pytest_gsw.leaving import FILES
-from pytest_gsw.options import OPTIONS
 from pytest_gsw.results.record import write_record
+from pytest_gsw.session.options import OPTIONS
 from tests.unit.export.nights import NIGHT
 
 ROOT = Path(__file__).resolve().parents[2]

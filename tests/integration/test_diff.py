@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.cli import main
-from pytest_gsw.tables.load import bundled_baselines
+from pytest_gsw.tables.bundled import bundled_baselines
 
 TABLE = """\
 model: tiny

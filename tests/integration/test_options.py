@@ -8,7 +8,8 @@ import pytest
 
 from pytest_gsw.items import SETTINGS
 from pytest_gsw.jobs.journal import Journal
-from pytest_gsw.options import OPTIONS, Settings
+from pytest_gsw.options import Settings, read_settings
+from pytest_gsw.session.options import OPTIONS
 
 CLUSTERS = "clusters:\n  here: {scheduler: local, gpus: 8, stage: stage}\n"
 
@@ -50,7 +51,7 @@ TWINS = {
 
 def settings(pytester: pytest.Pytester, *arguments: str) -> dict[str, object]:
     config = pytester.parseconfigure(*arguments)
-    found: Settings = config.stash[SETTINGS]
+    found: Settings = config.stash.get(SETTINGS, None) or read_settings(config)
     config._ensure_unconfigure()
     facts = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
     facts["run_id"] = None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.tables.load import bundled_baselines
+from pytest_gsw.tables.bundled import bundled_baselines
 from tests.integration.conftest import junit, properties
 
 SIX = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8")

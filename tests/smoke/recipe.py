@@ -6,7 +6,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.tables.load import bundled_baselines
+from pytest_gsw.tables.bundled import bundled_baselines
 
 DIRECTORY: Path = bundled_baselines() / "huggingface" / "smoke_gpt"
 

@@ -10,7 +10,8 @@ import transformers
 from torch.utils.flop_counter import FlopCounterMode
 
 from pytest_gsw.performance import flops
-from pytest_gsw.tables.load import bundled_baselines, load_table
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import load_table
 
 from .recipe import training
 

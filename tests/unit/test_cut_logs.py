@@ -17,7 +17,8 @@ from pytest_gsw.errors import LogError
 from pytest_gsw.examine import Run, check_job, measure_as_documented, read_steps
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats import FORMATS
-from pytest_gsw.tables.load import bundled_baselines, load_tables
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, Recipe
 
 from .logs import lines

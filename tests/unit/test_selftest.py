@@ -25,7 +25,8 @@ from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import Outcome, Verdict, judge
 from pytest_gsw.selftest import Case, Expected, Report, Tally, Unchecked, Wrong
-from pytest_gsw.tables.load import bundled_baselines, load_tables
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
 from tests.unit.rows import LLAMA2_FP8_X128
 

@@ -21,9 +21,10 @@ from pytest_gsw.jobs.spec import (
     nodes_for,
     profiling_in,
 )
+from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.clusters import DEMO, Cluster
 from pytest_gsw.tables.definition import definition_hash
-from pytest_gsw.tables.load import bundled_baselines, load_tables
+from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted, Baseline, Figures, Location, Parallelism, Recipe
 from tests.unit.rows import LLAMA2_FP8_X128
 

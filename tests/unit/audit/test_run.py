@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from pytest_gsw.audit.model import Audit, Severity
 from pytest_gsw.audit.report import json_report, text_report
 from pytest_gsw.audit.run import Source, audit
-from pytest_gsw.tables.load import bundled_baselines, table_files
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import table_files
 from pytest_gsw.tables.stated import Stated, StatedRow, stated_rows
 from tests.unit.audit.rows import LLAMA2, row
 

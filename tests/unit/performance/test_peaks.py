@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from pytest_gsw.performance.peaks import PEAKS, documented_peak_flops, peak_flops
-from pytest_gsw.tables.load import bundled_baselines, load_tables
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import load_tables
 
 
 @pytest.mark.parametrize(("accelerator", "dtype"), PEAKS)

@@ -8,7 +8,8 @@ import pytest
 
 from pytest_gsw.logs.model import Identity
 from pytest_gsw.runs.agreement import agreed, compare, stated_parallelism
-from pytest_gsw.tables.load import bundled_baselines, load_tables
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, Parallelism, Source
 from tests.unit.rows import LLAMA2_FP8_X128
 

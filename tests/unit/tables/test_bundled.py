@@ -15,7 +15,8 @@ import yaml
 from pytest_gsw.performance import flops
 from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.peaks import peak_flops
-from pytest_gsw.tables.load import bundled_baselines, load_table, load_tables, table_files
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import load_table, load_tables, table_files
 from pytest_gsw.tables.model import Baseline
 
 #: What was measured by this project itself; all others are copied from documents.

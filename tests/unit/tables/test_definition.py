@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.definition import accepted_for, counts_with_its_image, definition_facts, definition_hash
-from pytest_gsw.tables.load import bundled_baselines, load_tables
+from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted, Baseline, Figures, Location, Parallelism, Source
 from tests.unit.rows import LLAMA2_FP8_X128
 

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_gsw.tables import edit
+from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.edit import EditError, check, expected_after, with_accepted, with_documented
-from pytest_gsw.tables.load import bundled_baselines, load_table, table_files
+from pytest_gsw.tables.load import load_table, table_files
 from pytest_gsw.tables.model import Accepted, Baseline
 
 from .texts import ENTRY, EOS, TINY

@@ -7,8 +7,9 @@ import jsonschema
 import pytest
 import yaml
 
+from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.json_schema import baseline_schema, clusters_schema, schema_files
-from pytest_gsw.tables.load import bundled_baselines, table_files
+from pytest_gsw.tables.load import table_files
 
 from .texts import TINY
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import FileError
-from pytest_gsw.tables.load import bundled_baselines, load_table, table_files
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import load_table, table_files
 from pytest_gsw.tables.stated import Stated, stated_rows
 
 TABLE = """\

@@ -1,0 +1,50 @@
+"""What pytest-gsw itself answers to its hooks, after all others."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.items import SETTINGS, environment_of
+from pytest_gsw.jobs.local import LocalLauncher
+from pytest_gsw.jobs.model import JobSpec, Launcher
+from pytest_gsw.jobs.orphans import SubmissionLock
+from pytest_gsw.jobs.slurm import SlurmLauncher
+from pytest_gsw.jobs.spec import make_job_spec
+from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.model import LogFormat
+from pytest_gsw.machine import uses_gpus
+from pytest_gsw.options import read_settings
+from pytest_gsw.tables.clusters import Cluster
+from pytest_gsw.tables.model import Baseline
+
+
+def launcher(config: pytest.Config, cluster: Cluster, run_directory: Path) -> Launcher | None:
+    """The launchers that come with pytest-gsw."""
+    if cluster.scheduler == "slurm":
+        return SlurmLauncher(environment_of(config), lock=SubmissionLock(run_directory.name))
+    if cluster.scheduler == "local":
+        return LocalLauncher(
+            cluster.gpus or len(list(Path("/dev").glob("nvidia[0-9]*"))),
+            work_directory=run_directory / "batch",
+            real_gpus=uses_gpus(cluster),
+            # Simulated jobs sleep; what each takes of a core is its Python's start.
+            max_processes=8 * (os.cpu_count() or 1) if cluster.simulated else None,
+            environ=environment_of(config),
+        )
+    return None
+
+
+def job_spec(config: pytest.Config, baseline: Baseline, cluster: Cluster) -> JobSpec:
+    """The recipe's own launch contract."""
+    settings = config.stash.get(SETTINGS, None) or read_settings(config)
+    return make_job_spec(
+        baseline, cluster, run_id=settings.run_id, profile=settings.profile, time_limit_s=settings.time_limit_s
+    )
+
+
+def log_format(baseline: Baseline) -> LogFormat | None:
+    """The log formats that come with pytest-gsw."""
+    return FORMATS.get(baseline.log_format)

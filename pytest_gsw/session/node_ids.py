@@ -1,0 +1,37 @@
+"""Which YAML files are tables, and under which node ids; asked by every session that comes across a YAML file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.tables.bundled import FACTS_FILE
+
+
+def node_id_of(path: Path, config: pytest.Config, roots: Iterable[Path]) -> str | None:
+    """The node id of a baseline file that pytest comes across, or ``None`` for any other YAML file.
+
+    Args:
+        path: The YAML file.
+        config: The pytest config.
+        roots: The directories and files of baseline tables.
+    """
+    for root in roots:
+        if path == root or (root in path.parents and path.name != FACTS_FILE):
+            return node_id_below(path, root, config.rootpath)
+    named = {argument.partition("::")[0] for argument in config.args}
+    if any((config.invocation_params.dir / name) == path for name in named):
+        return node_id_below(path, path, config.rootpath)
+    return None
+
+
+def node_id_below(path: Path, root: Path, rootpath: Path) -> str:
+    """A table's node id: its path from the rootdir, as everywhere in pytest.
+
+    Tables that stand elsewhere (the bundled ones of an installed package) are named from
+    their own directory, so that ids are the same on every machine.
+    """
+    inside = path.is_relative_to(rootpath) and "site-packages" not in path.parts
+    return path.relative_to(rootpath if inside else root.parent).as_posix()
