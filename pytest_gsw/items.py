@@ -754,13 +754,14 @@ class BaselineItem(pytest.Item):
         except OSError as error:
             # A result that nobody can read again is not one.
             self.not_written = (
-                f"the record cannot be written: {error.strerror}: {error.filename}\n"
+                f"the record cannot be written: {error.strerror}: {error.filename or settings.run_directory}\n"
                 f"it would have said: {record.outcome}: {record.fact}\n"
                 "next       make room there, or give another directory with --gsw-results=DIR"
             )
             _fail(self.not_written)
         self.stash[RECORD] = record
-        if self.config.getini("junit_logging") in {"system-out", "out-err", "all"}:
+        has_junit = self.config.pluginmanager.has_plugin("junitxml")
+        if has_junit and self.config.getini("junit_logging") in {"system-out", "out-err", "all"}:
             # Where Jenkins' plugin for attachments reads them.
             when = "setup" if self._measured is None else "call"
             self.add_report_section(when, "stdout", "\n".join(attachment_lines(record, settings.run_directory)))

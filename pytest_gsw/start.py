@@ -30,7 +30,7 @@ from pytest_gsw.results.record import Record, read_records
 from pytest_gsw.screen import make_ticker, repeat_teller, write
 from pytest_gsw.session import answers
 from pytest_gsw.session.lost import LEFT_ALONE
-from pytest_gsw.session.resume import own_run, take_over
+from pytest_gsw.session.resume import own_run, take_over, unwritable
 from pytest_gsw.tables.clusters import Cluster
 from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.fields import nearest
@@ -71,7 +71,10 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
     begin_json(config, [item for item in session.items if isinstance(item, BaselineItem)])
     if journal is not None and settings.cluster is not None:
         repeats = settings.repeats
-        journal.session(settings.cluster.name, [item.nodeid for item in rows], repeats.first, repeats.confirm)
+        try:
+            journal.session(settings.cluster.name, [item.nodeid for item in rows], repeats.first, repeats.confirm)
+        except OSError as error:
+            raise unwritable(settings.run_directory, error) from None
     if left_alone := config.stash.get(LEFT_ALONE, ""):
         write(config, left_alone)
     lost, attached = take_over(fleet, settings.past, specs, lambda line: write(config, line))

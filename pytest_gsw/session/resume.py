@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -67,10 +69,16 @@ def own_run(config: pytest.Config, settings: Settings) -> tuple[Settings, Journa
     except ConfigurationError as error:
         raise pytest.UsageError(str(error)) from None
     except OSError as error:
-        raise pytest.UsageError(
-            f"the results cannot be written to {directory}: {error.strerror}\n"
-            "next: give another directory with --gsw-results=DIR"
-        ) from None
+        raise unwritable(directory, error) from None
+
+
+def unwritable(directory: Path, error: OSError) -> pytest.UsageError:
+    """What a session says that cannot write down what it is about to do."""
+    room = "make room there, or " if error.errno in {errno.ENOSPC, errno.EDQUOT} else ""
+    return pytest.UsageError(
+        f"the results cannot be written to {directory}: {error.strerror}\n"
+        f"next: {room}give another directory with --gsw-results=DIR"
+    )
 
 
 def leave_run(config: pytest.Config) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from pathlib import Path
 
@@ -212,3 +214,31 @@ def test_names_with_dots_are_whole_on_the_screen(pytester: pytest.Pytester) -> N
     node_id = "baselines/nemo/llama3.1_405b.yaml::llama3.1_405b_fp8[H100x576]"
     result = pytester.runpytest("--gsw-cluster=demo", node_id)
     assert any(line.startswith(f"{node_id} PASSED") for line in result.outlines)
+
+
+def test_a_disk_that_is_full_when_a_session_begins(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("pytest_gsw.jobs.journal.Journal._append", full)
+    result = run(pytester, "slow:0%")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: the results cannot be written to *: No space left on device",
+            "next: make room there, or give another directory with --gsw-results=DIR",
+        ]
+    )
+    assert not list(pytester.path.glob(".gsw/runs/*/stage"))
+
+
+def test_a_record_that_finds_no_room_names_the_directory(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("pytest_gsw.items.write_record", full)
+    result = run(pytester, "slow:0%")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["the record cannot be written: No space left on device: */.gsw/runs/*"])

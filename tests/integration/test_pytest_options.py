@@ -75,3 +75,9 @@ def test_a_session_that_waits_says_where_it_stands(pytester: pytest.Pytester, mo
     result = pytester.runpytest(*arguments)
     result.stdout.re_match_lines([r"gsw: 0 of 1 done, 1 running on 128 GPUs, at least .*"])
     assert "running on" not in pytester.runpytest(*arguments, "-q").stdout.str()
+
+
+def test_without_pytests_own_junit_report(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b and x128", "-p", "no:junitxml")
+    assert result.parseoutcomes()["passed"] >= 1
+    assert result.ret == pytest.ExitCode.OK
