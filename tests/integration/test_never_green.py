@@ -165,6 +165,8 @@ BAD_ENDS = {
     b'Traceback (most recent call last):\n  File "t.py", line 7, in main\nValueError: bad\n': "an exception",
     b"HW Exception by GPU node-4 (Agent handle: 0x1ebc04e0) reason :GPU Hang\n": "GPU hang",
     b"kernel: amdgpu 0000:c3:00.0: amdgpu: GPU reset begin!\n": "GPU hang",
+    b"RuntimeError: Unable to initialize backend 'cuda': No visible GPU devices.\n": "no GPU found",
+    b"E0203 04:05:06 CoordinationServiceError: task 3 has not sent a heartbeat\n": "coordination service lost",
 }
 
 

@@ -1,0 +1,54 @@
+"""Whoever reads the output has gone: ``pytest … | head -1``, ``pytest-gsw rows | head -1``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.integration.test_xdist import CANCELS, submitted
+
+SIX = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8", "--gsw-demo=*x2048]=stall", "--junitxml=junit.xml")
+
+
+def read_until(pytester: pytest.Pytester, word: str, *command: str) -> tuple[int, str]:
+    """Run a command whose output is closed behind the first line with a word; its exit status and its complaints."""
+    process = pytester.popen(
+        [*command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert any(word in line for line in process.stdout)
+    process.stdout.close()
+    try:
+        assert process.stderr is not None
+        with process.stderr as stream:
+            complaints = stream.read()
+        return process.wait(120), complaints
+    finally:
+        process.kill()
+
+
+def session(pytester: pytest.Pytester, word: str) -> tuple[int, str]:
+    pytester.makeconftest(CANCELS)
+    return read_until(pytester, word, *map(str, pytester._getpytestargs()), *SIX, "-p", "no:cacheprovider")
+
+
+def test_before_anything_is_submitted(pytester: pytest.Pytester) -> None:
+    assert session(pytester, "test session starts") == (1, "")
+    assert submitted(pytester.path) == []
+
+
+def test_while_jobs_run(pytester: pytest.Pytester) -> None:
+    """The session ends as after an internal error: what has not ended is cancelled, and what was judged has its record."""
+    assert session(pytester, "PASSED") == (1, "")
+    assert len(submitted(pytester.path)) == 6
+    assert (pytester.path / "cancelled.txt").read_text().split()
+    assert list(pytester.path.glob(".gsw/runs/*/records/*.json"))
+    (owner,) = pytester.path.glob(".gsw/runs/*/owner.*")
+    assert '"released": true' in owner.read_text()
+
+
+@pytest.mark.parametrize("command", [("rows",), ("rows", "--json")])
+def test_a_subcommand(pytester: pytest.Pytester, command: tuple[str, ...]) -> None:
+    assert read_until(pytester, "", sys.executable, "-m", "pytest_gsw.cli", *command) == (0, "")
