@@ -483,6 +483,11 @@ class _Trial:
         done = f"{lost:.2%} less throughput, {allowed}"
         case = self._judged("less-in-noise", done, self._at(1 - lost), outcomes.INCONCLUSIVE.word, _KNOWN_TOLERANCE)
         yield replace(case, noise=_KNOWN_NOISE)
+        if self.baseline.log_format == "maxtext":  # where two ranks print their steps
+            first_s, second_s = (tuple(share * step_s for step_s in self._run.steps_s) for share in (0.5, 1.5))
+            apart = replace(self._run, steps_s=first_s, second_rank_s=second_s)
+            done = "one rank takes three times as long as the other, and their median is the documented one"
+            yield self._judged("ranks-apart", done, apart, outcomes.INCONCLUSIVE.word)
 
     def _judged(
         self, name: str, done: str, run: SimulatedRun, outcome: str, tolerance: float | None = None, log: bytes = b""
