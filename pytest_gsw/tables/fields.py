@@ -16,7 +16,8 @@ from typing import Any
 #: Files and directories bear such names, several of them in a row, and may have 255 bytes.
 LONGEST_NAME = 60
 
-_NUMBER = r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_WHOLE = re.compile(r"[0-9]{1,18}")
 
 #: Between these is every figure that was ever measured, and nothing that arithmetic makes infinite or zero of.
 SMALLEST, LARGEST = 1e-9, 1e12
@@ -106,7 +107,7 @@ def whole(help_: str, *, required: bool = False) -> Field:
     """A whole number above zero."""
 
     def read(raw: str) -> int:
-        if re.fullmatch(r"[0-9]{1,18}", raw) is None or int(raw) == 0:
+        if _WHOLE.fullmatch(raw) is None or int(raw) == 0:
             raise ValueError(f"got '{raw}', wanted a whole number above 0, such as 64")
         return int(raw)
 
@@ -117,7 +118,7 @@ def number(help_: str, *, required: bool = False, largest: float = LARGEST) -> F
     """A number above zero, of a size that is measured."""
 
     def read(raw: str) -> float:
-        if re.fullmatch(_NUMBER, raw) is None or not 0 < float(raw) < float("inf"):
+        if _NUMBER.fullmatch(raw) is None or not 0 < float(raw) < float("inf"):
             raise ValueError(f"got '{raw}', wanted a number above 0, such as 4.324")
         if not SMALLEST <= float(raw) <= largest:
             raise ValueError(f"got '{raw}', wanted a number from {SMALLEST:g} to {largest:g}, such as 4.324")

@@ -283,9 +283,10 @@ def load_table(path: Path) -> tuple[Baseline, ...]:
         for row_number, row in enumerate(table.value["rows"].value):
             key = f"tables[{number}].rows[{row_number}]"
             merged = {**shared, **_merge(row.value)}
-            found = _row_faults(merged, recipe, key, row)
+            documented = _documented(merged)
+            found = _row_faults(merged, documented, recipe, key, row)
             if not found:
-                baseline = _baseline(merged, _recipe(merged, recipe), path, row)
+                baseline = _baseline(merged, documented, _recipe(merged, recipe), path, row)
                 if baseline.id in taken:
                     problem = f"has the id {baseline.id} of line {taken[baseline.id]}; give it a 'case' of its own"
                     found = [Fault(row.line, row.column, key, problem)]
@@ -377,12 +378,14 @@ def _merge(*levels: Values) -> dict[str, Any]:
     return merged
 
 
-def _row_faults(row: Mapping[str, Any], recipe: Mapping[str, Any], key: str, place: Value) -> list[Fault]:
+def _row_faults(
+    row: Mapping[str, Any], documented: Figures, recipe: Mapping[str, Any], key: str, place: Value
+) -> list[Fault]:
     """What is wrong with one row as a whole, each key by itself being right."""
     problems = [f"missing '{needed}' (here, at its table or at the file)" for needed in _NEEDED if needed not in row]
     metric = _judged_by(row)
     stated_as = metrics.SAVE_TIME.key if metric.series is Series.SAVES else metrics.STEP_TIME.key
-    if "expected_failure" not in row and getattr(_documented(row), metric.key) is None:
+    if "expected_failure" not in row and getattr(documented, metric.key) is None:
         stated = [key for key in metrics.THROUGHPUTS if key in row] if metric.series is Series.STEPS else []
         needed = f"'{stated_as}', on which the verdict rests"
         if stated:
@@ -444,13 +447,15 @@ def _documented(row: Mapping[str, Any]) -> Figures:
 
     seconds per step = sequence length * global batch size / tokens/s = global batch size / samples/s.
     """
-    stated = Figures(**{key: row.get(key) for key in Figures.__dataclass_fields__})
+    stated = Figures(**{key: row[key] for key in Figures.__dataclass_fields__ if key in row})
     if stated.tokens_per_s is None and "tokens_per_s_per_gpu" in row and "gpus" in row:
         stated = replace(stated, tokens_per_s=row["tokens_per_s_per_gpu"] * row["gpus"])
     metric = _judged_by(row)
     if metric.series is Series.SAVES:
         return stated
     step_time_s = _stated_step_time_s(row, stated)
+    if getattr(stated, metric.key) == step_time_s == stated.step_time_s:
+        return stated  # as the document has it for nearly all rows
     return replace(stated, **{metrics.STEP_TIME.key: step_time_s, metric.key: step_time_s})
 
 
@@ -472,7 +477,7 @@ def _stated_step_time_s(row: Mapping[str, Any], stated: Figures) -> float | None
     return None
 
 
-def _baseline(row: Mapping[str, Any], recipe: Recipe, path: Path, place: Value) -> Baseline:
+def _baseline(row: Mapping[str, Any], documented: Figures, recipe: Recipe, path: Path, place: Value) -> Baseline:
     architecture = {key: value.value for key, value in row.get("architecture", {}).items()}
     case = f"-{row['case']}" if "case" in row else ""
     name = f"{row['model']}_{row['size']}_{row['dtype']}"
@@ -491,8 +496,8 @@ def _baseline(row: Mapping[str, Any], recipe: Recipe, path: Path, place: Value) 
         micro_batch_size=row.get("micro_batch_size"),
         gradient_accumulation_steps=row.get("gradient_accumulation_steps"),
         layers=row.get("layers"),
-        parallelism=Parallelism(**{key: row.get(key) for key in ("tp", "pp", "cp", "ep", "dp", "vp", "fsdp")}),
-        documented=_documented(row),
+        parallelism=Parallelism(**{key: row[key] for key in Parallelism.__dataclass_fields__ if key in row}),
+        documented=documented,
         metric=row.get("metric", metrics.STEP_TIME.name),
         statistic=row.get("statistic", "last"),
         min_steps=_min_steps(row, recipe),

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 
@@ -19,7 +19,12 @@ from pytest_gsw.quoting import UNSAFE
 from pytest_gsw.tables.fields import LONGEST_NAME, Field, Fields, Nested, Sequence_, nearest
 
 # The C loader is ten times as fast; PyYAML has it wherever libyaml was there when it was built.
-_Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+if TYPE_CHECKING:
+    _FastLoader = yaml.SafeLoader
+else:
+    _FastLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_NULL = "tag:yaml.org,2002:null"
 
 #: A table of ten thousand rows is two megabytes; anything larger is not a table.
 MAX_BYTES = 64 * 1024 * 1024
@@ -27,6 +32,32 @@ MAX_BYTES = 64 * 1024 * 1024
 MAX_DEPTH = 20
 #: Values of one file with its aliases written out: a few lines of aliases of aliases make billions.
 MAX_VALUES = 1_000_000
+
+
+class _TooDeepError(Exception):
+    """A file is nested more deeply than a table can be."""
+
+
+class _Loader(_FastLoader):
+    """Composes nodes that are not nested too deeply. Fields read their texts, so that of tags only the null's is asked."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own attribute
+        first: [(_NULL, re.compile(r"(?:~|null|Null|NULL|)$"))] for first in ("~", "n", "N", "")
+    }
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._depth = 0
+
+    def descend_resolver(self, current_node: yaml.Node, current_index: int) -> None:
+        """Called for each node before it is composed."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH + 1:  # one more for a scalar in the deepest collection
+            raise _TooDeepError
+
+    def ascend_resolver(self) -> None:
+        """Called for each node after it was composed."""
+        self._depth -= 1
 
 
 @dataclass(frozen=True)
@@ -105,8 +136,11 @@ def _compose(path: Path) -> yaml.Node | None:
         line = error.object[: error.start].count(b"\n") + 1
         raise FileError(path, (Fault(line, 1, "", "is not UTF-8 text"),)) from error
     try:
-        has_aliases = _check_events(path, content)
+        has_aliases = not _is_plain(content) and _check_events(path, content)
         node: yaml.Node | None = yaml.compose(content, Loader=_Loader)
+    except _TooDeepError:
+        _check_events(path, content)
+        raise
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
@@ -118,6 +152,13 @@ def _compose(path: Path) -> yaml.Node | None:
         problem = f"has more than {MAX_VALUES:,} values once its aliases are written out"
         raise FileError(path, (Fault(1, 1, "", problem),))
     return node
+
+
+def _is_plain(content: str) -> bool:
+    """Whether a look at its letters tells that no scalar holds what is not seen, and that there is no alias."""
+    if "\\" in content or "*" in content:
+        return False
+    return (content.isascii() and content.replace("\n", "").isprintable()) or UNSAFE.search(content) is None
 
 
 def _check_events(path: Path, content: str) -> bool:
@@ -175,9 +216,8 @@ def _mapping(node: yaml.MappingNode, fields: Fields, path: str, faults: list[Fau
             if read is not None:
                 values[key] = read
         seen.add(key)
-    for key, field in fields.items():
-        if field.required and key not in seen:
-            faults.append(_fault(node, path, f"missing '{key}'"))
+    missing = [key for key, field in fields.items() if field.required and key not in seen]
+    faults += [_fault(node, path, f"missing '{key}'") for key in missing]
     return values
 
 
@@ -234,7 +274,7 @@ def _scalar(node: yaml.Node, field: Field, path: str, faults: list[Fault]) -> Va
     if not isinstance(node, yaml.ScalarNode):
         faults.append(_fault(node, path, f"wanted {field.wanted}"))
         return None
-    if node.tag == "tag:yaml.org,2002:null":
+    if node.tag == _NULL:
         faults.append(_fault(node, path, f"is empty, wanted {field.wanted}; leave the key out where there is none"))
         return None
     try:
