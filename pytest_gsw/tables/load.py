@@ -263,6 +263,8 @@ FILE_FIELDS: f.Fields = {
     "accepted": f.Sequence_(ACCEPTED_FIELDS, "Figures that clusters have accepted beside the documented ones."),
 }
 
+_NO_PARALLELISM = Parallelism()
+
 #: What a row must have after file, table and row are merged.
 _NEEDED = ("size", "dtype", "accelerator", "gpus", "gpus_per_node", "sequence_length", "line")
 
@@ -280,13 +282,15 @@ def load_table(path: Path) -> tuple[Baseline, ...]:
     for number, table in enumerate(values["tables"].value):
         shared = _merge(values, table.value)
         recipe = _recipe_keys(values, table.value)
+        made: Recipe | None = None  # nothing of it is a row's own
         for row_number, row in enumerate(table.value["rows"].value):
             key = f"tables[{number}].rows[{row_number}]"
             merged = {**shared, **_merge(row.value)}
             documented = _documented(merged)
             found = _row_faults(merged, documented, recipe, key, row)
             if not found:
-                baseline = _baseline(merged, documented, _recipe(merged, recipe), path, row)
+                made = made or _recipe(merged, recipe)
+                baseline = _baseline(merged, documented, made, path, row)
                 if baseline.id in taken:
                     problem = f"has the id {baseline.id} of line {taken[baseline.id]}; give it a 'case' of its own"
                     found = [Fault(row.line, row.column, key, problem)]
@@ -477,6 +481,11 @@ def _stated_step_time_s(row: Mapping[str, Any], stated: Figures) -> float | None
     return None
 
 
+def _parallelism(row: Mapping[str, Any]) -> Parallelism:
+    degrees = {key: row[key] for key in Parallelism.__dataclass_fields__ if key in row}
+    return Parallelism(**degrees) if degrees else _NO_PARALLELISM
+
+
 def _baseline(row: Mapping[str, Any], documented: Figures, recipe: Recipe, path: Path, place: Value) -> Baseline:
     architecture = {key: value.value for key, value in row.get("architecture", {}).items()}
     case = f"-{row['case']}" if "case" in row else ""
@@ -496,7 +505,7 @@ def _baseline(row: Mapping[str, Any], documented: Figures, recipe: Recipe, path:
         micro_batch_size=row.get("micro_batch_size"),
         gradient_accumulation_steps=row.get("gradient_accumulation_steps"),
         layers=row.get("layers"),
-        parallelism=Parallelism(**{key: row[key] for key in Parallelism.__dataclass_fields__ if key in row}),
+        parallelism=_parallelism(row),
         documented=documented,
         metric=row.get("metric", metrics.STEP_TIME.name),
         statistic=row.get("statistic", "last"),

@@ -94,7 +94,7 @@ class Recipe:
         return self.directory.startswith(_BESIDE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Source:
     """Where a row comes from: the document's file name, the line of the judged figure (from 1), the release."""
 
@@ -125,7 +125,7 @@ class Accepted:
     image: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Location:
     """Where a row is written: its YAML file, line and column (from 1)."""
 
@@ -137,7 +137,7 @@ class Location:
         return f"{self.path}:{self.line}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)  # thousands of rows, and more fields than a small dictionary has
 class Baseline:
     """One documented row: what was trained, on what, how fast it was, and who says so."""
 

@@ -25,6 +25,7 @@ else:
     _FastLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _NULL = "tag:yaml.org,2002:null"
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 #: A table of ten thousand rows is two megabytes; anything larger is not a table.
 MAX_BYTES = 64 * 1024 * 1024
@@ -39,11 +40,7 @@ class _TooDeepError(Exception):
 
 
 class _Loader(_FastLoader):
-    """Composes nodes that are not nested too deeply. Fields read their texts, so that of tags only the null's is asked."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own attribute
-        first: [(_NULL, re.compile(r"(?:~|null|Null|NULL|)$"))] for first in ("~", "n", "N", "")
-    }
+    """Composes nodes that are not nested too deeply; a tag says no more than what the YAML says by itself."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -58,6 +55,12 @@ class _Loader(_FastLoader):
     def ascend_resolver(self) -> None:
         """Called for each node after it was composed."""
         self._depth -= 1
+
+    def resolve(self, kind: type[yaml.Node], value: str, implicit: tuple[bool, bool]) -> str:
+        """The tag of a node that has none: fields read the text itself, and ask only whether there is a value."""
+        if kind is yaml.ScalarNode:
+            return _NULL if implicit[0] and value in _NULLS else self.DEFAULT_SCALAR_TAG
+        return self.DEFAULT_SEQUENCE_TAG if kind is yaml.SequenceNode else self.DEFAULT_MAPPING_TAG
 
 
 @dataclass(frozen=True)
