@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import math
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -37,7 +36,7 @@ from pytest_gsw.examine import (
 from pytest_gsw.files import from_here
 from pytest_gsw.fleet import Again, Fleet
 from pytest_gsw.history.model import Point
-from pytest_gsw.hooks.checks import peak_problem
+from pytest_gsw.hooks.checks import peak_problem, verdict_problems
 from pytest_gsw.hooks.faults import hook_error, wrong_answer
 from pytest_gsw.hooks.guard import guarded_format
 from pytest_gsw.jobs.environment import job_environment, session_environment
@@ -574,17 +573,15 @@ class BaselineItem(pytest.Item):
             repeats=self._planned_jobs,
             max_gain=self.max_gain,
         )
-        numbers: tuple[float, ...] = ()
-        if isinstance(verdict, Verdict):
-            problem = _accepted_problem(verdict, accepted)
-            if problem is not None:
-                advice = "give judge() the figure that the hook was handed, or leave accepted_s out"
-                raise wrong_answer(self.config.hook.pytest_gsw_judge, problem, advice)
-            limits = (verdict.tolerance, verdict.allowed)
-            numbers = (verdict.measured_s, verdict.documented_s, verdict.reference_s, *limits)
-        sound = bool(numbers) and all(0 < number < math.inf for number in numbers)
-        if not sound or not isinstance(verdict, Verdict) or not isinstance(verdict.outcome, Outcome):
-            raise wrong_answer(self.config.hook.pytest_gsw_judge, f"{verdict!r}, which is no sound Verdict")
+        hook = self.config.hook.pytest_gsw_judge
+        if not isinstance(verdict, Verdict):
+            raise wrong_answer(hook, f"{verdict!r}, which is no sound Verdict")
+        problem = _accepted_problem(verdict, accepted)
+        if problem is not None:
+            advice = "give judge() the figure that the hook was handed, or leave accepted_s out"
+            raise wrong_answer(hook, problem, advice)
+        if problems := verdict_problems(verdict):
+            raise wrong_answer(hook, f"{verdict!r}, which is no sound Verdict", wrong=problems)
         return verdict
 
     @property

@@ -13,6 +13,9 @@ from typing import Any, TypeAlias
 
 from pytest_gsw.jobs.layout import JOB_ID
 from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
+from pytest_gsw.performance.doubts import RanksApart
+from pytest_gsw.performance.noise import Noise
+from pytest_gsw.performance.verdict import Outcome, Reason
 from pytest_gsw.tables.clusters import LAUNCHER_KEYS
 
 #: What an attribute must be: a few words, and whether a value is that.
@@ -115,6 +118,7 @@ _SPEC: Mapping[str, _Check] = {
         lambda value: isinstance(value, str) and (not value or _is_log_glob(value)),
     ),
     "unique_name": _FLAG,
+    "attempt": ("a whole number above 0", lambda value: _is_whole(value) and value > 0),
     "excluded_nodes": _TEXTS,
     "avoided_nodes": _TEXTS,
 }
@@ -144,6 +148,40 @@ _STATUS: Mapping[str, _Check] = {
     "siblings": _TEXTS,
     "cluster": _TEXT,
 }
+
+
+def _is_above_0(value: Any) -> bool:
+    return _is_number(value) and 0 < value < math.inf
+
+
+def _or_none(wanted: str, is_right: Callable[[Any], bool]) -> _Check:
+    return f"{wanted} or None", lambda value: value is None or is_right(value)
+
+
+_ABOVE_0: _Check = ("a number above 0", _is_above_0)
+_VERDICT: Mapping[str, _Check] = {
+    "outcome": ("an Outcome", lambda value: isinstance(value, Outcome)),
+    "measured_s": _ABOVE_0,
+    "documented_s": _ABOVE_0,
+    "tolerance": _ABOVE_0,
+    "accepted_s": _or_none(*_ABOVE_0),
+    "limit": _or_none(*_ABOVE_0),
+    "noise": _or_none("Noise", lambda value: isinstance(value, Noise)),
+    "jobs_s": (
+        "a tuple of seconds above 0",
+        lambda value: isinstance(value, tuple) and all(map(_is_above_0, value)),
+    ),
+    "steady_s": _or_none(*_ABOVE_0),
+    "given_reason": _or_none("a Reason", lambda value: isinstance(value, Reason)),
+    "more": _or_none("a whole number", _is_whole),
+    "max_gain": _or_none(*_ABOVE_0),
+    "ranks": _or_none("RanksApart", lambda value: isinstance(value, RanksApart)),
+}
+
+
+def verdict_problems(verdict: object) -> list[str]:
+    """What keeps an object from being a sound verdict, a line each; none if nothing does."""
+    return list(_wrong(verdict, _VERDICT))
 
 
 def launcher_problems(launcher: object) -> list[str]:

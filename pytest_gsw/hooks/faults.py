@@ -39,17 +39,18 @@ def hook_error(error: BaseException, plugins: Iterable[tuple[str, object]]) -> H
     )
 
 
-def wrong_answer(hook: Any, problem: str, advice: str = "") -> WrongAnswerError:
+def wrong_answer(hook: Any, problem: str, advice: str = "", wrong: Sequence[str] = ()) -> WrongAnswerError:
     """That a hook returned what it must not.
 
     Args:
         hook: The hook, as ``config.hook`` has it.
         problem: What was returned, and what is wrong with it.
         advice: What to do about it.
+        wrong: Which attributes are wrong, where the problem does not say.
     """
     return WrongAnswerError(
         f"an implementation of {hook.name} returned {problem}",
-        tuple(("plugin", name) for name in implementers(hook)),
+        (*(("wrong", one) for one in wrong), *(("plugin", name) for name in implementers(hook))),
         advice=advice or "docs/hooks.md says what the hook may return",
     )
 

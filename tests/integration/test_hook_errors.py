@@ -217,3 +217,30 @@ def test_a_version_that_raises(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=2, deselected=139)
     told = [line for line in result.outlines if "Own.<lambda>" in line]
     assert told == ["gsw: the launcher fails: Own.<lambda> of conftest.py raised KeyError: 'x'"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ("more='2'", "more: got '2', wanted a whole number or None"),
+        ("limit=float('inf')", "limit: got inf, wanted a number above 0 or None"),
+        ("jobs_s=[1.0]", "jobs_s: got [1.0], wanted a tuple of seconds above 0"),
+        ("given_reason='noise'", "given_reason: got 'noise', wanted a Reason or None"),
+        ("ranks=(3,)", "ranks: got (3,), wanted RanksApart or None"),
+    ],
+)
+def test_a_verdict_with_a_wrong_attribute_is_an_error_that_names_it(
+    pytester: pytest.Pytester, changes: str, problem: str
+) -> None:
+    pytester.makeconftest(
+        "import dataclasses, pytest\n@pytest.hookimpl(wrapper=True)\ndef pytest_gsw_judge():\n"
+        f"    verdict = yield\n    return dataclasses.replace(verdict, {changes})"
+    )
+    result = pytester.runpytest(*TWO, "--gsw-confirm=1")
+    result.assert_outcomes(errors=2, deselected=139)
+    fact = records(pytester)[ROW]["fact"]
+    assert fact.startswith("an implementation of pytest_gsw_judge returned Verdict(")
+    assert fact.endswith(", which is no sound Verdict")
+    result.stdout.fnmatch_lines(
+        [f"wrong      {problem}".replace("[", "[[]"), "plugin     conftest.py"], consecutive=True
+    )

@@ -1,18 +1,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_gsw.hooks.checks import format_problems, launcher_problems, peak_problem, spec_problems
+from pytest_gsw.hooks.checks import (
+    format_problems,
+    launcher_problems,
+    peak_problem,
+    spec_problems,
+    verdict_problems,
+)
 from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.replay import ReplayLauncher
 from pytest_gsw.jobs.slurm import SlurmLauncher
 from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.performance.verdict import Outcome, Verdict
 
 SPEC = JobSpec("row", "gsw-row", Path("launch.sh"), Path(), Path(), 1, 8, {"A": "b"})
 
@@ -88,6 +95,7 @@ GLOB_WANTED = "log_glob: got str, wanted a glob below the staging area with {job
         ("log_glob", "runs/{job_id}/train.log", GLOB_WANTED),
         ("log_glob", "../log_{job_id}.out", GLOB_WANTED),
         ("unset", "PATH", "unset: got str, wanted a tuple of texts"),
+        ("attempt", "1", "attempt: got str, wanted a whole number above 0"),
     ],
 )
 def test_which_field_of_a_spec_is_wrong(field: str, value: Any, problem: str) -> None:
@@ -103,3 +111,40 @@ def test_peaks(peak: float | None) -> None:
 @pytest.mark.parametrize("peak", [0, -1.0, math.inf, math.nan, "1e15", True, ()])
 def test_what_is_no_peak(peak: Any) -> None:
     assert peak_problem(peak) == f"{peak!r}, wanted FLOP/s above 0 or None"
+
+
+VERDICT = Verdict(Outcome.PASSED, 1.0, 1.0, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("outcome", "passed", "outcome: got 'passed', wanted an Outcome"),
+        ("measured_s", 0.0, "measured_s: got 0.0, wanted a number above 0"),
+        ("documented_s", math.nan, "documented_s: got nan, wanted a number above 0"),
+        ("tolerance", "5%", "tolerance: got '5%', wanted a number above 0"),
+        ("accepted_s", math.inf, "accepted_s: got inf, wanted a number above 0 or None"),
+        ("limit", -0.1, "limit: got -0.1, wanted a number above 0 or None"),
+        ("noise", 0.02, "noise: got 0.02, wanted Noise or None"),
+        ("jobs_s", (1.0, math.nan), "jobs_s: got (1.0, nan), wanted a tuple of seconds above 0"),
+        ("steady_s", True, "steady_s: got True, wanted a number above 0 or None"),
+        ("given_reason", "noise", "given_reason: got 'noise', wanted a Reason or None"),
+        ("more", 1.0, "more: got 1.0, wanted a whole number or None"),
+        ("max_gain", 0, "max_gain: got 0, wanted a number above 0 or None"),
+        ("ranks", (), "ranks: got (), wanted RanksApart or None"),
+    ],
+)
+def test_which_field_of_a_verdict_is_wrong(field: str, value: Any, problem: str) -> None:
+    assert verdict_problems(VERDICT) == []
+    assert verdict_problems(replace(VERDICT, **{field: value})) == [problem]
+
+
+def test_each_field_of_a_verdict_is_checked() -> None:
+    checked = {line.partition(": missing")[0] for line in verdict_problems(object())}
+    assert checked == {field.name for field in fields(Verdict)}
+
+
+def test_each_field_of_a_spec_is_checked_or_made_by_the_session() -> None:
+    made = {"row_id", "definition", "image", "documented"}  # the session compares the first, and fills in the others
+    wrong = replace(SPEC, **{field.name: object() for field in fields(JobSpec)})
+    assert {line.partition(":")[0] for line in spec_problems(wrong)} == {field.name for field in fields(JobSpec)} - made
