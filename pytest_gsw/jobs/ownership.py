@@ -235,10 +235,11 @@ def _silent_s(path: Path) -> float:
 
 def _read(path: Path) -> Owner | None:
     """What an owner's file says; ``None`` where that is nothing that can be understood."""
+    content = path.read_bytes()
     try:
-        facts = json.loads(path.read_bytes())
-        owner = Owner(**facts)
-    except (ValueError, TypeError, RecursionError):
+        owner = Owner(**json.loads(content))
+        time.localtime(owner.since_s)  # a time that nobody can show is none
+    except (ValueError, TypeError, OverflowError, OSError, RecursionError):
         return None
     kinds = {"host": str, "pid": int, "start": int, "machine": str, "user": str, "since_s": float, "released": bool}
     return owner if all(isinstance(getattr(owner, name), kind) for name, kind in kinds.items()) else None

@@ -187,7 +187,14 @@ def test_owners_that_are_none_any_more(tmp_path: Path, owner: Owner) -> None:
     assert owners(tmp_path) == ["owner.8"]
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"host": 5}', "\0" * 64, "9" * 5000, "[" * 100_000])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "{", "[]", '{"host": 5}', "\0" * 64, "9" * 5000, "[" * 100_000),
+        # A bit that flipped in the figure of the time.
+        *(json.dumps({**asdict(ELSEWHERE), "since_s": since_s}) for since_s in (1e30, -1e30, float("nan"))),
+    ],
+)
 def test_a_file_that_says_nothing_counts_by_its_age(tmp_path: Path, content: str) -> None:
     path = tmp_path / "owner.1"
     path.write_text(content)
