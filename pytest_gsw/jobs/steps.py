@@ -61,7 +61,7 @@ def problem_of(status: JobStatus, may_fail: Collection[str] = (), uid: int | Non
     failed = [
         step
         for step in suspects
-        if not (_ended_with_its_job(step, steps, status, worst) or _ended_by_its_script(step, steps, uid))
+        if not (_ended_with_its_job(step, steps, status, worst, uid) or _ended_by_its_script(step, steps, uid))
     ]
     if failed:
         first, more = failed[0], len(failed) - 1
@@ -113,7 +113,7 @@ def is_well(step: JobStep) -> bool:
     return step.state is JobState.COMPLETED and not step.exit_code and not step.signal
 
 
-def _ended_with_its_job(step: JobStep, steps: Collection[JobStep], status: JobStatus, worst: int) -> bool:
+def _ended_with_its_job(step: JobStep, steps: Collection[JobStep], status: JobStatus, worst: int, uid: int) -> bool:
     """Whether a step still ran when the batch script had ended, and Slurm ended it for that.
 
     Args:
@@ -121,12 +121,16 @@ def _ended_with_its_job(step: JobStep, steps: Collection[JobStep], status: JobSt
         steps: All steps of its job.
         status: Its job's end.
         worst: The worst end of the steps that Slurm has counted, as wait(2) has it.
+        uid: The user whose job it is.
     """
-    # "CANCELLED by" somebody is none of Slurm's own ends.
-    if step.raw_state != "CANCELLED" or step.exit_code or step.end_s is None or status.end_s is None:
+    if step.exit_code or step.end_s is None or status.end_s is None:
         return False
-    if step.signal == signal.SIGTERM and _step_status(step) == worst:  # 24.11 counts helpers
-        return step.end_s >= status.end_s and _one_completed_beside(step, steps)
+    # "CANCELLED by" somebody else is an end of neither Slurm nor the job's script.
+    if step.raw_state not in {"CANCELLED", f"CANCELLED by {uid}"}:
+        return False
+    if step.signal == signal.SIGTERM and _step_status(step) == worst:
+        # 24.11 counts helpers, and "by" somebody is none of Slurm's own ends.
+        return step.end_s >= status.end_s and step.raw_state == "CANCELLED" and _one_completed_beside(step, steps)
     if step.signal == signal.SIGTERM:
         return step.end_s >= status.end_s
     return step.signal == signal.SIGKILL and step.end_s >= status.end_s + KILL_WAIT_S

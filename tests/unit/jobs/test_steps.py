@@ -43,6 +43,8 @@ def fact(status: JobStatus, *may_fail: str) -> str | None:
         ("0:9", ("dmon CANCELLED 0:9 101 207", "train COMPLETED 0:0 101 200")),
         # A site that keeps no steps: what slurmctld counted may be a helper.
         ("0:15", ()),
+        # One that the script itself ended as it ended, although it had begun late.
+        ("0:0", ("dmon CANCELLED_by_1000 0:15 199 200", "train COMPLETED 0:0 101 199")),
         # One that the script itself ended when the training was over.
         ("0:9", ("dmon CANCELLED_by_1000 0:9 101 180", "train COMPLETED 0:0 101 179")),
     ],
@@ -63,9 +65,9 @@ def test_a_job_that_ended_well(derived: str, steps: tuple[str, ...]) -> None:
         ("0:0", ("bash CANCELLED 0:6 101 200",), "its step 0 (bash) ended CANCELLED by signal 6"),
         ("0:9", ("bash CANCELLED 0:9 101 200",), "its step 0 (bash) ended CANCELLED by signal 9"),
         ("0:15", ("bash CANCELLED 0:15 101 200",), "its step 0 (bash) ended CANCELLED by signal 15"),
-        # Somebody cancelled the training as the script ended; so Slurm says of none that it ends with its job.
+        # An administrator cancelled the training as the script ended.
         ("0:0", ("train CANCELLED_by_0 0:15 101 200",), "its step 0 (train) ended CANCELLED by signal 15"),
-        ("0:0", ("train CANCELLED_by_1000 0:9 101 210",), "its step 0 (train) ended CANCELLED by signal 9"),
+        ("0:0", ("train CANCELLED_by_0 0:9 101 210",), "its step 0 (train) ended CANCELLED by signal 9"),
         # After another step, none beside it, before the end, or by somebody.
         (
             "0:15",
