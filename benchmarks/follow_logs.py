@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.logs.follow import Follower
-from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.formats.registry import FORMATS
 
 NOISE = b"node7:4242:4311 [3] NCCL INFO Channel 05/0 : 3[3] -> 4[4] via P2P/CUMEM/read\n"
 HEAD = "2031-02-03 04:05:06,789"

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from pytest_gsw.history import open_history  # noqa: E402 - found from the checkout
-from pytest_gsw.report import Run, write_report  # noqa: E402
+from pytest_gsw.reports.html import Run, write_report  # noqa: E402
 from pytest_gsw.results.record import JobFacts, Record  # noqa: E402
 
 SEED = 20

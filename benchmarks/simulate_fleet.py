@@ -3,7 +3,7 @@
     python benchmarks/simulate_fleet.py [--rows 100000] [--look-s 10] [-o FILE.json] [--markdown]
 
 The fleet and its journal are the real ones; time is virtual, and the cluster is a model
-(`tests/unit/slurm_model.py`): 576 nodes of 8 GPUs, first come first served with backfill, jobs of 10 to 40
+(`tests/unit/fleet/slurm_model.py`): 576 nodes of 8 GPUs, first come first served with backfill, jobs of 10 to 40
 minutes on 8 to 2,048 GPUs, one in a hundred of which fails, loses a node or hangs; slurmctld restarts once
 a day, forgets ended jobs after 300 s, holds 10,000 jobs at most and answers two requests a second (`rl_enable`
 at its defaults: 30 at once). Two scenarios:
@@ -39,8 +39,8 @@ from tabulate import tabulate
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from pytest_gsw.fleet import Limits  # noqa: E402
-from tests.unit.slurm_model import DAY_S, Scenario, simulate  # noqa: E402
+from pytest_gsw.fleet.fleet import Limits  # noqa: E402
+from tests.unit.fleet.slurm_model import DAY_S, Scenario, simulate  # noqa: E402
 
 SIZES = (1000, 3000, 10_000, 30_000, 100_000)
 SCENARIOS = {

@@ -10,14 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pytest_gsw.clusters.model import Cluster
     from pytest_gsw.errors import ConfigurationError, GswError, JobError, LogError, RunError, SubmissionError
     from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
-    from pytest_gsw.logs.lineformat import LineFormat, StepLine
+    from pytest_gsw.logs.formats.lineformat import LineFormat, StepLine
     from pytest_gsw.logs.model import Identity, LastWords, LogFormat, Step, StepLog
     from pytest_gsw.performance.measurement import Measurement
     from pytest_gsw.performance.verdict import Outcome, Verdict
     from pytest_gsw.results.record import JobFacts, Record
-    from pytest_gsw.tables.clusters import Cluster
     from pytest_gsw.tables.model import Accepted, Baseline, Figures, Parallelism, Recipe, Source
 
 _NAMES = {

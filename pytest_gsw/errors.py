@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.words import counted
+from pytest_gsw.common.words import counted
 
 
 class GswError(Exception):

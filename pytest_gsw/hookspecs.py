@@ -14,13 +14,13 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytest_gsw.clusters.model import Cluster
     from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
     from pytest_gsw.logs.model import LogFormat
     from pytest_gsw.performance.measurement import Measurement
     from pytest_gsw.performance.noise import Noise
     from pytest_gsw.performance.verdict import Repeats, Verdict
     from pytest_gsw.results.record import Record
-    from pytest_gsw.tables.clusters import Cluster
     from pytest_gsw.tables.model import Accepted, Baseline
 
 

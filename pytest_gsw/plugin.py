@@ -16,13 +16,13 @@ from pytest_gsw import hookspecs
 from pytest_gsw.session.options import add_options, are_given
 
 if TYPE_CHECKING:
-    from pytest_gsw.items import BaselineFile
+    from pytest_gsw.clusters.model import Cluster
     from pytest_gsw.jobs.model import JobSpec, Launcher
     from pytest_gsw.logs.model import LogFormat
     from pytest_gsw.performance.measurement import Measurement
     from pytest_gsw.performance.noise import Noise
     from pytest_gsw.performance.verdict import Repeats, Verdict
-    from pytest_gsw.tables.clusters import Cluster
+    from pytest_gsw.session.item import BaselineFile
     from pytest_gsw.tables.model import Accepted, Baseline
 
 #: The plugin that a session with rows has besides this one.

@@ -20,14 +20,14 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_gsw.audit.report import text_report
-from pytest_gsw.audit.run import Source, audit
+from pytest_gsw.documents.audit.report import text_report
+from pytest_gsw.documents.audit.run import Source, audit
+from pytest_gsw.documents.importing import import_document, read_facts
+from pytest_gsw.documents.importing.labels import FIGURES
 from pytest_gsw.errors import ConfigurationError, LogError
-from pytest_gsw.importing import import_document, read_facts
-from pytest_gsw.importing.labels import FIGURES
-from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.reader import detect_format, last_step, read_log
-from pytest_gsw.selftest import Case, cases
+from pytest_gsw.selftest.cases import Case, cases
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table, table_files
 from pytest_gsw.tables.stated import stated_rows

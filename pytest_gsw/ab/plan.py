@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_gsw.clusters.model import CONTRACT_VARIABLES
+from pytest_gsw.common.files import write_whole
 from pytest_gsw.errors import ConfigurationError, SubmissionError
-from pytest_gsw.files import write_whole
 from pytest_gsw.jobs.environment import CHANGES_THE_SUBMISSION
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.spec import profiling_in
-from pytest_gsw.tables.clusters import CONTRACT_VARIABLES
 
 #: The names of a comparison's files in its directory.
 PLAN = "plan.json"

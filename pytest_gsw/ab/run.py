@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from pytest_gsw.clusters.local import uses_gpus
+from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import JobError, RunError, SchedulerAwayError
-from pytest_gsw.fleet import BACK_OFF_S, LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S
+from pytest_gsw.fleet.fleet import BACK_OFF_S, LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S
 from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
-from pytest_gsw.jobs.slurm import SlurmLauncher
-from pytest_gsw.machine import uses_gpus
-from pytest_gsw.quoting import quoted
-from pytest_gsw.tables.clusters import Cluster
+from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 
 #: Called with the job each time that it was asked about, and once when it is submitted.
 Observer = Callable[[Job, JobStatus], None]

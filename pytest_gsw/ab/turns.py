@@ -10,10 +10,10 @@ from typing import Any
 
 from pytest_gsw.ab.plan import Plan
 from pytest_gsw.errors import RunError
-from pytest_gsw.examine import Run, check_job, measure_as_documented, read_steps
 from pytest_gsw.jobs.layout import find_log, log_glob
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.model import LogFormat
+from pytest_gsw.runs.checks import Run, check_job, measure_as_documented, read_steps
 from pytest_gsw.tables.model import Baseline
 
 #: What ``timeout`` exits with when it has ended its command.

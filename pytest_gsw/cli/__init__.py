@@ -28,8 +28,8 @@ from pytest_gsw.cli import (
     trend,
 )
 from pytest_gsw.cli.answer import Answer
+from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.quoting import quoted
 
 #: In the order in which help lists them.
 _COMMANDS = (

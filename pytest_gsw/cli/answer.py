@@ -6,8 +6,8 @@ from argparse import ArgumentParser, _SubParsersAction
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from pytest_gsw.common.files import make_directory, write_whole
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.files import make_directory, write_whole
 
 #: What a subcommand's ``add_parser`` adds itself to.
 Commands: TypeAlias = "_SubParsersAction[ArgumentParser]"

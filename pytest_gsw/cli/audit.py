@@ -9,19 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_gsw.audit.model import Audit
-from pytest_gsw.audit.report import github_report, json_report, junit_report, summary, text_report
-from pytest_gsw.audit.run import Source, audit
 from pytest_gsw.cli.answer import Answer, Commands, write_answer
+from pytest_gsw.common.files import from_here
+from pytest_gsw.common.redact import quoted
+from pytest_gsw.documents.audit.model import Audit
+from pytest_gsw.documents.audit.report import github_report, json_report, junit_report, summary, text_report
+from pytest_gsw.documents.audit.run import Source, audit
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.files import from_here
-from pytest_gsw.quoting import quoted
 from pytest_gsw.tables.bundled import FACTS_FILE, bundled_baselines
 from pytest_gsw.tables.load import table_files
 from pytest_gsw.tables.stated import stated_rows
 
 if TYPE_CHECKING:
-    from pytest_gsw.importing import DocumentFacts
+    from pytest_gsw.documents.importing import DocumentFacts
 
 _TABLES = frozenset({".yaml", ".yml"})
 #: What documents are called in a directory; a file that is named itself may be called anything.
@@ -112,7 +112,7 @@ def _document(path: Path, facts: Mapping[str, DocumentFacts]) -> Source:
         ConfigurationError: It cannot be read, or what reads Markdown is not installed.
     """
     # Only documents need Markdown's parser, which is an extra.
-    from pytest_gsw.importing import import_document
+    from pytest_gsw.documents.importing import import_document
 
     imported = import_document(path, facts.get(path.name))
     shown = str(from_here(path))
@@ -121,7 +121,7 @@ def _document(path: Path, facts: Mapping[str, DocumentFacts]) -> Source:
 
 def _facts(paths: Sequence[Path]) -> dict[str, DocumentFacts]:
     """What documents do not say: of the bundled tables, and of the directories that are audited."""
-    from pytest_gsw.importing import read_facts
+    from pytest_gsw.documents.importing import read_facts
 
     directories = [bundled_baselines(), *(path if path.is_dir() else path.parent for path in paths)]
     found: dict[str, DocumentFacts] = {}

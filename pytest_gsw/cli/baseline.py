@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from pytest_gsw.ageing.patch import make_patch, proposal_text, review_text
+from pytest_gsw.ageing.proposals import MAX_SPREAD, MIN_JOBS, LeftOut, Proposal, Rules, Tables, propose, selects
 from pytest_gsw.cli.answer import Answer, Commands, write_answer
+from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.patch import make_patch, proposal_text, review_text
-from pytest_gsw.proposals import MAX_SPREAD, MIN_JOBS, LeftOut, Proposal, Rules, Tables, propose, selects
-from pytest_gsw.quoting import quoted
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.bundled import bundled_baselines

@@ -27,20 +27,20 @@ from pytest_gsw.ab.turns import Pair, Turn, ended_turns, read_pairs
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.cli.metrics import cluster_of, find_row
 from pytest_gsw.cli.site import add_plugin_option, format_of, launcher_for, unknown_format
+from pytest_gsw.clusters.local import local_cluster
+from pytest_gsw.clusters.model import LOCAL, Cluster, check_keys
+from pytest_gsw.common.files import from_here, make_directory, write_whole
+from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError, JobError
-from pytest_gsw.examine import Run, check_job, job_evidence
-from pytest_gsw.files import from_here, make_directory, write_whole
 from pytest_gsw.jobs.environment import job_environment, masked_environment
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.spec import default_time_limit_s, expected_run_s, make_job_spec
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.machine import local_cluster
-from pytest_gsw.quoting import quoted
 from pytest_gsw.results.record import new_run_id
 from pytest_gsw.results.terminal import percent
-from pytest_gsw.tables.clusters import LOCAL, Cluster, check_keys
+from pytest_gsw.runs.checks import Run, check_job, job_evidence
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.words import counted
 
 #: The default limit on the job's run time, as a multiple of the documented duration of its turns.
 LIMIT_FACTOR = 2

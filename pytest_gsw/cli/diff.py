@@ -13,14 +13,14 @@ from pathlib import Path
 from tabulate import tabulate
 
 from pytest_gsw.cli.answer import Answer, Commands
-from pytest_gsw.compare import Change, RowChange, compare
+from pytest_gsw.common.redact import MASK, is_secret, quoted
+from pytest_gsw.common.words import counted
+from pytest_gsw.documents.diff import Change, RowChange, compare
 from pytest_gsw.errors import ConfigurationError, FileError
-from pytest_gsw.quoting import MASK, is_secret, quoted
 from pytest_gsw.results.terminal import percent
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.metrics import PERCENTAGES
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.words import counted
 
 #: Fractions that people read as percentages.
 _PERCENTAGES = PERCENTAGES | {"tolerance", "max_gain", "spread"}
@@ -55,7 +55,7 @@ def _rows(path: Path) -> tuple[Baseline, ...]:
 
 
 def _imported(path: Path) -> tuple[Baseline, ...]:
-    from pytest_gsw.importing import import_document  # it reads Markdown, which tables need not
+    from pytest_gsw.documents.importing import import_document  # it reads Markdown, which tables need not
 
     with tempfile.TemporaryDirectory() as directory:
         for name, text in import_document(path).yaml_text.items():

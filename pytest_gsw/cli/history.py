@@ -21,6 +21,8 @@ from tabulate import tabulate
 
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.cli.site import add_plugin_option, format_of
+from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.import_logs import import_logs
@@ -30,13 +32,11 @@ from pytest_gsw.history.llmb import import_llmb
 from pytest_gsw.history.model import Point, SeriesKey, newest_definitions
 from pytest_gsw.history.store import VARIABLE, History, history_place, open_history
 from pytest_gsw.performance.noise import Noise, noise_of
-from pytest_gsw.quoting import quoted
 from pytest_gsw.results.terminal import percent
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.words import counted
 
 #: Points of each row, where nobody says how many.
 LAST = 30
@@ -332,7 +332,7 @@ def _imported(asked: argparse.Namespace, history: History) -> Imported:
 
 
 def _rows(asked: argparse.Namespace) -> tuple[Baseline, ...]:
-    from pytest_gsw.proposals import selects
+    from pytest_gsw.ageing.proposals import selects
 
     rows = load_tables(asked.baselines or [bundled_baselines()])
     return tuple(row for row in rows if not asked.rows or any(selects(pattern, row.id) for pattern in asked.rows))

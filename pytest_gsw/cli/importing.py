@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from pytest_gsw.audit.model import Severity
-from pytest_gsw.audit.run import Source, audit
 from pytest_gsw.cli.answer import Answer, Commands, write_answer
+from pytest_gsw.common.words import counted
+from pytest_gsw.documents.audit.model import Severity
+from pytest_gsw.documents.audit.run import Source, audit
+from pytest_gsw.documents.importing import DocumentFacts, Imported, import_document, read_facts
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.importing import DocumentFacts, Imported, import_document, read_facts
 from pytest_gsw.tables.bundled import FACTS_FILE
-from pytest_gsw.words import counted
 
 
 def add_parser(commands: Commands) -> None:

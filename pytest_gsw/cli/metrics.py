@@ -12,8 +12,9 @@ from typing import Any
 
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.cli.site import add_plugin_option, format_called, format_of
+from pytest_gsw.clusters.model import Cluster, cluster_files, find_cluster
+from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, LogError
-from pytest_gsw.examine import Run, measure_as_documented, read_steps
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.spec import make_job_spec
@@ -22,11 +23,10 @@ from pytest_gsw.logs.reader import detect_format, last_step, read_log
 from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.performance.steady import steady
 from pytest_gsw.performance.verdict import judge
-from pytest_gsw.quoting import quoted
 from pytest_gsw.results.terminal import percent, unused_text
+from pytest_gsw.runs.checks import Run, measure_as_documented, read_steps
 from pytest_gsw.runs.provenance import provenance_in
 from pytest_gsw.tables.bundled import bundled_baselines
-from pytest_gsw.tables.clusters import Cluster, cluster_files, find_cluster
 from pytest_gsw.tables.definition import accepted_for, definition_hash
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.images import image_name, image_of

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.cli.history import RESULTS, add_history_option, exists, opened
+from pytest_gsw.common.files import from_here
+from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.files import from_here
 from pytest_gsw.history.store import History, history_place
-from pytest_gsw.report import Run, accepted_in, write_report
+from pytest_gsw.reports.html import Run, accepted_in, write_report
 from pytest_gsw.results.rebuild import read_whole_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import counts_line
 from pytest_gsw.tables.bundled import bundled_baselines
-from pytest_gsw.words import counted
 
 #: Where a run's report is in its directory, where nobody says otherwise.
 NAME = "report"

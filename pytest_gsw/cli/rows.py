@@ -12,6 +12,7 @@ from typing import Any
 from tabulate import tabulate
 
 from pytest_gsw.cli.answer import Answer, Commands
+from pytest_gsw.common.words import counted
 from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.tables.bundled import bundled_baselines
@@ -19,7 +20,6 @@ from pytest_gsw.tables.definition import counts_with_its_image
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted, Baseline
-from pytest_gsw.words import counted
 
 
 def add_parser(commands: Commands) -> None:

@@ -12,7 +12,7 @@ from tabulate import tabulate
 
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.selftest import Report, selftest
+from pytest_gsw.selftest.cases import Report, selftest
 
 #: Wrong cases of a self-test that are shown in full.
 _SHOWN_WRONG = 20

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.model import Launcher
-from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.tables.bundled import bundled_baselines
-from pytest_gsw.tables.clusters import Cluster
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline

@@ -14,15 +14,15 @@ from typing import TypeAlias
 
 from pytest_gsw.demo.writers import FIRST_LINE
 from pytest_gsw.errors import ConfigurationError, LogError
-from pytest_gsw.examine import Run, measure_as_documented, read_steps
 from pytest_gsw.history.imported import Imported, Known, imported_record
 from pytest_gsw.history.model import IMPORTED
 from pytest_gsw.jobs.layout import job_id_in, log_glob, looks_like_a_log
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.runs.checks import Run, measure_as_documented, read_steps
 from pytest_gsw.runs.provenance import provenance_in
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.model import Baseline

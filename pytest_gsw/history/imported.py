@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from pytest_gsw.files import from_here
+from pytest_gsw.common.files import from_here
+from pytest_gsw.common.redact import quoted
 from pytest_gsw.performance.doubts import is_too_good
 from pytest_gsw.performance.figures import figures, figures_of
 from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.performance.verdict import Outcome, Reason, compare
-from pytest_gsw.quoting import quoted
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.definition import definition_hash

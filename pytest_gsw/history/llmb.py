@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.imported import Imported, Known, imported_record
 from pytest_gsw.history.sqlite import read_table
@@ -22,7 +23,6 @@ from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.words import counted
 
 #: What a job cannot be told without, and what only some releases keep.
 _NEEDED = ("job_id", "model_size", "dtype", "scale", "slurm_state", "train_step_time_seconds")

@@ -12,11 +12,11 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
+from pytest_gsw.common.redact import MASK, is_secret, quoted
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.database import Rows, Values
 from pytest_gsw.history.deadline import OverdueError, within
 from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
-from pytest_gsw.quoting import MASK, is_secret, quoted
 
 if TYPE_CHECKING:
     import psycopg

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_gsw.files import PRIVATE, make_directory, write_whole
+from pytest_gsw.common.files import PRIVATE, make_directory, write_whole
 from pytest_gsw.history.codec import record_text
 from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
 from pytest_gsw.history.store import History

@@ -8,8 +8,8 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pytest_gsw.common.files import SHARED, from_here, make_directory
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.files import SHARED, from_here, make_directory
 from pytest_gsw.history.database import Rows, Values
 from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from pytest_gsw.common.redact import printable
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.codec import body_text, decode, encode, record_text
 from pytest_gsw.history.database import Database, Rows
@@ -28,7 +29,6 @@ from pytest_gsw.history.model import (
 from pytest_gsw.history.postgresql import PostgresqlDatabase, is_postgresql
 from pytest_gsw.history.schema import migrate
 from pytest_gsw.history.sqlite import SqliteDatabase
-from pytest_gsw.quoting import printable
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import row_matches
 

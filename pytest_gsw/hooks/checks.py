@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
+from pytest_gsw.clusters.model import LAUNCHER_KEYS
 from pytest_gsw.jobs.layout import JOB_ID
 from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
 from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import Outcome, Reason
-from pytest_gsw.tables.clusters import LAUNCHER_KEYS
 
 #: What an attribute must be: a few words, and whether a value is that.
 _Check: TypeAlias = tuple[str, Callable[[Any], bool]]

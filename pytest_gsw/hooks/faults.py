@@ -8,8 +8,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from pytest_gsw.common.files import from_here
 from pytest_gsw.errors import HookError, WrongAnswerError
-from pytest_gsw.files import from_here
 
 #: Packages whose frames stand between a session and a site's own code.
 _BETWEEN = frozenset({"pytest_gsw", "pluggy", "_pytest", "pytest"})

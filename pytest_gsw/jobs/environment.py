@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from pytest_gsw.common.redact import MASK, is_secret, masked_text
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.quoting import MASK, is_secret, masked_text
 
 #: Variables of the session that would change what a submission means, wherever pytest runs.
 CHANGES_THE_SUBMISSION = frozenset(

@@ -15,8 +15,8 @@ from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pytest_gsw.common.files import make_directory
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.files import make_directory
 from pytest_gsw.jobs.journal_lines import Lines, maybe_number, number, read_lines, seal, text, texts, whole
 from pytest_gsw.jobs.model import Attempt, Job, JobKey, JobSpec, JobState, JobStatus, LogBefore, Stop
 from pytest_gsw.jobs.steps import kept, of_kept

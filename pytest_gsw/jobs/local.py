@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pytest_gsw.common.files import make_directory, open_own
 from pytest_gsw.errors import JobError, SubmissionError
-from pytest_gsw.files import make_directory, open_own
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.environment import job_environment, session_environment
 from pytest_gsw.jobs.local_ids import next_job_id

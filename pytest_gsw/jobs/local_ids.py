@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from pytest_gsw.files import make_directory, open_own
+from pytest_gsw.common.files import make_directory, open_own
 
 _COUNTER = "local-job-id"
 #: Giving out an id takes microseconds.

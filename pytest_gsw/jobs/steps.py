@@ -20,9 +20,9 @@ import signal
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from pytest_gsw.common.words import counted
 from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
 from pytest_gsw.jobs.states import job_state
-from pytest_gsw.words import counted
 
 #: Steps of a job that a journal or a record keeps: those that did not end well first.
 MOST_KEPT = 64

@@ -1,7 +1,7 @@
 """What must hold of every format's steps, whoever wrote the format.
 
-A format only says what a line tells (:class:`~pytest_gsw.logs.lineformat.LineFormat`); attempts, ranks, losses and
-figures that are not finite are sorted out behind it. One that makes a whole :class:`~pytest_gsw.logs.model.StepLog`
+A format only says what a line tells (:class:`~pytest_gsw.logs.formats.lineformat.LineFormat`); attempts, ranks, losses
+and figures that are not finite are sorted out behind it. One that makes a whole :class:`~pytest_gsw.logs.model.StepLog`
 itself is not trusted with them: what it returns is looked through here, and so are the lines that it was given.
 """
 

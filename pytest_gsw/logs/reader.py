@@ -13,17 +13,17 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from pytest_gsw.common.words import counted
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.calibration import MARKER as CALIBRATION
 from pytest_gsw.logs.calibration import calibration_flops
 from pytest_gsw.logs.ends import before_step, open_line, says_its_end
-from pytest_gsw.logs.formats import FORMATS, REFUSED
+from pytest_gsw.logs.formats.registry import FORMATS, REFUSED
 from pytest_gsw.logs.guards import parsed
 from pytest_gsw.logs.identity import RECIPE_MARKER, identity_markers, recipe_identity, with_identity
 from pytest_gsw.logs.model import Diverged, LogFormat, Step, StepLog
 from pytest_gsw.logs.scan import BLOCK_BYTES, alternatives, is_wanted, matching_records
 from pytest_gsw.logs.text import quoted_text, safe_text, shortened
-from pytest_gsw.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,7 +7,7 @@ import re
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from pytest_gsw.quoting import ESCAPES, UNSAFE, masked_text
+from pytest_gsw.common.redact import ESCAPES, UNSAFE, masked_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_gsw.quoting import printable
+from pytest_gsw.common.redact import printable
 from pytest_gsw.results.record import Record, record_name
 
 

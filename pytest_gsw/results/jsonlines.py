@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.files import SHARED
+from pytest_gsw.common.files import SHARED
 from pytest_gsw.results.record import Record
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from pytest_gsw.common.redact import quoted
 from pytest_gsw.performance.verdict import Reason
-from pytest_gsw.quoting import quoted
 from pytest_gsw.results.record import Record, attempt_text, compared_text, measured_jobs, repeat_text
 
 #: What pytest, pytest-xdist and JUnit can all carry.

@@ -13,9 +13,9 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
+from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import read_journal
-from pytest_gsw.quoting import quoted
 from pytest_gsw.results import junit, outcomes, terminal
 from pytest_gsw.results.attachments import attachment_lines
 from pytest_gsw.results.record import Record, read_record

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from pytest_gsw.files import PRIVATE, make_directory, write_whole
+from pytest_gsw.common.files import PRIVATE, make_directory, write_whole
 from pytest_gsw.jobs.layout import cut_name
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.steps import kept, of_kept

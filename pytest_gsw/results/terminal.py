@@ -10,8 +10,8 @@ from typing import Any
 
 from tabulate import tabulate
 
+from pytest_gsw.common.words import day
 from pytest_gsw.errors import RunError
-from pytest_gsw.examine import duration
 from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.jobs.model import JobState, JobStatus, in_words
 from pytest_gsw.performance.doubts import RanksApart
@@ -19,10 +19,10 @@ from pytest_gsw.performance.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record, attempt_text, judged_key, judged_metric, measured_jobs, repeat_text
+from pytest_gsw.runs.checks import duration
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric
 from pytest_gsw.tables.model import Accepted
-from pytest_gsw.words import day
 
 #: Ranks that are named; of a job of thousands, all may differ.
 _RANKS_SHOWN = 4

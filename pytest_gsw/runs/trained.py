@@ -6,8 +6,8 @@ import math
 import statistics
 from typing import TYPE_CHECKING
 
+from pytest_gsw.common.words import counted
 from pytest_gsw.runs.problem import Problem
-from pytest_gsw.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

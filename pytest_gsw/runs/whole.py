@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_gsw.common.words import counted
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.runs.problem import Problem
-from pytest_gsw.words import counted
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,17 +6,17 @@ import os
 
 import pytest
 
+from pytest_gsw.clusters.model import check_keys
+from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, HookError, RunError
 from pytest_gsw.hooks.checks import format_problems, spec_problems
 from pytest_gsw.hooks.faults import hook_error, not_that, wrong_answer
 from pytest_gsw.hooks.guard import guarded_launcher
-from pytest_gsw.items import BaselineItem
 from pytest_gsw.jobs.model import JobSpec, Launcher
-from pytest_gsw.logs.formats import FORMATS
-from pytest_gsw.options import Settings
-from pytest_gsw.quoting import quoted
-from pytest_gsw.screen import write
-from pytest_gsw.tables.clusters import check_keys
+from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.session.item import BaselineItem
+from pytest_gsw.session.screen import write
+from pytest_gsw.session.settings import Settings
 
 
 def ask_for_launcher(config: pytest.Config, settings: Settings) -> Launcher | None:

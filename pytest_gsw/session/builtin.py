@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.items import SETTINGS, environment_of
+from pytest_gsw.clusters.local import uses_gpus
+from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.jobs.orphans import SubmissionLock
-from pytest_gsw.jobs.slurm import SlurmLauncher
+from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.spec import make_job_spec
-from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.machine import uses_gpus
-from pytest_gsw.options import read_settings
-from pytest_gsw.tables.clusters import Cluster
+from pytest_gsw.session.item import SETTINGS, environment_of
+from pytest_gsw.session.settings import read_settings
 from pytest_gsw.tables.model import Baseline
 
 

@@ -13,12 +13,19 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw import xdist
-from pytest_gsw.ending import add_json, leave_files, tell_summary
+from pytest_gsw.clusters.local import uses_gpus
+from pytest_gsw.common.files import from_here
+from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.files import from_here
-from pytest_gsw.fleet import Fleet
-from pytest_gsw.items import (
+from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.jobs.spec import expected_run_s
+from pytest_gsw.results import terminal
+from pytest_gsw.results.outcomes import ERROR
+from pytest_gsw.results.record import attempt_text, used_gpu_hours
+from pytest_gsw.session import judged, workers, xdist
+from pytest_gsw.session.ending import add_json, leave_files, tell_summary
+from pytest_gsw.session.item import (
     FLEET,
     NIGHTS,
     RECORD,
@@ -28,21 +35,14 @@ from pytest_gsw.items import (
     BaselineItem,
     BaselineTables,
 )
-from pytest_gsw.jobs.spec import expected_run_s
-from pytest_gsw.loop import handling_signals, run_session
-from pytest_gsw.machine import uses_gpus
-from pytest_gsw.options import Settings, read_settings
-from pytest_gsw.quoting import quoted
-from pytest_gsw.results import terminal
-from pytest_gsw.results.outcomes import ERROR
-from pytest_gsw.results.record import attempt_text, used_gpu_hours
-from pytest_gsw.screen import TALLY, Tally, clear_live, write
-from pytest_gsw.selection import point_at_tables
-from pytest_gsw.session import judged, workers
+from pytest_gsw.session.loop import handling_signals, run_session
 from pytest_gsw.session.lost import find_lost, row_of
 from pytest_gsw.session.node_ids import node_id_of
 from pytest_gsw.session.resume import check_owner, leave_run
-from pytest_gsw.start import (
+from pytest_gsw.session.screen import TALLY, Tally, clear_live, write
+from pytest_gsw.session.selection import point_at_tables
+from pytest_gsw.session.settings import Settings, read_settings
+from pytest_gsw.session.start import (
     check_faults,
     make_launcher,
     make_spec,
@@ -53,7 +53,6 @@ from pytest_gsw.start import (
     tell_delivery,
 )
 from pytest_gsw.tables.load import table_files
-from pytest_gsw.words import counted
 
 #: Set once all rows have run.
 FINISHED = pytest.StashKey[bool]()
@@ -310,7 +309,7 @@ def _propose(config: pytest.Config) -> None:
     if settings.update_baseline is None or not ran or xdist.is_worker(config):
         return
     # Few sessions ask for it, and every one of pytest's would load it.
-    from pytest_gsw.update import update_baseline
+    from pytest_gsw.session.update import update_baseline
 
     config.stash[PROPOSED] = update_baseline(
         settings.update_baseline, settings.run_directory, lambda name: table_of(name, config), settings.max_gain

@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 
 import pytest
 
+from pytest_gsw.common.words import counted
 from pytest_gsw.jobs.journal import Past, Submission
 from pytest_gsw.jobs.model import in_words, scancel
-from pytest_gsw.words import counted
 
 #: What is to be said of jobs that are left alone on purpose.
 LEFT_ALONE = pytest.StashKey[str]()

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw import xdist
+from pytest_gsw.common.files import make_directory
+from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError, RunError, SchedulerAwayError
-from pytest_gsw.files import make_directory
-from pytest_gsw.fleet import Fleet
+from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.jobs.journal import NAME, Journal, Past, Submission, read_journal
 from pytest_gsw.jobs.model import Job, JobSpec, Named
 from pytest_gsw.jobs.ownership import RunLock, owner_of
 from pytest_gsw.jobs.resume import Standing, by_row, changes, is_next, take_up
-from pytest_gsw.options import Settings
-from pytest_gsw.words import counted
+from pytest_gsw.session import xdist
+from pytest_gsw.session.settings import Settings
 
 #: The session's hold of its run.
 _LOCK = pytest.StashKey[RunLock]()

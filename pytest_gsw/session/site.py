@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, HookError, RunError
 from pytest_gsw.hooks.checks import format_problems
 from pytest_gsw.hooks.faults import hook_error, not_that, wrong_answer
 from pytest_gsw.hooks.guard import guarded_format, guarded_launcher
 from pytest_gsw.jobs.model import Launcher
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.quoting import quoted
-from pytest_gsw.tables.clusters import Cluster
 from pytest_gsw.tables.model import Baseline
 
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw import xdist
 from pytest_gsw.errors import RunError
-from pytest_gsw.items import FLEET, SETTINGS, BaselineItem
-from pytest_gsw.loop import SIGNALS, Interrupts, taking_signals
+from pytest_gsw.session import xdist
+from pytest_gsw.session.item import FLEET, SETTINGS, BaselineItem
+from pytest_gsw.session.loop import SIGNALS, Interrupts, taking_signals
 from pytest_gsw.session.terminals import leave_closed, terminals
 
 _HELD = pytest.StashKey[contextlib.ExitStack]()

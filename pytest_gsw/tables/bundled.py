@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-#: Not a table: what documents do not say, see :mod:`pytest_gsw.importing.facts`.
+#: Not a table: what documents do not say, see :mod:`pytest_gsw.documents.importing.facts`.
 FACTS_FILE = "facts.yaml"
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from pytest_gsw.quoting import masked_text
+from pytest_gsw.common.redact import masked_text
 
 #: The variable by which all recipes from release 24.11 on let their image be chosen.
 IMAGE_VARIABLE = "RUN_CONF_IMAGE"

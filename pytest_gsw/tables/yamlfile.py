@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 
+from pytest_gsw.common.redact import UNSAFE
 from pytest_gsw.errors import Fault, FileError
-from pytest_gsw.quoting import UNSAFE
 from pytest_gsw.tables.fields import LONGEST_NAME, Field, Fields, Nested, Sequence_, nearest
 
 # The C loader is ten times as fast; PyYAML has it wherever libyaml was there when it was built.

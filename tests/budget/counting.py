@@ -30,7 +30,7 @@ _ROOT = Path(__file__).parents[2]
 class Counted:
     """What one session did.
 
-    Functions of pytest-gsw are counted by name, ``pytest_gsw.options:read_settings``; all others by their module.
+    Functions of pytest-gsw are counted by name, ``pytest_gsw.session.settings:read_settings``; all others by their module.
     """
 
     calls: Counter[str]

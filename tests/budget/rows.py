@@ -135,7 +135,7 @@ class ReadySlurm:
 
     def __call__(self, command: tuple[str, ...], *_: Any, **__: Any) -> Any:
         """What a command says."""
-        from pytest_gsw.jobs.slurm_answers import Output
+        from pytest_gsw.jobs.slurm.answers import Output
 
         if command == ("sbatch", "--version"):
             return Output(0, "slurm 22.05.8\n", "")
@@ -161,8 +161,9 @@ class ReadySlurm:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Put Slurm's answers in the place of its processes, and count what the session does with files."""
-    from pytest_gsw import fleet, start
-    from pytest_gsw.jobs import slurm
+    from pytest_gsw.fleet import fleet
+    from pytest_gsw.jobs.slurm import launcher as slurm
+    from pytest_gsw.session import start
 
     used = dict.fromkeys(("open", "fsync"), 0)
     fsync = os.fsync

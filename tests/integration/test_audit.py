@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.audit.document import read_document
-from pytest_gsw.audit.figures import read_rows
-from pytest_gsw.audit.prose import prose
 from pytest_gsw.cli import main
+from pytest_gsw.documents.audit.document import read_document
+from pytest_gsw.documents.audit.figures import read_rows
+from pytest_gsw.documents.audit.prose import prose
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import table_files
 from pytest_gsw.tables.stated import stated_rows

@@ -11,12 +11,12 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from pytest_gsw.cli import _parser
-from pytest_gsw.export import FORMATS
-from pytest_gsw.export.openmetrics import openmetrics
-from pytest_gsw.leaving import FILES
+from pytest_gsw.reports.ci import FORMATS
+from pytest_gsw.reports.ci.openmetrics import openmetrics
 from pytest_gsw.results.record import write_record
+from pytest_gsw.session.leaving import FILES
 from pytest_gsw.session.options import OPTIONS
-from tests.unit.export.nights import NIGHT
+from tests.unit.reports.ci.nights import NIGHT
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = (ROOT / "docs" / "ci.md").read_text()

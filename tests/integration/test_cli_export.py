@@ -11,13 +11,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pytest_gsw.cli import main
-from pytest_gsw.export import FORMATS
 from pytest_gsw.history.sqlite import SqliteDatabase
 from pytest_gsw.history.store import History
+from pytest_gsw.reports.ci import FORMATS
 from pytest_gsw.results.record import write_record
 from tests.integration.runs import record
-from tests.unit.export.nights import HOSTILE, NIGHT
-from tests.unit.export.test_annotations import assert_code_quality, parsed
+from tests.unit.reports.ci.nights import HOSTILE, NIGHT
+from tests.unit.reports.ci.test_annotations import assert_code_quality, parsed
 from tests.unit.results.records import SLOW
 
 FAULTS = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom", "--gsw-demo=*x512]=fast:15%")

@@ -229,7 +229,7 @@ def test_ctrl_c_between_two_jobs_judges_no_row_by_too_few(pytester: pytest.Pytes
     pytester.makeconftest(
         """\
 import os, signal
-import pytest_gsw.fleet as fleet
+import pytest_gsw.fleet.fleet as fleet
 
 class Fleet(fleet.Fleet):
     def _find_logs(self):
@@ -238,8 +238,8 @@ class Fleet(fleet.Fleet):
             os.kill(os.getpid(), signal.SIGINT)  # the first job has ended, and its log is looked for
         super()._find_logs()
 
-import pytest_gsw.start
-pytest_gsw.start.Fleet = Fleet
+import pytest_gsw.session.start
+pytest_gsw.session.start.Fleet = Fleet
 """
     )
     result = pytester.runpytest_subprocess(*ONE_ROW, "--gsw-repeat=3")

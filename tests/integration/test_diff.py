@@ -230,7 +230,7 @@ class Documents(ModuleType):
     """Stands in for the importer: what it makes of a document is its own tests' matter."""
 
     def __init__(self, texts: dict[str, str]) -> None:
-        super().__init__("pytest_gsw.importing")
+        super().__init__("pytest_gsw.documents.importing")
         self.texts = texts
 
     def import_document(self, path: Path) -> SimpleNamespace:
@@ -243,7 +243,7 @@ def test_a_readme(
 ) -> None:
     Path("README.md").write_text("# a recipe\n")
     texts = {"maxtext/tiny.yaml": Path("a.yaml").read_text()}
-    monkeypatch.setitem(sys.modules, "pytest_gsw.importing", Documents(texts))
+    monkeypatch.setitem(sys.modules, "pytest_gsw.documents.importing", Documents(texts))
     assert main(["diff", "README.md", "a.yaml"]) == 0
     assert main(["diff", "README.md", "b.yaml"]) == 1
     assert capsys.readouterr().out.startswith("5 rows, no difference\nrow ")

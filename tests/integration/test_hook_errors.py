@@ -47,7 +47,7 @@ def test_a_hook_that_raises_is_an_error_of_its_row_alone(pytester: pytest.Pytest
 
 def test_a_peak_that_raises_and_a_format_that_raises(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
-        "from pytest_gsw.logs.formats import FORMATS\n"
+        "from pytest_gsw.logs.formats.registry import FORMATS\n"
         "class Odd:\n    name = 'odd'\n    dialects = ((b'step',),)\n    first_index = 0\n    wraps = False\n"
         "    shows_progress = True\n"
         "    def parse(self, lines):\n        return self.of(b'x')\n"

@@ -109,7 +109,7 @@ def test_rows_without_their_hooks_are_a_usage_error(project: Path) -> None:
 def test_the_built_in_answers_are_there_without_any_option(project: Path) -> None:
     (project / "test_one.py").write_text(
         "from pytest_gsw.tables.bundled import bundled_baselines\n"
-        "from pytest_gsw.tables.clusters import DEMO\n"
+        "from pytest_gsw.clusters.model import DEMO\n"
         "from pytest_gsw.tables.load import load_tables\n"
         "def test_answers(request, tmp_path):\n"
         "    config, hook = request.config, request.config.hook\n"

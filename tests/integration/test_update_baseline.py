@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw import update
 from pytest_gsw.results.record import read_records
+from pytest_gsw.session import update
 from pytest_gsw.tables.load import load_table
 from tests.integration.runs import write_runs
 from tests.unit.results.records import JOB

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.jobs.model import JobSpec, JobState
-from pytest_gsw.jobs.slurm import SlurmLauncher
+from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 
 from .cluster import SlurmCluster
 from .conftest import start

@@ -57,7 +57,7 @@ srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$results/log-maxtext_tin
 PROGRAM = """\
 import sys
 from pytest_gsw.cli import main
-from pytest_gsw.jobs.slurm import SlurmLauncher
+from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 SlurmLauncher.poll_interval_s = 0.5
 sys.exit(main(["compare-ab", *sys.argv[1:]]))
 """

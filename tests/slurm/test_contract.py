@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_gsw.jobs.slurm import SlurmLauncher
+from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.testing import LauncherContract
 
 from .cluster import SlurmCluster

@@ -14,8 +14,7 @@ from pytest_gsw.demo.recipe import find_row, play, train
 from pytest_gsw.demo.writers import Event
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.model import Baseline
-
-from .conftest import ENVIRONMENT, Trained
+from tests.unit.demo.conftest import ENVIRONMENT, Trained
 
 Train = Callable[..., Trained]
 Rows = Mapping[str, Baseline]

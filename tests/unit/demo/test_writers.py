@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from pytest_gsw.tables.model import Baseline
-
-from .conftest import Trained
+from tests.unit.demo.conftest import Trained
 
 Train = Callable[..., Trained]
 Rows = Mapping[str, Baseline]

@@ -24,9 +24,8 @@ from pytest_gsw.history.database import Database
 from pytest_gsw.history.model import IMPORTED
 from pytest_gsw.history.spool import Spool
 from pytest_gsw.results.record import Record
+from tests.unit.history.nights import FIRST_S, KEY, job, key_of, night
 from tests.unit.results.records import SLOW
-
-from .nights import FIRST_S, KEY, job, key_of, night
 
 WRITERS = 4
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from pytest_gsw.history.comparison import compare_runs, series_of
 from pytest_gsw.performance.noise import PRIOR, Noise
 from pytest_gsw.results.record import Record
-
-from .nights import KEY, night
+from tests.unit.history.nights import KEY, night
 
 TIMES_S = st.floats(1e-3, 1e4)
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from pytest_gsw.history.codec import decode, encode
 from pytest_gsw.history.model import by_run, job_time_s, points_of, record_time_s
 from pytest_gsw.results.record import Record
+from tests.unit.history.nights import FIRST_S, job, night
 from tests.unit.results.test_record import RECORDS
-
-from .nights import FIRST_S, job, night
 
 
 @given(record=RECORDS)

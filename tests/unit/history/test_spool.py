@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from pytest_gsw.history import Delivered, History, HistoryAwayError, HistoryError, Spool, open_history
 from pytest_gsw.history.sqlite import SqliteDatabase
 from pytest_gsw.results.record import Record
-
-from .nights import KEY, night
+from tests.unit.history.nights import KEY, night
 
 
 class Killed(BaseException):

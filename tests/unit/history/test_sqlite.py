@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from pytest_gsw.history import HistoryAwayError, HistoryError, HistoryUnusableError, open_history
 from pytest_gsw.results.record import Record
-
-from .behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour, everything
-from .nights import KEY, night
+from tests.unit.history.behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour, everything
+from tests.unit.history.nights import KEY, night
 
 
 class TestStore(StoreBehaviour):

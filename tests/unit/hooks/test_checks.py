@@ -17,8 +17,8 @@ from pytest_gsw.hooks.checks import (
 from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.replay import ReplayLauncher
-from pytest_gsw.jobs.slurm import SlurmLauncher
-from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
+from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.performance.verdict import Outcome, Verdict
 
 SPEC = JobSpec("row", "gsw-row", Path("launch.sh"), Path(), Path(), 1, 8, {"A": "b"})

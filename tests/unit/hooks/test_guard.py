@@ -14,7 +14,7 @@ from pytest_gsw.errors import JobError, LogError, RunError, SubmissionError
 from pytest_gsw.hooks.guard import GuardedLauncher, guarded_format, is_own
 from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Named
-from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.formats.registry import FORMATS
 
 SPEC = JobSpec("row", "gsw-row", Path("launch.sh"), Path(), Path(), 1, 8, {})
 JOB = Job("f734016966", SPEC, 0.0)

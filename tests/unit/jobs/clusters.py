@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from pytest_gsw.jobs.slurm_answers import Output
+from pytest_gsw.jobs.slurm.answers import Output
 
 UNKNOWN_ID = "slurm_load_jobs error: Invalid job id specified\n"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.jobs import slurm
+from pytest_gsw.common.redact import quoted
 from pytest_gsw.jobs.environment import (
     job_environment,
     masked_command,
@@ -16,9 +16,9 @@ from pytest_gsw.jobs.environment import (
     session_environment,
 )
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.slurm import SlurmLauncher
-from pytest_gsw.jobs.slurm_answers import Output
-from pytest_gsw.quoting import quoted
+from pytest_gsw.jobs.slurm import launcher as slurm
+from pytest_gsw.jobs.slurm.answers import Output
+from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 
 
 def spec(environment: dict[str, str] | None = None, unset: tuple[str, ...] = ()) -> JobSpec:

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import JobError, LogError, RefusedError
-from pytest_gsw.jobs import slurm
 from pytest_gsw.jobs.before import _is_put_there, check_new, logs_before, names_before
 from pytest_gsw.jobs.claims import Claims
 from pytest_gsw.jobs.directives import check_one_job
 from pytest_gsw.jobs.layout import find_log
 from pytest_gsw.jobs.model import Job, JobSpec, JobState
-from pytest_gsw.jobs.slurm import SlurmLauncher
-from pytest_gsw.jobs.slurm_answers import Output
-from pytest_gsw.jobs.slurm_poll import RECORD_WAIT_S, Poller
+from pytest_gsw.jobs.slurm import launcher as slurm
+from pytest_gsw.jobs.slurm.answers import Output
+from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
+from pytest_gsw.jobs.slurm.poll import RECORD_WAIT_S, Poller
 
 GLOB = "results/*/bf16/1b/8/log-maxtext_tiny_1b_8_{job_id}.out"
 SPEC = JobSpec("a", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {}, log_glob=GLOB, unique_name=True)

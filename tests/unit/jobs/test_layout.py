@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_gsw.common.files import make_directory
 from pytest_gsw.errors import LogError
-from pytest_gsw.files import make_directory
 from pytest_gsw.jobs.layout import find_log, find_logs, job_id_in, log_glob, slurm_name
 
 GLOB = log_glob("maxtext", "llama2", "70b", "fp8", 64)

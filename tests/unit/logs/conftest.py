@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.reader import read_log
 
 if TYPE_CHECKING:

@@ -7,12 +7,11 @@ import json
 import pytest
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import read_log
-
-from .conftest import Read, WriteLog
-from .lines import bar, dll, maxtext, megatron, paxml, pipe, printer, summary, throughput, titan
+from tests.unit.logs.conftest import Read, WriteLog
+from tests.unit.logs.lines import bar, dll, maxtext, megatron, paxml, pipe, printer, summary, throughput, titan
 
 
 def dllogger(step: int, figure: str) -> bytes:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pytest_gsw.logs.calibration import EXAMPLE, calibration_flops
-from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.reader import read_log
-
-from .conftest import WriteLog
-from .lines import maxtext
+from tests.unit.logs.conftest import WriteLog
+from tests.unit.logs.lines import maxtext
 
 
 def test_the_example_is_one() -> None:

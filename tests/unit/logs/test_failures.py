@@ -8,8 +8,7 @@ import pytest
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.failures import SIGNATURES, find_cause
 from tests.endless import it_ends
-
-from .lines import NOISE, maxtext
+from tests.unit.logs.lines import NOISE, maxtext
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,11 +9,10 @@ import pytest
 
 from pytest_gsw.logs import fatal, tracebacks
 from pytest_gsw.logs.fatal import ENDINGS, HARDWARE, WHEREVER, fatal_line, find_fatal
-from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.reader import read_log
 from pytest_gsw.logs.tracebacks import HARMLESS
-
-from .lines import NOISE, maxtext
+from tests.unit.logs.lines import NOISE, maxtext
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs import follow
 from pytest_gsw.logs.follow import Follower, Progress
-from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import read_log
-
-from .lines import (
+from tests.unit.logs.lines import (
     EXAMPLES,
     NOISE,
     bar,
@@ -34,8 +33,8 @@ from .lines import (
     throughput,
     titan,
 )
-from .test_properties import CONTENTS
-from .test_scan import labelled
+from tests.unit.logs.test_properties import CONTENTS
+from tests.unit.logs.test_scan import labelled
 
 MAXTEXT = FORMATS["maxtext"]
 

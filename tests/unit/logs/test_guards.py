@@ -13,8 +13,7 @@ from pytest_gsw.errors import LogError
 from pytest_gsw.logs import ends
 from pytest_gsw.logs.follow import Follower
 from pytest_gsw.logs.reader import read_log
-
-from .conftest import WriteLog
+from tests.unit.logs.conftest import WriteLog
 
 
 class Tick(LineFormat):

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.failures import find_cause
-from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import detect_format, last_step, read_log, tail_lines
 from tests.endless import it_ends
-
-from . import lines
-from .test_scan import labelled
+from tests.unit.logs import lines
+from tests.unit.logs.test_scan import labelled
 
 NUMBERS = st.sampled_from(["4.25", "9.125", "nan", "inf", "2e+3", "6,785", "1e999", ",", "532.1/615.7", "N/A", "", "0"])
 STEPS = st.integers(0, 12)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import Read
-from .lines import indexes, pipe, seconds, summary, throughput, titan
+from tests.unit.logs.conftest import Read
+from tests.unit.logs.lines import indexes, pipe, seconds, summary, throughput, titan
 
 
 def test_deepspeed_pipe_engine_in_seconds(read: Read) -> None:

@@ -9,12 +9,11 @@ import pytest
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.failures import find_cause
-from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import Identity
 from pytest_gsw.logs.reader import detect_format, last_step, line_number, read_log, safe_text, tail_lines
-
-from .conftest import Read, WriteLog
-from .lines import (
+from tests.unit.logs.conftest import Read, WriteLog
+from tests.unit.logs.lines import (
     EXAMPLES,
     NOISE,
     bar,
@@ -31,7 +30,7 @@ from .lines import (
     throughput,
     titan,
 )
-from .test_scan import labelled
+from tests.unit.logs.test_scan import labelled
 
 MAXTEXT = FORMATS["maxtext"]
 

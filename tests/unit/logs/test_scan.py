@@ -6,9 +6,8 @@ import pytest
 
 from pytest_gsw.logs import scan
 from pytest_gsw.logs.scan import matching_records
-
-from .conftest import Read, WriteLog
-from .lines import bar, dll, indexes, maxtext, megatron, seconds
+from tests.unit.logs.conftest import Read, WriteLog
+from tests.unit.logs.lines import bar, dll, indexes, maxtext, megatron, seconds
 
 if TYPE_CHECKING:
     from pathlib import Path

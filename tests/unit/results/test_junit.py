@@ -6,9 +6,8 @@ from hypothesis import given
 
 from pytest_gsw.results.junit import properties
 from pytest_gsw.results.record import Record
-
-from .records import JOB, SLOW
-from .test_record import RECORDS
+from tests.unit.results.records import JOB, SLOW
+from tests.unit.results.test_record import RECORDS
 
 
 def test_the_properties_of_a_measured_row() -> None:

@@ -26,8 +26,7 @@ from pytest_gsw.results.record import (
     used_gpu_hours,
     write_record,
 )
-
-from .records import JOB, SLOW
+from tests.unit.results.records import JOB, SLOW
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)

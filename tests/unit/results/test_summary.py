@@ -9,8 +9,7 @@ import pytest
 
 from pytest_gsw.results import summary
 from pytest_gsw.results.record import Record
-
-from .records import JOB, SLOW
+from tests.unit.results.records import JOB, SLOW
 
 
 def row(outcome: str, gpus: int, seconds: float | None = 4.556, **changes: Any) -> Record:

@@ -21,8 +21,7 @@ from pytest_gsw.results import terminal
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.terminal import RowProgress
 from pytest_gsw.tables.model import Accepted
-
-from .records import JOB, SLOW
+from tests.unit.results.records import JOB, SLOW
 
 REGRESSED = Verdict(Outcome.REGRESSED, measured_s=5.11, documented_s=4.556, tolerance=0.05)
 IMPROVED = Verdict(Outcome.IMPROVED, measured_s=4.0, documented_s=4.556, tolerance=0.05)

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import LogError, LogWarning
-from pytest_gsw.examine import Run, measure_as_documented, read_steps
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.runs.checks import Run, measure_as_documented, read_steps
 from pytest_gsw.tables.model import Baseline, Recipe
-
-from ..logs import lines
-from ..rows import LLAMA2_FP8_X128
+from tests.unit.logs import lines
+from tests.unit.rows import LLAMA2_FP8_X128
 
 ENDED_WELL = JobStatus(JobState.COMPLETED, exit_code=0)
 ROW = replace(LLAMA2_FP8_X128, min_steps=18, statistic="median", recipe=Recipe("maxtext", steps=20))

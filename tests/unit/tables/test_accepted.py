@@ -8,10 +8,9 @@ import jsonschema
 import pytest
 import yaml
 
-from pytest_gsw.tables.json_schema import baseline_schema
+from pytest_gsw.cli.json_schema import baseline_schema
 from pytest_gsw.tables.model import Baseline
-
-from .texts import ENTRY, EOS, TINY
+from tests.unit.tables.texts import ENTRY, EOS, TINY
 
 Load = Callable[[str | bytes], tuple[Baseline, ...]]
 Message = Callable[[str | bytes], str]

@@ -16,8 +16,7 @@ from pytest_gsw.tables.definition import accepted_for, counts_with_its_image, de
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted, Baseline, Figures, Location, Parallelism, Source
 from tests.unit.rows import LLAMA2_FP8_X128
-
-from .texts import TINY
+from tests.unit.tables.texts import TINY
 
 Load = Callable[[str | bytes], tuple[Baseline, ...]]
 ROW = LLAMA2_FP8_X128

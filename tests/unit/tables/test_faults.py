@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from pytest_gsw.errors import FileError
 from pytest_gsw.tables import yamlfile
 from pytest_gsw.tables.load import load_table
-
-from .texts import TINY, billion_laughs, change
+from tests.unit.tables.texts import TINY, billion_laughs, change
 
 Message = Callable[[str | bytes], str]
 

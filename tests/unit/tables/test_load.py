@@ -9,8 +9,7 @@ from pytest_gsw.errors import ConfigurationError, FileError
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table, load_tables, table_files
 from pytest_gsw.tables.model import Baseline, Figures, Location, Parallelism, Recipe, Source
-
-from .texts import TINY, change
+from tests.unit.tables.texts import TINY, change
 
 Load = Callable[[str | bytes], tuple[Baseline, ...]]
 

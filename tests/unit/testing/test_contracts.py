@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.jobs.local import LocalLauncher
-from pytest_gsw.logs.formats import FORMATS
+from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat, Step
 from pytest_gsw.testing import LauncherContract, LogFormatContract
 from tests.unit.logs import lines

@@ -1,0 +1,1 @@
+"""Figures that age: proposals, accepted figures, patches."""

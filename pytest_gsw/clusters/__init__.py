@@ -1,0 +1,1 @@
+"""clusters.yaml, this machine, and the demo, as one type."""

@@ -1,0 +1,1 @@
+"""Recipes' documents: reading, auditing and comparing them."""

@@ -1,0 +1,306 @@
+"""Arithmetic in prose: ``8192 * 252 / 12.84 = 160778`` is found, computed exactly, and compared digit for digit.
+
+The text is anybody's: nothing of it is run. A line is cut into numbers, operators and everything else; what stands on
+the left of an equals sign is parsed by the grammar below, with bounds on length, depth and size.
+
+::
+
+    sum     = product (("+" | "-") product)*
+    product = factor (("*" | "/") factor)*
+    factor  = ("-" | "+") factor | power
+    power   = atom ("^" factor)?
+    atom    = number | "(" sum ")"
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from pytest_gsw.documents.audit.written import Written, read_written
+
+#: No line of prose that says anything is longer; what is, is data.
+LONGEST_LINE = 2_000
+#: The longest expressions of the documents have about forty parts.
+_MOST_TOKENS = 200
+_DEEPEST = 20
+#: Bits of numerator and denominator: powers of powers grow without end.
+_MOST_BITS = 8_000
+#: Brackets that were never closed are closed at the end; more of them are no slip.
+_MOST_UNCLOSED = 3
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>\s+)
+    | (?P<number>
+        (?<![\w.$])
+        (?:
+            \d{1,3}(?:,\d{3}){1,9}(?:\.\d{1,30})?(?![\w,])
+            | (?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][+-]?\d{1,3})?(?!\w)
+        )
+        (?!\.\d)
+      )
+    | (?P<equals>(?<![=<>!~:+*/-])=(?![=~>]))
+    | (?P<operator>\*\*|[*/^+()\u00d7\u00b7-])
+    | (?P<word>[\w$]+)
+    | (?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_SAME = {"**": "^", "\u00d7": "*", "\u00b7": "*", "x": "*", "X": "*"}
+#: What makes a result another multiple than the digits say: 22 TFLOPS, 0.34TB, 5 ms.
+_PREFIXED = re.compile(
+    r"\s{0,2}(?:[kKMGTPE]i?(?:B|FLOPS?|FLOP/s|b|bytes)\b|ms\b|us\b|[KMGT]\b|billion|million|thousand)"
+)
+
+
+@dataclass(frozen=True)
+class Token:
+    """A number, an operator, an equals sign, or anything else; and where it stands."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Equation:
+    """An expression and the number that a text says it is."""
+
+    #: The expression as written.
+    text: str
+    tokens: tuple[Token, ...]
+    value: Fraction
+    result: Written
+    is_percent: bool
+    #: Offsets of expression and result in the text.
+    start: int
+    result_start: int
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The numbers of the expression as written, in order."""
+        return tuple(token.text for token in self.tokens if token.kind == "number")
+
+    @property
+    def claimed(self) -> Fraction:
+        """The value in the result's unit: a percentage's own number."""
+        return self.value * 100 if self.is_percent else self.value
+
+    def with_number(self, index: int, number: str) -> Fraction | None:
+        """The value, in the result's unit, with another number in place of one of the expression's.
+
+        Args:
+            index: Which of :attr:`numbers`.
+            number: What to put there.
+        """
+        places = [n for n, token in enumerate(self.tokens) if token.kind == "number"]
+        tokens = list(self.tokens)
+        old = tokens[places[index]]
+        tokens[places[index]] = Token("number", number, old.start, old.end)
+        value = evaluate(tokens)
+        return None if value is None else value * (100 if self.is_percent else 1)
+
+
+def tokens_of(text: str) -> tuple[Token, ...]:
+    """A text cut into tokens, without the space between them."""
+    found = []
+    for match in _TOKEN.finditer(text[:LONGEST_LINE]):
+        kind = str(match.lastgroup)
+        word = match[0]
+        if kind == "word" and word in {"x", "X"}:
+            kind = "operator"
+        if kind == "operator":
+            word = _SAME.get(word, word)
+        if kind != "space":
+            found.append(Token(kind, word, match.start(), match.end()))
+    return tuple(found)
+
+
+def equations(text: str) -> Iterator[Equation]:
+    """Every equation of a text whose left side is arithmetic and whose right side is a number."""
+    if "=" not in text:
+        return
+    tokens = tokens_of(text)
+    for place, token in enumerate(tokens):
+        if token.kind != "equals":
+            continue
+        result = _result(tokens, place, text)
+        if result is None:
+            continue
+        left = _left(tokens, place, text)
+        value = evaluate(left) if left else None
+        if value is None:
+            continue
+        start = left[0].start
+        yield Equation(
+            text=text[start : token.start].strip(),
+            tokens=left,
+            value=value,
+            result=result[0],
+            is_percent=result[1],
+            start=start,
+            result_start=tokens[place + 1].start,
+        )
+
+
+def _result(tokens: Sequence[Token], equals: int, text: str) -> tuple[Written, bool] | None:
+    """The number behind an equals sign, and whether it is a percentage; ``None`` where it goes on as an expression."""
+    if equals + 1 >= len(tokens) or tokens[equals + 1].kind != "number":
+        return None
+    number = tokens[equals + 1]
+    if _PREFIXED.match(text, number.end):
+        return None
+    following = tokens[equals + 2] if equals + 2 < len(tokens) else None
+    is_percent = following is not None and following.text == "%"
+    # A bracket or a dash behind a result belongs to the sentence.
+    if following is not None and following.kind == "operator":
+        last = equals + 3 >= len(tokens) or tokens[equals + 3].kind != "number"
+        if following.text not in {"(", ")"} and not (following.text == "-" and last):
+            return None
+    written = read_written(number.text + ("%" if is_percent else ""))
+    return None if written is None else (written, is_percent)
+
+
+def _left(tokens: Sequence[Token], equals: int, text: str) -> tuple[Token, ...]:
+    """The whole expression on the left of an equals sign; empty where a name or a call is part of it."""
+    start = equals
+    while start > 0 and tokens[start - 1].kind in {"number", "operator"}:
+        start -= 1
+    run = list(tokens[start:equals])
+    before = tokens[start - 1] if start > 0 else None
+    run = _without_lead(run, before, text)
+    if before is not None and run and run[0].text == "(" and before.kind == "word" and before.end == run[0].start:
+        return ()  # a call
+    chained = before is not None and before.kind == "equals" and len(run) == 1 and run[0].kind == "number"
+    if chained:
+        return tuple(run)
+    if len(run) > _MOST_TOKENS or not any(token.text in {"*", "/", "^", "+"} for token in run):
+        return ()
+    unclosed = sum({"(": 1, ")": -1}.get(token.text, 0) for token in run)
+    if 0 < unclosed <= _MOST_UNCLOSED:
+        run += [Token("operator", ")", run[-1].end, run[-1].end)] * unclosed
+    return tuple(run)
+
+
+def _without_lead(run: list[Token], before: Token | None, text: str) -> list[Token]:
+    """The tokens from where the expression begins: behind a bullet, or behind a number that is none of it."""
+    if before is None and run and run[0].text in {"*", "-", "+"} and text[: run[0].start].strip() == "":
+        run = run[1:]  # a bullet
+    for place in range(len(run) - 1, 0, -1):
+        if run[place].kind == "number" and run[place - 1].kind == "number":
+            return run[place:]  # "on 64 GPUs" has a word between; "step 5 3 * 4" has not
+        if run[place].text == "(" and run[place - 1].kind == "number":
+            return run[place:]
+    if before is not None and before.kind != "equals" and run and run[0].text in {"*", "/", "^", "+", "-", ")"}:
+        return []  # its first part is a name
+    return run
+
+
+def evaluate(tokens: Sequence[Token]) -> Fraction | None:
+    """The value of an expression, exact; ``None`` where it is none, or more than can be wanted."""
+    if not tokens or len(tokens) > _MOST_TOKENS + _MOST_UNCLOSED:
+        return None
+    try:
+        parser = _Parser(tokens)
+        value = parser.sum(0)
+    except (_NotArithmeticError, ZeroDivisionError):
+        return None
+    return value if parser.at == len(tokens) else None
+
+
+def evaluate_text(text: str, names: Mapping[str, str] | None = None) -> Fraction | None:
+    """The value of a text that is an expression and nothing else.
+
+    Args:
+        text: Such as ``$ms*4*2*1024``.
+        names: What names (``$ms``) stand for, as numbers are written.
+    """
+    tokens = []
+    for token in tokens_of(text):
+        number = (names or {}).get(token.text) if token.kind == "word" else None
+        tokens.append(token if number is None else Token("number", number, token.start, token.end))
+    return evaluate(tokens)
+
+
+class _NotArithmeticError(Exception):
+    """The tokens are no expression, or one that is too large."""
+
+
+class _Parser:
+    """A parser by recursive descent; each method takes its part from the tokens and returns its value."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self._tokens = tokens
+        self.at = 0
+
+    def sum(self, depth: int) -> Fraction:
+        """A sum; ``depth`` is how many brackets and signs it stands in."""
+        value = self._product(depth)
+        while self._peek() in {"+", "-"}:
+            sign = self._take()
+            other = self._product(depth)
+            value = _bounded(value + other if sign == "+" else value - other)
+        return value
+
+    def _product(self, depth: int) -> Fraction:
+        value = self._factor(depth)
+        while self._peek() in {"*", "/"}:
+            sign = self._take()
+            other = self._factor(depth)
+            value = _bounded(value * other if sign == "*" else value / other)
+        return value
+
+    def _factor(self, depth: int) -> Fraction:
+        if depth > _DEEPEST:
+            raise _NotArithmeticError
+        if self._peek() in {"-", "+"}:
+            sign = self._take()
+            value = self._factor(depth + 1)
+            return -value if sign == "-" else value
+        value = self._atom(depth)
+        if self._peek() == "^":
+            self._take()
+            return _power(value, self._factor(depth + 1))
+        return value
+
+    def _atom(self, depth: int) -> Fraction:
+        if self._peek() == "(":
+            self._take()
+            value = self.sum(depth + 1)
+            if self._peek() != ")":
+                raise _NotArithmeticError
+            self._take()
+            return value
+        if self.at < len(self._tokens) and self._tokens[self.at].kind == "number":
+            number = read_written(self._take())
+            if number is not None:
+                return number.value
+        raise _NotArithmeticError
+
+    def _peek(self) -> str:
+        if self.at >= len(self._tokens) or self._tokens[self.at].kind == "number":
+            return ""
+        return self._tokens[self.at].text
+
+    def _take(self) -> str:
+        self.at += 1
+        return self._tokens[self.at - 1].text
+
+
+def _power(base: Fraction, exponent: Fraction) -> Fraction:
+    if exponent.denominator != 1 or abs(exponent) > _MOST_BITS:
+        raise _NotArithmeticError
+    bits = max(base.numerator.bit_length(), base.denominator.bit_length())
+    if bits * abs(int(exponent)) > _MOST_BITS:
+        raise _NotArithmeticError
+    return base ** int(exponent)
+
+
+def _bounded(value: Fraction) -> Fraction:
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > _MOST_BITS:
+        raise _NotArithmeticError
+    return value

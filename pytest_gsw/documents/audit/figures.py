@@ -1,0 +1,286 @@
+"""The figures of one row that follow from its step time, and the formulas by which they do.
+
+The formulas are those of :func:`pytest_gsw.performance.figures.figures`, in exact arithmetic: each figure is a
+coefficient over the step time, or times it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from pytest_gsw.documents.audit.written import Span, Written, about, read_written
+from pytest_gsw.performance import flops
+from pytest_gsw.performance.figures import SECONDS_PER_DAY
+from pytest_gsw.performance.peaks import peak_flops
+from pytest_gsw.tables import metrics
+from pytest_gsw.tables.stated import Stated, StatedRow
+
+TRILLION = 10**12
+#: Forward, backward and the forward pass once more, over forward and backward.
+RECOMPUTATION = Fraction(4, 3)
+
+#: Figures from which a step time follows, the one with the most digits first.
+THROUGHPUTS = metrics.THROUGHPUTS
+#: Every figure that follows from a step time, in the order in which findings list them.
+DERIVED = (*THROUGHPUTS, metrics.MFU.key, metrics.TFLOPS_PER_GPU.key, metrics.DAYS_TO_TRAIN.key)
+
+_COUNTS = (
+    *("gpus", "gpus_per_node", "sequence_length", "global_batch_size", "micro_batch_size"),
+    *("gradient_accumulation_steps", "layers", "tp", "pp", "cp", "ep", "dp", "vp", "fsdp"),
+)
+
+
+@dataclass(frozen=True)
+class Law:
+    """How a figure follows from the step time: ``coefficient / seconds``, or ``coefficient * seconds``."""
+
+    coefficient: Fraction
+    #: The formula in words and numbers, without the step time.
+    text: str
+    grows: bool = False
+
+    def at(self, seconds: Fraction) -> Fraction:
+        """The figure at a step time."""
+        return self.coefficient * seconds if self.grows else self.coefficient / seconds
+
+    def seconds(self, value: Fraction) -> Fraction:
+        """The step time at which the figure has this value."""
+        return value / self.coefficient if self.grows else self.coefficient / value
+
+    def span(self, seconds: Span) -> Span:
+        """The figures that a span of step times gives."""
+        ends = (self.at(seconds.low), self.at(seconds.high))
+        return Span(min(ends), max(ends))
+
+    def seconds_span(self, values: Span) -> Span:
+        """The step times that give a span of figures."""
+        ends = (self.seconds(values.low), self.seconds(values.high))
+        return Span(min(ends), max(ends))
+
+    def scaled(self, factor: Fraction) -> Law:
+        """The same law with another coefficient."""
+        return Law(self.coefficient * factor, self.text, self.grows)
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """The step time that a row's figures are computed from."""
+
+    #: The key that states it: ``step_time_s``, or a throughput that it follows from.
+    key: str
+    written: Written
+    seconds: Fraction
+    #: The step times that these digits stand for if they were rounded.
+    rounded: Span
+    #: The same if they were rounded or cut.
+    either: Span
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A stated row with its numbers read. No two are equal."""
+
+    stated: StatedRow
+    numbers: Mapping[str, Written] = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        """As the plugin names it."""
+        return self.stated.id
+
+    def text(self, key: str, default: str = "") -> str:
+        """A value as written."""
+        return self.stated.values[key].text if key in self.stated.values else default
+
+    def place(self, key: str) -> Stated:
+        """A value with its place; the row's first value where the row does not have it."""
+        own = self.stated.values.get(key)
+        if own is not None:
+            return own
+        known = self.stated.values.values()
+        return self.stated.values.get("gpus") or next(iter(known), Stated("", 1, 1))
+
+    def value(self, key: str) -> Fraction | None:
+        """A number above zero, ``None`` where there is none."""
+        number = self.numbers.get(key)
+        return number.value if number is not None and number.value > 0 else None
+
+    @cached_property
+    def computed_flops(self) -> Fraction | None:
+        """Model FLOPs of one sample by the architecture's formula, ``None`` where it is not known in full."""
+        return flops_of(self)
+
+    @property
+    def model_flops(self) -> Fraction | None:
+        """Model FLOPs of one sample: as stated, else as computed."""
+        return self.value("model_flops") or self.computed_flops
+
+    @property
+    def peak(self) -> Fraction | None:
+        """Peak FLOP/s of one of the row's accelerators at its dtype."""
+        found = peak_flops(self.text("accelerator"), self.text("dtype").lower())
+        return None if found is None else Fraction(found)
+
+    @cached_property
+    def laws(self) -> Mapping[str, Law]:
+        """By figure, how it follows from the step time; without those that something is missing for."""
+        return laws(self)
+
+    @property
+    def source(self) -> str | None:
+        """The document and line of the row, where the row's file is a table that names them."""
+        document, line = self.text("document"), self.text("line")
+        if not document or not self.stated.file.endswith((".yaml", ".yml")):
+            return None
+        return f"{document}:{line}" if line else document
+
+    @cached_property
+    def workload(self) -> tuple[str, ...]:
+        """What rows of one table have in common: their cases may differ in numbers, as of a line or of a date."""
+        named = (self.text(key) for key in ("model", "size", "dtype", "accelerator", "variant"))
+        words = (word for word in self.text("case").lower().split("-") if not re.search(r"\d", word))
+        return (*named, *words)
+
+    @property
+    def is_lora(self) -> bool:
+        """Whether the row is of low-rank adaptation, which computes no gradients of most weights."""
+        return any("lora" in self.text(key).lower() for key in ("case", "variant", "model"))
+
+    def with_value(self, key: str, text: str) -> Row:
+        """The row with another value in place of one of its own."""
+        values = {**self.stated.values, key: replace(self.stated.values[key], text=text)}
+        return read_row(replace(self.stated, values=values))
+
+    @property
+    def rests_on(self) -> str:
+        """What a verdict of the row rests on, in words."""
+        if self.text("metric") == metrics.SAVE_TIME.name:
+            return f"the save time, {self.text(metrics.SAVE_TIME.key)} s"
+        step = self.step_time
+        if step is None:
+            return "no figure of this row"
+        if step.key == "step_time_s":
+            return f"the step time, {step.written.text} s"
+        return f"{step.key} {step.written.text}, which is {about(step.seconds)} s"
+
+    @cached_property
+    def step_time(self) -> StepTime | None:
+        """What the row's figures are computed from, ``None`` where it states no such thing."""
+        for key in ("step_time_s", *THROUGHPUTS):
+            written = self.numbers.get(key)
+            if written is None or self.value(key) is None:
+                continue
+            if key == "step_time_s":
+                return StepTime(key, written, written.value, above_zero(written.rounded), above_zero(written.either))
+            law = self.laws.get(key)
+            if law is not None:
+                spans = (law.seconds_span(above_zero(span)) for span in (written.rounded, written.either))
+                return StepTime(key, written, law.seconds(written.value), *spans)
+        return None
+
+
+def read_row(stated: StatedRow) -> Row:
+    """The row with its numbers read; what is no number is left out."""
+    numbers = {}
+    for key, value in stated.values.items():
+        if key in _COUNTS or key in DERIVED or key in {"step_time_s", "model_flops"} or key.startswith("architecture."):
+            written = read_written(value.text)
+            if written is not None:
+                numbers[key] = _as_percent(key, written)
+    return Row(stated, numbers)
+
+
+def read_rows(stated: Iterable[StatedRow]) -> tuple[Row, ...]:
+    """Each row with its numbers read."""
+    return tuple(read_row(row) for row in stated)
+
+
+def _as_percent(key: str, written: Written) -> Written:
+    """MFU as a percentage, where it is written as a fraction (``0.4254``)."""
+    if key != "mfu" or written.text.endswith("%") or written.value > 1:
+        return written
+    return Written(written.text, written.value * 100, written.unit * 100)
+
+
+def above_zero(span: Span) -> Span:
+    """``0.4`` may stand for a little less, but a time is never zero."""
+    return Span(max(span.low, span.high / 1000), span.high)
+
+
+def laws(row: Row, *, model_flops: Fraction | None = None, peak: Fraction | None = None) -> dict[str, Law]:
+    """By figure, how it follows from the step time.
+
+    Args:
+        row: The row.
+        model_flops: Model FLOPs of one sample in place of the row's.
+        peak: Peak FLOP/s in place of the row's.
+    """
+    batch, sequence, gpus = (row.value(key) for key in ("global_batch_size", "sequence_length", "gpus"))
+    work = model_flops or row.model_flops
+    peak = peak or row.peak
+    found: dict[str, Law] = {}
+    if batch is None:
+        return found
+    found["samples_per_s"] = Law(batch, f"{_plain(batch)}")
+    if sequence is not None:
+        tokens = f"{_plain(sequence)} * {_plain(batch)}"
+        found["tokens_per_s"] = Law(sequence * batch, tokens)
+        days = TRILLION / (sequence * batch) / SECONDS_PER_DAY
+        found["days_to_train_1t_tokens"] = Law(days, f"1e12 / ({tokens})", grows=True)
+        if gpus is not None:
+            found["tokens_per_s_per_gpu"] = Law(sequence * batch / gpus, f"{tokens} / {_plain(gpus)} GPUs")
+    if work is not None and gpus is not None:
+        share = f"{_plain(batch)} * {_plain(work)} FLOPs / {_plain(gpus)} GPUs"
+        again = RECOMPUTATION if row.text("activation_recomputation") == "true" else Fraction(1)
+        shown = f"{share} * 4 / 3" if again != 1 else share
+        found["tflops_per_gpu"] = Law(batch * work / gpus / TRILLION * again, f"{shown} / 1e12")
+        if peak is not None:
+            found["mfu"] = Law(100 * batch * work / gpus / peak, f"{share} / {_plain(peak)} FLOP/s")
+    return found
+
+
+def _plain(value: Fraction) -> str:
+    """A count or a number of FLOPs, as short as it can be said."""
+    return str(value.numerator) if value.denominator == 1 and value < 10**7 else about(value)
+
+
+#: By formula, the numbers of the architecture that it takes; layers and sequence length may be the row's own.
+_TAKES: Mapping[str, tuple[str, ...]] = {
+    "gpt3": ("hidden_size", "vocabulary_size"),
+    "llama": ("hidden_size", "ffn_size", "attention_heads", "query_groups", "vocabulary_size"),
+    "grok": ("hidden_size", "ffn_size", "attention_heads", "query_groups", "experts_top_k", "vocabulary_size"),
+}
+
+
+def flops_of(row: Row, *, layers: Fraction | None = None, other: Mapping[str, int] | None = None) -> Fraction | None:
+    """Model FLOPs of one sample by the formula of the row's architecture, ``None`` where a number of it is missing.
+
+    Args:
+        row: The row.
+        layers: Layers in place of the row's own.
+        other: Other numbers in place of the architecture's, such as ``query_groups``.
+    """
+    formula, sequence = row.text("architecture.formula"), row.value("sequence_length")
+    if sequence is None:
+        return None
+    if formula == "gpt2":
+        billions = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)[bB]", row.text("size"))
+        return None if billions is None else 6 * Fraction(billions[1]) * 10**9 * sequence
+    depth = layers or row.value("layers") or row.value("architecture.layers")
+    if formula not in _TAKES or depth is None:
+        return None
+    numbers: dict[str, Any] = {"sequence_length": int(sequence), "layers": int(depth)}
+    for key in _TAKES[formula]:
+        value = (other or {}).get(key) or row.value(f"architecture.{key}")
+        if value is None:
+            return None
+        numbers[key] = int(value)
+    try:
+        return Fraction(getattr(flops, formula)(**numbers))
+    except OverflowError:  # no model has such numbers
+        return None

@@ -1,0 +1,207 @@
+"""What several rows must fulfil together: scaling is monotone, one configuration has one figure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from pytest_gsw.documents.audit.agreement import wrong
+from pytest_gsw.documents.audit.figures import DERIVED, Row
+from pytest_gsw.documents.audit.model import Explanation, Finding, Kind, Severity, Uses
+from pytest_gsw.documents.audit.written import about, share, spelt
+
+#: What makes two rows runs of one configuration at different scales.
+_FAMILY = (
+    *("model", "size", "framework", "dtype", "accelerator", "case", "sequence_length", "layers"),
+    *("model_flops", "proxy", "metric", "expected_failure", "attributes.scaling", "variant"),
+)
+#: What two rows of one configuration may differ in.
+_NO_CONFIGURATION = frozenset({*DERIVED, "step_time_s", "checkpoint_save_time_s", "case", "notes", "line", "title"})
+#: More throughput for each GPU than this share of that at fewer GPUs is not what scaling gives.
+_SUPERLINEAR = Fraction(11, 10)
+#: Rows of a series that swapped figures are looked for in: each pair of them takes as many computations.
+_MOST_SWAPPED = 20
+
+
+def scaling(rows: Sequence[Row]) -> Iterator[Finding | None]:
+    """More GPUs give more throughput, and not more for each GPU, where all else is the same."""
+    families: dict[tuple[str, ...], list[_Run]] = {}
+    for row in rows:
+        run = _run(row)
+        # What differs between rows without a dtype may be just that.
+        if run is not None and row.text("dtype"):
+            families.setdefault((run.unit, *(row.text(key) for key in _FAMILY)), []).append(run)
+    for family in families.values():
+        ordered = sorted(family, key=lambda run: run.gpus)
+        steps = [pair for pair in itertools.pairwise(ordered) if pair[0].gpus != pair[1].gpus]
+        swap = _swap(ordered) if any(more.throughput < fewer.throughput for fewer, more in steps) else None
+        for fewer, more in steps:
+            efficiency = (more.throughput / more.gpus) / (fewer.throughput / fewer.gpus)
+            if more.throughput < fewer.throughput:
+                yield _falling(fewer, more, swap)
+            elif efficiency > _SUPERLINEAR:
+                yield _superlinear(fewer, more, efficiency)
+            else:
+                yield None
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A row of a series: how many GPUs give how much throughput, and the figure that says so."""
+
+    row: Row
+    gpus: Fraction
+    throughput: Fraction
+    unit: str
+    #: The documented figure that the throughput is computed from, or is.
+    key: str
+
+    @property
+    def documented(self) -> str:
+        """That figure with its unit."""
+        return f"{self.row.text(self.key)} {'s' if self.key == 'step_time_s' else self.unit}"
+
+    def figure_at(self, throughput: Fraction) -> str:
+        """What that figure is at another throughput."""
+        if self.key == "step_time_s":
+            return f"{about(self.row.laws['tokens_per_s'].seconds(throughput))} s"
+        return f"{_short(throughput)} {self.unit}"
+
+
+def _run(row: Row) -> _Run | None:
+    """A row's throughput by its step time where there is one, else as stated."""
+    gpus, step, law = row.value("gpus"), row.step_time, row.laws.get("tokens_per_s")
+    if gpus is None:
+        return None
+    if step is not None and step.key == "step_time_s" and law is not None:
+        return _Run(row, gpus, law.at(step.seconds), "tokens/s", step.key)
+    per_gpu = row.value("tokens_per_s_per_gpu")
+    stated = (
+        ("tokens_per_s", row.value("tokens_per_s"), "tokens/s"),
+        ("tokens_per_s_per_gpu", None if per_gpu is None else per_gpu * gpus, "tokens/s"),
+        ("samples_per_s", row.value("samples_per_s"), "samples/s"),
+    )
+    return next((_Run(row, gpus, value, unit, key) for key, value, unit in stated if value is not None), None)
+
+
+def _falling(fewer: _Run, more: _Run, swap: str | None) -> Finding:
+    """More GPUs with less throughput: arithmetic does not refute it, unless other figures say what was swapped."""
+    throughput = f"{_short(fewer.throughput)} {fewer.unit} of {fewer.row.id}"
+    if more.key == "step_time_s":
+        formula = f"the step time with which {more.gpus} GPUs give more than the {throughput}"
+        limit = f"less than {more.figure_at(fewer.throughput)}"
+    else:
+        formula = f"the throughput of more GPUs than the {fewer.gpus} of {fewer.row.id}"
+        limit = f"more than {more.figure_at(fewer.throughput)}"
+    part = share(more.throughput / fewer.throughput)
+    explanation = Explanation(Kind.UNKNOWN, f"{more.gpus} GPUs give {part} of the throughput of {fewer.gpus}")
+    if swap is not None:
+        explanation = Explanation(Kind.SWAPPED_COLUMN, swap)
+    return _scaled(more, Severity.NOTICE if swap is None else Severity.CONTRADICTION, limit, formula, explanation)
+
+
+def _superlinear(fewer: _Run, more: _Run, efficiency: Fraction) -> Finding:
+    figure = "step time" if more.key == "step_time_s" else "throughput"
+    formula = f"the {figure} with which {more.gpus} GPUs give as much each as those of {fewer.row.id}"
+    at = more.figure_at(fewer.throughput * more.gpus / fewer.gpus)
+    limit = f"about {at} at {'least' if more.key == 'step_time_s' else 'most'}"
+    text = f"each of {more.gpus} GPUs gives {share(efficiency)} of what each of {fewer.gpus} gives"
+    return _scaled(more, Severity.NOTICE, limit, formula, Explanation(Kind.UNKNOWN, text))
+
+
+def _swap(series: Sequence[_Run]) -> str | None:
+    """Which two figures of a series are swapped: with them in their places it grows, and others of the rows fit."""
+    suspects = [run for run in series if wrong(run.row)][:_MOST_SWAPPED]
+    for one, other in itertools.combinations(suspects, 2):
+        if one.key != other.key or one.gpus == other.gpus:
+            continue
+        pairs = ((one.row, other.row), (other.row, one.row))
+        swapped = {mine.id: mine.with_value(one.key, theirs.text(one.key)) for mine, theirs in pairs}
+        if any(wrong(row) for row in swapped.values()):
+            continue
+        grown = [_run(swapped.get(run.row.id, run.row)) or run for run in series]
+        if all(more.throughput >= fewer.throughput for fewer, more in itertools.pairwise(grown)):
+            fits = sorted(wrong(one.row) | wrong(other.row))
+            figures = f"{', '.join(fits)} {'fits' if len(fits) == 1 else 'fit'}"
+            return f"with the {one.key} of {one.row.id} and {other.row.id} swapped, throughput grows and {figures}"
+    return None
+
+
+def _scaled(run: _Run, severity: Severity, limit: str, formula: str, explanation: Explanation) -> Finding:
+    place = run.row.place(run.key)
+    return Finding(
+        identity="scaling",
+        severity=severity,
+        row=run.row.id,
+        file=run.row.stated.file,
+        line=place.line,
+        column=place.column,
+        documented=f"{run.documented} on {run.gpus} GPUs",
+        computed=limit,
+        formula=formula,
+        explanations=(explanation,),
+        uses=Uses.DOCUMENTED,
+        verdict=run.row.rests_on,
+        source=run.row.source,
+    )
+
+
+def _short(value: Fraction) -> str:
+    return about(value) if value < 1000 else spelt(value, Fraction(1))
+
+
+def duplicates(rows: Sequence[Row]) -> Iterator[Finding | None]:
+    """Rows of one configuration with different figures: two runs, or one of them is wrong."""
+    alike: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        # What differs between rows without a dtype may be just that.
+        if row.step_time is not None and row.text("dtype"):
+            configuration = tuple(
+                sorted((key, value.text) for key, value in row.stated.values.items() if key not in _NO_CONFIGURATION)
+            )
+            alike.setdefault((configuration, row.workload), []).append(row)
+    for group in alike.values():
+        if len(group) < 2:
+            continue
+        times = [_seconds(row) for row in group]
+        if len(set(times)) < 2:
+            yield None
+            continue
+        first, *rest = group
+        step = first.step_time
+        assert step is not None
+        place = rest[0].place(step.key)
+        names = ", ".join(row.id for row in group)
+        yield Finding(
+            identity="duplicate",
+            severity=Severity.NOTICE,
+            row=rest[0].id,
+            file=rest[0].stated.file,
+            line=place.line,
+            column=place.column,
+            documented=", ".join(f"{time} s" for time in times),
+            computed="one figure",
+            formula=f"the same configuration: {names}",
+            explanations=(Explanation(Kind.ANOTHER_RUN, _runs(group)),),
+            uses=Uses.DOCUMENTED,
+            verdict="each row's own step time",
+            source=rest[0].source,
+        )
+
+
+def _runs(group: Sequence[Row]) -> str:
+    slowest, fastest = (pick(_exact(row) for row in group) for pick in (max, min))
+    return f"{len(group)} runs; the slowest took {share(slowest / fastest - 1)} more time than the fastest"
+
+
+def _exact(row: Row) -> Fraction:
+    assert row.step_time is not None
+    return row.step_time.seconds
+
+
+def _seconds(row: Row) -> str:
+    assert row.step_time is not None
+    step = row.step_time
+    return step.written.text if step.key == "step_time_s" else about(step.seconds)

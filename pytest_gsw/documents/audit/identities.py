@@ -1,0 +1,201 @@
+"""The identities between a row's columns: batch, GPUs, model FLOPs, architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from pytest_gsw.documents.audit import explain
+from pytest_gsw.documents.audit.figures import Row, flops_of
+from pytest_gsw.documents.audit.model import Explanation, Finding, Kind, Severity, Uses
+from pytest_gsw.documents.audit.published import published
+from pytest_gsw.documents.audit.written import about
+
+#: A result of floating-point arithmetic may be off by so much.
+_FLOAT = Fraction(1, 10**12)
+
+
+def identities(row: Row) -> Iterator[Finding | None]:
+    """The identities between a row's columns: ``None`` where one holds."""
+    yield from _batch(row)
+    yield from _gpus(row)
+    yield from _model_flops(row)
+
+
+def _batch(row: Row) -> Iterator[Finding | None]:
+    """Global batch size = micro batch size * accumulation steps * data-parallel ranks, by any of the conventions."""
+    batch, micro = row.value("global_batch_size"), row.value("micro_batch_size")
+    steps = row.value("gradient_accumulation_steps")
+    if batch is None or micro is None:
+        return
+    ranks = _replicas(row)
+    if not ranks:
+        return
+    if steps is None:
+        # The steps are whatever makes a whole number.
+        if any((batch / (micro * number)).denominator == 1 for number, _ in ranks):
+            yield None
+            return
+        number, words = ranks[0]
+        formula = f"a multiple of micro_batch_size {micro} * {words}"
+        value = micro * number
+    else:
+        if any(micro * steps * number == batch for number, _ in ranks):
+            yield None
+            return
+        number, words = ranks[0]
+        value = micro * steps * number
+        formula = f"micro_batch_size {micro} * gradient_accumulation_steps {steps} * {words}"
+    inputs = {"micro_batch_size": micro, "gradient_accumulation_steps": steps, "dp": row.value("dp")}
+    yield _identity(row, "global_batch_size", batch, value, formula, explain.inputs(row, batch, value, inputs))
+
+
+def _replicas(row: Row) -> list[tuple[Fraction, str]]:
+    """How many replicas share a batch, by each convention that the documents know, and in words."""
+    found: list[tuple[Fraction, str]] = []
+    dp, ep, gpus = row.value("dp"), row.value("ep"), row.value("gpus")
+    if dp is not None and ep is not None and _is_multiplied(row):
+        found.append((dp * ep, f"ep {ep} * dp {dp}"))
+    if dp is not None:
+        found.append((dp, f"dp {dp}"))
+        if ep is not None and not _is_multiplied(row):
+            found.append((dp * ep, f"ep {ep} * dp {dp}"))
+    # Without both degrees, and without a word of sharded data parallelism, ranks may be of anything.
+    model_known = row.value("tp") is not None and row.value("pp") is not None
+    if gpus is not None and (model_known or row.value("fsdp") is not None):
+        model = Fraction(1)
+        words = []
+        for key in ("tp", "pp", "cp"):
+            degree = row.value(key)
+            if degree is not None:
+                model *= degree
+                words.append(f"{key} {degree}")
+        if (gpus / model).denominator == 1:
+            found.append((gpus / model, f"{gpus} GPUs / ({' * '.join(words)})" if words else f"{gpus} GPUs"))
+    return found
+
+
+def _is_multiplied(row: Row) -> bool:
+    """Whether expert parallelism is a factor of the GPU count of its own (Grok 1), and not inside of DP (Megatron)."""
+    gpus = row.value("gpus")
+    degrees = [row.value(key) for key in ("tp", "pp", "cp", "ep", "dp")]
+    total = Fraction(1)
+    for degree in degrees:
+        total *= degree or 1
+    return gpus == total
+
+
+def _gpus(row: Row) -> Iterator[Finding | None]:
+    """GPUs = TP * PP * CP * DP, expert parallelism inside of DP or a factor of its own."""
+    gpus = row.value("gpus")
+    degrees = {key: row.value(key) for key in ("tp", "pp", "cp", "dp")}
+    stated = {key: degree for key, degree in degrees.items() if degree is not None}
+    fsdp = row.value("fsdp")
+    if gpus is None:
+        return
+    if fsdp is not None:
+        formula = f"a multiple of fsdp {fsdp}"
+        fits = (gpus / fsdp).denominator == 1
+        yield None if fits else _identity(row, "gpus", gpus, fsdp, formula, explain.inputs(row, gpus, fsdp, {}))
+    if not stated:
+        return
+    total = Fraction(1)
+    for degree in stated.values():
+        total *= degree
+    ep = row.value("ep") or Fraction(1)
+    formula = " * ".join(f"{key} {degree}" for key, degree in stated.items())
+    # Where a document leaves a degree out, it may be any; the others must fit into the GPUs all the same.
+    whole = {"tp", "pp", "dp"} <= stated.keys()
+    if any(gpus == number if whole else (gpus / number).denominator == 1 for number in (total, total * ep)):
+        yield None
+        return
+    if ep != 1 and abs(gpus - total * ep) < abs(gpus - total):
+        total, formula = total * ep, f"{formula} * ep {ep}"
+    yield _identity(row, "gpus", gpus, total, formula, explain.inputs(row, gpus, total, stated))
+
+
+def _identity(
+    row: Row, key: str, documented: Fraction, computed: Fraction, formula: str, explanations: tuple[Explanation, ...]
+) -> Finding:
+    step = row.step_time
+    uses = Uses.DOCUMENTED if step is not None and step.key != "step_time_s" else Uses.NEITHER
+    return Finding(
+        identity=key,
+        severity=Severity.CONTRADICTION,
+        row=row.id,
+        file=row.stated.file,
+        line=row.place(key).line,
+        column=row.place(key).column,
+        documented=str(documented),
+        computed=str(computed),
+        formula=formula,
+        explanations=explanations,
+        uses=uses,
+        verdict=row.rests_on,
+        source=row.source,
+    )
+
+
+def _model_flops(row: Row) -> Iterator[Finding | None]:
+    """Pinned model FLOPs against the formula of the document's architecture."""
+    written, value = row.numbers.get("model_flops"), row.computed_flops
+    if written is None or value is None:
+        return
+    off = abs(written.value - value)
+    if off * 2 <= written.unit or off <= value * _FLOAT:
+        yield None
+        return
+    layers = row.value("layers") or row.value("architecture.layers")
+    formula = f"the formula '{row.text('architecture.formula')}'"
+    if layers is not None:
+        formula += f" with {layers} layers and sequences of {row.value('sequence_length')}"
+    yield Finding(
+        identity="model_flops",
+        severity=Severity.ROUNDING if off < written.unit else Severity.CONTRADICTION,
+        row=row.id,
+        file=row.stated.file,
+        line=row.place("model_flops").line,
+        column=row.place("model_flops").column,
+        documented=written.text,
+        computed=written.written_like_this(value),
+        formula=formula,
+        explanations=explain.model_flops(row, written, value),
+        uses=Uses.NEITHER,
+        verdict=row.rests_on,
+        source=row.source,
+    )
+
+
+def against_published(row: Row) -> Iterator[Finding | None]:
+    """The architecture that the model FLOPs are computed from, against the published model's."""
+    known = published(row.text("model"), row.text("size"))
+    if known is None:
+        return
+    for key, value in known.numbers.items():
+        written = row.numbers.get(f"architecture.{key}")
+        if written is None:
+            continue
+        if written.value == value:
+            yield None
+            continue
+        place = row.place(f"architecture.{key}")
+        other = flops_of(row, other={key: value})
+        effect = ""
+        if other is not None and row.computed_flops is not None:
+            change = 100 * (row.computed_flops / other - 1)
+            effect = f"; it makes model FLOPs {about(abs(change), 2)} % {'more' if change > 0 else 'fewer'}"
+        yield Finding(
+            identity="architecture",
+            severity=Severity.NOTICE,
+            row=row.id,
+            file=row.stated.file,
+            line=place.line,
+            column=place.column,
+            documented=f"{key} {written.text}",
+            computed=f"{key} {value}",
+            formula=f"the published model ({known.source})",
+            explanations=(Explanation(Kind.ONE_INPUT, f"the published model has {value}{effect}"),),
+            uses=Uses.NEITHER,
+            verdict=row.rests_on,
+            source=row.source,
+        )

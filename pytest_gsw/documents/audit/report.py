@@ -1,0 +1,220 @@
+"""What an audit found as text: for people, as JSON, as workflow commands of GitHub, as JUnit."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pytest_gsw.common.words import counted
+from pytest_gsw.documents.audit.model import Audit, Finding, Severity, Stale, Uses
+
+_STALE = "acknowledged, but not found any more"
+
+
+def text_report(audit: Audit, *, strict: bool = False) -> str:
+    """The findings by file, the most severe first, and a summary as the last line."""
+    files: dict[str, list[str]] = {}
+    for found in audit.findings:
+        files.setdefault(found.file, []).extend(_finding_lines(found))
+    for stale in audit.stale:
+        files.setdefault(stale.file, []).extend(_stale_lines(stale))
+    lines = [line for file, told in files.items() for line in (file, *told, "")]
+    lines.append(summary(audit))
+    if audit.fails(strict=strict):
+        lines.append("next: put it right, or say in the table why it stays: acknowledged: {mfu: reason}")
+    return "\n".join(lines)
+
+
+def summary(audit: Audit) -> str:
+    """How much was looked at, and what came of it, in one line."""
+    counts = [_count(audit, severity) for severity in Severity]
+    found = ", ".join(count for count in counts if count) or "nothing found"
+    if audit.stale:
+        found += f", {len(audit.stale)} {_STALE}"
+    rows = counted(len(audit.rows), "row")
+    if audit.documents:
+        rows += f", the text of {counted(len(audit.documents), 'document')}"
+    return f"{rows}, {counted(audit.checked, 'figure')} checked: {found}"
+
+
+def _count(audit: Audit, severity: Severity) -> str:
+    new, known = audit.new(severity), audit.known(severity)
+    if not new + known:
+        return ""
+    return counted(new + known, severity.value) + (f" ({known} acknowledged)" if known else "")
+
+
+def _finding_lines(found: Finding) -> Iterator[str]:
+    where = f"{found.line}:{found.column}"
+    what = found.identity if found.row is None else f"{found.row}  {found.identity}"
+    source = f"  ({found.source})" if found.source else ""
+    yield f"  {where:<8} {found.severity.value}  {what}{source}"
+    yield f"    documented {found.documented}, computed {found.computed}: {found.formula}"
+    told = "; or ".join(f"{explanation.kind.value}: {explanation.text}" for explanation in found.explanations)
+    yield f"    {told}"
+    if found.acknowledged is not None:
+        yield f"    acknowledged: {_one_line(found.acknowledged)}"
+    elif found.row is not None:
+        which = "neither" if found.uses is Uses.NEITHER else f"the {found.uses.value} one"
+        yield f"    the verdict uses {which}: it rests on {found.verdict}"
+
+
+def _stale_lines(stale: Stale) -> Iterator[str]:
+    yield f"  {f'{stale.line}:{stale.column}':<8} notice  {_rows(stale)}  {stale.identity}"
+    yield f"    {_STALE}: {_one_line(stale.reason)}"
+
+
+def _rows(stale: Stale) -> str:
+    return stale.rows[0] if len(stale.rows) == 1 else f"{len(stale.rows)} rows"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def json_report(audit: Audit) -> str:
+    """One JSON object: counts, findings, and what is acknowledged and not found any more."""
+    facts = {
+        "rows": len(audit.rows),
+        "documents": list(audit.documents),
+        "checked": audit.checked,
+        "counts": {
+            severity.value: {"new": audit.new(severity), "acknowledged": audit.known(severity)} for severity in Severity
+        },
+        "findings": [_finding_facts(found) for found in audit.findings],
+        "stale": [
+            {
+                "identity": stale.identity,
+                "rows": list(stale.rows),
+                "file": stale.file,
+                "line": stale.line,
+                "column": stale.column,
+                "reason": stale.reason,
+            }
+            for stale in audit.stale
+        ],
+    }
+    return json.dumps(facts, indent=2, allow_nan=False)
+
+
+def _finding_facts(found: Finding) -> dict[str, Any]:
+    return {
+        "identity": found.identity,
+        "severity": found.severity.value,
+        "row": found.row,
+        "file": found.file,
+        "line": found.line,
+        "column": found.column,
+        "source": found.source,
+        "documented": found.documented,
+        "computed": found.computed,
+        "formula": found.formula,
+        "explanations": [{"kind": one.kind.value, "text": one.text} for one in found.explanations],
+        "verdict_uses": found.uses.value,
+        "verdict": found.verdict,
+        "acknowledged": found.acknowledged,
+    }
+
+
+def github_report(audit: Audit, *, strict: bool = False) -> str:
+    """A workflow command for each finding, and a summary as the last line.
+
+    Args:
+        audit: What was found.
+        strict: Whatever is new is an error, not only contradictions.
+    """
+    lines = [_command(found, strict=strict) for found in audit.findings]
+    for stale in audit.stale:
+        place = {"file": stale.file, "line": stale.line, "col": stale.column, "title": f"audit: {stale.identity}"}
+        lines.append(_workflow("error" if strict else "notice", place, f"{_STALE}: {_one_line(stale.reason)}"))
+    return "\n".join([*lines, summary(audit)])
+
+
+def _command(found: Finding, *, strict: bool) -> str:
+    place = {"file": found.file, "line": found.line, "col": found.column, "title": f"audit: {found.identity}"}
+    return _workflow("error" if _is_failure(found, strict=strict) else "notice", place, _message(found))
+
+
+def _workflow(level: str, properties: Mapping[str, object], message: str) -> str:
+    listed = ",".join(f"{name}={_escaped(str(value), in_property=True)}" for name, value in properties.items())
+    return f"::{level} {listed}::{_escaped(message)}"
+
+
+def _escaped(text: str, *, in_property: bool = False) -> str:
+    """A text as GitHub's runner reads it back."""
+    escapes = {"%": "%25", "\r": "%0D", "\n": "%0A", **({":": "%3A", ",": "%2C"} if in_property else {})}
+    return "".join(escapes.get(letter, letter) for letter in text)
+
+
+def _message(found: Finding) -> str:
+    what = found.row or found.file
+    figures = f"documented {found.documented}, computed {found.computed} ({found.formula})"
+    first = f"{what}: {found.severity.value}, {figures}"
+    second = f"{found.explanation.kind.value}: {found.explanation.text}"
+    known = "" if found.acknowledged is None else f"\nacknowledged: {_one_line(found.acknowledged)}"
+    return f"{first}\n{second}{known}"
+
+
+def _is_failure(found: Finding, *, strict: bool) -> bool:
+    return found.acknowledged is None and (strict or found.severity is Severity.CONTRADICTION)
+
+
+def junit_report(audit: Audit, *, strict: bool = False) -> str:
+    """A JUnit file: a test case for each row and for each document's text, and one for each line with a finding.
+
+    Args:
+        audit: What was found.
+        strict: Whatever is new is a failure, not only contradictions.
+    """
+    of_rows: dict[tuple[str, str], list[Finding]] = {}
+    of_lines: dict[str, dict[str, list[Finding]]] = {document: {} for document in audit.documents}
+    for found in audit.findings:
+        if found.row is None:
+            of_lines[found.file].setdefault(found.identity, []).append(found)
+        else:
+            of_rows.setdefault((found.file, found.row), []).append(found)
+    cases = [_case(row.file, row.id, of_rows.get((row.file, row.id), ()), strict) for row in audit.rows]
+    for document, lines in of_lines.items():
+        cases += [_case(document, name, found_there, strict) for name, found_there in (lines or {"text": []}).items()]
+    cases += [_stale_case(stale, strict) for stale in audit.stale]
+    failures = sum(1 for case in cases if case.find("failure") is not None)
+    counts = {"tests": str(len(cases)), "failures": str(failures), "errors": "0", "skipped": "0", "time": "0.000"}
+    suite = ET.Element("testsuite", {"name": "pytest-gsw audit", **counts})
+    suite.extend(cases)
+    root = ET.Element("testsuites", {"name": "pytest-gsw audit"})
+    root.append(suite)
+    # Plain ASCII is right in whatever encoding it is written.
+    text: bytes = ET.tostring(root, encoding="us-ascii")
+    return f'<?xml version="1.0" encoding="utf-8"?>{text.decode("ascii")}'
+
+
+def _case(file: str, name: str, findings: Iterable[Finding], strict: bool) -> ET.Element:
+    case = ET.Element("testcase", {"classname": file, "name": name, "time": "0.000"})
+    failing: list[Finding] = []
+    others: list[Finding] = []
+    for found in findings:
+        (failing if _is_failure(found, strict=strict) else others).append(found)
+    if failing:
+        first = failing[0]
+        message = f"{first.identity}: documented {first.documented}, computed {first.computed}"
+        if len(failing) > 1:
+            message += f", and {len(failing) - 1} more"
+        _add(case, "failure", failing, message)
+    if others:
+        _add(case, "system-out", others)
+    return case
+
+
+def _add(case: ET.Element, tag: str, findings: Iterable[Finding], message: str | None = None) -> None:
+    element = ET.SubElement(case, tag, {} if message is None else {"message": message})
+    element.text = "\n".join(line for found in findings for line in _finding_lines(found))
+
+
+def _stale_case(stale: Stale, strict: bool) -> ET.Element:
+    case = ET.Element("testcase", {"classname": stale.file, "name": f"acknowledged {stale.identity}", "time": "0.000"})
+    text = f"{_rows(stale)}: {_STALE}: {_one_line(stale.reason)}"
+    element = ET.SubElement(case, "failure", {"message": _STALE}) if strict else ET.SubElement(case, "system-out")
+    element.text = text
+    return case

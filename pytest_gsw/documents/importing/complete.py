@@ -1,0 +1,353 @@
+"""A row is completed: names, facts, what prose says of all rows, conventions; and what is missing becomes a blank."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from pytest_gsw.documents.importing import conventions
+from pytest_gsw.documents.importing.facts import DocumentFacts, Facts
+from pytest_gsw.documents.importing.join import Section
+from pytest_gsw.documents.importing.labels import FIGURES, JUDGED, accelerator
+from pytest_gsw.documents.importing.markdown import Document
+from pytest_gsw.documents.importing.model import CONVENTION, FACT, NEEDED, UNSAID, RecipeKeys, Row
+from pytest_gsw.documents.importing.model_flops import model_flops
+from pytest_gsw.documents.importing.prose import Prose
+from pytest_gsw.documents.importing.rows import Draft, DraftTable
+from pytest_gsw.documents.importing.titles import Title, framework_of, read_title, same_model
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.performance.peaks import PEAKS
+from pytest_gsw.tables.fields import Field
+from pytest_gsw.tables.load import FILE_FIELDS, ROW_FIELDS
+from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME
+from pytest_gsw.tables.stated import Stated
+
+Values = dict[str, Stated]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is the same for all rows of a document."""
+
+    document: Document
+    prose: Prose
+    facts: DocumentFacts
+    #: The recipe's directory, where the document's place tells it.
+    directory: str | None
+
+
+def complete(draft: Draft, table: DraftTable, section: Section, context: Context) -> Row:
+    """One row with everything that is known of it.
+
+    Raises:
+        ConfigurationError: A fact contradicts what the table states.
+    """
+    values = _named(draft, table, context)
+    given = _facts_of(table, draft, context.facts, _path_guess(values))
+    for facts in given:
+        values |= _from_facts(facts, draft, table, context.document)
+    recipe: dict[str, Stated | Mapping[str, str]] = {}
+    if context.prose.steps is not None:
+        recipe["steps"] = context.prose.steps
+    for facts in given:
+        recipe |= {key: Stated(told, FACT, 1) if isinstance(told, str) else told for key, told in facts.recipe.items()}
+    values = _with_conventions(_with_prose(values, draft, table, context.prose), recipe, draft)
+    values = {**_proxy(values, table, context.prose), **values}
+    if "directory" not in recipe:
+        recipe["directory"] = section.directory or _directory(values, context.directory)
+    if "model_flops" not in values and "gpus" in values:
+        flops = model_flops({key: stated.text for key, stated in values.items()}, context.prose)
+        values |= {"model_flops": flops} if flops is not None else {}
+    values["line"] = _judged_line(draft, values)
+    row = Row(values, recipe=recipe, table_line=table.table.line)
+    return _checked(row, draft, given, _row_facts(draft, context.facts))
+
+
+def _checked(row: Row, draft: Draft, given: Iterable[Facts], of_row: Facts | None) -> Row:
+    """The row with blanks in the place of what is missing and what no table can hold, and with its comments."""
+    refused = _refused(row.values)
+    values = {key: stated for key, stated in row.values.items() if key not in refused}
+    blanks = _blanks(values, refused, draft)
+    comments = [f"{remark.key}: {remark.message} (line {remark.line})" for remark in draft.remarks]
+    left_out = {key: reason for key, reason in refused.items() if key not in {*blanks, *JUDGED}}
+    comments += [f"{key}: left out: {reason}" for key, reason in left_out.items()]
+    comments += of_row.comment.splitlines() if of_row is not None else []
+    attributes = dict(draft.attributes)
+    for facts in given:
+        attributes |= facts.attributes
+    place = draft.values.get("gpus") or next(iter(draft.values.values()))
+    return replace(
+        row,
+        values={**values, **{key: Stated("", place.line, place.column) for key in blanks}},
+        attributes=attributes,
+        acknowledged=of_row.acknowledged if of_row is not None else {},
+        comments=tuple(comments),
+        blanks=blanks,
+        left_out=left_out,
+    )
+
+
+def _blanks(values: Mapping[str, Stated], refused: Mapping[str, str], draft: Draft) -> dict[str, str]:
+    """What has to be filled in before the row can run, and why it is not there."""
+    blanks = {key: refused.get(key, draft.blanks.get(key, UNSAID)) for key in NEEDED if key not in values}
+    if unfilled := _unfilled(values):
+        blanks["gpus_per_node"] = unfilled
+    throughputs = sorted(JUDGED & set(values))
+    # A throughput that cannot be read is no loss where the step time is there; the other way round, a reader decides.
+    first = {STEP_TIME.key, SAVE_TIME.key} if throughputs else JUDGED
+    blanks |= {k: reason for k, reason in {**refused, **draft.blanks}.items() if k in first and k not in values}
+    if throughputs and not {"step_time_s", "metric", "global_batch_size"} & set(values):
+        blanks["global_batch_size"] = f"{UNSAID}, and the step time follows from it and {throughputs[0]}"
+    return blanks
+
+
+def _named(draft: Draft, table: DraftTable, context: Context) -> Values:
+    """The draft's values with model, size, dtype, accelerator and framework as rows name them."""
+    title, prose = table.title, context.prose
+    kept = {"nodes", "memory", "variant", "model", "size", "dtype"}
+    values = {key: stated for key, stated in draft.values.items() if key not in kept}
+    if "accelerator" in values:
+        values["accelerator"] = replace(values["accelerator"], text=_accelerator(values["accelerator"].text))
+    values |= _named_in_cells(draft)
+    memory = draft.values.get("memory")
+    if memory is not None and prose.accelerator is not None:
+        values["accelerator"] = replace(memory, text=f"{prose.accelerator.text.split('-')[0]}-{memory.text}GB")
+    here = Stated("", table.table.line, 1)
+    model, size = _model_and_size(_of_row(title, draft), prose, context.document)
+    if {"model", "size"} & draft.absent:
+        model, size = "", ""  # the row's own cell is empty: perhaps merged with the one above, perhaps not
+    texts = {"model": model, "size": size, "dtype": title.dtype, "accelerator": title.accelerator}
+    found = {key: replace(here, text=text) for key, text in texts.items() if text}
+    if prose.dtype is not None:
+        found.setdefault("dtype", replace(prose.dtype, text=prose.dtype.text.lower()))
+    if prose.accelerator is not None:
+        found.setdefault("accelerator", prose.accelerator)
+    framework = _framework(draft, table, prose)
+    if framework is not None:
+        found["framework"] = replace(here, text=framework)
+        values.pop("framework", None)
+    variant = draft.values.get("variant") or replace(here, text=title.variant)
+    if variant.text:
+        found["case"] = variant
+    return {**found, **values}
+
+
+def _of_row(title: Title, draft: Draft) -> Title:
+    """The title as far as it is about the row: where the row's own cell names another model, its size is another."""
+    cell = draft.values.get("model")
+    named = read_title(cell.text).model if cell is not None else ""
+    return title if not named or not title.model or same_model(named, title.model) else Title(model=named)
+
+
+def _named_in_cells(draft: Draft) -> Values:
+    """Model, size and dtype of the row's own cells: ``LLAMA3_70B`` below "Model" says two of them."""
+    cells = {key: draft.values[key] for key in ("model", "size", "dtype") if key in draft.values}
+    found: Values = {}
+    for column, cell in cells.items():
+        for key in (column, *(other for other in ("size", "dtype") if other not in cells)):
+            name = _name(key, cell.text)
+            if name:
+                found.setdefault(key, replace(cell, text=name))
+    return found
+
+
+def _from_facts(facts: Facts, draft: Draft, table: DraftTable, document: Document) -> Values:
+    """What facts say of a row.
+
+    Raises:
+        ConfigurationError: They contradict what the table's own cells state.
+    """
+    of_rows = {key: text for key, text in facts.values.items() if key not in {"title", "release"}}
+    for key, text in of_rows.items():
+        _check_fact(key, text, draft, table, document)
+    return {key: Stated(text, FACT, 1) for key, text in of_rows.items()}
+
+
+def _with_prose(values: Values, draft: Draft, table: DraftTable, prose: Prose) -> Values:
+    """What the document says of all its rows, where nothing nearer does."""
+    found: Values = {}
+    kind = values["accelerator"].text if "accelerator" in values else ""
+    nodes, gpus = draft.values.get("nodes"), draft.values.get("gpus")
+    of_row = nodes is not None and gpus is not None and int(gpus.text) % int(nodes.text) == 0
+    # What a document says of a DGX H100 does not hold for its GB200.
+    if prose.gpus_per_node is not None and not (kind.startswith("GB") and kind in conventions.GPUS_PER_NODE):
+        found["gpus_per_node"] = prose.gpus_per_node
+    if of_row and nodes is not None and gpus is not None:
+        found["gpus_per_node"] = replace(nodes, text=str(int(gpus.text) // int(nodes.text)))
+    if prose.statistic is not None:
+        found["statistic"] = prose.statistic
+    if prose.tolerance is not None:
+        found["tolerance"] = replace(prose.tolerance, text=f"{prose.tolerance.text}%")
+    if "framework" in values and _runs_within_megatron(table, values["framework"].text):
+        found["log_format"] = Stated("megatron", table.table.line, 1)
+    return {**found, **values}
+
+
+def _with_conventions(values: Values, recipe: RecipeKeys, draft: Draft) -> Values:
+    """What recipes leave unsaid because everybody knows it."""
+    here = Stated("", CONVENTION, 1)
+    found: Values = {}
+    kind = values["accelerator"].text if "accelerator" in values else ""
+    per_node = values.get("gpus_per_node")
+    if per_node is None and kind in conventions.GPUS_PER_NODE:
+        per_node = replace(here, text=str(conventions.GPUS_PER_NODE[kind]))
+        found["gpus_per_node"] = per_node
+    nodes = draft.values.get("nodes")
+    if nodes is not None and per_node is not None:
+        found["gpus"] = replace(nodes, text=str(int(nodes.text) * int(per_node.text)))
+    of_saves = SAVE_TIME.key in values and STEP_TIME.key not in values
+    if of_saves:
+        found["metric"] = replace(here, text=SAVE_TIME.name)
+    if "steps" not in recipe:
+        framework = values["framework"].text if "framework" in values else ""
+        fewest = conventions.FEWEST_STEPS.get(framework, conventions.FEWEST_STEPS_ELSEWHERE)
+        found["min_steps"] = replace(here, text="1" if of_saves else str(fewest))
+    return {**found, **values}
+
+
+def _proxy(values: Mapping[str, Stated], table: DraftTable, prose: Prose) -> Values:
+    """Whether the row is of a smaller stand-in: by the table's title, or below the scale that the document names."""
+    below, gpus = prose.proxy_below, values.get("gpus")
+    small = below is not None and gpus is not None and int(gpus.text) < int(below.text)
+    if not small and not table.title.proxy:
+        return {}
+    return {"proxy": replace(below or Stated("", table.table.line, 1), text="true")}
+
+
+def _directory(values: Mapping[str, Stated], directory: str | None) -> Stated:
+    """The recipe's directory: its README's, the framework's, or one named after the model."""
+    framework = values["framework"].text if "framework" in values else ""
+    model = values["model"].text if "model" in values else ""
+    text = directory or conventions.RECIPE_DIRECTORIES.get(framework) or model
+    return Stated(text, CONVENTION, 1)
+
+
+def _refused(values: Mapping[str, Stated]) -> dict[str, str]:
+    """What no table can hold, such as a model's name of hundred letters, and why."""
+    found: dict[str, str] = {}
+    for key, stated in values.items():
+        known = ROW_FIELDS.get(key) or FILE_FIELDS.get(key)
+        if isinstance(known, Field):
+            try:
+                known.read(stated.text)
+            except ValueError as error:
+                found[key] = str(error)[:200]
+    flops, kind = values.get("tflops_per_gpu"), values.get("accelerator")
+    most = max((peak.flops / 1e12 for (name, _), peak in PEAKS.items() if kind and name == kind.text), default=None)
+    if flops is not None and most is not None and float(flops.text) > most:
+        found["tflops_per_gpu"] = f"{flops.text} TFLOP/s is more than one {kind.text if kind else ''} can do"
+    return found
+
+
+def _unfilled(values: Mapping[str, Stated]) -> str | None:
+    """Why a row's GPUs cannot be whole nodes, ``None`` where they can."""
+    if "gpus" not in values or "gpus_per_node" not in values:
+        return None
+    gpus, per_node = int(values["gpus"].text), int(values["gpus_per_node"].text)
+    return f"{gpus} GPUs do not fill whole nodes of {per_node}" if gpus > per_node and gpus % per_node else None
+
+
+def _accelerator(text: str) -> str:
+    """A cell such as ``DGX-H100`` as the accelerator that it names; what names no known one stays."""
+    return accelerator(text) or text
+
+
+def _name(key: str, text: str) -> str:
+    """A cell of a column "Model", "Size" or "Precision" as the name that rows have."""
+    title = read_title(text)
+    return {"model": title.model, "size": title.size, "dtype": title.dtype}[key] or ""
+
+
+def _path_guess(values: Mapping[str, Stated]) -> str:
+    text = {key: stated.text for key, stated in values.items()}
+    return f"{text.get('framework', 'unknown')}/{text.get('model', 'unknown')}"
+
+
+def _facts_of(table: DraftTable, draft: Draft, facts: DocumentFacts, path: str) -> list[Facts]:
+    """The facts that hold for a row, from the widest to the nearest."""
+    files = [given for name, given in facts.files.items() if name.startswith(path)]
+    found = [facts.whole, *files, facts.tables.get(table.table.line), _row_facts(draft, facts)]
+    return [one for one in found if one is not None]
+
+
+def _row_facts(draft: Draft, facts: DocumentFacts) -> Facts | None:
+    """The facts of one row: by its line and GPUs, or by its line alone."""
+    line, gpus = _line_of(draft), draft.values.get("gpus")
+    by_gpus = facts.rows.get((line, int(gpus.text))) if gpus is not None else None
+    return by_gpus or facts.rows.get((line, None))
+
+
+def _line_of(draft: Draft) -> int:
+    judged = next((draft.values[key] for key in FIGURES if key in draft.values), None)
+    place = judged or draft.values.get("expected_failure") or next(iter(draft.values.values()))
+    return place.line
+
+
+def _judged_line(draft: Draft, values: Mapping[str, Stated]) -> Stated:
+    """The line of the figure that the verdict rests on."""
+    metric = values.get("metric")
+    first = SAVE_TIME.key if metric is not None and metric.text == SAVE_TIME.name else STEP_TIME.key
+    order = (first, *(key for key in FIGURES if key in JUDGED))
+    place = next((draft.values[key] for key in order if key in draft.values), None)
+    place = place or draft.values.get("expected_failure") or next(iter(draft.values.values()))
+    return Stated(str(place.line), place.line, place.column)
+
+
+def _check_fact(key: str, text: str, draft: Draft, table: DraftTable, document: Document) -> None:
+    """Facts fill in what is not there: what a table states in its own cells they cannot change."""
+    stated = draft.values.get(key)
+    if stated is not None and stated.text != text and stated.line >= table.table.line and key != "dtype":
+        raise ConfigurationError(
+            f"facts of {document.name}: {key} is {text}, but line {stated.line} of the document states {stated.text}; "
+            "facts fill in what is not there"
+        )
+
+
+def _framework(draft: Draft, table: DraftTable, prose: Prose) -> str | None:
+    """The framework: of the run's own cells, the title, the nearest heading that names one, the document."""
+    stated = draft.values.get("framework")
+    if stated is not None:
+        return framework_of(stated.text) or stated.text.lower()
+    about = (table.title.framework, *map(framework_of, reversed(table.table.headings)))
+    found = next((name for name in about if name), None)
+    # A run of a table about DeepSpeed, with DeepSpeed switched off, is one of the framework below it.
+    if found == "deepspeed" and draft.attributes.get("ds", "").upper() in {"N", "NO"}:
+        return "megatron"
+    if found == "megatron" and prose.framework == "nemo":
+        return "nemo"  # "NeMo Megatron": the log is NeMo's
+    return found or prose.framework
+
+
+def _runs_within_megatron(table: DraftTable, framework: str) -> bool:
+    """Whether DeepSpeed runs within Megatron, whose training loop and log it is then."""
+    return framework == "deepspeed" and any("megatron" in heading.lower() for heading in table.table.headings)
+
+
+def _model_and_size(title: Title, prose: Prose, document: Document) -> tuple[str, str]:
+    """The model's name in full, and its size.
+
+    "GPT175B" is the "GPT 3 175B" of the same document's text, "Nemotron 340b" its "Nemotron4".
+    """
+    named = [one for one in prose.models if one.model]
+    model, size = title.model, title.size
+    same_size = [one for one in named if not one.size or not size or one.size == size]
+    if not model:
+        model = same_size[0].model if same_size else _from_heading(document)
+    else:
+        longer = [one.model for one in named if re.fullmatch(rf"{re.escape(model)}[0-9]+(\.[0-9]+)?", one.model)]
+        model = longer[0] if longer else model
+    if not size:
+        sizes = {one.size for one in named if one.size and one.model == model}
+        in_name = re.search(r"(?<![0-9])([0-9]+(?:\.[0-9]+)?b)(?![a-z0-9])", document.name.lower())
+        size = sizes.pop() if len(sizes) == 1 else in_name[1] if in_name else ""
+    return model, size
+
+
+def _from_heading(document: Document) -> str:
+    """The model that the document's first heading names, such as "GPT2 Experiments"."""
+    for line in document.lines:
+        match = re.match(r"#\s+(?P<name>(?:[A-Za-z]+[- ]?[0-9]+(?:\.[0-9]+)?)) ", line)
+        if match is not None:
+            return read_title(match["name"]).model
+    return ""

@@ -1,0 +1,128 @@
+"""``facts.yaml``: what documents do not say and a session needs, given once and kept beside the tables.
+
+A recipe's directory, the names of its rows, a statistic that was found out by other means. Facts never hold a
+figure: those come from documents alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pytest_gsw.documents.importing.labels import FIGURES
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.tables import fields as f
+from pytest_gsw.tables.load import FILE_FIELDS, RECIPE_FIELDS, ROW_FIELDS
+from pytest_gsw.tables.yamlfile import Value, read_mapping
+
+
+def _kept(known: f.Field | f.Nested | f.Sequence_) -> f.Field | f.Nested | f.Sequence_:
+    """The same field, whose value is checked and stays as written: it goes to the YAML so."""
+    if not isinstance(known, f.Field):
+        return known
+
+    def read(raw: str) -> str:
+        known.read(raw)
+        return raw
+
+    return replace(known, read=read, required=False)
+
+
+_COMMENT = f.text("A comment for the YAML.", lines=True)
+_SHARED: f.Fields = {
+    **{key: _kept(known) for key, known in ROW_FIELDS.items() if key not in {*FIGURES, "line"}},
+    "recipe": f.Nested({key: _kept(known) for key, known in RECIPE_FIELDS.items()}, "How the rows are launched."),
+    "comment": _COMMENT,
+}
+_ROW: f.Fields = {
+    "line": f.whole("Line of the row's figure in the document.", required=True),
+    "gpus": f.whole("GPUs of the row, where columns are rows and the line is that of all of them."),
+    **{key: known for key, known in _SHARED.items() if key != "gpus"},
+}
+_TABLE: f.Fields = {
+    "line": f.whole("Line of the table's header in the document.", required=True),
+    "title": f.text("The table's title in the YAML."),
+    **_SHARED,
+    "rows": f.Sequence_(_ROW, "Facts of single rows."),
+}
+_FILE: f.Fields = {"path": f.text("The YAML file, such as maxtext/llama2_70b.yaml.", required=True), **_SHARED}
+_DOCUMENT: f.Fields = {
+    "document": f.text("Name of the document.", required=True),
+    "release": f.text("Release that the document is of, such as a tag of its repository."),
+    **{key: _kept(FILE_FIELDS[key]) for key in ("model", "framework", "log_format")},
+    **_SHARED,
+    "files": f.Sequence_(_FILE, "Facts of all rows that go to one YAML file."),
+    "tables": f.Sequence_(_TABLE, "Facts of single tables."),
+}
+#: Every key of ``facts.yaml``.
+FACTS_FIELDS: f.Fields = {"documents": f.Sequence_(_DOCUMENT, "Facts of each document.", required=True)}
+
+_NO_VALUES = frozenset(
+    {"recipe", "attributes", "acknowledged", "comment", "line", "rows", "tables", "files", "document", "path", "gpus"}
+)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Facts at one level; texts by key as the YAML writes them."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    acknowledged: Mapping[str, str] = field(default_factory=dict)
+    #: ``environment`` is a mapping of its own.
+    recipe: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class DocumentFacts:
+    """Facts of one document."""
+
+    whole: Facts = field(default_factory=Facts)
+    #: By the YAML file's path.
+    files: Mapping[str, Facts] = field(default_factory=dict)
+    #: By the line of the table's header.
+    tables: Mapping[int, Facts] = field(default_factory=dict)
+    #: By the line of the row's figure, and its GPUs where they are given.
+    rows: Mapping[tuple[int, int | None], Facts] = field(default_factory=dict)
+
+
+def read_facts(path: Path) -> Mapping[str, DocumentFacts]:
+    """The facts of each document, by its name.
+
+    Raises:
+        FileError: The file is wrong; it lists every fault with line and column.
+        ConfigurationError: A document is there twice.
+    """
+    found: dict[str, DocumentFacts] = {}
+    for entry in read_mapping(path, FACTS_FIELDS)["documents"].value:
+        values = entry.value
+        name = values["document"].value
+        if name in found:
+            raise ConfigurationError(f"{path}:{entry.line}: the facts of {name} are there already")
+        tables = values["tables"].value if "tables" in values else ()
+        files = values["files"].value if "files" in values else ()
+        rows = [row for table in tables if "rows" in table.value for row in table.value["rows"].value]
+        found[name] = DocumentFacts(
+            whole=_facts(values),
+            files={file.value["path"].value: _facts(file.value) for file in files},
+            tables={table.value["line"].value: _facts(table.value) for table in tables},
+            rows={_place(row.value): _facts(row.value) for row in rows},
+        )
+    return found
+
+
+def _place(values: Mapping[str, Value]) -> tuple[int, int | None]:
+    return values["line"].value, values["gpus"].value if "gpus" in values else None
+
+
+def _facts(values: Mapping[str, Value]) -> Facts:
+    recipe = values["recipe"].value.items() if "recipe" in values else ()
+    return Facts(
+        values={key: value.value for key, value in values.items() if key not in _NO_VALUES},
+        attributes=values["attributes"].value if "attributes" in values else {},
+        acknowledged=values["acknowledged"].value if "acknowledged" in values else {},
+        recipe={key: value.value for key, value in recipe},
+        comment=values["comment"].value.strip("\n") if "comment" in values else "",
+    )

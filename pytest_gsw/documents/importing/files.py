@@ -1,0 +1,139 @@
+"""Rows become YAML files to be: grouped by framework and model, each with a name of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pytest_gsw.documents.importing.facts import DocumentFacts, Facts
+from pytest_gsw.documents.importing.model import Row, RowFile, RowTable
+from pytest_gsw.documents.importing.model_flops import architecture_of
+from pytest_gsw.documents.importing.prose import Prose
+from pytest_gsw.documents.importing.rows import DraftTable, Extracted
+from pytest_gsw.errors import ConfigurationError
+
+
+def check_facts(facts: DocumentFacts, extracted: Extracted, rows: Sequence[tuple[DraftTable, Row]]) -> None:
+    """Refuse facts of what is not there: they are of another release.
+
+    Raises:
+        ConfigurationError: There is no such table or row in the document.
+    """
+    tables = {table.table.line for table in extracted.tables}
+    lines = {(int(row.values["line"].text), int(row.values["gpus"].text or 0)) for _, row in rows}
+    for line in facts.tables:
+        if line not in tables:
+            found = ", ".join(map(str, sorted(tables))) or "none"
+            raise ConfigurationError(
+                f"facts of a table at line {line}, where there is none; tables of rows are at: {found}"
+            )
+    for line, gpus in facts.rows:
+        if not any(line == there and gpus in {None, of_gpus} for there, of_gpus in lines):
+            of_gpus = "" if gpus is None else f" of {gpus} GPUs"
+            raise ConfigurationError(f"facts of a row{of_gpus} at line {line}, where there is none")
+
+
+def files_of(rows: Sequence[tuple[DraftTable, Row]], facts: DocumentFacts, prose: Prose) -> tuple[RowFile, ...]:
+    """Rows by file: one for each framework and model, named after the workload where it has one size.
+
+    Raises:
+        ConfigurationError: There are facts of a file that is none of these.
+    """
+    groups: dict[tuple[str, str, str], list[tuple[DraftTable, Row]]] = {}
+    for table, row in rows:
+        text = {key: stated.text for key, stated in row.values.items()}
+        key = (text["framework"] or "unknown", text["model"] or "unknown", text.get("log_format", ""))
+        groups.setdefault(key, []).append((table, row))
+    files = []
+    often = Counter((framework, model) for framework, model, _ in groups)
+    for (framework, model, log_format), members in groups.items():
+        sizes = {row.values["size"].text for _, row in members}
+        name = f"{model}_{sizes.pop()}" if len(sizes) == 1 and "" not in sizes else model
+        # A file has one log format.
+        name += f"-{log_format}" if log_format and often[framework, model] > 1 else ""
+        files.append(_file(f"{framework}/{name}.yaml", members, facts, prose))
+    for path in facts.files:
+        if path not in {file.path for file in files}:
+            found = ", ".join(sorted(file.path for file in files)) or "none"
+            raise ConfigurationError(f"facts of a file {path}, which the document does not give; it gives: {found}")
+    return tuple(sorted(files, key=lambda file: file.path))
+
+
+def _file(path: str, members: Sequence[tuple[DraftTable, Row]], facts: DocumentFacts, prose: Prose) -> RowFile:
+    named = _with_cases([row for _, row in members])
+    tables: dict[int, tuple[DraftTable, list[Row]]] = {}
+    for (table, _), row in zip(members, named, strict=True):
+        tables.setdefault(table.table.line, (table, []))[1].append(row)
+    of_file = facts.files.get(path, Facts())
+    whole = facts.whole
+    sizes = {row.values["size"].text for _, row in members}
+    built = []
+    for line, (table, found) in tables.items():
+        of_table = facts.tables.get(line, Facts())
+        title = str(of_table.values.get("title", table.text))
+        deepspeed = {row.attributes.get("ds", "") for row in found}
+        if len(found) < len(table.rows) and len(deepspeed) == 1 and "" not in deepspeed:
+            title += f", DS = {deepspeed.pop()}"
+        built.append(RowTable(title, line, tuple(found), of_table.comment, of_table.acknowledged))
+    return RowFile(
+        path=path,
+        tables=tuple(built),
+        architecture=architecture_of(sizes.pop() if len(sizes) == 1 else "", prose),
+        activation_recomputation=prose.counts_recomputation,
+        comment="\n\n".join(text for text in (whole.comment, of_file.comment) if text),
+        release=str(whole.values.get("release", "")),
+        acknowledged={**whole.acknowledged, **of_file.acknowledged},
+    )
+
+
+#: What tells rows of the same name apart, and its short name in a case.
+_TELLING: Mapping[str, str] = {
+    "tp": "tp",
+    "pp": "pp",
+    "cp": "cp",
+    "ep": "ep",
+    "dp": "dp",
+    "fsdp": "fsdp",
+    "vp": "vp",
+    "gradient_accumulation_steps": "gas",
+    "micro_batch_size": "mbs",
+    "global_batch_size": "gbs",
+    "sequence_length": "seq",
+    "layers": "layers",
+}
+
+
+def _with_cases(rows: Sequence[Row]) -> list[Row]:
+    """Rows with names of their own: by what differs between them, else by the line in the document."""
+    groups: dict[str, list[int]] = {}
+    for number, row in enumerate(rows):
+        groups.setdefault(row.id, []).append(number)
+    named = list(rows)
+    for members in groups.values():
+        if len(members) == 1:
+            continue
+        differing = [
+            (key, short)
+            for key, short in _TELLING.items()
+            if len({rows[n].values[key].text if key in rows[n].values else "" for n in members}) > 1
+        ]
+        told = {n: _case(rows[n], differing) for n in members}
+        often = Counter(told.values())
+        taken: Counter[str] = Counter()
+        for n in members:
+            line = rows[n].values["line"]
+            case = told[n]
+            if often[case] > 1 or len(case) > 60 or not case:
+                case = f"{case[:40]}-line{line.text}".strip("-")
+            taken[case] += 1
+            if taken[case] > 1:
+                case += f"-{taken[case]}"
+            named[n] = replace(rows[n], values={**rows[n].values, "case": replace(line, text=case)})
+    return named
+
+
+def _case(row: Row, differing: Sequence[tuple[str, str]]) -> str:
+    own = [row.values["case"].text] if "case" in row.values else []
+    told = [f"{short}{row.values[key].text}" for key, short in differing if key in row.values]
+    return "-".join([*own, *told])

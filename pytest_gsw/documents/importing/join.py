@@ -1,0 +1,148 @@
+"""What stands outside of a row's table and is about it: the configuration of its scale, the section's prose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from pytest_gsw.documents.importing.markdown import Document, Table
+from pytest_gsw.documents.importing.prose import Prose, section_degree, section_scripts
+from pytest_gsw.documents.importing.rows import Configuration, Draft, DraftTable, Remark
+from pytest_gsw.documents.importing.titles import Title, is_model, read_title, same_model
+from pytest_gsw.tables.stated import Stated
+
+#: Step times of two digits give a sequence length to within some percent; another one is half or twice as long.
+_NEAR = Decimal("0.1")
+
+
+@dataclass(frozen=True)
+class Section:
+    """What the prose around a table says of its rows."""
+
+    #: Tensor parallelism, where it is one for all.
+    tp: str | None
+    #: Each GPU is a data-parallel rank of its own.
+    dp_is_gpus: bool
+    #: The directory of scripts that it links.
+    directory: Stated | None
+
+
+def joined(draft: Draft, table: DraftTable, fitting: Sequence[Configuration], section: Section, prose: Prose) -> Draft:
+    """The draft with the settings of the configurations that fit it, and what the prose around its table says."""
+    draft = _configured(draft, fitting)
+    values = dict(draft.values)
+    if {"pp", "dp"} & set(values) and "tp" not in values and section.tp is not None:
+        values["tp"] = Stated(section.tp, table.table.line, 1)
+    if "dp" not in values and "gpus" in values and section.dp_is_gpus:
+        values["dp"] = values["gpus"]
+    draft = replace(draft, values=values)
+    return _with_sequence_length(draft, table, prose) if "sequence_length" not in {*values, *draft.blanks} else draft
+
+
+def _with_sequence_length(draft: Draft, table: DraftTable, prose: Prose) -> Draft:
+    """The draft with the sequence length of the document's notes or text.
+
+    An example's is of the example: where the row's own throughput gives another one, it is not the row's.
+    """
+    size = draft.values["size"].text if "size" in draft.values else table.title.size
+    notes = {one.sequence_length for one in prose.architectures if one.sequence_length and one.size in {size, ""}}
+    stated = notes.pop() if len(notes) == 1 else prose.sequence_length
+    if stated is not None and prose.sequence_length is not None and stated.text == prose.sequence_length.text:
+        stated = prose.sequence_length  # both say it: a reader looks for the plainer one
+    if stated is None and prose.example_sequence_length is not None:
+        stated = prose.example_sequence_length
+        given = _given_by_throughput(draft)
+        if given is not None and abs(given / Decimal(stated.text) - 1) > _NEAR:
+            reason = f"the example has {stated.text} (line {stated.line}), and the row's throughput gives {given:.0f}"
+            return replace(draft, blanks={**draft.blanks, "sequence_length": reason})
+    return draft if stated is None else replace(draft, values={**draft.values, "sequence_length": stated})
+
+
+def _given_by_throughput(draft: Draft) -> Decimal | None:
+    """tokens/s * step time / global batch size, where the row has all three."""
+    needed = [draft.values.get(key) for key in ("tokens_per_s", "step_time_s", "global_batch_size")]
+    numbers = [Decimal(stated.text) for stated in needed if stated is not None]
+    return numbers[0] * numbers[1] / numbers[2] if len(numbers) == len(needed) else None
+
+
+def _configured(draft: Draft, fitting: Sequence[Configuration]) -> Draft:
+    """What all configurations that fit agree in; where they do not, or contradict the draft, a remark."""
+    values = dict(draft.values)
+    remarks = list(draft.remarks)
+    for key in sorted({key for one in fitting for key in one.values}):
+        texts = {one.values[key].text for one in fitting if key in one.values}
+        given = draft.values.get(key)
+        if given is not None and given.text not in texts:
+            message = f"{given.text} here, {_and(texts)} in the configuration: what stands with the figures was taken"
+            remarks.append(Remark(given.line, given.column, key, message))
+        elif given is None and len(texts) > 1:
+            place = draft.values.get("gpus") or next(iter(draft.values.values()))
+            message = f"not joined: {len(fitting)} configurations fit, with {_and(texts)}"
+            remarks.append(Remark(place.line, place.column, key, message))
+        elif given is None and key not in draft.blanks and key not in draft.absent:
+            values[key] = next(one.values[key] for one in fitting if key in one.values)
+    return replace(draft, values=values, remarks=tuple(remarks))
+
+
+def _and(texts: set[str]) -> str:
+    return " and ".join(sorted(texts))
+
+
+def fitting(configurations: Sequence[Configuration], draft: Draft, title: Title) -> list[Configuration]:
+    """The configurations of a run's GPU count; of several, those that contradict its batch and sequence nowhere."""
+    found = [one for one in configurations if _fits(one, draft, title)]
+    if len(found) < 2:
+        return found
+    telling = ("global_batch_size", "sequence_length", "micro_batch_size")
+    narrowed = [
+        one
+        for one in found
+        if not any(
+            key in one.values and key in draft.values and one.values[key].text != draft.values[key].text
+            for key in telling
+        )
+    ]
+    return narrowed or found
+
+
+def _fits(one: Configuration, draft: Draft, title: Title) -> bool:
+    """Whether a configuration is one of a run: of as many GPUs, and of no other model, dtype or kind of scaling."""
+    of_run = {key: stated.text for key, stated in draft.values.items()}
+    if one.values.get("gpus", Stated("", 0, 0)).text != of_run.get("gpus", "?"):
+        return False
+    size = read_title(of_run.get("size", "")).size or read_title(of_run.get("model", "")).size or title.size
+    model = read_title(of_run.get("model", "")).model or title.model
+    if one.model and is_model(model) and not same_model(one.model, model):
+        return False
+    pairs = (
+        (one.size, size),
+        (one.accelerator.split("-")[0], (of_run.get("accelerator", "") or title.accelerator).split("-")[0]),
+        (one.variant, of_run.get("variant", "") or title.variant if one.variant else ""),
+    )
+    if any(a and b and a.lower() != b.lower() for a, b in pairs):
+        return False
+    return not (one.dtypes and title.dtype and title.dtype not in one.dtypes)
+
+
+def section_of(document: Document, table: Table) -> Section:
+    """What the prose around a table says."""
+    own = [document.lines[n - 1] for n in document.sections[table.section] if n <= len(document.lines)]
+    # The directory may be linked further up: from the table's section to the document's first.
+    up = [
+        (n, document.lines[n - 1])
+        for number in range(table.section, -1, -1)
+        for n in document.sections[number]
+        if n <= len(document.lines)
+    ]
+    return Section(
+        tp=section_degree("TP", _prose_of(own)),
+        dp_is_gpus=any(re.search(r"\bDP ?= ?GPUs\b", line) for line in own),
+        directory=section_scripts(up),
+    )
+
+
+def _prose_of(lines: Sequence[str]) -> list[str]:
+    """Lines that are no rows of tables."""
+    return [line for line in lines if line.count("|") < 2]

@@ -1,0 +1,101 @@
+"""Rows on their way from a document to YAML: what they state, where from, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from pytest_gsw.documents.importing.markdown import Document, Unread
+from pytest_gsw.documents.importing.prose import Architecture
+from pytest_gsw.documents.importing.rows import Remark
+from pytest_gsw.tables.stated import Stated
+
+#: The keys of a recipe; ``environment`` is a mapping of its own.
+RecipeKeys: TypeAlias = Mapping[str, Stated | Mapping[str, str]]
+
+#: Keys without which a row cannot run; where neither document nor facts have one, the YAML has a blank.
+NEEDED = ("model", "framework", "size", "dtype", "accelerator", "gpus", "gpus_per_node", "sequence_length")
+
+UNSAID = "the document does not say"
+
+#: In place of a line: what comes from the facts, and what neither they nor the document say.
+FACT = -1
+CONVENTION = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row with everything that goes into the YAML."""
+
+    #: By key; an empty text is a blank.
+    values: Mapping[str, Stated]
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    recipe: RecipeKeys = field(default_factory=dict)
+    acknowledged: Mapping[str, str] = field(default_factory=dict)
+    comments: tuple[str, ...] = ()
+    #: Why each blank is one.
+    blanks: Mapping[str, str] = field(default_factory=dict)
+    #: What the document states and no row can have, by key, and why.
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    #: Line of its table's header.
+    table_line: int = 0
+    #: Its place among all rows of the document.
+    number: int = 0
+
+    @property
+    def id(self) -> str:
+        """As the plugin will name it; ``?`` where a part of the name is blank."""
+        text = {key: stated.text or "?" for key, stated in self.values.items()}
+        case = f"-{text['case']}" if "case" in text else ""
+        name = f"{text.get('model', '?')}_{text.get('size', '?')}_{text.get('dtype', '?')}"
+        return f"{name}[{text.get('accelerator', '?')}x{text.get('gpus', '?')}{case}]"
+
+
+@dataclass(frozen=True)
+class RowTable:
+    """The rows of one table that go to one file."""
+
+    title: str
+    #: Line of the header in the document.
+    line: int
+    rows: tuple[Row, ...]
+    comment: str = ""
+    acknowledged: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RowFile:
+    """One YAML file to be."""
+
+    #: Relative, such as ``maxtext/llama2_70b.yaml``.
+    path: str
+    tables: tuple[RowTable, ...]
+    architecture: Architecture | None
+    #: TFLOP/s count recomputed activations.
+    activation_recomputation: bool
+    comment: str = ""
+    release: str = ""
+    acknowledged: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class JoinedTable:
+    """A table of settings, joined to the rows that they are of."""
+
+    line: int
+    title: str
+    #: How many rows have settings of it.
+    rows: int
+
+
+@dataclass(frozen=True)
+class Read:
+    """What was read from one document."""
+
+    document: Document
+    files: tuple[RowFile, ...]
+    left_out: tuple[Unread, ...]
+    #: Cells that were not taken as they stand, by row id.
+    remarks: tuple[tuple[str, Remark], ...]
+    joined: tuple[JoinedTable, ...] = ()

@@ -1,0 +1,99 @@
+"""A row's model FLOPs: what its document states, or what the document's formula gives for its layers and length."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+
+from pytest_gsw.documents.importing.model import FACT
+from pytest_gsw.documents.importing.prose import Architecture, Prose
+from pytest_gsw.documents.importing.titles import same_model
+from pytest_gsw.performance import flops
+from pytest_gsw.tables.stated import Stated
+
+
+def model_flops(text: Mapping[str, str], prose: Prose) -> Stated | None:
+    """Model FLOPs of one sample: as stated for the full model, by the document's formula for a smaller one.
+
+    Args:
+        text: What the row states, by key.
+        prose: What the document states of FLOPs, and the numbers that it computes them from.
+    """
+    architecture = architecture_of(text.get("size", ""), prose)
+    if architecture is not None and architecture.formula == "gpt2":
+        return _gpt2_flops(text)
+    stated = _stated_flops(text, prose)
+    computed = None if architecture is None else _computed_flops(text, architecture)
+    full = computed is None or architecture is None or _is_full(text, architecture)
+    if stated is not None and full:
+        return replace(stated, text=_scientific(Decimal(stated.text)))
+    return computed
+
+
+def _gpt2_flops(text: Mapping[str, str]) -> Stated | None:
+    """By the size, which is all that the formula of the GPT-2 document needs."""
+    size = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)b", text.get("size", ""))
+    if size is None or "sequence_length" not in text or not {"step_time_s", "expected_failure"} & set(text):
+        return None
+    number = 6 * Decimal(size[1]).scaleb(9) * int(text["sequence_length"])
+    return Stated(_scientific(number.normalize()), FACT, 1)
+
+
+def architecture_of(size: str, prose: Prose) -> Architecture | None:
+    """The notes' numbers for a model of this size; those without a size are of the only model there is."""
+    same = [one for one in prose.architectures if one.size and one.size == size]
+    only = [one for one in prose.architectures if len(prose.architectures) == 1 and (not one.size or not size)]
+    return next(iter(same or only), None)
+
+
+def _stated_flops(text: Mapping[str, str], prose: Prose) -> Stated | None:
+    """What the document states for the row's model: of the same size, or the only statement that names no size."""
+    of_model = [
+        (title, flops)
+        for title, flops in prose.model_flops
+        if not title.model or not text.get("model") or same_model(title.model, text["model"])
+    ]
+    same = [flops for title, flops in of_model if title.size and title.size == text.get("size")]
+    if same:
+        return same[0] if len({one.text for one in same}) == 1 else None
+    unsized = [flops for title, flops in of_model if not title.size]
+    return unsized[0] if len({one.text for one in unsized}) == 1 and len(prose.model_flops) == len(unsized) else None
+
+
+def _is_full(text: Mapping[str, str], architecture: Architecture) -> bool:
+    """Whether a row has the layers and the sequence length that the notes compute with."""
+    layers = architecture.numbers.get("layers")
+    sequence = architecture.sequence_length
+    same_layers = "layers" not in text or layers is None or text["layers"] == layers.text
+    return same_layers and (sequence is None or text.get("sequence_length") in {None, sequence.text})
+
+
+_FORMULAS: Mapping[str, Callable[..., float]] = {"gpt3": flops.gpt3, "llama": flops.llama, "grok": flops.grok}
+
+
+def _computed_flops(text: Mapping[str, str], architecture: Architecture) -> Stated | None:
+    """By the document's own formula and numbers, with the row's layers and sequence length; exact."""
+    numbers = {key: int(stated.text) for key, stated in architecture.numbers.items()}
+    if "layers" in text:
+        numbers["layers"] = int(text["layers"])
+    if "sequence_length" not in text:
+        return None
+    try:
+        exact = _FORMULAS[architecture.formula](sequence_length=int(text["sequence_length"]), **numbers)
+    except (TypeError, OverflowError):  # the notes lack a number that the formula needs
+        return None
+    return replace(next(iter(architecture.numbers.values())), text=str(round(exact)))
+
+
+def _scientific(number: Decimal) -> str:
+    """``1.82e+15``: the document's digits, in the form that YAML takes for a number."""
+    sign, digits, exponent = number.normalize().as_tuple()
+    if sign or not isinstance(exponent, int):
+        return str(number)
+    shown = "".join(map(str, digits))
+    kept = len(number.as_tuple().digits) if "E" in str(number) else len(shown)
+    shown = shown.ljust(kept, "0")
+    power = exponent + len(digits) - 1
+    return f"{shown[0]}.{shown[1:] or '0'}e+{power:02d}"

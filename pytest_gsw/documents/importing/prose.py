@@ -1,0 +1,331 @@
+"""What a document says beside its tables: formulas, steps, sequence length, the statistic, the launch script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_gsw.documents.importing.labels import ACCELERATOR
+from pytest_gsw.documents.importing.markdown import Document
+from pytest_gsw.documents.importing.titles import Title, framework_of, read_title
+from pytest_gsw.tables.stated import Stated
+
+#: No line of prose that says anything is longer; what is, is data.
+_LONGEST = 2_000
+
+#: What each framework's log lines look like; a document quotes one.
+_SIGNATURES: Mapping[str, str] = {
+    "train_step() took": "paxml",
+    "completed step:": "maxtext",
+    "train_step_timing": "nemo",
+    "train_samples_per_second": "huggingface",
+    "elapsed time per iteration": "megatron",
+}
+
+_FLOPS = re.compile(
+    r"model flops for (?P<name>.{1,80}?)(?: for GBS ?= ?1\b.{0,60}?)? (?:is |= ?)?"
+    r"(?P<flops>\d{1,3}(?:\.\d{1,6})?[eE]\+?\d{1,2})(?!\d|\.\d)",
+    re.IGNORECASE | re.ASCII,
+)
+_FLOPS_RESULT = re.compile(
+    r"\s*model flops = .{1,300} = (?P<flops>\d{1,3}(?:\.\d{1,6})?[eE]\+?\d{1,2})\s*$", re.IGNORECASE | re.ASCII
+)
+_CALCULATION = re.compile(r"^\s*(?P<name>\S.{2,60}?) calculation:\s*$", re.IGNORECASE)
+_STEPS = re.compile(
+    r"(?:first|run for|total of|runs for|stops after) (?:the first |a total of )?([1-9]\d{0,5}) (?:training )?steps",
+    re.IGNORECASE | re.ASCII,
+)
+#: Lines about the steps of something else than a whole run.
+_OF_OTHER_STEPS = re.compile(r"trac(?:e|ing)|profil|warm.?up|nccl", re.IGNORECASE)
+_NEGATED = re.compile(r"\bnot\b|n't\b|\bnever\b|\bunsupported\b", re.IGNORECASE)
+_LAST_STEP = re.compile(r"last training step", re.IGNORECASE | re.ASCII)
+_LAST_STEPS = re.compile(
+    r"average (?:\w+ ){0,4}(?:from|of|over) the last ([1-9]\d{0,3}) (?:training )?(?:steps|iterations)",
+    re.IGNORECASE | re.ASCII,
+)
+_ITERATIONS = re.compile(
+    r"(?:iterations|steps) (\d{1,6}) ?(?:-|to|\u2013) ?(\d{1,6}) (?:\w+ ){0,3}(?:mean|average|averag)",
+    re.IGNORECASE | re.ASCII,
+)
+_AVERAGED = re.compile(
+    r"averag(?:e|ing) (?:the )?(?:throughput|`?elapsed time per iteration)", re.IGNORECASE | re.ASCII
+)
+_SEQUENCE = re.compile(
+    r"^\W{0,6}(?:seq(?:uence)?[ _]?len(?:gth)?)\s*(?:=|:|is)\s*([1-9]\d{0,6})(?!\d|[.,]\d)", re.IGNORECASE | re.ASCII
+)
+_SEQUENCE_IN_TEXT = re.compile(
+    r"(?:seq(?:uence)? length|context length)(?: is| of|:| =)? ([1-9]\d{0,6})(?!\d|[.,]\d)", re.IGNORECASE | re.ASCII
+)
+_TOKENS_FORMULA = re.compile(r"\(sequence length\) ?\* ?\(global batch size\)", re.IGNORECASE | re.ASCII)
+_TOKENS_EXAMPLE = re.compile(r"(?<![\d.])([1-9]\d{2,5}) ?\* ?(\d{1,6}) ?/ ?(\d{1,5}(?:\.\d{1,6})?)\s*=", re.ASCII)
+_GPUS_PER_NODE = re.compile(
+    r"N_GPUS_PER_NODE\W{0,4}is ([1-9]\d?)(?!\d)|--gres=gpu:([1-9]\d?)(?!\d)|"
+    r"(?:each|per|a|every) node has ([1-9]\d?) GPUs|(?<!\d)([1-9]\d?) GPUs (?:per|a|in each) node",
+    re.ASCII,
+)
+_PROXY = re.compile(r"proxy configs? ?\((?:<|below) ?(\d{1,6}) ?GPUs?", re.IGNORECASE | re.ASCII)
+_WEIGHTS = re.compile(r"(?<![A-Za-z0-9])(fp16|bf16|fp32|fp8) weights", re.IGNORECASE | re.ASCII)
+_SPREAD = re.compile(r"results?.{0,80}\+/-\s?([1-9]\d?)\s?% (?:correct|accurate|exact|noise)", re.IGNORECASE | re.ASCII)
+_GPT2_FORMULA = re.compile(r"model_size\w* ?\* ?4 ?\* ?2 ?\* ?seq\w* ?\* ?global_batch_size ?/")
+_SCRIPTS = re.compile(
+    r"(?:scripts?|log files|logs) .{0,40}\[`?([A-Za-z0-9][\w.-]{0,60})`?\]\(\./\1/?\)", re.IGNORECASE | re.ASCII
+)
+_ACCELERATOR_MEMORY = re.compile(r"(?<![A-Za-z0-9])([VA]100|H100)[- ](\d{2,3}) ?gb?(?![a-z])", re.IGNORECASE | re.ASCII)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What the notes of a document compute model FLOPs from."""
+
+    #: gpt3, llama, grok or gpt2, see :mod:`pytest_gsw.performance.flops`.
+    formula: str
+    #: By the keys of ``architecture``, as written.
+    numbers: Mapping[str, Stated]
+    sequence_length: Stated | None
+    #: Size of the model that the numbers are of, where the document says it: ``405b``.
+    size: str = ""
+
+
+@dataclass(frozen=True)
+class Prose:
+    """What a document says beside its tables; ``None`` and empty where it does not."""
+
+    framework: str | None
+    #: Stated model FLOPs of one sample, and the model that they are of.
+    model_flops: tuple[tuple[Title, Stated], ...]
+    #: Models that headings, examples and statements name.
+    models: tuple[Title, ...]
+    architectures: tuple[Architecture, ...]
+    steps: Stated | None
+    statistic: Stated | None
+    sequence_length: Stated | None
+    #: The one that an example of the formula of tokens per second takes.
+    example_sequence_length: Stated | None
+    #: GPUs of one node, with the words that say which node, where there are any.
+    gpus_per_node: Stated | None
+    #: Below this GPU count rows are proxies.
+    proxy_below: Stated | None
+    dtype: Stated | None
+    tolerance: Stated | None
+    accelerator: Stated | None
+    #: TFLOP/s by the GPT-2 document's formula, which counts recomputed activations.
+    counts_recomputation: bool
+
+
+def read_prose(document: Document) -> Prose:
+    """Everything that the document's prose says, the first statement of each."""
+    prose = set(document.prose)
+    lines = [(n, line) for n, line in enumerate(document.lines, 1) if n in prose and len(line) <= _LONGEST]
+    texts = [line for _, line in lines]
+    flops = tuple(_model_flops(lines))
+    return Prose(
+        framework=_framework(texts),
+        model_flops=flops,
+        models=tuple(_models(lines, flops)),
+        architectures=tuple(_architectures(lines)),
+        steps=_only(_STEPS, [(n, line) for n, line in lines if not _OF_OTHER_STEPS.search(line)]),
+        statistic=_statistic(lines),
+        sequence_length=_sequence_length(lines),
+        example_sequence_length=_example_sequence_length(lines),
+        gpus_per_node=_first(_GPUS_PER_NODE, lines),
+        proxy_below=_first(_PROXY, lines),
+        dtype=_first(_WEIGHTS, lines),
+        tolerance=_first(_SPREAD, lines),
+        accelerator=_accelerator(lines),
+        counts_recomputation=any(_GPT2_FORMULA.search(text) for text in texts),
+    )
+
+
+def section_scripts(lines: Iterable[tuple[int, str]]) -> Stated | None:
+    """The directory that a section links its scripts and logs in, ``None`` where it links none."""
+    return _first(_SCRIPTS, [(number, line) for number, line in lines if len(line) <= _LONGEST])
+
+
+def section_degree(name: str, lines: Iterable[str]) -> str | None:
+    """The degree of parallelism that a section's prose gives (``TP=4``); ``None`` where it gives none, or several."""
+    pattern = re.compile(rf"(?<![A-Za-z0-9*/_]){name}(?:_SIZE)? ?= ?([1-9][0-9]{{0,4}})(?![0-9*/.])")
+    found = {match for line in lines if len(line) <= _LONGEST for match in pattern.findall(line)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _first(pattern: re.Pattern[str], lines: Sequence[tuple[int, str]]) -> Stated | None:
+    for number, line in lines:
+        match = pattern.search(line)
+        if match is not None:
+            group = next(n for n in range(1, (match.re.groups or 0) + 1) if match[n] is not None)
+            return Stated(match[group], number, match.start(group) + 1)
+    return None
+
+
+def _only(pattern: re.Pattern[str], lines: Sequence[tuple[int, str]]) -> Stated | None:
+    """The first statement, where all that the text makes are alike."""
+    found = [stated for one in lines for stated in _all(pattern, *one)]
+    return found[0] if found and len({stated.text for stated in found}) == 1 else None
+
+
+def _all(pattern: re.Pattern[str], number: int, line: str) -> Iterator[Stated]:
+    for match in pattern.finditer(line):
+        yield Stated(match[1], number, match.start(1) + 1)
+
+
+def _framework(texts: Sequence[str]) -> str | None:
+    for text in texts:
+        for signature, name in _SIGNATURES.items():
+            if signature in text:
+                return name
+    # A path such as /lustre/project/nemo names no framework, an image or a heading does.
+    words = (re.sub(r"<[^>]{0,200}>|\(e\.g\. [^)]{0,200}\)", " ", text) for text in texts)
+    return next(filter(None, map(framework_of, words)), None)
+
+
+def _model_flops(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[Title, Stated]]:
+    """Statements in the text; after them, results of notes of models that the text says nothing of."""
+    stated = [
+        (read_title(match["name"]), Stated(match["flops"], number, match.start("flops") + 1))
+        for number, line in lines
+        for match in _FLOPS.finditer(line)
+    ]
+    yield from stated
+    calculated = Title()
+    for number, line in lines:
+        heading, result = _CALCULATION.match(line), _FLOPS_RESULT.match(line)
+        calculated = read_title(heading["name"]) if heading else calculated
+        if result is not None and calculated.size and all(title.size != calculated.size for title, _ in stated):
+            yield calculated, Stated(result["flops"], number, result.start("flops") + 1)
+
+
+def _models(lines: Sequence[tuple[int, str]], flops: Sequence[tuple[Title, Stated]]) -> Iterator[Title]:
+    yield from (title for title, _ in flops if title.model)
+    for _, line in lines:
+        example = re.match(r"\s{0,8}E\.g\. (?:For )?(.{3,60}?) on \d", line)
+        if example:
+            yield read_title(example[1])
+
+
+def _statistic(lines: Sequence[tuple[int, str]]) -> Stated | None:
+    forms: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+        (_LAST_STEPS, lambda match: f"mean[-{match[1]}:]"),
+        (_ITERATIONS, lambda match: f"mean[{match[1]}:{match[2]}]"),
+        (_LAST_STEP, lambda _: "last"),
+        (_AVERAGED, lambda _: "mean"),
+    )
+    for pattern, text in forms:
+        for number, line in lines:
+            # "iterations 11-44 and calculate mean": the words may stand in any order around the numbers.
+            match = pattern.search(line)
+            if match is not None and not _NEGATED.search(line):
+                return Stated(text(match), number, match.start() + 1)
+    return None
+
+
+def _sequence_length(lines: Sequence[tuple[int, str]]) -> Stated | None:
+    """As the text states it, where it states one alone."""
+    return _only(_SEQUENCE, lines) or _only(_SEQUENCE_IN_TEXT, [one for one in lines if not _NEGATED.search(one[1])])
+
+
+def _example_sequence_length(lines: Sequence[tuple[int, str]]) -> Stated | None:
+    if not any(_TOKENS_FORMULA.search(line) for _, line in lines):
+        return None
+    return _first(_TOKENS_EXAMPLE, lines)
+
+
+def _accelerator(lines: Sequence[tuple[int, str]]) -> Stated | None:
+    """The accelerator of which the text names the memory; else the one that it names, where it names one alone."""
+    with_memory = ((n, match) for n, line in lines if (match := _ACCELERATOR_MEMORY.search(line)))
+    for number, match in with_memory:
+        return Stated(f"{match[1].upper()}-{match[2]}GB", number, match.start() + 1)
+    named: dict[str, Stated] = {}
+    for number, line in lines:
+        for match in ACCELERATOR.finditer(line):
+            named.setdefault(match["name"].upper(), Stated(match["name"].upper(), number, match.start() + 1))
+    return named.popitem()[1] if len(named) == 1 else None
+
+
+#: Symbols of the documents' formulas, and the keys of ``architecture``.
+_SYMBOLS: Mapping[str, str] = {
+    "number of layers": "layers",
+    "num of layers": "layers",
+    "hidden size": "hidden_size",
+    "ffn size": "ffn_size",
+    "ffn hidden size": "ffn_size",
+    "number of attention heads": "attention_heads",
+    "number of head": "attention_heads",
+    "number of heads": "attention_heads",
+    "number of query groups": "query_groups",
+    "number of query group": "query_groups",
+    "top k": "experts_top_k",
+    "vocab size": "vocabulary_size",
+    "vocabulary size": "vocabulary_size",
+    "sequence length": "sequence_length",
+    "seq length": "sequence_length",
+}
+_PART = re.compile(r"^\s*(?P<part>attention|mlp|embedding) flops = (?P<right>.{1,300})$", re.IGNORECASE | re.ASCII)
+_SYMBOL = re.compile(r"\(([a-z][a-z ]{1,40})\)", re.IGNORECASE | re.ASCII)
+
+
+def _architectures(lines: Sequence[tuple[int, str]]) -> Iterator[Architecture]:
+    """The numbers behind the symbols: each formula in words is laid over the lines that have its numbers.
+
+    ``12 * (number of layers) * (hidden size)^2`` over ``12 * 80 * 8192^2 = …`` says 80 layers. A line such as
+    "Llama 3.1 405b calculation:" begins the numbers of another model.
+    """
+    if any(_GPT2_FORMULA.search(line) for _, line in lines):
+        yield Architecture("gpt2", {}, None)
+        return
+    words: dict[str, str] = {}
+    found: list[tuple[str, dict[str, Stated]]] = [("", {})]
+    for number, line in lines:
+        heading = _CALCULATION.match(line)
+        if heading is not None:
+            found.append((read_title(heading["name"]).size, {}))
+        match = _PART.match(line)
+        if match is None:
+            continue
+        part, right = match["part"].lower(), match["right"]
+        if _SYMBOL.search(right) and "=" not in right:
+            words.setdefault(part, right)
+        elif part in words:
+            for key, stated in _lay_over(words[part], right, number, match.start("right")):
+                found[-1][1].setdefault(key, stated)
+    formula = _formula(words)
+    for size, numbers in found:
+        if formula is not None and numbers:
+            sequence = numbers.pop("sequence_length", None)
+            yield Architecture(formula, numbers, sequence, size)
+
+
+def _formula(words: Mapping[str, str]) -> str | None:
+    """Which of the known formulas the words are; a release changed the formula now and then."""
+    attention = re.sub(r"[\s()]", "", words.get("attention", "")).lower()
+    mlp = re.sub(r"[\s()]", "", words.get("mlp", "")).lower()
+    grouped = "12*numberoflayers*hiddensize^2*1+numberofquerygroups/numberofattentionheads+sequencelength/hiddensize"
+    if attention == "24*numberoflayers*hiddensize^2+12*numberoflayers*hiddensize*sequencelength":
+        return "gpt3" if mlp == "48*numberoflayers*hiddensize^2" else None
+    if attention == grouped and mlp == "18*numberoflayers*ffnsize*hiddensize":
+        return "llama"
+    if attention == f"{grouped}/2" and mlp == "18*numberoflayers*ffnsize*hiddensize*topk":
+        return "grok"
+    return None
+
+
+def _lay_over(words: str, numbers: str, line: int, offset: int) -> Iterator[tuple[str, Stated]]:
+    """The number at the place of each symbol; nothing where the two lines differ in anything else."""
+    left = numbers.split("=")[0]
+    names: list[str] = []
+    pattern = ""
+    for piece in re.split(r"(\([a-z][a-z ]{1,40}\))", words, flags=re.IGNORECASE | re.ASCII):
+        symbol = _SYMBOL.fullmatch(piece)
+        if symbol is None:
+            bare = re.sub(r"[\s()]", "", piece)
+            pattern += "".join(rf"[\s()]*{re.escape(c)}" for c in bare)
+        else:
+            names.append(symbol[1].lower())
+            pattern += r"[\s()]*([1-9][0-9]{0,8})"
+    match = re.fullmatch(pattern + r"[\s()]*", left)
+    if match is None:
+        return
+    for group, name in enumerate(names, 1):
+        key = _SYMBOLS.get(name)
+        if key is not None:
+            yield key, Stated(match[group], line, offset + match.start(group) + 1)

@@ -1,0 +1,158 @@
+"""Which of the recipes' shapes a table has, and what stands where in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_gsw.documents.importing.cells import Number, read_number
+from pytest_gsw.documents.importing.labels import (
+    CONFIGURATION,
+    FIGURES,
+    Label,
+    accelerator,
+    gpu_count,
+    is_inference,
+    is_measured,
+    node_count,
+    read_label,
+)
+from pytest_gsw.documents.importing.markdown import Cell, Table
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One column of a table whose columns are GPU counts."""
+
+    column: int
+    #: GPUs, or nodes where the header counts those.
+    gpus: int | None
+    nodes: int | None
+    accelerator: str | None
+    header: Cell
+
+
+@dataclass(frozen=True)
+class ByScale:
+    """Figures are rows, GPU counts are columns: the recipes' main shape."""
+
+    scales: tuple[Scale, ...]
+    #: By the number of the table's row.
+    labels: Mapping[int, Label]
+
+
+@dataclass(frozen=True)
+class ByRun:
+    """Each row is one run: the GPT-2 document, and tables of one's own."""
+
+    #: By the number of the table's column; ``None`` is a column of the document's own.
+    labels: Mapping[int, Label | None]
+
+
+@dataclass(frozen=True)
+class Configurations:
+    """GPU counts and settings without figures; each row is joined to the runs of its GPU count."""
+
+    labels: Mapping[int, Label | None]
+
+
+@dataclass(frozen=True)
+class NoBaseline:
+    """Something else, and why."""
+
+    reason: str
+
+
+Shape = ByScale | ByRun | Configurations | NoBaseline
+
+
+def shape_of(table: Table) -> Shape:
+    """The shape of one table."""
+    if len(table.header) < 2:
+        return NoBaseline("has one column")
+    if not table.rows:
+        return NoBaseline("has no rows")
+    words = (*(cell.text for cell in table.header), *(row[0].text for row in table.rows if row), *table.headings[-1:])
+    if any(map(is_inference, words)):
+        return NoBaseline("is about inference")
+    return _by_scale(table) or _by_row(table)
+
+
+def _by_scale(table: Table) -> ByScale | NoBaseline | None:
+    scales = _scales(table)
+    if not scales:
+        return None
+    known = ((n, read_label(row[0].text), row[1:]) for n, row in enumerate(table.rows) if row)
+    settled = ((n, _settled(label, table, cells)) for n, label, cells in known if label is not None)
+    labels = {n: label for n, label in settled if label is not None}
+    keys = [label.key for label in labels.values()]
+    doubled = sorted({key for key in keys if keys.count(key) > 1})
+    if doubled:
+        return NoBaseline(f"has two rows that mean {doubled[0]}")
+    if any(key in FIGURES or key in CONFIGURATION for key in keys):
+        return ByScale(scales, labels)
+    return NoBaseline("has GPU counts, and no row of figures such as step time or throughput")
+
+
+def _scales(table: Table) -> tuple[Scale, ...]:
+    """The columns that are a GPU count; none where the header is one of runs."""
+    first = read_label(table.header[0].text)
+    bare = first.key if first is not None and first.key in {"gpus", "nodes"} else None
+    scales = []
+    for column, cell in enumerate(table.header[1:], 1):
+        gpus, nodes = gpu_count(cell.text), node_count(cell.text)
+        if gpus is None and nodes is None and bare is not None and re.fullmatch(r"[1-9][0-9]{0,6}", cell.text):
+            gpus, nodes = (int(cell.text), None) if bare == "gpus" else (None, int(cell.text))
+        if gpus is not None or nodes is not None:
+            scales.append(Scale(column, gpus, nodes, accelerator(cell.text), cell))
+    return tuple(scales)
+
+
+def _by_row(table: Table) -> Shape:
+    columns = {n: [row[n] for row in table.rows if n < len(row)] for n in range(len(table.header))}
+    read = {n: read_label(cell.text) for n, cell in enumerate(table.header)}
+    labels = {n: label and _settled(label, table, columns[n]) for n, label in read.items()}
+    labels = {n: Label("accelerator") if _names_gpus(label, columns[n]) else label for n, label in labels.items()}
+    keys = [label.key for label in labels.values() if label is not None]
+    doubled = sorted({key for key in keys if keys.count(key) > 1 and key != "notes"})
+    if "gpus" not in keys and "nodes" not in keys:
+        figures = [key for key in keys if key in FIGURES]
+        return NoBaseline("has figures, and no GPU counts" if figures else "has no GPU counts")
+    if doubled:
+        return NoBaseline(f"has two columns that mean {doubled[0]}")
+    if any(key in FIGURES for key in keys):
+        return ByRun(labels)
+    measured = [
+        table.header[n].text for n, label in labels.items() if label is None and is_measured(table.header[n].text)
+    ]
+    measured += [table.header[n].text for n, label in read.items() if label is not None and labels[n] is None]
+    if measured:
+        return NoBaseline(f"has no figure that is known: what '{measured[0]}' is, and in which unit, is not said")
+    if any(key in CONFIGURATION - _OF_BATCH for key in keys):
+        return Configurations(labels)
+    return NoBaseline("has GPU counts, and neither figures nor settings of a run")
+
+
+#: A table of these alone is about something else, such as the memory that they take.
+_OF_BATCH = frozenset({"global_batch_size", "sequence_length"})
+
+
+def _names_gpus(label: Label | None, cells: Sequence[Cell]) -> bool:
+    """Whether a column "GPU" says which they are, and not how many."""
+    texts = [cell.text for cell in cells if cell.text]
+    return label is not None and label.key == "gpus" and bool(texts) and all(map(accelerator, texts))
+
+
+def _settled(label: Label, table: Table, cells: Sequence[Cell]) -> Label | None:
+    """What a bare "time" or "speed" is, by what the table is about and by the units of its cells."""
+    if label.key == "speed":
+        units = {found.unit.lower() for cell in cells if isinstance(found := read_number(cell.text), Number)}
+        return Label("step_time_s", label.unit) if units & {"s", "sec", "ms"} else None
+    if label.key != "time_s":
+        return label
+    about = " ".join((*table.headings[-1:], *table.captions)).lower()
+    if "checkpoint" in about:
+        return Label("checkpoint_save_time_s", label.unit) if "sav" in about or "writ" in about else None
+    of_steps = re.search(r"step|iteration|train", about) and not re.search(r"data|download|compil|load|setup", about)
+    return Label("step_time_s", label.unit) if of_steps else None

@@ -1,0 +1,179 @@
+"""What the title of a table says: ``Llama 3.1 405b 24.09 BF16 (TP=8, PP=9)`` is a model, a size, a dtype."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pytest_gsw.documents.importing.labels import ACCELERATOR, DTYPE, accelerator, read_label
+
+#: Words that name a framework, as the baselines name it; the first that a text has counts.
+FRAMEWORKS: Mapping[str, str] = {
+    r"maxtext": "maxtext",
+    r"pax(?:ml)?": "paxml",
+    r"torchtitan": "torchtitan",
+    r"hf|hugging ?face": "huggingface",
+    r"nemo": "nemo",
+    r"deepspeed": "deepspeed",
+    r"megatron(?:-lm|-core|-bridge)?": "megatron",
+}
+
+#: A release or container version: 24.09, 25.04.01.
+VERSION = re.compile(r"(?<![A-Za-z0-9.])[0-9]{2}\.[0-9]{2}(?:\.[0-9]{1,2})?(?![A-Za-z0-9.])")
+_SIZE = re.compile(
+    r"(?<![0-9.])(?P<size>[0-9]+x[0-9]+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?)[ ]?(?P<unit>[bBmM])"
+    r"(?:-(?P<proxy>[Pp]roxy))?(?![A-Za-z0-9])"
+)
+#: Families of models: words of a heading that begin so name a model.
+_FAMILIES = re.compile(
+    r"(?:llama|gpt|grok|nemotron|mixtral|mistral|deepseek|qwen|gemma|phi|falcon|bloom|opt|palm|t5|bert|dbrx|jamba|mamba|"
+    r"kimi|glm|olmo|granite|starcoder|gpt-oss|vit|flux|stable)(?![a-z])"
+)
+_PARENTHESES = re.compile(r"\(([^()]*)\)|\[([^\[\]]*)\]")
+#: A whole number and nothing behind it: not the 8 of "SEQ=8K", nor the 1 of "PP=1-4".
+_SETTING = re.compile(
+    r"([A-Za-z][A-Za-z _-]{0,30}?)\s*=\s*([0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,9}|[Nn]one|NA|n/a)(?=[\s;)\]]|,(?![0-9])|$)"
+)
+_FRAMEWORK = re.compile("|".join(FRAMEWORKS), re.IGNORECASE)
+#: Words of titles that tell nothing of the row.
+_FILLERS = frozenset(
+    [
+        "a",
+        "an",
+        "and",
+        "the",
+        "of",
+        "on",
+        "for",
+        "in",
+        "with",
+        "at",
+        "to",
+        "dev",
+        "training",
+        "train",
+        "pretraining",
+        "pre-training",
+        "performance",
+        "results",
+        "expected",
+        "throughput",
+        "baseline",
+        "baselines",
+        "benchmark",
+        "benchmarks",
+        "gpu",
+        "gpus",
+        "nvidia",
+        "table",
+        "model",
+        "models",
+        "precision",
+        "recipe",
+        "workload",
+        "workloads",
+        "using",
+        "summary",
+        "metrics",
+        "setting",
+        "settings",
+        "configuration",
+        "configurations",
+        "config",
+        "configs",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Title:
+    """What a title says; empty where it does not."""
+
+    #: ``llama3.1``, ``grok1``, ``deepseek_v3``.
+    model: str = ""
+    #: ``405b``.
+    size: str = ""
+    dtype: str = ""
+    accelerator: str = ""
+    framework: str = ""
+    version: str = ""
+    #: It is about a smaller stand-in for the model.
+    proxy: bool = False
+    #: Further words, such as ``strong-scaling`` or ``finetuning-sft``.
+    variant: str = ""
+    #: Keys of rows, as in ``(TP=8, MBS=1)``.
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_title(text: str) -> Title:
+    """The parts of a title."""
+    text = text[:300]
+    inside = " ".join(a or b for a, b in _PARENTHESES.findall(text))
+    found = settings(inside if "=" in inside else text)
+    bare = _PARENTHESES.sub(" ", text) if inside else text
+    bare = _SETTING.sub(" ", bare)
+    dtypes = {match[1].lower() for match in DTYPE.finditer(bare)}
+    kind = accelerator(bare)
+    bare = ACCELERATOR.sub(" ", DTYPE.sub(" ", bare))
+    version = VERSION.search(bare)
+    bare = VERSION.sub(" ", bare)
+    size = _SIZE.search(bare)
+    before, after = (bare[: size.start()], bare[size.end() :]) if size else (bare, "")
+    return Title(
+        model=_slug(_words(before), first=True),
+        size=f"{size['size']}{size['unit'].lower()}" if size else "",
+        dtype=dtypes.pop() if len(dtypes) == 1 else "",
+        accelerator=kind or "",
+        framework=framework_of(text) or "",
+        version=version[0] if version else "",
+        proxy="proxy" in text.lower(),
+        variant=_slug(_words(after), first=False) if size else "",
+        settings=found,
+    )
+
+
+def is_model(name: str) -> bool:
+    """Whether a name begins as those of a known family of models."""
+    return _FAMILIES.match(name) is not None
+
+
+def same_model(one: str, other: str) -> bool:
+    """Whether two names may be of one model: "llama" is any Llama, "nemotron" the "nemotron4" of the same text."""
+    return one.startswith(other) or other.startswith(one)
+
+
+def settings(text: str) -> dict[str, str]:
+    """``TP=8, GBS=128`` as keys of a row; what says none (``VP=None``) is left out, and what is no key of a row too."""
+    found: dict[str, str] = {}
+    for name, value in _SETTING.findall(text):
+        label = read_label(name.strip()) or read_label(name.split()[-1])
+        number = value.replace(",", "")
+        if label is None or not number.isdigit() or int(number) == 0:
+            continue
+        found.setdefault(label.key, number)
+    return found
+
+
+def framework_of(text: str) -> str | None:
+    """The framework that a text names, ``None`` where it names none."""
+    lowered = text.lower()
+    for word, name in FRAMEWORKS.items():
+        if re.search(rf"(?<![a-z0-9/.])(?:{word})(?![a-z0-9/])", lowered):
+            return name
+    return None
+
+
+def _words(text: str) -> list[str]:
+    words = re.findall(r"[A-Za-z0-9][A-Za-z0-9.]*(?:-[A-Za-z0-9]+)*", text)
+    return [w for w in words if w.lower() not in _FILLERS and _FRAMEWORK.fullmatch(w) is None and w.lower() != "proxy"]
+
+
+def _slug(words: list[str], *, first: bool) -> str:
+    """Words as a name: ``Grok 1`` is grok1, ``Deepseek V3`` deepseek_v3; as a variant, ``strong-scaling``."""
+    name = ""
+    for word in words:
+        lowered = word.lower().rstrip(".")
+        joint = "" if not name or (first and lowered[0].isdigit()) else "_" if first else "-"
+        name += joint + lowered
+    return name[:60].strip("-_.")

@@ -1,0 +1,1 @@
+"""All selected rows at once."""

@@ -1,0 +1,308 @@
+"""What has become of jobs, as Slurm's commands tell it together.
+
+Where the truth is asked for, in this order:
+
+1. ``squeue``, once for all jobs: is the job waiting or running, or how did it end, with which exit code?
+2. ``sacct``, once for all jobs that have ended or left the queue: how did they and their steps end? A batch
+   script may end with 0 although a step of it failed.
+3. ``scontrol show job``, with one process for those of them that slurmctld still has and accounting does not
+   tell: it is off or down, or its record is late. It knows the worst exit code of all steps, not which step it was.
+
+What none of them tells is UNKNOWN, with the reason: an empty answer is no end. An answer is a job's by its id and
+its name: a controller that lost its state gives ids out again, and two rows of a session may have the same one. Each
+question goes to one cluster; a job that a federation has moved is followed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_gsw.jobs.model import Job, JobState, JobStatus
+from pytest_gsw.jobs.slurm.answers import Answer, Output, parse_ends, parse_scontrol, parse_squeue, why
+from pytest_gsw.jobs.slurm.asking import Ask, ids_of, key_of
+from pytest_gsw.jobs.slurm.commands import (
+    clusters_of,
+    sacct_command,
+    scontrol_all_command,
+    scontrol_command,
+    scontrol_requests,
+    squeue_command,
+)
+from pytest_gsw.jobs.slurm.places import Places, is_federated
+
+#: How far the clocks of this machine and of the controller may be apart.
+CLOCK_SKEW_S = 300.0
+#: How long accounting may take to have the record of a job that squeue says has COMPLETED. On 22.05 it is there
+#: within a fifth of a second.
+RECORD_WAIT_S = 60.0
+
+_COMPLETING = "COMPLETING"
+_REVOKED = JobState.REVOKED
+
+
+class Poller:
+    """Asks about jobs, and remembers what a later question needs.
+
+    Args:
+        ask: Runs one of Slurm's commands.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
+        self._ask = ask
+        self._clock = clock
+        #: Since when the accounting record of a row's ended job is awaited.
+        self._awaited_s: dict[tuple[str, str, str], float] = {}
+        #: The names of jobs by cluster and id, as squeue told them last.
+        self._names: dict[tuple[str, str], str] = {}
+        #: Where batch shells write to, as far as scontrol has told.
+        self._outputs: dict[tuple[str, str, str], Path] = {}
+        self.places = Places(ask)
+
+    def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
+        """The status of each job by its row. Never raises; what could not be learnt is UNKNOWN."""
+        statuses = self._poll_where_they_are(jobs)
+        elsewhere = [job for job in jobs if _is_elsewhere(job, statuses[job.spec.row_id])]
+        return statuses | self._follow(elsewhere, statuses) if elsewhere else statuses
+
+    def bears_its_name(self, job: Job) -> bool | None:
+        """Whether the job that has this id is this one, by what squeue told last; ``None`` where it did not."""
+        place = self.places.of(job)
+        name = None if place is None else self._names.get((place, job.id))
+        return None if name is None else name == job.spec.name
+
+    def ask_names(self, jobs: Sequence[Job]) -> str:
+        """Ask squeue for the names of these jobs; why it did not tell, empty where it did."""
+        for place, some in self.places.groups(jobs):
+            asked, _ = self._squeue(place, some)
+            if asked.returncode != 0 and not _knows_no_such_job(asked):
+                return f"squeue: {why(asked)}"
+        return next((_no_place(job) for job in jobs if self.places.of(job) is None), "")
+
+    def output_of(self, job: Job) -> Path | None:
+        """Where a job's batch shell writes to; ``None`` where scontrol does not tell."""
+        if key_of(job) not in self._outputs:
+            for place, some in self.places.groups([job]):
+                self._scontrol(place, some)
+        return self._outputs.get(key_of(job))
+
+    def _poll_where_they_are(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
+        statuses: dict[str, JobStatus] = {}
+        for place, some in self.places.groups(jobs):
+            told = self._poll(place, some)
+            statuses |= {row_id: replace(one, cluster=place) for row_id, one in told.items()} if place else told
+        lost = [job for job in jobs if job.spec.row_id not in statuses]
+        return statuses | {job.spec.row_id: JobStatus(JobState.UNKNOWN, reason=_no_place(job)) for job in lost}
+
+    def _follow(self, jobs: Sequence[Job], statuses: Mapping[str, JobStatus]) -> dict[str, JobStatus]:
+        """The statuses of jobs that are not where they were asked for, if the federation tells where they are."""
+        for place, some in self.places.groups(job for job in jobs if statuses[job.spec.row_id].state is _REVOKED):
+            told = self._scontrol(place, some)
+            for job in some:
+                elsewhere = told[job.id].elsewhere if job.id in told else ()
+                if len(elsewhere) == 1:
+                    self.places.put(job, elsewhere[0])
+        asked = {job.spec.row_id: statuses[job.spec.row_id].cluster for job in jobs}
+        self.places.look_for([job for job in jobs if self.places.of(job) == asked[job.spec.row_id]])
+        moved = [job for job in jobs if self.places.of(job) != asked[job.spec.row_id]]
+        found = self._poll_where_they_are(moved)
+        for job in jobs:
+            row_id = job.spec.row_id
+            if row_id not in found or _is_elsewhere(job, found[row_id]):
+                self.places.forget(job)
+                if statuses[row_id].state is _REVOKED:
+                    reason = f"the federation has moved job {job.id}, and no cluster says that it has it"
+                    found[row_id] = _unknown(reason, statuses[row_id])
+        return found
+
+    def _scontrol(self, place: str, jobs: Sequence[Job]) -> dict[str, Answer]:
+        """What slurmctld knows of these jobs, by their ids."""
+        ids = ids_of(jobs)
+        if len(ids) == 1:
+            asked = self._ask(scontrol_command(ids[0], place))
+        else:
+            asked = self._ask(scontrol_all_command(place), given=scontrol_requests(ids))
+        told = parse_scontrol(asked.stdout)
+        for job in jobs:
+            output = told[job.id].output if job.id in told else None
+            if output is not None and _ours(job, told[job.id]).state is not JobState.UNKNOWN:
+                self._outputs[key_of(job)] = output
+        return told
+
+    def _squeue(self, place: str, jobs: Sequence[Job]) -> tuple[Output, dict[str, Answer]]:
+        asked = self._ask(squeue_command(ids_of(jobs), place))
+        answers = parse_squeue(asked.stdout) if asked.returncode == 0 else {}
+        queued = {job_id: answer for (_, job_id), answer in answers.items()}
+        self._names |= {(place, job_id): answer.job_name for job_id, answer in queued.items()}
+        return asked, queued
+
+    def _poll(self, place: str, jobs: Sequence[Job]) -> dict[str, JobStatus]:
+        asked, queued = self._squeue(place, jobs)
+        statuses = {job.spec.row_id: _ours(job, queued[job.id]) for job in jobs if job.id in queued}
+        ended = [job for job in jobs if not _goes_on(statuses.get(job.spec.row_id))]
+        if not ended:
+            return _with_siblings(jobs, statuses, queued.items())
+        told = self._ask(sacct_command(ids_of(ended), place))
+        recorded = parse_ends(told.stdout) if told.returncode == 0 else {}
+        finals = {job.spec.row_id: _recorded(job, recorded) for job in ended}
+        # slurmctld still has the job, so scontrol has it too; one that left it needs no asking.
+        untold = [
+            job
+            for job in ended
+            if job.id in queued
+            and not _has_ended(finals[job.spec.row_id])
+            and (told.returncode != 0 or not _has_code(statuses[job.spec.row_id]) or self._waited(job))
+        ]
+        shown = self._scontrol(place, untold) if untold else {}
+        for job in untold:
+            if job.id not in shown:
+                continue
+            row_id, status = job.spec.row_id, _ours(job, shown[job.id])
+            if status.state.ended or finals[row_id] is None:
+                finals[row_id] = replace(status, unchecked=_unchecked(status, told))
+        for job in ended:
+            row_id = job.spec.row_id
+            status = _conclusion(job, statuses.get(row_id), finals[row_id], asked, told)
+            statuses[row_id] = self._if_its_steps_are_known(job, status, told)
+        return _with_siblings(jobs, statuses, [*queued.items(), *recorded.items()])
+
+    def _if_its_steps_are_known(self, job: Job, status: JobStatus, told: Output) -> JobStatus:
+        """The end of a job; one that looks good is no end before it is known, for a while, how its steps ended."""
+        if status.state is not JobState.COMPLETED or status.exit_code or status.signal:
+            self._awaited_s.pop(key_of(job), None)
+            return status
+        if status.derived_exit_code if status.steps is None else all(step.state.ended for step in status.steps):
+            self._awaited_s.pop(key_of(job), None)
+            return status
+        if not self._waited(job):
+            return replace(
+                status,
+                state=JobState.RUNNING,
+                raw_state=_COMPLETING,
+                exit_code=None,
+                end_s=None,
+                steps=None,
+                reason="accounting has no record of its end yet",
+            )
+        if status.steps is not None:
+            return status  # whoever judges the job says which step it is
+        return _unknown(f"ended, but nobody tells how its steps did: {why(told)}", status)
+
+    def _waited(self, job: Job) -> bool:
+        """Whether the record of an ended job has been awaited for long enough."""
+        now_s = self._clock()
+        return now_s - self._awaited_s.setdefault(key_of(job), now_s) >= RECORD_WAIT_S
+
+
+def _goes_on(status: JobStatus | None) -> bool:
+    """Whether squeue's word is all that its cluster knows: the job waits or runs, or was moved."""
+    if status is None or status.state is JobState.UNKNOWN:
+        return False
+    return status.state is _REVOKED or not status.state.ended
+
+
+def _is_elsewhere(job: Job, status: JobStatus) -> bool:
+    """Whether a job may be at another cluster of its federation; accounting does not list what was revoked."""
+    return status.state is _REVOKED or (
+        status.state is JobState.UNKNOWN and not status.raw_state and is_federated(job.id)
+    )
+
+
+def _has_code(queued: JobStatus) -> bool:
+    return queued.state.ended and queued.exit_code is not None
+
+
+def _has_ended(final: JobStatus | None) -> bool:
+    """Whether accounting has recorded an end."""
+    return final is not None and final.state.ended
+
+
+def _unchecked(status: JobStatus, told: Output) -> str:
+    """What is not known of a job's end where slurmctld alone tells it."""
+    if not status.state.ended or not status.derived_exit_code:
+        return ""
+    return f"which of its steps failed, if any, is not known, only their worst exit code: sacct: {why(told)}"
+
+
+def _ours(job: Job, answer: Answer) -> JobStatus:
+    """The status, or UNKNOWN if the answer is about another job that has the same id.
+
+    Ids start again when a controller loses its state, and accounting then answers with the old job
+    (submitit#1660).
+    """
+    status = answer.status
+    if answer.job_name != job.spec.name:
+        return _unknown(f'job {job.id} is another one by now: its name is "{answer.job_name}"', status)
+    # A name of this session's own can be nobody else's job, whatever the clocks say.
+    if job.spec.unique_name:
+        return status
+    if status.submit_s is not None and status.submit_s < job.submitted_s - CLOCK_SKEW_S:
+        earlier_s = job.submitted_s - status.submit_s
+        return _unknown(f"job {job.id} is another one: it was submitted {earlier_s:.0f} s before ours", status)
+    return status
+
+
+def _recorded(job: Job, recorded: Mapping[str, Answer]) -> JobStatus | None:
+    """What accounting has on record; only an end must be checked to be ours, the rest proves nothing.
+
+    A controller that stops soon after a job's start leaves a stub in accounting: PENDING, without a
+    time, and named "allocation".
+    """
+    answer = recorded.get(job.id)
+    if answer is None:
+        return None
+    return _ours(job, answer) if answer.status.state.ended else answer.status
+
+
+def _unknown(reason: str, status: JobStatus) -> JobStatus:
+    return JobStatus(JobState.UNKNOWN, raw_state=status.raw_state, reason=reason, cluster=status.cluster)
+
+
+def _no_place(job: Job) -> str:
+    return f"which of the clusters {clusters_of(job.spec)} has job {job.id} is not known"
+
+
+def _conclusion(job: Job, queued: JobStatus | None, final: JobStatus | None, asked: Output, told: Output) -> JobStatus:
+    """What is known of a job that squeue does not show waiting or running."""
+    if final is not None and final.state.ended:
+        # The reason of a pending job is gone by then; squeue's word on the end is better than none.
+        return final if final.reason or queued is None else replace(final, reason=queued.reason)
+    if queued is not None and queued.state.ended:
+        if queued.state is not JobState.COMPLETED or queued.exit_code is not None:
+            return queued
+        return replace(queued, state=JobState.UNKNOWN, reason=f"ended, but nobody tells the exit code: {why(told)}")
+    if queued is not None:  # a word that is not in the table, or another's job
+        return queued if queued.reason else replace(queued, reason=f'squeue says "{queued.raw_state}"')
+    if final is not None and final.state is JobState.UNKNOWN:
+        return final if final.reason else replace(final, reason=f'sacct says "{final.raw_state}"')
+    if asked.returncode != 0 and not _knows_no_such_job(asked):
+        return JobStatus(JobState.UNKNOWN, reason=f"squeue: {why(asked)}")
+    if final is not None:  # a late record; it must not make a job run for ever that has left the queue
+        reason = f"left the queue, but accounting still says {final.raw_state}"
+        return replace(final, state=JobState.UNKNOWN, reason=reason)
+    if told.returncode != 0:
+        return JobStatus(JobState.UNKNOWN, reason=f"left the queue, and sacct: {why(told)}")
+    return JobStatus(JobState.UNKNOWN, reason=f"neither squeue nor sacct knows job {job.id}")
+
+
+def _knows_no_such_job(asked: Output) -> bool:
+    """Whether squeue failed only because it knows none of the ids: they have been purged."""
+    return "Invalid job id" in asked.stderr
+
+
+def _with_siblings(
+    jobs: Sequence[Job], statuses: dict[str, JobStatus], answers: Iterable[tuple[str, Answer]]
+) -> dict[str, JobStatus]:
+    """The statuses, with the further jobs that Slurm names beside one it was asked for: it does so of arrays alone."""
+    asked = {job.id for job in jobs}
+    more: dict[str, dict[str, None]] = {}
+    for job_id, answer in answers:
+        if job_id not in asked:
+            more.setdefault(answer.job_name, {})[job_id] = None
+    if not more:
+        return statuses
+    named = {job.spec.row_id: tuple(more.get(job.spec.name, ())) for job in jobs}
+    return {row_id: replace(status, siblings=named[row_id]) for row_id, status in statuses.items()}

@@ -1,0 +1,1 @@
+"""One module for each framework's log, and their registry."""

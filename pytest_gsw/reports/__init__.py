@@ -1,0 +1,1 @@
+"""What is told of a night afterwards: pages and CI's formats."""

@@ -1,0 +1,178 @@
+"""A night in Markdown, as GitHub and GitLab show it: what needs attention, and every row in a compact table.
+
+What others have written (rows, nodes, facts) stands in code spans: nothing in one is markup, a link or a mention.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from pytest_gsw.common.words import counted
+from pytest_gsw.reports.ci.night import Finding, Night, counts_text, findings
+from pytest_gsw.results import outcomes
+from pytest_gsw.results.attention import IMPROVED, REGRESSED, Level
+from pytest_gsw.results.record import Record, used_gpu_hours
+from pytest_gsw.results.summary import throughput_change
+from pytest_gsw.results.terminal import percent, verdict_of
+
+#: GitHub takes 1 MiB of all that one step says, and shows nothing of more; some of it is left to others.
+LIMIT_BYTES = 900_000
+
+#: Letters of a fact, of a command, and of a list of nodes that a table has room for.
+_LONGEST_FACT = 300
+_LONGEST_COMMAND = 600
+_LONGEST_NODES = 80
+
+_HEADERS = ("row", "what", "throughput", "allowed", "nodes", "since", "next")
+#: How much somebody has to do about a row whose word is bold.
+_BOLD = frozenset({Level.ERROR, Level.WARNING})
+
+
+def markdown(night: Night, limit_bytes: int = LIMIT_BYTES) -> str:
+    """A summary of a night.
+
+    Args:
+        night: The night.
+        limit_bytes: What the summary may take; what has no room is counted.
+    """
+    found = findings(night)
+    head = _head(night, found)
+    room = limit_bytes - _size(head)
+    rows = _overview(night.records, room // 2)
+    attention = _attention(found, room - _size(rows))
+    return "\n".join([*head, *attention, *rows]).rstrip("\n")
+
+
+def _head(night: Night, found: Sequence[Finding]) -> list[str]:
+    rows = len({finding.node_id for finding in found})
+    title = f"{counted(rows, 'row needs', 'rows need')} attention" if rows else "no row needs attention"
+    where = ", ".join(_code(cluster) for cluster in sorted({record.cluster for record in night.records})[:10])
+    runs = ", ".join(_code(run_id) for run_id in sorted({record.run_id for record in night.records})[:10])
+    hours = f"{sum(map(used_gpu_hours, night.records)):,.1f} GPU-hours"
+    line = f"{where}, run {runs}, {counts_text(night)}, {hours}" if night.records else counts_text(night)
+    head = [f"### pytest-gsw: {title}", "", line, ""]
+    if any(record.simulated for record in night.records):
+        head += ["This is a simulation: no GPU was used, and its figures say nothing.", ""]
+    return head
+
+
+def _attention(found: Sequence[Finding], room_bytes: int) -> list[str]:
+    """What needs attention, a line each, as far as there is room."""
+    if not found:
+        return []
+    return _bounded(_heading(_HEADERS, "llrrlll"), map(_finding_line, found), len(found), room_bytes, "finding")
+
+
+def _finding_line(finding: Finding) -> str:
+    record = finding.record
+    verdict = None if record is None else verdict_of(record)
+    change = "" if verdict is None else percent(verdict.throughput_change)
+    allowed = "" if verdict is None else percent(verdict.allowed_throughput_change)
+    nodes = record.job.nodes if record is not None and record.job is not None else ""
+    says_it_all = bool(change) and finding.kind in {REGRESSED.kind, IMPROVED.kind}
+    text = "" if says_it_all else f" {_code(_cut(finding.text, _LONGEST_FACT))}"
+    cells = (
+        _code(_cut(finding.row, _LONGEST_FACT)),
+        f"**{finding.kind}**{text}",
+        change,
+        allowed,
+        _code(_cut(nodes, _LONGEST_NODES)),
+        finding.since,
+        # Half a command would be another one.
+        _code(finding.next) if len(finding.next) <= _LONGEST_COMMAND else "",
+    )
+    return _line(cells)
+
+
+def _overview(records: Sequence[Record], room_bytes: int) -> list[str]:
+    """Every row's change of throughput by workload and dtype (down) and GPUs (across)."""
+    gpus = sorted({record.gpus for record in records})
+    lines: dict[tuple[str, str, str], dict[int, list[Record]]] = {}
+    for record in sorted(records, key=lambda one: (one.workload, one.dtype, one.accelerator, one.row)):
+        of_line = lines.setdefault((record.workload, record.dtype, record.accelerator), {})
+        of_line.setdefault(record.gpus, []).append(record)
+    if not lines:
+        return []
+    headers = ("workload", "dtype", "accelerator", *(f"{number} GPUs" for number in gpus))
+    shown = (
+        _line(
+            (*(_code(_cut(part, _LONGEST_FACT)) for part in key), *(_cell(of_line.get(number, ())) for number in gpus))
+        )
+        for key, of_line in lines.items()
+    )
+    return _bounded(_heading(headers, "lll" + "r" * len(gpus)), shown, len(lines), room_bytes, "workload")
+
+
+def _cell(records: Sequence[Record]) -> str:
+    if not records:
+        return ""
+    if len(records) > 1:
+        return ", ".join(f"{len(alike)} {word or outcomes.PASSED.text}" for word, alike in _by_word(records).items())
+    (record,) = records
+    change = throughput_change(record)
+    return " ".join(part for part in ("" if change is None else percent(change), _word(record)) if part)
+
+
+def _by_word(records: Iterable[Record]) -> Mapping[str, Sequence[Record]]:
+    by_word: dict[str, list[Record]] = {}
+    for record in records:
+        by_word.setdefault(_word(record), []).append(record)
+    # The bold ones are those that somebody must see.
+    return dict(sorted(by_word.items(), key=lambda pair: (not pair[0].startswith("**"), pair[0])))
+
+
+def _word(record: Record) -> str:
+    """The outcome's word in a cell; a row that passed has its figure alone."""
+    outcome = outcomes.of(record.outcome)
+    if not outcome.known:
+        return f"**{outcomes.ERROR.text}** {_code(_cut(record.outcome, 60))}"
+    if outcome is outcomes.PASSED:
+        return ""
+    return f"**{outcome.text}**" if outcome.attention.level in _BOLD else outcome.text
+
+
+def _bounded(table: Sequence[str], lines: Iterable[str], count: int, room_bytes: int, noun: str) -> list[str]:
+    """A table with as many lines as there is room for, and how many were left out."""
+    room_bytes -= 100  # for the sentence below
+    kept = list(table) if _size(table) <= room_bytes else []
+    room_bytes -= _size(table)
+    shown = 0
+    for line in lines:
+        room_bytes -= _size([line])
+        if room_bytes < 0:
+            break
+        kept.append(line)
+        shown += 1
+    left_out = count - shown
+    if left_out:
+        kept += ["", f"{counted(left_out, noun)} more left out, for which there is no room here."]
+    return [*kept, ""]
+
+
+def _heading(headers: Sequence[str], align: str) -> list[str]:
+    return [_line(headers), _line("---:" if one == "r" else "---" for one in align)]
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _size(lines: Iterable[str]) -> int:
+    return sum(len(line.encode("utf-8", "replace")) + 1 for line in lines)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+def _code(text: str) -> str:
+    """A text as a code span that is inert wherever it stands, in the cell of a table too."""
+    text = " ".join(text.split())
+    if not text:
+        return ""
+    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    # A table takes its lines apart at every "|" before anything else; whatever stands before it, this one is escaped.
+    cell = re.sub(r"(\\*)\|", r"\1\1\\|", text)
+    return f"{fence}{pad}{cell}{pad}{fence}"

@@ -1,0 +1,144 @@
+"""A night as metrics, for the textfile collector of Prometheus' node_exporter.
+
+Its files are in Prometheus' text format 0.0.4, without times: it refuses a whole file that has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from pytest_gsw.history.model import SIMULATED
+from pytest_gsw.reports.ci.night import Night
+from pytest_gsw.results.outcomes import ERROR, OUTCOMES
+from pytest_gsw.results.record import Record
+from pytest_gsw.results.summary import throughput_change
+from pytest_gsw.tables.metrics import METRICS
+
+#: Outcomes that a record can have; each is 0 or 1 for each row, so that a row that recovers is seen to.
+_OUTCOMES = tuple(outcome.word for outcome in OUTCOMES)
+
+_Labels = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Metric:
+    name: str
+    help: str
+    #: The value for a record, ``None`` where it has none.
+    value: Callable[[Record], float | None]
+
+
+def _figure(of: str, name: str) -> Callable[[Record], float | None]:
+    return lambda record: getattr(record, of).get(name)
+
+
+def _of_job(name: str) -> Callable[[Record], float | None]:
+    return lambda record: None if record.job is None else getattr(record.job, name)
+
+
+def _allowed(record: Record) -> float:
+    return record.tolerance if record.limit is None else record.limit
+
+
+def _of_figures() -> Iterator[_Metric]:
+    """What was measured of each figure, and what those that rows are judged by are held against."""
+    for metric in (one for one in METRICS if one.exported):
+        yield _Metric(f"gsw_{metric.exported}", f"Measured {metric.help}.", _figure("measured", metric.key))
+        if metric.series is None:
+            continue
+        documented, accepted = f"gsw_documented_{metric.exported}", f"gsw_accepted_{metric.exported}"
+        counts = f"{metric.help.capitalize()} that the cluster has accepted, where the outcome rests on it."
+        yield _Metric(documented, f"Documented {metric.help}.", _figure("documented", metric.key))
+        yield _Metric(accepted, counts, _figure("accepted", metric.key))
+
+
+_METRICS = (
+    *_of_figures(),
+    _Metric(
+        "gsw_calibration_flops", "FLOP/s of a matrix product that the MFU is of.", lambda one: one.calibration_flops
+    ),
+    _Metric(
+        "gsw_throughput_change_ratio",
+        "Measured throughput against what the outcome rests on, less one.",
+        throughput_change,
+    ),
+    _Metric("gsw_allowed_loss_ratio", "Loss of throughput beyond which the row is a regression.", _allowed),
+    _Metric("gsw_drift", "Whether the newest nights differ from the first ones.", lambda record: bool(record.drift)),
+    _Metric("gsw_queue_seconds", "Time that the last job waited.", _of_job("queue_s")),
+    _Metric("gsw_run_seconds", "Time that the last job ran.", _of_job("run_s")),
+)
+
+
+def openmetrics(night: Night) -> str:
+    """Gauges of each row, and when the run was recorded."""
+    records = {tuple(_labels(record).items()): record for record in night.records}  # no series twice
+    lines = [line for metric in _METRICS for line in _family(metric, records)]
+    lines += _outcomes(records, night.missing)
+    lines += _times(night)
+    return "\n".join(lines)
+
+
+def _labels(record: Record) -> _Labels:
+    return {
+        "row": record.row,
+        "table": record.node_id.partition("::")[0],
+        "cluster": _cluster(record),
+        "workload": record.workload,
+        "framework": record.framework,
+        "dtype": record.dtype,
+        "accelerator": record.accelerator,
+        "gpus": str(record.gpus),
+    }
+
+
+def _cluster(record: Record) -> str:
+    return SIMULATED if record.simulated else record.cluster
+
+
+def _family(metric: _Metric, records: Mapping[tuple[tuple[str, str], ...], Record]) -> Iterator[str]:
+    values = {labels: value for labels, record in records.items() if (value := metric.value(record)) is not None}
+    if values:
+        yield from _head(metric.name, metric.help)
+    for labels, value in values.items():
+        yield _sample(metric.name, dict(labels), value)
+
+
+def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], missing: Mapping[str, str]) -> Iterator[str]:
+    """A state set: one sample for each outcome that a row can have, 1 for the one that it has."""
+    if records or missing:
+        yield from _head("gsw_outcome", "Whether the row has this outcome.")
+    for labels, record in records.items():
+        for outcome in (*_OUTCOMES, *({record.outcome} - set(_OUTCOMES))):
+            yield _sample("gsw_outcome", {**dict(labels), "outcome": outcome}, record.outcome == outcome)
+    recorded = {record.node_id for record in records.values()}
+    for node_id in missing:
+        if node_id not in recorded:
+            table, _, row = node_id.rpartition("::")
+            yield _sample("gsw_outcome", {"row": row, "table": table, "outcome": ERROR.word}, 1)
+
+
+def _times(night: Night) -> Iterator[str]:
+    newest: dict[str, float] = {}
+    for record in night.records:
+        ended_s = record.recorded_s or (record.job and record.job.end_s)
+        if ended_s:
+            cluster = _cluster(record)
+            newest[cluster] = max(newest.get(cluster, 0.0), ended_s)
+    if newest:
+        yield from _head("gsw_run_timestamp_seconds", "When the run's newest record was written.")
+    for cluster, time_s in newest.items():
+        yield _sample("gsw_run_timestamp_seconds", {"cluster": cluster}, time_s)
+
+
+def _head(name: str, text: str) -> tuple[str, str]:
+    return f"# HELP {name} {text}", f"# TYPE {name} gauge"
+
+
+def _sample(name: str, labels: _Labels, value: float) -> str:
+    listed = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+    return f"{name}{{{listed}}} {float(value)!r}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

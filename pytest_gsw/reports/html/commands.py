@@ -1,0 +1,94 @@
+"""What to type next for a row: commands that can be pasted into a shell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pytest_gsw.performance.noise import jobs_to_resolve
+from pytest_gsw.performance.verdict import Reason
+from pytest_gsw.reports.night import Row
+from pytest_gsw.results import attention
+from pytest_gsw.results.record import Record
+from pytest_gsw.results.terminal import command
+
+#: So many rows are named one by one; of more, pytest knows itself which have failed last.
+_NAMED = 5
+
+
+#: What the command for an inconclusive row does where it is not noise that makes it so.
+_DOUBTED = {Reason.TOO_GOOD.value: "look at what was measured"}
+
+#: More jobs of one row than this are nobody's next step.
+_MOST_REPEATS = 9
+
+
+def again(records: Iterable[Record], directory: Path, *options: str) -> str:
+    """Rows once more, each with a new job; what was replayed without a cluster is replayed again.
+
+    Args:
+        records: The rows' records.
+        directory: Their run's directory.
+        options: Further options of pytest.
+    """
+    listed = list(records)
+    node_ids = [record.node_id for record in listed] if len(listed) <= _NAMED else ["--lf"]
+    return command("pytest", *_where(listed[0], directory), *options, *node_ids)
+
+
+def offline(record: Record, directory: Path) -> str:
+    """A row judged again from the log that it left."""
+    cluster = () if record.cluster == "replay" else (f"--gsw-cluster={record.cluster}",)
+    return command("pytest", *cluster, f"--gsw-replay={directory}", record.node_id)
+
+
+def next_command(row: Row, directory: Path) -> str:
+    """The one thing to type next for a row that needs attention.
+
+    Args:
+        row: The row.
+        directory: Its run's directory.
+    """
+    record, verdict = row.record, row.verdict
+    match row.needs:
+        case attention.IMPROVED:
+            return command("pytest-gsw", "baseline", "propose", f"{directory}", "--row", record.row)
+        case attention.DRIFT:
+            return command("pytest-gsw", "trend", record.row, "--cluster", record.cluster)
+        case attention.INCONCLUSIVE if record.reason == Reason.TOO_GOOD.value and record.log:
+            return command("pytest-gsw", "metrics", record.log, "--row", record.row)
+        case attention.INCONCLUSIVE if verdict and verdict.noise and record.reason == Reason.WITHIN_NOISE.value:
+            jobs = jobs_to_resolve(record.tolerance, verdict.noise)
+            if jobs > _MOST_REPEATS:  # look at what is known before the cluster is taken for days
+                return command("pytest-gsw", "history", record.row, "--cluster", record.cluster)
+            return again([record], directory, f"--gsw-repeat={jobs}")
+        case attention.REGRESSED if not record.repeats and record.cluster != "replay":
+            return again([record], directory, "--gsw-confirm=4")  # one slow job may be one slow node
+        case _:
+            return again([record], directory)
+
+
+def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
+    """Everything that can be typed for a row, each with what it does."""
+    record = row.record
+    listed = [("run it again", again([record], directory))]
+    what = {
+        attention.IMPROVED: "propose the new figure",
+        attention.DRIFT: "see the nights",
+        attention.INCONCLUSIVE: _DOUBTED.get(record.reason, "run it often enough to tell"),
+    }.get(row.needs)
+    if what is not None:
+        listed.append((what, next_command(row, directory)))
+    if record.log:
+        listed.append(("judge its log again", offline(record, directory)))
+    if row.since is not None and row.since.good_run_id and row.needs in attention.SLOW:
+        runs = (row.since.good_run_id, record.run_id)
+        listed.append(("compare with the last good night", command("pytest-gsw", "compare", *runs)))
+    if row.nights:
+        nights = ("pytest-gsw", "history", record.row, "--cluster", record.cluster)
+        listed.append(("list its nights", command(*nights)))
+    return [pair for place, pair in enumerate(listed) if pair[1] not in {text for _, text in listed[:place]}]
+
+
+def _where(record: Record, directory: Path) -> tuple[str, ...]:
+    return (f"--gsw-replay={directory}",) if record.cluster == "replay" else (f"--gsw-cluster={record.cluster}",)

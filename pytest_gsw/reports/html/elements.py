@@ -1,0 +1,63 @@
+"""Trees of elements for pages and pictures: what is put into one is text, and no text becomes markup."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from functools import lru_cache
+from typing import TypeAlias
+
+from pytest_gsw.common.redact import printable
+from pytest_gsw.logs.text import shortened
+
+#: What an element may hold.
+Content: TypeAlias = "ET.Element | str | None"
+
+#: No text of a page is longer: a record of ten megabytes is no reason for a page of ten megabytes.
+LONGEST_TEXT = 2000
+
+
+def element(tag: str, /, *contents: Content, **attributes: str | float | None) -> ET.Element:
+    """An element with its contents.
+
+    Args:
+        tag: Its name.
+        contents: Elements and texts, in order; ``None`` is left out.
+        attributes: Attributes by name, with ``_`` for ``-``, and one at the end for words of Python (``class_``);
+            ``None`` is left out.
+    """
+    made = ET.Element(tag, {_name(name): _value(value) for name, value in attributes.items() if value is not None})
+    last: ET.Element | None = None
+    for content in contents:
+        if isinstance(content, ET.Element):
+            made.append(content)
+            last = content
+        elif content is not None and last is None:
+            made.text = (made.text or "") + plain(content)
+        elif content is not None and last is not None:
+            last.tail = (last.tail or "") + plain(content)
+    return made
+
+
+def plain(text: str) -> str:
+    """A text fit for a page: nothing that changes how what stands beside it is read, and of bounded length."""
+    return shortened(printable(text), LONGEST_TEXT)
+
+
+def html_text(root: ET.Element) -> str:
+    """The text of a page."""
+    return f"<!DOCTYPE html>\n{ET.tostring(root, encoding='unicode', method='html')}\n"
+
+
+def svg_text(root: ET.Element) -> str:
+    """The text of a picture, ASCII alone: it is right in whatever encoding it is read."""
+    text: bytes = ET.tostring(root, encoding="us-ascii")
+    return f"{text.decode('ascii')}\n"
+
+
+def _value(value: str | float) -> str:
+    return plain(value) if isinstance(value, str) else f"{value:.7g}"
+
+
+@lru_cache
+def _name(name: str) -> str:
+    return name.rstrip("_").replace("_", "-")

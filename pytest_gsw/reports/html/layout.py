@@ -1,0 +1,159 @@
+"""What all pages share: their frame, tables, lists of facts, commands and pictures.
+
+Jenkins shows reports with ``default-src 'none'; img-src 'self'; style-src 'self'`` in a sandbox: no script runs, no
+style stands in an element, and no link opens a window. What is said by a colour is said by a word or a sign as well.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_gsw.reports.html.drawing import Plot
+from pytest_gsw.reports.html.elements import Content, element
+from pytest_gsw.reports.html.texts import moment, percent
+from pytest_gsw.reports.night import Row
+from pytest_gsw.results.attention import ATTENTIONS
+from pytest_gsw.results.record import Record
+
+#: The sign and the word of each kind of row.
+MARKS: Mapping[str, tuple[str, str]] = {one.kind: (one.sign, one.word) for one in ATTENTIONS if one.sign}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture, and its address as seen from the page that shows it."""
+
+    address: str
+    plot: Plot
+
+
+def page(
+    title: str, main: Iterable[Content], links: Sequence[tuple[str, str]], *, here: str = "", root: str = ""
+) -> ET.Element:
+    """A whole page.
+
+    Args:
+        title: Its title.
+        main: What is on it.
+        links: Names and addresses of the night's pages.
+        here: The address of this one, where it is among them.
+        root: The way from it to the report's directory.
+    """
+    named = [
+        element("li", element("a", name, href=f"{root}{address}", aria_current="page" if address == here else None))
+        for name, address in links
+    ]
+    return element(
+        "html",
+        element(
+            "head",
+            element("meta", charset="utf-8"),
+            element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            element("meta", name="color-scheme", content="light dark"),
+            element("title", title),
+            element("link", rel="stylesheet", href=f"{root}report.css"),
+        ),
+        element(
+            "body",
+            element("a", "Skip to the content", href="#main", class_="skip"),
+            element("header", element("nav", element("ul", *named), aria_label="Report")),
+            element("main", *main, id="main"),
+            element("footer", element("p", "pytest-gsw")),
+        ),
+        lang="en",
+    )
+
+
+def table(name: str, caption: str, heads: Sequence[str], lines: Iterable[Sequence[Content]]) -> ET.Element:
+    """A table that is scrolled by itself where it is wider than the page.
+
+    Args:
+        name: What it is called on its page, once.
+        caption: What it shows.
+        heads: The heads of its columns.
+        lines: The contents of each line's cells; an element that is a cell stays as it is, the first cell is the head.
+    """
+    body = [element("tr", _cell(first, "th", scope="row"), *(_cell(one) for one in rest)) for first, *rest in lines]
+    return element(
+        "div",
+        element(
+            "table",
+            element("caption", caption, id=f"{name}-caption"),
+            element("thead", element("tr", *(element("th", head, scope="col") for head in heads))),
+            element("tbody", *body),
+        ),
+        class_="scroll",
+        role="region",
+        aria_labelledby=f"{name}-caption",
+        tabindex=0,
+    )
+
+
+def _cell(content: Content, tag: str = "td", **attributes: str) -> ET.Element:
+    if isinstance(content, ET.Element) and content.tag == "td":
+        return content
+    return element(tag, content or None if isinstance(content, str) else content, **attributes)
+
+
+def section(name: str, heading: str, *contents: Content) -> ET.Element | None:
+    """A part of a page under its heading; nothing where there is nothing in it.
+
+    Args:
+        name: What links to it call it.
+        heading: Its heading.
+        contents: What is in it.
+    """
+    there = [content for content in contents if content is not None]
+    if not there:
+        return None
+    return element("section", element("h2", heading, id=name), *there)
+
+
+def fact_list(facts: Iterable[tuple[str, str]]) -> ET.Element | None:
+    """Facts with their names; those that are empty are left out."""
+    pairs = [element("div", element("dt", name), element("dd", value)) for name, value in facts if value]
+    return element("dl", *pairs, class_="facts") if pairs else None
+
+
+def command_line(text: str) -> ET.Element:
+    """A command to be copied."""
+    return element("pre", element("code", text), class_="command")
+
+
+def picture(shown: Picture | None) -> ET.Element | None:
+    """A picture with its text for those who do not see it."""
+    if shown is None:
+        return None
+    return element("p", element("img", src=shown.address, alt=shown.plot.alt, class_="plot"))
+
+
+def sign(kind: str) -> ET.Element:
+    """The sign of a kind of row, for those who see it: a word stands beside."""
+    return element("span", MARKS[kind][0], aria_hidden="true")
+
+
+def change(row: Row) -> ET.Element | None:
+    """By how much a row's throughput differs from what it is held against."""
+    return None if row.change is None else element("strong", f"{percent(row.change)} throughput")
+
+
+def row_link(row: Row) -> ET.Element:
+    """A link to a row's page, from beside the first one."""
+    return element("a", row.record.row, href=f"rows/{row.name}.html")
+
+
+def simulated_note(records: Iterable[Record]) -> ET.Element | None:
+    """That figures are made up, where any are."""
+    if not any(record.simulated for record in records):
+        return None
+    return element("p", "This is a simulation: no GPU was used, the figures are made up.", class_="note")
+
+
+def time_element(time_s: float) -> ET.Element:
+    """A time, for people and for programs."""
+    found = moment(time_s)
+    if found is None:
+        return element("span", "at a time that is not known")
+    return element("time", found.strftime("%Y-%m-%d %H:%M"), datetime=found.isoformat(timespec="seconds"))

@@ -1,0 +1,183 @@
+"""Pages beside the first one: how workloads scale, and the night's jobs."""
+
+from __future__ import annotations
+
+import statistics
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+
+from pytest_gsw.common.words import counted
+from pytest_gsw.reports.html.elements import Content, element
+from pytest_gsw.reports.html.layout import (
+    MARKS,
+    Picture,
+    fact_list,
+    page,
+    picture,
+    row_link,
+    section,
+    sign,
+    simulated_note,
+    table,
+    time_element,
+)
+from pytest_gsw.reports.html.texts import cause_nodes, day, shortened
+from pytest_gsw.reports.night import Cause, Curve, Night, NightJob
+from pytest_gsw.results import attention, terminal
+from pytest_gsw.results.summary import slow_node_line
+from pytest_gsw.runs.checks import duration
+from pytest_gsw.tables.metrics import MFU, TOKENS_PER_S
+
+#: Addresses of the pages.
+SCALING, JOBS = "scaling.html", "jobs.html"
+
+#: Nodes, causes and jobs that are listed.
+_NODES, _CAUSES, _JOBS = 40, 100, 1500
+
+
+def scaling_page(
+    night: Night, pictures: Mapping[str, Sequence[Picture]], links: Sequence[tuple[str, str]]
+) -> ET.Element:
+    """Throughput and MFU of each workload over GPU counts.
+
+    Args:
+        night: The night.
+        pictures: By workload, its pictures.
+        links: Names and addresses of the night's pages.
+    """
+    sections = [
+        section(
+            f"workload-{number}",
+            workload,
+            *map(picture, pictures.get(workload, ())),
+            _scaling(number, workload, curves),
+        )
+        for number, (workload, curves) in enumerate(night.workloads.items(), 1)
+    ]
+    title = f"How workloads scale, {day(night.begin_s)}"
+    note = simulated_note(row.record for row in night.rows)
+    return page(title, [element("h1", title), note, *sections], links, here=SCALING)
+
+
+def _scaling(number: int, workload: str, curves: Sequence[Curve]) -> ET.Element:
+    heads = ["row", "GPUs", "tokens/s", "documented", "scaling", "MFU", "documented"]
+    lines = [line for curve in curves for line in _scaling_lines(curve)]
+    caption = f"{workload} by number of GPUs; scaling: throughput of a GPU against that on the fewest"
+    return table(f"scaling-{number}", caption, heads, lines)
+
+
+def _scaling_lines(curve: Curve) -> list[list[Content]]:
+    lines: list[list[Content]] = []
+    first_each: float | None = None
+    for row in curve.rows:
+        record = row.record
+        tokens, mfu = record.measured.get(TOKENS_PER_S.key), record.measured.get(MFU.key)
+        each = tokens / record.gpus if tokens and record.gpus > 0 else None
+        first_each = first_each or each
+        stated_tokens = record.documented.get(TOKENS_PER_S.key) or record.implied.get(TOKENS_PER_S.key)
+        stated_mfu = record.documented.get(MFU.key) or record.implied.get(MFU.key)
+        lines.append(
+            [
+                element("span", sign(row.kind), element("span", MARKS[row.kind][1], class_="vh"), " ", row_link(row)),
+                f"{record.gpus:,}",
+                f"{tokens:,.0f}" if tokens else "",
+                f"{stated_tokens:,.0f}" if stated_tokens else "",
+                terminal.share(each / first_each) if each and first_each else "",
+                terminal.share(mfu) if mfu else "",
+                terminal.share(stated_mfu) if stated_mfu else "",
+            ]
+        )
+    return lines
+
+
+def jobs_page(night: Night, shown: Picture | None, links: Sequence[tuple[str, str]]) -> ET.Element:
+    """The night's jobs: GPU-hours, the time line, failures by cause and by node.
+
+    Args:
+        night: The night.
+        shown: The time line.
+        links: Names and addresses of the night's pages.
+    """
+    title = f"Jobs of the night, {day(night.begin_s)}"
+    main = [
+        element("h1", title),
+        simulated_note(row.record for row in night.rows),
+        fact_list(_sums(night)),
+        section("line", "Time line", picture(shown)),
+        section("causes", "Failures by cause", _causes(night)),
+        section("failing", "Failures by node", _failing(night)),
+        section("jobs", "All jobs", _jobs(night)),
+    ]
+    return page(title, main, links, here=JOBS)
+
+
+def _sums(night: Night) -> list[tuple[str, str]]:
+    jobs = night.jobs
+    failed = sum(job.failed for job in jobs)
+    waits_s = [job.facts.queue_s for job in jobs if job.facts.queue_s is not None]
+    runs_s = [job.facts.run_s for job in jobs if job.facts.run_s is not None]
+    saved = sum(row.record.saved_gpu_hours or 0.0 for row in night.rows)
+    return [
+        ("jobs", f"{counted(len(jobs), 'job')}, {failed} failed"),
+        (
+            "GPU-hours",
+            f"{night.gpu_hours:,.1f}" + (f", about {saved:,.1f} saved by ending jobs early" if saved else ""),
+        ),
+        ("queue", _spread(waits_s)),
+        ("run", _spread(runs_s)),
+        ("nodes", slow_node_line(row.record for row in night.rows)),
+    ]
+
+
+def _spread(times_s: Sequence[float]) -> str:
+    if not times_s:
+        return ""
+    return f"median {duration(statistics.median(times_s))}, longest {duration(max(times_s))}"
+
+
+def _causes(night: Night) -> ET.Element | None:
+    if not night.causes:
+        return None
+    lines = [_cause(cause) for cause in night.causes[:_CAUSES]]
+    return table("causes", "Why rows could not be measured", ["cause", "rows", "nodes", "advice"], lines)
+
+
+def _cause(cause: Cause) -> Sequence[Content]:
+    return cause.fact, f"{len(cause.rows)}", cause_nodes(cause), element("td", cause.advice, class_="long")
+
+
+def _failing(night: Night) -> ET.Element | None:
+    nodes = night.failing_nodes
+    if not nodes:
+        return None
+    lines = [[node, f"{failed}", f"{ran}"] for node, failed, ran in nodes[:_NODES]]
+    caption = f"{counted(len(nodes), 'node')} with failed jobs, the most failures among its jobs first"
+    return table("failing", caption, ["node", "failed jobs", "of jobs"], lines)
+
+
+def _jobs(night: Night) -> ET.Element | None:
+    jobs = sorted(night.jobs, key=lambda job: job.begin_s)[:_JOBS]
+    if not jobs:
+        return None
+    heads = ["row", "job", "state", "nodes", "submitted", "queue", "ran", "GPU-hours"]
+    caption = f"{counted(len(jobs), 'job')} in the order of their submission"
+    return table("jobs", caption, heads, map(_job, jobs))
+
+
+def _job(job: NightJob) -> list[Content]:
+    facts = job.facts
+    return [
+        row_link(job.row),
+        facts.id,
+        element("td", f"{_failed_text(job)}{facts.state}", class_=attention.ERROR.kind if job.failed else None),
+        shortened(facts.nodes),
+        time_element(job.begin_s) if job.begin_s else None,
+        "" if facts.queue_s is None else duration(facts.queue_s),
+        "" if facts.run_s is None else duration(facts.run_s),
+        "" if facts.run_s is None else f"{job.row.record.gpus * facts.run_s / 3600:,.1f}",
+    ]
+
+
+def _failed_text(job: NightJob) -> str:
+    """What stands before the state of a job that failed, although a state may say COMPLETED."""
+    return "failed: " if job.failed else ""

@@ -1,0 +1,232 @@
+"""The first page of a night: the night in one line, what needs attention, all verdicts."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_gsw.common.words import counted
+from pytest_gsw.reports.html.commands import again, next_command
+from pytest_gsw.reports.html.elements import Content, element
+from pytest_gsw.reports.html.layout import (
+    MARKS,
+    change,
+    command_line,
+    fact_list,
+    page,
+    row_link,
+    section,
+    sign,
+    simulated_note,
+    table,
+    time_element,
+)
+from pytest_gsw.reports.html.texts import (
+    cause_nodes,
+    day,
+    fact_text,
+    job_text,
+    moment,
+    night_text,
+    nodes_text,
+    percent,
+    shortened,
+    since_facts,
+)
+from pytest_gsw.reports.night import Cause, Night, Row
+from pytest_gsw.results import attention, terminal
+from pytest_gsw.results.record import judged_key
+from pytest_gsw.runs.checks import duration
+from pytest_gsw.tables.metrics import MFU
+
+_HEADINGS = {one.kind: one.heading for one in attention.ATTENTIONS if one.heading}
+
+#: Rows of one kind that are shown at length, and rows of one cause that are named; the list of all rows has the others.
+_AT_LENGTH, _NAMED = 40, 12
+#: Causes, and rows without a record, that are named.
+_CAUSES, _MISSING = 40, 200
+
+
+def night_page(night: Night, others: Sequence[tuple[Night, str]], links: Sequence[tuple[str, str]]) -> ET.Element:
+    """The first page.
+
+    Args:
+        night: The night.
+        others: Other nights of the same report, each with the address of its page.
+        links: Names and addresses of the night's pages.
+    """
+    clusters = ", ".join(night.clusters) or "no cluster"
+    main = [
+        element("h1", f"{night_text(night)} on {clusters}, {day(night.begin_s)}"),
+        _counts(night),
+        element("p", *_run_facts(night), class_="run"),
+        simulated_note(row.record for row in night.rows),
+        _attention(night),
+        section("verdicts", "Verdicts", _verdicts(night)),
+        section("rows", "All rows", _all_rows(night)),
+        section("nights", "Other nights", _others(others)),
+    ]
+    return page(f"{night_text(night)} on {clusters}, {day(night.begin_s)}", main, links, here="index.html")
+
+
+def _counts(night: Night) -> ET.Element:
+    entries = []
+    for kind, count in night.counts.items():
+        target = f"#{kind}" if kind in _HEADINGS else "#rows"
+        entries.append(
+            element("li", element("a", sign(kind), f" {count} {MARKS[kind][1]}", href=target, class_=f"badge {kind}"))
+        )
+    return element("ul", *entries, class_="counts", aria_label="Rows by verdict")
+
+
+def _run_facts(night: Night) -> list[Content]:
+    parts: list[Content] = ["run ", element("code", night.run_id)]
+    if night.begin_s and night.end_s and moment(night.begin_s) and moment(night.end_s):
+        took = duration(night.end_s - night.begin_s)
+        parts += [", ", time_element(night.begin_s), " to ", time_element(night.end_s), f" ({took})"]
+    return [*parts, f", {night.gpu_hours:,.1f} GPU-hours, exit status {night.exit_status}"]
+
+
+# -- what needs attention --------------------------------------------------------------------------
+
+
+def _attention(night: Night) -> ET.Element | None:
+    groups = [_group(night, kind) for kind in _HEADINGS if kind in night.counts]
+    if not groups:
+        return (
+            element("p", sign(attention.PASSED.kind), " Nothing needs attention.", class_="well")
+            if night.rows
+            else None
+        )
+    return section("attention", "What needs attention", *groups)
+
+
+def _group(night: Night, kind: str) -> ET.Element:
+    heading = element("h3", sign(kind), f" {_HEADINGS[kind]} ({night.counts[kind]})", id=kind)
+    if kind == attention.ERROR.kind:
+        causes = [_cause_card(cause, night.run.directory) for cause in night.causes[:_CAUSES]]
+        left = sum(len(cause.rows) for cause in night.causes[_CAUSES:])
+        return element("div", heading, *causes, _more(left), _missing(night), class_="group")
+    rows = night.of(kind)
+    cards = element("ul", *(_card(row, night.run.directory) for row in rows[:_AT_LENGTH]), class_="cards")
+    return element("div", heading, cards, _more(len(rows) - _AT_LENGTH), class_="group")
+
+
+def _more(count: int) -> ET.Element | None:
+    """That some are not named here, and where they are."""
+    if count <= 0:
+        return None
+    return element("p", f"and {count} more, ", element("a", "in the list of all rows", href="#rows"))
+
+
+def _card(row: Row, directory: Path) -> ET.Element:
+    return element(
+        "li",
+        element("h4", row_link(row), " ", change(row)),
+        element("p", fact_text(row), class_="fact"),
+        fact_list([("nodes", shortened(nodes_text(row.record))), *since_facts(row)]),
+        command_line(next_command(row, directory)),
+        class_=f"card {row.kind}",
+    )
+
+
+def _cause_card(cause: Cause, directory: Path) -> ET.Element:
+    return element(
+        "div",
+        element("h4", f"{counted(len(cause.rows), 'row')}: {cause.fact}"),
+        fact_list([("nodes", cause_nodes(cause)), ("advice", cause.advice)]),
+        element("ul", *(_error_row(row) for row in cause.rows[:_NAMED]), class_="rows"),
+        _more(len(cause.rows) - _NAMED),
+        command_line(again([row.record for row in cause.rows], directory)),
+        class_=f"card {attention.ERROR.kind}",
+    )
+
+
+def _error_row(row: Row) -> ET.Element:
+    said = [job_text(row.record), *(f"{name} {value}" for name, value in since_facts(row))]
+    words = "; ".join(text for text in said if text)
+    return element("li", row_link(row), f": {words}" if words else None)
+
+
+def _missing(night: Night) -> ET.Element | None:
+    missing = night.run.missing
+    if not missing:
+        return None
+    entries = [element("li", element("code", name), f": {why}") for name, why in list(missing.items())[:_MISSING]]
+    more = f"and {len(missing) - _MISSING} more" if len(missing) > _MISSING else None
+    return element(
+        "div",
+        element("h4", f"{counted(len(missing), 'row')}: no record"),
+        element("ul", *entries, class_="rows"),
+        element("p", more) if more else None,
+        class_=f"card {attention.ERROR.kind}",
+    )
+
+
+# -- all verdicts ----------------------------------------------------------------------------------
+
+
+def _verdicts(night: Night) -> ET.Element | None:
+    """The table by workload, dtype and number of GPUs; the workload with the worst row comes first."""
+    if not night.rows:
+        return None
+    gpus = sorted({row.record.gpus for row in night.rows})
+    several = len({row.record.accelerator for row in night.rows}) > 1
+    lines: dict[tuple[str, ...], dict[int, list[Row]]] = {}
+    for row in night.rows:  # the worst first, and so are the lines
+        record = row.record
+        name = (record.workload, record.dtype, *([record.accelerator] if several else []))
+        lines.setdefault(name, {}).setdefault(record.gpus, []).append(row)
+    heads = ["workload", "dtype", *(["accelerator"] if several else []), *(f"{number:,} GPUs" for number in gpus)]
+    body: list[list[Content]] = [
+        [*name, *(_verdict_cell(cells.get(number, [])) for number in gpus)] for name, cells in lines.items()
+    ]
+    return table("verdicts", "Change of throughput of each row, the worst workload first", heads, body)
+
+
+def _verdict_cell(rows: Sequence[Row]) -> ET.Element:
+    marks = [element("a", *_mark(row), href=f"rows/{row.name}.html", class_=row.kind) for row in rows]
+    # Of several rows in a cell each keeps its own colour; the cell has that of the worst.
+    return element("td", *marks, class_=f"verdict {rows[0].kind}" if rows else None)
+
+
+def _mark(row: Row) -> list[Content]:
+    """A row's sign, word and change of throughput; that it passed is said to those alone who do not see the sign."""
+    word = element("span", MARKS[row.kind][1], class_="vh" if row.needs is attention.PASSED else None)
+    return [sign(row.kind), " ", word, "" if row.change is None else f" {percent(row.change)}"]
+
+
+def _all_rows(night: Night) -> ET.Element | None:
+    if not night.rows:
+        return None
+    heads = ["row", "verdict", "throughput", "measured", "against", "MFU", "since", "nodes", "job", "ran"]
+    caption = f"{counted(len(night.rows), 'row')}, the worst first"
+    return table("all", caption, heads, [_list_line(row) for row in night.rows])
+
+
+def _list_line(row: Row) -> list[Content]:
+    record, verdict, job = row.record, row.verdict, row.record.job
+    mfu, measured_s = record.measured.get(MFU.key), record.measured.get(judged_key(record))
+    return [
+        row_link(row),
+        element("td", sign(row.kind), f" {MARKS[row.kind][1]}", class_=row.kind),
+        "" if row.change is None else percent(row.change),
+        "" if measured_s is None else f"{measured_s:.4g} s",
+        "" if verdict is None else f"{verdict.reference_s:.4g} s",
+        "" if mfu is None else terminal.share(mfu),
+        "" if row.since is None else day(row.since.time_s),
+        shortened(job.nodes) if job else "",
+        job.id if job else "",
+        duration(job.run_s) if job and job.run_s is not None else "",
+    ]
+
+
+def _others(others: Sequence[tuple[Night, str]]) -> ET.Element | None:
+    if not others:
+        return None
+    entries = [
+        element("li", element("a", f"{day(night.begin_s)} {night.run_id}", href=address), f": {night_text(night)}")
+        for night, address in others
+    ]
+    return element("ul", *entries, class_="rows")

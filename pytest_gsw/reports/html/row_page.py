@@ -1,0 +1,240 @@
+"""The page of one row in one night."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+
+from pytest_gsw.common.words import counted
+from pytest_gsw.history.model import Point
+from pytest_gsw.reports.html.commands import all_commands
+from pytest_gsw.reports.html.elements import Content, element
+from pytest_gsw.reports.html.evidence import LogEnd
+from pytest_gsw.reports.html.layout import (
+    MARKS,
+    Picture,
+    change,
+    command_line,
+    fact_list,
+    page,
+    picture,
+    section,
+    sign,
+    simulated_note,
+    table,
+    time_element,
+)
+from pytest_gsw.reports.html.texts import (
+    day,
+    drift_text,
+    fact_text,
+    limit_text,
+    nodes_text,
+    percent,
+    shortened,
+    since_facts,
+)
+from pytest_gsw.reports.night import Night, Row, advice_of
+from pytest_gsw.results import attention, terminal
+from pytest_gsw.results.record import JobFacts, Record, compared_text, judged_key
+from pytest_gsw.results.summary import cause_of
+from pytest_gsw.runs.checks import duration
+from pytest_gsw.tables import metrics
+from pytest_gsw.tables.metrics import Direction, Metric
+
+#: The newest nights that are listed.
+_NIGHTS = 14
+
+#: Facts that have a place of their own on the page.
+_ELSEWHERE = frozenset({"again", "offline", "steps", "job", "note", "accepted"})
+
+
+def row_page(
+    row: Row,
+    night: Night,
+    pictures: Mapping[str, Picture],
+    ends: Sequence[LogEnd],
+    links: Sequence[tuple[str, str]],
+) -> ET.Element:
+    """All that is known of one row in one night.
+
+    Args:
+        row: The row.
+        night: Its night.
+        pictures: Its pictures by what they show: ``steps`` and ``nights``.
+        ends: The ends of its logs.
+        links: Names and addresses of the night's pages.
+    """
+    record, word = row.record, MARKS[row.kind][1]
+    badge = element("span", sign(row.kind), f" {word}", class_=f"badge {row.kind}")
+    log, commands = section("log", "Last lines of the log", *_log(ends)), _commands(row, night)
+    # What an error's log says is what to look at first; a slow row's figures are.
+    first, last = (log, None) if row.needs is attention.ERROR else (None, log)
+    main = [
+        element("h1", record.row),
+        element("p", badge, " ", change(row), class_="headline"),
+        element("p", fact_text(row), class_="fact"),
+        fact_list([*_at_once(row), *since_facts(row), *_notes(row)]),
+        simulated_note([record]),
+        first,
+        section("next", "What to type next", commands),
+        section("figures", "Figures", _figures(row)),
+        section("nights", "Nights", picture(pictures.get("nights")), _nights(row)),
+        section("steps", "Steps", picture(pictures.get("steps")), _steps(record)),
+        section("jobs", "Jobs", _jobs(row)),
+        last,
+        section("facts", "Facts", fact_list(_facts(record))),
+    ]
+    return page(f"{record.row}: {word} on {record.cluster}, {day(night.begin_s)}", main, links, root="../")
+
+
+def _at_once(row: Row) -> list[tuple[str, str]]:
+    advice = advice_of(cause_of(row.record)) if row.needs is attention.ERROR else ""
+    return [("nodes", nodes_text(row.record)), ("advice", advice)]
+
+
+def _notes(row: Row) -> list[tuple[str, str]]:
+    record = row.record
+    comparable = f"{record.not_comparable} makes the figures not comparable" if record.not_comparable else ""
+    drift = "" if row.needs is attention.DRIFT else drift_text(row)  # whose fact it is
+    return [
+        ("limit", limit_text(row)),
+        ("accepted", record.accepted_note or ""),
+        ("drift", drift),
+        ("not judged", comparable),
+    ]
+
+
+def _commands(row: Row, night: Night) -> ET.Element:
+    pairs = [
+        element("div", element("dt", what), element("dd", command_line(text)))
+        for what, text in all_commands(row, night.run.directory)
+    ]
+    return element("dl", *pairs, class_="commands")
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+
+def _figures(row: Row) -> ET.Element | None:
+    record = row.record
+    found = (_figure(row, metric) for metric in metrics.METRICS)
+    lines = [line for line in found if line is not None]
+    if not lines:
+        return None
+    accepted = ["accepted", "change"] if record.accepted else []
+    caption = "Measured against documented figures" if record.measured else "Documented figures"
+    return table("figures", caption, ["figure", "measured", "documented", "change", *accepted, "allowed"], lines)
+
+
+def _figure(row: Row, metric: Metric) -> Sequence[str] | None:
+    """One figure's line; ``None`` where it is neither measured nor documented."""
+    record, key = row.record, metric.key
+    measured, stated = record.measured.get(key), record.documented.get(key)
+    if measured is None and stated is None:
+        return None
+    show = terminal.shown_by(metric)
+
+    def against(held: float | None) -> tuple[str, str]:
+        if not held:
+            return "", ""
+        return show(held), "" if measured is None else percent(measured / held - 1)
+
+    return (
+        terminal.title(metric, record),
+        "" if measured is None else show(measured),
+        *against(stated or record.implied.get(key)),
+        *(against(record.accepted.get(key)) if record.accepted else ()),
+        _allowed(row, metric),
+    )
+
+
+def _allowed(row: Row, metric: Metric) -> str:
+    verdict, judged = row.verdict, judged_key(row.record)
+    # What follows from what was measured, and not from what is judged, has no limit.
+    limited = {judged, metrics.TOKENS_PER_S.key} if judged == metrics.STEP_TIME.key else {judged}
+    if verdict is None or metric.key not in limited:
+        return ""
+    higher = metric.direction is Direction.HIGHER_IS_BETTER
+    allowed = verdict.allowed_throughput_change if higher else verdict.allowed_time_change
+    return percent(allowed) if allowed < math.inf else "any"
+
+
+# -- nights, steps, jobs ---------------------------------------------------------------------------
+
+
+def _nights(row: Row) -> ET.Element | None:
+    if not row.nights:
+        return None
+    shown = row.nights[-_NIGHTS:][::-1]
+    median_s = statistics.median(night.judged_s for night in row.counted or row.nights)
+    which = counted(len(row.nights), "night")
+    if len(shown) < len(row.nights):
+        which = f"The newest {len(shown)} of {which}"
+    heads = ["night", "seconds", "throughput", "verdict", "nodes", "job", "run"]
+    caption = f"{which}; throughput against the median of all, {median_s:.4g} s"
+    return table("nights", caption, heads, [_night(night, median_s) for night in shown])
+
+
+def _night(night: Point, median_s: float) -> Sequence[Content]:
+    change = percent(median_s / night.judged_s - 1)
+    nodes = shortened(night.nodes)
+    return time_element(night.time_s), f"{night.judged_s:.4g}", change, night.outcome, nodes, night.job_id, night.run_id
+
+
+def _steps(record: Record) -> ET.Element | None:
+    return fact_list((name, value) for name, value in terminal.run_facts(record, "", "") if name == "steps")
+
+
+def _jobs(row: Row) -> ET.Element | None:
+    if not row.jobs:
+        return None
+    heads = ["job", "state", "seconds", "nodes", "submitted", "queue", "ran", "note"]
+    return table("jobs", "Every job of the row in this night", heads, [_job(job, row.record) for job in row.jobs])
+
+
+def _job(job: JobFacts, record: Record) -> Sequence[Content]:
+    judged_s = job.judged_s
+    if judged_s is None and job is record.job and not record.repeats:
+        judged_s = record.measured.get(judged_key(record))
+    notes = (job.why_repeated, "" if job.reason == "None" else job.reason)
+    return (
+        f"{job.launcher} {job.id}",
+        job.state if job.exit_code is None else f"{job.state} {job.exit_code}:{job.signal}",
+        "" if judged_s is None else f"{judged_s:.4g}",
+        job.nodes,
+        None if job.submit_s is None else time_element(job.submit_s),
+        "" if job.queue_s is None else duration(job.queue_s),
+        "" if job.run_s is None else duration(job.run_s),
+        element("td", "; ".join(text for text in notes if text) or None, class_="long"),
+    )
+
+
+# -- log and facts ---------------------------------------------------------------------------------
+
+
+def _log(ends: Sequence[LogEnd]) -> list[Content]:
+    parts: list[Content] = []
+    for end in ends:
+        parts.append(element("h3", element("code", f"{end.path}")))
+        if end.cause:
+            parts.append(element("p", element("strong", end.cause), class_="fact"))
+        parts.append(element("pre", element("code", "\n".join(end.lines)), class_="log"))
+    return parts
+
+
+def _facts(record: Record) -> list[tuple[str, str]]:
+    image_from = f"({record.image_from})" if record.image_from else ""
+    return [
+        *((name, value) for name, value in terminal.run_facts(record, "", "") if name not in _ELSEWHERE),
+        ("run", record.run_id),
+        ("cluster", record.cluster),
+        ("workload", f"{record.workload} ({record.framework})"),
+        ("GPUs", f"{record.gpus:,} {record.accelerator}, {record.dtype}"),
+        ("image", f"{record.image} {image_from}".strip() if record.image else ""),
+        ("definition", record.definition),
+        ("log agrees on", compared_text(record)),
+        *sorted(record.environment.items()),
+    ]

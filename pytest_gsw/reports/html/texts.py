@@ -1,0 +1,126 @@
+"""What pages say of rows, nights and jobs, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from pytest_gsw.common.words import counted
+from pytest_gsw.performance.verdict import UNUSUAL
+from pytest_gsw.reports.night import Cause, Night, Row, Since
+from pytest_gsw.results import attention, terminal
+from pytest_gsw.results.record import Record
+
+#: A node list in a table.
+_LONGEST_NODES = 60
+#: Nodes of one cause that are named.
+_NODES = 8
+
+
+def night_text(night: Night) -> str:
+    """What a night came to, in a few words."""
+    counts = night.counts
+    bad = (one for one in attention.ATTENTIONS if one.titled and one.kind in counts)
+    parts = [f"{counts[one.kind]} {one.titled}" for one in bad]
+    rows = counted(sum(counts.values()), "row")
+    if not counts:
+        return "No row"
+    return f"{', '.join(parts)} of {rows}" if parts else f"All well: {rows}"
+
+
+def fact_text(row: Row) -> str:
+    """What happened to a row, in one line."""
+    record, verdict = row.record, row.verdict
+    if row.needs is attention.DRIFT:
+        return drift_text(row) or record.fact
+    if row.needs is attention.INCONCLUSIVE and verdict is not None:
+        return terminal.inconclusive_text(record, verdict).removeprefix("inconclusive: ")
+    return record.fact
+
+
+def drift_text(row: Row) -> str:
+    """That a row creeps, in one line; empty where it does not."""
+    return terminal.drift_text(row.drifting) if row.drifting else row.record.drift or ""
+
+
+def since_text(since: Since) -> str:
+    """Since when a row is what it is, in one line: ``2026-11-18, 3 nights; before that 4.556 s on 2026-11-17``."""
+    if not since.good_run_id:
+        several = f"{day(since.time_s)} or before, {since.nights} nights"
+        return "no night before is known" if since.nights == 1 else several
+    before = f"{since.good_s:.4g} s" if since.good_s else "measured"
+    begin = "tonight" if since.nights == 1 else f"{day(since.time_s)}, {since.nights} nights"
+    return f"{begin}; before that {before} on {day(since.good_time_s)}"
+
+
+def since_facts(row: Row) -> list[tuple[str, str]]:
+    """Since when a row is what it is, and what changed then, each with its name."""
+    if row.since is None:
+        is_slow = row.needs in attention.SLOW and row.record.reason not in UNUSUAL
+        return [("since", "no night before is known")] if is_slow else []
+    facts = [("since", since_text(row.since))]
+    if row.since.changes and row.needs is not attention.DRIFT:  # whose text has it
+        facts.append(("changed then", terminal.changes_text(row.since.changes)))
+    return facts
+
+
+def limit_text(row: Row) -> str:
+    """What was allowed, and why it is not the tolerance where it is not."""
+    verdict = row.verdict
+    if verdict is None:
+        return ""
+    allowed = f"{verdict.tolerance * 100:g} % of throughput"
+    if verdict.limit is not None and verdict.noise is not None:
+        limit = f"a regression beyond {verdict.limit * 100:.3g} %, because {terminal.noise_text(verdict.noise)}"
+        allowed = f"{allowed}; {limit}"
+    return f"{allowed}; {row.record.reason}" if row.record.reason else allowed
+
+
+def job_text(record: Record) -> str:
+    """A row's last job in a few words: ``job 481220 NODE_FAIL on pool0-0017, attempt 2``."""
+    if record.job is None:
+        return ""
+    tries = f", attempt {len(record.attempts) + 1}" if record.attempts else ""
+    where = f" on {shortened(record.job.nodes)}" if record.job.nodes else ""
+    return f"job {record.job.id} {record.job.state}{where}{tries}"
+
+
+def nodes_text(record: Record) -> str:
+    """Where a row's last job ran."""
+    return record.job.nodes if record.job else ""
+
+
+def cause_nodes(cause: Cause) -> str:
+    """Where rows failed for one cause: the nodes that several of them had, else all that they had."""
+    common = [f"{node} ({count})" for node, count in cause.nodes if count > 1]
+    return listed(common or list(dict.fromkeys(filter(None, (nodes_text(row.record) for row in cause.rows)))), _NODES)
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Names with commas between, at most so many of them."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def shortened(nodes: str) -> str:
+    """A node list for a cell of a table."""
+    return nodes if len(nodes) <= _LONGEST_NODES else f"{nodes[: _LONGEST_NODES - 1]}…"
+
+
+def percent(fraction: float) -> str:
+    """A change with a real minus sign, on one line: ``+12.2 %``."""
+    return terminal.percent(fraction).replace("-", "\N{MINUS SIGN}").replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def day(time_s: float | None) -> str:
+    """A day, ``2026-11-20``; empty where the calendar has none."""
+    found = moment(time_s)
+    return "" if found is None else found.strftime("%Y-%m-%d")
+
+
+def moment(time_s: float | None) -> datetime | None:
+    """A time in this machine's zone; ``None`` where the calendar has none."""
+    try:
+        return None if time_s is None else datetime.fromtimestamp(time_s).astimezone()
+    except (OverflowError, ValueError, OSError):  # by how far off it is
+        return None

@@ -1,0 +1,144 @@
+"""A report on the disk: every file whole, and the first page last, so that it never names what is not there yet."""
+
+from __future__ import annotations
+
+import os
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+
+from pytest_gsw.common.files import make_directory, write_whole
+from pytest_gsw.common.redact import quoted
+from pytest_gsw.history.store import History
+from pytest_gsw.reports.html import plots
+from pytest_gsw.reports.html.drawing import Plot
+from pytest_gsw.reports.html.elements import html_text, svg_text
+from pytest_gsw.reports.html.evidence import LogEnd, log_ends
+from pytest_gsw.reports.html.layout import Picture
+from pytest_gsw.reports.html.overview import JOBS, SCALING, jobs_page, scaling_page
+from pytest_gsw.reports.html.pages import night_page
+from pytest_gsw.reports.html.row_page import row_page
+from pytest_gsw.reports.night import Curve, Night, Row, Run, nights_by_run
+from pytest_gsw.results import attention
+from pytest_gsw.results.record import Record
+from pytest_gsw.tables.model import Accepted
+
+#: The first page, and the folders of the others.
+INDEX = "index.html"
+_ROWS, _PLOTS, _STYLE = "rows", "plots", "report.css"
+
+#: What a row needs whose log's end is shown.
+_LOGS_SHOWN = attention.SLOW | {attention.ERROR}
+
+
+def write_report(
+    records: Iterable[Record],
+    history: History | None,
+    directory: Path,
+    *,
+    runs: Mapping[str, Run] | None = None,
+    accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
+) -> Path:
+    """Write the report of one run or of several; the newest is on the first page.
+
+    Args:
+        records: The records of all of them.
+        history: The nights before; ``None`` where there are none.
+        directory: Where to write; it is made if it is not there.
+        runs: What the records do not say, by run id.
+        accepted: By row and cluster, what clusters have accepted.
+
+    Returns:
+        The first page.
+
+    Raises:
+        HistoryError: The history did not answer.
+        OSError: A file cannot be written.
+    """
+    # A session quotes what it records; a record of an earlier release may hold anything.
+    shown = [quoted(record, os.environ) for record in records]
+    safe = {
+        quoted(run_id, os.environ): replace(run, missing=_quoted_missing(run)) for run_id, run in (runs or {}).items()
+    }
+    nights = nights_by_run(shown, history, safe, accepted)
+    newest, *others = nights
+    addresses = {night.run_id: f"nights/{_folder(night.run_id)}/{INDEX}" for night in others}
+    for night in others:
+        siblings = [(other, f"../../{addresses.get(other.run_id, INDEX)}") for other in nights if other is not night]
+        _write_night(night, directory / "nights" / _folder(night.run_id), siblings)
+    return _write_night(newest, directory, [(night, addresses[night.run_id]) for night in others])
+
+
+def _quoted_missing(run: Run) -> Mapping[str, str]:
+    return {quoted(name, os.environ): quoted(why, os.environ) for name, why in run.missing.items()}
+
+
+def _folder(run_id: str) -> str:
+    return re.sub(r"[^A-Za-z0-9-]+", "_", run_id)[:100] or "run"
+
+
+def _write_night(night: Night, directory: Path, others: Sequence[tuple[Night, str]]) -> Path:
+    for folder in (_ROWS, _PLOTS):
+        make_directory(directory / folder)
+    style = resources.files(__package__ or "").joinpath(_STYLE).read_text(encoding="utf-8")
+    write_whole(directory / _STYLE, style)
+    links = [("Night", INDEX), *([("Scaling", SCALING)] if night.workloads else []), ("Jobs", JOBS)]
+    for row in night.rows:
+        _write_row(row, night, directory, links)
+    if night.workloads:
+        pictures = {
+            workload: _scaling_pictures(directory, number, workload, curves)
+            for number, (workload, curves) in enumerate(night.workloads.items(), 1)
+        }
+        _write_page(directory / SCALING, scaling_page(night, pictures, links))
+    _write_page(directory / JOBS, jobs_page(night, _picture(directory, "jobs", plots.jobs_plot(night)), links))
+    _write_page(directory / INDEX, night_page(night, others, links))
+    return directory / INDEX
+
+
+def _write_row(row: Row, night: Night, directory: Path, links: Sequence[tuple[str, str]]) -> None:
+    record = row.record
+    drawn = {
+        "steps": _picture(directory, f"{row.name}-steps", plots.steps_plot(record), root="../"),
+        "nights": _picture(directory, f"{row.name}-nights", plots.history_plot(row), root="../"),
+    }
+    pictures = {what: picture for what, picture in drawn.items() if picture is not None}
+    ends: tuple[LogEnd, ...] = ()
+    if row.needs in _LOGS_SHOWN:
+        job_id = record.job.id if record.job else ""
+        ends = log_ends(record.log, job_id, night.run.directory, failed=row.needs is attention.ERROR)
+    _write_page(directory / _ROWS / f"{row.name}.html", row_page(row, night, pictures, ends, links))
+
+
+def _scaling_pictures(directory: Path, number: int, workload: str, curves: Sequence[Curve]) -> list[Picture]:
+    """Throughput and MFU of a workload, of many rows a few in each picture."""
+    at_once = len(plots.COLOURS)
+    drawn = [
+        _picture(directory, f"scaling-{number}-{begin}-{figure.key}", plots.scaling_plot(workload, figure, few))
+        for begin in range(0, len(curves), at_once)
+        for few in [curves[begin : begin + at_once]]
+        for figure in (plots.THROUGHPUT, plots.MFU)
+    ]
+    return [picture for picture in drawn if picture is not None]
+
+
+def _picture(directory: Path, name: str, plot: Plot | None, root: str = "") -> Picture | None:
+    """A picture that was written, ``None`` where there is nothing to be seen.
+
+    Args:
+        directory: The night's directory.
+        name: The name of its file.
+        plot: The picture.
+        root: The way from the page that shows it to the night's directory.
+    """
+    if plot is None:
+        return None
+    write_whole(directory / _PLOTS / f"{name}.svg", svg_text(plot.svg))
+    return Picture(f"{root}{_PLOTS}/{name}.svg", plot)
+
+
+def _write_page(path: Path, root: ET.Element) -> None:
+    write_whole(path, html_text(root))

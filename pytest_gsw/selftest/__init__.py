@@ -1,0 +1,1 @@
+"""Seeded regressions and broken logs, all of which must come out right."""

@@ -1,0 +1,91 @@
+"""What a session leaves for those who did not watch it: ``--gsw-report``, and what GitHub Actions takes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pytest_gsw.common.files import from_here, write_whole
+from pytest_gsw.history.errors import HistoryError
+from pytest_gsw.history.store import History, open_history
+from pytest_gsw.reports.ci import FORMATS, Night, quoted_night, session_outputs
+from pytest_gsw.reports.ci.history import since_of
+from pytest_gsw.reports.html import Run, accepted_in, write_report
+from pytest_gsw.results.rebuild import read_whole_run
+from pytest_gsw.results.record import Record
+from pytest_gsw.session.settings import Settings
+
+#: The files for CI beside the report's pages, by the format that each has.
+FILES: Mapping[str, str] = {
+    "markdown": "summary.md",
+    "gitlab": "gl-code-quality.json",
+    "openmetrics": "gsw.prom",
+    "plot": "plot-step-time.csv",
+    "plot-mfu": "plot-mfu.csv",
+    "warnings-ng": "warnings-ng.json",
+}
+
+
+def leave_report(settings: Settings, exit_status: int, environ: Mapping[str, str]) -> list[str]:
+    """Write the report with the files for CI, and what GitHub Actions takes.
+
+    Args:
+        settings: The session's.
+        exit_status: pytest's.
+        environ: The session's environment.
+
+    Returns:
+        Lines to print.
+
+    Raises:
+        OSError: A file cannot be written.
+    """
+    records, missing = read_whole_run(settings.run_directory)
+    said: list[str] = []
+    with _history(settings) as history:
+        night = _night(records, missing, history, said)
+        if settings.report is not None:
+            run = Run(from_here(settings.run_directory), missing, exit_status)
+            index = _write(settings, records, history, run, said)
+            for name, file in FILES.items():
+                write_whole(settings.report / file, f"{FORMATS[name](night).rstrip()}\n")
+            said.append(f"gsw: the report is {from_here(index)}")
+    outputs = session_outputs(night, environ)
+    if outputs.summary_path is not None:
+        with outputs.summary_path.open("a", encoding="utf-8") as summary:
+            summary.write(outputs.summary)
+    return [*said, *outputs.annotations.splitlines()]
+
+
+@contextlib.contextmanager
+def _history(settings: Settings) -> Iterator[History | None]:
+    """The history, as far as there is one: a night can be shown without others."""
+    if settings.history is None or (isinstance(settings.history, Path) and not settings.history.exists()):
+        yield None
+        return
+    with open_history(settings.history) as opened:
+        yield opened
+
+
+def _night(records: tuple[Record, ...], missing: Mapping[str, str], history: History | None, said: list[str]) -> Night:
+    since: Mapping[str, str] = {}
+    if history is not None:
+        try:
+            since = since_of(history, records)
+        except HistoryError as error:
+            said.append(f"gsw: the report does without the history: {error}")
+    return quoted_night(records, missing, since, os.environ)
+
+
+def _write(settings: Settings, records: tuple[Record, ...], history: History | None, run: Run, said: list[str]) -> Path:
+    assert settings.report is not None  # else nothing is written
+    runs = {settings.run_id: run}
+    accepted = accepted_in(settings.baselines, records)
+    if history is not None and not said:
+        try:
+            return write_report(records, history, settings.report, runs=runs, accepted=accepted)
+        except HistoryError as error:
+            said.append(f"gsw: the report does without the history: {error}")
+    return write_report(records, None, settings.report, runs=runs, accepted=accepted)

@@ -1,0 +1,157 @@
+"""The order in which a session's items run: other tests first, then rows as their jobs end."""
+
+from __future__ import annotations
+
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from pytest_gsw.errors import RunError
+from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.session.item import BaselineItem
+from pytest_gsw.session.terminals import leave_closed, terminals
+
+#: What ends a session in order: Ctrl-C, a CI server's request, a terminal that was closed.
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupts:
+    """Ctrl-C, SIGTERM and SIGHUP while rows are submitted and run.
+
+    While the session submits rows, runs other tests or waits for jobs, they raise KeyboardInterrupt at once. While a
+    row is measured and reported, which takes no time, they are kept until that is done, so that no row is torn apart.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = True
+        self.seen = False
+        self._terminals = terminals()
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        """Handle a signal."""
+        self.seen = True
+        if number == signal.SIGHUP:
+            leave_closed(self._terminals)
+        if self.waiting:
+            self.waiting = False
+            raise KeyboardInterrupt(signal.Signals(number).name)
+
+    @contextmanager
+    def wait(self) -> Iterator[None]:
+        """What is done in here may be interrupted."""
+        if self.seen:
+            raise KeyboardInterrupt
+        self.waiting = True
+        try:
+            yield
+        finally:
+            self.waiting = False
+
+
+def run_session(session: pytest.Session, fleet: Fleet, interrupts: Interrupts, *, detach: bool) -> None:
+    """Run all items of the session.
+
+    Raises:
+        KeyboardInterrupt: After an interruption, once every row has been reported.
+        pytest.Session.Failed: ``-x`` or ``--maxfail`` ends the session.
+        pytest.Session.Interrupted: Something else asks the session to stop.
+    """
+    rows = {item.baseline.id: item for item in session.items if isinstance(item, BaselineItem)}
+    skipped = [item for row_id, item in rows.items() if not fleet.knows(row_id)]
+    others = [item for item in session.items if not isinstance(item, BaselineItem)]
+    first = [*others, *skipped]
+    for position, item in enumerate(first):
+        last = position + 1 == len(first)
+        _run(session, item, session if last else first[position + 1])
+    waiting = {row_id: item for row_id, item in rows.items() if fleet.knows(row_id)}
+    interrupts.waiting = False
+    try:
+        for row_id in _in_order(fleet, waiting, interrupts):
+            item = waiting.pop(row_id)
+            _run(session, item, session if waiting else None)
+    except session.Interrupted:
+        raise  # --stepwise and the like end a session in order; pytest makes them KeyboardInterrupts too
+    except KeyboardInterrupt:
+        _interrupt(session, fleet, waiting, detach)
+        raise
+
+
+def _in_order(fleet: Fleet, waiting: Mapping[str, BaselineItem], interrupts: Interrupts) -> Iterator[str]:
+    """The rows in the order in which their jobs end, but canaries before all others, which they may excuse."""
+    held: deque[str] = deque()
+    canaries = sum(item.baseline.canary for item in waiting.values())
+    while waiting:
+        if held and not canaries:
+            yield held.popleft()
+            continue
+        with interrupts.wait():
+            row_id = fleet.next_over()
+        if waiting[row_id].baseline.canary:
+            canaries -= 1
+            yield row_id
+        else:
+            held.append(row_id)
+
+
+def _interrupt(session: pytest.Session, fleet: Fleet, waiting: dict[str, BaselineItem], detach: bool) -> None:
+    """Report what has ended by now, and the rest as interrupted."""
+    problem: RunError | None = None
+    try:
+        fleet.interrupt(detach)
+    except RunError as error:
+        problem = error  # the session's end tries again, and says so
+    for row_id in list(waiting):
+        item = waiting.pop(row_id)
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=session if waiting else None)
+    if problem is not None:
+        raise KeyboardInterrupt from problem
+
+
+def _run(session: pytest.Session, item: pytest.Item, nextitem: Any) -> None:
+    """Run one item as pytest's own loop does.
+
+    ``nextitem`` tells which fixtures are still needed. Which row comes next is not known
+    before its job has ended; that the session goes on is, and that is what the session
+    itself stands for here.
+    """
+    item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+    if session.shouldfail:
+        raise session.Failed(session.shouldfail)
+    if session.shouldstop:
+        raise session.Interrupted(session.shouldstop)
+
+
+@contextmanager
+def handling_signals() -> Iterator[Interrupts]:
+    """Take signals while rows are submitted and run."""
+    interrupts = Interrupts()
+    with taking_signals(interrupts, SIGNALS):
+        yield interrupts
+
+
+@contextmanager
+def taking_signals(
+    handler: Callable[[int, FrameType | None], None], numbers: Iterable[signal.Signals]
+) -> Iterator[None]:
+    """Let signals be handled by this.
+
+    A SIGHUP that is ignored stays so: ``nohup`` means that. An ignored SIGINT means only that a shell has started the
+    session in the background; who sends one all the same wants it to end.
+    """
+    nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    wanted = [number for number in numbers if not (nohup and number == signal.SIGHUP)]
+    try:
+        previous = {number: signal.signal(number, handler) for number in wanted}
+    except ValueError:  # not the main thread: somebody else looks after signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number, old in previous.items():
+            signal.signal(number, old)

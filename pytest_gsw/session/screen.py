@@ -1,0 +1,200 @@
+"""What a session says while it waits, and what its rows came to: lines through pytest's own terminal reporter."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from pytest_gsw.common.redact import quoted
+from pytest_gsw.fleet.fleet import Fleet, RepeatObserver, Standing, Ticker
+from pytest_gsw.fleet.watch import Sight
+from pytest_gsw.jobs.model import Attempt
+from pytest_gsw.jobs.spec import expected_run_s
+from pytest_gsw.results import outcomes, terminal
+from pytest_gsw.results.record import JobFacts, attempt_text
+from pytest_gsw.session import xdist
+from pytest_gsw.session.item import SETTINGS, BaselineItem
+
+#: Seconds between two lines that say where a waiting session stands.
+HEARTBEAT_S = 240.0
+
+#: Seconds between two states of the line on a terminal.
+LIVE_S = 1.0
+
+#: Set while that line is shown.
+_LIVE = pytest.StashKey[bool]()
+
+
+class Tally:
+    """What the rows' reports say together; in the session that has the screen, whoever ran the rows."""
+
+    def __init__(self, *, profiled_on_purpose: bool) -> None:
+        self._profiled_on_purpose = profiled_on_purpose
+        #: By node id, the outcome of each row that was run; "" where it was skipped.
+        self._outcomes: dict[str, str] = {}
+        #: Node ids of rows that have failed by their records, and of rows that pytest was told have not passed.
+        self._failing: set[str] = set()
+        self._told: set[str] = set()
+        #: By node id, the row's jobs before its last, and GPU-hours.
+        self.attempts: dict[str, list[str]] = {}
+        self.used: dict[str, float] = {}
+        self.saved: dict[str, float | None] = {}
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Take what the report of a row says."""
+        if not getattr(report, "gsw_row", False):
+            return
+        if getattr(report, "gsw_fails", False):
+            self._failing.add(report.nodeid)
+        if report.failed or report.skipped:
+            self._told.add(report.nodeid)
+        outcome = getattr(report, "gsw_outcome", "")
+        self._outcomes[report.nodeid] = outcome or self._outcomes.get(report.nodeid, "")
+        if report.failed and not outcome:
+            self._outcomes[report.nodeid] = outcomes.ERROR.word
+        if outcome:
+            self.attempts[report.nodeid] = report.gsw_attempts
+            self.used[report.nodeid] = report.gsw_used_gpu_hours
+            self.saved[report.nodeid] = report.gsw_saved_gpu_hours
+
+    def __contains__(self, node_id: str) -> bool:
+        """Whether a row was reported."""
+        return node_id in self._outcomes
+
+    def hides(self, node_id: str) -> bool:
+        """Whether a row has failed by its record, and passed by its reports."""
+        return node_id in self._failing - self._told
+
+    @property
+    def rows(self) -> int:
+        """How many rows were reported."""
+        return len(self._outcomes)
+
+    @property
+    def outcomes(self) -> list[str]:
+        """The outcome of each row that was run."""
+        return [outcome for outcome in self._outcomes.values() if outcome]
+
+    @property
+    def inconclusive(self) -> bool:
+        """Whether what was measured of some row does not tell whether it is as fast as documented."""
+        return outcomes.INCONCLUSIVE.word in self._outcomes.values()
+
+    @property
+    def judged_none(self) -> bool:
+        """Whether there were rows, and all of them were skipped."""
+        skipped = {""} if self._profiled_on_purpose else {"", outcomes.PROFILED.word}
+        return bool(self._outcomes) and set(self._outcomes.values()) <= skipped
+
+
+def make_ticker(config: pytest.Config, rows: Mapping[str, BaselineItem]) -> Ticker:
+    """What tells the user where a waiting session stands.
+
+    On a terminal that is one line that is written over; else a line every few minutes, because CI servers
+    end builds that are silent. With ``-q``, without a terminal plugin and in a worker of pytest-xdist, nothing.
+    """
+    reporter = _reporter(config)
+    if reporter is None or config.getoption("verbose", -1) < 0:
+        return lambda _: None
+    settings = config.stash[SETTINGS]
+    has = settings.cluster.gpus if settings.cluster is not None else None
+    gpus = min(settings.limits.gpus, has or math.inf)
+    live = reporter.isatty and reporter.hasmarkup
+    interval_s = LIVE_S if live else HEARTBEAT_S
+    last_s = time.monotonic()
+
+    def tell(fleet: Fleet) -> None:
+        nonlocal last_s
+        if time.monotonic() - last_s < interval_s:
+            return
+        last_s = time.monotonic()
+        text = terminal.standing([_progress(rows[one.row_id], one) for one in fleet.standings()], gpus, fleet.full)
+        if live:
+            _write_live(config, text)
+        else:
+            write(config, text)
+
+    return tell
+
+
+def _progress(item: BaselineItem, standing: Standing) -> terminal.RowProgress:
+    sight = standing.sight or Sight()
+    return terminal.RowProgress(
+        item.baseline.id,
+        item.baseline.gpus,
+        standing.status,
+        steps=sight.steps,
+        of=sight.of,
+        step_time_s=sight.step_time_s,
+        over=standing.over,
+        expected_s=expected_run_s(item.baseline),
+    )
+
+
+def repeat_teller(config: pytest.Config) -> RepeatObserver:
+    """Tells the user of every job that is not its row's last."""
+
+    def tell(row_id: str, attempt: Attempt) -> None:
+        if config.getoption("verbose", -1) >= 0:
+            facts = JobFacts.of(attempt.job_id, "", attempt.status, attempt.why)
+            nodes = ", ".join(attempt.excluded_nodes)
+            without = f", without {nodes}{' where that is possible' if attempt.measured else ''}" if nodes else ""
+            write(config, f"gsw: {row_id}: job {attempt_text(facts)}; submitted again{without}")
+
+    return tell
+
+
+def _reporter(config: pytest.Config) -> pytest.TerminalReporter | None:
+    """Who writes to the screen; ``None`` where nobody does, as in a worker of pytest-xdist."""
+    if xdist.is_worker(config):
+        return None
+    reporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
+    return reporter
+
+
+def write(config: pytest.Config, line: str) -> None:
+    """Write a line of its own."""
+    line = quoted(line, os.environ)
+    reporter = _reporter(config)
+    with contextlib.suppress(OSError):  # a terminal that was closed must not keep jobs from being looked after
+        if reporter is not None:
+            clear_live(config)
+            reporter.ensure_newline()
+            reporter.write_line(line)
+        elif xdist.is_worker(config):
+            xdist.messages(config).append(line)
+        else:
+            sys.stdout.write(f"{line}\n")
+
+
+def _write_live(config: pytest.Config, text: str) -> None:
+    """Write a line that the next one replaces, cut to the width of the terminal."""
+    reporter = _reporter(config)
+    if reporter is not None:
+        if _LIVE not in config.stash:
+            reporter.ensure_newline()
+        config.stash[_LIVE] = True
+        with contextlib.suppress(OSError):
+            reporter.rewrite(text[: shutil.get_terminal_size().columns - 1], erase=True)
+
+
+def clear_live(config: pytest.Config) -> None:
+    """Wipe the line that says where the session stands, so that others can write."""
+    reporter = _reporter(config)
+    if reporter is not None and _LIVE in config.stash:
+        del config.stash[_LIVE]
+        with contextlib.suppress(OSError):
+            reporter.rewrite("", erase=True)
+            reporter.write("\r")
+
+
+#: What the session's rows came to.
+TALLY = pytest.StashKey[Tally]()

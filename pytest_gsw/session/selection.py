@@ -1,0 +1,72 @@
+"""Which tables pytest collects, and under which node ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.session.item import SELECTION, Selection
+from pytest_gsw.session.node_ids import node_id_below
+from pytest_gsw.tables.fields import nearest
+from pytest_gsw.tables.load import load_table, table_files
+
+
+def point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
+    """Let pytest collect the tables: all without a path, else those that node ids such as ``baselines/…`` name."""
+    tables = _tables(config, roots)
+    given = config.args if config.args_source is pytest.Config.ArgsSource.ARGS else []
+    named = [argument.partition("::") for argument in given]
+    if any(_is_path(name, config) for name, _, _ in named):
+        # Real paths are among them: pytest's own way, with the tables' real places.
+        config.args = [f"{tables.get(name, name)}{separator}{row}" for name, separator, row in named]
+        return
+    files = tables
+    if given:
+        chosen = [_tables_named(name, tables) for name, _, _ in named]
+        files = {node_id: path for found in chosen for node_id, path in found.items()}
+    rows = {name: frozenset(row for other, _, row in named if other == name) for name, _, row in named if row}
+    whole = {name for name, _, row in named if not row}
+    selection = Selection(files, {name: ids for name, ids in rows.items() if name not in whole})
+    _check_rows(selection)
+    config.stash[SELECTION] = selection
+    config.args = [str(config.rootpath)]
+
+
+def _is_path(name: str, config: pytest.Config) -> bool:
+    return (config.invocation_params.dir / name).exists()
+
+
+def _tables(config: pytest.Config, roots: tuple[Path, ...]) -> dict[str, Path]:
+    """Every table below the baselines' directories, by node id."""
+    tables: dict[str, Path] = {}
+    for root in roots:
+        for path in table_files(root):
+            node_id = node_id_below(path, root, config.rootpath)
+            if node_id in tables:
+                raise pytest.UsageError(
+                    f"--gsw-baselines: {tables[node_id]} and {path} have the same name, {node_id}; rename one directory"
+                )
+            tables[node_id] = path
+    return tables
+
+
+def _tables_named(name: str, tables: dict[str, Path]) -> dict[str, Path]:
+    """The tables that an argument names: one of them, or all below a directory such as ``baselines/nemo``."""
+    prefix = name.rstrip("/") + "/"
+    found = {node_id: path for node_id, path in tables.items() if node_id == name or node_id.startswith(prefix)}
+    if not found:
+        raise pytest.UsageError(f"file or directory not found: {name}{nearest(name, tables)}")
+    return found
+
+
+def _check_rows(selection: Selection) -> None:
+    """Make sure that every row that was named is there, as pytest does for other node ids."""
+    for node_id, wanted in selection.rows.items():
+        try:
+            there = {row.id for row in load_table(selection.files[node_id])}
+        except ConfigurationError:
+            continue  # the collection reports the file's faults
+        for row in sorted(wanted - there):
+            raise pytest.UsageError(f"not found: {node_id}::{row}{nearest(row, there)}")

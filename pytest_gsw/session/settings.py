@@ -1,0 +1,361 @@
+"""``--gsw-*`` and their ini twins become one frozen :class:`Settings`.
+
+Every conflict is a usage error before anything is collected, let alone submitted.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pytest_gsw.demo
+from pytest_gsw.clusters.local import local_cluster
+from pytest_gsw.clusters.model import DEMO, LOCAL, Cluster, cluster_files, find_cluster
+from pytest_gsw.demo.faults import parse_faults
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.fleet.fleet import Limits
+from pytest_gsw.fleet.watch import Policies
+from pytest_gsw.history.store import history_place, open_history
+from pytest_gsw.jobs.journal import NAME as JOURNAL
+from pytest_gsw.jobs.journal import Past, read_journal
+from pytest_gsw.jobs.spec import Profile
+from pytest_gsw.performance.verdict import Repeats
+from pytest_gsw.results.record import new_run_id
+from pytest_gsw.session import xdist
+from pytest_gsw.session.options import OPTIONS, Option
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.fields import nearest, read_gain, read_tolerance
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What this session was told, checked and resolved."""
+
+    run_id: str
+    #: Where rows run; ``None`` when nothing may be submitted.
+    cluster: Cluster | None
+    #: Directories (or files) of baseline tables.
+    baselines: tuple[Path, ...]
+    #: Accepted loss of throughput for every row, over what rows and cluster say.
+    tolerance: float | None
+    #: Gain of throughput that is believed of every row, over what rows and cluster say.
+    max_gain: float | None
+    #: How many jobs a row has.
+    repeats: Repeats
+    #: Where all runs are kept, a path or a URL; ``None`` where they are not. It may hold a password.
+    history: str | Path | None = field(repr=False)
+    strict: bool
+    plan: bool
+    replay: Path | None
+    #: Directory of all runs' records.
+    results: Path
+    #: Where the session writes its report, and its JSON lines; ``None`` where it does not.
+    report: Path | None
+    json: Path | None
+    #: Where the session writes what it proposes to accept; ``None`` where it proposes nothing.
+    update_baseline: Path | None
+    time_limit_s: float | None
+    poll_interval_s: float | None
+    limits: Limits
+    #: How often a row is run again after a failure of the infrastructure.
+    retries: int
+    #: When running jobs are ended early.
+    policies: Policies
+    detach: bool
+    #: What the session that is resumed has left behind.
+    past: Past | None
+    profile: Profile | None
+    #: Faults of the simulated recipe, in the words that it reads.
+    demo: str
+
+    @property
+    def run_directory(self) -> Path:
+        """Where this session keeps its files."""
+        return self.results / "runs" / self.run_id
+
+    @property
+    def judges(self) -> bool:
+        """Whether rows are run or replayed at all."""
+        return self.cluster is not None or self.replay is not None
+
+
+def read_settings(config: pytest.Config) -> Settings:
+    """The session's settings.
+
+    Raises:
+        ConfigurationError: Options, ini file or cluster file are wrong or contradict each other.
+    """
+    values = {option.name: _value(config, option) for option in OPTIONS}
+    _check_conflicts(config, values)
+    replay: Path | None = values["replay"]
+    if replay is not None and not replay.exists():
+        raise ConfigurationError(f"--gsw-replay: there is no file or directory {replay}")
+    results: Path = values["results"] or config.rootpath / ".gsw"
+    run_id = xdist.run_id(config) or new_run_id()
+    past = None
+    if values["resume"]:
+        resumed = _resumed(values["resume"], results)
+        past, run_id = read_journal(resumed), resumed.name
+        if values["cluster"] not in {None, past.cluster}:
+            raise ConfigurationError(f"--gsw-resume: the run {run_id} is of the cluster '{past.cluster}'")
+        values["cluster"] = past.cluster
+    return Settings(
+        run_id=run_id,
+        cluster=_cluster(config, values, results / "runs" / run_id) if values["cluster"] else None,
+        baselines=_baselines(values["baselines"]),
+        tolerance=_percentage("tolerance", values["tolerance"], read_tolerance),
+        max_gain=_percentage("max-gain", values["max-gain"], read_gain),
+        repeats=_repeats(values, past),
+        history=_history(config, values["history"], results),
+        strict=values["strict"],
+        plan=values["plan"],
+        replay=replay,
+        results=results,
+        report=values["report"],
+        json=values["json"],
+        update_baseline=_update_baseline(config, values["update-baseline"], results / "runs" / run_id),
+        time_limit_s=_positive("timeout", values["timeout"], factor=60),
+        poll_interval_s=_poll_interval_s(values["poll-interval"]),
+        limits=Limits(
+            jobs=_count("max-jobs", values["max-jobs"]) or math.inf,
+            gpus=_count("max-gpus", values["max-gpus"]) or math.inf,
+            pending=_count("max-pending", values["max-pending"]) or math.inf,
+        ),
+        retries=_retries("retries", values["retries"]),
+        policies=Policies(
+            stall_s=_or_never("stall", values["stall"], factor=60),
+            slow_start=_or_never("slow-start", values["slow-start"]) or Policies.slow_start,
+        ),
+        detach=values["detach"],
+        past=past,
+        profile=_profile(values),
+        demo=_demo(values["demo"]),
+    )
+
+
+def _update_baseline(config: pytest.Config, given: str | None, run_directory: Path) -> Path | None:
+    """The file of the diff; the word alone, or ``true``, is the run's own."""
+    if given is None or given.lower() in {"false", "no", "off", "0"}:
+        return None
+    if given.lower() in {"true", "yes", "on", "1"}:
+        return run_directory / "baseline.diff"
+    if not given.endswith((".diff", ".patch")):
+        # Without its "=" the option takes the next argument, which may be a table or a test.
+        raise ConfigurationError(
+            f"--gsw-update-baseline: got '{given}', wanted a file whose name ends in .diff or .patch\n"
+            "next: write --gsw-update-baseline=FILE, or put another option behind it"
+        )
+    return _base(config, "gsw_update_baseline") / Path(given).expanduser()
+
+
+def _base(config: pytest.Config, ini: str) -> Path:
+    """What the paths of an option are relative to: the working directory, in the ini file the file."""
+    if config.getoption(ini) is not None:
+        return config.invocation_params.dir
+    return config.inipath.parent if config.inipath else config.rootpath
+
+
+def _value(config: pytest.Config, option: Option) -> Any:
+    """The command line's value, else the ini file's; paths are relative to where they were written."""
+    given = config.getoption(option.ini)
+    base = _base(config, option.ini)
+    if given is None:
+        given = config.getini(option.ini)
+    if option.kind == "flag":
+        return bool(given)
+    if option.kind == "path":
+        return base / Path(given).expanduser() if given else None
+    if option.kind == "paths":
+        return tuple(base / Path(entry).expanduser() for entry in given or ())
+    if option.kind == "texts":
+        return tuple(given or ())
+    if option.kind == "optional":
+        return given  # an empty one, of a variable that is not set, is a mistake and not "off"
+    return given or None
+
+
+def _check_conflicts(config: pytest.Config, values: Mapping[str, Any]) -> None:
+    profiles = set(values["profile"] if isinstance(values["profile"], list) else [values["profile"]]) - {None}
+    if len(profiles) > 1:
+        raise ConfigurationError("--gsw-profile: nsight and nccl-trace exclude each other; give one of them")
+    for name in ("profile-steps", "profile-ranks", "profile-gpu-metrics", "profile-cpu-metrics"):
+        if values[name] and profiles != {"nsight"}:
+            raise ConfigurationError(f"--gsw-{name} needs --gsw-profile=nsight")
+    if values["plan"] and not values["cluster"]:
+        raise ConfigurationError("--gsw-plan needs a cluster; add --gsw-cluster=NAME")
+    if values["replay"]:
+        for name in ("plan", "profile", "demo", "resume"):
+            if values[name]:
+                raise ConfigurationError(f"--gsw-{name} and --gsw-replay exclude each other: a replay runs nothing")
+        for name in ("confirm", "repeat"):
+            # What stands in the ini file is for sessions that run something.
+            if config.getoption(f"gsw_{name}") is not None:
+                raise ConfigurationError(f"--gsw-{name} and --gsw-replay exclude each other: a replay runs nothing")
+    if values["plan"] and values["resume"]:
+        raise ConfigurationError("--gsw-plan and --gsw-resume exclude each other: what is resumed was submitted")
+    if values["demo"] and values["cluster"] != DEMO.name and not values["resume"]:
+        raise ConfigurationError("--gsw-demo breaks simulated rows only; add --gsw-cluster=demo")
+    if values["cluster"] or values["replay"]:
+        xdist.check_distribution(config)
+
+
+def _cluster(config: pytest.Config, values: Mapping[str, Any], run_directory: Path) -> Cluster:
+    files = cluster_files(values["clusters"], (config.invocation_params.dir, config.rootpath), os.environ)
+    if values["clusters"] and not values["clusters"].is_file():
+        raise ConfigurationError(f"--gsw-clusters: there is no file {values['clusters']}")
+    cluster = find_cluster(values["cluster"], files, os.environ)
+    if cluster is LOCAL:
+        # A replay asks nobody what this machine has: the logs may be another's.
+        return cluster if values["replay"] else local_cluster(cluster, run_directory, os.environ)
+    if cluster.simulated:
+        return _demo_cluster(cluster, run_directory, ";".join(values["demo"]))
+    if cluster.stage is None and not values["replay"]:
+        raise ConfigurationError(
+            f"the cluster '{cluster.name}' has no staging area\n"
+            f"next: export STAGE_PATH=DIR, or write 'stage: DIR' for it in {cluster.path}"
+        )
+    return cluster
+
+
+def _resumed(given: str, results: Path) -> Path:
+    """The directory of the run to resume."""
+    if given == "last":
+        # A session that ended before it began has left an empty one.
+        journals = [path for path in results.glob(f"runs/*/{JOURNAL}") if path.stat().st_size]
+        runs = sorted((path.parent for path in journals), key=lambda path: path.name)
+        if not runs:
+            raise ConfigurationError(f"--gsw-resume: there is no run to resume in {results / 'runs'}")
+        return runs[-1]
+    for directory in (results / "runs" / given, Path(given)):
+        if directory.is_dir():
+            return directory.resolve()
+    raise ConfigurationError(f"--gsw-resume: there is no run '{given}' in {results / 'runs'}")
+
+
+def _demo_cluster(cluster: Cluster, run_directory: Path, faults: str) -> Cluster:
+    """The demo with its staging area in the run's own directory and the simulated recipe for every row."""
+    recipe = Path(pytest_gsw.demo.__file__).parent
+    environment = {"GSW_PYTHON": sys.executable, **({"GSW_DEMO": faults} if faults else {})}
+    return replace(cluster, stage=str(run_directory / "stage"), recipes=str(recipe), environment=environment)
+
+
+def _baselines(given: tuple[Path, ...]) -> tuple[Path, ...]:
+    for path in given:
+        if not path.exists():
+            raise ConfigurationError(f"--gsw-baselines: there is no file or directory {path}")
+    return tuple(Path(os.path.normpath(path)) for path in given) or (bundled_baselines(),)
+
+
+def _percentage(name: str, given: str | None, read: Callable[[str], float]) -> float | None:
+    try:
+        return None if given is None else read(given)
+    except ValueError as error:
+        raise ConfigurationError(f"--gsw-{name}: {error}") from None
+
+
+def _positive(name: str, given: str | None, factor: float = 1.0) -> float | None:
+    if given is None:
+        return None
+    try:
+        number = float(given)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise ConfigurationError(f"--gsw-{name}: got '{given}', wanted a number above 0")
+    return number * factor
+
+
+def _poll_interval_s(given: str | None) -> float | None:
+    """A controller bears a question every half second from one user; after minutes, jobs are waited for in vain."""
+    seconds = _positive("poll-interval", given)
+    if seconds is not None and not 0.5 <= seconds <= 300:
+        raise ConfigurationError(f"--gsw-poll-interval: got '{given}', wanted 0.5 to 300 seconds")
+    return seconds
+
+
+def _or_never(name: str, given: str | None, factor: float = 1.0) -> float | None:
+    """A number above 0; 0 turns the policy off, which infinity stands for."""
+    return math.inf if given is not None and given.strip() == "0" else _positive(name, given, factor)
+
+
+def _count(name: str, given: str | None) -> int | None:
+    if given is not None and (re.fullmatch(r"[0-9]{1,9}", given) is None or int(given) == 0):
+        raise ConfigurationError(f"--gsw-{name}: got '{given}', wanted a whole number above 0")
+    return None if given is None else int(given)
+
+
+def _retries(name: str, given: str | None) -> int:
+    if given is not None and re.fullmatch(r"[0-9]{1,3}", given) is None:
+        raise ConfigurationError(f"--gsw-{name}: got '{given}', wanted a whole number such as 1")
+    return int(given or 0)
+
+
+def _repeats(values: Mapping[str, Any], past: Past | None) -> Repeats:
+    """How many jobs a row has; a session that goes on with another does as that one did."""
+    first, confirm = _count("repeat", values["repeat"]), values["confirm"]
+    if past is not None:
+        first = first or past.first_jobs
+        confirm = str(past.confirm_jobs) if confirm is None else confirm
+    return Repeats(first or 1, _retries("confirm", confirm))
+
+
+def _history(config: pytest.Config, given: str | None, results: Path) -> str | Path | None:
+    """Where the history is; ``None`` with the word ``none``.
+
+    Raises:
+        ConfigurationError: What is said is no such place, or its driver is not installed.
+    """
+    base = _base(config, "gsw_history") if given else config.invocation_params.dir
+    place = history_place(given, results, os.environ, base, "--gsw-history")
+    if place is not None:
+        with open_history(place):  # which connects to nothing yet
+            return place
+    return None
+
+
+def _profile(values: Mapping[str, Any]) -> Profile | None:
+    given = values["profile"]
+    kind = given[0] if isinstance(given, list) else given
+    if kind is None:
+        return None
+    kinds = ("nsight", "nccl-trace")
+    if kind not in kinds:
+        raise ConfigurationError(f"--gsw-profile: got '{kind}', wanted nsight or nccl-trace{nearest(kind, kinds)}")
+    return Profile(
+        kind=kind,
+        steps=_profile_steps(values["profile-steps"]),
+        ranks=_profile_ranks(values["profile-ranks"]),
+        gpu_metrics=values["profile-gpu-metrics"],
+        cpu_metrics=values["profile-cpu-metrics"],
+    )
+
+
+def _profile_steps(given: str | None) -> tuple[int, int] | None:
+    if given is None:
+        return None
+    match = re.fullmatch(r"(\d{1,9}):(\d{1,9})", given)
+    if match is None or int(match.group(1)) >= int(match.group(2)):
+        raise ConfigurationError(f"--gsw-profile-steps: got '{given}', wanted a first and a later step such as 20:30")
+    return int(match.group(1)), int(match.group(2))
+
+
+def _profile_ranks(given: str | None) -> tuple[int, ...]:
+    if given is None:
+        return ()
+    if re.fullmatch(r"\d{1,6}(,\d{1,6})*", given) is None:
+        raise ConfigurationError(f"--gsw-profile-ranks: got '{given}', wanted ranks such as 0,1,2")
+    return tuple(int(rank) for rank in given.split(","))
+
+
+def _demo(given: tuple[str, ...]) -> str:
+    text = ";".join(given)
+    parse_faults(text)
+    return text

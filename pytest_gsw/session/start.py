@@ -1,0 +1,278 @@
+"""From the selected rows to a fleet that runs them: launcher, journal, job specs, an earlier session's jobs."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.common.files import from_here
+from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.words import counted
+from pytest_gsw.demo.faults import parse_faults
+from pytest_gsw.errors import RunError, SubmissionError, WrongAnswerError
+from pytest_gsw.fleet.fleet import Fleet, StateObserver
+from pytest_gsw.history.store import open_history
+from pytest_gsw.hooks.faults import hook_error
+from pytest_gsw.jobs.environment import job_environment, masked_command, masked_environment
+from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
+from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
+from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s
+from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.results import terminal
+from pytest_gsw.results.record import Record, read_records
+from pytest_gsw.session import answers
+from pytest_gsw.session.ending import begin_json
+from pytest_gsw.session.item import CANARIES, FLEET, NIGHTS, SETTINGS, BaselineItem, environment_of
+from pytest_gsw.session.lost import LEFT_ALONE
+from pytest_gsw.session.nights import Nights
+from pytest_gsw.session.resume import own_run, take_over, unwritable
+from pytest_gsw.session.screen import make_ticker, repeat_teller, write
+from pytest_gsw.session.settings import Settings
+from pytest_gsw.tables.definition import definition_hash
+from pytest_gsw.tables.fields import nearest
+from pytest_gsw.tables.images import image_name, image_of
+from pytest_gsw.tables.model import Baseline
+
+#: What the replayed run recorded, once it was read.
+_RECORDED = pytest.StashKey["dict[str, Record] | None"]()
+
+
+def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
+    """Submit every selected row, or take over what an earlier session has submitted."""
+    config = session.config
+    rows = runnable(session.items)
+    recorded = recorded_rows(config) or {}
+    launcher = make_launcher(config, settings, recorded)
+    submits = settings.replay is None
+    settings, journal = own_run(config, settings)
+    config.stash[NIGHTS] = _nights(config, settings)
+    config.stash[CANARIES] = []
+    by_row = {item.baseline.id: item for item in rows}
+    fleet = Fleet(
+        launcher,
+        settings.poll_interval_s or launcher.poll_interval_s,
+        _observer(config, rows),
+        journal,
+        settings.limits,
+        ticker=make_ticker(config, by_row),
+        watcher=(lambda row_id: by_row[row_id].watch()) if submits else None,
+        retries=settings.retries if submits else 0,
+        once_more=(lambda row_id, run: by_row[row_id].once_more(run)) if submits else (lambda *_: None),
+        on_repeat=repeat_teller(config),
+        environ=environment_of(config),
+    )
+    config.stash[FLEET] = fleet
+    specs = {item.baseline.id: make_spec(item, settings) for item in rows}
+    begin_json(config, [item for item in session.items if isinstance(item, BaselineItem)])
+    if journal is not None and settings.cluster is not None:
+        repeats = settings.repeats
+        try:
+            journal.session(settings.cluster.name, [item.nodeid for item in rows], repeats.first, repeats.confirm)
+        except OSError as error:
+            raise unwritable(settings.run_directory, error) from None
+    if left_alone := config.stash.get(LEFT_ALONE, ""):
+        write(config, left_alone)
+    lost, attached = take_over(fleet, settings.past, specs, lambda line: write(config, line))
+    for item in rows:
+        spec = specs.get(item.baseline.id) or fleet.spec(item.baseline.id)
+        item.spec = spec if isinstance(spec, JobSpec) else None
+        item.recorded = recorded.get(item.baseline.id)
+        item.submitted = attached.get(item.baseline.id) or lost.get(item.baseline.id)
+    # Canaries first: the rows that are too slow wait for what they say. Then those that take the longest.
+    weights = {item.baseline.id: (item.baseline.canary, _gpu_seconds(item.baseline)) for item in rows}
+    fleet.submit(dict(sorted(specs.items(), key=lambda pair: weights[pair[0]], reverse=True)), lost)
+    return fleet
+
+
+def _nights(config: pytest.Config, settings: Settings) -> Nights:
+    """The history as this session uses it; what a session before could not deliver goes there first."""
+    if settings.history is None or settings.replay is not None or settings.cluster is None:
+        return Nights(None, settings.results, None)
+    nights = Nights(open_history(settings.history), settings.results, settings.cluster.name)
+    tell_delivery(config, nights)
+    return nights
+
+
+def tell_delivery(config: pytest.Config, nights: Nights) -> None:
+    """Give all records that wait to the history, and say what stays behind."""
+    delivered = nights.deliver()
+    if delivered is None:
+        return
+    if delivered.why is not None:
+        records = f"{counted(delivered.left, 'record')} {'waits' if delivered.left == 1 else 'wait'}"
+        write(config, f"gsw: {delivered.why}")
+        write(config, f"gsw: {records} in {from_here(nights.waiting)}; the next session delivers what waits")
+    for why in delivered.unreadable:
+        write(config, f"gsw: not delivered to the history: {why}")
+
+
+def runnable(items: Iterable[pytest.Item]) -> list[BaselineItem]:
+    """The rows that are to run: neither this plugin nor anybody else has marked them as ones that are not."""
+    return [item for item in items if isinstance(item, BaselineItem) and not _is_left_out(item)]
+
+
+def _is_left_out(row: BaselineItem) -> bool:
+    """Whether a marker keeps pytest from running a row; conditions in words are pytest's own affair."""
+    conditions = [bool(one) for mark in row.iter_markers("skipif") for one in mark.args if not isinstance(one, str)]
+    not_run = any(not mark.args and mark.kwargs.get("run", True) is False for mark in row.iter_markers("xfail"))
+    return row.get_closest_marker("skip") is not None or any(conditions) or not_run
+
+
+def recorded_rows(config: pytest.Config) -> dict[str, Record] | None:
+    """What a replayed run's directory recorded, by row; ``None`` if it is no such directory. It is read once."""
+    if _RECORDED not in config.stash:
+        config.stash[_RECORDED] = _read_recorded(config.stash[SETTINGS])
+    return config.stash[_RECORDED]
+
+
+def _read_recorded(settings: Settings) -> dict[str, Record] | None:
+    if settings.replay is None or not (settings.replay / "records").is_dir():
+        return None
+    try:
+        records = read_records(settings.replay)
+    except ValueError as error:
+        raise pytest.UsageError(f"--gsw-replay: {error}") from None
+    _check_cluster(settings, records)
+    return {record.row: record for record in records if record.job is not None}
+
+
+def _check_cluster(settings: Settings, records: Iterable[Record]) -> None:
+    """Make sure that a replayed run is not taken for one of another cluster, by whose figures it would be judged."""
+    if settings.cluster is None:
+        return
+    name = settings.cluster.name
+    # A replay without a cluster has left open where its logs are from.
+    other = next((record for record in records if record.cluster not in {name, "replay"}), None)
+    if other is not None:
+        raise pytest.UsageError(
+            f"--gsw-replay: the run {other.run_id} was of the cluster '{other.cluster}', not '{name}'\n"
+            f"next: give --gsw-cluster={other.cluster}, or leave it out to judge by the document"
+        )
+
+
+def make_launcher(config: pytest.Config, settings: Settings, recorded: dict[str, Record]) -> Launcher:
+    """How this session's jobs are started; a replay's are only looked up.
+
+    Raises:
+        pytest.UsageError: Nobody knows the cluster's scheduler.
+    """
+    if settings.replay is not None:
+        runs = {
+            row: RecordedRun(Path(record.log) if record.log else None, record.job.id, record.job.status)
+            for row, record in recorded.items()
+            if record.job is not None
+        }
+        return ReplayLauncher(settings.replay, recorded=runs)
+    launcher = answers.ask_for_launcher(config, settings)
+    if launcher is None:
+        assert settings.cluster is not None
+        raise pytest.UsageError(
+            f"nobody launches jobs for the scheduler '{settings.cluster.scheduler}' of cluster "
+            f"'{settings.cluster.name}' ({settings.cluster.path}); known: slurm, local"
+        )
+    return launcher
+
+
+def _observer(config: pytest.Config, rows: list[BaselineItem]) -> StateObserver:
+    by_row = {row.baseline.id: row for row in rows}
+
+    told = False
+
+    def observe(row_id: str, job_id: str, status: JobStatus) -> None:
+        nonlocal told
+        if status.unchecked and not told:
+            told = True  # once: it is so of all jobs
+            write(config, f"gsw: of job {job_id}, {status.unchecked}")
+        row = by_row[row_id]
+        try:
+            config.hook.pytest_gsw_job_state_changed(config=config, baseline=row.baseline, job_id=job_id, status=status)
+        except Exception as error:  # the row's alone: the other rows' jobs are still to be looked after
+            row.hook_failure = row.hook_failure or hook_error(error, config.pluginmanager.list_name_plugin())
+
+    return observe
+
+
+def _gpu_seconds(baseline: Baseline) -> float:
+    """What a row is expected to take, for the order of submission; one whose time nobody knows counts its GPUs."""
+    return baseline.gpus * (expected_run_s(baseline) or 1.0)
+
+
+def make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
+    """How a row is started, or why it cannot be."""
+    try:
+        spec: JobSpec | None = item.config.hook.pytest_gsw_make_job_spec(
+            config=item.config, baseline=item.baseline, cluster=settings.cluster or Cluster("replay", "replay")
+        )
+        log_format = item.log_format()
+        item.peak_flops()
+    except WrongAnswerError as error:
+        raise pytest.UsageError(quoted(str(error), os.environ)) from None
+    except RunError as error:
+        return error
+    except Exception as error:
+        return hook_error(error, item.config.pluginmanager.list_name_plugin())
+    answers.check_answers(item, spec, log_format)
+    assert isinstance(spec, JobSpec)  # it was checked
+    if log_format is None:
+        return SubmissionError(
+            f"nobody reads logs of the format '{item.baseline.log_format}'{nearest(item.baseline.log_format, FORMATS)}",
+            evidence=(("baseline", str(item.baseline.location)), ("known", ", ".join(sorted(FORMATS)))),
+            advice="correct log_format (or framework) there, or install the plugin that provides it",
+        )
+    environ = environment_of(item.config)
+    # What the session's environment hands on is part of how the job is started.
+    handed_on = {name: environ[name] for name in PROFILING_VARIABLES if name in environ}
+    return _defined(item.baseline, dataclasses.replace(spec, environment={**handed_on, **spec.environment}), environ)
+
+
+def _defined(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -> JobSpec:
+    """A job with what its row is now: the table may be another one when the job has ended."""
+    image = image_of(job_environment(environ, spec)) or baseline.recipe.image
+    named = None if image is None else quoted(image_name(image), environ)
+    documented = {name: figure for name, figure in vars(baseline.documented).items() if figure is not None}
+    return dataclasses.replace(spec, definition=definition_hash(baseline, image), image=named, documented=documented)
+
+
+def print_plan(
+    session: pytest.Session, rows: list[BaselineItem], specs: dict[str, JobSpec | RunError], launcher: Launcher
+) -> None:
+    """Print what would be submitted, and what would not and why."""
+    planned = []
+    skipped = [
+        (item.nodeid, str(marker.kwargs.get("reason", "marked as skipped")))
+        for item in session.items
+        if (marker := item.get_closest_marker("skip")) is not None and isinstance(item, BaselineItem)
+    ]
+    for item in rows:
+        spec = specs[item.baseline.id]
+        if isinstance(spec, RunError):
+            skipped.append((item.nodeid, spec.fact))
+            continue
+        run_s = expected_run_s(item.baseline)
+        planned.append(
+            {
+                "node_id": item.nodeid,
+                "gpus": spec.gpus,
+                "nodes": spec.nodes,
+                "minutes": None if run_s is None else run_s / 60,
+                "jobs": session.config.stash[SETTINGS].repeats.first,
+                "directory": spec.directory,
+                "command": terminal.command(*masked_command(launcher.command(spec))),
+                "environment": masked_environment(spec.environment),
+                "log": spec.stage / spec.log_glob,
+            }
+        )
+    for line in terminal.plan_text(planned, skipped):
+        write(session.config, line)
+
+
+def check_faults(items: list[BaselineItem], settings: Settings) -> None:
+    """Make sure that every fault of ``--gsw-demo`` is some row's: a row that is not broken looks healthy."""
+    for fault in parse_faults(settings.demo):
+        if not any(fault.matches(item.baseline.id) for item in items):
+            raise pytest.UsageError(f"--gsw-demo: no selected row matches '{fault.pattern}'")

@@ -1,0 +1,418 @@
+"""From records to figures that a cluster may accept, and why others are left out."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_gsw.ageing.proposals import (
+    NEWEST_RUNS,
+    LeftOut,
+    Proposal,
+    Proposals,
+    Rules,
+    Tables,
+    earlier_records,
+    propose,
+    relative_spread,
+    selects,
+)
+from pytest_gsw.results.record import Record, write_record
+from pytest_gsw.tables.definition import definition_hash
+from pytest_gsw.tables.load import load_table
+from pytest_gsw.tables.model import Accepted, Baseline
+from tests.unit.results.records import JOB, SLOW
+from tests.unit.tables.texts import TINY
+
+ROW = "tiny_1b_bf16[H100x8]"
+NEMO = "nvidia+nemo+24.09.sqsh"
+FIVE = (1.60, 1.61, 1.62, 1.59, 1.65)
+DAY_S = 86400.0
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(TINY)
+    return path
+
+
+@pytest.fixture
+def tables(table: Path) -> Tables:
+    return Tables({"site/tiny.yaml": table}.get)
+
+
+def row_of(table: Path) -> Baseline:
+    return load_table(table)[0]
+
+
+def record(table: Path, seconds: float | None = 1.6, number: int = 0, **changes: Any) -> Record:
+    """The record of one night's job of the first row."""
+    image = changes.get("image", NEMO)
+    job = replace(JOB, id=str(481220 + number), end_s=1795212692.0 + number * DAY_S)
+    whole = replace(
+        SLOW,
+        run_id=f"202611{20 + number}-221000-7f3a",
+        row=ROW,
+        node_id=f"site/tiny.yaml::{ROW}",
+        baseline="site/tiny.yaml:12",
+        cluster="eos",
+        outcome="passed",
+        documented={"step_time_s": 1.5},
+        measured={"step_time_s": seconds},
+        definition=definition_hash(row_of(table), image),
+        image=image,
+        job=job,
+    )
+    return replace(whole, **changes)
+
+
+def nights(table: Path, seconds: Mapping[int, float] | tuple[float, ...] = FIVE, **changes: Any) -> list[Record]:
+    return [record(table, each, number, **changes) for number, each in enumerate(seconds)]  # type: ignore[arg-type]
+
+
+def why(found: Proposals) -> list[str]:
+    assert not found.proposed
+    return [str(one) for one in found.left_out]
+
+
+def test_the_median_of_five_jobs_with_all_that_it_is_made_of(table: Path, tables: Tables) -> None:
+    row = row_of(table)
+    accepted = Accepted(
+        cluster="eos",
+        judged_s=1.61,
+        jobs=5,
+        spread=round(statistics.stdev(FIVE) / 1.61, 4),
+        job_ids="481220, 481221, 481222, 481223, 481224",
+        date="2026-11-24",
+        definition=definition_hash(row, NEMO),
+        image=NEMO,
+    )
+    assert propose(nights(table), tables) == Proposals((Proposal(row, accepted, 1.59, 1.65),))
+    assert Proposal(row, accepted, 1.59, 1.65).documented_s == 1.5
+
+
+def test_outcomes_that_were_judged_count_whatever_they_were(table: Path, tables: Tables) -> None:
+    outcomes = ["passed", "improved", "regressed", "passed", "passed"]
+    records = [replace(one, outcome=outcome) for one, outcome in zip(nights(table), outcomes, strict=True)]
+    assert propose(records, tables).proposed[0].accepted.jobs == 5
+
+
+def test_the_order_of_runs_does_not_matter(table: Path, tables: Tables) -> None:
+    records = nights(table)
+    assert propose(reversed(records), tables) == propose(records, tables)
+
+
+def test_a_row_that_is_judged_by_its_checkpoints(table: Path) -> None:
+    table.write_text(TINY.replace("step_time_s: 1.5", "metric: checkpoint_save_time, checkpoint_save_time_s: 17.9"))
+    records = nights(table, documented={"checkpoint_save_time_s": 17.9}, measured={"checkpoint_save_time_s": 18.5})
+    (found,) = propose(records, Tables(lambda _: table)).proposed
+    assert (found.accepted.judged_s, found.accepted.spread) == (18.5, 0.0)
+
+
+def test_too_few_jobs(table: Path, tables: Tables) -> None:
+    four = nights(table)[:4]
+    assert why(propose(four, tables)) == [f"{ROW} on eos: 4 jobs, at least 5 needed (--min-jobs)"]
+    assert why(propose(four[:1], tables)) == [f"{ROW} on eos: 1 job, at least 5 needed (--min-jobs)"]
+    assert propose(four, tables, Rules(min_jobs=4)).proposed[0].accepted.jobs == 4
+    assert propose(four[:1], tables, Rules(min_jobs=1)).proposed[0].accepted.spread == 0
+
+
+def test_a_job_that_was_judged_again_counts_once(table: Path, tables: Tables) -> None:
+    four = nights(table)[:4]
+    again = [replace(one, run_id="20261201-090000-0000") for one in four]
+    assert why(propose([*four, *again], tables)) == [f"{ROW} on eos: 4 jobs, at least 5 needed (--min-jobs)"]
+
+
+def test_a_job_id_that_came_back_is_another_job(table: Path, tables: Tables) -> None:
+    same_id = [replace(one, job=replace(one.job, id="7")) for one in nights(table) if one.job]
+    assert propose(same_id, tables).proposed[0].accepted.job_ids == "7, 7, 7, 7, 7"
+
+
+def test_noisy_jobs(table: Path, tables: Tables) -> None:
+    # Two of five on another kind of node: the median absolute deviation of these is zero.
+    bimodal = nights(table, (1.5, 1.5, 1.5, 1.65, 1.65))
+    assert why(propose(bimodal, tables)) == [
+        f"{ROW} on eos: the spread of 5 jobs is 5.5 % (1.5 to 1.65 s), at most 3 % allowed (--max-spread)"
+    ]
+    assert propose(bimodal, tables, Rules(max_spread=0.06)).proposed[0].accepted.spread == 0.0548
+
+
+@given(values=st.lists(st.floats(0.1, 10), min_size=2, max_size=20), factor=st.floats(0.1, 10))
+def test_the_spread_is_relative(values: list[float], factor: float) -> None:
+    assert relative_spread([value * factor for value in values]) == pytest.approx(relative_spread(values), abs=1e-9)
+    assert relative_spread(values) >= 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"simulated": True}, "is simulated, and its figures are made up"),
+        ({"outcome": "profiled", "not_comparable": "NCCL tracing"}, "is not comparable, because of NCCL tracing"),
+        ({"outcome": "error", "measured": {}}, "was not measured and judged, but ended as 'error'"),
+        ({"outcome": "expected_failure"}, "was not measured and judged, but ended as 'expected_failure'"),
+        ({"cluster": "replay"}, "was replayed without its cluster; add --gsw-cluster=NAME to the replay"),
+        ({"job": None}, "is of a log alone, and nobody knows how its job ended"),
+        ({"job": replace(JOB, state="REPLAYED")}, "is of a log alone, and nobody knows how its job ended"),
+        ({"job": replace(JOB, id="a\nb")}, "is of a log alone, and nobody knows how its job ended"),
+        ({"measured": {"step_time_s": None}}, "has no figure"),
+        ({"measured": {"step_time_s": 0.0}}, "has no figure"),
+        ({"measured": {"step_time_s": float("nan")}}, "has no figure"),
+        ({"definition": ""}, "was recorded by a release of pytest-gsw that knew no definitions"),
+        ({"cluster": "a b"}, "has a cluster whose name no table takes"),
+        ({"image": "a\nb"}, "has an image whose name no table takes"),
+        ({"measured": {"step_time_s": 1e-10}}, "has no figure that a table takes, from 1e-09 to 1e+12 s"),
+        ({"measured": {"step_time_s": 1.7e308}}, "has no figure that a table takes, from 1e-09 to 1e+12 s"),
+        ({"job": replace(JOB, end_s=1e300)}, "has a job that ended on no day"),
+        ({"job": replace(JOB, end_s=-1e18)}, "has a job that ended on no day"),
+        ({"job": replace(JOB, end_s=253402300800.0)}, "has a job that ended on no day"),
+        ({"definition": "0123456789ab"}, "the row's definition has changed since, from 0123456789ab to {now}"),
+        ({"definition": "0123456789ab", "image": "***"}, "has an image that is hidden as a secret, so that nothing can be compared with it"),
+        ({"documented": {"step_time_s": 1.4}}, "the documented figure has changed since, from 1.4 s to 1.5 s"),
+        ({"row": "tiny_1b_bf16[H100x9]"}, "site/tiny.yaml has no such row any more"),
+        ({"baseline": "old/tiny.yaml:3"}, "there is no table old/tiny.yaml here; go to where it is, or name it with --baselines=PATH"),
+    ],
+)  # fmt: skip
+def test_runs_that_are_no_points(table: Path, tables: Tables, changes: dict[str, Any], reason: str) -> None:
+    other = record(table, 1.6, 9, **changes)
+    found = propose([*nights(table), other, replace(other, run_id="20261201-221000-7f3a")], tables)
+    assert found.proposed == propose(nights(table), tables).proposed
+    reason = reason.format(now=definition_hash(row_of(table), NEMO))
+    assert found.left_out == (LeftOut(other.row, other.cluster, reason, 2),)
+
+
+def test_a_table_that_is_wrong_by_now(table: Path, tables: Tables) -> None:
+    records = nights(table)
+    table.write_text(TINY.replace("gpus: 8,", "gpus: x,"))
+    fault = f"{table} is wrong: 12:16   tables[0].rows[0].gpus: got 'x', wanted a whole number above 0, such as 64"
+    assert why(propose(records, tables)) == [f"{ROW} on eos: {fault} (5 runs)"]
+
+
+def test_a_row_that_runs_out_of_memory_by_now(table: Path, tables: Tables) -> None:
+    records = nights(table)
+    table.write_text(TINY.replace("step_time_s: 1.5", "expected_failure: out_of_memory"))
+    assert why(propose(records, tables)) == [
+        f"{ROW} on eos: the documented figure has changed since, from 1.5 s to none (5 runs)"
+    ]
+
+
+def test_clusters_and_rows_are_kept_apart(table: Path, tables: Tables) -> None:
+    jobs = [replace(one, job=replace(one.job, id=f"9{one.job.id}")) for one in nights(table, (1.4,) * 5) if one.job]
+    selene = [replace(one, cluster="selene") for one in jobs]
+    found = propose([*nights(table)[:3], *selene, *nights(table)[3:]], tables)
+    assert [(one.accepted.cluster, one.accepted.judged_s) for one in found.proposed] == [("eos", 1.61), ("selene", 1.4)]
+
+
+def test_the_newest_image_counts(table: Path, tables: Tables) -> None:
+    newer = [record(table, seconds, 10 + number, image="x.sqsh") for number, seconds in enumerate(FIVE)]
+    found = propose([*newer, *nights(table)], tables)
+    assert [one.accepted.image for one in found.proposed] == ["x.sqsh"]
+    assert [str(one) for one in found.left_out] == [
+        f"{ROW} on eos: ran another image than the newest run, x.sqsh (5 runs)"
+    ]
+    few = propose([*newer[:1], *nights(table)], tables)
+    assert why(few) == [
+        f"{ROW} on eos: ran another image than the newest run, x.sqsh (5 runs)",
+        f"{ROW} on eos: 1 job, at least 5 needed (--min-jobs)",
+    ]
+    unknown = record(table, 1.6, 20, image=None)
+    assert why(propose([*nights(table), unknown], tables))[0] == (
+        f"{ROW} on eos: ran another image than the newest run, an image that is not known (5 runs)"
+    )
+
+
+def test_what_is_accepted_already_is_not_proposed_again(table: Path, tables: Tables) -> None:
+    (found,) = propose(nights(table), tables).proposed
+    entry = found.accepted
+    table.write_text(
+        f"{TINY}accepted:\n  - row: {ROW}\n    cluster: eos\n    step_time_s: {entry.judged_s}\n    jobs: 5\n"
+        f"    spread: {entry.spread * 100:.2f}%\n    job_ids: {entry.job_ids}\n    image: {NEMO}\n"
+        f'    date: {entry.date}\n    definition: "{entry.definition}"\n'
+    )
+    again = Tables(lambda _: table)
+    assert why(propose(nights(table), again)) == [f"{ROW} on eos: the figure of 5 jobs is accepted already"]
+    assert propose([*nights(table), record(table, 1.6, 9)], again).proposed[0].accepted.jobs == 6
+
+
+def test_the_day_of_a_job_without_times_is_that_of_its_session(table: Path, tables: Tables) -> None:
+    timeless = [
+        replace(one, job=replace(one.job, end_s=None, start_s=None, submit_s=None)) for one in nights(table) if one.job
+    ]
+    assert propose(timeless, tables).proposed[0].accepted.date == "2026-11-24"
+    nameless = [replace(one, run_id="night") for one in timeless]
+    assert why(propose(nameless, tables)) == [f"{ROW} on eos: no record says when its job ended"]
+
+
+def test_nothing_of_nothing(tables: Tables) -> None:
+    assert propose([], tables) == Proposals()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "row", "is_selected"),
+    [
+        (None, ROW, True),
+        (ROW, ROW, True),
+        (f"site/tiny.yaml::{ROW}", ROW, True),
+        ("tiny*", ROW, True),
+        ("*[H100x8]", ROW, True),
+        ("*x?]", ROW, True),
+        ("tiny_1b_bf16[H100x16]", ROW, False),
+        ("tiny_1b_bf16H", ROW, False),
+        ("", ROW, False),
+    ],
+)
+def test_the_brackets_of_ids_are_not_special(pattern: str | None, row: str, is_selected: bool) -> None:
+    assert selects(pattern, row) is is_selected
+
+
+def test_earlier_runs_of_the_same_rows(table: Path, tables: Tables, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    mine = record(table, 1.6, 9, run_id="20261209-221000-7f3a")
+    write_record(runs / mine.run_id, mine)
+    for one in nights(table):
+        write_record(runs / one.run_id, one)
+    other = "20261130-000000-0000"
+    write_record(runs / other, replace(mine, run_id=other, cluster="selene"))
+    write_record(runs / other, replace(mine, run_id=other, node_id="site/tiny.yaml::other", row="other"))
+    (runs / "20261201-000000-0000" / "records").mkdir(parents=True)
+    broken = runs / "20261202-000000-0000"
+    write_record(broken, replace(mine, run_id=broken.name)).write_text("{")
+    (runs / "notes.txt").write_text("")
+    found, left_out = earlier_records(runs / mine.run_id, [mine], tables)
+    assert found == nights(table)[::-1]
+    (record_file,) = (broken / "records").iterdir()
+    (why,) = left_out
+    assert (why.what, why.runs) == (ROW, 1)
+    assert why.why.startswith(f"{record_file} is no record: ")
+    assert earlier_records(runs / mine.run_id, [], tables) == ([], [])
+
+
+def of_october(table: Path, number: int, **changes: Any) -> Record:
+    return record(table, 1.6, number, run_id=f"202610{number + 1:02}-221000-7f3a", **changes)
+
+
+def test_of_earlier_runs_the_newest_count(table: Path, tables: Tables, tmp_path: Path) -> None:
+    for number in range(NEWEST_RUNS + 3):
+        one = of_october(table, number)
+        write_record(tmp_path / one.run_id, one)
+    found, _ = earlier_records(tmp_path / "now", [record(table)], tables)
+    assert [one.run_id[6:8] for one in found] == [f"{number:02}" for number in range(NEWEST_RUNS + 3, 3, -1)]
+
+
+def test_replays_and_errors_are_not_among_the_newest(table: Path, tables: Tables, tmp_path: Path) -> None:
+    jobs = [of_october(table, number) for number in range(NEWEST_RUNS)]
+    again = [replace(one, run_id=f"202611{number + 1:02}-221000-7f3a") for number, one in enumerate(jobs)]
+    failed = [replace(one, run_id=f"202612{one.run_id[6:]}", outcome="error") for one in jobs]
+    for one in (*jobs, *again[:15], *failed):
+        write_record(tmp_path / one.run_id, one)
+    found, _ = earlier_records(tmp_path / "now", [record(table)], tables)
+    assert {one.job.id for one in found if one.job} == {str(481220 + number) for number in range(NEWEST_RUNS)}
+    assert propose(found, tables).proposed[0].accepted.jobs == NEWEST_RUNS
+
+
+def test_what_lies_beside_the_runs(table: Path, tables: Tables, tmp_path: Path) -> None:
+    for one in nights(table):
+        write_record(tmp_path / one.run_id, one)
+    (tmp_path / "20261201-000000-0000").mkdir()
+    (tmp_path / "20261201-000000-0000" / "records").write_text("no directory\n")
+    found, left_out = earlier_records(tmp_path / "now", [record(table)], tables)
+    assert found == nights(table)[::-1]
+    name = tmp_path / "20261201-000000-0000" / "records"
+    assert [str(one) for one in left_out] == [f"{name}: cannot be read: Not a directory"]
+
+
+def test_a_job_counts_on_the_cluster_that_recorded_it_first(table: Path, tables: Tables) -> None:
+    pool0 = nights(table, cluster="pool0")
+    taken = [replace(one, run_id="20261201-090000-0000", cluster="eos") for one in pool0]
+    found = propose([*taken, *pool0], tables)
+    assert [one.accepted.cluster for one in found.proposed] == ["pool0"]
+    assert [str(one) for one in found.left_out] == [
+        f"{ROW} on eos: is of a job that was recorded on pool0 before (5 runs)"
+    ]
+
+
+def test_two_tables_with_a_row_of_the_same_id(table: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(TINY)
+    theirs = [
+        replace(
+            one,
+            node_id=f"site/other.yaml::{ROW}",
+            baseline="site/other.yaml:12",
+            job=replace(one.job, id=f"9{one.job.id}"),
+        )
+        for one in nights(table, (2.0,) * 5)
+        if one.job
+    ]
+    both = Tables({"site/tiny.yaml": table, "site/other.yaml": other}.get)
+    found = propose([*nights(table), *theirs], both)
+    assert [(one.row.location.path, one.accepted.judged_s, one.accepted.jobs) for one in found.proposed] == [
+        (other, 2.0, 5),
+        (table, 1.61, 5),
+    ]
+
+
+@pytest.mark.parametrize("image_from", ["table", ""])
+def test_an_image_that_the_table_does_not_name_any_more(table: Path, tables: Tables, image_from: str) -> None:
+    records = nights(table, image_from=image_from)
+    table.write_text(TINY.replace("steps: 20", "steps: 20, image: /new/y.sqsh"))
+    assert why(propose(records, tables)) == [
+        f"{ROW} on eos: ran the image {NEMO}, and the table names y.sqsh now (5 runs)"
+    ]
+    # What logs and environments name, the next run may name as well.
+    said = nights(table, image_from="log")
+    assert propose(said, Tables(lambda _: table)).proposed[0].accepted.image == NEMO
+
+
+def accepted_before(table: Path, date: str) -> Tables:
+    table.write_text(
+        f"{TINY}accepted:\n  - row: {ROW}\n    cluster: eos\n    step_time_s: 1.7\n    jobs: 5\n    spread: 1%\n"
+        f'    job_ids: "1"\n    date: {date}\n    definition: "3f2a9c1d0e4b"\n'
+    )
+    return Tables(lambda _: table)
+
+
+def test_older_runs_do_not_replace_a_newer_figure(table: Path) -> None:
+    records = nights(table)
+    newer = accepted_before(table, "2026-11-25")
+    assert why(propose(records, newer)) == [
+        f"{ROW} on eos: the newest of 5 jobs ended on 2026-11-24, and the accepted figure is of 2026-11-25"
+    ]
+    assert propose(records, accepted_before(table, "2026-11-24")).proposed
+
+
+def test_a_spread_is_told_with_the_digits_that_tell_it_from_the_limit(table: Path, tables: Tables) -> None:
+    values = (1.0, 1.0, 1.0, 1.0, 1.0671)
+    assert why(propose(nights(table, values), tables)) == [
+        f"{ROW} on eos: the spread of 5 jobs is 3.001 % (1 to 1.067 s), at most 3 % allowed (--max-spread)"
+    ]
+
+
+def test_what_is_accepted_may_become_the_documented_figure(table: Path, tables: Tables) -> None:
+    (found,) = propose(nights(table), tables).proposed
+    entry = found.accepted
+    table.write_text(
+        f"{TINY}accepted:\n  - row: {ROW}\n    cluster: eos\n    step_time_s: {entry.judged_s}\n    jobs: 5\n"
+        f"    spread: {entry.spread * 100:.2f}%\n    job_ids: {entry.job_ids}\n    image: {NEMO}\n"
+        f'    date: {entry.date}\n    definition: "{entry.definition}"\n'
+    )
+    assert propose(nights(table), Tables(lambda _: table), Rules(documented=True)).proposed
+
+
+def test_each_job_of_a_row_that_ran_several_times_counts(table: Path, tables: Tables) -> None:
+    jobs = [replace(JOB, id=str(481220 + n), end_s=JOB.end_s, judged_s=seconds) for n, seconds in enumerate(FIVE)]
+    several = record(table, statistics.median(FIVE), job=jobs[-1], repeats=tuple(jobs[:-1]))
+    (proposal,) = propose([several], tables).proposed
+    assert (proposal.accepted.judged_s, proposal.accepted.jobs) == (1.61, 5)
+    assert proposal.accepted.job_ids == "481220, 481221, 481222, 481223, 481224"
+    assert (proposal.fastest_s, proposal.slowest_s) == (1.59, 1.65)
+    # Those of other runs come to it, and one that was replayed counts once.
+    (again,) = propose([several, replace(several, run_id="r2"), record(table, 1.63, 9)], tables).proposed
+    assert (again.accepted.judged_s, again.accepted.jobs) == (1.615, 6)

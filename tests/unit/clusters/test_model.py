@@ -1,0 +1,341 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.clusters.model import DEMO, LOCAL, Cluster, check_keys, find_cluster
+from pytest_gsw.errors import ConfigurationError, FileError
+
+Find = Callable[..., Cluster]
+
+EOS = """\
+clusters:
+  eos:
+    scheduler: slurm
+    account: ${ACCOUNT}
+    partition: batch
+    accelerator: H100
+    gpus_per_node: 8
+    gpus: 4608
+    gres: gpu:8
+    constraint: h100&hbm
+    stage: ${HOME}/stage/{recipe}
+    recipes: /lustre/recipes
+    sbatch: ["--qos=${QOS}", "--reservation=a b"]
+    environment: {NCCL_DEBUG: WARN, CACHE: "${HOME}/cache:${HOME}/more", RETRIES: 3}
+    tolerance: 3%
+"""
+ENVIRON = {"ACCOUNT": "eng", "HOME": "/home/ann", "QOS": "high"}
+
+
+@pytest.fixture
+def find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Find:
+    """Look a cluster up in files with this content."""
+    monkeypatch.chdir(tmp_path)
+
+    def find_in(name: str, *contents: str, environ: Mapping[str, str] | None = None) -> Cluster:
+        files = [Path(f"{number}.yaml") for number in range(1, len(contents) + 1)]
+        for path, content in zip(files, contents, strict=True):
+            path.write_text(content)
+        return find_cluster(name, files, environ or {})
+
+    return find_in
+
+
+def test_a_cluster_with_every_key(find: Find) -> None:
+    assert find("eos", EOS, environ=ENVIRON) == Cluster(
+        name="eos",
+        scheduler="slurm",
+        account="eng",
+        partition="batch",
+        accelerator="H100",
+        gpus_per_node=8,
+        gpus=4608,
+        gres="gpu:8",
+        constraint="h100&hbm",
+        stage="/home/ann/stage/{recipe}",
+        recipes="/lustre/recipes",
+        sbatch=("--qos=high", "--reservation=a b"),
+        environment={"NCCL_DEBUG": "WARN", "CACHE": "/home/ann/cache:/home/ann/more", "RETRIES": "3"},
+        tolerance=0.03,
+        path=Path("1.yaml"),
+    )
+
+
+def test_the_first_file_that_defines_a_cluster_wins(find: Find) -> None:
+    one, two = "clusters: {a: {scheduler: local}}\n", "clusters: {a: {scheduler: slurm}, b: {scheduler: slurm}}\n"
+    assert find("a", one, two).scheduler == "local"
+    assert find("b", one, two).path == Path("2.yaml")
+
+
+def test_a_broken_file_that_comes_first_is_not_passed_over(find: Find) -> None:
+    with pytest.raises(FileError):
+        find("a", "clusters: {a: {scheduler: 5 6}}\n", "clusters: {a: {scheduler: local}}\n")
+
+
+def test_variables_that_are_not_set_are_told_at_once(find: Find) -> None:
+    with pytest.raises(FileError) as error:
+        find("eos", EOS, environ={"HOME": "/home/ann"})
+    assert str(error.value) == (
+        "1.yaml: 2 problems\n"
+        "  1.yaml:4:14    clusters.eos.account: the variable ACCOUNT is not set; "
+        "export ACCOUNT=… or write the value here\n"
+        "  1.yaml:13:14   clusters.eos.sbatch: the variable QOS is not set; export QOS=… or write the value here"
+    )
+
+
+def test_variables_of_other_clusters_may_be_missing(find: Find) -> None:
+    assert find("a", EOS + "  a: {scheduler: local}\n").scheduler == "local"
+
+
+def test_a_dollar_sign_without_braces_is_itself(find: Find) -> None:
+    cluster = find("a", "clusters: {a: {scheduler: local, stage: '/$HOME/$$/$(id)'}}\n", environ=ENVIRON)
+    assert cluster.stage == "/$HOME/$$/$(id)"
+
+
+def test_relative_directories_start_at_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "etc" / "clusters.yaml"
+    path.parent.mkdir()
+    path.write_text("clusters: {a: {scheduler: local, stage: '../stage/{recipe}', recipes: '{recipe}'}}\n")
+    cluster = find_cluster("a", [path], {})
+    assert (cluster.stage, cluster.recipes) == (f"{tmp_path}/etc/../stage/{{recipe}}", f"{tmp_path}/etc/{{recipe}}")
+
+
+def test_a_relative_stage_path_starts_at_the_working_directory(find: Find, tmp_path: Path) -> None:
+    assert find("a", BARE, environ={"STAGE_PATH": "stage"}).stage == str(tmp_path / "stage")
+
+
+@pytest.mark.parametrize(
+    ("key", "written", "problem"),
+    [
+        ("account", "'${X:-y}'", "got '${X:-y}', wanted ${NAME}"),
+        ("sbatch", "['--qos=${1}']", "got '${1}', wanted ${NAME}"),
+        ("environment", "{A: '${HOME'}", "got '${HOME', wanted ${NAME}"),
+        ("stage", "'/${}'", "got '${}', wanted ${NAME}"),
+        ("stage", "'/x/{recipes}'", "unknown placeholder {recipes}; did you mean 'recipe'?"),
+        ("recipes", "'/x/{model}'", "unknown placeholder {model}"),
+        ("recipes", "'/x/{}/{recipe}'", "unknown placeholder {}"),
+        *(
+            (
+                "environment",
+                f"{{{name}: 1}}",
+                f"{name} is part of the launch contract, which sets it for each row; leave it out",
+            )
+            for name in (
+                *("STAGE_PATH", "DTYPE", "MODEL_SIZE", "NUM_NODES", "RUN_CONF_GPU_PER_NODE"),
+                *("GSW_ROW", "GSW_ROW_CASE", "GSW_BASELINE_FILE", "SLURM_JOB_ID", "SLURM_JOBID", "SBATCH_WAIT"),
+            )
+        ),
+        *(
+            (
+                "sbatch",
+                f"['{given}']",
+                f"got '{given}', wanted options of one list entry each, such as --qos=acceptance",
+            )
+            for given in ("qos=high", "acceptance", "", "-", "--", "launch.sh")
+        ),
+        *(
+            ("sbatch", f"['{entry}']", f"got {option}, which breaks the launch contract: {why}; leave it out")
+            for entry, option, why in (
+                ("--array=1-3", "--array", "each row is one job"),
+                ("-a1-3", "-a", "each row is one job"),
+                ("--wait", "--wait", "sbatch must answer before the job has ended"),
+                ("-HW", "-W", "sbatch must answer before the job has ended"),
+                ("--parsable", "--parsable", "it is always given"),
+                ("--job-name=x", "--job-name", "each row has a job name of its own"),
+                ("-J x", "-J", "each row has a job name of its own"),
+                ("--nodes=4", "--nodes", "the row's GPUs say how many"),
+                ("-N4", "-N", "the row's GPUs say how many"),
+                ("--export=NONE", "--export", "the launch script needs the whole environment"),
+                ("--export=ALL", "--export", "the launch script needs the whole environment"),
+                ("--export-file=x", "--export-file", "the launch script needs the whole environment"),
+                ("--test-only", "--test-only", "no job would run; --gsw-plan submits nothing"),
+                ("--wrap=true", "--wrap", "what runs is the recipe's launch script"),
+                ("--chdir=/x", "--chdir", "jobs run in the recipe's directory"),
+                ("--chd=/x", "--chd", "jobs run in the recipe's directory"),
+                ("-D/x", "-D", "jobs run in the recipe's directory"),
+            )
+        ),
+    ],
+)
+def test_a_value_that_breaks_the_launch_contract(find: Find, key: str, written: str, problem: str) -> None:
+    with pytest.raises(FileError) as error:
+        find("a", f"clusters:\n  a:\n    scheduler: slurm\n    {key}: {written}\n", environ=ENVIRON)
+    (fault,) = error.value.faults
+    assert (fault.line, fault.key.partition(".a.")[2].partition(".")[0], fault.problem) == (4, key, problem)
+
+
+@pytest.mark.parametrize(
+    "entry", ["--wait-all-nodes=1", "--nodelist=n1", "--export-x", "-n8", "-pbatch", "-H", "-t 5", "-Meos", "--no-kill"]
+)
+def test_other_options_are_handed_on(find: Find, entry: str) -> None:
+    cluster = find("a", f"clusters: {{a: {{scheduler: slurm, sbatch: ['{entry}']}}}}\n")
+    assert cluster.sbatch == (entry,)
+
+
+def test_other_variables_are_handed_on(find: Find) -> None:
+    environment = {"SLURM_CPU_BIND": "none", "GSW_PYTHON": "python3", "ENABLE_PROFILE": "false"}
+    given = ", ".join(f"{name}: '{value}'" for name, value in environment.items())
+    assert find("a", f"clusters: {{a: {{scheduler: slurm, environment: {{{given}}}}}}}\n").environment == environment
+
+
+BARE = "clusters: {a: {scheduler: slurm}}\n"
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, {}),
+        (
+            {
+                "SLURM_ACCOUNT": "eng",
+                "SLURM_PARTITION": "batch",
+                "SLURM_GPUS_PER_NODE": "8",
+                "STAGE_PATH": "/stage",
+            },
+            {"account": "eng", "partition": "batch", "gpus_per_node": 8, "stage": "/stage"},
+        ),
+        (
+            {
+                "SBATCH_ACCOUNT": "sb",
+                "SLURM_ACCOUNT": "sl",
+                "SBATCH_PARTITION": "p",
+                "SLURM_PARTITION": "q",
+                "SBATCH_GPUS_PER_NODE": "4",
+                "SLURM_GPUS_PER_NODE": "8",
+            },
+            {"account": "sb", "partition": "p", "gpus_per_node": 4},
+        ),
+        ({"SLURM_ACCOUNT": "", "SLURM_GPUS_PER_NODE": "null", "STAGE_PATH": ""}, {}),
+        ({"SLURM_GPUS_PER_NODE": "h100:8"}, {}),
+        ({"SLURM_GPUS_PER_NODE": "0"}, {}),
+    ],
+)
+def test_what_a_file_leaves_out_the_documents_variables_say(
+    find: Find, environ: dict[str, str], expected: dict[str, object]
+) -> None:
+    assert find("a", BARE, environ=environ) == Cluster(
+        name="a",
+        scheduler="slurm",
+        path=Path("1.yaml"),
+        **expected,  # type: ignore[arg-type]
+    )
+
+
+def test_what_a_file_says_is_not_overridden_by_variables(find: Find) -> None:
+    environ = {**ENVIRON, "SLURM_ACCOUNT": "other", "SLURM_GPUS_PER_NODE": "4", "STAGE_PATH": "/other"}
+    assert find("eos", EOS, environ=environ) == find("eos", EOS, environ=ENVIRON)
+
+
+def test_the_demo_needs_no_file() -> None:
+    assert find_cluster("demo", [], {}) is DEMO
+    assert Cluster(name="demo", scheduler="local", gpus=4608, simulated=True) == DEMO
+
+
+def test_a_file_can_define_a_demo_of_its_own(find: Find) -> None:
+    cluster = find("demo", "clusters: {demo: {scheduler: slurm}}\n")
+    assert (cluster.scheduler, cluster.simulated) == ("slurm", False)
+
+
+def test_an_unknown_cluster(find: Find) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        find("eod", "clusters: {selene: {scheduler: slurm}, eos: {scheduler: slurm}}\n", BARE)
+    assert str(error.value) == (
+        "no cluster 'eod'; did you mean 'eos'?\n"
+        "known: a, demo, eos, local, selene\n"
+        "looked in:\n"
+        "  1.yaml\n"
+        "  2.yaml\n"
+        "next: define 'eod' in one of these files, or give another with --gsw-clusters=FILE"
+    )
+
+
+def test_an_unknown_cluster_and_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        find_cluster("eos", [tmp_path / "clusters.yaml"], {})
+    assert str(error.value) == (
+        "no cluster 'eos'\n"
+        "known: demo, local\n"
+        "looked in:\n"
+        f"  {tmp_path}/clusters.yaml (not there)\n"
+        "next: define 'eos' in one of these files, or give another with --gsw-clusters=FILE"
+    )
+
+
+SEVERAL_FAULTS = """\
+clusters:
+  a: {scheduler: Slurm, acount: eng, gpus_per_node: eight}
+  b: {tolerance: 3, sbatch: --qos=x}
+"""
+
+
+@pytest.mark.parametrize(
+    ("content", "faults"),
+    [
+        ("", ["1:1     wanted one key 'clusters' at the top of the file"]),
+        ("eos: {scheduler: slurm}\n", ["1:1     wanted one key 'clusters' at the top of the file"]),
+        (
+            f"{BARE}defaults: {{}}\n",
+            ["1:1     wanted one key 'clusters' at the top of the file"],
+        ),
+        ("clusters: [eos]\n", ["1:11    clusters: wanted a mapping of names"]),
+        ("clusters: {eos: slurm}\n", ["1:17    clusters.eos: wanted a mapping of keys"]),
+        ("clusters: {eos: {}}\n", ["1:17    clusters.eos: missing 'scheduler'"]),
+        ("clusters: {[eos]: {}}\n", ["1:12    clusters: wanted a plain word as the key"]),
+        (
+            "clusters:\n  a: {scheduler: slurm}\n  a: {scheduler: local}\n",
+            ["3:3     clusters.a: is there twice"],
+        ),
+        (
+            SEVERAL_FAULTS,
+            [
+                "2:18    clusters.a.scheduler: got 'Slurm', wanted slurm, local, or a name that a plugin provides",
+                "2:25    clusters.a.acount: unknown key; did you mean 'account'?",
+                "2:53    clusters.a.gpus_per_node: got 'eight', wanted a whole number above 0, such as 64",
+                "3:6     clusters.b: missing 'scheduler'",
+                "3:18    clusters.b.tolerance: got '3', wanted a percentage such as 5%",
+                "3:29    clusters.b.sbatch: wanted a list",
+            ],
+        ),
+        (
+            "clusters: {a: {scheduler: slurm, sbatch: [[-x]], environment: {B-C: 1}}}\n",
+            [
+                "1:43    clusters.a.sbatch[0]: wanted a text",
+                "1:64    clusters.a.environment.B-C: wanted a name of letters, digits and '_'",
+            ],
+        ),
+    ],
+)
+def test_a_file_of_clusters_that_is_wrong(find: Find, content: str, faults: list[str]) -> None:
+    with pytest.raises(FileError) as error:
+        find("eos", content)
+    noun = "problem" if len(faults) == 1 else "problems"
+    assert str(error.value) == "\n".join([f"1.yaml: {len(faults)} {noun}", *(f"  1.yaml:{fault}" for fault in faults)])
+
+
+def test_keys_that_a_launcher_does_not_use_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "clusters.yaml"
+    path.write_text(
+        "clusters:\n  here:\n    scheduler: local\n    gpus: 8\n    partition: batch\n    sbatch: [--qos=x]\n    stage: s\n"
+    )
+    cluster = find_cluster("here", [path], {"SLURM_ACCOUNT": "eng"})
+    check_keys(cluster, "own", {"partition", "sbatch"})
+    with pytest.raises(FileError) as found:
+        check_keys(cluster, "local", ())
+    assert str(found.value).splitlines() == [
+        f"{path}: 2 problems",
+        (
+            f"  {path}:5:16    clusters.here.partition: the launcher 'local' of the scheduler 'local' does not use it; "
+            "leave it out"
+        ),
+        (
+            f"  {path}:6:13    clusters.here.sbatch: the launcher 'local' of the scheduler 'local' does not use it; "
+            "leave it out"
+        ),
+    ]
+
+
+def test_what_the_environment_gives_is_no_key_of_the_file() -> None:
+    check_keys(LOCAL, "local", ())

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.documents.importing import DocumentFacts, read_facts
+from pytest_gsw.errors import ConfigurationError, FileError
+from tests.unit.documents.importing.conftest import README, Read
+
+Facts = Callable[[str], DocumentFacts]
+
+
+@pytest.fixture
+def facts(tmp_path: Path) -> Facts:
+    def facts_of(text: str) -> DocumentFacts:
+        path = tmp_path / "facts.yaml"
+        path.write_text(f"documents:\n  - document: tiny.md\n{text}")
+        return read_facts(path)["tiny.md"]
+
+    return facts_of
+
+
+def test_facts_fill_in_what_is_not_there(read: Read, facts: Facts) -> None:
+    text = README.replace(" Sequence length is 4096.", "").replace("Judged by the last training step. ", "")
+    found = read(
+        text,
+        facts=facts(
+            """\
+    sequence_length: 4096
+    release: v1
+    comment: All of it.
+    recipe: {logged_steps: 20}
+    files:
+      - path: maxtext/tiny_7b.yaml
+        tolerance: 7%
+        comment: |
+          Two lines
+          of the file.
+    tables:
+      - line: 9
+        title: A title of ours
+        statistic: median[-10:]
+        comment: The only table.
+        acknowledged: {scaling: "known"}
+        rows:
+          - {line: 11, gpus: 128, case: ours, comment: One row., attributes: {night: "3"}, acknowledged: {mfu: cut}}
+"""
+        ),
+    )
+    (yaml,) = found.yaml_text.values()
+    lines = yaml.splitlines()
+    assert "release: v1" in lines
+    assert lines[2:7] == ["#", "# All of it.", "#", "# Two lines", "# of the file."]
+    for line in (
+        "sequence_length: 4096",
+        "tolerance: 7%",
+        "  logged_steps: 20",
+        "statistic: median[-10:]",
+        "  # The only table.",
+        '  - title: "A title of ours"',
+        '      scaling: "known"',
+        "      # One row.",
+    ):
+        assert line in lines, line
+    assert lines[-2].endswith('attributes: {night: "3"},')
+    assert lines[-1] == '         acknowledged: {mfu: "cut"}}'
+    assert [row.id for row in found.rows] == ["tiny_7b_bf16[H100x64]", "tiny_7b_bf16[H100x128-ours]"]
+    assert found.rows[1].acknowledged == {"mfu": "cut", "scaling": "known"}
+
+
+def test_facts_cannot_change_what_a_table_states(read: Read, facts: Facts) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read(README, facts=facts("    tables:\n      - {line: 9, global_batch_size: 64}\n"))
+    assert str(caught.value) == (
+        "facts of tiny.md: global_batch_size is 64, but line 9 of the document states 128; "
+        "facts fill in what is not there"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "    tables:\n      - {line: 8}\n",
+            "facts of a table at line 8, where there is none; tables of rows are at: 9",
+        ),
+        (
+            "    tables:\n      - {line: 9, rows: [{line: 11, gpus: 32}]}\n",
+            "facts of a row of 32 GPUs at line 11, where there is none",
+        ),
+        ("    tables:\n      - {line: 9, rows: [{line: 12}]}\n", "facts of a row at line 12, where there is none"),
+        (
+            "    files:\n      - {path: nemo/tiny.yaml}\n",
+            "facts of a file nemo/tiny.yaml, which the document does not give; it gives: maxtext/tiny_7b.yaml",
+        ),
+    ],
+)
+def test_facts_of_what_is_not_there(read: Read, facts: Facts, text: str, message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read(README, facts=facts(text))
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("key", ["step_time_s: 1", "tokens_per_s: 1", "mfu: 5%"])
+def test_facts_hold_no_figures(facts: Facts, key: str) -> None:
+    with pytest.raises(FileError) as caught:
+        facts(f"    {key}\n")
+    assert [fault.problem.split(";")[0] for fault in caught.value.faults] == ["unknown key"]
+
+
+def test_a_document_is_there_once(facts: Facts) -> None:
+    with pytest.raises(ConfigurationError, match=r"facts\.yaml:3: the facts of tiny\.md are there already"):
+        facts("  - document: tiny.md\n")

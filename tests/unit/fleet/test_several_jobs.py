@@ -1,0 +1,269 @@
+"""Rows that have several jobs, where Slurm requeues one, gives out its id again, or the session is resumed in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError, SubmissionError
+from pytest_gsw.fleet.fleet import Again, Fleet
+from pytest_gsw.jobs.journal import Journal, Past, read_journal
+from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Named
+from pytest_gsw.runs.checks import Run
+from pytest_gsw.session.resume import take_over
+from tests.unit.fleet.test_fleet import Clock, FakeLauncher
+
+POLL_S = 15.0
+PENDING = JobStatus(JobState.PENDING)
+RUNNING = JobStatus(JobState.RUNNING)
+DONE = JobStatus(JobState.COMPLETED, exit_code=0, nodes="n1")
+LOST = JobStatus(JobState.NODE_FAIL, exit_code=0, nodes="n17")
+
+
+def spec(row_id: str = "a") -> JobSpec:
+    stage = Path("/stage")
+    return JobSpec(
+        row_id, f"gsw-{row_id}", stage / "launch.sh", stage, stage, nodes=1, gpus=8, environment={}, unique_name=True
+    )
+
+
+@dataclass
+class Slurm(FakeLauncher):
+    """Knows every job that was ever submitted by its name; ids count from 100, or are those that it is told."""
+
+    ids: list[str] = field(default_factory=list)
+    jobs: list[Job] = field(default_factory=list)
+    #: How jobs stand, by their attempt; a job completes where nothing is said.
+    stand: dict[int, list[JobStatus]] = field(default_factory=dict)
+    #: Attempts whose submission gets through although its answer does not.
+    lost_answers: set[int] = field(default_factory=set)
+
+    def submit(self, spec: JobSpec) -> Job:
+        self.submitted.append(spec.name)
+        job = Job(self.ids.pop(0) if self.ids else f"{100 + len(self.jobs)}", spec, self.clock.now_s)
+        self.jobs.append(job)
+        if spec.attempt in self.lost_answers:
+            self.lost_answers.discard(spec.attempt)
+            raise SchedulerAwayError("slurmctld does not answer")
+        return job
+
+    def find(self, spec: JobSpec, since_s: float) -> Job | None:
+        return next((job for job in reversed(self.jobs) if job.spec.name == spec.name), None)
+
+    def named(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
+        latest = {job.id: Named(job.id, job.spec.name, self._stands(job)) for job in self.jobs}  # as sacct, by id
+        return tuple(latest.values())
+
+    def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
+        self.polls.append([job.id for job in jobs])
+        found = {}
+        for job in jobs:
+            steps = self.stand.get(job.spec.attempt, [DONE])
+            found[job.spec.row_id] = steps.pop(0) if len(steps) > 1 else steps[0]
+        return found
+
+    def _stands(self, job: Job) -> JobStatus:
+        return replace(self.stand.get(job.spec.attempt, [DONE])[0], submit_s=job.submitted_s)
+
+
+@dataclass
+class Night:
+    """Sessions of one run, each after the death of the one before."""
+
+    launcher: Slurm
+    clock: Clock
+    directory: Path
+    jobs: int = 1
+    retries: int = 0
+    told: list[str] = field(default_factory=list)
+
+    def begin(self) -> Fleet:
+        """A first session."""
+        fleet = self._fleet()
+        self._journal.session("eos", ["t.yaml::a"], self.jobs, 0)
+        fleet.submit({"a": spec()})
+        return fleet
+
+    def resume(self) -> tuple[Fleet, RunError | None]:
+        """A session that goes on with it, and why the row cannot go on."""
+        self._journal.close()
+        past = read_journal(self.directory)
+        fleet = self._fleet()
+        specs: dict[str, JobSpec | RunError] = {"a": spec()}
+        left, _ = take_over(fleet, past, specs, self.told.append)
+        fleet.submit(specs, left)
+        problem = specs.get("a")
+        return fleet, problem if isinstance(problem, RunError) else None
+
+    @property
+    def past(self) -> Past:
+        return read_journal(self.directory)
+
+    def _fleet(self) -> Fleet:
+        self._journal = Journal(self.directory)
+        return Fleet(
+            self.launcher,
+            POLL_S,
+            journal=self._journal,
+            retries=self.retries,
+            once_more=self._once_more,
+            clock=self.clock,
+            sleep=self.clock.sleep,
+        )
+
+    def _once_more(self, _row_id: str, run: Run) -> Again | None:
+        return Again(f"{len(run.jobs)} of {self.jobs}") if len(run.jobs) < self.jobs else None
+
+
+@pytest.fixture
+def night(tmp_path: Path) -> Night:
+    clock = Clock()
+    return Night(Slurm(clock), clock, tmp_path)
+
+
+def ids(fleet: Fleet) -> list[str]:
+    return [job.job_id for job in fleet.take("a").jobs]
+
+
+def until(fleet: Fleet, submissions: int, night: Night) -> None:
+    """Let the session go on until it has submitted so many jobs."""
+    while len(night.launcher.submitted) < submissions:
+        fleet._pump()
+        if len(night.launcher.submitted) < submissions:
+            fleet._wait()
+
+
+# -- --gsw-retries and Slurm's own requeue --------------------------------------------------------
+
+
+def test_a_requeue_within_a_retried_job_is_the_same_job(night: Night) -> None:
+    night.retries = 2
+    night.launcher.stand = {1: [LOST], 2: [RUNNING, PENDING, RUNNING, DONE]}
+    fleet = night.begin()
+    assert ids(fleet) == ["101"]
+    assert [attempt.job_id for attempt in fleet.attempts("a")] == ["100"]
+    assert night.launcher.submitted == ["gsw-a", "again2.gsw-a"]
+
+
+def test_a_session_that_died_while_a_retried_job_was_requeued_takes_that_up(night: Night) -> None:
+    night.retries = 1
+    night.launcher.stand = {1: [LOST], 2: [RUNNING, PENDING, RUNNING, DONE]}
+    fleet = night.begin()
+    until(fleet, 2, night)
+    resumed, problem = night.resume()
+    assert problem is None
+    assert ids(resumed) == ["101"]
+    assert night.launcher.submitted == ["gsw-a", "again2.gsw-a"]
+    assert [(attempt.job_id, attempt.why) for attempt in resumed.attempts("a")] == [("100", "node failure")]
+
+
+def test_a_retried_job_that_loses_its_node_again_counts_against_the_retries_of_both_sessions(night: Night) -> None:
+    night.retries = 1
+    night.launcher.stand = {1: [LOST], 2: [RUNNING, PENDING, LOST]}
+    until(night.begin(), 2, night)
+    resumed, _ = night.resume()
+    assert resumed.take("a").status.state is JobState.NODE_FAIL
+    assert night.launcher.submitted == ["gsw-a", "again2.gsw-a"]
+
+
+# -- an id that is given out again ----------------------------------------------------------------
+
+
+def test_a_further_job_with_an_id_that_was_given_out_before_is_an_error(night: Night) -> None:
+    night.jobs, night.launcher.ids = 2, ["7", "7"]
+    fleet = night.begin()
+    with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to two jobs of a\n"):
+        fleet.take("a")
+    assert night.launcher.cancelled == [["a"]]
+
+
+def test_so_it_is_where_the_first_job_was_an_earlier_sessions(night: Night) -> None:
+    night.jobs, night.launcher.ids = 2, ["7", "7"]
+    night.launcher.lost_answers = {2}
+    fleet = night.begin()
+    until(fleet, 2, night)
+    night.launcher.jobs.pop()  # the second one did not get through, and the controller loses its state
+    night.launcher.ids = ["7"]
+    resumed, problem = night.resume()
+    assert problem is None
+    with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to two jobs of a\n"):
+        resumed.take("a")
+
+
+def test_a_lost_answer_whose_id_was_given_out_before_is_not_followed_by_another_submission(night: Night) -> None:
+    night.jobs, night.launcher.ids, night.launcher.lost_answers = 2, ["7", "7"], {2}
+    fleet = night.begin()
+    with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to two jobs of a\n"):
+        fleet.take("a")
+    assert night.launcher.submitted == ["gsw-a", "again2.gsw-a"]
+
+
+def test_a_resumed_row_whose_id_was_given_out_again_is_not_submitted_once_more(night: Night) -> None:
+    night.jobs, night.launcher.ids = 2, ["7", "7"]
+    night.launcher.lost_answers = {2}
+    done = replace(DONE, submit_s=900.0, start_s=901.0, end_s=999.0)
+    night.launcher.stand = {1: [done], 2: [RUNNING]}
+    until(night.begin(), 2, night)
+    _, problem = night.resume()
+    assert isinstance(problem, SubmissionError)
+    assert problem.fact == "the scheduler gave the id 7 twice: job 7 had ended before again2.gsw-a was submitted"
+    assert night.launcher.submitted == ["gsw-a", "again2.gsw-a"]
+
+
+# -- --gsw-repeat and a resume in between ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("submissions", [1, 2, 3])
+def test_a_row_of_three_jobs_has_three_however_often_its_session_dies(night: Night, submissions: int) -> None:
+    night.jobs = 3
+    until(night.begin(), submissions, night)
+    resumed, problem = night.resume()
+    assert problem is None
+    until(resumed, 3, night)
+    resumed, _ = night.resume()
+    assert ids(resumed) == ["100", "101", "102"]
+    assert night.launcher.submitted == ["gsw-a", "again2.gsw-a", "again3.gsw-a"]
+
+
+def test_so_it_has_where_the_answer_of_one_was_lost(night: Night) -> None:
+    night.jobs, night.launcher.lost_answers = 3, {2}
+    until(night.begin(), 2, night)
+    resumed, _ = night.resume()
+    assert ids(resumed) == ["100", "101", "102"]
+    assert night.launcher.submitted == ["gsw-a", "again2.gsw-a", "again3.gsw-a"]
+    assert night.told == ["gsw: a: found 1 job that the journal lacks: 101"]
+
+
+def test_a_further_job_that_failed_while_nobody_looked_ends_the_row(night: Night) -> None:
+    night.jobs = 3
+    night.launcher.stand = {2: [RUNNING, JobStatus(JobState.FAILED, exit_code=1)]}
+    until(night.begin(), 2, night)
+    resumed, _ = night.resume()
+    run = resumed.take("a")
+    assert (run.status.state, [job.job_id for job in run.earlier]) == (JobState.FAILED, ["100"])
+    assert night.launcher.submitted == ["gsw-a", "again2.gsw-a"]
+
+
+def test_one_log_is_not_two_measured_jobs_after_a_resume(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    night.jobs = 2
+    until(night.begin(), 2, night)
+    monkeypatch.setattr(Slurm, "find_log", lambda *_: Path("/stage/shared.out"))
+    resumed, _ = night.resume()
+    with pytest.raises(LogError, match=r"^one log is that of two jobs, of two jobs of a\n"):
+        resumed.take("a")
+
+
+def test_a_measured_job_and_a_retry_between_two_sessions(night: Night) -> None:
+    night.jobs, night.retries = 2, 1
+    night.launcher.stand = {2: [LOST]}
+    until(night.begin(), 3, night)
+    resumed, _ = night.resume()
+    assert ids(resumed) == ["100", "102"]
+    assert [attempt.job_id for attempt in resumed.attempts("a")] == ["101"]
+    assert night.past.submissions["a"].attempts == (
+        Attempt("100", DONE, "1 of 2", measured=True),
+        Attempt("101", LOST, "node failure", ("n17",)),
+    )

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.slurm.commands import (
+    clusters_of,
+    sacct_by_name_command,
+    sacct_command,
+    sbatch_command,
+    scancel_command,
+    scancel_commands,
+    scontrol_all_command,
+    scontrol_command,
+    scontrol_requests,
+    squeue_by_name_command,
+    squeue_command,
+)
+
+SPEC = JobSpec(
+    row_id="llama2_70b_fp8[H100x64]",
+    name="gsw-llama2",
+    script=Path("/recipe/launch.sh"),
+    directory=Path("/recipe"),
+    stage=Path("/stage"),
+    nodes=8,
+    gpus=64,
+    environment={},
+    options=("--account=eng", "--partition=batch"),
+)
+
+
+def test_sbatch() -> None:
+    assert sbatch_command(SPEC) == (
+        *("sbatch", "--parsable", "-J", "gsw-llama2", "-N", "8", "--no-requeue"),
+        *("--account=eng", "--partition=batch", "/recipe/launch.sh"),
+    )
+
+
+def test_the_batch_shells_output_goes_where_it_is_to_unless_the_cluster_has_it_elsewhere() -> None:
+    spec = dataclasses.replace(SPEC, batch_output="/stage/slurm-%j.out", options=("--output=/elsewhere",))
+    # Of two --output, sbatch takes the last.
+    assert sbatch_command(spec)[-3:] == ("--output=/stage/slurm-%j.out", "--output=/elsewhere", "/recipe/launch.sh")
+
+
+@pytest.mark.parametrize(("time_limit_s", "minutes"), [(1, "1"), (60, "1"), (61, "2"), (3600.5, "61")])
+def test_a_time_limit_is_whole_minutes(time_limit_s: float, minutes: str) -> None:
+    command = sbatch_command(dataclasses.replace(SPEC, time_limit_s=time_limit_s))
+    assert command[-2:] == (f"--time={minutes}", "/recipe/launch.sh")
+
+
+def test_nodes_to_do_without_come_after_the_clusters_options() -> None:
+    spec = dataclasses.replace(SPEC, excluded_nodes=("n17", "n[18-19]"), time_limit_s=60)
+    assert sbatch_command(spec)[-5:] == (
+        *("--account=eng", "--partition=batch", "--exclude=n17,n[18-19]", "--time=1", "/recipe/launch.sh"),
+    )
+
+
+@pytest.mark.parametrize("own", [("--exclude=n[1-2],n4",), ("-x", "n[1-2],n4"), ("-xn[1-2],n4",)])
+def test_nodes_that_the_clusters_options_exclude_stay_out(own: tuple[str, ...]) -> None:
+    # Of two --exclude, sbatch takes the last.
+    spec = dataclasses.replace(SPEC, options=own)
+    assert sbatch_command(spec)[-len(own) - 1 : -1] == own
+    again = dataclasses.replace(spec, excluded_nodes=("n17",))
+    assert sbatch_command(again)[-2] == "--exclude=n[1-2],n4,n17"
+
+
+SQUEUE_FIELDS = "JobID:|,State:|,exit_code:|,Reason:|,NodeList:|,SubmitTime:|,StartTime:|,EndTime:|,Name:|"
+
+
+def test_queries() -> None:
+    assert squeue_command(["1", "2"]) == (*("squeue", "-h", "--all", "-t", "all", "-O", SQUEUE_FIELDS, "-j", "1,2"),)
+    assert squeue_by_name_command("gsw-x") == (
+        *("squeue", "--me", "--all", "-t", "all", "-O", SQUEUE_FIELDS, "--name=gsw-x"),
+    )
+    assert sacct_by_name_command("gsw-x", 0.0)[:2] == ("sacct", "--federation")
+    assert sacct_by_name_command("gsw-x", 0.0, "eos,dgx")[:2] == ("sacct", "--clusters=eos,dgx")
+    assert sacct_by_name_command("gsw-x", 0.0)[-4:-1] == (f"--user={os.getuid()}", "--name=gsw-x", "-S")
+    assert sacct_command(["1", "2"]) == (
+        *("sacct", "-n", "-P", "-o"),
+        "JobIDRaw,State,ExitCode,DerivedExitCode,Reason,NodeList,Submit,Start,End,JobName",
+        *("-j", "1,2"),
+    )
+    assert scontrol_command("1") == ("scontrol", "-a", "-d", "-o", "show", "job", "1")
+    assert scontrol_all_command() == ("scontrol", "-a", "-d", "-o")
+    assert scontrol_requests(["1", "2"]) == "show job 1\nshow job 2\n"
+    assert scancel_command(["1", "2"]) == ("scancel", "-Q", "--", "1", "2")
+
+
+@pytest.mark.parametrize("options", [("-M", "eos"), ("-Meos",), ("--clusters=eos",), ("--clusters", "eos")])
+def test_questions_follow_a_job_to_its_cluster(options: tuple[str, ...]) -> None:
+    clusters = clusters_of(dataclasses.replace(SPEC, options=("--account=eng", *options)))
+    assert clusters == "eos"
+    assert scancel_command(["1"], clusters) == ("scancel", "--clusters=eos", "-Q", "--", "1")
+
+
+def test_no_cluster() -> None:
+    assert clusters_of(SPEC) == ""
+
+
+def test_what_ends_jobs_of_several_clusters() -> None:
+    assert scancel_commands([("eos", "7"), ("", "9"), ("eos", "8")]) == [
+        ("scancel", "-Q", "--", "9"),
+        ("scancel", "--clusters=eos", "-Q", "--", "7", "8"),
+    ]

@@ -1,0 +1,658 @@
+"""What is concluded from what Slurm's commands say; tests/slurm asks a real Slurm."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.errors import JobError, QueueFullError, RefusedError, RunError, SchedulerAwayError, SubmissionError
+from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.slurm import launcher as slurm
+from pytest_gsw.jobs.slurm.answers import Output
+from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
+
+SPEC = JobSpec("row", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {})
+JOB = Job("1", SPEC, submitted_s=1000.0)
+DOWN = Output(1, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n")
+PURGED = Output(1, "", "slurm_load_jobs error: Invalid job id specified\n")
+NO_ACCOUNTING = Output(1, "", "Slurm accounting storage is disabled\n")
+NOTHING = Output(0, "", "")
+
+Say = Callable[..., list[tuple[str, ...]]]
+
+
+def said(text: str) -> Output:
+    return Output(0, text, "")
+
+
+@pytest.fixture
+def say(monkeypatch: pytest.MonkeyPatch) -> Say:
+    """Script what each command answers; what is returned fills with the commands that were run."""
+
+    def script(**answers: Output | BaseException) -> list[tuple[str, ...]]:
+        commands: list[tuple[str, ...]] = []
+
+        def run(command: tuple[str, ...], environment: Mapping[str, str], timeout_s: float, **_: object) -> Output:
+            commands.append(command)
+            answer = answers[command[0]]
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+
+        monkeypatch.setattr(slurm, "_run", run)
+        return commands
+
+    return script
+
+
+def poll(job: Job = JOB) -> JobStatus:
+    return SlurmLauncher({}).poll([job])[job.spec.row_id]
+
+
+def job_of(number: int | str, name: str = "gsw-a") -> Job:
+    """A job of a row of its own, which has the job's number."""
+    return Job(str(number), dataclasses.replace(SPEC, row_id=str(number), name=name), 1000.0)
+
+
+def names(commands: Sequence[tuple[str, ...]]) -> list[str]:
+    return [command[0] for command in commands]
+
+
+def test_running_jobs_are_one_question(say: Say) -> None:
+    commands = say(squeue=said("1|RUNNING||None|n1|1000|1001|9999|gsw-a\n2|PENDING||Priority||1000|N/A|N/A|gsw-a\n"))
+    statuses = SlurmLauncher({}).poll([job_of(1), job_of(2)])
+    assert [statuses[job_id].state for job_id in "12"] == [JobState.RUNNING, JobState.PENDING]
+    assert statuses["2"].reason == "Priority"
+    assert names(commands) == ["squeue"]
+
+
+def test_ended_jobs_are_two_questions(say: Say) -> None:
+    commands = say(
+        squeue=said("1|COMPLETED||None|n1|1000|1001|1002|gsw-a\n"),
+        sacct=said("1|COMPLETED|0:0|0:0|None|n1|1000|1001|1002|gsw-a\n2|FAILED|2:0|0:0|None|n1|1000|1001|1002|gsw-a\n"),
+    )
+    statuses = SlurmLauncher({}).poll([job_of(1), job_of(2)])
+    assert [(statuses[job_id].state, statuses[job_id].exit_code) for job_id in "12"] == [
+        (JobState.COMPLETED, 0),
+        (JobState.FAILED, 2),
+    ]
+    assert names(commands) == ["squeue", "sacct"]
+    assert commands[1][-1] == "1,2"
+
+
+def test_no_jobs_are_no_question(say: Say) -> None:
+    assert SlurmLauncher({}).poll([]) == {}
+
+
+def test_many_ids_are_split(say: Say) -> None:
+    commands = say(squeue=PURGED, sacct=NOTHING)
+    jobs = [job_of(number) for number in range(2500)]
+    assert len(SlurmLauncher({}).poll(jobs)) == 2500
+    assert names(commands) == ["squeue", "sacct"] * 3
+
+
+@pytest.mark.parametrize(
+    ("squeue", "sacct", "scontrol", "reason"),
+    [
+        (DOWN, NOTHING, DOWN, "squeue: Unable to contact slurm controller (connect failure)"),
+        (
+            DOWN,
+            said("1|PENDING|0:0|0:0|None|n1|Unknown|Unknown|Unknown|allocation\n"),
+            DOWN,
+            "squeue: Unable to contact slurm controller (connect failure)",
+        ),
+        (PURGED, NOTHING, DOWN, "neither squeue nor sacct knows job 1"),
+        (NOTHING, NOTHING, DOWN, "neither squeue nor sacct knows job 1"),
+        (PURGED, NO_ACCOUNTING, DOWN, "left the queue, and sacct: Slurm accounting storage is disabled"),
+        (
+            said("1|COMPLETED||None|n1|1000|1001|1002|gsw-a\n"),
+            NO_ACCOUNTING,
+            DOWN,
+            "ended, but nobody tells the exit code: Slurm accounting storage is disabled",
+        ),
+        (
+            said("1|COMPLETED||None|n1|1000|1001|1002|gsw-a\n"),
+            said("1|RUNNING|0:0|0:0|None|n1|1000|1001|Unknown|gsw-a\n"),
+            PURGED,
+            "ended, but nobody tells the exit code: no record yet",
+        ),
+        (
+            PURGED,
+            said("1|RUNNING|0:0|0:0|None|n1|1000|1001|Unknown|gsw-a\n"),
+            DOWN,
+            "left the queue, but accounting still says RUNNING",
+        ),
+        (said("1|EXPLODED||None|n1|1000|1001|1002|gsw-a\n"), NOTHING, PURGED, 'squeue says "EXPLODED"'),
+        (PURGED, said("1|EXPLODED|0:0|0:0|None|n1|1000|1001|1002|gsw-a\n"), PURGED, 'sacct says "EXPLODED"'),
+        (
+            PURGED,
+            said("1|COMPLETED|0:0|0:0|None|n1|1000|1001|1002|old\n"),
+            PURGED,
+            'job 1 is another one by now: its name is "old"',
+        ),
+        (
+            PURGED,
+            said("1|COMPLETED|0:0|0:0|None|n1|100|101|102|gsw-a\n"),
+            PURGED,
+            "job 1 is another one: it was submitted 900 s before ours",
+        ),
+    ],
+)
+def test_what_nobody_tells_is_unknown(say: Say, squeue: Output, sacct: Output, scontrol: Output, reason: str) -> None:
+    say(squeue=squeue, sacct=sacct, scontrol=scontrol)
+    status = poll()
+    assert (status.state, status.exit_code, status.reason) == (JobState.UNKNOWN, None, reason)
+
+
+def test_jobs_that_have_ended_are_one_more_question_for_all_of_them(say: Say) -> None:
+    commands = say(
+        squeue=said("1|COMPLETED|0|None|n1|1000|1001|1002|gsw-a|\n2|FAILED|256|None|n1|1000|1001|1002|gsw-a|\n"),
+        sacct=said("1|COMPLETED|0:0|0:0|None|n1|1000|1001|1002|gsw-a\n2|FAILED|1:0|0:0|None|n1|1000|1001|1002|gsw-a"),
+    )
+    answers = SlurmLauncher({}).poll([job_of(1), job_of(2)])
+    assert [(answer.state, answer.exit_code, answer.steps) for answer in answers.values()] == [
+        (JobState.COMPLETED, 0, ()),
+        (JobState.FAILED, 1, ()),
+    ]
+    assert names(commands) == ["squeue", "sacct"]
+
+
+def test_accounting_that_is_down_does_not_tell_that_there_is_no_job(say: Say) -> None:
+    say(squeue=NOTHING, sacct=DOWN)
+    error = caught(lambda: SlurmLauncher({}).find(SPEC, since_s=1000.0))
+    assert type(error) is SchedulerAwayError
+    assert error.fact == (
+        "whether row was submitted is not known: sacct: Unable to contact slurm controller (connect failure)"
+    )
+
+
+def test_accounting_answers_while_the_controller_is_down(say: Say) -> None:
+    commands = say(squeue=DOWN, sacct=said("1|FAILED|1:0|0:0|None|n1|1000|1001|1002|gsw-a\n"))
+    assert (poll().state, poll().exit_code) == (JobState.FAILED, 1)
+    assert "scontrol" not in names(commands)
+
+
+def test_scontrol_tells_what_accounting_cannot(say: Say) -> None:
+    say(
+        squeue=said("1|COMPLETED||None|n1|1000|1001|1002|gsw-a\n"),
+        sacct=NO_ACCOUNTING,
+        scontrol=said(
+            "JobId=1 JobName=gsw-a JobState=COMPLETED Reason=None ExitCode=0:0 DerivedExitCode=0:0 SubmitTime=1000\n"
+        ),
+    )
+    assert (poll().state, poll().exit_code) == (JobState.COMPLETED, 0)
+
+
+def test_a_job_that_failed_has_ended_even_if_nobody_tells_the_exit_code(say: Say) -> None:
+    say(squeue=said("1|NODE_FAIL||NodeDown|n1|1000|1001|1002|gsw-a\n"), sacct=NO_ACCOUNTING, scontrol=DOWN)
+    assert (poll().state, poll().exit_code, poll().reason) == (JobState.NODE_FAIL, None, "NodeDown")
+
+
+def test_the_reason_of_an_end_is_squeues_where_accounting_has_none(say: Say) -> None:
+    say(
+        squeue=said("1|OUT_OF_MEMORY||OutOfMemory|n1|1000|1001|1002|gsw-a\n"),
+        sacct=said("1|OUT_OF_MEMORY|0:125|0:0|None|n1|1000|1001|1002|gsw-a\n"),
+    )
+    assert (poll().signal, poll().reason) == (125, "OutOfMemory")
+
+
+def test_polling_without_slurm_raises_nothing(say: Say) -> None:
+    gone = FileNotFoundError(2, "No such file or directory")
+    say(squeue=gone, sacct=gone, scontrol=gone)
+    assert poll() == JobStatus(JobState.UNKNOWN, reason="squeue: No such file or directory")
+
+
+def test_a_query_that_takes_too_long(tmp_path: Path) -> None:
+    slow = tmp_path / "squeue"
+    slow.write_text("#!/bin/sh\nexec sleep 30\n")
+    slow.chmod(0o755)
+    launcher = SlurmLauncher({"PATH": f"{tmp_path}:/usr/bin:/bin"}, query_timeout_s=0.2)
+    command = launcher._ask(("squeue",))
+    assert (command.timed_out, command.problem) == (True, "squeue gave no answer within 0.2 s")
+
+
+def test_submission(say: Say) -> None:
+    commands = say(sbatch=said("481220;eos\n"))
+    job = SlurmLauncher({}).submit(SPEC)
+    assert (job.cluster, job.id, job.spec) == ("eos", "481220", SPEC)
+    assert commands == [SlurmLauncher({}).command(SPEC)]
+
+
+@pytest.mark.parametrize(
+    ("stderr", "fact", "advice"),
+    [
+        (
+            "sbatch: error: Cannot submit to partition batch without GPU\n",
+            "sbatch refused the job: Cannot submit to partition batch without GPU",
+            "this cluster counts GPUs: set `gres: gpu:8` in its cluster file",
+        ),
+        (
+            (
+                "sbatch: error: invalid partition specified: nope\n"
+                "sbatch: error: Batch job submission failed: Invalid partition name specified\n"
+            ),
+            "sbatch refused the job: Invalid partition name specified",
+            "set `partition:` in the cluster file; sinfo -s lists them",
+        ),
+        (
+            "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified\n",
+            "sbatch refused the job: Invalid account or account/partition combination specified",
+            "set `account:` in the cluster file; sacctmgr show assoc user=$USER lists yours",
+        ),
+        (
+            "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit)\n",
+            "sbatch refused the job: Job violates accounting/QOS policy (job submit limit)",
+            "sacctmgr show qos; squeue --me tells which of your jobs count against a limit",
+        ),
+        (
+            "sbatch: error: Unable to open file /r/launch.sh\n",
+            "sbatch refused the job: Unable to open file /r/launch.sh",
+            "is the recipe set up? The script must exist: ls -l /r/launch.sh",
+        ),
+        ("", "sbatch refused the job: exit code 1", "run the command by hand in that directory"),
+    ],
+)
+def test_refusals(say: Say, stderr: str, fact: str, advice: str) -> None:
+    say(sbatch=Output(1, "", stderr), squeue=NOTHING, sacct=NOTHING)
+    with pytest.raises(SubmissionError) as refused:
+        SlurmLauncher({}).submit(SPEC)
+    assert (refused.value.fact, refused.value.advice) == (fact, advice)
+    assert refused.value.tail == (tuple(stderr.strip().split("\n")) if stderr else ())
+
+
+POLICY = (
+    "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy "
+    "(job submit limit, user's size and/or time limits)\n"
+)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Output(1, "", "sbatch: error: Batch job submission failed: Invalid partition name specified\n"),
+        Output(1, "", "sbatch: error: Batch job submission failed: Requested node configuration is not available\n"),
+        Output(1, "", "sbatch: error: QOSMaxWallDurationPerJobLimit\n" + POLICY),
+        Output(1, "", "sbatch: error: Unable to open file /r/launch.sh\n"),
+    ],
+)
+def test_what_slurm_certainly_did_not_take_is_not_looked_for(say: Say, answer: Output) -> None:
+    commands = say(sbatch=answer)
+    with pytest.raises(RefusedError):
+        SlurmLauncher({}).submit(SPEC)
+    assert names(commands) == ["sbatch"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Output(1, "", ""),
+        Output(1, "", "quota: cannot write the submission's log\n"),
+        Output(3, "7\n", "Traceback (most recent call last):\n"),
+        Output(1, "7\n", "sbatch: error: Batch job submission failed: Invalid partition name specified\n"),
+        Output(2, "", "sbatch: error: Batch job submission failed: Invalid partition name specified\n"),
+        Output(1, "", "sbatch: error: Batch job submission failed: Unspecified error\n"),
+        Output(1, "", "wrapper: sbatch: error: Batch job submission failed: Invalid partition name specified\n"),
+        Output(1, "", "sbatch: error: Batch job submission failed: Invalid partition name specified\ncleaning up\n"),
+        Output(1, "", "sbatch: error: Batch job submission failed: Invalid qos" + 41 * "x" + "\n"),
+    ],
+)
+def test_a_job_that_was_taken_although_sbatch_failed_is_found(say: Say, answer: Output) -> None:
+    unique = dataclasses.replace(SPEC, unique_name=True)
+    commands = say(sbatch=answer, squeue=said("7|RUNNING||None|n1|1000|N/A|N/A|gsw-a|\n"))
+    assert SlurmLauncher({}).submit(unique).id == "7"
+    assert names(commands) == ["sbatch", "squeue"]
+    say(sbatch=answer, squeue=NOTHING, sacct=NOTHING)
+    with pytest.raises(RefusedError):
+        SlurmLauncher({}).submit(unique)
+    say(sbatch=answer, squeue=DOWN)
+    with pytest.raises(SchedulerAwayError):
+        SlurmLauncher({}).submit(unique)
+
+
+@pytest.mark.parametrize(
+    ("limit", "mine"),
+    [
+        ("AssocMaxSubmitJobLimit", True),
+        ("QOSMaxSubmitJobPerUserLimit", True),
+        ("QOSMaxSubmitJobPerAccountLimit", False),
+        ("AssocGrpSubmitJobsLimit", False),
+        ("QOSGrpSubmitJobsLimit", False),
+    ],
+)
+def test_a_queue_that_takes_no_more_jobs_is_full_while_jobs_are_in_it(say: Say, limit: str, mine: bool) -> None:
+    full = Output(1, "", f"sbatch: error: {limit}\n{POLICY}")
+    commands = say(sbatch=full, squeue=said("12\n"))
+    with pytest.raises(QueueFullError) as error:
+        SlurmLauncher({}).submit(SPEC)
+    assert error.value.fact == f"the queue takes no more jobs ({limit})"
+    assert [("--me" in command) for command in commands] == [False, mine]
+    say(sbatch=full, squeue=said(""))  # nothing of it will ever free itself
+    with pytest.raises(RefusedError):
+        SlurmLauncher({}).submit(SPEC)
+
+
+def test_all_jobs_of_a_runs_rows_are_two_questions(say: Say) -> None:
+    commands = say(
+        sacct=said(
+            "7|gsw|RUNNING|0:0|None|n1|1000|1001|Unknown|gsw-a\n8|gsw|FAILED|1:0|None|n1|1000|1001|1002|again2.gsw-a\n"
+        ),
+        squeue=said("7|COMPLETED|0|None|n1|1000|1001|1002|gsw-a|\n9|PENDING||None||1000|N/A|N/A|other|\n"),
+    )
+    found = SlurmLauncher({}).named([SPEC] * 500, 1000.0)
+    assert [(job.id, job.name, job.status.state) for job in found] == [
+        ("7", "gsw-a", JobState.COMPLETED),
+        ("8", "again2.gsw-a", JobState.FAILED),
+        ("9", "other", JobState.PENDING),
+    ]
+    assert names(commands) == ["sacct", "squeue"]
+    say(sacct=NO_ACCOUNTING, squeue=said("9|PENDING||None||1000|N/A|N/A|other|\n"))
+    assert [job.id for job in SlurmLauncher({}).named([SPEC], 1000.0)] == ["9"]
+    say(sacct=NOTHING, squeue=DOWN)
+    with pytest.raises(SchedulerAwayError, match=r"^whether the run's rows were submitted is not known: squeue: "):
+        SlurmLauncher({}).named([SPEC], 1000.0)
+
+
+def test_no_slurm_here(say: Say) -> None:
+    say(sbatch=FileNotFoundError(2, "No such file or directory"))
+    with pytest.raises(SubmissionError) as refused:
+        SlurmLauncher({}).submit(SPEC)
+    assert str(refused.value) == (
+        "sbatch could not be run: No such file or directory\n"
+        "\n"
+        "command    sbatch --parsable -J gsw-a -N 1 --no-requeue /r/launch.sh\n"
+        "directory  /r\n"
+        "next       is this a login node of the cluster, with Slurm's commands on the PATH?"
+    )
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_lost_answer_is_no_job_unless_exactly_one_bears_the_name(say: Say, count: int) -> None:
+    late = "\n".join(f"{number}|RUNNING||None|n1|99999999999|99999999999|N/A|gsw-a" for number in range(count))
+    timed_out = Output(1, "", "sbatch: error: Socket timed out on send/recv operation\n")
+    say(sbatch=timed_out, squeue=said(late), sacct=said(""))
+    with pytest.raises(SubmissionError) as refused:
+        SlurmLauncher({}).submit(SPEC)
+    assert refused.value.advice == "scontrol ping; squeue --name=gsw-a tells whether the job was taken all the same"
+
+
+def test_a_lost_answer_is_not_an_older_job_of_the_same_name(say: Say) -> None:
+    say(sbatch=said("hello\n"), squeue=said("7|RUNNING||None|n1|1000|1001|N/A|gsw-a\n"))
+    with pytest.raises(SubmissionError, match=r"^sbatch gave no job id\n"):
+        SlurmLauncher({}).submit(SPEC)
+
+
+def test_a_lost_answer_is_found_though_the_job_has_ended(say: Say) -> None:
+    say(
+        sbatch=Output(124, "", "sbatch gave no answer within 120 s", timed_out=True),
+        squeue=said(""),
+        sacct=said("7|gsw|COMPLETED|0:0|None|n1|99999999999|99999999999|99999999999|gsw-a\n"),
+    )
+    assert SlurmLauncher({}).submit(SPEC).id == "7"
+
+
+def test_a_lost_answer_is_found(say: Say) -> None:
+    say(
+        sbatch=Output(124, "", "sbatch gave no answer within 120 s", timed_out=True),
+        squeue=said("7|RUNNING||None|n1|99999999999|N/A|N/A|gsw-a\n"),
+    )
+    assert SlurmLauncher({}).submit(SPEC).id == "7"
+
+
+@pytest.mark.parametrize(
+    ("unique_name", "submit_s", "found"),
+    [
+        (True, [0], "0"),
+        (False, [0], None),
+        (False, [939], None),
+        (False, [940], "0"),
+        (False, [1061], "0"),
+        (False, [999], "0"),
+        (False, [0, 970], "1"),
+        (False, [970, 1000], "1"),
+        (False, [960, 970], None),
+        (False, [1000, 1001], None),
+    ],
+)
+def test_which_job_of_a_name_is_ours(say: Say, unique_name: bool, submit_s: list[int], found: str | None) -> None:
+    lines = [f"{number}|RUNNING||None|n1|{at_s}|{at_s}|N/A|gsw-a" for number, at_s in enumerate(submit_s)]
+    say(squeue=said("\n".join(lines)))
+    job = SlurmLauncher({}).find(dataclasses.replace(SPEC, unique_name=unique_name), since_s=1000.0)
+    assert (job and job.id) == found
+
+
+def test_two_jobs_of_a_name_that_only_one_can_have_are_told(say: Say) -> None:
+    say(squeue=said("7|RUNNING||None|n1|1000|N/A|N/A|gsw-a|\n8|PENDING||None|n1|1000|N/A|N/A|gsw-a|\n"))
+    unique = dataclasses.replace(SPEC, unique_name=True)
+    error = caught(lambda: SlurmLauncher({}).find(unique, since_s=1000.0))
+    assert type(error) is SubmissionError
+    assert error.fact == "2 jobs have the name that only one can have: gsw-a"
+    assert error.advice == "scancel -Q -- 7 8"
+
+
+def test_an_sbatch_that_a_signal_ended_may_have_submitted_its_job(say: Say) -> None:
+    say(sbatch=Output(-2, "", ""), squeue=said("7|RUNNING||None|n1|99999999999|N/A|N/A|gsw-a|\n"))
+    assert SlurmLauncher({}).submit(SPEC).id == "7"
+    say(sbatch=Output(-9, "", ""), squeue=NOTHING, sacct=NOTHING)
+    assert type(caught(lambda: SlurmLauncher({}).submit(SPEC))) is SchedulerAwayError
+
+
+# -- a controller that is out of reach ----------------------------------------------------
+
+TIMED_OUT = Output(1, "", "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n")
+HANGING = Output(124, "", "sbatch gave no answer within 120 s", timed_out=True)
+FOUND = said("7|RUNNING||None|n1|99999999999|N/A|N/A|gsw-a\n")
+UNIQUE = dataclasses.replace(SPEC, unique_name=True)
+
+
+def caught(act: Callable[[], object]) -> RunError:
+    with pytest.raises(RunError) as error:
+        act()
+    return error.value
+
+
+@pytest.mark.parametrize(
+    "stderr",
+    [
+        "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n",
+        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n",
+        "sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received\n",
+        "sbatch: error: Batch job submission failed: Slurm temporarily unable to accept job, sleeping and retrying\n",
+        "sbatch: error: Batch job submission failed: Resource temporarily unavailable\n",
+        "sbatch: error: slurm_persist_conn_open_without_init: failed to open: Connection refused\n",
+        "sbatch: error: Batch job submission failed: Connection reset by peer\n",
+        "sbatch: error: Slurm backup controller in standby mode\n",
+        "sbatch: error: Slurm controller not responding, sleeping and retrying\n",
+    ],
+)
+def test_a_controller_that_is_out_of_reach_is_asked_again(say: Say, stderr: str) -> None:
+    say(sbatch=Output(1, "", stderr), squeue=NOTHING, sacct=NOTHING)
+    error = caught(lambda: SlurmLauncher({}).submit(SPEC))
+    assert type(error) is SchedulerAwayError
+    assert (
+        error.fact == f"sbatch refused the job: {stderr.strip().removeprefix('sbatch: error: ').split('failed: ')[-1]}"
+    )
+
+
+def test_the_whole_message_of_a_controller_that_is_out_of_reach(say: Say) -> None:
+    say(sbatch=DOWN)
+    assert str(caught(lambda: SlurmLauncher({}).submit(SPEC))) == (
+        "sbatch refused the job: Unable to contact slurm controller (connect failure)\n"
+        "\n"
+        "command    sbatch --parsable -J gsw-a -N 1 --no-requeue /r/launch.sh\n"
+        "directory  /r\n"
+        "exit code  1\n"
+        "last       slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
+        "next       scontrol ping; squeue --name=gsw-a tells whether the job was taken all the same"
+    )
+
+
+def test_an_sbatch_that_hangs_is_asked_again(say: Say) -> None:
+    commands = say(sbatch=HANGING, squeue=NOTHING, sacct=NOTHING)
+    error = caught(lambda: SlurmLauncher({}).submit(SPEC))
+    assert (type(error), error.fact) == (SchedulerAwayError, "sbatch gave no answer within 120 s")
+    assert names(commands) == ["sbatch", "squeue", "sacct"]
+
+
+def test_a_real_sbatch_that_hangs(tmp_path: Path) -> None:
+    for name, script in {"sbatch": "exec sleep 30", "squeue": "exit 0", "sacct": "exit 0"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    launcher = SlurmLauncher({"PATH": f"{tmp_path}:/usr/bin:/bin"}, command_timeout_s=0.5)
+    error = caught(lambda: launcher.submit(dataclasses.replace(SPEC, directory=tmp_path)))
+    assert (type(error), error.fact) == (SchedulerAwayError, "sbatch gave no answer within 0.5 s")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Output(1, "", "sbatch: error: Batch job submission failed: Invalid account or account/partition combination\n"),
+        Output(1, "", "sbatch: error: Batch job submission failed: Invalid qos specification\n"),
+        Output(1, "", "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy\n"),
+        Output(1, "", "sbatch: error: Batch job submission failed: Requested time limit is invalid\n"),
+        Output(1, "", "sbatch: error: Invalid node name specified\n"),
+        Output(1, "", ""),
+        said("hello\n"),
+    ],
+)
+def test_a_refusal_is_for_good(say: Say, answer: Output) -> None:
+    say(sbatch=answer, squeue=NOTHING, sacct=NOTHING)
+    # An answer without an id is no refusal: there may be a job.
+    wanted = RefusedError if answer.returncode else SubmissionError
+    assert type(caught(lambda: SlurmLauncher({}).submit(SPEC))) is wanted
+
+
+def test_no_slurm_here_is_for_good(say: Say) -> None:
+    say(sbatch=FileNotFoundError(2, "No such file or directory"))
+    assert type(caught(lambda: SlurmLauncher({}).submit(SPEC))) is SubmissionError
+
+
+@pytest.mark.parametrize("answer", [HANGING, TIMED_OUT, said("hello\n")])
+def test_a_lost_answer_is_found_by_the_jobs_name(say: Say, answer: Output) -> None:
+    commands = say(sbatch=answer, squeue=FOUND)
+    assert SlurmLauncher({}).submit(SPEC).id == "7"
+    assert commands[1][-1] == "--name=gsw-a"
+
+
+@pytest.mark.parametrize("answer", [HANGING, TIMED_OUT, said("hello\n")])
+def test_a_lost_answer_that_nobody_can_look_for_is_asked_again(say: Say, answer: Output) -> None:
+    say(sbatch=answer, squeue=DOWN)
+    error = caught(lambda: SlurmLauncher({}).submit(SPEC))
+    assert type(error) is SchedulerAwayError
+    assert error.fact.startswith("sbatch ")
+
+
+@pytest.mark.parametrize("squeue", [DOWN, Output(124, "", "squeue gave no answer within 45 s", timed_out=True)])
+def test_no_word_of_a_job_is_not_the_word_that_there_is_none(say: Say, squeue: Output) -> None:
+    say(squeue=squeue, sacct=NOTHING)
+    error = caught(lambda: SlurmLauncher({}).find(SPEC, since_s=1000.0))
+    assert type(error) is SchedulerAwayError
+    assert error.fact == f"whether row was submitted is not known: squeue: {squeue.problem}"
+    assert dict(error.evidence)["command"].endswith(" --name=gsw-a")
+    assert error.advice == "scontrol ping; squeue --name=gsw-a tells whether the job was taken all the same"
+
+
+def test_a_squeue_that_is_not_there_tells_nothing_either(say: Say) -> None:
+    say(squeue=FileNotFoundError(2, "No such file or directory"))
+    error = caught(lambda: SlurmLauncher({}).find(SPEC, since_s=1000.0))
+    assert type(error) is SchedulerAwayError
+
+
+def test_a_queue_without_the_job_is_the_word_that_there_is_none(say: Say) -> None:
+    for sacct in (NOTHING, NO_ACCOUNTING):
+        say(squeue=NOTHING, sacct=sacct)
+        assert SlurmLauncher({}).find(SPEC, since_s=1000.0) is None
+
+
+def test_ctrl_c_amid_a_submission_to_a_controller_that_is_out_of_reach(say: Say) -> None:
+    commands = say(sbatch=KeyboardInterrupt(), squeue=DOWN)
+    with pytest.raises(KeyboardInterrupt):
+        SlurmLauncher({}).submit(SPEC)
+    assert names(commands) == ["sbatch", "squeue"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "state", "reason"),
+    [
+        (UNIQUE, JobState.RUNNING, ""),
+        (SPEC, JobState.UNKNOWN, "job 1 is another one: it was submitted 900 s before ours"),
+    ],
+)
+def test_when_a_job_was_submitted_is_asked_only_where_its_name_does_not_tell(
+    say: Say, spec: JobSpec, state: JobState, reason: str
+) -> None:
+    say(squeue=said("1|RUNNING||None|n1|100|101|N/A|gsw-a\n"), sacct=NOTHING, scontrol=DOWN)
+    status = poll(dataclasses.replace(JOB, spec=spec))
+    assert (status.state, status.reason) == (state, reason)
+
+
+def test_a_name_of_its_own_is_still_asked_for(say: Say) -> None:
+    say(squeue=said("1|RUNNING||None|n1|1000|1001|N/A|gsw-b\n"), sacct=NOTHING, scontrol=DOWN)
+    status = poll(dataclasses.replace(JOB, spec=UNIQUE))
+    assert (status.state, status.reason) == (JobState.UNKNOWN, 'job 1 is another one by now: its name is "gsw-b"')
+
+
+def test_a_refusal_shows_no_secret(say: Say) -> None:
+    say(sbatch=Output(1, "", ""), squeue=NOTHING, sacct=NOTHING)
+    spec = dataclasses.replace(SPEC, options=("--comment=https://me:hunter2@host", "--x=HF_TOKEN=hunter2"))
+    with pytest.raises(SubmissionError) as refused:
+        SlurmLauncher({}).submit(spec)
+    assert "hunter2" not in str(refused.value)
+    assert "'--comment=https://***@host'" in str(refused.value)
+
+
+def test_ctrl_c_amid_a_submission_leaves_no_job(say: Say) -> None:
+    commands = say(
+        sbatch=KeyboardInterrupt(),
+        squeue=said("7|RUNNING||None|n1|99999999999|N/A|N/A|gsw-a\n"),
+        scancel=NOTHING,
+    )
+    with pytest.raises(KeyboardInterrupt):
+        SlurmLauncher({}).submit(SPEC)
+    assert commands[-1] == ("scancel", "-Q", "--", "7")
+
+
+def test_cancel_that_fails_says_what_to_type(say: Say) -> None:
+    failure = "scancel: error: Kill job error on job id 1: Unable to contact slurm controller (connect failure)\n"
+    there = said("1|RUNNING||None|n1|1000|1001|N/A|gsw-a|\n2|RUNNING||None|n1|1000|1001|N/A|gsw-a|\n")
+    commands = say(scancel=Output(8, "", failure), squeue=there)
+    with pytest.raises(JobError) as failed:
+        SlurmLauncher({}).cancel([job_of(1), job_of(2)])
+    assert str(failed.value) == (
+        "jobs may still run: scancel failed: "
+        "Kill job error on job id 1: Unable to contact slurm controller (connect failure)\n"
+        "\n"
+        "next       scancel -Q -- 1 2"
+    )
+    assert names(commands) == ["squeue", "scancel"]
+
+
+def test_cancel_nothing(say: Say) -> None:
+    SlurmLauncher({}).cancel([])
+
+
+@pytest.mark.parametrize(
+    ("answer", "version"),
+    [
+        (said("slurm 22.05.8\n"), "22.05.8"),
+        (said("slurm-wlm 24.11.0-0rc1\n"), "24.11.0-0rc1"),
+        (said("site wrapper of 2019\nslurm 23.02.7\n"), "23.02.7"),
+        (said("7\n"), ""),
+        (said("slurm x\n"), ""),
+        (DOWN, ""),
+        (Output(124, "", "sbatch gave no answer within 5 s", timed_out=True), ""),
+        (FileNotFoundError(2, "No such file or directory"), ""),
+    ],
+)
+def test_the_version_is_asked_for_once(say: Say, answer: Output | BaseException, version: str) -> None:
+    commands = say(sbatch=answer)
+    launcher = SlurmLauncher({})
+    assert (launcher.version, launcher.version) == (version, version)
+    assert commands == [("sbatch", "--version")]
+
+
+def test_nodes_to_avoid_are_excluded_with_those_that_must_be(say: Say) -> None:
+    spec = dataclasses.replace(SPEC, options=("--exclude=n1",), excluded_nodes=("n2",), avoided_nodes=("n[3-4]",))
+    assert "--exclude=n1,n2,n[3-4]" in SlurmLauncher({}).command(spec)

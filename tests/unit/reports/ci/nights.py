@@ -1,0 +1,91 @@
+"""Nights to export, one of them with every outcome, and texts that somebody else has written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from pytest_gsw.reports.ci import Night
+from pytest_gsw.results.record import Record
+from tests.unit.results.records import JOB, SLOW
+
+DRIFT = (
+    "throughput of the newest nights is -4.1 % against the first ones, -0.9 % a week, since about 2026-11-12 "
+    "(job 470011 of run 20261112-221000-aaaa)"
+)
+
+
+def record(gpus: int, seconds: float | None = None, **changes: object) -> Record:
+    """A row of the table, that took these seconds."""
+    row = f"llama2_70b_fp8[H100x{gpus}]"
+    measured = {} if seconds is None else {**SLOW.measured, "step_time_s": seconds}
+    one = replace(
+        SLOW,
+        row=row,
+        node_id=f"baselines/maxtext/llama2_70b.yaml::{row}",
+        baseline=f"baselines/maxtext/llama2_70b.yaml:{gpus}",
+        gpus=gpus,
+        measured=measured,
+        outcome="passed",
+        job=replace(JOB, id=f"4812{gpus}"),
+    )
+    return replace(one, **changes)  # type: ignore[arg-type]
+
+
+PASSED = record(64, 4.6)
+REGRESSED = record(128, 5.11, outcome="regressed", fact=SLOW.fact)
+ERROR = record(256, outcome="error", fact="job 4812256 failed with exit code 1: CUDA out of memory", job=JOB)
+INCONCLUSIVE = record(
+    512, 5.0, outcome="inconclusive", fact="throughput 1 tokens/s is 8.1 % below the documented 2", limit=0.12
+)
+DRIFTING = record(1024, 4.7, drift=DRIFT)
+IMPROVED = record(2048, 3.5, outcome="improved", fact="throughput 3 tokens/s is 30.2 % above the documented 2")
+NIGHT = Night(
+    (PASSED, REGRESSED, ERROR, INCONCLUSIVE, DRIFTING, IMPROVED),
+    since={REGRESSED.node_id: "2026-11-18, 3 nights"},
+)
+
+#: What may stand in a log, a table or a node's name, once it was quoted: no control characters but line ends.
+HOSTILE = (
+    "::error file=x::boo",
+    "a%0Ab%3A%2C%25",
+    "| cell |\n| --- |",
+    "\\| \\\\| \\",
+    "``` `a` ``",
+    "`",
+    "<script>alert(1)</script><img src=x onerror=y>",
+    "&lt;b&gt; & &amp;",
+    "[link](javascript:x) ![i](http://e.x/p.png) https://e.x @someone #1 **b** $x$",
+    'quote " back \\ newline \n end',
+    "]]\n[[ATTACHMENT|/etc/passwd]]",
+    "=cmd()|'x'!A1",
+    "漢字 ü 🚀",
+    "",
+)
+texts = st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(exclude_categories=("C",)) | st.just("\n")))
+
+
+def hostile_night(text: str) -> Night:
+    """A night in which everything that others write is one text."""
+    job = replace(JOB, nodes=text, reason=text)
+    rows = [
+        replace(
+            one,
+            row=text,
+            node_id=f"{text}::{number}",
+            fact=text,
+            drift=text or None,
+            workload=text,
+            dtype=text,
+            accelerator=text,
+            framework=text,
+            cluster=text,
+            run_id=text,
+            log=text,
+            job=job,
+        )
+        for number, one in enumerate(NIGHT.records)
+    ]
+    odd = replace(rows[0], node_id=f"{text}::odd", outcome=text or "?", baseline=text)
+    return Night((*rows, odd), {f"{text}::gone": text})

@@ -1,0 +1,151 @@
+"""The summary as GitHub shows it: CommonMark with tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from pytest_gsw.reports.ci import Night
+from pytest_gsw.reports.ci.markdown import markdown
+from tests.unit.reports.ci.nights import HOSTILE, NIGHT, PASSED, hostile_night, record, texts
+
+PARSER = MarkdownIt("gfm-like", {"linkify": False})
+
+
+def inline(text: str) -> list[Token]:
+    return [child for token in PARSER.parse(text) for child in token.children or ()]
+
+
+def cells(text: str) -> list[list[str]]:
+    """What the lines of all tables show."""
+    rows: list[list[str]] = []
+    for token in PARSER.parse(text):
+        if token.type == "tr_open":
+            rows.append([])
+        elif token.type == "inline" and token.level > 2:
+            rows[-1].append("".join(child.content for child in token.children or ()))
+    return rows
+
+
+def test_the_whole_summary() -> None:
+    assert markdown(NIGHT) == "\n".join(
+        [
+            "### pytest-gsw: 5 rows need attention",
+            "",
+            (
+                "`eos`, run `20261120-221000-7f3a`, 6 rows: 1 regressed, 1 not measured, 1 inconclusive, 1 improved, "
+                "2 passed, 1 drifting, 741.4 GPU-hours"
+            ),
+            "",
+            "| row | what | throughput | allowed | nodes | since | next |",
+            "| --- | --- | ---: | ---: | --- | --- | --- |",
+            (
+                "| `llama2_70b_fp8[H100x128]` | **regressed** | -10.8 % | -5.0 % | `pool0-[0017-0032]` | 2026-11-18, 3 nights "
+                "| `pytest --gsw-cluster=eos --gsw-confirm=4 "
+                "'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]'` |"
+            ),
+            (
+                "| `llama2_70b_fp8[H100x256]` | **error** `job 4812256 failed with exit code 1: CUDA out of memory` "
+                "|  |  | `pool0-[0017-0032]` |  | `pytest --gsw-cluster=eos "
+                "'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x256]'` |"
+            ),
+            (
+                "| `llama2_70b_fp8[H100x512]` | **inconclusive** `throughput 1 tokens/s is 8.1 % below the documented 2` "
+                "| -8.9 % | -12.0 % | `pool0-[0017-0032]` |  "
+                "| `pytest-gsw history 'llama2_70b_fp8[H100x512]' --cluster=eos` |"
+            ),
+            (
+                "| `llama2_70b_fp8[H100x1024]` | **drift** `throughput of the newest nights is -4.1 % against the first ones, "
+                "-0.9 % a week, since about 2026-11-12 (job 470011 of run 20261112-221000-aaaa)` "
+                "| -3.1 % | -5.0 % | `pool0-[0017-0032]` |  "
+                "| `pytest-gsw trend 'llama2_70b_fp8[H100x1024]' --cluster=eos` |"
+            ),
+            (
+                "| `llama2_70b_fp8[H100x2048]` | **improved** | +30.2 % | +5.0 % | `pool0-[0017-0032]` |  "
+                "| `pytest-gsw baseline propose .gsw/runs/20261120-221000-7f3a '--row=llama2_70b_fp8[H100x2048]'` |"
+            ),
+            "",
+            "| workload | dtype | accelerator | 64 GPUs | 128 GPUs | 256 GPUs | 512 GPUs | 1024 GPUs | 2048 GPUs |",
+            "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+            (
+                "| `llama2_70b` | `fp8` | `H100` | -1.0 % | -10.8 % **regressed** | **error** | -8.9 % **inconclusive** "
+                "| -3.1 % | +30.2 % improved |"
+            ),
+        ]
+    )
+
+
+def test_a_quiet_night() -> None:
+    assert markdown(Night((PASSED,))).splitlines()[:3] == [
+        "### pytest-gsw: no row needs attention",
+        "",
+        "`eos`, run `20261120-221000-7f3a`, 1 row: 1 passed, 11.8 GPU-hours",
+    ]
+
+
+def test_a_night_of_which_nothing_is_left() -> None:
+    assert cells(markdown(Night((), {"t.yaml::one": "the session ended"})))[1:] == [
+        ["one", "error the session ended", "", "", "", "", ""]
+    ]
+
+
+def test_a_simulation_says_so() -> None:
+    assert "\nThis is a simulation: no GPU was used, and its figures say nothing.\n" in markdown(
+        Night((replace(PASSED, simulated=True),))
+    )
+
+
+def test_rows_of_one_cell_are_counted_the_bad_ones_first() -> None:
+    rows = (
+        PASSED,
+        replace(PASSED, node_id="b"),
+        replace(PASSED, node_id="c", outcome="regressed"),
+        replace(PASSED, node_id="d", outcome="splendid"),
+    )
+    assert cells(markdown(Night(rows)))[-1] == [
+        "llama2_70b",
+        "fp8",
+        "H100",
+        "1 error splendid, 1 regressed, 2 passed",
+    ]
+
+
+@pytest.mark.parametrize("limit_bytes", [3_000, 20_000, 900_000])
+def test_the_summary_is_as_long_as_it_may_be(limit_bytes: int) -> None:
+    rows = tuple(
+        record(gpus, 9.0, outcome="regressed", workload=f"w{gpus}", node_id=f"t::{gpus}") for gpus in range(500)
+    )
+    text = markdown(Night(rows), limit_bytes)
+    assert len(text.encode()) <= limit_bytes
+    shown = [row for row in cells(text) if row[0].startswith("llama2")]
+    if len(shown) < 500:
+        assert f"\n{500 - len(shown)} findings more left out, for which there is no room here.\n" in text
+    assert text.startswith("### pytest-gsw: 500 rows need attention\n")
+
+
+def test_by_default_a_big_night_is_below_githubs_limit() -> None:
+    long = "x" * 10_000
+    rows = tuple(record(8, outcome="error", fact=long, row=long, node_id=f"{long}{number}") for number in range(2000))
+    assert len(markdown(Night(rows)).encode()) < 1 << 20
+
+
+@given(texts)
+def test_what_others_write_is_text(text: str) -> None:
+    shown = markdown(hostile_night(text))
+    kinds = {token.type for token in inline(shown)}
+    assert kinds <= {"text", "code_inline", "strong_open", "strong_close"}
+    assert {token.type for token in PARSER.parse(shown)}.isdisjoint({"html_block", "fence", "code_block", "hr"})
+    tables = [len(row) for row in cells(shown)]
+    assert set(tables) == {7, 9}
+    plain = "".join(token.content for token in inline(shown) if token.type == "text")
+    assert "ATTACHMENT" not in plain
+    assert "<" not in plain
+
+
+@pytest.mark.parametrize("text", [one for one in HOSTILE if one and "\n" not in one and "\\|" not in one])
+def test_what_others_write_can_be_read(text: str) -> None:
+    assert cells(markdown(Night((replace(PASSED, outcome="error", fact=text, job=None),))))[1][1] == f"error {text}"

@@ -1,0 +1,155 @@
+"""What needs attention, and in which order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_gsw.reports.ci import Night, slow_since
+from pytest_gsw.reports.ci.night import KINDS, counts_text, findings
+from pytest_gsw.results.attention import Level
+from tests.unit.reports.ci.nights import DRIFT, ERROR, IMPROVED, NIGHT, PASSED, REGRESSED, record
+
+DAY_S = 86400.0
+
+
+def test_the_worst_is_first() -> None:
+    assert [(one.kind, one.level.value, one.row) for one in findings(NIGHT)] == [
+        ("regressed", "error", "llama2_70b_fp8[H100x128]"),
+        ("error", "error", "llama2_70b_fp8[H100x256]"),
+        ("inconclusive", "warning", "llama2_70b_fp8[H100x512]"),
+        ("drift", "warning", "llama2_70b_fp8[H100x1024]"),
+        ("improved", "notice", "llama2_70b_fp8[H100x2048]"),
+    ]
+
+
+def test_among_equals_the_greatest_loss_is_first() -> None:
+    slow = [record(gpus, seconds, outcome="regressed") for gpus, seconds in ((8, 5.0), (16, 9.0), (32, 6.0))]
+    assert [one.row for one in findings(Night(tuple(slow)))] == [slow[1].row, slow[2].row, slow[0].row]
+
+
+def test_what_to_type_next() -> None:
+    node_id = "'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x{}]'"
+    assert [one.next for one in findings(NIGHT)] == [
+        f"pytest --gsw-cluster=eos --gsw-confirm=4 {node_id.format(128)}",
+        f"pytest --gsw-cluster=eos {node_id.format(256)}",
+        "pytest-gsw history 'llama2_70b_fp8[H100x512]' --cluster=eos",
+        "pytest-gsw trend 'llama2_70b_fp8[H100x1024]' --cluster=eos",
+        "pytest-gsw baseline propose .gsw/runs/20261120-221000-7f3a '--row=llama2_70b_fp8[H100x2048]'",
+    ]
+
+
+def test_a_row_that_was_confirmed_is_looked_up() -> None:
+    (found,) = findings(Night((replace(REGRESSED, repeats=(REGRESSED.job,)),)))  # type: ignore[arg-type]
+    assert found.next == "pytest-gsw history 'llama2_70b_fp8[H100x128]' --cluster=eos"
+
+
+def test_a_replay_without_a_cluster_is_replayed_again() -> None:
+    (found,) = findings(Night((replace(ERROR, cluster="replay", log="/stage/a log.out"),)))
+    assert found.next == (
+        "pytest '--gsw-replay=/stage/a log.out' 'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x256]'"
+    )
+    (found,) = findings(Night((replace(ERROR, cluster="replay", log=None),)))
+    assert found.next.startswith("pytest --gsw-replay=.gsw/runs/20261120-221000-7f3a ")
+
+
+def test_a_row_without_a_record_is_an_error() -> None:
+    night = Night((PASSED,), {"t.yaml::one[H100x8]": "the session ended", PASSED.node_id: "has a record all the same"})
+    (found,) = findings(night)
+    assert (found.kind, found.row, found.place, found.text) == (
+        "error",
+        "one[H100x8]",
+        ("t.yaml", 1),
+        "the session ended",
+    )
+    assert counts_text(night) == "2 rows: 1 not measured, 1 passed"
+
+
+def test_an_outcome_that_is_not_known_is_an_error() -> None:
+    night = Night((replace(PASSED, outcome="splendid"),))
+    (found,) = findings(night)
+    assert found.level is Level.ERROR
+    assert found.text == "the record has the outcome 'splendid', which this pytest-gsw does not know"
+    assert counts_text(night) == "1 row: 1 not measured"
+
+
+def test_a_row_that_failed_and_creeps_is_found_twice() -> None:
+    assert [one.kind for one in findings(Night((replace(REGRESSED, drift=DRIFT),)))] == ["regressed", "drift"]
+
+
+def test_what_passed_with_a_but_is_a_notice() -> None:
+    accepted = record(
+        64, 5.1, accepted={"step_time_s": 5.1}, reference="accepted", accepted_note="accepted 5.1 s, 2026-11-01"
+    )
+    (other,) = findings(Night((accepted,)))
+    assert (other.kind, other.level) == ("accepted", Level.NOTICE)
+    assert other.text == (
+        "passed by what eos has accepted; it is 10.7 % below the documented throughput, and would have failed by it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "since"), [("within noise", "tonight"), ("too good to be true", ""), ("ranks differ", "")]
+)
+def test_what_is_inconclusive_says_why(reason: str, since: str) -> None:
+    one = record(64, 4.95, outcome="inconclusive", reason=reason)
+    (found,) = findings(Night((one,), since={one.node_id: "tonight"}))
+    assert (found.kind, found.level, found.text) == ("inconclusive", Level.WARNING, f"{reason}: {one.fact}")
+    assert found.since == since
+
+
+@pytest.mark.parametrize("outcome", ["passed", "profiled", "expected_failure"])
+def test_what_needs_nobody(outcome: str) -> None:
+    assert findings(Night((replace(PASSED, outcome=outcome),))) == ()
+
+
+def test_every_kind_has_its_place() -> None:
+    assert KINDS[:3] == ("regressed", "error", "unexpected success")
+    (found,) = findings(Night((replace(PASSED, outcome="unexpected_success", fact="ran"),)))
+    assert (found.kind, found.level) == ("unexpected success", Level.ERROR)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "place"),
+    [
+        ("a/b.yaml:41", ("a/b.yaml", 41)),
+        ("a:b.yaml:7", ("a:b.yaml", 7)),
+        ("a/b.yaml:0", ("a/b.yaml", 1)),
+        ("a/b.yaml:\u0663", ("baselines/maxtext/llama2_70b.yaml", 1)),
+        ("a/b.yaml", ("baselines/maxtext/llama2_70b.yaml", 1)),
+        ("", ("baselines/maxtext/llama2_70b.yaml", 1)),
+    ],
+)
+def test_the_place_of_a_row(baseline: str, place: tuple[str, int]) -> None:
+    (found,) = findings(Night((replace(IMPROVED, baseline=baseline),)))
+    assert found.place == place
+
+
+def test_the_counts() -> None:
+    assert counts_text(NIGHT) == (
+        "6 rows: 1 regressed, 1 not measured, 1 inconclusive, 1 improved, 2 passed, 1 drifting"
+    )
+    assert counts_text(Night(())) == "0 rows"
+    documented = Night((replace(PASSED, outcome="expected_failure"), replace(PASSED, outcome="profiled", row="b")))
+    assert counts_text(documented) == "2 rows: 1 out of memory as documented, 1 profiled"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "since"),
+    [
+        ("", ""),
+        ("p", "tonight"),
+        ("rp", "tonight"),
+        ("pr", "2026-11-11, 2 nights"),
+        ("prr", "2026-11-11, 3 nights"),
+        ("rr", "2026-11-10 or before, 3 nights"),
+        ("rpr", "2026-11-12, 2 nights"),
+    ],
+)
+def test_since_when_a_row_is_slow(outcomes: str, since: str) -> None:
+    noon_s = 1794312000.0  # 2026-11-10 12:00 UTC: the same day wherever this runs
+    nights = [
+        (noon_s + number * DAY_S, {"p": "passed", "r": "regressed"}[letter]) for number, letter in enumerate(outcomes)
+    ]
+    assert slow_since(nights) == since

@@ -1,0 +1,113 @@
+"""Metrics as Prometheus reads them, by the parser of its own client."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from pytest_gsw.reports.ci import Night
+from pytest_gsw.reports.ci.openmetrics import openmetrics
+from tests.unit.reports.ci.nights import DRIFTING, ERROR, NIGHT, PASSED, REGRESSED, hostile_night, texts
+
+
+def families(night: Night) -> dict[str, Metric]:
+    text = openmetrics(night)
+    return {family.name: family for family in text_string_to_metric_families(f"{text}\n")}
+
+
+def values(night: Night, name: str) -> dict[str, float]:
+    return {sample.labels["row"]: sample.value for sample in families(night)[name].samples}
+
+
+def test_a_sample() -> None:
+    labels = (
+        '{row="llama2_70b_fp8[H100x128]",table="baselines/maxtext/llama2_70b.yaml",cluster="eos",workload="llama2_70b",'
+        'framework="maxtext",dtype="fp8",accelerator="H100",gpus="128"}'
+    )
+    lines = openmetrics(Night((REGRESSED,))).splitlines()
+    assert lines[:4] == [
+        "# HELP gsw_step_time_seconds Measured time of a training step.",
+        "# TYPE gsw_step_time_seconds gauge",
+        f"gsw_step_time_seconds{labels} 5.11",
+        "# HELP gsw_documented_step_time_seconds Documented time of a training step.",
+    ]
+    assert f"gsw_mfu_ratio{labels} 0.36025" in lines
+    assert lines[-1] == 'gsw_run_timestamp_seconds{cluster="eos"} 1795212692.0'
+
+
+def test_units_are_base_units() -> None:
+    found = families(NIGHT)
+    assert set(found) == {
+        "gsw_step_time_seconds",
+        "gsw_documented_step_time_seconds",
+        "gsw_tokens_per_second",
+        "gsw_mfu_ratio",
+        "gsw_throughput_change_ratio",
+        "gsw_allowed_loss_ratio",
+        "gsw_drift",
+        "gsw_queue_seconds",
+        "gsw_run_seconds",
+        "gsw_outcome",
+        "gsw_run_timestamp_seconds",
+    }
+    assert all(family.type == "gauge" and family.documentation for family in found.values())
+
+
+def test_what_was_measured() -> None:
+    assert values(NIGHT, "gsw_step_time_seconds")[REGRESSED.row] == 5.11
+    assert ERROR.row not in values(NIGHT, "gsw_step_time_seconds")
+    assert values(NIGHT, "gsw_throughput_change_ratio")[REGRESSED.row] == pytest.approx(-0.1084, abs=1e-4)
+    assert values(NIGHT, "gsw_allowed_loss_ratio")[REGRESSED.row] == 0.05
+    assert {row for row, value in values(NIGHT, "gsw_drift").items() if value} == {DRIFTING.row}
+
+
+def test_every_row_has_one_outcome_of_all() -> None:
+    by_row: dict[str, dict[str, float]] = {}
+    for sample in families(NIGHT)["gsw_outcome"].samples:
+        by_row.setdefault(sample.labels["row"], {})[sample.labels["outcome"]] = sample.value
+    assert {row: {name for name, value in states.items() if value} for row, states in by_row.items()} == {
+        record.row: {record.outcome} for record in NIGHT.records
+    }
+    assert {len(states) for states in by_row.values()} == {8}
+
+
+def test_rows_without_a_record_are_errors() -> None:
+    night = Night((PASSED,), {"t.yaml::one": "the session ended", PASSED.node_id: "has a record"})
+    samples = families(night)["gsw_outcome"].samples
+    assert [sample.labels for sample in samples if sample.labels["row"] == "one"] == [
+        {"row": "one", "table": "t.yaml", "outcome": "error"}
+    ]
+    assert len(samples) == 9
+
+
+def test_the_time_is_that_of_the_newest_record_of_a_cluster() -> None:
+    night = Night(
+        (
+            replace(PASSED, recorded_s=5.0),
+            replace(REGRESSED, recorded_s=7.0),
+            replace(ERROR, simulated=True, recorded_s=6.0),
+        )
+    )
+    samples = families(night)["gsw_run_timestamp_seconds"].samples
+    assert {sample.labels["cluster"]: sample.value for sample in samples} == {"eos": 7.0, "demo": 6.0}
+
+
+def test_nothing_is_nothing() -> None:
+    assert openmetrics(Night(())) == ""
+
+
+@given(texts)
+def test_labels_come_back_as_they_were(text: str) -> None:
+    night = hostile_night(text)
+    found = families(night)
+    drifts = found["gsw_drift"].samples
+    assert {sample.labels["workload"] for sample in drifts} == {text}
+    assert {sample.labels["row"] for sample in drifts} == {text}
+    for family in found.values():
+        keys = [tuple(sorted(sample.labels.items())) for sample in family.samples]
+        assert len(set(keys)) == len(keys)  # node_exporter gives up on a series that comes twice
+        assert all(sample.timestamp is None for sample in family.samples)

@@ -1,0 +1,177 @@
+"""Pictures: what is marked in them, and what they say to those who do not see them."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.performance.measurement import TimedStep, apply
+from pytest_gsw.reports.html.drawing import Plot, Scale, round_numbers, ticks, upright
+from pytest_gsw.reports.html.plots import MFU, THROUGHPUT, history_plot, jobs_plot, scaling_plot, steps_plot, window_of
+from pytest_gsw.reports.night import Row, nights_by_run
+from pytest_gsw.results.record import Record
+from pytest_gsw.tables.statistic import parse_statistic
+from tests.unit.reports.nights import BROKEN, FAST, PASSED, SLOW, TONIGHT, attempt, history_of, row, runs
+
+
+def texts(plot: Plot | None) -> list[str]:
+    assert plot is not None
+    return ["".join(element.itertext()) for element in plot.svg.iter("text")]
+
+
+def series(statistic: str, first_index: int, count: int = 50) -> Record:
+    """A record of a log whose steps all differ, and begin with a number."""
+    series_s = tuple(4.5 + number / 1000 for number in range(count))
+    steps = [TimedStep(first_index + place, seconds) for place, seconds in enumerate(series_s)]
+    judged_s = apply(parse_statistic(statistic), steps)
+    return replace(SLOW, statistic=statistic, series_s=series_s, measured={"step_time_s": judged_s})
+
+
+@pytest.mark.parametrize(
+    ("statistic", "first_index", "window"),
+    [
+        ("last", 0, (49, 49)),
+        ("last", 1, (49, 49)),
+        ("mean[35:44]", 0, (35, 44)),
+        ("mean[35:44]", 1, (34, 43)),
+        ("median[-10:]", 1, (40, 49)),
+        ("median", 0, (0, 49)),
+    ],
+)
+def test_what_the_statistic_is_taken_over(statistic: str, first_index: int, window: tuple[int, int]) -> None:
+    assert window_of(series(statistic, first_index)) == window
+
+
+def test_a_window_that_is_not_known_is_not_marked() -> None:
+    # A log in which each line stands for ten steps has other numbers than places.
+    assert window_of(replace(series("mean[35:44]", 0), measured={"step_time_s": 4.9})) is None
+    assert window_of(replace(SLOW, statistic="best of three")) is None
+    assert window_of(replace(SLOW, series_s=())) is None
+
+
+def test_of_several_jobs_the_series_is_the_last_ones() -> None:
+    assert SLOW.job is not None
+    judged = replace(SLOW.job, judged_s=5.0)
+    several = replace(SLOW, repeats=(replace(judged, judged_s=7.0),), job=judged, measured={"step_time_s": 6.0})
+    assert window_of(several) == (4, 4)
+    assert window_of(replace(several, job=SLOW.job)) is None
+
+
+def test_the_steps_of_a_job() -> None:
+    plot = steps_plot(SLOW)
+    assert plot is not None
+    assert plot.alt == (
+        "Each of 5 steps (s), from 5 to 40 s; the first 1 are warm-up; last is taken over lines 5 to 5; it is 5 s"
+    )
+    assert {"warm-up", "last", "5 s", "step"} <= set(texts(plot))
+    assert steps_plot(replace(SLOW, series_s=(5.0,))) is None
+    assert steps_plot(replace(SLOW, series_s=(5.0, float("nan")))) is None
+    assert steps_plot(replace(SLOW, series_s=(5.0, 1e300))) is None
+
+
+def test_of_very_many_steps_the_extremes_are_drawn() -> None:
+    spiky = tuple(9.0 if number == 31_416 else 5.0 + number % 7 / 1000 for number in range(100_000))
+    plot = steps_plot(replace(SLOW, series_s=spiky, warm_up_steps=0))
+    assert plot is not None
+    assert len(ET.tostring(plot.svg)) < 12_000
+    (curve,) = plot.svg.iter("polyline")
+    heights = [float(place.partition(",")[2]) for place in (curve.get("points") or "").split()]
+    assert min(heights) < 60 < max(heights)
+
+
+def nights_of_slow(directory: Path, *before: Record) -> Row:
+    with history_of(directory, *before) as history:
+        (night,) = nights_by_run([SLOW], history, runs(directory))
+    return night.rows[0]
+
+
+def test_the_nights_of_a_row(tmp_path: Path) -> None:
+    before = [row(SLOW.row, number) for number in range(TONIGHT - 1)]
+    before += [row(SLOW.row, TONIGHT - 1, 5.2, outcome="inconclusive")]
+    plot = history_plot(nights_of_slow(tmp_path, *before))
+    assert plot is not None
+    assert (
+        plot.alt
+        == "Step time of 46 nights (s), the newest 5 s; documented 4.5 s; limit 4.737 s; 1 regressed; 1 inconclusive"
+    )
+    assert {"reference", "documented", "limit", "triangle: regressed, square: inconclusive"} <= set(texts(plot))
+    assert len(list(plot.svg.iter("polygon"))) == 2
+
+
+def test_one_night_is_no_picture(tmp_path: Path) -> None:
+    assert history_plot(nights_of_slow(tmp_path)) is None
+
+
+def test_the_first_suspect_night_is_marked(tmp_path: Path) -> None:
+    drift = [
+        row(SLOW.row, number, (4.5 if number < 32 else 4.62) * (1 + number % 5 / 1000)) for number in range(TONIGHT)
+    ]
+    found = nights_of_slow(tmp_path, *drift)
+    plot = history_plot(found)
+    assert plot is not None
+    assert "slower from here on" in texts(plot)
+    assert plot.alt.endswith("; 1 regressed; slower since about 2026-12-03")
+
+
+def test_the_newest_200_nights_are_drawn(tmp_path: Path) -> None:
+    plot = history_plot(nights_of_slow(tmp_path, *(row(SLOW.row, number) for number in range(-300, TONIGHT))))
+    assert plot is not None
+    assert "200 nights" in plot.alt
+    assert "reference" not in texts(plot)  # they were before
+
+
+def test_scaling() -> None:
+    (night,) = nights_by_run([PASSED, SLOW, FAST], None, runs(Path("run")))
+    curves = night.workloads["llama2_70b"]
+    plot = scaling_plot("llama2_70b", THROUGHPUT, curves)
+    assert plot is not None
+    assert plot.alt == (
+        "Throughput (tokens/s) of llama2_70b over 128 to 256 GPUs; measured drawn through, documented dashed"
+    )
+    assert "llama2_70b_fp8" in texts(plot)
+    assert scaling_plot("llama2_70b", MFU, curves) is not None
+    assert scaling_plot("llama2_70b", MFU, ()) is None
+
+
+def test_the_jobs_of_a_night() -> None:
+    again = replace(PASSED, attempts=(attempt("7", "node failure", "pool0-0017"),))
+    (night,) = nights_by_run([again, SLOW, BROKEN], None, runs(Path("run")))
+    plot = jobs_plot(night)
+    assert plot is not None
+    assert plot.alt == "4 jobs over the night; thin bars are time in the queue, thick ones run time, red ones failed"
+    assert sum(shape.get("fill") == "#b03a00" for shape in plot.svg.iter("rect")) == 2
+    (empty,) = nights_by_run([replace(SLOW, job=None)], None, runs(Path("run")))
+    assert jobs_plot(empty) is None
+
+
+def test_of_a_thousand_jobs_those_that_ended_last_are_drawn() -> None:
+    many = [replace(SLOW, node_id=f"t::{number}") for number in range(1000)]
+    (night,) = nights_by_run(many, None, runs(Path("run")))
+    plot = jobs_plot(night)
+    assert plot is not None
+    assert plot.alt.startswith("The 200 jobs that ended last;")
+
+
+# -- axes ------------------------------------------------------------------------------------------
+
+
+def test_round_numbers() -> None:
+    assert round_numbers(4.4, 5.2) == [4.4, 4.6, 4.8, 5.0, 5.2]
+    assert round_numbers(0, 100) == [0, 50, 100]
+    assert round_numbers(3, 3) == [3]
+
+
+def test_noise_of_a_few_thousandths_looks_like_nothing() -> None:
+    y = upright([4.5, 4.51])
+    assert y.high - y.low > 0.06 * 4.5
+
+
+def test_what_is_beyond_an_axis_stands_at_its_end() -> None:
+    x = Scale(1, 10, 100, 200)
+    assert (x(0), x(1), x(5.5), x(10), x(1e9)) == (100, 100, 150, 200, 200)
+    assert ticks(x, [1, 1.5, 4, 10]) == [(100, "1"), (133.3, "4"), (200, "10")]
+    assert Scale(1, 100, 0, 10, logarithmic=True)(10) == 5
+    assert Scale(1, 1, 0, 10)(1) == 5

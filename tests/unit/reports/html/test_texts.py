@@ -1,0 +1,190 @@
+"""What pages say, and the commands they name, to the letter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.reports.html.commands import again, all_commands, next_command
+from pytest_gsw.reports.html.elements import element, html_text, svg_text
+from pytest_gsw.reports.html.evidence import log_ends
+from pytest_gsw.reports.html.texts import (
+    cause_nodes,
+    day,
+    fact_text,
+    job_text,
+    limit_text,
+    listed,
+    night_text,
+    percent,
+    shortened,
+    since_facts,
+    since_text,
+)
+from pytest_gsw.reports.night import Row, Since, nights_by_run
+from pytest_gsw.results.record import Record
+from tests.unit.history.nights import FIRST_S
+from tests.unit.reports.nights import BROKEN, FAST, PASSED, RUN_ID, SLOW, attempt, failed, runs
+
+RUN = Path(".gsw/runs/20261216-210000-7f3a")
+NODE = "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8"
+
+
+def shown(record: Record, since: Since | None = None) -> Row:
+    return Row(record, "page", since=since)
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        ((), "No row"),
+        ((PASSED,), "All well: 1 row"),
+        ((PASSED, FAST), "All well: 2 rows"),
+        ((PASSED, SLOW, BROKEN), "1 regressed, 1 could not be measured of 3 rows"),
+    ],
+)
+def test_a_night_in_a_few_words(records: tuple[Record, ...], said: str) -> None:
+    (night,) = nights_by_run(records, None, runs(RUN))
+    assert night_text(night) == said
+
+
+def test_since_when() -> None:
+    tonight = Since(FIRST_S, RUN_ID, "1", 1)
+    assert since_text(tonight) == "no night before is known"
+    assert since_text(replace(tonight, nights=3)) == "2026-11-01 or before, 3 nights"
+    good = {"good_run_id": "r", "good_time_s": FIRST_S - 86400, "good_s": 4.5561}
+    assert since_text(replace(tonight, **good)) == "tonight; before that 4.556 s on 2026-10-31"
+    several = replace(tonight, **good, nights=3)
+    assert since_text(several) == "2026-11-01, 3 nights; before that 4.556 s on 2026-10-31"
+    assert since_text(replace(several, good_s=None)) == "2026-11-01, 3 nights; before that measured on 2026-10-31"
+    changed = replace(several, changes={"nccl": ("2.21.5", "2.23.4")})
+    assert since_facts(shown(SLOW, changed))[1] == ("changed then", "nccl 2.21.5 -> 2.23.4")
+    assert since_facts(shown(SLOW)) == [("since", "no night before is known")]
+    assert since_facts(shown(PASSED)) == []
+
+
+def test_what_was_allowed_and_why() -> None:
+    assert limit_text(shown(SLOW)) == "5 % of throughput; slower than allowed"
+    noisy = replace(SLOW, limit=0.089, sigma=0.03, sigma_jobs=30, reason="")
+    assert limit_text(shown(noisy)) == (
+        "5 % of throughput; a regression beyond 8.9 %, because its jobs differ by 3 % (standard deviation of 30)"
+    )
+    assert limit_text(shown(BROKEN)) == ""
+
+
+def test_what_happened() -> None:
+    assert fact_text(shown(SLOW)) == SLOW.fact
+    noisy = replace(SLOW, outcome="inconclusive", sigma=0.08, sigma_jobs=30, reason="within noise")
+    assert fact_text(shown(noisy)) == (
+        f"{SLOW.fact}; jobs of this row differ by as much: 72 jobs would tell a loss of 5 % from noise (--gsw-repeat), "
+        "or pytest-gsw compare-ab"
+    )
+    drifts = replace(PASSED, drift="throughput of the newest nights is -3.1 % against the first ones")
+    assert fact_text(shown(drifts)) == drifts.drift
+
+
+def test_jobs_and_nodes() -> None:
+    assert job_text(BROKEN) == "job 481265 FAILED on pool0-[0017-0018]"
+    assert job_text(replace(SLOW, attempts=(attempt("7", "x", "n1"),))).endswith(", attempt 2")
+    assert job_text(replace(SLOW, job=None)) == ""
+    assert shortened("n" * 61) == f"{'n' * 59}…"
+    assert listed(["a", "b", "c"], 2) == "a, b and 1 more"
+
+
+def test_nodes_that_several_failures_have_in_common_are_named_alone() -> None:
+    fact = "job 1 ended NODE_FAIL"
+    one, other = (failed(f"a_bf16[H100x{gpus}]", fact) for gpus in (8, 16))
+    assert other.job is not None
+    (night,) = nights_by_run([one, replace(other, job=replace(other.job, nodes="pool0-0017,m1"))], None, runs(RUN))
+    assert cause_nodes(night.causes[0]) == "pool0-0017 (2)"
+    (night,) = nights_by_run([one, replace(other, job=replace(other.job, nodes="m1"))], None, runs(RUN))
+    assert cause_nodes(night.causes[0]) == "m1, pool0-[0017-0018]"
+
+
+def test_numbers_and_days() -> None:
+    assert percent(-0.1083) == "\N{MINUS SIGN}10.8\N{NO-BREAK SPACE}%"
+    assert percent(0.0) == "+0.0\N{NO-BREAK SPACE}%"
+    assert (day(None), day(1e300), day(float("nan"))) == ("", "", "")
+
+
+# -- commands --------------------------------------------------------------------------------------
+
+
+def test_what_to_type_next() -> None:
+    assert next_command(shown(SLOW), RUN) == f"pytest --gsw-cluster=eos --gsw-confirm=4 '{NODE}[H100x128]'"
+    confirmed = replace(SLOW, repeats=(SLOW.job,))
+    assert next_command(shown(confirmed), RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x128]'"
+    assert next_command(shown(BROKEN), RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x64]'"
+    assert next_command(shown(FAST), RUN) == (f"pytest-gsw baseline propose {RUN} --row 'llama2_70b_fp8[H100x256]'")
+    drifts = replace(PASSED, drift="creeps")
+    assert next_command(shown(drifts), RUN) == "pytest-gsw trend 'llama2_70b_bf16[H100x64]' --cluster eos"
+    noisy = replace(SLOW, outcome="inconclusive", sigma=0.08, sigma_jobs=30, reason="within noise")
+    # Seventy-two jobs would tell; what is known already comes first.
+    assert next_command(shown(noisy), RUN) == "pytest-gsw history 'llama2_70b_fp8[H100x128]' --cluster eos"
+    restless = replace(noisy, tolerance=0.2)
+    assert next_command(shown(restless), RUN) == f"pytest --gsw-cluster=eos --gsw-repeat=4 '{NODE}[H100x128]'"
+    for reason in ("canary", "ranks differ"):
+        odd = replace(noisy, reason=reason)
+        assert next_command(shown(odd), RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x128]'"
+    wonder = replace(noisy, reason="too good to be true", log="/stage/a.log")
+    assert next_command(shown(wonder), RUN) == "pytest-gsw metrics /stage/a.log --row 'llama2_70b_fp8[H100x128]'"
+
+
+def test_what_was_replayed_without_a_cluster_is_replayed_again() -> None:
+    assert next_command(shown(replace(SLOW, cluster="replay")), RUN) == (
+        f"pytest --gsw-replay={RUN} '{NODE}[H100x128]'"
+    )
+
+
+def test_many_rows_are_those_that_failed_last() -> None:
+    assert again([SLOW, FAST], RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x128]' '{NODE}[H100x256]'"
+    assert again([SLOW] * 6, RUN) == "pytest --gsw-cluster=eos --lf"
+
+
+def test_a_command_is_one_whatever_a_row_is_called() -> None:
+    hostile = replace(SLOW, node_id="t.yaml::x'; rm -rf ~ #")
+    assert next_command(shown(hostile), RUN) == (
+        """pytest --gsw-cluster=eos --gsw-confirm=4 't.yaml::x'"'"'; rm -rf ~ #'"""
+    )
+
+
+def test_all_that_can_be_typed() -> None:
+    since = Since(FIRST_S, "bad", "1", 3, "good")
+    assert all_commands(shown(replace(SLOW, log="log.out"), since), RUN) == [
+        ("run it again", f"pytest --gsw-cluster=eos '{NODE}[H100x128]'"),
+        ("judge its log again", f"pytest --gsw-cluster=eos --gsw-replay={RUN} '{NODE}[H100x128]'"),
+        ("compare with the last good night", f"pytest-gsw compare good {RUN_ID}"),
+    ]
+
+
+# -- elements and logs -----------------------------------------------------------------------------
+
+
+def test_texts_stand_between_elements_as_given() -> None:
+    made = element("p", "a", element("b", "c"), "d", None, "e", element("br"), class_="x", aria_label=None, tabindex=0)
+    assert html_text(made) == '<!DOCTYPE html>\n<p class="x" tabindex="0">a<b>c</b>de<br></p>\n'
+
+
+def test_what_is_put_in_is_text() -> None:
+    made = element("a", '<i>"&\x00\x1b[31m\u202e', title='"><script>')
+    # In the value of an attribute only its quote and & mean anything.
+    assert html_text(made) == '<!DOCTYPE html>\n<a title="&quot;&gt;<script&gt;">&lt;i&gt;"&amp;</a>\n'
+    assert svg_text(element("text", "é<")) == "<text>&#233;&lt;</text>\n"
+    assert len(element("p", "x" * 10_000).text or "") == 2000
+
+
+def test_the_end_of_a_log_and_the_line_that_says_why(tmp_path: Path) -> None:
+    log = tmp_path / "log.out"
+    log.write_text("step 1\nRuntimeError: CUDA out of memory. Tried to allocate 2 GiB\n" + "bye\n" * 20)
+    batch = tmp_path / "batch" / "slurm-77.out"
+    batch.parent.mkdir()
+    batch.write_text("srun: error: n1: task 0: Exited with exit code 1\n")
+    first, second = log_ends(str(log), "77", tmp_path, failed=True)
+    assert (first.path, first.lines) == (log, ("bye",) * 8)
+    assert "CUDA out of memory" in first.cause
+    assert second.lines == ("srun: error: n1: task 0: Exited with exit code 1",)
+    (slow,) = log_ends(str(log), "77", tmp_path, failed=False)
+    assert slow.cause == ""
+    assert log_ends(None, "../../x", tmp_path, failed=True) == ()

@@ -1,0 +1,316 @@
+"""A whole report on the disk: what is in it, and what never is, whatever records and logs say."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pytest_gsw.reports.html import Run, write_report
+from pytest_gsw.results.record import JobFacts, Record
+from tests.unit.reports.nights import BROKEN, FAST, PASSED, RUN_ID, SLOW, TONIGHT, attempt, history_of, row, runs
+
+HOSTILE = (
+    '"><script>alert(1)</script>',
+    "javascript:alert(1)",
+    "../../x",
+    "</title></style><img src=x onerror=alert(1)>",
+    "\x00\x07\x1b[2J\x1b]0;title\x07\x9b31m",
+    "\u202egnp.exe \u2066 \u200b \ufeff",
+    "\N{PILE OF POO} \N{HEBREW LETTER ALEF}",
+    "{{7*7}} ${7*7} %(x)s {0}",
+    "' style='color:red' onclick='x",
+    "]]> <!-- <?php ?> &amp; &#0;",
+    "HF_TOKEN=hf_AbCdEfGhIjKlMnOpQrSt0123456789",
+)
+
+#: What Jenkins' policy does not let through, or what would run if it did.
+_FORBIDDEN_TAGS = frozenset({"script", "style", "iframe", "object", "embed", "form", "base", "svg"})
+_VOID = frozenset({"meta", "link", "img", "br"})
+_CSS_LINK = re.compile(r"url\s*\(|@import|https?:", re.IGNORECASE)
+
+
+class Checked(HTMLParser):
+    """Reads a page, and fails at what no page may have."""
+
+    def __init__(self, page: Path, home: Path) -> None:
+        super().__init__()
+        self.page, self.home = page, home
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.headings: list[int] = []
+        self.ids: list[str] = []
+        self.feed(page.read_text(encoding="utf-8"))
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        assert tag not in _FORBIDDEN_TAGS
+        assert len(attributes) == len(attrs)
+        for name in attributes:
+            assert name != "style"
+            assert not name.startswith("on")
+        for name in ("href", "src"):
+            if name in attributes:
+                self.check_link(attributes[name] or "")
+        if tag == "img":
+            assert attributes.get("alt")
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        if "id" in attributes:
+            self.ids.append(attributes["id"] or "")
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def check_link(self, link: str) -> None:
+        """Links lead to files of the report, and to what is on them."""
+        parts = urlsplit(link)
+        assert not parts.scheme
+        assert not parts.netloc
+        target = (self.page.parent / unquote(parts.path)).resolve() if parts.path else self.page
+        assert target.is_relative_to(self.home.resolve())
+        assert target.is_file()
+        if parts.fragment:
+            assert f'id="{parts.fragment}"' in target.read_text(encoding="utf-8")
+
+
+def check(home: Path) -> None:
+    """Every file of a report is what it is to be."""
+    for path in home.rglob("*"):
+        if path.is_dir():
+            continue
+        match path.suffix:
+            case ".html":
+                page = Checked(path, home)
+                assert page.headings[0] == 1
+                assert page.headings.count(1) == 1
+                pairs = zip(page.headings, page.headings[1:], strict=False)
+                assert all(following <= heading + 1 for heading, following in pairs)
+                assert len(set(page.ids)) == len(page.ids)
+            case ".svg":
+                check_picture(path)
+            case suffix:
+                assert (suffix, path.name) == (".css", "report.css")
+                assert not _CSS_LINK.search(path.read_text())
+        assert path.stat().st_size < 1_000_000
+        assert re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", path.read_text()) is None
+
+
+def check_picture(path: Path) -> None:
+    """A picture is well-formed, has a title, and nothing but shapes, texts and presentation attributes."""
+    root = ET.fromstring(path.read_text())  # noqa: S314 - just written
+    names = {element.tag.rpartition("}")[2] for element in root.iter()}
+    assert names <= {"svg", "title", "rect", "line", "polyline", "polygon", "path", "text", "g"}
+    for element in root.iter():
+        assert not {"style", "href", "class", "id"} & set(element.attrib)
+        assert not any(name.startswith("on") or "href" in name for name in element.attrib)
+        assert not any("nan" in value or "inf" in value for value in element.attrib.values())
+    assert root[0].text
+
+
+def written(directory: Path, records: Iterable[Record], **facts: Any) -> Path:
+    index = write_report(records, None, directory / "out", runs=runs(directory, **facts))
+    assert index == directory / "out" / "index.html"
+    check(index.parent)
+    return index
+
+
+def text_of(page: Path) -> str:
+    return "".join(Checked(page, page.parent if page.name == "index.html" else page.parent.parent).text)
+
+
+def test_what_there_is(tmp_path: Path) -> None:
+    index = written(tmp_path, [PASSED, SLOW, FAST, BROKEN])
+    found = sorted(path.relative_to(index.parent).as_posix() for path in index.parent.rglob("*") if path.is_file())
+    rows = [f"llama2_70b_{name}" for name in ("bf16_H100x64", "fp8_H100x128", "fp8_H100x256", "fp8_H100x64")]
+    assert found == sorted(
+        [
+            *("index.html", "scaling.html", "jobs.html", "report.css", "plots/jobs.svg"),
+            *("plots/scaling-1-0-mfu.svg", "plots/scaling-1-0-tokens_per_s.svg"),
+            *(f"rows/{name}.html" for name in rows),
+            *(f"plots/{name}-steps.svg" for name in rows[:-1]),
+        ]
+    )
+
+
+def test_a_night_with_a_history(tmp_path: Path) -> None:
+    before = [row(SLOW.row, number) for number in range(TONIGHT)]
+    before += [replace(BROKEN, run_id=f"night-{TONIGHT - 1:03}", recorded_s=(BROKEN.recorded_s or 0) - 86400)]
+    with history_of(tmp_path, *before) as history:
+        index = write_report([PASSED, SLOW, BROKEN], history, tmp_path / "out", runs=runs(tmp_path))
+    check(index.parent)
+    assert "tonight; before that 4.5 s on 2026-12-15" in text_of(index)
+    page = index.parent / "rows" / "llama2_70b_fp8_H100x128.html"
+    assert "The newest 14 of 46 nights" in text_of(page)
+    assert (index.parent / "plots" / "llama2_70b_fp8_H100x128-nights.svg").is_file()
+
+
+def test_a_night_of_nothing(tmp_path: Path) -> None:
+    text = text_of(written(tmp_path, []))
+    assert "No row on no cluster" in text
+
+
+def test_a_night_in_which_all_is_well(tmp_path: Path) -> None:
+    assert "Nothing needs attention." in text_of(written(tmp_path, [PASSED]))
+
+
+def test_rows_that_were_never_judged(tmp_path: Path) -> None:
+    text = text_of(written(tmp_path, [PASSED], missing={"t.yaml::x": "the session ended before this row was judged"}))
+    assert "1 could not be measured of 2 rows" in text
+    assert "t.yaml::x: the session ended before this row was judged" in text
+
+
+def test_several_nights(tmp_path: Path) -> None:
+    nights = [row(SLOW.row, 3, outcome="regressed"), row(SLOW.row, 4), SLOW]
+    index = write_report(nights, None, tmp_path / "out")
+    check(index.parent)
+    assert "Other nights" in text_of(index)
+    assert (tmp_path / "out" / "nights" / "night-003" / "rows" / "llama2_70b_fp8_H100x128.html").is_file()
+    pages = (index, *index.parent.glob("nights/*/index.html"))
+    assert len(pages) == 3
+    for page in pages:
+        assert all(run_id in text_of_night(page, index.parent) for run_id in (RUN_ID, "night-003", "night-004"))
+
+
+def text_of_night(page: Path, home: Path) -> str:
+    return "".join(Checked(page, home).text)
+
+
+def test_the_logs_last_lines_are_shown_and_what_they_say_is_text(tmp_path: Path) -> None:
+    log = tmp_path / "log.out"
+    log.write_text("\n".join([*HOSTILE, "RuntimeError: NCCL error <b>", "x" * 10_000_000]))
+    index = written(tmp_path, [replace(BROKEN, log=str(log))])
+    page = index.parent / "rows" / "llama2_70b_fp8_H100x64.html"
+    assert "Last lines of the log" in text_of(page)
+
+
+def test_a_log_that_is_gone_or_no_file_is_not_shown(tmp_path: Path) -> None:
+    for number, log in enumerate([str(tmp_path), str(tmp_path / "gone"), "\x00", "/dev/zero"]):
+        index = write_report([replace(SLOW, log=log)], None, tmp_path / f"{number}")
+        assert "Last lines" not in (index.parent / "rows" / "llama2_70b_fp8_H100x128.html").read_text()
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "x" * 100_000], ids=lambda text: repr(text[:12]))
+def test_what_others_write_stays_text(tmp_path: Path, text: str) -> None:
+    facts = dict.fromkeys(("fact", "baseline", "document", "workload", "framework", "dtype", "accelerator"), text)
+    other = {
+        "cluster": text,
+        "image": text,
+        "definition": text,
+        "accepted_note": text,
+        "statistic": text,
+        "metric": text,
+    }
+    job = JobFacts(text, text, "COMPLETED", reason=text, nodes=text, submit_s=1e9, end_s=1e9 + 60, why_repeated=text)
+    records = [
+        replace(one, row=text, node_id=f"t.yaml::{text}{number}", **facts, **other, job=job, environment={text: text})
+        for number, one in enumerate([PASSED, SLOW, FAST, BROKEN, replace(PASSED, drift=text, not_comparable=text)])
+    ]
+    index = written(tmp_path, records, missing={text: text})
+    assert "hf_AbCdEfGh" not in index.read_text()
+    assert {path.name for path in tmp_path.iterdir()} == {"out"}
+
+
+def test_a_line_of_ten_megabytes(tmp_path: Path) -> None:
+    written(tmp_path, [replace(SLOW, fact="x y" * 3_333_333)])
+
+
+def test_a_run_may_be_called_anything(tmp_path: Path) -> None:
+    names = ["../../x", "/etc", "..", "a/b", RUN_ID]
+    records = [replace(SLOW, run_id=name, recorded_s=1e9 + number) for number, name in enumerate(names)]
+    index = write_report(records, None, tmp_path / "out", runs={name: Run(tmp_path) for name in names})
+    check(index.parent)
+    assert {path.name for path in tmp_path.iterdir()} == {"out"}
+
+
+_ANY = st.floats(allow_nan=False, allow_infinity=False)
+_FIGURES = st.fixed_dictionaries({}, optional=dict.fromkeys(("step_time_s", "tokens_per_s", "mfu"), _ANY))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    numbers=st.fixed_dictionaries(
+        {"measured": _FIGURES, "documented": _FIGURES, "accepted": _FIGURES, "implied": _FIGURES},
+        optional={
+            "tolerance": _ANY,
+            "limit": _ANY,
+            "sigma": _ANY,
+            "median_s": _ANY,
+            "spike_fraction": _ANY,
+            "recorded_s": _ANY,
+            "warm_up_steps": st.integers(-9, 99),
+            "gpus": st.integers(-9, 9),
+            "steps": st.integers(-9, 9),
+            "series_s": st.lists(_ANY, max_size=9).map(tuple),
+        },
+    ),
+    times=st.fixed_dictionaries(
+        {}, optional={f"{name}_s": _ANY for name in ("submit", "start", "end", "queue", "run")}
+    ),
+    outcome=st.sampled_from(["passed", "improved", "regressed", "inconclusive", "error", "profiled"]),
+)
+def test_a_record_may_hold_any_numbers(
+    tmp_path: Path, numbers: dict[str, Any], times: dict[str, Any], outcome: str
+) -> None:
+    job = JobFacts("1", "slurm", "COMPLETED", nodes="n1", **times)
+    bad = replace(SLOW, outcome=outcome, job=job, **numbers)
+    written(tmp_path, [bad, PASSED, replace(PASSED, row="llama2_70b_bf16[H100x8]", node_id="t::b", gpus=8)])
+
+
+def test_jobs_that_were_repeated(tmp_path: Path) -> None:
+    repeated = replace(SLOW, attempts=(attempt("7", "node failure", "pool0-0017"),))
+    index = written(tmp_path, [repeated])
+    text = text_of(index.parent / "rows" / "llama2_70b_fp8_H100x128.html")
+    assert "slurm 7NODE_FAIL" in text
+    assert "failed: NODE_FAIL" in text_of(index.parent / "jobs.html").replace("\n", "")
+
+
+def test_a_report_is_written_over_an_earlier_one(tmp_path: Path) -> None:
+    written(tmp_path, [SLOW])
+    assert "All well" in text_of(written(tmp_path, [PASSED]))
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    with pytest.raises(FileExistsError):
+        write_report([SLOW], None, tmp_path / "out")
+
+
+def test_contrast_is_enough_in_light_and_in_dark() -> None:
+    text = (Path(write_report.__code__.co_filename).parent / "report.css").read_text()
+    light, dark = text.split("@media screen and (prefers-color-scheme: dark)", 1)
+    for block in (light, dark):
+        colours = dict(re.findall(r"--([a-z-]+): #([0-9a-f]{6});", block))
+        grounds = ("ground", "panel")
+        pairs = [(ink, on) for ink in ("ink", "soft", "link") for on in grounds]
+        pairs += [(kind, f"{kind}-ground") for kind in ("bad", "warn", "good", "fast")]
+        for ink, on in pairs:
+            assert contrast(colours[ink], colours[on]) >= 4.5, (ink, on)
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two colours by WCAG 2.2."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -1,0 +1,83 @@
+"""Nights of a few rows, with all that can happen to one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pytest_gsw.history.store import History, open_history
+from pytest_gsw.reports.html import Run
+from pytest_gsw.results.record import JobFacts, Record
+from tests.unit.history.nights import DAY_S, FIRST_S, job
+
+TONIGHT = 45
+RUN_ID = "20261216-210000-7f3a"
+
+
+def row(name: str, number: int = TONIGHT, judged_s: float = 4.5, **changes: Any) -> Record:
+    """What one night left of a row of 64 to 256 GPUs, documented with 4.5 s."""
+    gpus = int(name.rpartition("x")[2].rstrip("]"))
+    workload, _, dtype = name.partition("[")[0].rpartition("_")
+    given: dict[str, Any] = {
+        "run_id": RUN_ID if number == TONIGHT else f"night-{number:03}",
+        "row": name,
+        "node_id": f"baselines/maxtext/{workload}.yaml::{name}",
+        "baseline": f"baselines/maxtext/{workload}.yaml:41",
+        "document": "readme.md",
+        "document_line": 31,
+        "cluster": "eos",
+        "simulated": False,
+        "outcome": "passed",
+        "fact": f"throughput {gpus * 1000:,} tokens/s is as documented",
+        "tolerance": 0.05,
+        "workload": workload,
+        "framework": "maxtext",
+        "dtype": dtype,
+        "accelerator": "H100",
+        "gpus": gpus,
+        "documented": {"step_time_s": 4.5, "tokens_per_s": gpus * 1000.0, "mfu": 0.4},
+        "measured": {"step_time_s": judged_s, "tokens_per_s": gpus * 4500 / judged_s, "mfu": 1.8 / judged_s},
+        "statistic": "last",
+        "steps": 5,
+        "median_s": judged_s,
+        "warm_up_steps": 1,
+        "series_s": (40.0, judged_s, judged_s * 1.01, judged_s, judged_s),
+        "job": job(number, queue_s=30.0, run_s=3600.0, submit_s=FIRST_S + number * DAY_S - 4000),
+        "definition": "0123456789ab",
+        "metric": "step_time",
+        "environment": {"nccl": "2.21.5"},
+        "recorded_s": FIRST_S + number * DAY_S + 60,
+    }
+    return Record(**{**given, **changes})
+
+
+def failed(name: str, fact: str, number: int = TONIGHT, **changes: Any) -> Record:
+    """What is left of a row that could not be measured."""
+    state = {"state": "FAILED", "exit_code": 1, "nodes": "pool0-[0017-0018]"}
+    there: dict[str, Any] = {"measured": {}, "series_s": (), "steps": 0, "job": job(number, **state), **changes}
+    return row(name, number, outcome="error", fact=fact, **there)
+
+
+SLOW_FACT = "throughput 115,200 tokens/s is 10.0 % below the documented 128,000 (allowed 5 %)"
+PASSED = row("llama2_70b_bf16[H100x64]")
+SLOW = row("llama2_70b_fp8[H100x128]", judged_s=5.0, outcome="regressed", fact=SLOW_FACT, reason="slower than allowed")
+FAST = row("llama2_70b_fp8[H100x256]", judged_s=4.0, outcome="improved", fact="throughput is 12.5 % above")
+BROKEN = failed("llama2_70b_fp8[H100x64]", "job 481265 failed with exit code 1: NCCL error")
+
+
+def runs(directory: Path, **facts: Any) -> dict[str, Run]:
+    """What the records of tonight do not say."""
+    return {RUN_ID: Run(directory, **facts)}
+
+
+def history_of(directory: Path, *records: Record) -> History:
+    """A history with these records."""
+    history = open_history(directory / "history.sqlite")
+    history.add(records)
+    return history
+
+
+def attempt(number: str, why: str, nodes: str) -> JobFacts:
+    """A job that was not its row's last."""
+    return replace(job(TONIGHT, id=number, nodes=nodes), state="NODE_FAIL", why_repeated=why)

@@ -1,0 +1,226 @@
+"""What is known of a night."""
+
+from __future__ import annotations
+
+import string
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.reports.night import Night, Row, Run, Since, nights_by_run, page_names
+from pytest_gsw.results.record import Record
+from tests.unit.history.nights import DAY_S, FIRST_S
+from tests.unit.reports.nights import (
+    BROKEN,
+    FAST,
+    PASSED,
+    RUN_ID,
+    SLOW,
+    TONIGHT,
+    attempt,
+    failed,
+    history_of,
+    row,
+    runs,
+)
+
+NAME = SLOW.row
+
+
+def tonight(*records: Record, **facts: object) -> Night:
+    (night,) = nights_by_run(records, None, runs(Path("run"), **facts))
+    return night
+
+
+def only(*records: Record, before: tuple[Record, ...], directory: Path) -> Row:
+    with history_of(directory, *before) as history:
+        (night,) = nights_by_run(records, history, runs(directory))
+    (found,) = night.rows
+    return found
+
+
+def slow(number: int) -> Record:
+    return row(NAME, number, 5.0, outcome="regressed")
+
+
+def test_the_worst_comes_first() -> None:
+    drifts = row("llama2_70b_bf16[H100x128]", drift="throughput of the newest nights is -3.1 %")
+    noisy = row("llama2_70b_bf16[H100x256]", outcome="inconclusive", judged_s=4.9, sigma=0.08, sigma_jobs=30)
+    profiled = row("llama2_70b_int8[H100x64]", outcome="profiled")
+    worse = replace(SLOW, row="llama2_70b_int8[H100x128]", node_id="x", measured={"step_time_s": 9.0})
+    night = tonight(PASSED, profiled, FAST, drifts, noisy, BROKEN, SLOW, worse)
+    assert [one.record for one in night.rows] == [worse, SLOW, BROKEN, noisy, drifts, FAST, profiled, PASSED]
+    assert night.counts == {
+        "regressed": 2,
+        "error": 1,
+        "inconclusive": 1,
+        "drift": 1,
+        "improved": 1,
+        "other": 1,
+        "passed": 1,
+    }
+
+
+def test_a_row_that_ran_although_documented_to_run_out_of_memory_counts_as_regressed() -> None:
+    assert [one.kind for one in tonight(replace(PASSED, outcome="unexpected_success")).rows] == ["regressed"]
+
+
+def test_an_outcome_that_nobody_knows_is_an_error() -> None:
+    assert [one.kind for one in tonight(replace(PASSED, outcome="excellent")).rows] == ["error"]
+
+
+def test_rows_without_a_record_are_errors() -> None:
+    night = tonight(PASSED, missing={"t.yaml::a": "the session ended before this row was judged"})
+    assert night.counts == {"error": 1, "passed": 1}
+
+
+@pytest.mark.parametrize(
+    ("records", "status"),
+    [((PASSED, FAST), 0), ((PASSED, SLOW), 1), ((BROKEN,), 1), ((replace(PASSED, outcome="inconclusive"),), 6)],
+)
+def test_the_exit_status_is_that_of_the_session_or_follows_from_the_records(
+    records: tuple[Record, ...], status: int
+) -> None:
+    assert tonight(*records).exit_status == status
+    assert tonight(*records, exit_status=2).exit_status == 2
+
+
+def test_when_it_was_and_what_it_cost() -> None:
+    night = tonight(PASSED, SLOW)
+    assert night.begin_s == FIRST_S + TONIGHT * DAY_S - 4000
+    assert night.end_s == FIRST_S + TONIGHT * DAY_S
+    assert night.gpu_hours == 64 + 128
+    assert tonight().begin_s is None
+
+
+# -- since when ------------------------------------------------------------------------------------
+
+
+def test_a_row_that_was_well_last_night(tmp_path: Path) -> None:
+    found = only(SLOW, before=(row(NAME, TONIGHT - 1),), directory=tmp_path)
+    time_s = FIRST_S + TONIGHT * DAY_S
+    assert found.since == Since(time_s, RUN_ID, "481265", 1, f"night-{TONIGHT - 1:03}", time_s - DAY_S, 4.5, changes={})
+
+
+def test_a_row_that_is_slow_for_some_nights_and_what_changed_then(tmp_path: Path) -> None:
+    well = tuple(row(NAME, number) for number in range(TONIGHT - 6, TONIGHT - 3))
+    after = {"environment": {"nccl": "2.23.4"}}
+    before = tuple(replace(slow(number), **after) for number in range(TONIGHT - 3, TONIGHT))
+    found = only(replace(SLOW, **after), before=(*well, *before), directory=tmp_path)
+    assert found.since is not None
+    assert (found.since.run_id, found.since.nights) == (f"night-{TONIGHT - 3:03}", 4)
+    assert found.since.changes == {"nccl": ("2.21.5", "2.23.4")}
+
+
+def test_a_row_that_was_never_well(tmp_path: Path) -> None:
+    found = only(SLOW, before=(slow(TONIGHT - 2), slow(TONIGHT - 1)), directory=tmp_path)
+    assert found.since is not None
+    assert (found.since.nights, found.since.good_run_id) == (3, "")
+
+
+def test_what_came_later_is_not_known_yet(tmp_path: Path) -> None:
+    found = only(SLOW, before=(row(NAME, TONIGHT - 1), row(NAME, TONIGHT + 1)), directory=tmp_path)
+    assert [night.run_id for night in found.nights] == [f"night-{TONIGHT - 1:03}", RUN_ID]
+
+
+def test_a_row_that_could_not_be_measured_for_some_nights(tmp_path: Path) -> None:
+    fact = "job 1 failed with exit code 1: NCCL error"
+    before = (row(BROKEN.row, TONIGHT - 4), *(failed(BROKEN.row, fact, TONIGHT - n) for n in (3, 1)))
+    found = only(BROKEN, before=before, directory=tmp_path)
+    assert found.since is not None
+    assert (found.since.run_id, found.since.nights) == (f"night-{TONIGHT - 3:03}", 3)
+    assert found.since.good_run_id == f"night-{TONIGHT - 4:03}"
+
+
+def test_a_row_that_drifts(tmp_path: Path) -> None:
+    before = [row(NAME, number, 4.5 * (1 + number % 5 / 1000)) for number in range(32)]
+    before += [row(NAME, number, 4.62 * (1 + number % 5 / 1000)) for number in range(32, TONIGHT)]
+    found = only(row(NAME, TONIGHT, 4.63), before=tuple(before), directory=tmp_path)
+    assert found.kind == "drift"
+    assert found.since is not None
+    assert found.since.run_id == "night-032"
+
+
+# -- causes, nodes, workloads ----------------------------------------------------------------------
+
+
+def test_errors_of_one_cause_are_told_together() -> None:
+    other = replace(
+        BROKEN, row="b[H100x8]", node_id="t.yaml::b", fact="job 77 failed with exit code 1: NCCL error", job=None
+    )
+    lost = failed("llama2_70b_bf16[H100x128]", "no log of job 481265")
+    nccl, log = tonight(BROKEN, other, lost).causes
+    assert (nccl.fact, len(nccl.rows)) == ("job failed with exit code 1: NCCL error", 2)
+    assert nccl.nodes == (("pool0-0017", 1), ("pool0-0018", 1))
+    assert nccl.advice
+    assert (log.fact, log.advice) == ("no log of job", "")
+
+
+def test_nodes_on_which_jobs_failed() -> None:
+    again = replace(PASSED, attempts=(attempt("7", "node failure", "pool0-0017"),))
+    assert tonight(again, BROKEN).failing_nodes == (("pool0-0017", 2, 3), ("pool0-0018", 1, 2))
+
+
+def test_rows_that_differ_in_their_gpus_alone_are_a_curve() -> None:
+    workloads = tonight(PASSED, SLOW, FAST).workloads
+    assert list(workloads) == ["llama2_70b"]
+    (curve,) = workloads["llama2_70b"]
+    assert curve.name == "llama2_70b_fp8"
+    assert curve.measured("mfu") == [(128, 0.36), (256, 0.45)]
+    assert curve.documented("mfu") == [(128, 0.4), (256, 0.4)]
+
+
+def test_several_runs_are_as_many_nights_the_newest_first() -> None:
+    nights = nights_by_run([row(NAME, 3), SLOW, row(NAME, 4)], None, {"night-009": Run(Path("x"), {"a": "b"})})
+    assert [night.run_id for night in nights] == [RUN_ID, "night-004", "night-003", "night-009"]
+
+
+def test_of_two_records_of_one_row_the_later_one_counts() -> None:
+    assert [one.record for one in tonight(replace(SLOW, recorded_s=9e9), SLOW).rows] == [replace(SLOW, recorded_s=9e9)]
+
+
+def test_a_record_of_impossible_numbers_hides_no_other() -> None:
+    night = tonight(PASSED, replace(SLOW, outcome="inconclusive", tolerance=7.0, sigma=0.1, sigma_jobs=30))
+    assert [one.record for one in night.rows] == [PASSED]
+    assert list(night.run.missing) == [SLOW.node_id]
+
+
+# -- names of pages --------------------------------------------------------------------------------
+
+_LETTERS = frozenset(string.ascii_letters + string.digits + "_-")
+
+
+@pytest.mark.parametrize(
+    "node_id",
+    [
+        "t.yaml::llama2_70b_fp8[H100x128]",
+        "t.yaml::../../x",
+        "t.yaml::..",
+        "t.yaml::",
+        "t.yaml::/etc/passwd",
+        't.yaml::"><script>alert(1)</script>',
+        "t.yaml::javascript:alert(1)",
+        "t.yaml::\x00\x1b[2J\u202e",
+        "t.yaml::\N{PILE OF POO}",
+        "t.yaml::%2e%2e%2f",
+        f"t.yaml::{'x' * 10_000}",
+    ],
+)
+def test_a_page_has_a_name_that_leads_nowhere_else(node_id: str) -> None:
+    (name,) = page_names([node_id]).values()
+    assert name
+    assert set(name) <= _LETTERS
+    assert len(name) < 150
+
+
+def test_different_rows_have_different_pages() -> None:
+    node_ids = ["a.yaml::x[1]", "a.yaml::x(1)", "b.yaml::x[1]", "a.yaml::X[1]", "a.yaml::é", "a.yaml::ü"]
+    names = page_names(node_ids)
+    assert len({name.lower() for name in names.values()}) == len(node_ids)
+
+
+def test_a_page_has_the_same_name_every_night() -> None:
+    assert page_names(["a.yaml::llama2_70b_fp8[H100x128]"]) == {
+        "a.yaml::llama2_70b_fp8[H100x128]": "llama2_70b_fp8_H100x128"
+    }

@@ -1,0 +1,442 @@
+"""``pytest-gsw selftest``: right where the comparator is, and wrong wherever it is made wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gsw import cli
+from pytest_gsw.demo.writers import WRITERS
+from pytest_gsw.errors import LogError
+from pytest_gsw.logs import reader
+from pytest_gsw.logs.attempts import OnePrinter
+from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.logs.model import Identity, LogFormat, StepLog
+from pytest_gsw.logs.reader import read_log
+from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.performance.noise import Noise
+from pytest_gsw.performance.verdict import Outcome, Verdict, judge
+from pytest_gsw.runs import checks as examine
+from pytest_gsw.runs.checks import Run
+from pytest_gsw.selftest import cases as selftest
+from pytest_gsw.selftest.cases import Case, Expected, Report, Tally, Unchecked, Wrong
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import load_tables
+from pytest_gsw.tables.model import Baseline
+from tests.unit.rows import LLAMA2_FP8_X128
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+@cache
+def _bundled() -> tuple[Baseline, ...]:
+    return tuple(load_tables([bundled_baselines()]))
+
+
+@pytest.fixture
+def one_row_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row of each format, and one whose steps the table states where the documents do not."""
+    rows = selftest._rows
+    monkeypatch.setattr(selftest, "load_tables", lambda _: _bundled())
+
+    def few(seed: str) -> Iterator[Baseline]:
+        seen = set()
+        for row in rows(seed):
+            kind = row.log_format, row.metric, row.recipe.steps is None
+            if kind not in seen:
+                seen.add(kind)
+                yield row
+
+    monkeypatch.setattr(selftest, "_rows", few)
+
+
+def kinds(report: Report) -> set[str]:
+    """What was done in the cases that came out wrong: ``nan`` of ``maxtext-12-nan``."""
+    return {wrong.case.name.split("-", 2)[2] for wrong in report.wrong}
+
+
+def test_everything_comes_out_right(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["selftest"]) == 0
+    out = capsys.readouterr().out
+    total = re.search(r"\n\n([\d,]+) cases, \1 right\n\Z", out)
+    assert total is not None
+    assert int(total[1].replace(",", "")) > 2000
+    assert out.splitlines()[0].split() == ["format", "framework", "rows", "cases", "right"]
+    for log_format in WRITERS:
+        line = next(line for line in out.splitlines() if line.startswith(f"{log_format} "))
+        *_, rows, cases, right = line.split()
+        assert int(rows) >= 2
+        assert int(cases) == int(right) >= 140
+    assert "  all of it: the simulated recipe writes no such log: torchtitan (any)\n" in out
+    assert "  a log that ends early" not in out
+
+
+@pytest.mark.parametrize("seed", [2, 3, 20261120])
+def test_every_seed_comes_out_right(seed: int, one_row_of_each: None) -> None:
+    report = selftest.selftest(seed, rounds=1)
+    assert report.wrong == ()
+    assert report.cases == report.right > 250
+
+
+def test_a_seed_is_a_set_of_logs(one_row_of_each: None) -> None:
+    def logs(seed: int) -> list[Any]:
+        return [(case.name, case.log) for case in selftest.cases(seed, rounds=1) if isinstance(case, Case)]
+
+    first = logs(1)
+    assert first == logs(1)
+    assert first != logs(2)
+    assert len({name for name, _ in first}) == len(first)
+
+
+def test_every_demo_fault_of_a_log_and_every_format_has_a_case(one_row_of_each: None) -> None:
+    cases = [case for case in selftest.cases(1, rounds=1) if isinstance(case, Case)]
+    names = {case.name.split("-", 2)[2] for case in cases}
+    assert {"untouched", "less-within", "less-beyond", "less-far", "more-within", "more-beyond", "more-far"} <= names
+    assert {"more-unbelieved", "decimal", "less-in-noise"} <= names
+    assert {"nan", "short", "truncated", "other-model-size", "empty", "no-log", "no-steps", "other-format"} <= names
+    assert {"other-sequence-length", "other-layers", "other-precision", "other-parallelism"} <= names
+    assert {
+        "then-cut",
+        "resumed",
+        "step-inf",
+        "zero",
+        "mfu",
+        "few",
+        "cut",
+        "fail",
+        "oom",
+        "oom-kill",
+        "oom-kill-lost",
+        "stall",
+    } <= names
+    assert {case.baseline.log_format for case in cases} == set(WRITERS)
+    outcomes = {case.expected.outcome for case in cases}
+    assert outcomes == {"passed", "improved", "regressed", "inconclusive", "not measured"}
+
+
+# ---- A comparator that is wrong on purpose --------------------------------------------------------
+
+
+def _judge(change: Callable[[Baseline, Measurement, float], Outcome]) -> Patch:
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        def wrong(baseline: Baseline, measurement: Measurement, tolerance: float, noise: Noise | None) -> Verdict:
+            right = judge(baseline, measurement, tolerance, noise=noise)
+            return replace(right, outcome=change(baseline, measurement, tolerance))
+
+        monkeypatch.setattr(selftest, "judge", wrong)
+
+    return patch
+
+
+def _tolerance_on_time(baseline: Baseline, measurement: Measurement, tolerance: float) -> Outcome:
+    change = measurement.judged_s / (baseline.judged_s or 0) - 1
+    if change > tolerance:
+        return Outcome.REGRESSED
+    return Outcome.IMPROVED if change < -tolerance else Outcome.PASSED
+
+
+def _a_hair_lenient(baseline: Baseline, measurement: Measurement, tolerance: float) -> Outcome:
+    return judge(baseline, measurement, tolerance * 1.02).outcome
+
+
+def _read(change: Callable[[StepLog], StepLog]) -> Patch:
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(examine, "read_log", lambda path, log_format: change(read_log(path, log_format)))
+
+    return patch
+
+
+def _last_step_lost(log: StepLog) -> StepLog:
+    return replace(log, steps=log.steps[:-1] or log.steps, checkpoint_saves_s=log.checkpoint_saves_s[:-1])
+
+
+def _first_step_for_last(log: StepLog) -> StepLog:
+    return replace(log, steps=log.steps[1:] + log.steps[:1])
+
+
+def _cut_lines_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(path: Path, log_format: LogFormat) -> StepLog:
+        with path.open("ab") as file:
+            file.write(b" \n" if path.stat().st_size else b"")
+        return read_log(path, log_format)
+
+    monkeypatch.setattr(examine, "read_log", read)
+
+
+def _all_attempts_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    add = OnePrinter.add
+
+    def added(self: OnePrinter, record: Any) -> bool:
+        before = dict(self._steps)
+        restarted = add(self, record)
+        self._steps = {**before, **self._steps}
+        return restarted
+
+    monkeypatch.setattr(OnePrinter, "add", added)
+
+
+def _a_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "recipe_identity", lambda _: None)
+
+
+_no_identity = _read(lambda log: replace(log, identity=Identity()))
+
+
+def _no_job_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selftest, "check_job", lambda _: None)
+
+
+def _any_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(baseline: Baseline, run: Run, log: StepLog, **facts: Any) -> Measurement:
+        return examine.measure(replace(baseline, min_steps=1), run, log, **{**facts, "steps": None})
+
+    monkeypatch.setattr(selftest, "measure", careless)
+
+
+def _no_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unlimited(baseline: Baseline, run: Run, log: StepLog, **facts: Any) -> Measurement:
+        return examine.measure(baseline, run, log, **{**facts, "peak_flops": None})
+
+    monkeypatch.setattr(selftest, "measure", unlimited)
+
+
+def _crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: Any) -> StepLog:
+        raise KeyError("step")
+
+    monkeypatch.setattr(examine, "read_log", read)
+
+
+@pytest.mark.parametrize(
+    ("patch", "caught"),
+    [
+        (
+            _judge(lambda *_: Outcome.PASSED),
+            {"less-beyond", "less-far", "more-beyond", "then-slow", "more-unbelieved", "decimal", "less-in-noise"},
+        ),
+        (_judge(lambda *_: Outcome.REGRESSED), {"untouched", "less-within", "more-within", "more-far", "slow-then"}),
+        (_judge(_tolerance_on_time), {"less-within"}),
+        (_judge(_a_hair_lenient), {"less-beyond", "more-beyond"}),
+        (_read(_last_step_lost), {"untouched", "slow-then"}),
+        (_read(_first_step_for_last), {"untouched"}),
+        (_read(lambda log: replace(log, not_finite=None)), {"nan"}),
+        (_no_identity, {"other-model-size", "other-job", "other-GPUs", "other-sequence-length", "other-precision"}),
+        (_cut_lines_count, {"truncated", "digit"}),
+        (_all_attempts_count, {"then-cut"}),
+        (_a_run_goes_on, {"resumed"}),
+        (_any_number_of_steps, {"short", "few", "then-cut"}),
+        (_no_job_check, {"fail", "oom-kill", "stall"}),
+        (_no_peak, {"mfu"}),
+        (_crash, {"untouched", "empty", "short"}),
+    ],
+    ids=[
+        "everything passes",
+        "everything regresses",
+        "tolerance on time",
+        "a hair too lenient",
+        "the last step is lost",
+        "the first step is the last",
+        "NaN is not seen",
+        "the log says nothing of itself",
+        "lines that are cut count",
+        "all attempts count",
+        "a resumed run's earlier steps count",
+        "steps are not checked",
+        "the job is not checked",
+        "no peak is known",
+        "the reader crashes",
+    ],
+)
+def test_a_wrong_comparator_is_caught(
+    patch: Patch, caught: set[str], monkeypatch: pytest.MonkeyPatch, one_row_of_each: None
+) -> None:
+    patch(monkeypatch)
+    report = selftest.selftest(1, rounds=1)
+    assert caught <= kinds(report)
+    assert report.right == report.cases - len(report.wrong)
+
+
+def test_a_crash_is_a_finding(monkeypatch: pytest.MonkeyPatch, one_row_of_each: None) -> None:
+    _crash(monkeypatch)
+    report = selftest.selftest(1, rounds=1)
+    assert {wrong.got for wrong in report.wrong} == {"KeyError: 'step'"}
+
+
+@pytest.mark.parametrize("log_format", WRITERS)
+def test_a_wrong_reader_of_any_format_is_caught(
+    log_format: str, monkeypatch: pytest.MonkeyPatch, one_row_of_each: None
+) -> None:
+    class Wrong:
+        """Reads every second step only."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(FORMATS[log_format], name)
+
+        def parse(self, lines: Any) -> StepLog:
+            log = FORMATS[log_format].parse(lines)
+            return replace(log, steps=log.steps[1::2], checkpoint_saves_s=log.checkpoint_saves_s[1::2])
+
+    monkeypatch.setattr(selftest, "FORMATS", {**FORMATS, log_format: Wrong()})
+    report = selftest.selftest(1, rounds=1)
+    assert "untouched" in kinds(report)
+    assert {wrong.case.baseline.log_format for wrong in report.wrong} == {log_format}
+    for tally in report.tallies:
+        assert (tally.right == tally.cases) == (tally.log_format != log_format)
+
+
+def test_an_error_of_another_kind_is_wrong(tmp_path: Path) -> None:
+    case = Case(
+        "maxtext-1-empty",
+        LLAMA2_FP8_X128,
+        1,
+        "the log is empty",
+        b"",
+        Expected("not measured", facts=("no maxtext step times in the log: *",)),
+        "481221",
+    )
+    assert selftest._examine(case, tmp_path) == "not measured, LogError: the log is empty: maxtext-1-empty.log"
+    right = replace(case, expected=Expected("not measured", facts=("the log is empty: *",)))
+    assert selftest._examine(right, tmp_path) is None
+    assert selftest._examine(replace(right, expected=Expected("passed", judged_s=4.5, steps=50)), tmp_path) is not None
+
+
+def test_the_expected_time_counts_not_the_outcome_alone(monkeypatch: pytest.MonkeyPatch, one_row_of_each: None) -> None:
+    def slower(baseline: Baseline, run: Run, log: StepLog, **facts: Any) -> Measurement:
+        found = examine.measure(baseline, run, log, **facts)
+        return replace(found, judged_s=found.judged_s * 1.012)
+
+    monkeypatch.setattr(selftest, "measure", slower)
+    report = selftest.selftest(1, rounds=1)
+    untouched = [wrong for wrong in report.wrong if wrong.case.name.endswith("-untouched")]
+    assert {wrong.case.baseline.log_format for wrong in untouched} == set(WRITERS)
+    assert all(wrong.got.startswith("passed, ") for wrong in untouched)
+
+
+def test_the_logs_of_wrong_cases_are_kept(
+    monkeypatch: pytest.MonkeyPatch, one_row_of_each: None, tmp_path: Path
+) -> None:
+    _no_identity(monkeypatch)
+    report = selftest.selftest(1, rounds=1, keep=tmp_path / "kept")
+    kept = {path.name for path in (tmp_path / "kept").iterdir()}
+    assert kept == {f"{wrong.case.name}.log" for wrong in report.wrong}
+    wrong = report.wrong[0]
+    assert (tmp_path / "kept" / f"{wrong.case.name}.log").read_bytes() == wrong.case.log
+
+
+# ---- What it prints -------------------------------------------------------------------------------
+
+WRONG = Wrong(
+    Case(
+        "maxtext-12-less-beyond",
+        LLAMA2_FP8_X128,
+        7,
+        "5.0950% less throughput, 5.00% allowed",
+        b"",
+        Expected("regressed", judged_s=4.80059, steps=50, accuracy=0.0005),
+        "481221",
+    ),
+    "passed, 4.8 s over 50 steps",
+)
+BROKEN = replace(
+    WRONG,
+    case=replace(
+        WRONG.case,
+        name="maxtext-12-short",
+        done="the log ends after 60 % of the steps",
+        expected=Expected("not measured", LogError, ("the log holds * needed",)),
+    ),
+)
+TALLIES = (Tally("maxtext", "maxtext", 4, 1228, 1227), Tally("megatron", "deepspeed", 12, 592, 592))
+UNCHECKED = (
+    Unchecked("megatron", "deepspeed", "a log that ends early"),
+    Unchecked("megatron", "megatron", "a log that ends early"),
+    Unchecked("torchtitan", "any", "all of it"),
+)
+
+
+def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], report: Report, *options: str) -> str:
+    monkeypatch.setattr(cli.selftest, "selftest", lambda seed, **_: replace(report, seed=seed))
+    assert cli.main(["selftest", *options]) == (1 if report.wrong else 0)
+    return capsys.readouterr().out
+
+
+def test_wrong_cases_are_told_in_full(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    report = Report(7, TALLIES, (WRONG, BROKEN), UNCHECKED)
+    assert printed(monkeypatch, capsys, report) == (
+        "format    framework      rows    cases    right\n"
+        "--------  -----------  ------  -------  -------\n"
+        "maxtext   maxtext           4    1,228    1,227\n"
+        "megatron  deepspeed        12      592      592\n"
+        "\n"
+        "not checked, because such a log does not show it, or nothing looks for it:\n"
+        "  a log that ends early: megatron (deepspeed), megatron\n"
+        "  all of it: torchtitan (any)\n"
+        "\n"
+        "wrong      maxtext-12-less-beyond\n"
+        "row        llama2_70b_fp8[H100x128], last of 50 steps\n"
+        "seed       7\n"
+        "done       5.0950% less throughput, 5.00% allowed\n"
+        "expected   regressed, 4.80059 s over 50 steps (give or take 0.05 %)\n"
+        "got        passed, 4.8 s over 50 steps\n"
+        "again      pytest-gsw selftest --seed 7 --keep DIR, then look at DIR/maxtext-12-less-beyond.log\n"
+        "\n"
+        "wrong      maxtext-12-short\n"
+        "row        llama2_70b_fp8[H100x128], last of 50 steps\n"
+        "seed       7\n"
+        "done       the log ends after 60 % of the steps\n"
+        "expected   not measured, LogError: the log holds * needed\n"
+        "got        passed, 4.8 s over 50 steps\n"
+        "again      pytest-gsw selftest --seed 7 --keep DIR, then look at DIR/maxtext-12-short.log\n"
+        "\n"
+        "1,820 cases, 1,819 right\n"
+    )
+
+
+def test_of_many_wrong_cases_the_first_are_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = printed(monkeypatch, capsys, Report(7, TALLIES, (WRONG,) * 1234, UNCHECKED))
+    assert out.count("\nwrong ") == 20
+    assert "\n\nand 1,214 more; --json lists all\n\n" in out
+
+
+def test_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(printed(monkeypatch, capsys, Report(7, TALLIES, (WRONG,), UNCHECKED[2:]), "--json", "--seed=7"))
+    assert found == {
+        "seed": 7,
+        "cases": 1820,
+        "right": 1819,
+        "formats": [
+            {"log_format": "maxtext", "framework": "maxtext", "rows": 4, "cases": 1228, "right": 1227},
+            {"log_format": "megatron", "framework": "deepspeed", "rows": 12, "cases": 592, "right": 592},
+        ],
+        "not_checked": [{"log_format": "torchtitan", "framework": "any", "what": "all of it"}],
+        "wrong": [
+            {
+                "case": "maxtext-12-less-beyond",
+                "row": "llama2_70b_fp8[H100x128]",
+                "seed": 7,
+                "done": "5.0950% less throughput, 5.00% allowed",
+                "expected": "regressed, 4.80059 s over 50 steps (give or take 0.05 %)",
+                "got": "passed, 4.8 s over 50 steps",
+                "again": "pytest-gsw selftest --seed 7 --keep DIR, then look at DIR/maxtext-12-less-beyond.log",
+            }
+        ],
+    }
+
+
+def test_a_directory_that_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    _crash(monkeypatch)
+    assert cli.main(["selftest", f"--keep={file}"]) == 2
+    assert capsys.readouterr().err == f"pytest-gsw selftest: {file} cannot be written: File exists\n"
