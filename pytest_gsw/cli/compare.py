@@ -17,7 +17,7 @@ from tabulate import tabulate
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.cli.history import RESULTS, add_history_option, exists, opened
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import counted, percent
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import CONFIDENCE, Comparison, RowRatio, compare_runs, series_of
 from pytest_gsw.history.model import SeriesKey
@@ -25,7 +25,6 @@ from pytest_gsw.history.store import History, history_place
 from pytest_gsw.performance.noise import REFERENCE_JOBS, Noise, noise_of
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.terminal import percent
 
 
 def add_parser(commands: Commands) -> None:

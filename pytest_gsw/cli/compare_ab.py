@@ -31,14 +31,13 @@ from pytest_gsw.clusters.local import local_cluster
 from pytest_gsw.clusters.model import LOCAL, Cluster, check_keys
 from pytest_gsw.common.files import from_here, make_directory, write_whole
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import counted, percent
 from pytest_gsw.errors import ConfigurationError, JobError
 from pytest_gsw.jobs.environment import job_environment, masked_environment
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.spec import default_time_limit_s, expected_run_s, make_job_spec
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results.record import new_run_id
-from pytest_gsw.results.terminal import percent
 from pytest_gsw.runs.checks import Run, check_job, job_evidence
 from pytest_gsw.tables.model import Baseline
 

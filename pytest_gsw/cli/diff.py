@@ -14,10 +14,9 @@ from tabulate import tabulate
 
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.common.redact import MASK, is_secret, quoted
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import counted, percent
 from pytest_gsw.documents.diff import Change, RowChange, compare
 from pytest_gsw.errors import ConfigurationError, FileError
-from pytest_gsw.results.terminal import percent
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.metrics import PERCENTAGES
 from pytest_gsw.tables.model import Baseline

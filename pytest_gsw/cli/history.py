@@ -22,7 +22,7 @@ from tabulate import tabulate
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.cli.site import add_plugin_option, format_of
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import counted, percent
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.import_logs import import_logs
@@ -32,7 +32,6 @@ from pytest_gsw.history.llmb import import_llmb
 from pytest_gsw.history.model import Point, SeriesKey, newest_definitions
 from pytest_gsw.history.store import VARIABLE, History, history_place, open_history
 from pytest_gsw.performance.noise import Noise, noise_of
-from pytest_gsw.results.terminal import percent
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_tables

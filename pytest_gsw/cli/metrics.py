@@ -14,6 +14,7 @@ from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.cli.site import add_plugin_option, format_called, format_of
 from pytest_gsw.clusters.model import Cluster, cluster_files, find_cluster
 from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.words import percent
 from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.model import JobState, JobStatus
@@ -23,7 +24,7 @@ from pytest_gsw.logs.reader import detect_format, last_step, read_log
 from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.performance.steady import steady
 from pytest_gsw.performance.verdict import judge
-from pytest_gsw.results.terminal import percent, unused_text
+from pytest_gsw.results.terminal import unused_text
 from pytest_gsw.runs.checks import Run, measure_as_documented, read_steps
 from pytest_gsw.runs.provenance import provenance_in
 from pytest_gsw.tables.bundled import bundled_baselines

@@ -16,13 +16,13 @@ from tabulate import tabulate
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.cli.history import add_history_option, opened
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted, day
+from pytest_gsw.common.words import counted, day, percent
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.drifting import Drifting, drifting, nights_of, since
 from pytest_gsw.history.model import Point, SeriesKey, newest_definitions
+from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.drift import NEWEST
 from pytest_gsw.performance.noise import REFERENCE_JOBS, reference
-from pytest_gsw.results.terminal import changes_text, percent
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted

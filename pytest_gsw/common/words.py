@@ -22,3 +22,13 @@ def day(time_s: float) -> str:
         return time.strftime("%Y-%m-%d", time.localtime(time_s))
     except (OverflowError, ValueError, OSError):  # by how far off it is
         return ""
+
+
+def percent(fraction: float) -> str:
+    """A change with its sign: ``+12.2 %``."""
+    return f"{round(fraction * 100, 1) + 0.0:+.1f} %"  # adding zero makes of -0.0, "-0.0 %", a zero
+
+
+def share(fraction: float) -> str:
+    """A share of the whole: ``42.7 %``."""
+    return f"{fraction * 100:.1f} %"

@@ -10,9 +10,8 @@ from typing import Any
 
 from tabulate import tabulate
 
-from pytest_gsw.common.words import day
+from pytest_gsw.common.words import percent, share
 from pytest_gsw.errors import RunError
-from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.jobs.model import JobState, JobStatus, in_words
 from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.noise import Noise, jobs_to_resolve, median_interval
@@ -30,16 +29,6 @@ _RANKS_WAIT = (
     "ranks of one job wait for each other in every step, so that all take the same time: "
     "look at the nodes of these ranks, and whether its log is that of one run"
 )
-
-
-def percent(fraction: float) -> str:
-    """A change with its sign: ``+12.2 %``."""
-    return f"{round(fraction * 100, 1) + 0.0:+.1f} %"  # adding zero makes of -0.0, "-0.0 %", a zero
-
-
-def share(fraction: float) -> str:
-    """A share of the whole: ``42.7 %``."""
-    return f"{fraction * 100:.1f} %"
 
 
 def headline(record: Record) -> str:
@@ -420,22 +409,6 @@ def _repeats_facts(record: Record) -> list[tuple[str, str]]:
     interval = median_interval([job.judged_s for job in jobs if job.judged_s is not None])
     sure = f"{interval.low_s:.4g} to {interval.high_s:.4g} s with {interval.confidence * 100:.3g} % confidence"
     return [*((f"job {n}", repeat_text(job)) for n, job in enumerate(jobs, 1)), ("median", sure)]
-
-
-def drift_text(found: Drifting) -> str:
-    """That a row creeps, since when, and what changed in that night, in one line."""
-    since = found.since
-    change = percent(1 / (1 + found.drift.shift) - 1)
-    slope = found.drift.slope_per_week
-    pace = "" if slope is None else f", {percent(1 / (1 + slope) - 1)} a week"
-    fact = f"throughput of the newest nights is {change} against the first ones{pace}, since about {day(since.time_s)}"
-    job = f"(job {since.job_id} of run {since.run_id})"
-    return f"{fact} {job}" + (f"; what changed then: {changes_text(found.changes)}" if found.changes else "")
-
-
-def changes_text(changes: Mapping[str, tuple[str, str]]) -> str:
-    """What of the environment changed: ``nccl 2.21.5 -> 2.23.4, driver 550.54 -> 560.28``."""
-    return ", ".join(f"{name} {before or 'unknown'} -> {now or 'unknown'}" for name, (before, now) in changes.items())
 
 
 def error_text(error: RunError, facts: Sequence[tuple[str, str]]) -> str:

@@ -22,12 +22,13 @@ import pytest
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import counted, percent
 from pytest_gsw.demo.writers import FIRST_LINE
 from pytest_gsw.errors import ConfigurationError, HookError, JobError, LogError, RunError
 from pytest_gsw.fleet.fleet import Again, Fleet
 from pytest_gsw.fleet.watch import Watch
 from pytest_gsw.history.model import Point
+from pytest_gsw.history.texts import drift_text
 from pytest_gsw.hooks.checks import peak_problem, verdict_problems
 from pytest_gsw.hooks.faults import hook_error, wrong_answer
 from pytest_gsw.hooks.guard import guarded_format
@@ -312,7 +313,7 @@ class BaselineItem(pytest.Item):
         if not wanted:
             return None
         confirmed = f"to be confirmed ({jobs - repeats.first + 1} of {repeats.confirm})"
-        return Again(f"throughput {terminal.percent(verdict.throughput_change)}, {confirmed}", _nodes_of(run))
+        return Again(f"throughput {percent(verdict.throughput_change)}, {confirmed}", _nodes_of(run))
 
     def _is_too_fast(self, verdict: Verdict) -> bool:
         return verdict.outcome is Outcome.IMPROVED and self._fails(verdict)
@@ -621,7 +622,7 @@ class BaselineItem(pytest.Item):
         )
         accepted, _ = self._accepted_for(run)
         found = self.config.stash[NIGHTS].drifting(self.baseline.id, self._definition(run), accepted, tonight)
-        return None if found is None else quoted(terminal.drift_text(found), os.environ)
+        return None if found is None else quoted(drift_text(found), os.environ)
 
     def _environment(self, run: Run | None) -> dict[str, str]:
         """What the job ran with, as far as its log and its scheduler tell."""

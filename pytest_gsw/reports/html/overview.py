@@ -6,7 +6,7 @@ import statistics
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import counted, share
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import (
     MARKS,
@@ -23,7 +23,7 @@ from pytest_gsw.reports.html.layout import (
 )
 from pytest_gsw.reports.html.texts import cause_nodes, day, shortened
 from pytest_gsw.reports.night import Cause, Curve, Night, NightJob
-from pytest_gsw.results import attention, terminal
+from pytest_gsw.results import attention
 from pytest_gsw.results.summary import slow_node_line
 from pytest_gsw.runs.checks import duration
 from pytest_gsw.tables.metrics import MFU, TOKENS_PER_S
@@ -82,9 +82,9 @@ def _scaling_lines(curve: Curve) -> list[list[Content]]:
                 f"{record.gpus:,}",
                 f"{tokens:,.0f}" if tokens else "",
                 f"{stated_tokens:,.0f}" if stated_tokens else "",
-                terminal.share(each / first_each) if each and first_each else "",
-                terminal.share(mfu) if mfu else "",
-                terminal.share(stated_mfu) if stated_mfu else "",
+                share(each / first_each) if each and first_each else "",
+                share(mfu) if mfu else "",
+                share(stated_mfu) if stated_mfu else "",
             ]
         )
     return lines

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import counted, share
 from pytest_gsw.reports.html.commands import again, next_command
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import (
@@ -35,7 +35,7 @@ from pytest_gsw.reports.html.texts import (
     since_facts,
 )
 from pytest_gsw.reports.night import Cause, Night, Row
-from pytest_gsw.results import attention, terminal
+from pytest_gsw.results import attention
 from pytest_gsw.results.record import judged_key
 from pytest_gsw.runs.checks import duration
 from pytest_gsw.tables.metrics import MFU
@@ -214,7 +214,7 @@ def _list_line(row: Row) -> list[Content]:
         "" if row.change is None else percent(row.change),
         "" if measured_s is None else f"{measured_s:.4g} s",
         "" if verdict is None else f"{verdict.reference_s:.4g} s",
-        "" if mfu is None else terminal.share(mfu),
+        "" if mfu is None else share(mfu),
         "" if row.since is None else day(row.since.time_s),
         shortened(job.nodes) if job else "",
         job.id if job else "",

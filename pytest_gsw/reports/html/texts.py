@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from pytest_gsw.common import words
 from pytest_gsw.common.words import counted
+from pytest_gsw.history import texts as history_texts
+from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.reports.night import Cause, Night, Row, Since
 from pytest_gsw.results import attention, terminal
@@ -40,7 +43,7 @@ def fact_text(row: Row) -> str:
 
 def drift_text(row: Row) -> str:
     """That a row creeps, in one line; empty where it does not."""
-    return terminal.drift_text(row.drifting) if row.drifting else row.record.drift or ""
+    return history_texts.drift_text(row.drifting) if row.drifting else row.record.drift or ""
 
 
 def since_text(since: Since) -> str:
@@ -60,7 +63,7 @@ def since_facts(row: Row) -> list[tuple[str, str]]:
         return [("since", "no night before is known")] if is_slow else []
     facts = [("since", since_text(row.since))]
     if row.since.changes and row.needs is not attention.DRIFT:  # whose text has it
-        facts.append(("changed then", terminal.changes_text(row.since.changes)))
+        facts.append(("changed then", changes_text(row.since.changes)))
     return facts
 
 
@@ -109,7 +112,7 @@ def shortened(nodes: str) -> str:
 
 def percent(fraction: float) -> str:
     """A change with a real minus sign, on one line: ``+12.2 %``."""
-    return terminal.percent(fraction).replace("-", "\N{MINUS SIGN}").replace(" ", "\N{NO-BREAK SPACE}")
+    return words.percent(fraction).replace("-", "\N{MINUS SIGN}").replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def day(time_s: float | None) -> str:

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from pytest_gsw.common.words import percent
 from pytest_gsw.errors import JobError, LogError, SubmissionError
 from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.history.model import Point
+from pytest_gsw.history.texts import drift_text
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.drift import Drift
@@ -314,7 +316,7 @@ def test_a_simulation_says_so() -> None:
     ],
 )
 def test_changes_have_a_sign_and_nought_has_none_of_its_own(fraction: float, text: str) -> None:
-    assert terminal.percent(fraction) == text
+    assert percent(fraction) == text
 
 
 def test_a_command_can_be_pasted() -> None:
@@ -695,11 +697,11 @@ def test_a_drift_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Drifting(
         Drift(4.2, 0.04, 0.01, 42, 0.1, 10), since, {"nccl": ("2.21.5", "2.23.4"), "driver": ("", "560.28")}
     )
-    assert terminal.drift_text(found) == (
+    assert drift_text(found) == (
         "throughput of the newest nights is -3.8 % against the first ones, -1.0 % a week, since about 2026-10-20 "
         "(job 480120 of run 20261019-221000-7f3a); what changed then: nccl 2.21.5 -> 2.23.4, driver unknown -> 560.28"
     )
-    assert terminal.drift_text(replace(found, changes={}, drift=replace(found.drift, slope_per_week=None))) == (
+    assert drift_text(replace(found, changes={}, drift=replace(found.drift, slope_per_week=None))) == (
         "throughput of the newest nights is -3.8 % against the first ones, since about 2026-10-20 "
         "(job 480120 of run 20261019-221000-7f3a)"
     )
