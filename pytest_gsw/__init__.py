@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "errors": ("ConfigurationError", "GswError", "JobError", "LogError", "RunError", "SubmissionError"),
     "jobs.model": ("Job", "JobSpec", "JobState", "JobStatus", "Launcher"),
-    "logs.lineformat": ("LineFormat", "StepLine"),
+    "logs.formats.lineformat": ("LineFormat", "StepLine"),
     "logs.model": ("Identity", "LastWords", "LogFormat", "Step", "StepLog"),
     "performance.measurement": ("Measurement",),
     "performance.verdict": ("Outcome", "Verdict"),
