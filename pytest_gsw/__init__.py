@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_gsw.tables.model import Accepted, Baseline, Figures, Parallelism, Recipe, Source
 
 _NAMES = {
+    "clusters.model": ("Cluster",),
     "errors": ("ConfigurationError", "GswError", "JobError", "LogError", "RunError", "SubmissionError"),
     "jobs.model": ("Job", "JobSpec", "JobState", "JobStatus", "Launcher"),
     "logs.formats.lineformat": ("LineFormat", "StepLine"),
@@ -28,7 +29,6 @@ _NAMES = {
     "performance.measurement": ("Measurement",),
     "performance.verdict": ("Outcome", "Verdict"),
     "results.record": ("JobFacts", "Record"),
-    "tables.clusters": ("Cluster",),
     "tables.model": ("Accepted", "Baseline", "Figures", "Parallelism", "Recipe", "Source"),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}

@@ -32,6 +32,11 @@ def test_nothing_private_of_pytest_is_imported(path: Path) -> None:
     assert not {name for name in names if name.partition(".")[0] == "_pytest"}
 
 
+@pytest.mark.parametrize("name", pytest_gsw.__all__)
+def test_every_public_name_is_where_it_is_looked_for(name: str) -> None:
+    assert getattr(pytest_gsw, name).__name__ == name
+
+
 def test_the_package_can_be_imported_without_pytest() -> None:
     program = (
         "import sys, pytest_gsw, pytest_gsw.cli; print(sorted({'pytest', '_pytest', 'pluggy'} & set(sys.modules)))"
