@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_gsw.performance.measurement import Measurement
     from pytest_gsw.performance.verdict import Outcome, Verdict
     from pytest_gsw.results.record import JobFacts, Record
+    from pytest_gsw.tables.metrics import Direction, Metric
     from pytest_gsw.tables.model import Accepted, Baseline, Figures, Parallelism, Recipe, Source
 
 _NAMES = {
@@ -29,6 +30,7 @@ _NAMES = {
     "performance.measurement": ("Measurement",),
     "performance.verdict": ("Outcome", "Verdict"),
     "results.record": ("JobFacts", "Record"),
+    "tables.metrics": ("Direction", "Metric"),
     "tables.model": ("Accepted", "Baseline", "Figures", "Parallelism", "Recipe", "Source"),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
@@ -38,6 +40,7 @@ __all__ = [
     "Baseline",
     "Cluster",
     "ConfigurationError",
+    "Direction",
     "Figures",
     "GswError",
     "Identity",
@@ -53,6 +56,7 @@ __all__ = [
     "LogError",
     "LogFormat",
     "Measurement",
+    "Metric",
     "Outcome",
     "Parallelism",
     "Recipe",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pytest_gsw.clusters.model import Cluster
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_gsw.performance.noise import Noise
     from pytest_gsw.performance.verdict import Repeats, Verdict
     from pytest_gsw.results.record import Record
+    from pytest_gsw.tables.metrics import Metric
     from pytest_gsw.tables.model import Accepted, Baseline
 
 
@@ -66,6 +68,18 @@ def pytest_gsw_peak_flops(config: pytest.Config, accelerator: str, dtype: str) -
     :param accelerator: As the cluster or the table names it, such as ``H100``.
     :param dtype: As the table names it, such as ``fp8``.
     :returns: FLOP/s of one GPU, or ``None`` to leave it to others.
+    """
+
+
+@pytest.hookspec
+def pytest_gsw_metrics(config: pytest.Config) -> Sequence[Metric] | None:
+    """Called once, before the first submission, for the metrics that rows may document beside their own.
+
+    A row that has ``metrics: {KEY: {value: …, tolerance: …}}`` in its table is judged by each of them, too.
+
+    :param config: The pytest config.
+    :returns: Metrics, each with ``read``, which gives its numbers from a
+        :class:`~pytest_gsw.runs.metrics.MetricLog`.
     """
 
 

@@ -235,8 +235,13 @@ def _facts(key: SeriesKey, points: Sequence[Point]) -> dict[str, Any]:
         **vars(key),
         "median_s": statistics.median(point.judged_s for point in points),
         "noise": {"sigma": noise.sigma, "jobs": noise.jobs},
-        "points": [{**quoted(vars(point), os.environ), "time": _moment(point.time_s)} for point in points],
+        "points": [_point_facts(point) for point in points],
     }
+
+
+def _point_facts(point: Point) -> dict[str, Any]:
+    facts = {**quoted(vars(point), os.environ), "time": _moment(point.time_s)}
+    return facts if point.metrics else {name: value for name, value in facts.items() if name != "metrics"}
 
 
 def _csv(points: Mapping[SeriesKey, Sequence[Point]]) -> str:

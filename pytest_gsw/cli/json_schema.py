@@ -65,7 +65,8 @@ def _schema(field: Field | Nested | Sequence_) -> dict[str, Any]:
         return dict(field.schema)
     if isinstance(field, Nested):
         if field.fields is None:
-            return {"type": "object", "patternProperties": {f"^{field.names}$": _SCALAR}, "additionalProperties": False}
+            under = _SCALAR if field.each is None else _object(field.each)
+            return {"type": "object", "patternProperties": {f"^{field.names}$": under}, "additionalProperties": False}
         return _object(field.fields)
     items = _SCALAR if field.item is None else _object(field.item)
     return {"type": "array", "items": items, **({"minItems": 1} if field.required else {})}

@@ -227,6 +227,8 @@ def _row_metrics(
         "tolerance": verdict.tolerance,
         "verdict": verdict.outcome.value,
         "reason": verdict.reason.value,
+        # A session asks the plugins that read them; here they would be left out without a word.
+        **({"metrics_not_judged": ", ".join(row.metrics)} if row.metrics else {}),
     }
 
 

@@ -100,6 +100,7 @@ def row_facts(row: Baseline) -> dict[str, Any]:
         "statistic": row.statistic,
         "tolerance": row.tolerance,
         "max_gain": row.max_gain,
+        "metrics": {key: asdict(stated) for key, stated in row.metrics.items()},
         "step_time_s": row.documented.step_time_s,
         "documented": _derived(row.documented),
         "computed": _derived(computed),

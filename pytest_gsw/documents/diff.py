@@ -127,6 +127,8 @@ def _configuration(row: Baseline) -> dict[str, Any]:
         "min_steps": row.min_steps,
         "tolerance": row.tolerance,
         "max_gain": row.max_gain,
+        **{f"metrics.{key}": stated.value for key, stated in row.metrics.items()},
+        **{f"metrics.{key}.tolerance": stated.tolerance for key, stated in row.metrics.items()},
         "proxy": row.proxy,
         "canary": row.canary,
         "expected_failure": row.expected_failure,

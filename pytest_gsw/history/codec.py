@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from pytest_gsw.results.record import SCHEMA, JobFacts, Record
+from pytest_gsw.results.record import SCHEMA, JobFacts, MetricFacts, Record
 
-_NAMES = {kind: frozenset(known.name for known in fields(kind)) for kind in (Record, JobFacts)}
+_NAMES = {kind: frozenset(known.name for known in fields(kind)) for kind in (Record, JobFacts, MetricFacts)}
 
 
 def record_text(record: Record) -> str:
@@ -50,6 +50,7 @@ def decode(body: bytes) -> Record:
                 "job": None if job is None else _job_facts(job),
                 "attempts": tuple(map(_job_facts, content["attempts"])),
                 "repeats": tuple(map(_job_facts, content.get("repeats", ()))),
+                "metrics": tuple(MetricFacts(**_known(MetricFacts, one)) for one in content.get("metrics", ())),
             }
         )
     except (zlib.error, TypeError, KeyError) as error:

@@ -53,6 +53,8 @@ class Point:
     environment: Mapping[str, str] = field(default_factory=dict)
     #: Why the outcome was what it was, see :class:`~pytest_gsw.performance.verdict.Reason`.
     reason: str = ""
+    #: What was measured of the site's metrics, by key.
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -108,11 +110,12 @@ def points_of(record: Record) -> tuple[JobPoint, ...]:
                 job_id=job.id,
                 time_s=job_time_s(job, record),
                 judged_s=job.judged_s,
-                outcome=record.outcome,
+                outcome=record.own_outcome or record.outcome,
                 nodes=job.nodes,
                 image=record.image,
                 environment=record.environment,
                 reason=record.reason,
+                metrics=job.metrics,
             ),
         )
         for job in measured_jobs(record)

@@ -58,8 +58,11 @@ _REASONS = (
     "CREATE INDEX gsw_record_by_run ON gsw_record (run_id, cluster, outcome, time_s)",
 )
 
+# Version 3: points have what was measured of the site's metrics, by key.
+_METRICS = ("ALTER TABLE gsw_point ADD COLUMN metrics TEXT NOT NULL DEFAULT '{{}}'",)
+
 #: The steps, the first of which makes an empty database one of version 1.
-MIGRATIONS = (_TABLES, _REASONS)
+MIGRATIONS = (_TABLES, _REASONS, _METRICS)
 
 VERSION = len(MIGRATIONS)
 

@@ -60,8 +60,8 @@ WHERE r.run_id = ? AND r.node_id = ?"""
 
 _INSERT_POINT = """
 INSERT INTO gsw_point (record_id, series_id, job, run_id, job_id, time_s, judged_s, outcome, nodes, image, environment,
-    reason)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    reason, metrics)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (record_id, job) DO NOTHING"""
 
 # A job counts once however often it was recorded. A replay records it again, in a later run. An import has its time
@@ -79,7 +79,7 @@ WHERE p.series_id = ? AND NOT EXISTS (
 ))
 ORDER BY p.time_s DESC, p.run_id DESC, p.job DESC LIMIT ?"""
 _POINTS = (
-    "SELECT p.run_id, p.job_id, p.time_s, p.judged_s, p.outcome, p.nodes, p.image, p.environment, p.reason"
+    "SELECT p.run_id, p.job_id, p.time_s, p.judged_s, p.outcome, p.nodes, p.image, p.environment, p.reason, p.metrics"
     f"{_NEWEST_POINTS}"
 )
 _TIMES = f"SELECT p.judged_s {_NEWEST_POINTS}"
@@ -402,18 +402,20 @@ def _point_values(one: JobPoint) -> tuple[Any, ...]:
         None if point.image is None else printable(point.image),
         json.dumps(dict(point.environment), sort_keys=True),
         *_plain(point.reason),
+        json.dumps(dict(point.metrics), sort_keys=True),
     )
 
 
 def _point(row: tuple[Any, ...]) -> Point:
-    run_id, job_id, time_s, judged_s, outcome, nodes, image, environment, reason = row
-    return Point(run_id, job_id, time_s, judged_s, outcome, nodes, image, _environment(environment), reason)
+    run_id, job_id, time_s, judged_s, outcome, nodes, image, environment, reason, metrics = row
+    ran_with, measured = _facts(environment), _facts(metrics)
+    return Point(run_id, job_id, time_s, judged_s, outcome, nodes, image, ran_with, reason, measured)
 
 
 @lru_cache(maxsize=1024)
-def _environment(text: str) -> Mapping[str, str]:
-    """What a job ran with; nights have mostly the same, and their points one value of it."""
-    found: Mapping[str, str] = json.loads(text)
+def _facts(text: str) -> Mapping[str, Any]:
+    """What a job ran with, or measured; nights have mostly the same, and their points one value of it."""
+    found: Mapping[str, Any] = json.loads(text)
     return found
 
 

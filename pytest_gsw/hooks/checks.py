@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
@@ -17,6 +18,7 @@ from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
 from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import Outcome, Reason
+from pytest_gsw.tables.metrics import BY_KEY, DOCUMENTED, METRIC_KEY, STATISTICS, Direction
 
 #: What an attribute must be: a few words, and whether a value is that.
 _Check: TypeAlias = tuple[str, Callable[[Any], bool]]
@@ -176,12 +178,44 @@ _VERDICT: Mapping[str, _Check] = {
     "more": _or_none("a whole number", _is_whole),
     "max_gain": _or_none(*_ABOVE_0),
     "ranks": _or_none("RanksApart", lambda value: isinstance(value, RanksApart)),
+    # Those by a site's metrics are added to it.
+    "metrics": ("an empty tuple", lambda value: value == ()),
+    "own_outcome": ("None", lambda value: value is None),
 }
 
 
 def verdict_problems(verdict: object) -> list[str]:
     """What keeps an object from being a sound verdict, a line each; none if nothing does."""
     return list(_wrong(verdict, _VERDICT))
+
+
+#: Longer ones leave no room for the figures on a row's line.
+_LONGEST_UNIT, _LONGEST_LABEL = 20, 40
+
+
+def _is_short(longest: int) -> Callable[[Any], bool]:
+    return lambda value: _is_name(value) and len(value) <= longest
+
+
+_METRIC: Mapping[str, _Check] = {
+    "key": (
+        "a-z, 0-9 and '_', at most 60 of them, and no key of a row such as step_time_s",
+        lambda value: (
+            isinstance(value, str)
+            and re.fullmatch(METRIC_KEY, value) is not None
+            and value not in {*BY_KEY, *DOCUMENTED}
+        ),
+    ),
+    "unit": (f"a text of at most {_LONGEST_UNIT} characters", _is_short(_LONGEST_UNIT)),
+    "label": (f"a text of at most {_LONGEST_LABEL} characters", _is_short(_LONGEST_LABEL)),
+    "direction": ("a Direction", lambda value: isinstance(value, Direction)),
+    "statistic": (f"one of {', '.join(STATISTICS)}", lambda value: value in STATISTICS),
+}
+
+
+def metric_problems(metric: object) -> list[str]:
+    """What keeps an object from being a site's metric, a line each; none if nothing does."""
+    return [*_wrong(metric, _METRIC), *_wrong_methods(metric, {"read": ("log",)})]
 
 
 def launcher_problems(launcher: object) -> list[str]:

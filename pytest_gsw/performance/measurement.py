@@ -51,6 +51,8 @@ class Measurement:
     #: Where ranks print steps of their own: each rank's median over the measured steps, seconds, by the rank's label as
     #: the log has it. Empty where one rank prints; where no label tells them apart, "slowest of 4" and the like.
     ranks_s: Mapping[str, float] = field(default_factory=dict)
+    #: What was measured of the site's metrics that the row documents: by key, the value of each job, in order.
+    metrics: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 def log_interval(steps: Sequence[TimedStep], first_index: int | None = None) -> int:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from pytest_gsw.performance.decision import decide, is_above, is_below
 from pytest_gsw.performance.doubts import RanksApart, believed_gain, is_too_good, ranks_apart
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
-from pytest_gsw.tables.metrics import Direction
+from pytest_gsw.tables.metrics import Direction, Metric
 from pytest_gsw.tables.model import Accepted, Baseline
 
 #: A statistic that differs by more than this from the median of the steady steps says something else than it.
@@ -53,6 +55,9 @@ DOUBTS = frozenset({Reason.TOO_GOOD.value, Reason.RANKS_DIFFER.value})
 #: The same, and nights in which the cluster was not in its usual state: none of them says how jobs of a row differ.
 UNUSUAL = DOUBTS | {Reason.CANARY.value}
 
+#: What binary fractions make of decimal numbers on both sides of a limit is less than this.
+_METRIC_ROUNDING = 1e-12
+
 #: Of a row whose noise nobody knows, the tolerance is all that is allowed.
 _NOISELESS = Noise(sigma=0.0, jobs=0)
 
@@ -78,6 +83,30 @@ class Repeats:
     def most(self) -> int:
         """The most jobs that a row can have."""
         return self.first + self.confirm
+
+
+#: Of several outcomes of a row, the first counts.
+WORST_FIRST = (Outcome.REGRESSED, Outcome.INCONCLUSIVE, Outcome.IMPROVED, Outcome.PASSED)
+
+
+@dataclass(frozen=True)
+class MetricVerdict:
+    """The outcome by one of a site's metrics, and the numbers it rests on, in the metric's unit."""
+
+    metric: Metric
+    outcome: Outcome
+    #: The median of the row's jobs.
+    measured: float
+    documented: float
+    #: How much worse (and better) it may be, as a fraction of the documented value.
+    tolerance: float
+    #: How many more jobs of the row are needed before this counts.
+    more: int = 0
+
+    @property
+    def change(self) -> float:
+        """Measured over documented value, less one."""
+        return self.measured / self.documented - 1
 
 
 @dataclass(frozen=True)
@@ -107,11 +136,20 @@ class Verdict:
     max_gain: float | None = None
     #: Ranks whose times differ, where they do.
     ranks: RanksApart | None = None
+    #: The outcomes by the site's metrics that the row documents.
+    metrics: tuple[MetricVerdict, ...] = ()
+    #: The outcome by the row's own metric, where those say something worse; ``None`` where it is the outcome.
+    own_outcome: Outcome | None = None
+
+    @property
+    def own(self) -> Outcome:
+        """The outcome by the row's own metric alone."""
+        return self.own_outcome or self.outcome
 
     @property
     def reason(self) -> Reason:
-        """Why the outcome is what it is."""
-        return self.given_reason or _USUAL_REASON[self.outcome]
+        """Why the outcome by the row's own metric is what it is."""
+        return self.given_reason or _USUAL_REASON[self.own]
 
     @property
     def allowed(self) -> float:
@@ -146,7 +184,7 @@ class Verdict:
     @property
     def is_too_fast(self) -> bool:
         """Whether it is faster than allowed, believed or not."""
-        return self.outcome is Outcome.IMPROVED or self.reason is Reason.TOO_GOOD
+        return Outcome.IMPROVED in {self.outcome, self.own} or self.reason is Reason.TOO_GOOD
 
     @property
     def greatest_gain(self) -> float:
@@ -164,7 +202,7 @@ class Verdict:
     @property
     def allowed_throughput_change(self) -> float:
         """The limit on the side where the run is, or, within tolerance, the one on the slow side."""
-        return self.allowed if self.outcome is Outcome.IMPROVED else -self.allowed
+        return self.allowed if self.own is Outcome.IMPROVED else -self.allowed
 
     @property
     def allowed_time_change(self) -> float:
@@ -256,4 +294,62 @@ def judge(
         more=decision.more,
         max_gain=believed,
         ranks=ranks,
+    )
+
+
+def judge_metric(
+    metric: Metric,
+    jobs: Sequence[float],
+    documented: float,
+    tolerance: float,
+    repeats: Repeats,
+    max_gain: float,
+) -> MetricVerdict:
+    """Compare what was measured of a site's metric with its document.
+
+    The tolerance is a fraction of the documented value, in the direction in which it is worse: with 5 %, 61.2 GiB may
+    be 64.26 GiB, and 1,000 tokens/s 950.
+
+    Args:
+        metric: The metric.
+        jobs: The value of each of the row's jobs so far.
+        documented: The value in the document.
+        tolerance: How much worse (and better) it may be, as a fraction.
+        repeats: How many jobs the row may have.
+        max_gain: How much better it may be and is believed, as a fraction.
+
+    Raises:
+        ValueError: There is no job, or a number is not finite and above zero.
+    """
+    for number in (*jobs, documented, tolerance):
+        if not 0 < number < math.inf:
+            raise ValueError(f"cannot judge {metric.key}: {number} is no figure")
+    sign = 1 if metric.direction is Direction.LOWER_IS_BETTER else -1
+    losses = [sign * (value / documented - 1) for value in jobs]
+    measured = statistics.median(jobs)
+    loss, best = sign * (measured / documented - 1), min(losses)
+    if loss > tolerance + _METRIC_ROUNDING:
+        outcome = Outcome.REGRESSED
+    elif -best > max(max_gain, tolerance) + _METRIC_ROUNDING:
+        outcome = Outcome.INCONCLUSIVE
+    else:
+        outcome = Outcome.IMPROVED if -loss > tolerance + _METRIC_ROUNDING else Outcome.PASSED
+    to_confirm = outcome is Outcome.REGRESSED and len(jobs) < repeats.most
+    more = max(repeats.first - len(jobs), int(to_confirm), 0)
+    return MetricVerdict(metric, outcome, measured, documented, tolerance, more)
+
+
+def with_metrics(verdict: Verdict, metrics: Sequence[MetricVerdict]) -> Verdict:
+    """A verdict whose outcome is the worst of its own and those by further metrics."""
+    if not metrics:
+        return verdict
+    worst = min((verdict.outcome, *(one.outcome for one in metrics)), key=WORST_FIRST.index)
+    more = None if verdict.more is None else max(verdict.more, *(one.more for one in metrics))
+    return replace(
+        verdict,
+        outcome=worst,
+        own_outcome=None if worst is verdict.outcome else verdict.outcome,
+        given_reason=verdict.reason,
+        metrics=tuple(metrics),
+        more=more,
     )

@@ -39,6 +39,7 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         **_figures("measured", record.measured),
         **_figures("documented", record.documented),
         **_figures("accepted", record.accepted),
+        **_site_metrics(record),
         "gsw_accepted": record.accepted_note,
         "gsw_definition": record.definition or None,
         "gsw_image": record.image,
@@ -68,6 +69,19 @@ def properties(record: Record) -> list[tuple[str, Property]]:
     }
     # What a session records is quoted already; a record of an earlier release may not be.
     return [(name, _rounded(value)) for name, value in quoted(facts, os.environ).items() if value is not None]
+
+
+def _site_metrics(record: Record) -> dict[str, Any]:
+    """What was measured of the site's metrics, each by its key."""
+    found: dict[str, Any] = {"gsw_own_outcome": record.own_outcome or None}
+    for one in record.metrics:
+        found |= {
+            f"gsw_measured_{one.key}": one.measured,
+            f"gsw_documented_{one.key}": one.documented,
+            f"gsw_tolerance_{one.key}": one.tolerance,
+            f"gsw_outcome_{one.key}": one.outcome,
+        }
+    return found
 
 
 def _repeats(record: Record) -> dict[str, Any]:

@@ -18,8 +18,9 @@ from pytest_gsw.common.files import PRIVATE, make_directory, write_whole
 from pytest_gsw.jobs.layout import cut_name
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.steps import kept, of_kept
+from pytest_gsw.performance.verdict import MetricVerdict
 from pytest_gsw.tables import metrics
-from pytest_gsw.tables.metrics import Metric
+from pytest_gsw.tables.metrics import Direction, Metric
 
 #: File names may have 255 bytes, and the draft of a record has a few more than the record.
 _LONGEST_NAME = 200
@@ -64,6 +65,8 @@ class JobFacts:
     siblings: tuple[str, ...] = ()
     #: The scheduler's own name of the cluster that had the job, where one was asked by its name.
     cluster: str = ""
+    #: What was measured of the site's metrics in this job, by key.
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -74,6 +77,7 @@ class JobFacts:
         why_repeated: str = "",
         judged_s: float | None = None,
         log: Path | None = None,
+        metrics: Mapping[str, float] | None = None,
     ) -> JobFacts:
         """What a record keeps of a job's last status."""
         shared = {name: getattr(status, name) for name in _SHARED_WITH_STATUS}
@@ -90,6 +94,7 @@ class JobFacts:
             log=place,
             log_bytes=size,
             steps=None if steps is None else tuple(steps),
+            metrics=metrics or {},
         )
 
     @classmethod
@@ -111,6 +116,41 @@ _SHARED_WITH_STATUS = (
     *("exit_code", "signal", "reason", "nodes", "submit_s", "start_s", "end_s"),
     *("derived_exit_code", "unchecked", "siblings", "cluster"),
 )
+
+
+@dataclass(frozen=True)
+class MetricFacts:
+    """What a record keeps of one of a site's metrics: all that is shown of it where the site's plugin is not there."""
+
+    key: str
+    label: str
+    unit: str
+    #: Value of a :class:`~pytest_gsw.tables.metrics.Direction`.
+    direction: str
+    #: In the unit.
+    measured: float
+    documented: float
+    #: How much worse (and better) it may be, as a fraction of the documented value.
+    tolerance: float
+    #: The outcome by this metric alone.
+    outcome: str
+
+    @classmethod
+    def of(cls, verdict: MetricVerdict) -> MetricFacts:
+        """What is kept of an outcome by a metric."""
+        metric = verdict.metric
+        numbers = (verdict.measured, verdict.documented, verdict.tolerance)
+        return cls(metric.key, metric.label, metric.unit, metric.direction.value, *numbers, verdict.outcome.value)
+
+    @property
+    def change(self) -> float:
+        """Measured over documented value, less one."""
+        return self.measured / self.documented - 1
+
+    @property
+    def allowed_change(self) -> float:
+        """The change beyond which it has regressed."""
+        return self.tolerance if self.direction == Direction.LOWER_IS_BETTER.value else -self.tolerance
 
 
 @dataclass(frozen=True)
@@ -213,6 +253,10 @@ class Record:
     compared: Mapping[str, str] = field(default_factory=dict)
     #: When the record was written, seconds since the epoch.
     recorded_s: float | None = None
+    #: The site's metrics that the row documents; the outcome is the worst of theirs and its own.
+    metrics: tuple[MetricFacts, ...] = ()
+    #: The outcome by the row's own metric, where one of those is worse.
+    own_outcome: str = ""
     schema: int = SCHEMA
 
 
@@ -325,7 +369,8 @@ def read_record(path: Path) -> Record:
         attempts = tuple(_job_facts(one, "attempts.") for one in content.pop("attempts", ()))
         repeats = tuple(_job_facts(one, "repeats.") for one in content.pop("repeats", ()))
         series = tuple(content.pop("series_s", ()))
-        return Record(**content, series_s=series, job=job_facts, attempts=attempts, repeats=repeats)
+        site = tuple(_metric_facts(one) for one in content.pop("metrics", ()))
+        return Record(**content, series_s=series, job=job_facts, attempts=attempts, repeats=repeats, metrics=site)
     except ValueError as error:
         raise ValueError(f"{path} is no record: {error}") from None
 
@@ -358,6 +403,17 @@ def _required(kind: type) -> Mapping[str, tuple[bool, Callable[[Any], bool]]]:
     }
 
 
+def _metric_facts(content: Mapping[str, Any]) -> MetricFacts:
+    _check_keys(MetricFacts, content, "metrics.")
+    facts = MetricFacts(**content)
+    if re.fullmatch(metrics.METRIC_KEY, facts.key) is None:
+        raise ValueError(f"'metrics.key' is {_shown(facts.key)}, which is no key of a metric")
+    for name in ("measured", "documented", "tolerance"):
+        if content[name] <= 0:
+            raise ValueError(f"'metrics.{name}' is {_shown(content[name])}, wanted a number above 0")
+    return facts
+
+
 def _job_facts(content: Mapping[str, Any], prefix: str) -> JobFacts:
     _check_keys(JobFacts, content, prefix)
     state = content["state"]
@@ -378,7 +434,7 @@ def _check_of(hint: Any) -> Callable[[Any], bool]:
     if origin is tuple:
         is_entry = _check_of(arguments[0])
         return lambda value: isinstance(value, list) and all(map(is_entry, value))
-    if origin is JobFacts:
+    if origin in {JobFacts, MetricFacts}:
         return lambda value: isinstance(value, dict)
     if origin is float:
         return _is_number

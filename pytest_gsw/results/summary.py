@@ -98,7 +98,9 @@ def _cell(record: Record | None) -> str:
     if record is None:
         return ""
     change = throughput_change(record)
-    word = _OF_REASON.get(record.reason) or outcomes.of(record.outcome).short
+    outcome = outcomes.of(record.outcome)
+    # "SLOW" is said of what the column shows, and not of a site's own metric.
+    word = outcome.text.upper() if record.own_outcome else _OF_REASON.get(record.reason) or outcome.short
     return " ".join(part for part in (word, "" if change is None else percent(change)) if part)
 
 

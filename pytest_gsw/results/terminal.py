@@ -15,7 +15,7 @@ from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import JobState, JobStatus, in_words
 from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.noise import Noise, jobs_to_resolve, median_interval
-from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
+from pytest_gsw.performance.verdict import WORST_FIRST, MetricVerdict, Outcome, Reason, Verdict
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record, attempt_text, judged_key, judged_metric, measured_jobs, repeat_text
 from pytest_gsw.runs.checks import duration
@@ -45,14 +45,16 @@ def headline(record: Record) -> str:
         # Both, always: a slow cluster that has accepted its slowness must not look like a fast one.
         change = f"{percent(measured / accepted - 1)} to accepted, {change} to documented"
     mfu = record.measured.get(metrics.MFU.key)
-    parts = (f"{measured:.4g} {unit}", change, "" if mfu is None else f"MFU {share(mfu)}{_of_peak(record)}", job)
+    site = (f"{one.label} {one.measured:.4g} {one.unit}  {percent(one.change)}" for one in record.metrics)
+    parts = (f"{measured:.4g} {unit}", change, *site, "" if mfu is None else f"MFU {share(mfu)}{_of_peak(record)}", job)
     marks = (
         "simulated" if record.simulated else "",
         # No job ended here: that it ended well is what whoever gave the log says.
         "log only" if record.job and record.job.state == "REPLAYED" else "",
         record.outcome if record.outcome in {outcomes.IMPROVED.word, outcomes.INCONCLUSIVE.word} else "",
         record.reason
-        if record.outcome == outcomes.INCONCLUSIVE.word or record.reason == Reason.GAIN_WITHIN_NOISE.value
+        if (record.own_outcome or record.outcome) == outcomes.INCONCLUSIVE.word
+        or record.reason == Reason.GAIN_WITHIN_NOISE.value
         else "",
         f"median of {len(record.repeats) + 1} jobs" if record.repeats else "",
         f"attempt {len(record.attempts) + 1}" if record.attempts else "",
@@ -111,6 +113,39 @@ def verdict_fact(
     return f"{fact}{_statistic_gap(verdict)}"
 
 
+def metric_fact(found: MetricVerdict, jobs: int = 1) -> str:
+    """What was measured of a site's metric, against what, and what is allowed, in one clause."""
+    metric, change = found.metric, found.change
+    of_jobs = f", the median of {jobs} jobs," if jobs > 1 else ""
+    more = f"{abs(change) * 100:.1f} % {'below' if change < 0 else 'above'}"
+    against = f"the documented {found.documented:.4g} {metric.unit}"
+    fact = f"{metric.label} {found.measured:.4g} {metric.unit}{of_jobs} is {more} {against}"
+    allowed = f"allowed {found.tolerance * 100:g} %, {metric.direction.value}"
+    doubt = ", and no job is believed to be so much better: look at its unit"
+    return f"{fact} ({allowed}{doubt if found.outcome is Outcome.INCONCLUSIVE else ''})"
+
+
+def worst_change(verdict: Verdict) -> str:
+    """By how much a row differs in what decides it: ``throughput -10.8 %``, ``peak memory +14.6 %``."""
+    if verdict.own_outcome is None:
+        return f"throughput {percent(verdict.throughput_change)}"
+    worst = next(one for one in verdict.metrics if one.outcome is verdict.outcome)
+    return f"{worst.metric.label} {percent(worst.change)}"
+
+
+def row_fact(own: str, verdict: Verdict) -> str:
+    """The first line of a row: what is the worst of it comes first.
+
+    Args:
+        own: What is to be said of the row's own metric.
+        verdict: The row's verdict.
+    """
+    worst_first = sorted(verdict.metrics, key=lambda one: WORST_FIRST.index(one.outcome))
+    facts = [metric_fact(one, len(verdict.jobs_s)) for one in worst_first]
+    place = sum(WORST_FIRST.index(one.outcome) < WORST_FIRST.index(verdict.own) for one in worst_first)
+    return "; ".join([*facts[:place], own, *facts[place:]])
+
+
 def _of_jobs(verdict: Verdict) -> str:
     """What the figure is of several jobs."""
     jobs = len(verdict.jobs_s)
@@ -124,7 +159,7 @@ def _allowed(verdict: Verdict) -> str:
         return f"{allowed}, and no more than {verdict.max_gain * 100:.3g} % is believed"
     if verdict.limit is None or verdict.noise is None:
         return allowed
-    what = "an improvement" if verdict.outcome is Outcome.IMPROVED else "a regression"
+    what = "an improvement" if verdict.own is Outcome.IMPROVED else "a regression"
     return f"{allowed}; {what} beyond {verdict.limit * 100:.3g} %, because {noise_text(verdict.noise)}"
 
 
@@ -153,7 +188,7 @@ def inconclusive_line(record: Record) -> str:
     """What a session's summary must say of a row that is neither passed nor regressed."""
     if record.outcome != outcomes.INCONCLUSIVE.word:
         return ""
-    return f"{record.reason}: {record.fact}" if record.reason else record.fact
+    return f"{record.reason}: {record.fact}" if record.reason and not record.own_outcome else record.fact
 
 
 def _statistic_gap(verdict: Verdict) -> str:
@@ -174,6 +209,8 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
         canaries: The canary rows that were too slow in the session, where that is known.
     """
     fact = f"inconclusive: {record.fact}"
+    if verdict.own is not Outcome.INCONCLUSIVE:  # one of the site's metrics is, which the fact says
+        return fact
     unusual = "the cluster is not in its usual state"
     match verdict.reason:
         case Reason.CANARY if record.canary:
@@ -280,6 +317,7 @@ def verdict_of(record: Record) -> Verdict | None:
         steady_s=record.median_s,
         given_reason=_REASONS.get(record.reason),
         max_gain=record.max_gain,
+        own_outcome=Outcome(record.own_outcome) if record.own_outcome in outcomes.JUDGED else None,
     )
 
 
@@ -318,9 +356,9 @@ def figures_table(record: Record, verdict: Verdict) -> str:
         allowed, word = "", "derived"
         if key == judged:
             limit = verdict.allowed_time_change
-            allowed, word = percent(limit) if limit < math.inf else "any", verdict.outcome.value
+            allowed, word = percent(limit) if limit < math.inf else "any", verdict.own.value
         elif metric is metrics.TOKENS_PER_S and judged == metrics.STEP_TIME.key:
-            allowed, word = percent(verdict.allowed_throughput_change), verdict.outcome.value
+            allowed, word = percent(verdict.allowed_throughput_change), verdict.own.value
         show = shown_by(metric)
         by_document = (show(documented), percent(measured / documented - 1)) if documented else ("", "")
         if is_accepted:
@@ -328,6 +366,11 @@ def figures_table(record: Record, verdict: Verdict) -> str:
             rows.append((title(metric, record), show(measured), *by_cluster, allowed, word, *by_document))
         else:
             rows.append((title(metric, record), show(measured), *by_document, allowed, word))
+    for one in record.metrics:
+        stated = (f"{one.documented:,.4g}", percent(one.change))
+        held = (percent(one.allowed_change), one.outcome)
+        against = ("", "", *held, *stated) if is_accepted else (*stated, *held)
+        rows.append((f"{one.label} ({one.unit})", f"{one.measured:,.4g}", *against))
     headers = ["metric", "measured", "documented", "change", "allowed", ""]
     align = ["left", "right", "right", "right", "right", "left"]
     if is_accepted:

@@ -386,7 +386,8 @@ def of_all_jobs(baseline: Baseline, jobs: Sequence[Measurement], peak_flops: flo
     peak_flops = jobs[-1].calibration_flops or peak_flops
     found = figures_of(baseline, judged_s, peak_flops)
     ranks = ranks_of_jobs(one.ranks_s for one in jobs)
-    return replace(jobs[-1], judged_s=judged_s, figures=found, jobs_s=jobs_s, ranks_s=ranks)
+    metrics = {key: tuple(one.metrics[key][0] for one in jobs) for key in jobs[-1].metrics}
+    return replace(jobs[-1], judged_s=judged_s, figures=found, jobs_s=jobs_s, ranks_s=ranks, metrics=metrics)
 
 
 def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:

@@ -22,7 +22,7 @@ import pytest
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted, percent
+from pytest_gsw.common.words import counted
 from pytest_gsw.demo.writers import FIRST_LINE
 from pytest_gsw.errors import ConfigurationError, HookError, JobError, LogError, RunError
 from pytest_gsw.fleet.fleet import Again, Fleet
@@ -43,10 +43,19 @@ from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.performance.steady import Steady
-from pytest_gsw.performance.verdict import UNUSUAL, Outcome, Reason, Repeats, Verdict
+from pytest_gsw.performance.verdict import (
+    UNUSUAL,
+    MetricVerdict,
+    Outcome,
+    Reason,
+    Repeats,
+    Verdict,
+    judge_metric,
+    with_metrics,
+)
 from pytest_gsw.results import junit, outcomes, terminal
 from pytest_gsw.results.attachments import attachment_lines
-from pytest_gsw.results.record import JobFacts, Record, write_record
+from pytest_gsw.results.record import JobFacts, MetricFacts, Record, write_record
 from pytest_gsw.results.told import has_failed, told
 from pytest_gsw.runs.checks import (
     Run,
@@ -60,7 +69,9 @@ from pytest_gsw.runs.checks import (
     read_steps,
     replayed,
 )
+from pytest_gsw.runs.metrics import read_metrics
 from pytest_gsw.runs.provenance import Provenance, provenance_in
+from pytest_gsw.session.metrics import site_metrics
 from pytest_gsw.session.nights import Nights
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.tables.definition import accepted_for, accepted_to_expect, definition_hash
@@ -260,7 +271,12 @@ class BaselineItem(pytest.Item):
             outcomes.PROFILED.word if not_comparable else verdict.outcome.value,
             # A log may call its ranks anything.
             quoted(
-                terminal.verdict_fact(self._documented(), verdict, tokens_per_s, self._cluster_name() or "", metric),
+                terminal.row_fact(
+                    terminal.verdict_fact(
+                        self._documented(), verdict, tokens_per_s, self._cluster_name() or "", metric
+                    ),
+                    verdict,
+                ),
                 os.environ,
             ),
             run=measured.run,
@@ -284,13 +300,13 @@ class BaselineItem(pytest.Item):
     def _with_canaries(self, verdict: Verdict) -> Verdict:
         """A loss says nothing of a row where a canary row has shown that the cluster is not in its usual state."""
         canaries = self.config.stash[CANARIES]
-        if self.baseline.canary and verdict.outcome is Outcome.REGRESSED:
+        if self.baseline.canary and verdict.own is Outcome.REGRESSED:
             canaries.append(self.baseline.id)
         # The canary of a replayed row may not be replayed with it.
         excused = canaries or (self.recorded is not None and self.recorded.reason == Reason.CANARY.value)
         if verdict.outcome is not Outcome.REGRESSED or not excused:
             return verdict
-        return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, given_reason=Reason.CANARY)
+        return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, own_outcome=None, given_reason=Reason.CANARY)
 
     def once_more(self, run: Run) -> Again | None:
         """Why one more job of the row is wanted after this one, which ended well; ``None`` where it is not.
@@ -313,7 +329,7 @@ class BaselineItem(pytest.Item):
         if not wanted:
             return None
         confirmed = f"to be confirmed ({jobs - repeats.first + 1} of {repeats.confirm})"
-        return Again(f"throughput {percent(verdict.throughput_change)}, {confirmed}", _nodes_of(run))
+        return Again(f"{terminal.worst_change(verdict)}, {confirmed}", _nodes_of(run))
 
     def _is_too_fast(self, verdict: Verdict) -> bool:
         return verdict.outcome is Outcome.IMPROVED and self._fails(verdict)
@@ -468,7 +484,22 @@ class BaselineItem(pytest.Item):
             steps=self._steps(traced=self._is_traced(run)),
             first_index=log_format.first_index,
         )
-        return _Measured(run, log, measurement)
+        return _Measured(run, log, dataclasses.replace(measurement, metrics=self._site_metrics(run, log)))
+
+    def _site_metrics(self, run: Run, log: StepLog) -> dict[str, tuple[float, ...]]:
+        """What the site's metrics that the row documents read of a log.
+
+        Raises:
+            RunError: One is not there, is no figure, or its plugin raised.
+        """
+        assert run.log is not None  # it was read
+        try:
+            found = read_metrics(self.baseline, run.log, log, site_metrics(self.config))
+        except RunError:
+            raise
+        except Exception as error:
+            raise hook_error(error, self.config.pluginmanager.list_name_plugin()) from None
+        return {key: (value,) for key, value in found.items()}
 
     def _is_traced(self, run: Run) -> bool:
         """Whether the run was one of the few steps for which NCCL is traced."""
@@ -583,7 +614,22 @@ class BaselineItem(pytest.Item):
             raise wrong_answer(hook, problem, advice)
         if problems := verdict_problems(verdict):
             raise wrong_answer(hook, f"{verdict!r}, which is no sound Verdict", wrong=problems)
-        return verdict
+        return with_metrics(verdict, self._judged_metrics(measurement))
+
+    def _judged_metrics(self, measurement: Measurement) -> list[MetricVerdict]:
+        """The outcome by each of the site's metrics that the row documents."""
+        known, repeats = site_metrics(self.config), self._planned_jobs
+        return [
+            judge_metric(
+                known[key],
+                measurement.metrics[key],
+                stated.value,
+                stated.tolerance or self.tolerance,
+                repeats,
+                self.max_gain,
+            )
+            for key, stated in self.baseline.metrics.items()
+        ]
 
     @property
     def _planned_jobs(self) -> Repeats:
@@ -717,6 +763,8 @@ class BaselineItem(pytest.Item):
             attempts=self._attempts(),
             repeats=self._repeats(run),
             reason=verdict.reason.value if verdict and comparable else "",
+            metrics=tuple(map(MetricFacts.of, verdict.metrics)) if verdict else (),
+            own_outcome=verdict.own_outcome.value if verdict and verdict.own_outcome and comparable else "",
             limit=verdict.allowed if verdict and comparable else None,
             max_gain=verdict.max_gain if verdict and comparable else None,
             sigma=verdict.noise.sigma if verdict and verdict.noise else None,
@@ -813,7 +861,9 @@ class BaselineItem(pytest.Item):
         measured = self._jobs.get(_job_key(job_id, status))
         measurement = measured.measurement if measured else None
         judged_s = measurement.judged_s if measurement else None
-        return JobFacts.of(job_id, launcher, status, judged_s=judged_s, log=run.log if run else None)
+        site = {key: values[-1] for key, values in measurement.metrics.items()} if measurement else {}
+        log = run.log if run else None
+        return JobFacts.of(job_id, launcher, status, judged_s=judged_s, log=log, metrics=site)
 
     def _repeats(self, run: Run | None) -> tuple[JobFacts, ...]:
         """The row's jobs before its last one that were measured as well."""

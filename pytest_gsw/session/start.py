@@ -29,6 +29,7 @@ from pytest_gsw.session import answers
 from pytest_gsw.session.ending import begin_json
 from pytest_gsw.session.item import CANARIES, FLEET, NIGHTS, SETTINGS, BaselineItem, environment_of
 from pytest_gsw.session.lost import LEFT_ALONE
+from pytest_gsw.session.metrics import site_metrics, unknown_metric
 from pytest_gsw.session.nights import Nights
 from pytest_gsw.session.resume import own_run, take_over, unwritable
 from pytest_gsw.session.screen import make_ticker, repeat_teller, write
@@ -209,9 +210,12 @@ def make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
             config=item.config, baseline=item.baseline, cluster=settings.cluster or Cluster("replay", "replay")
         )
         log_format = item.log_format()
+        unread = unknown_metric(item.baseline, site_metrics(item.config))
         item.peak_flops()
     except WrongAnswerError as error:
         raise pytest.UsageError(quoted(str(error), os.environ)) from None
+    except pytest.UsageError:
+        raise
     except RunError as error:
         return error
     except Exception as error:
@@ -224,6 +228,8 @@ def make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
             evidence=(("baseline", str(item.baseline.location)), ("known", ", ".join(sorted(FORMATS)))),
             advice="correct log_format (or framework) there, or install the plugin that provides it",
         )
+    if unread is not None:
+        return unread
     environ = environment_of(item.config)
     # What the session's environment hands on is part of how the job is started.
     handed_on = {name: environ[name] for name in PROFILING_VARIABLES if name in environ}

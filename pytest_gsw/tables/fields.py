@@ -49,6 +49,8 @@ class Nested:
     required: bool = False
     #: Takes the text under a free name; raises ValueError saying what is wrong with it.
     read: Callable[[str], str] = str
+    #: The keys of the mapping under each free name, where it is no text.
+    each: Mapping[str, Field | Nested | Sequence_] | None = None
 
 
 @dataclass(frozen=True)
@@ -158,10 +160,10 @@ def read_tolerance(raw: str) -> float:
     return fraction
 
 
-def tolerance(help_: str) -> Field:
+def tolerance(help_: str, *, required: bool = False) -> Field:
     """A percentage above 0 % and below 100 %, kept as a fraction."""
     schema = {"type": "string", "pattern": r"^0?\d{1,2}(\.\d{1,12})? ?%$"}
-    return Field(read_tolerance, "a percentage below 100%, such as 5%", help_, schema)
+    return Field(read_tolerance, "a percentage below 100%, such as 5%", help_, schema, required)
 
 
 def read_gain(raw: str) -> float:

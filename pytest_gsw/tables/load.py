@@ -16,11 +16,12 @@ from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import fields as f
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.bundled import FACTS_FILE
-from pytest_gsw.tables.metrics import CALIBRATION, Metric, Series
+from pytest_gsw.tables.metrics import CALIBRATION, METRIC_KEY, Metric, Series
 from pytest_gsw.tables.model import (
     MAX_GAIN,
     Accepted,
     Baseline,
+    Documented,
     Figures,
     Location,
     Parallelism,
@@ -95,6 +96,15 @@ ROW_FIELDS: f.Fields = {
         "FLOP/s that a matrix product reached, for each GPU, when the figures were measured.", largest=1e30
     ),
     "metric": f.choice(tuple(metrics.JUDGED), "What the verdict rests on."),
+    "metrics": f.Nested(
+        None,
+        "Further figures that the row is judged by, by name: metrics of pytest_gsw_metrics, each with its value.",
+        names=METRIC_KEY,
+        each={
+            "value": f.number("Documented value, in the metric's unit.", required=True),
+            "tolerance": f.tolerance("How much worse it may be; the row's tolerance by default."),
+        },
+    ),
     "statistic": f.Field(
         _read_statistic,
         "a statistic such as last, mean[35:44] or median[-10:]",
@@ -401,6 +411,11 @@ def _row_faults(
         problems.append("missing 'recipe.directory' (at its table or at the file)")
     if _default_min_steps(row, recipe.get("steps"), recipe.get("logged_steps")) is None and "min_steps" not in row:
         problems.append("missing 'min_steps': neither it nor recipe.steps says how many steps a log must hold")
+    problems += [
+        f"'metrics.{key}' is a key of the row itself; write it there"
+        for key in row.get("metrics", {})
+        if key in metrics.BY_KEY or key in metrics.DOCUMENTED
+    ]
     gpus, per_node = row.get("gpus"), row.get("gpus_per_node")
     if gpus and per_node and gpus > per_node and gpus % per_node:
         problems.append(f"{gpus} GPUs do not fill whole nodes of {per_node}")
@@ -527,4 +542,8 @@ def _baseline(row: Mapping[str, Any], documented: Figures, recipe: Recipe, path:
         hidden_size=architecture.get("hidden_size"),
         loss=row.get("loss"),
         max_gain=row.get("max_gain", MAX_GAIN),
+        metrics={
+            key: Documented(**{name: value.value for name, value in stated.items()})
+            for key, stated in row.get("metrics", {}).items()
+        },
     )

@@ -7,8 +7,9 @@ It lies with the tables because their keys are its names; what follows from a fi
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
 
 class Direction(enum.Enum):
@@ -24,6 +25,13 @@ class Series(enum.Enum):
     STEPS = "step"
     SAVES = "checkpoint save"
 
+
+#: How the numbers that a site's metric reads become one.
+MetricStatistic = Literal["last", "median", "mean", "max", "min"]
+STATISTICS: tuple[str, ...] = get_args(MetricStatistic)
+
+#: What the key of a metric looks like.
+METRIC_KEY = r"[a-z][a-z0-9_]{0,59}"
 
 #: What a metric may need of a run beside its series: the FLOP/s that a matrix product reached in the same job.
 CALIBRATION = "calibration"
@@ -52,6 +60,10 @@ class Metric:
     help: str = ""
     #: It is shown where it was measured although the document does not state it: it follows from the step time.
     always_shown: bool = False
+    #: Of a site's metric: gives its numbers, as numbers or as the log's bytes, from a
+    #: :class:`~pytest_gsw.runs.metrics.MetricLog`; and how these become one.
+    read: Callable[[Any], Iterable[Any]] | None = field(default=None, compare=False)
+    statistic: MetricStatistic = "last"
 
     @property
     def name(self) -> str:

@@ -47,6 +47,16 @@ class Figures:
 
 
 @dataclass(frozen=True)
+class Documented:
+    """A figure that a row documents beside the one that it is judged by, of a metric that a site gives."""
+
+    #: In the metric's unit.
+    value: float
+    #: How much worse it may be, as a fraction of the value; ``None`` for the row's own tolerance.
+    tolerance: float | None = None
+
+
+@dataclass(frozen=True)
 class Parallelism:
     """Degrees of parallelism; ``None`` where the document gives none.
 
@@ -197,6 +207,8 @@ class Baseline:
     hidden_size: int | None = None
     #: What the table asks of the loss.
     loss: Literal["falls"] | None = None
+    #: Further figures that are judged, by the keys of the hook's metrics; the row is the worst of all.
+    metrics: Mapping[str, Documented] = field(default_factory=dict)
 
     @property
     def all_layers(self) -> int | None:

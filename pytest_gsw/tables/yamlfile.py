@@ -233,6 +233,8 @@ def _read(node: yaml.Node, field: Field | Nested | Sequence_, path: str, faults:
             return None
         if field.fields is not None:
             return _value(node, _mapping(node, field.fields, path, faults))
+        if field.each is not None:
+            return _value(node, _named(node, field, field.each, path, faults))
         return _value(node, _texts(node, field, path, faults))
     if not isinstance(node, yaml.SequenceNode):
         faults.append(_fault(node, path, "wanted a list"))
@@ -250,6 +252,26 @@ def _read(node: yaml.Node, field: Field | Nested | Sequence_, path: str, faults:
         else:
             faults.append(_fault(item, item_path, f"wanted a {'text' if field.item is None else 'mapping'}"))
     return _value(node, tuple(items))
+
+
+def _named(
+    node: yaml.MappingNode, field: Nested, fields: Fields, path: str, faults: list[Fault]
+) -> dict[str, dict[str, Value]]:
+    """A mapping of free names to mappings with these keys."""
+    found: dict[str, dict[str, Value]] = {}
+    for key_node, value_node in node.value:
+        key = _key(key_node, path, faults)
+        if key is None:
+            continue
+        if re.fullmatch(field.names, key) is None:
+            faults.append(_fault(key_node, f"{path}.{key}", "wanted a name of a-z, 0-9 and '_'"))
+        elif not isinstance(value_node, yaml.MappingNode):
+            faults.append(_fault(value_node, f"{path}.{key}", "wanted a mapping of keys"))
+        elif key in found:
+            faults.append(_fault(key_node, f"{path}.{key}", "is there twice"))
+        else:
+            found[key] = _mapping(value_node, fields, f"{path}.{key}", faults)
+    return found
 
 
 def _texts(node: yaml.MappingNode, field: Nested, path: str, faults: list[Fault]) -> dict[str, str]:

@@ -31,7 +31,7 @@ def _kept(known: f.Field | f.Nested | f.Sequence_) -> f.Field | f.Nested | f.Seq
 
 _COMMENT = f.text("A comment for the YAML.", lines=True)
 _SHARED: f.Fields = {
-    **{key: _kept(known) for key, known in ROW_FIELDS.items() if key not in {*FIGURES, "line"}},
+    **{key: _kept(known) for key, known in ROW_FIELDS.items() if key not in {*FIGURES, "metrics", "line"}},
     "recipe": f.Nested({key: _kept(known) for key, known in RECIPE_FIELDS.items()}, "How the rows are launched."),
     "comment": _COMMENT,
 }

@@ -70,7 +70,8 @@ def _finding_line(finding: Finding) -> str:
     change = "" if verdict is None else percent(verdict.throughput_change)
     allowed = "" if verdict is None else percent(verdict.allowed_throughput_change)
     nodes = record.job.nodes if record is not None and record.job is not None else ""
-    says_it_all = bool(change) and finding.kind in {REGRESSED.kind, IMPROVED.kind}
+    by_throughput = record is not None and not record.own_outcome
+    says_it_all = bool(change) and by_throughput and finding.kind in {REGRESSED.kind, IMPROVED.kind}
     text = "" if says_it_all else f" {_code(_cut(finding.text, _LONGEST_FACT))}"
     cells = (
         _code(_cut(finding.row, _LONGEST_FACT)),

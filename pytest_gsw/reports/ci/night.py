@@ -115,7 +115,7 @@ def _of_record(record: Record, since: str) -> Iterator[Finding]:
 
 def is_slow(record: Record) -> bool:
     """Whether a row is slower than its tolerance allows, whatever that is put down to."""
-    return record.outcome in outcomes.SLOW and record.reason not in DOUBTS
+    return (record.own_outcome or record.outcome) in outcomes.SLOW and record.reason not in DOUBTS
 
 
 def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Finding:

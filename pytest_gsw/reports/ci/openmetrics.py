@@ -74,9 +74,23 @@ def openmetrics(night: Night) -> str:
     """Gauges of each row, and when the run was recorded."""
     records = {tuple(_labels(record).items()): record for record in night.records}  # no series twice
     lines = [line for metric in _METRICS for line in _family(metric, records)]
+    lines += [line for metric in _of_sites(night) for line in _family(metric, records)]
     lines += _outcomes(records, night.missing)
     lines += _times(night)
     return "\n".join(lines)
+
+
+def _of_sites(night: Night) -> Iterator[_Metric]:
+    """Families of the site's metrics, in the order of their keys."""
+    found = {one.key: one for record in night.records for one in record.metrics}
+    for key, one in sorted(found.items()):
+        what = _escaped(f"{one.label} in {one.unit}, {one.direction}.")
+        yield _Metric(f"gsw_metric_{key}", f"Measured {what}", _site_figure("measured", key))
+        yield _Metric(f"gsw_documented_metric_{key}", f"Documented {what}", _site_figure("documented", key))
+
+
+def _site_figure(of: str, key: str) -> Callable[[Record], float | None]:
+    return lambda record: next((getattr(one, of) for one in record.metrics if one.key == key), None)
 
 
 def _labels(record: Record) -> _Labels:

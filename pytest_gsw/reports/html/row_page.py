@@ -121,12 +121,24 @@ def _commands(row: Row, night: Night) -> ET.Element:
 def _figures(row: Row) -> ET.Element | None:
     record = row.record
     found = (_figure(row, metric) for metric in metrics.METRICS)
-    lines = [line for line in found if line is not None]
+    lines = [*(line for line in found if line is not None), *_site_figures(record)]
     if not lines:
         return None
     accepted = ["accepted", "change"] if record.accepted else []
     caption = "Measured against documented figures" if record.measured else "Documented figures"
     return table("figures", caption, ["figure", "measured", "documented", "change", *accepted, "allowed"], lines)
+
+
+def _site_figures(record: Record) -> list[Sequence[str]]:
+    """A line for each of the site's metrics that the row documents."""
+    accepted = ("", "") if record.accepted else ()
+    return [
+        (
+            *(f"{one.label} ({one.unit})", f"{one.measured:,.4g}", f"{one.documented:,.4g}", percent(one.change)),
+            *(*accepted, percent(one.allowed_change)),
+        )
+        for one in record.metrics
+    ]
 
 
 def _figure(row: Row, metric: Metric) -> Sequence[str] | None:

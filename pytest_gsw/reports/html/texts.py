@@ -59,7 +59,8 @@ def since_text(since: Since) -> str:
 def since_facts(row: Row) -> list[tuple[str, str]]:
     """Since when a row is what it is, and what changed then, each with its name."""
     if row.since is None:
-        is_slow = row.needs in attention.SLOW and row.record.reason not in UNUSUAL
+        unlike_others = row.record.reason in UNUSUAL or row.record.own_outcome
+        is_slow = row.needs in attention.SLOW and not unlike_others
         return [("since", "no night before is known")] if is_slow else []
     facts = [("since", since_text(row.since))]
     if row.since.changes and row.needs is not attention.DRIFT:  # whose text has it

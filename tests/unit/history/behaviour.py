@@ -376,6 +376,7 @@ class SchemaBehaviour:
         with open_history(place) as history:
             (point,) = history.points(SeriesKey("row", "eos", "0123456789ab"))
             assert (point.judged_s, point.reason, point.environment) == (5.0, "", {"nccl": "2.21"})
+            assert point.metrics == {}
             history.add([night(number, row="row", node_id="x.yaml::row") for number in range(2)])
             assert len(history.points(SeriesKey("row", "eos", "0123456789ab"))) == 3
             assert database_of(history).execute("SELECT version FROM gsw_schema") == [(schema.VERSION,)]
@@ -385,7 +386,7 @@ class SchemaBehaviour:
         broken = (*schema.MIGRATIONS, ("CREATE TABLE gsw_new (id {key})", "SELECT no_such_column FROM gsw_point"))
         with monkeypatch.context() as patch:
             patch.setattr(schema, "MIGRATIONS", broken)
-            patch.setattr(schema, "VERSION", 3)
+            patch.setattr(schema, "VERSION", len(broken))
             with open_history(place) as history, pytest.raises(Exception, match="no_such_column"):
                 history.series()
         with open_history(place) as history:
@@ -402,7 +403,7 @@ class SchemaBehaviour:
                 with pytest.raises(HistoryUnusableError) as caught:
                     ask()
                 assert str(caught.value) == (
-                    f"the history {history.shown} is of version 7, this pytest-gsw knows versions up to 2\n"
+                    f"the history {history.shown} is of version 7, this pytest-gsw knows versions up to {schema.VERSION}\n"
                     "next: pip install --upgrade pytest-gsw"
                 )
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_gsw.history.codec import decode, encode
 from pytest_gsw.history.model import by_run, job_time_s, points_of, record_time_s
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import MetricFacts, Record
 from tests.unit.history.nights import FIRST_S, job, night
 from tests.unit.results.test_record import RECORDS
 
@@ -43,6 +43,15 @@ def test_an_error_takes_no_measurement_s_place(records: list[Record], seed: obje
     seed.shuffle(one_row)  # type: ignore[attr-defined]
     measured = [record for record in one_row if record.outcome != "error"]
     assert list(by_run(one_row).values()) == sorted(measured or one_row, key=lambda one: one.recorded_s or 0)[-1:]
+
+
+def test_a_row_s_further_metrics_come_back_and_its_points_are_of_its_own() -> None:
+    memory = MetricFacts("peak_memory_gib", "peak memory", "GiB", "lower is better", 70.1, 61.2, 0.05, "regressed")
+    of_job = replace(job(0), metrics={"peak_memory_gib": 70.1})
+    record = replace(night(0), outcome="regressed", own_outcome="passed", metrics=(memory,), job=of_job)
+    assert decode(encode(record)) == record
+    (one,) = points_of(record)
+    assert (one.point.outcome, one.point.metrics) == ("passed", {"peak_memory_gib": 70.1})
 
 
 def test_what_a_later_release_has_added_is_left_out() -> None:

@@ -10,6 +10,7 @@ import pytest
 from pytest_gsw.hooks.checks import (
     format_problems,
     launcher_problems,
+    metric_problems,
     peak_problem,
     spec_problems,
     verdict_problems,
@@ -20,6 +21,7 @@ from pytest_gsw.jobs.replay import ReplayLauncher
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.performance.verdict import Outcome, Verdict
+from pytest_gsw.tables.metrics import Direction, Metric
 
 SPEC = JobSpec("row", "gsw-row", Path("launch.sh"), Path(), Path(), 1, 8, {"A": "b"})
 
@@ -101,6 +103,29 @@ GLOB_WANTED = "log_glob: got str, wanted a glob below the staging area with {job
 def test_which_field_of_a_spec_is_wrong(field: str, value: Any, problem: str) -> None:
     assert spec_problems(SPEC) == []
     assert spec_problems(replace(SPEC, **{field: value})) == [problem]
+
+
+METRIC = Metric("peak_memory_gib", "GiB", Direction.LOWER_IS_BETTER, "peak memory", read=lambda _: [1.0])
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("key", "Peak", "key: got 'Peak', wanted a-z, 0-9 and '_', at most 60 of them, and no key of a row such as "),
+        ("key", "tokens_per_s_per_gpu", "key: got 'tokens_per_s_per_gpu', wanted a-z, 0-9 and '_', "),
+        ("unit", "", "unit: got '', wanted a text of at most 20 characters"),
+        ("unit", "a\nb", "unit: got 'a\\nb', wanted a text of at most 20 characters"),
+        ("label", "x" * 41, f"label: got '{'x' * 41}', wanted a text of at most 40 characters"),
+        ("direction", "down", "direction: got 'down', wanted a Direction"),
+        ("statistic", "mode", "statistic: got 'mode', wanted one of last, median, mean, max, min"),
+        ("read", None, "read: missing, wanted read(log)"),
+        ("read", 5, "read: got 5, wanted read(log)"),
+    ],
+)
+def test_which_field_of_a_metric_is_wrong(field: str, value: Any, problem: str) -> None:
+    assert metric_problems(METRIC) == []
+    (found,) = metric_problems(replace(METRIC, **{field: value}))
+    assert found.startswith(problem)
 
 
 @pytest.mark.parametrize("peak", [None, 1, 989.4e12])

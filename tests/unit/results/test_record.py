@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.results.record import (
     JobFacts,
+    MetricFacts,
     Record,
     attempt_text,
     judged_key,
@@ -212,6 +213,37 @@ def test_a_file_that_is_no_record(tmp_path: Path, content: bytes, message: str |
     with pytest.raises(ValueError, match="is no record") as error:
         read_record(path)
     assert message is None or str(error.value) == message.replace("{}", str(path), 1)
+
+
+MEMORY = MetricFacts("peak_memory_gib", "peak memory", "GiB", "lower is better", 70.1, 61.2, 0.05, "regressed")
+
+
+def test_metrics_are_read_back(tmp_path: Path) -> None:
+    job = replace(JOB, metrics={"peak_memory_gib": 70.1})
+    record = replace(SLOW, metrics=(MEMORY,), own_outcome="passed", job=job)
+    assert read_record(write_record(tmp_path, record)) == record
+    assert (round(MEMORY.change, 4), MEMORY.allowed_change) == (0.1454, 0.05)
+    assert replace(MEMORY, direction="higher is better").allowed_change == -0.05
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"key": "Peak {x}"}, "'metrics.key' is \"Peak {x}\", which is no key of a metric"),
+        ({"documented": 0}, "'metrics.documented' is 0, wanted a number above 0"),
+        ({"measured": -1.5}, "'metrics.measured' is -1.5, wanted a number above 0"),
+        ({"unit": 5}, "'metrics.unit' is 5"),
+        ({"colour": "red"}, "it has an unknown key 'metrics.colour'"),
+    ],
+)
+def test_metrics_that_are_none(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
+    path = write_record(tmp_path, replace(SLOW, metrics=(MEMORY,)))
+    content = json.loads(path.read_text())
+    content["metrics"][0] |= change
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="is no record") as caught:
+        read_record(path)
+    assert str(caught.value) == f"{path} is no record: {problem}"
 
 
 def test_two_records_of_one_row_are_told(tmp_path: Path) -> None:

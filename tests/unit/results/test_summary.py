@@ -80,6 +80,12 @@ def test_a_row_that_is_inconclusive_says_why(reason: str, word: str) -> None:
     assert summary.night_table([record], 80)[1] == f"llama2_70b fp8  {word} -8.9 %"
 
 
+@pytest.mark.parametrize("outcome", ["regressed", "improved", "inconclusive"])
+def test_a_row_that_a_site_s_metric_decides_is_not_called_slow(outcome: str) -> None:
+    record = row(outcome, 64, own_outcome="passed", reason="within tolerance")
+    assert summary.night_table([record], 80)[1] == f"llama2_70b fp8  {outcome.upper()} +0.0 %"
+
+
 def test_an_empty_night_has_no_table() -> None:
     assert summary.night_table([], 80) == []
 

@@ -20,7 +20,7 @@ from pytest_gsw.performance.drift import Drift
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
 from pytest_gsw.results import terminal
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import MetricFacts, Record
 from pytest_gsw.results.terminal import RowProgress
 from pytest_gsw.tables.model import Accepted
 from tests.unit.results.records import JOB, SLOW
@@ -114,6 +114,19 @@ def test_the_table_of_a_row_that_is_held_against_what_its_cluster_has_accepted()
         "MFU                          36.0 %      37.6 %    -4.1 %             derived        40.4 %   -10.8 %\n"
         "days to train 1T tokens       56.40       54.09    +4.3 %             derived         50.29   +12.2 %"
     )
+
+
+def test_a_site_s_metrics_stand_below_the_row_s_own_figures() -> None:
+    memory = MetricFacts("peak_memory_gib", "peak memory", "GiB", "lower is better", 70.1, 61.2, 0.05, "regressed")
+    output = MetricFacts("output", "output", "tokens/s", "higher is better", 1834.2, 1840.0, 0.02, "passed")
+    table = terminal.figures_table(replace(PASSED_BY_ACCEPTED, metrics=(memory, output)), BY_ACCEPTED).splitlines()
+    assert [line.split() for line in table[-2:]] == [
+        ["peak", "memory", "(GiB)", "70.1", "+5.0", "%", "regressed", "61.2", "+14.5", "%"],
+        ["output", "(tokens/s)", "1,834", "-2.0", "%", "passed", "1,840", "-0.3", "%"],
+    ]
+    documented = terminal.figures_table(replace(SLOW, metrics=(memory,)), NOISY).splitlines()[-1]
+    assert documented.split() == ["peak", "memory", "(GiB)", "70.1", "61.2", "+14.5", "%", "+5.0", "%", "regressed"]
+    assert "peak memory 70.1 GiB  +14.5 %" in terminal.headline(replace(SLOW, metrics=(memory,)))
 
 
 def test_a_failure_by_an_accepted_figure_names_both() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.definition import accepted_for, counts_with_its_image, definition_facts, definition_hash
 from pytest_gsw.tables.load import load_tables
-from pytest_gsw.tables.model import Accepted, Baseline, Figures, Location, Parallelism, Source
+from pytest_gsw.tables.model import Accepted, Baseline, Documented, Figures, Location, Parallelism, Source
 from tests.unit.rows import LLAMA2_FP8_X128
 from tests.unit.tables.texts import TINY
 
@@ -92,6 +92,7 @@ NOT_DEFINING = {
     "max_gain": 0.5,
     "proxy": True,
     "canary": True,
+    "metrics": {"peak_memory_gib": Documented(61.2, 0.05)},
     "expected_failure": "out_of_memory",
     "notes": "a note",
     "source": Source("other.md", 1),

@@ -151,6 +151,36 @@ def test_a_value_of_the_wrong_kind(message: Message, key: str, written: str, pro
 
 
 @pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("[peak_memory_gib]", ": wanted a mapping of keys"),
+        ("{peak_memory_gib: 61.2}", ".peak_memory_gib: wanted a mapping of keys"),
+        ("{Peak: {value: 1}}", ".Peak: wanted a name of a-z, 0-9 and '_'"),
+        ("{[a]: {value: 1}}", ": wanted a plain word as the key"),
+        ("{peak_memory_gib: {tolerance: 5%}}", ".peak_memory_gib: missing 'value'"),
+        ("{a: {value: .nan}}", f".a.value: got '.nan', {NUMBER}"),
+        ("{a: {value: 0}}", f".a.value: got '0', {NUMBER}"),
+        (
+            "{a: {value: 1, tolerance: 100%}}",
+            ".a.tolerance: got '100%', wanted a percentage above 0% and below 100%, such as 5%",
+        ),
+        ("{a: {value: 1, unit: GB}}", ".a.unit: unknown key"),
+        ("{a: {value: 1}, a: {value: 2}}", ".a: is there twice"),
+    ],
+)
+def test_metrics_of_the_wrong_kind(message: Message, written: str, problem: str) -> None:
+    text = message(change("gpus: 8,", f"gpus: 8, metrics: {written},"))
+    assert text.startswith("t.yaml: 1 problem\n  t.yaml:12:")
+    assert text.endswith(f" tables[0].rows[0].metrics{problem}")
+
+
+@pytest.mark.parametrize("key", ["tokens_per_s", "tokens_per_s_per_gpu", "mfu"])
+def test_a_figure_of_the_row_itself_is_no_further_metric(message: Message, key: str) -> None:
+    text = message(change("gpus: 8,", f"gpus: 8, metrics: {{{key}: {{value: 1}}}},"))
+    assert text.endswith(f"'metrics.{key}' is a key of the row itself; write it there")
+
+
+@pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
         (

@@ -8,7 +8,7 @@ import pytest
 from pytest_gsw.errors import ConfigurationError, FileError
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table, load_tables, table_files
-from pytest_gsw.tables.model import Baseline, Figures, Location, Parallelism, Recipe, Source
+from pytest_gsw.tables.model import Baseline, Documented, Figures, Location, Parallelism, Recipe, Source
 from tests.unit.tables.texts import TINY, change
 
 Load = Callable[[str | bytes], tuple[Baseline, ...]]
@@ -232,6 +232,16 @@ def test_a_row_that_runs_out_of_memory_needs_no_figure(load: Load) -> None:
     (row, _) = load(change("gpus: 8, step_time_s: 1.5", "gpus: 8, expected_failure: out_of_memory"))
     assert row.expected_failure == "out_of_memory"
     assert row.judged_s is None
+
+
+def test_a_row_documents_further_metrics(load: Load) -> None:
+    stated = "metrics: {peak_memory_gib: {value: 61.2, tolerance: 5 %}, output_tokens_per_s: {value: 1840}}"
+    (row, other) = load(change("gpus: 8, step_time_s: 1.5", f"gpus: 8, step_time_s: 1.5, {stated}"))
+    assert row.metrics == {
+        "peak_memory_gib": Documented(61.2, 0.05),
+        "output_tokens_per_s": Documented(1840.0, None),
+    }
+    assert other.metrics == {}
 
 
 def test_a_byte_order_mark_and_windows_line_ends(load: Load) -> None:
