@@ -19,6 +19,19 @@ from .test_resume import ROWS, finish, project, start
 
 __all__ = ["project"]  # a fixture
 
+
+def beside_helper(helper: str, step: str) -> str:
+    """A script that runs a helper in the background, its step 0, and goes on when the helper has begun.
+
+    Args:
+        helper: What the helper runs, for ``bash -c`` in single quotes; it makes the file BEGUN.
+        step: What the script does then; a second at least, since that is how exactly Slurm knows what ran beside what.
+    """
+    begun = "$results/begun-$SLURM_JOB_ID"
+    wait = f"until [ -e {begun} ]; do sleep 0.1; done"
+    return f"export results; srun --overlap -n1 bash -c '{helper}' & helper=$!; {wait}; {step}".replace("BEGUN", begun)
+
+
 #: What the job of each row does; each leaves a perfect log, and its script ends with 0.
 CASES = {
     "good": "srun -n1 true",
@@ -26,12 +39,9 @@ CASES = {
     "tee": 'srun -n1 bash -c "echo step; exit 1" | tee -a $results/other.txt',
     "rank": 'srun -n1 bash -c "kill -9 \\$\\$"; sleep 1',
     "segfault": 'srun -n1 bash -c "kill -11 \\$\\$"',
-    "ended": "srun --overlap -n1 sleep 300 & srun --overlap -n1 sleep 1",
-    # Its step is the first: the other one waits for it.
-    "trapped": "export results; srun --overlap -n1 bash -c "
-    "'trap \"exit 3\" TERM; touch $results/trapped; sleep 300 & wait' & "
-    "until [ -e $results/trapped ]; do sleep 0.1; done; srun --overlap -n1 sleep 1",
-    "killed": "srun --overlap -n1 sleep 300 & helper=$!; srun --overlap -n1 sleep 1; kill $helper; wait",
+    "ended": beside_helper("touch BEGUN; exec sleep 300", "srun --overlap -n1 sleep 1"),
+    "trapped": beside_helper('trap "exit 3" TERM; touch BEGUN; sleep 300 & wait', "srun --overlap -n1 sleep 1"),
+    "killed": beside_helper("touch BEGUN; exec sleep 300", "srun --overlap -n1 sleep 1; kill $helper; wait"),
     "excused": "srun -n1 true; srun -n1 --job-name=convert bash -c 'exit 3'",
     "nosrun": "srun -n1 /there/is/none",
 }
