@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+import pluggy
 import pytest
 
 from pytest_gsw.clusters.model import Cluster
@@ -135,7 +136,24 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-class BaselineFile(pytest.File):
+class _OfTheSession:
+    """Whose conftest.py files have a say in a node: those on the way to its table, else the rootdir's."""
+
+    @property
+    def ihook(self: pytest.File | pytest.Item) -> pluggy.HookRelay:  # type: ignore[misc]  # it is mixed into these
+        """The hooks that are asked for this node."""
+        return self.session.gethookproxy(self.path if _was_walked_to(self) else self.config.rootpath)
+
+
+def _was_walked_to(node: pytest.File | pytest.Item) -> bool:
+    """Whether pytest has come by a conftest.py on its way to a table; to tables that it is pointed at it takes none."""
+    if SELECTION in node.config.stash:
+        return False
+    manager = node.config.pluginmanager
+    return any(manager.has_plugin(str(directory / "conftest.py")) for directory in node.path.parents)
+
+
+class BaselineFile(_OfTheSession, pytest.File):
     """One YAML file of documented rows."""
 
     def collect(self) -> list[BaselineItem]:
@@ -165,7 +183,7 @@ class _Measured:
     measurement: Measurement | None = None
 
 
-class BaselineItem(pytest.Item):
+class BaselineItem(_OfTheSession, pytest.Item):
     """One documented row."""
 
     def __init__(self, *, baseline: Baseline, **kwargs: Any) -> None:

@@ -15,11 +15,15 @@ ONE = ("--gsw-cluster=demo", f"baselines/maxtext/llama2_70b.yaml::{ROW}", "--jun
 TWO = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and (H100x64 or H100x128)", "--junitxml=junit.xml")
 
 
-def with_plugin(pytester: pytest.Pytester, body: str) -> tuple[str, str]:
-    """Options that load a plugin; a conftest.py has no say in the running of rows whose table lies elsewhere."""
-    pytester.makepyfile(own_plugin=f"import pytest\n{body}\n")
+def with_hooks(pytester: pytest.Pytester, body: str, place: str) -> tuple[str, str]:
+    """Options that load hooks from a plugin; of a conftest.py, which needs none, options that change nothing."""
+    pytester.makepyfile(**{place: f"import pytest\n{body}\n"})
     pytester.syspathinsert()
-    return "-p", "own_plugin"
+    return "-p", "no:cacheprovider" if place == "conftest" else place
+
+
+#: Where a site has its hooks.
+PLACES = pytest.mark.parametrize("place", ["own_plugin", "conftest"])
 
 
 def records(pytester: pytest.Pytester) -> list[dict[str, Any]]:
@@ -60,20 +64,17 @@ def test_a_plugin_that_swallows_one_row(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "place"),
     [
-        "@pytest.hookimpl(tryfirst=True)\ndef pytest_runtestloop(): return True",
-        "def pytest_runtest_setup(): pytest.exit('enough', returncode=0)",
+        # A loop of a conftest.py comes before ours, and one of a plugin that is named on the command line behind it.
+        ("@pytest.hookimpl(tryfirst=True)\ndef pytest_runtestloop(): return True", "conftest"),
+        ("def pytest_runtest_setup(): pytest.exit('enough', returncode=0)", "own_plugin"),
+        ("def pytest_runtest_setup(): pytest.exit('enough', returncode=0)", "conftest"),
     ],
-    ids=["loop", "exit"],
+    ids=["loop", "exit", "exit-conftest"],
 )
-def test_a_session_that_ends_before_its_rows_are_judged(pytester: pytest.Pytester, body: str) -> None:
-    # A loop of a conftest.py comes before ours, and its runtest hooks are not asked for a table that lies elsewhere.
-    plugin = with_plugin(pytester, body)
-    if "loop" in body:
-        (pytester.path / "own_plugin.py").rename(pytester.path / "conftest.py")
-        plugin = ("-p", "no:cacheprovider")
-    result = pytester.runpytest(*ONE, *plugin)
+def test_a_session_that_ends_before_its_rows_are_judged(pytester: pytest.Pytester, body: str, place: str) -> None:
+    result = pytester.runpytest(*ONE, *with_hooks(pytester, body, place))
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         ["gsw: 1 row was selected and not judged:", f"  baselines/*{ROW.replace('[', '[[]')}"], consecutive=True
@@ -97,18 +98,22 @@ def test_another_plugins_loop_judges_as_well(pytester: pytest.Pytester) -> None:
         ("def pytest_runtest_setup(): pytest.skip('rack 7')", "skipped after its job was submitted: rack 7"),
         (
             "def pytest_runtest_setup(): raise KeyError('rack')",
-            "pytest_runtest_setup of own_plugin raised KeyError: 'rack'",
+            "pytest_runtest_setup of PLACE raised KeyError: 'rack'",
         ),
         (
             "def pytest_runtest_setup(): pytest.fail('rack 7')",
-            "pytest_runtest_setup of own_plugin raised Failed: rack 7",
+            "pytest_runtest_setup of PLACE raised Failed: rack 7",
         ),
         ("def pytest_gsw_judge(): pytest.skip('no rule')", "skipped after its job was submitted: no rule"),
     ],
     ids=["skip", "raise", "fail", "judge"],
 )
-def test_a_row_that_a_foreign_hook_ends_is_an_error(pytester: pytest.Pytester, body: str, fact: str) -> None:
-    result = pytester.runpytest(*ONE, *with_plugin(pytester, f"@pytest.hookimpl(tryfirst=True)\n{body}"))
+@PLACES
+def test_a_row_that_a_foreign_hook_ends_is_an_error(
+    pytester: pytest.Pytester, body: str, fact: str, place: str
+) -> None:
+    result = pytester.runpytest(*ONE, *with_hooks(pytester, f"@pytest.hookimpl(tryfirst=True)\n{body}", place))
+    fact = fact.replace("PLACE", "conftest.py" if place == "conftest" else place)
     result.assert_outcomes(errors=1)
     (record,) = records(pytester)
     assert (record["outcome"], record["fact"]) == ("error", fact)
@@ -132,12 +137,14 @@ def test_a_row_that_a_foreign_hook_ends_is_an_error(pytester: pytest.Pytester, b
             "@pytest.hookimpl(wrapper=True)\ndef pytest_runtest_call():\n    try:\n        yield\n"
             "    except BaseException:\n        pass"
         ),
+        "@pytest.hookimpl(tryfirst=True)\ndef pytest_runtest_logreport(report): report.outcome = 'passed'",
     ],
-    ids=["maker", "outermost", "call"],
+    ids=["maker", "outermost", "call", "log"],
 )
 @pytest.mark.parametrize("fault", ["slow:20%", "fail"])
-def test_a_plugin_that_makes_every_report_green(pytester: pytest.Pytester, body: str, fault: str) -> None:
-    result = pytester.runpytest(*ONE, f"--gsw-demo=*={fault}", *with_plugin(pytester, body))
+@PLACES
+def test_hooks_that_make_every_report_green(pytester: pytest.Pytester, body: str, fault: str, place: str) -> None:
+    result = pytester.runpytest(*ONE, f"--gsw-demo=*={fault}", *with_hooks(pytester, body, place))
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
