@@ -87,6 +87,8 @@ _FAILED_STEPS: tuple[tuple[str, Mapping[str, Any], str], ...] = (
         "2 jobs are behind the one submission of {job}, and one row is one job",
     ),
 )
+#: So many losses have a first and a last tenth.
+_TENTHS = 10
 #: By so many bytes before it a figure is found.
 _WORDS_BYTES = 8
 #: Logs that say how many steps there will be.
@@ -377,6 +379,22 @@ def _logged(run: SimulatedRun) -> Sequence[tuple[int | None, float]]:
             return list(enumerate(steps_s))
 
 
+def _loss_count(run: SimulatedRun) -> int | None:
+    """How many losses the run's log tells; ``None`` where its lines have none."""
+    steps = len(run.steps_s)
+    match run.baseline.log_format:
+        case "deepspeed":
+            return None
+        case "paxml":
+            return steps // 10
+        case "megatron":
+            return steps // run.log_interval
+        case "huggingface":
+            return steps // max(1, steps // 10)
+        case _:
+            return steps
+
+
 def _statistic_s(text: str, logged: Sequence[tuple[int | None, float]]) -> float:
     """The statistic, computed the plain way."""
     wanted = parse_statistic(text)
@@ -440,6 +458,7 @@ class _Trial:
         yield from self._of_two_runs()
         yield from self._impossible_times()
         yield from self._untrained()
+        yield from self._loss_that_is_to_fall()
         yield from self._not_ended_well()
 
     # Speeds ----
@@ -551,6 +570,21 @@ class _Trial:
         nan = self._events(self._simulate(Fault(self.baseline.id, "nan")))
         for name, done, log, fact in untrained(self._run, [_restarted(e) for e in self._events(self._run)], nan):
             yield self._broken(name, done, log, fact)
+
+    def _loss_that_is_to_fall(self) -> Iterator[Case]:
+        """A table may ask for it, and then a loss that stays as it is, or of which nothing tells, is an error."""
+        row, run = replace(self.baseline, loss="falls"), self._run
+        count = _loss_count(run)
+        if count is None:
+            fact = f"the row asks that the loss falls, and {row.log_format} prints no loss"
+        elif count < _TENTHS:
+            fact = "the log holds *, too few to tell whether it falls"
+        else:
+            fact = "the loss does not fall: *"
+            case = self._judged("loss-falls", "the loss is to fall, and does", run, outcomes.PASSED.word)
+            yield replace(case, baseline=row)
+        log = _bytes(self._events(replace(run, losses=(7.0,) * len(run.losses))))
+        yield replace(self._broken("loss-stays", "the loss is to fall, and stays as it is", log, fact), baseline=row)
 
     # Logs that are cut ----
 

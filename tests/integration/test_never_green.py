@@ -9,6 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -16,6 +17,7 @@ import pytest
 
 import pytest_gsw.demo
 from pytest_gsw.demo.recipe import train
+from pytest_gsw.jobs import local
 from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.tables.load import load_table
@@ -63,13 +65,15 @@ Verdict = tuple[str, str]
 class Judge(Protocol):
     """Judges the log of each framework in one session, with a fault of the demo's or damaged."""
 
-    def __call__(self, damage: Callable[[bytes, Shape], bytes] = ..., fault: str = ...) -> dict[str, Verdict]: ...
+    def __call__(
+        self, damage: Callable[[bytes, Shape], bytes] = ..., fault: str = ..., keys: str = ...
+    ) -> dict[str, Verdict]: ...
 
 
 @pytest.fixture
 def judge(pytester: pytest.Pytester) -> Judge:
     def judge(
-        damage: Callable[[bytes, Shape], bytes] = lambda log, _: log, fault: str = "slow:0%"
+        damage: Callable[[bytes, Shape], bytes] = lambda log, _: log, fault: str = "slow:0%", keys: str = ""
     ) -> dict[str, Verdict]:
         results = pytester.path / "stage" / "results" / "24.11" / "bf16" / "1b" / "8"
         results.mkdir(parents=True)
@@ -77,7 +81,7 @@ def judge(pytester: pytest.Pytester) -> Judge:
         for framework, shape in SHAPES.items():
             table = tables / f"{framework}.yaml"
             row_text = f"gpus: 8, case: {framework}, step_time_s: 1.000, min_steps: {shape.min_steps}, line: 10"
-            row_text += ", layers: 24, tp: 2, dp: 4"
+            row_text += f", layers: 24, tp: 2, dp: 4{keys}"
             table.write_text(tiny_table(row_text, framework=framework))
             (row,) = load_table(table)
             log = io.BytesIO()
@@ -143,6 +147,59 @@ def test_a_loss_that_is_not_finite(judge: Judge, word: str) -> None:
         "paxml": ("error", f"{not_finite} at step 10: [PAX STATUS] step_i: 10, training loss: {word}"),
         "megatron": ("error", f"{not_finite} at step 11: loss: {word}"),
         "huggingface": ("error", f"{not_finite}: 'train_loss': {word}"),
+    }
+
+
+OVERFLOW = b"\n[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 1, reducing to 1\n"
+
+
+def test_an_optimizer_that_skips_every_step(judge: Judge) -> None:
+    def damage(log: bytes, shape: Shape) -> bytes:
+        skips = OVERFLOW * (20 if shape.min_steps == 1 else 1)
+        return re.sub(rb"[^\r\n]*" + shape.time, lambda line: skips + line[0], log)
+
+    assert judge(damage) == {
+        **dict.fromkeys(SHAPES, ("error", "the optimizer skipped 20 of 20 steps: 0 trained, 18 needed")),
+        "maxtext": ("error", "the optimizer skipped 19 of 20 steps: 1 trained, 18 needed"),  # its first is a run's end
+        "deepspeed": ("error", "the optimizer skipped 18 of 18 steps: 0 trained, 18 needed"),
+        "huggingface": ("error", "the optimizer skipped 20 of 20 steps: 0 trained, 1 needed"),
+    }
+
+
+def test_step_lines_without_a_loss(judge: Judge) -> None:
+    found = judge(lambda log, shape: log if shape.loss is None else re.sub(shape.loss, b"", log))
+    for without_one_in_each_step_line in ("deepspeed", "huggingface", "paxml"):
+        assert found.pop(without_one_in_each_step_line) == ("", "")
+    assert found == {
+        "maxtext": ("error", "step 0 has no loss: 20 of 20 steps"),
+        "nemo": ("error", "step 0 has no loss: 20 of 20 steps"),
+        "megatron": ("error", "the optimizer skipped 20 of 20 steps: 0 trained, 18 needed"),
+    }
+
+
+@pytest.mark.parametrize("falls", [True, False], ids=["falls", "does not fall"])
+def test_a_table_that_asks_for_a_loss_that_falls(judge: Judge, falls: bool) -> None:
+    def damage(log: bytes, shape: Shape) -> bytes:
+        each = shape.loss and (rb"'loss': ([\d.]+)" if shape.min_steps == 1 else shape.loss)
+        return log if falls or each is None else re.sub(each, lambda text: text[0].replace(text[1], b"7.0"), log)
+
+    fact = "the loss does not fall: 7 over the first tenth of the steps, 7 over the last"
+    assert judge(damage, keys=", loss: falls") == {
+        **dict.fromkeys(SHAPES, ("", "") if falls else ("error", fact)),
+        "paxml": ("error", "the log holds 2 losses, too few to tell whether it falls"),
+        "deepspeed": ("error", "the row asks that the loss falls, and deepspeed prints no loss"),
+    }
+
+
+def test_nan_before_a_second_attempt_within_the_job(judge: Judge) -> None:
+    found = judge(lambda log, shape: from_the_middle(log, shape.loss or shape.time, b"nan") + log)
+    assert found == {
+        "maxtext": ("error", "attempt 2 of 4 diverged at step 2: loss: nan"),
+        "nemo": ("error", "attempt 1 of 2 diverged at step 10: reduced_train_loss=nan"),
+        "paxml": ("error", "attempt 1 of 2 diverged at step 10: [PAX STATUS] step_i: 10, training loss: nan"),
+        "megatron": ("error", "attempt 1 of 2 diverged at step 11: loss: nan"),
+        "deepspeed": ("error", "attempt 1 of 2 diverged at step 12: step time nan"),
+        "huggingface": ("error", "attempt 1 of 2 diverged: 'train_loss': nan"),
     }
 
 
@@ -292,23 +349,27 @@ STATES = {
 }
 
 
-#: What Slurm says of the steps of jobs that COMPLETED, and what follows "job 7 ".
+#: What Slurm says of the steps of jobs that COMPLETED, and what is told of them.
 STEPS: dict[str, tuple[dict[str, object], str]] = {
     "step-failed": (
         {"steps": ["0|FAILED|1:0|n1|100|101|train"], "derived_exit_code": "1:0"},
-        "completed, but its step 0 (train) failed with exit code 1",
+        "{job} completed, but its step 0 (train) failed with exit code 1",
     ),
     "rank-killed": (
         {"steps": ["0|CANCELLED|0:9|n1|100|101|train"], "derived_exit_code": "0:9"},
-        "completed, but its step 0 (train) ended CANCELLED by signal 9",
+        "{job} completed, but its step 0 (train) ended CANCELLED by signal 9",
     ),
     "step-without-an-end": (
         {"steps": ["0|RUNNING||n1|100||train"], "derived_exit_code": "0:0"},
-        "completed, but its step 0 (train) has no end on record: it is RUNNING",
+        "{job} completed, but its step 0 (train) has no end on record: it is RUNNING",
+    ),
+    "array-of-two": (
+        {"steps": [], "derived_exit_code": "0:0", "siblings": ["8"]},
+        "2 jobs are behind the one submission of {job}, and one row is one job",
     ),
     "no-accounting": (
         {"derived_exit_code": "1:0"},
-        "completed, but one of its steps failed (DerivedExitCode 1:0)",
+        "{job} completed, but one of its steps failed (DerivedExitCode 1:0)",
     ),
 }
 
@@ -338,7 +399,8 @@ def test_every_bad_end_with_exit_code_0_and_a_perfect_log(pytester: pytest.Pytes
             for case, state in STATES.items()
         },
         **{
-            f"tiny_1b_bf16[H100x8-{case}]": ("error", f"job {jobs[case]} {words}") for case, (_, words) in STEPS.items()
+            f"tiny_1b_bf16[H100x8-{case}]": ("error", fact.format(job=f"job {jobs[case]}"))
+            for case, (_, fact) in STEPS.items()
         },
     }
 
@@ -364,21 +426,25 @@ def test_no_row_selected(pytester: pytest.Pytester, table: Path) -> None:
     assert junit(pytester.path / "junit.xml") == {}
 
 
-def test_a_row_for_another_accelerator(pytester: pytest.Pytester, table: Path) -> None:
+def a_cluster_here(pytester: pytest.Pytester, scheduler: str = "local\n    gpus: 64") -> Path:
+    """A cluster file of a site's own; the launch script of its recipe."""
     recipe = pytester.path / "recipes" / "tiny"
     recipe.mkdir(parents=True)
-    shutil.copy(Path(pytest_gsw.demo.__file__).parent / "launch.sh", recipe)
     (pytester.path / "clusters.yaml").write_text(
         f"""\
 clusters:
   here:
-    scheduler: local
+    scheduler: {scheduler}
     accelerator: H100
-    gpus: 64
     stage: {pytester.path}/stage
     recipes: {pytester.path}/recipes
 """
     )
+    return Path(shutil.copy(Path(pytest_gsw.demo.__file__).parent / "launch.sh", recipe))
+
+
+def test_a_row_for_another_accelerator(pytester: pytest.Pytester, table: Path) -> None:
+    a_cluster_here(pytester)
     result = pytester.runpytest("--gsw-cluster=here", "--gsw-baselines=site", "-rs", "--junitxml=junit.xml")
     assert result.ret == pytest.ExitCode.OK
     result.assert_outcomes(passed=2, skipped=1)
@@ -436,3 +502,40 @@ def test_the_wall_clock_jumps_backwards(
     )
     assert re.fullmatch(r"job \d+ failed with exit code 3", found["tiny_1b_bf16[H100x16]"][1])
     assert re.fullmatch(r"no log of job \d+", found["tiny_1b_bf16[B200x8]"][1])
+
+
+def test_a_job_array_in_the_launch_script(pytester: pytest.Pytester, table: Path) -> None:
+    """No sbatch is needed to refuse it."""
+    script = a_cluster_here(pytester, "slurm\n    account: none\n    partition: none")
+    script.write_text(script.read_text().replace("#SBATCH --exclusive", "#SBATCH --array=1-2"))
+    result = pytester.runpytest("--gsw-cluster=here", "--gsw-baselines=site", "--junitxml=junit.xml", "-k", "H100")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    array = ("error", "#SBATCH --array=1-2 makes several jobs of one row")
+    assert verdicts(pytester.path) == {"tiny_1b_bf16[H100x8]": array, "tiny_1b_bf16[H100x16]": array}
+
+
+def test_an_older_log_of_a_job_id_that_is_given_out_again(
+    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job wrote it a moment ago, and the next one of its id writes none."""
+    script = a_cluster_here(pytester)
+    monkeypatch.setattr(local, "next_job_id", lambda _: "7")
+    options = ("--gsw-cluster=here", "--gsw-baselines=site", "-k", "H100x8]", "--junitxml=junit.xml")
+    pytester.runpytest(*options).assert_outcomes(passed=1, deselected=2)
+    script.write_text("exit 0\n")
+    result = pytester.runpytest(*options)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    kind, fact = verdicts(pytester.path)["tiny_1b_bf16[H100x8]"]
+    assert kind == "error"
+    assert re.fullmatch(r"no log of job 7 but an older one: it was last written at \d{4}-\d\d-\d\d [\d:]{8}", fact)
+
+
+def test_a_job_id_that_two_rows_are_given(
+    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = LocalLauncher.submit
+    monkeypatch.setattr(LocalLauncher, "submit", lambda launcher, spec: replace(submit(launcher, spec), id="7"))
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site", "-k", "H100", "--junitxml=junit.xml")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    twice = ("error", "the scheduler gave the id 7 twice, to tiny_1b_bf16[H100x16] and tiny_1b_bf16[H100x8]")
+    assert verdicts(pytester.path) == {"tiny_1b_bf16[H100x8]": twice, "tiny_1b_bf16[H100x16]": twice}

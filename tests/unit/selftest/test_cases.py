@@ -100,6 +100,7 @@ def test_every_demo_fault_of_a_log_and_every_format_has_a_case(one_row_of_each: 
     names = {case.name.split("-", 2)[2] for case in cases}
     assert {"untouched", "less-within", "less-beyond", "less-far", "more-within", "more-beyond", "more-far"} <= names
     assert {"more-unbelieved", "decimal", "less-in-noise"} <= names
+    assert {"skipped", "no-loss", "diverged-then", "loss-falls", "loss-stays"} <= names
     assert {"nan", "short", "truncated", "other-model-size", "empty", "no-log", "no-steps", "other-format"} <= names
     assert {"other-sequence-length", "other-layers", "other-precision", "other-parallelism"} <= names
     assert {
@@ -193,6 +194,10 @@ def _no_job_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selftest, "check_job", lambda _: None)
 
 
+def _no_loss_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examine, "loss_problem", lambda *_: None)
+
+
 def _any_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(baseline: Baseline, run: Run, log: StepLog, **facts: Any) -> Measurement:
         return examine.measure(replace(baseline, min_steps=1), run, log, **{**facts, "steps": None})
@@ -231,6 +236,7 @@ def _crash(monkeypatch: pytest.MonkeyPatch) -> None:
         (_cut_lines_count, {"truncated", "digit"}),
         (_all_attempts_count, {"then-cut"}),
         (_a_run_goes_on, {"resumed"}),
+        (_no_loss_is_looked_at, {"no-loss", "loss-stays"}),
         (_any_number_of_steps, {"short", "few", "then-cut"}),
         (_no_job_check, {"fail", "oom-kill", "stall"}),
         (_no_peak, {"mfu"}),
@@ -248,6 +254,7 @@ def _crash(monkeypatch: pytest.MonkeyPatch) -> None:
         "lines that are cut count",
         "all attempts count",
         "a resumed run's earlier steps count",
+        "the loss is not looked at",
         "steps are not checked",
         "the job is not checked",
         "no peak is known",
