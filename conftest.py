@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-pytest_plugins = ["pytester", "tests.rerun"]
+pytest_plugins = ["pytester", "tests.rerun", "tests.sample"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -26,6 +26,7 @@ def submitted(directory: Path) -> list[str]:
     return sorted(event["row"] for event in events if event["event"] == "submitted")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dist", ["load", "loadscope", "loadfile", "loadgroup", "worksteal"])
 def test_each_row_is_submitted_once(pytester: pytest.Pytester, six_rows: list[str], dist: str) -> None:
     result = pytester.runpytest_subprocess(*SIX, "-n2", f"--dist={dist}", "--junitxml=junit.xml")

@@ -478,14 +478,21 @@ StorageLoc=slurm_acct_db
 def _free_ports(count: int) -> list[int]:
     """That many free loopback ports in a row, below those that the kernel gives to clients.
 
-    Looked for at random, so that two clusters that start at one time rarely want the same ones.
+    Looked for at random, so that two clusters that start at one time rarely want the same ones; workers of pytest-xdist
+    each have a range of their own, and never do.
     """
+    workers, worker = (
+        int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")),
+        os.environ.get("PYTEST_XDIST_WORKER", "gw0"),
+    )
+    share = 22000 // workers
+    lowest = 10000 + share * int(worker.removeprefix("gw"))
     for _ in range(100):
-        first = random.randrange(10000, 32000 - count)  # noqa: S311 - no secret
+        first = random.randrange(lowest, lowest + share - count)  # noqa: S311 - no secret
         ports = list(range(first, first + count))
         if all(map(_is_free, ports)):
             return ports
-    raise ClusterError(f"no {count} free ports in a row between 10000 and 32000")
+    raise ClusterError(f"no {count} free ports in a row between {lowest} and {lowest + share}")
 
 
 def _is_free(port: int) -> bool:

@@ -171,6 +171,7 @@ def with_all(rows: list[Baseline], entries: list[tuple[Baseline, Accepted]]) -> 
     return list(by_id.values())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: "/".join(path.parts[-2:]))
 @settings(deadline=None, max_examples=15)
 @given(data=st.data())

@@ -326,6 +326,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_hostile_text_takes_a_time_proportional_to_its_length(piece: str) -> None:
     text = (piece * (LONG // len(piece) + 1))[:LONG]

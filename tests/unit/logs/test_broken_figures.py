@@ -71,6 +71,7 @@ def values(log: StepLog) -> set[float]:
 ENDS = ("", "slurmstepd: error: a task ended\n", "\n", "\r")
 
 
+@pytest.mark.sampled(25)
 @pytest.mark.parametrize(
     ("name", "end"), [(name, end) for name in STEPS for end in (ENDS[:2] if name in ENDS_ITS_LINE else ENDS)]
 )

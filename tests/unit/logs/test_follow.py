@@ -350,6 +350,7 @@ GROWING: dict[str, tuple[str, Callable[[int], bytes]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", GROWING)
 def test_every_look_at_a_long_log_is_right_and_costs_little(tmp_path: Path, name: str) -> None:
     format_name, line = GROWING[name]
@@ -383,6 +384,7 @@ def test_a_rank_that_lags(tmp_path: Path, late: int) -> None:
     assert_same(log, MAXTEXT)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", GROWING)
 def test_memory_is_bounded_and_the_count_goes_on(tmp_path: Path, name: str) -> None:
     format_name, line = GROWING[name]

@@ -139,6 +139,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("line", HOSTILE, ids=lambda line: line[:24].decode())
 def test_no_line_makes_reading_slow(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "run.log"

@@ -78,6 +78,7 @@ def test_everything_comes_out_right(capsys: pytest.CaptureFixture[str]) -> None:
     assert "  a log that ends early" not in out
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", [2, 3, 20261120])
 def test_every_seed_comes_out_right(seed: int, one_row_of_each: None) -> None:
     report = selftest.selftest(seed, rounds=1)
@@ -219,6 +220,7 @@ def _crash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examine, "read_log", read)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("patch", "caught"),
     [
@@ -276,6 +278,7 @@ def test_a_crash_is_a_finding(monkeypatch: pytest.MonkeyPatch, one_row_of_each: 
     assert {wrong.got for wrong in report.wrong} == {"KeyError: 'step'"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("log_format", WRITERS)
 def test_a_wrong_reader_of_any_format_is_caught(
     log_format: str, monkeypatch: pytest.MonkeyPatch, one_row_of_each: None
