@@ -16,7 +16,7 @@ from pytest_gsw.clusters.local import uses_gpus
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import JobError, RunError, SchedulerAwayError
-from pytest_gsw.fleet.fleet import BACK_OFF_S, LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S
+from pytest_gsw.fleet.patience import BACK_OFF_S, LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S
 from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher

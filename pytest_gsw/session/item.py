@@ -26,7 +26,8 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
 from pytest_gsw.demo.writers import FIRST_LINE
 from pytest_gsw.errors import ConfigurationError, HookError, JobError, LogError, RunError
-from pytest_gsw.fleet.fleet import Again, Fleet
+from pytest_gsw.fleet.entry import Again
+from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.watch import Watch
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.texts import drift_text

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.fleet.fleet import Fleet, RepeatObserver, Standing, Ticker
+from pytest_gsw.fleet.entry import RepeatObserver, Standing
+from pytest_gsw.fleet.fleet import Fleet, Ticker
 from pytest_gsw.fleet.watch import Sight
 from pytest_gsw.jobs.model import Attempt
 from pytest_gsw.jobs.spec import expected_run_s

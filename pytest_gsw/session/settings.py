@@ -21,7 +21,7 @@ from pytest_gsw.clusters.local import local_cluster
 from pytest_gsw.clusters.model import DEMO, LOCAL, Cluster, cluster_files, find_cluster
 from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.fleet.fleet import Limits
+from pytest_gsw.fleet.entry import Limits
 from pytest_gsw.fleet.watch import Policies
 from pytest_gsw.history.store import history_place, open_history
 from pytest_gsw.jobs.journal import NAME as JOURNAL

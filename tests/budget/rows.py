@@ -161,7 +161,7 @@ class ReadySlurm:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Put Slurm's answers in the place of its processes, and count what the session does with files."""
-    from pytest_gsw.fleet import fleet
+    from pytest_gsw.fleet import fleet, submitting
     from pytest_gsw.jobs.slurm import launcher as slurm
     from pytest_gsw.session import start
 
@@ -180,7 +180,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     clock = Clock()
     with (
         mock.patch.object(slurm, "_run", ReadySlurm(Path("stage").absolute())),
-        mock.patch.object(fleet, "ThreadPoolExecutor", Inline),
+        mock.patch.object(submitting, "ThreadPoolExecutor", Inline),
         mock.patch.object(start, "Fleet", partial(fleet.Fleet, clock=clock, sleep=clock.sleep)),
         mock.patch.object(os, "fsync", synced),
     ):

@@ -229,17 +229,17 @@ def test_ctrl_c_between_two_jobs_judges_no_row_by_too_few(pytester: pytest.Pytes
     pytester.makeconftest(
         """\
 import os, signal
-import pytest_gsw.fleet.fleet as fleet
+import pytest_gsw.fleet.logs as logs
 
-class Fleet(fleet.Fleet):
-    def _find_logs(self):
-        if self._ended and not getattr(self, "seen", False):
+class Logs(logs.Logs):
+    def find(self):
+        if self._rows.ended and not getattr(self, "seen", False):
             self.seen = True
             os.kill(os.getpid(), signal.SIGINT)  # the first job has ended, and its log is looked for
-        super()._find_logs()
+        super().find()
 
-import pytest_gsw.session.start
-pytest_gsw.session.start.Fleet = Fleet
+import pytest_gsw.fleet.fleet
+pytest_gsw.fleet.fleet.Logs = Logs
 """
     )
     result = pytester.runpytest_subprocess(*ONE_ROW, "--gsw-repeat=3")

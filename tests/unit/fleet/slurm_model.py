@@ -35,8 +35,10 @@ from typing import Any, cast
 from unittest import mock
 
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError
-from pytest_gsw.fleet.fleet import LOG_LOOK_S, Fleet, Limits
+from pytest_gsw.fleet.entry import Limits
+from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.watch import Sight, Watch
+from pytest_gsw.fleet.watching import LOG_LOOK_S
 from pytest_gsw.jobs.journal import NAME, Journal
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
 from pytest_gsw.jobs.slurm.asking import IDS_PER_COMMAND
@@ -760,12 +762,12 @@ def simulate(
     with ExitStack() as stack:
         stack.enter_context(
             mock.patch.multiple(
-                "pytest_gsw.fleet.fleet",
+                "pytest_gsw.fleet.submitting",
                 ThreadPoolExecutor=lambda *_: cluster.threads,
                 wait_for=wait,
-                LOG_LOOK_S=look_s,
             )
         )
+        stack.enter_context(mock.patch("pytest_gsw.fleet.watching.LOG_LOOK_S", look_s))
         if not fsync:
             stack.enter_context(mock.patch("pytest_gsw.jobs.journal.os.fsync"))
         begin_s = time.process_time()

@@ -18,18 +18,12 @@ from pytest_gsw.errors import (
     SchedulerAwayError,
     SubmissionError,
 )
-from pytest_gsw.fleet.fleet import (
-    LOG_LOOK_S,
-    LONGEST_BACK_OFF_S,
-    MOST_POLLS_PER_INTERVAL,
-    SETTLE_S,
-    UNKNOWN_LIMIT_S,
-    Again,
-    Fleet,
-    Limits,
-    Standing,
-)
+from pytest_gsw.fleet.entry import Again, Limits, Standing
+from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.fleet.patience import LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S
+from pytest_gsw.fleet.polling import MOST_POLLS_PER_INTERVAL, SETTLE_S
 from pytest_gsw.fleet.watch import Sight, Watch
+from pytest_gsw.fleet.watching import LOG_LOOK_S
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
 from pytest_gsw.runs.checks import Run
@@ -810,8 +804,9 @@ def test_a_row_costs_the_same_however_many_there_are(clock: Clock) -> None:
         launcher = FakeLauncher(clock)
         fleet = Fleet(launcher, POLL_S, limits=Limits(jobs=50), clock=clock, sleep=clock.sleep)
         Counted.looked_at = 0
-        for name in ("_entries", "_submitting", "_live", "_ended", "_over"):
-            setattr(fleet, name, Counted())
+        for name in ("entries", "submitting", "live", "ended", "over"):
+            assert getattr(fleet._rows, name) == {}
+            setattr(fleet._rows, name, Counted())
         fleet.submit({f"r{number}": spec(f"r{number}") for number in range(rows)})
         for _ in range(rows):
             fleet.take(fleet.next_over())

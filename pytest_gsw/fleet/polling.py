@@ -1,0 +1,191 @@
+"""Asking about all jobs with one question, and what follows from the answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from pytest_gsw.common.redact import quoted
+from pytest_gsw.errors import JobError
+from pytest_gsw.fleet.entry import Entry, StateObserver
+from pytest_gsw.fleet.logs import Logs
+from pytest_gsw.fleet.notes import Notes
+from pytest_gsw.fleet.patience import LONGEST_BACK_OFF_S, Patience, is_too_long
+from pytest_gsw.fleet.repeating import Repeating
+from pytest_gsw.fleet.rows import Rows
+from pytest_gsw.jobs.journal import Journal
+from pytest_gsw.jobs.model import Attempt, Job, JobState, JobStatus, Launcher
+from pytest_gsw.runs.checks import Run, not_alone
+
+#: A job whose log shows its last step is given this long to end before the scheduler is asked.
+SETTLE_S = 1.0
+#: However many batches of jobs end in one interval.
+MOST_POLLS_PER_INTERVAL = 5
+
+#: Slurm's reasons of a job that waits for nodes which nobody can have now.
+_NOT_THERE = ("ReqNodeNotAvail", "BadConstraints", "PartitionNodeLimit")
+
+_NO_ANSWER = JobStatus(JobState.UNKNOWN, reason="no answer")
+
+
+class Turns:
+    """When the scheduler is asked; all times are monotonic seconds.
+
+    Args:
+        interval_s: Seconds between two questions.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, interval_s: float, clock: Callable[[], float]) -> None:
+        self._interval_s = interval_s
+        self._clock = clock
+        self.last_s = -math.inf
+        self.due_s = -math.inf
+        self._failed = 0
+
+    def begin(self) -> None:
+        """A question is asked now."""
+        self.last_s = self._clock()
+
+    def answered(self, answered: bool) -> None:
+        """Whether the scheduler told of any job."""
+        self._failed = 0 if answered else self._failed + 1
+
+    def end(self) -> None:
+        """A question was asked; out of reach, the scheduler is asked less and less often."""
+        # A failed question has cost it something too.
+        interval_s = self._interval_s * 2.0 ** min(self._failed, 10)
+        self.due_s = self._clock() + min(interval_s, max(self._interval_s, LONGEST_BACK_OFF_S))
+
+    def soon(self) -> None:
+        """Ask before the next turn, once for all jobs that end about now, and never much more often than the budget."""
+        soon_s = max(self._clock() + SETTLE_S, self.last_s + self._interval_s / MOST_POLLS_PER_INTERVAL)
+        self.due_s = min(self.due_s, soon_s)
+
+
+class Polling:
+    """Asks about jobs that have not ended.
+
+    Args:
+        rows: All rows.
+        launcher: Who is asked.
+        turns: When it is asked.
+        notes: The run's journal.
+        patience: Told that the scheduler answers, and that there is room in its queue.
+        logs: Takes the jobs that have ended.
+        repeating: Takes the rows that are submitted anew.
+        observer: Told of every change of a job's state.
+        environ: The session's environment, whose secrets are not shown.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        launcher: Launcher,
+        turns: Turns,
+        notes: Notes,
+        patience: Patience,
+        logs: Logs,
+        repeating: Repeating,
+        observer: StateObserver,
+        environ: Mapping[str, str],
+        clock: Callable[[], float],
+    ) -> None:
+        self._rows = rows
+        self._launcher = launcher
+        self._turns = turns
+        self._notes = notes
+        self._patience = patience
+        self._logs = logs
+        self._repeating = repeating
+        self._observer = observer
+        self._environ = environ
+        self._clock = clock
+
+    def poll(self) -> None:
+        """Ask once about all jobs that have not ended."""
+        self._turns.begin()
+        asked = [(entry, entry.job) for entry in self._rows.live.values() if entry.job is not None]
+        if asked:
+            self._take(self._ask(asked))
+        self._turns.end()
+
+    def leave_queue(self, entry: Entry) -> None:
+        """A job has ended, or was given up."""
+        self._rows.leave_queue(entry)
+        self._patience.room()
+        self._logs.wait_for(entry)
+
+    def _ask(self, asked: list[tuple[Entry, Job]]) -> list[tuple[Entry, Job, JobStatus]]:
+        answers = self._launcher.poll([job for _, job in asked])
+        return [
+            (entry, job, _fit_to_show(job, answers.get(job.spec.row_id, _NO_ANSWER), entry.status, self._environ))
+            for entry, job in asked
+        ]
+
+    def _take(self, told: list[tuple[Entry, Job, JobStatus]]) -> None:
+        """Write down which jobs have ended, and only then go on with them."""
+        ended = [(job, status) for entry, job, status in told if status is not entry.status and status.state.ended]
+        if ended:
+            self._notes.write(Journal.ended, *ended)
+        for entry, _, status in told:
+            self._update(entry, status)
+        for entry, job, status in told:
+            if status.siblings:
+                self._rows.give_up([entry], not_alone(Run(job.id, status, None)))
+        self._give_any_nodes([entry for entry, _, status in told if _waits_for_other_nodes(entry, status)])
+        silent = all(status.state is JobState.UNKNOWN for _, _, status in told)
+        self._turns.answered(not silent)
+        if not silent:
+            self._patience.answered(self._clock())
+
+    def _give_any_nodes(self, entries: list[Entry]) -> None:
+        """Submit jobs anew that wait for other nodes than those before, and will not get them."""
+        if not entries:
+            return
+        try:
+            self._launcher.cancel([entry.job for entry in entries if entry.job is not None])
+        except JobError:
+            return  # they are still there at the next question
+        for entry in entries:
+            assert entry.job is not None  # else it would not wait
+            assert entry.spec is not None
+            status = replace(entry.status, state=JobState.CANCELLED)
+            attempt = Attempt(entry.job.id, status, "no other node was available", cluster=entry.job.cluster)
+            self._notes.write(Journal.ended, (entry.job, status))
+            self._rows.leave_queue(entry)
+            self._repeating.again(entry, attempt, replace(entry.spec.again(), avoided_nodes=()), entry.earlier)
+
+    def _update(self, entry: Entry, status: JobStatus) -> None:
+        if status is entry.status:  # nothing new, as of most jobs at most times
+            entry.unknown_since_s = None
+            return
+        now_s = self._clock()
+        if status.state is JobState.UNKNOWN:
+            if entry.unknown_since_s is None:
+                entry.unknown_since_s = now_s
+            if not is_too_long(now_s - entry.unknown_since_s):
+                return  # the scheduler is out of reach for a while; the last known state stands
+        else:
+            entry.unknown_since_s = None
+        changed = status.state is not entry.status.state
+        entry.status = status
+        if changed and entry.job is not None:
+            self._observer(entry.row_id, entry.job.id, status)
+        if status.state.ended or status.state is JobState.UNKNOWN:
+            self.leave_queue(entry)
+        elif status.state is JobState.PENDING:
+            entry.watch = entry.sight = entry.log = None  # put back into the queue: the next start is another run
+
+
+def _waits_for_other_nodes(entry: Entry, status: JobStatus) -> bool:
+    """Whether a job is to avoid nodes and cannot: the others are down, drained or reserved."""
+    avoiding = entry.spec is not None and entry.spec.avoided_nodes
+    return bool(avoiding) and status.state is JobState.PENDING and status.reason.startswith(_NOT_THERE)
+
+
+def _fit_to_show(job: Job, status: JobStatus, known: JobStatus, environ: Mapping[str, str]) -> JobStatus:
+    """The scheduler's own words go to the screen, the journal and the record; what is no news is what was known."""
+    return known if status == known else quoted(status, environ, job.spec.environment)

@@ -1,0 +1,68 @@
+"""Which rows have another job: the infrastructure failed one, or one more is to be measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pytest_gsw.fleet.entry import Again, Entry, OnceMore, RepeatObserver, is_healthy
+from pytest_gsw.fleet.notes import Notes
+from pytest_gsw.fleet.rows import Rows
+from pytest_gsw.jobs.journal import Journal
+from pytest_gsw.jobs.model import Attempt, JobSpec
+from pytest_gsw.runs.checks import Run
+from pytest_gsw.runs.infrastructure import infrastructure_failure
+
+
+class Repeating:
+    """Puts rows back at the head of the queue.
+
+    Args:
+        rows: All rows.
+        notes: The run's journal.
+        retries: How often a row is run again when the infrastructure failed.
+        once_more: Asked of each job that ended well whether its row wants another one.
+        on_repeat: Told of every job that is not its row's last.
+    """
+
+    def __init__(self, rows: Rows, notes: Notes, retries: int, once_more: OnceMore, on_repeat: RepeatObserver) -> None:
+        self._rows = rows
+        self._notes = notes
+        self._retries = retries
+        self._once_more = once_more
+        self._on_repeat = on_repeat
+
+    def stop(self) -> None:
+        """From now on each row's job is its last."""
+        self._retries = 0
+        self._once_more = lambda *_: None
+
+    def repeats(self, entry: Entry, run: Run) -> bool:
+        """Put a row back into the queue where the infrastructure failed it, or where one more job of it is wanted."""
+        attempt = self._attempt(entry, run)
+        if attempt is None or entry.spec is None or entry.job is None:
+            return False
+        attempt = replace(attempt, cluster=entry.job.cluster)
+        del self._rows.ended[entry.row_id]
+        self.again(entry, attempt, attempt.after(entry.spec), run.jobs if attempt.measured else entry.earlier)
+        return True
+
+    def again(self, entry: Entry, attempt: Attempt, spec: JobSpec, earlier: tuple[Run, ...]) -> None:
+        """Put a row back at the head of the queue, after an attempt that is not its last."""
+        self._notes.write(Journal.repeated, entry.row_id, attempt)
+        self._on_repeat(entry.row_id, attempt)
+        again = Entry(entry.row_id, spec=spec, attempts=(*entry.attempts, attempt), earlier=earlier)
+        self._rows.entries[entry.row_id] = again
+        self._rows.waiting.appendleft(again)
+
+    def _attempt(self, entry: Entry, run: Run) -> Attempt | None:
+        """What a job was that is not its row's last; ``None`` where it is the last."""
+        failure = infrastructure_failure(run) if len(entry.failures) < self._retries else None
+        if failure is not None:
+            return Attempt(run.job_id, run.status, failure.why, failure.nodes)
+        again: Again | None = None
+        if is_healthy(run.status):
+            try:
+                again = self._once_more(entry.row_id, run)
+            except Exception:  # of a site's own rule: told when the row is judged
+                return None
+        return None if again is None else Attempt(run.job_id, run.status, again.why, again.avoiding, measured=True)

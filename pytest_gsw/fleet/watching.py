@@ -1,0 +1,136 @@
+"""Looking at the logs of running jobs: how far they are, and which are not worth going on with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pytest_gsw.common.redact import quoted
+from pytest_gsw.errors import JobError, LogError
+from pytest_gsw.fleet.entry import Entry, Watcher
+from pytest_gsw.fleet.logs import log_of
+from pytest_gsw.fleet.notes import Notes
+from pytest_gsw.fleet.polling import Turns
+from pytest_gsw.fleet.rows import Rows
+from pytest_gsw.fleet.watch import Sight
+from pytest_gsw.jobs.journal import Journal
+from pytest_gsw.jobs.model import Job, JobState, Launcher
+
+#: How often running jobs' logs are looked at; it costs the file system one ``stat`` a job.
+LOG_LOOK_S = 2.0
+
+#: Slurm's words for jobs that are not over, and do not run either.
+_STANDING_STILL = frozenset({"SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING", "COMPLETING"})
+
+
+class Watching:
+    """Watches running jobs by their logs.
+
+    Args:
+        rows: All rows.
+        launcher: Knows where logs are, and ends jobs.
+        turns: When the scheduler is asked, which is sooner where a log shows its end.
+        notes: The run's journal.
+        watcher: Makes the watch of each running job's log; by default none is watched.
+        environ: The session's environment, whose secrets are not shown.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        launcher: Launcher,
+        turns: Turns,
+        notes: Notes,
+        watcher: Watcher | None,
+        environ: Mapping[str, str],
+        clock: Callable[[], float],
+    ) -> None:
+        self._rows = rows
+        self._launcher = launcher
+        self._turns = turns
+        self._notes = notes
+        self._watcher = watcher
+        self._environ = environ
+        self._clock = clock
+        self._due_s = -math.inf
+
+    @property
+    def due_s(self) -> float:
+        """When logs are looked at next, monotonic seconds; infinity where there is none to look at."""
+        return self._due_s if self._rows.live and self._watcher is not None else math.inf
+
+    def look_next(self) -> None:
+        """The scheduler is asked now: what runs by then is looked at next."""
+        self._due_s = self._clock()
+
+    def look_when_due(self) -> None:
+        """See how far running jobs are, when the turn of their logs has come."""
+        now_s = self._clock()
+        if now_s >= self.due_s:
+            self._due_s = now_s + LOG_LOOK_S
+            self._look()
+
+    def _look(self) -> None:
+        """See how far running jobs are, by their logs; end those that are not worth going on with."""
+        now_s = self._clock()
+        stopped = []
+        for entry in self._rows.live.values():
+            if entry.status.state is not JobState.RUNNING or entry.job is None or entry.stop_sent:
+                continue
+            finished = entry.sight is not None and entry.sight.finished
+            entry.sight = self._sight_of(entry, entry.job, now_s)
+            if entry.sight is None:
+                continue
+            if entry.sight.finished and not finished:
+                self._turns.soon()  # its log is the cheaper signal: no need to wait for the next turn
+            if entry.sight.stop is not None:
+                stopped.append(entry)
+        if stopped:
+            self._stop(stopped)
+
+    def _sight_of(self, entry: Entry, job: Job, now_s: float) -> Sight | None:
+        """What a running job's log shows; ``None`` where nobody can tell, or where it is known why it stands still."""
+        if entry.status.raw_state.upper().partition("+")[0] in _STANDING_STILL:
+            entry.watch = None
+            return None
+        if entry.unwatched or self._watcher is None:
+            return None
+        try:
+            entry.watch = entry.watch or self._watcher(entry.row_id)
+            entry.unwatched = entry.watch is None
+            return None if entry.watch is None else entry.watch.look(self._running_log(entry, job), now_s)
+        except Exception:
+            # Of a site's own log format: its fault is this row's alone, and told when that is measured.
+            entry.unwatched = True
+            return None
+
+    def _running_log(self, entry: Entry, job: Job) -> Path | None:
+        """A running job's log, looked for once after each poll until it is there."""
+        if entry.log is None and entry.log_look_s <= self._turns.last_s:
+            entry.log_look_s = self._clock()
+            try:
+                entry.log = log_of(self._launcher, job)
+            except LogError:
+                entry.log = None
+        return entry.log
+
+    def _stop(self, entries: list[Entry]) -> None:
+        """End jobs early, with one request; a job that could not be ended is tried again at the next look."""
+        jobs = []
+        for entry in entries:
+            if entry.job is not None and entry.sight is not None and entry.sight.stop is not None:
+                # It may have words of the log.
+                stop = quoted(entry.sight.stop, self._environ, entry.job.spec.environment)
+                if entry.stopped is None:
+                    self._notes.write(Journal.stopped, entry.job, stop)
+                entry.stopped = stop
+                jobs.append(entry.job)
+        try:
+            self._launcher.cancel(jobs)
+        except JobError:
+            return
+        for entry in entries:
+            entry.stop_sent = True
+        self._turns.soon()
