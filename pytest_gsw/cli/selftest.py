@@ -12,7 +12,8 @@ from tabulate import tabulate
 
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.selftest.cases import Report, selftest
+from pytest_gsw.selftest.model import Report
+from pytest_gsw.selftest.run import selftest
 
 #: Wrong cases of a self-test that are shown in full.
 _SHOWN_WRONG = 20

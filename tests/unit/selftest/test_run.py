@@ -25,8 +25,9 @@ from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import Outcome, Verdict, judge
 from pytest_gsw.runs import checks as examine
 from pytest_gsw.runs.checks import Run
-from pytest_gsw.selftest import cases as selftest
-from pytest_gsw.selftest.cases import Case, Expected, Report, Tally, Unchecked, Wrong
+from pytest_gsw.selftest import cases, rows
+from pytest_gsw.selftest import run as selftest
+from pytest_gsw.selftest.model import Case, Expected, Report, Tally, Unchecked, Wrong
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
@@ -43,18 +44,17 @@ def _bundled() -> tuple[Baseline, ...]:
 @pytest.fixture
 def one_row_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """One row of each format, and one whose steps the table states where the documents do not."""
-    rows = selftest._rows
-    monkeypatch.setattr(selftest, "load_tables", lambda _: _bundled())
+    monkeypatch.setattr(rows, "load_tables", lambda _: _bundled())
 
     def few(seed: str) -> Iterator[Baseline]:
         seen = set()
-        for row in rows(seed):
+        for row in rows.rows_of(seed):
             kind = row.log_format, row.metric, row.recipe.steps is None
             if kind not in seen:
                 seen.add(kind)
                 yield row
 
-    monkeypatch.setattr(selftest, "_rows", few)
+    monkeypatch.setattr(cases, "rows_of", few)
 
 
 def kinds(report: Report) -> set[str]:
@@ -88,7 +88,7 @@ def test_every_seed_comes_out_right(seed: int, one_row_of_each: None) -> None:
 
 def test_a_seed_is_a_set_of_logs(one_row_of_each: None) -> None:
     def logs(seed: int) -> list[Any]:
-        return [(case.name, case.log) for case in selftest.cases(seed, rounds=1) if isinstance(case, Case)]
+        return [(case.name, case.log) for case in cases.cases(seed, rounds=1) if isinstance(case, Case)]
 
     first = logs(1)
     assert first == logs(1)
@@ -97,8 +97,8 @@ def test_a_seed_is_a_set_of_logs(one_row_of_each: None) -> None:
 
 
 def test_every_demo_fault_of_a_log_and_every_format_has_a_case(one_row_of_each: None) -> None:
-    cases = [case for case in selftest.cases(1, rounds=1) if isinstance(case, Case)]
-    names = {case.name.split("-", 2)[2] for case in cases}
+    found = [case for case in cases.cases(1, rounds=1) if isinstance(case, Case)]
+    names = {case.name.split("-", 2)[2] for case in found}
     assert {"untouched", "less-within", "less-beyond", "less-far", "more-within", "more-beyond", "more-far"} <= names
     assert {"more-unbelieved", "decimal", "less-in-noise"} <= names
     assert {"skipped", "no-loss", "diverged-then", "loss-falls", "loss-stays"} <= names
@@ -118,8 +118,8 @@ def test_every_demo_fault_of_a_log_and_every_format_has_a_case(one_row_of_each: 
         "oom-kill-lost",
         "stall",
     } <= names
-    assert {case.baseline.log_format for case in cases} == set(WRITERS)
-    outcomes = {case.expected.outcome for case in cases}
+    assert {case.baseline.log_format for case in found} == set(WRITERS)
+    outcomes = {case.expected.outcome for case in found}
     assert outcomes == {"passed", "improved", "regressed", "inconclusive", "not measured"}
 
 

@@ -1,0 +1,46 @@
+"""Logs of other runs: of another model, size, precision, job or format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pytest_gsw.demo.writers import WRITERS
+from pytest_gsw.runs.contradictions import other_settings
+from pytest_gsw.selftest.logs import as_bytes
+from pytest_gsw.selftest.model import Case, Unchecked
+from pytest_gsw.selftest.trial import Trial
+
+
+def of_others(trial: Trial) -> Iterator[Case | Unchecked]:
+    """Logs of another run than the row's."""
+    row, job = trial.baseline, trial.job
+    jobs = {
+        "model size": replace(job, size="8b" if job.size != "8b" else "70b"),
+        "dtype": replace(job, dtype="bf16" if row.dtype != "bf16" else "fp8"),
+        "GPUs": replace(job, nodes=job.nodes * 2),
+        "job": replace(job, id=str(int(job.id) - 1)),
+    }
+    rows = {"model": replace(row, model="another"), "framework": replace(row, framework="another")}
+    if row.log_format == "paxml":
+        yield trial.unchecked("a log of another global batch size: the log does not say it")
+    elif row.global_batch_size is not None:
+        rows["global batch size"] = replace(row, global_batch_size=row.global_batch_size * 2)
+    runs = {name: replace(trial.run, job=other) for name, other in jobs.items()}
+    runs |= {name: replace(trial.run, baseline=other) for name, other in rows.items()}
+    for name, run in runs.items():
+        fact = f"the log belongs to another run, by its {name}"
+        log = as_bytes(trial.events(run))
+        yield trial.broken(f"other-{name.replace(' ', '-')}", f"the log is of another {name}", log, fact)
+    for name, other, fact in other_settings(row):
+        if other is None:
+            yield trial.unchecked(f"a run of another {name}: row or log do not say it")
+            continue
+        log = as_bytes(trial.events(replace(trial.run, baseline=other)))
+        yield trial.broken(f"other-{name.replace(' ', '-')}", f"the run was of another {name}", log, fact)
+    # Megatron under DeepSpeed prints DeepSpeed's lines as well.
+    unlike = {row.log_format} | ({"megatron"} if row.framework == "deepspeed" else set())
+    writer = trial.random.choice([name for name in WRITERS if name not in unlike])
+    log = as_bytes(tuple(WRITERS[writer](trial.run)))
+    fact = f"no {row.log_format} step times in the log: *"
+    yield trial.broken("other-format", f"the log is one of {writer}", log, fact)

@@ -1,0 +1,84 @@
+"""From a case to how it came out: by way of the job's state, the reader, the checks, the measurement, the verdict."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+from pytest_gsw.errors import RunError
+from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.performance.peaks import peak_flops
+from pytest_gsw.performance.verdict import judge
+from pytest_gsw.runs.checks import Run, check_job, measure, read_steps
+from pytest_gsw.selftest.cases import ROUNDS, cases
+from pytest_gsw.selftest.model import Case, Report, Tally, Unchecked, Wrong, measured
+
+
+def selftest(seed: int, *, rounds: int = ROUNDS, keep: Path | None = None) -> Report:
+    """Write all logs of one seed, one after the other, and examine each.
+
+    Args:
+        seed: Which rows, noise, tolerances and damages are drawn.
+        rounds: How often each kind of row is drawn anew.
+        keep: A directory for the logs of cases that come out wrong.
+    """
+    wrong: list[Wrong] = []
+    unchecked: dict[Unchecked, None] = {}
+    rows: dict[tuple[str, str], set[str]] = {}
+    counts: dict[tuple[str, str], list[bool]] = {}
+    with tempfile.TemporaryDirectory(prefix="pytest-gsw-selftest-") as folder:
+        for case in cases(seed, rounds):
+            if isinstance(case, Unchecked):
+                unchecked[case] = None
+                continue
+            got = _examine(case, Path(folder))
+            kind = case.baseline.log_format, case.baseline.framework
+            rows.setdefault(kind, set()).add(case.baseline.id)
+            counts.setdefault(kind, []).append(got is None)
+            if got is not None:
+                wrong.append(Wrong(case, got))
+                _keep(case, keep)
+    tallies = tuple(Tally(*kind, len(rows[kind]), len(rights), sum(rights)) for kind, rights in sorted(counts.items()))
+    return Report(seed, tallies, tuple(wrong), tuple(unchecked))
+
+
+def _examine(case: Case, folder: Path) -> str | None:
+    """What came out of a case, in words, where it is wrong; ``None`` where it is right."""
+    path = folder / f"{case.name}.log"
+    if case.log is not None:
+        path.write_bytes(case.log)
+    baseline, expected = case.baseline, case.expected
+    run = Run(case.job_id, case.status, path)
+    try:
+        check_job(run)
+        log_format = FORMATS[baseline.log_format]
+        measurement = measure(
+            baseline,
+            run,
+            read_steps(baseline, run, log_format),
+            peak_flops=peak_flops(baseline.accelerator, baseline.dtype),
+            steps=baseline.recipe.steps,
+            first_index=log_format.first_index,
+        )
+        outcome = judge(baseline, measurement, case.tolerance, noise=case.noise).outcome.value
+    except RunError as error:
+        right = type(error) is expected.error and any(_matches(fact, error.fact) for fact in expected.facts)
+        return None if right else f"not measured, {type(error).__name__}: {error.fact}"
+    except Exception as error:  # a fault of the program is a finding here, not the end of the self-test
+        return f"{type(error).__name__}: {error}"
+    finally:
+        path.unlink(missing_ok=True)
+    off = abs(measurement.judged_s / expected.judged_s - 1)  # NaN, and so never right, where no time was expected
+    right = outcome == expected.outcome and measurement.steps == expected.steps and off <= expected.accuracy
+    return None if right else f"{outcome}, {measured(measurement.judged_s, measurement.steps)}"
+
+
+def _matches(pattern: str, fact: str) -> bool:
+    return re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), fact) is not None
+
+
+def _keep(case: Case, folder: Path | None) -> None:
+    if folder is not None and case.log is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{case.name}.log").write_bytes(case.log)
