@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from pytest_gsw.demo.writers import FIRST_LINE
+from pytest_gsw.demo.writers.events import FIRST_LINE
 from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.history.imported import Imported, Known, imported_record
 from pytest_gsw.history.model import IMPORTED

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from pytest_gsw.demo.damage import damage
-from pytest_gsw.demo.writers import Event, identity
+from pytest_gsw.demo.writers.events import Event, identity
 from pytest_gsw.logs.identity import RECIPE_MARKER
 from pytest_gsw.results import outcomes
 from pytest_gsw.selftest.logs import as_bytes, before_training, figure_start, restarted, steps_of

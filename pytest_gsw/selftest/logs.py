@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 
-from pytest_gsw.demo.writers import Event
+from pytest_gsw.demo.writers.events import Event
 
 #: By so many bytes before it a figure is found.
 _WORDS_BYTES = 8

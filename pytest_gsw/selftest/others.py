@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pytest_gsw.demo.writers import WRITERS
+from pytest_gsw.demo.writers.registry import WRITERS
 from pytest_gsw.runs.contradictions import other_settings
 from pytest_gsw.selftest.logs import as_bytes
 from pytest_gsw.selftest.model import Case, Unchecked

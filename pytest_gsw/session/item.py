@@ -24,7 +24,7 @@ from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
-from pytest_gsw.demo.writers import FIRST_LINE
+from pytest_gsw.demo.writers.events import FIRST_LINE
 from pytest_gsw.errors import ConfigurationError, HookError, JobError, LogError, RunError
 from pytest_gsw.fleet.entry import Again
 from pytest_gsw.fleet.fleet import Fleet

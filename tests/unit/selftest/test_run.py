@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw import cli
-from pytest_gsw.demo.writers import WRITERS
+from pytest_gsw.demo.writers.registry import WRITERS
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs import reader
 from pytest_gsw.logs.attempts import OnePrinter
