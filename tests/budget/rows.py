@@ -162,7 +162,7 @@ class ReadySlurm:
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Put Slurm's answers in the place of its processes, and count what the session does with files."""
     from pytest_gsw.fleet import fleet, submitting
-    from pytest_gsw.jobs.slurm import launcher as slurm
+    from pytest_gsw.jobs.slurm import client as slurm
     from pytest_gsw.session import start
 
     used = dict.fromkeys(("open", "fsync"), 0)

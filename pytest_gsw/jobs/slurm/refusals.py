@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Sequence
 
+from pytest_gsw.errors import SchedulerAwayError, SubmissionError
+from pytest_gsw.jobs.environment import masked_command
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.slurm.answers import Output
+from pytest_gsw.jobs.slurm.answers import Output, why
 
 _FAILED = "sbatch: error: Batch job submission failed: "
 
@@ -49,3 +53,81 @@ def full_queue(answer: Output) -> tuple[str, bool] | None:
         if _GROUP_LIMIT.fullmatch(line):
             return line, False
     return None
+
+
+def may_have_been_taken(answer: Output) -> bool:
+    """Whether the controller was reached, so that it may have the job although sbatch did not say so."""
+    return answer.timed_out or answer.returncode <= 0 or "timed out" in answer.stderr or "Zero Bytes" in answer.stderr
+
+
+#: What sbatch says while the controller restarts, or has too much to do.
+_AWAY = re.compile(
+    r"[Uu]nable to contact slurm controller|timed out|Zero Bytes were transmitted|temporarily unable"
+    r"|Resource temporarily unavailable|Connection (?:refused|reset)|in standby mode|controller not responding"
+)
+
+
+def is_away(answer: Output) -> bool:
+    """Whether the same submission may succeed in a while."""
+    if answer.timed_out or answer.returncode < 0:  # below 0, a signal ended it: nobody knows how far it was
+        return True
+    # The last complaint is the outcome; sbatch complains of each try before it as well.
+    return answer.returncode != 0 and _AWAY.search(answer.problem) is not None
+
+
+def submission_evidence(spec: JobSpec, command: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """What was run, and where."""
+    return (("command", shlex.join(masked_command(command))), ("directory", str(spec.directory)))
+
+
+def unanswered(what: str, spec: JobSpec, command: Sequence[str], asked: Output) -> SchedulerAwayError:
+    """The error where a question after jobs has no answer."""
+    return SchedulerAwayError(
+        f"whether {what} submitted is not known: {command[0]}: {why(asked)}",
+        (("command", shlex.join(command)),),
+        advice=_advice(asked.stderr, spec),
+    )
+
+
+def refusal(
+    kind: type[SubmissionError], spec: JobSpec, command: Sequence[str], answer: Output, fact: str = ""
+) -> SubmissionError:
+    """The error that a failed sbatch makes, of this kind, by sbatch's own words where no other fact is given."""
+    said = (answer.stderr + answer.stdout).strip()
+    if fact:
+        pass
+    elif answer.returncode == 0:
+        fact = "sbatch gave no job id"
+    elif answer.timed_out:
+        fact = answer.problem
+    else:
+        fact = f"sbatch refused the job: {why(answer)}"
+    return kind(
+        fact,
+        (*submission_evidence(spec, command), ("exit code", str(answer.returncode))),
+        tail=tuple(said.split("\n")) if said else (),
+        advice=_advice(said, spec),
+    )
+
+
+#: What sbatch says → what to type. The first that fits counts.
+_ADVICE = (
+    (r"without GPU|generic resource|gres", "this cluster counts GPUs: set `gres: gpu:8` in its cluster file"),
+    (r"QOS|policy", "sacctmgr show qos; squeue --me tells which of your jobs count against a limit"),
+    (r"account|association", "set `account:` in the cluster file; sacctmgr show assoc user=$USER lists yours"),
+    (r"partition", "set `partition:` in the cluster file; sinfo -s lists them"),
+    (r"configuration is not available|[Nn]ode count", "sinfo -o '%P %D %G' tells what this cluster has"),
+    (r"time limit", "set a shorter time limit; sinfo -o '%P %l' tells the longest"),
+    (r"Unable to open file", "is the recipe set up? The script must exist: ls -l {script}"),
+    (
+        r"contact slurm controller|timed out|gave no answer",
+        "scontrol ping; squeue --name={name} tells whether the job was taken all the same",
+    ),
+)
+
+
+def _advice(said: str, spec: JobSpec) -> str:
+    for pattern, advice in _ADVICE:
+        if re.search(pattern, said):
+            return advice.format(script=spec.script, name=spec.name)
+    return "run the command by hand in that directory"

@@ -42,7 +42,7 @@ from pytest_gsw.fleet.watching import LOG_LOOK_S
 from pytest_gsw.jobs.journal import NAME, Journal
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
 from pytest_gsw.jobs.slurm.asking import IDS_PER_COMMAND
-from pytest_gsw.jobs.slurm.launcher import COMMAND_TIMEOUT_S
+from pytest_gsw.jobs.slurm.client import COMMAND_TIMEOUT_S
 
 DAY_S = 86400.0
 #: What the controller's clock shows at the beginning; Slurm's times are whole seconds.

@@ -9,7 +9,7 @@ from pytest_gsw.fleet.entry import Limits
 from pytest_gsw.fleet.polling import MOST_POLLS_PER_INTERVAL
 from pytest_gsw.jobs.journal import read_journal
 from pytest_gsw.jobs.slurm.answers import Output
-from pytest_gsw.jobs.slurm.launcher import _is_away
+from pytest_gsw.jobs.slurm.refusals import is_away
 from tests.unit.fleet.slurm_model import AWAY, QUEUE_FULL, Cluster, Scenario, Session, simulate
 
 ROWS = 300
@@ -72,4 +72,4 @@ def test_everything_follows_from_the_seed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [QUEUE_FULL, AWAY], ids=["full", "away"])
 def test_the_model_refuses_with_words_that_the_launcher_waits_for(words: tuple[str, ...]) -> None:
-    assert _is_away(Output(1, "", "\n".join(words)))
+    assert is_away(Output(1, "", "\n".join(words)))

@@ -13,7 +13,7 @@ from pytest_gsw.jobs.claims import Claims
 from pytest_gsw.jobs.journal import Journal, Submission, read_journal
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Named, is_same_job
 from pytest_gsw.jobs.resume import take_up
-from pytest_gsw.jobs.slurm import launcher as slurm
+from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.slurm.poll import RECORD_WAIT_S
 from pytest_gsw.results.record import JobFacts

@@ -16,7 +16,7 @@ from pytest_gsw.jobs.environment import (
     session_environment,
 )
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.slurm import launcher as slurm
+from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.answers import Output
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 

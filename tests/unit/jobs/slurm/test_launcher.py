@@ -10,7 +10,7 @@ import pytest
 
 from pytest_gsw.errors import JobError, QueueFullError, RefusedError, RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
-from pytest_gsw.jobs.slurm import launcher as slurm
+from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.answers import Output
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 
@@ -210,7 +210,7 @@ def test_a_query_that_takes_too_long(tmp_path: Path) -> None:
     slow.write_text("#!/bin/sh\nexec sleep 30\n")
     slow.chmod(0o755)
     launcher = SlurmLauncher({"PATH": f"{tmp_path}:/usr/bin:/bin"}, query_timeout_s=0.2)
-    command = launcher._ask(("squeue",))
+    command = launcher._client.ask(("squeue",))
     assert (command.timed_out, command.problem) == (True, "squeue gave no answer within 0.2 s")
 
 

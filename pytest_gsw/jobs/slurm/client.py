@@ -1,0 +1,101 @@
+"""Slurm's commands as processes of this machine."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from pytest_gsw.jobs.environment import job_environment, query_environment
+from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.slurm.answers import Output, parse_version
+from pytest_gsw.jobs.slurm.commands import version_command
+
+#: A query that takes longer is given up; the jobs are UNKNOWN until the next poll. With Slurm's
+#: default MessageTimeout a client takes 10 to 20 s to say that the controller is out of reach.
+QUERY_TIMEOUT_S = 45.0
+#: Nobody needs Slurm's version badly, and a site's wrapper of sbatch may not know the question.
+VERSION_TIMEOUT_S = 5.0
+#: A submission or a cancellation is not given up lightly: jobs might start, or go on, all the same.
+#: One scancel of 500 running jobs took 41 s on a busy controller with 2 cores; sbatch itself tries for two
+#: minutes where slurmctld has all the jobs that it can hold.
+COMMAND_TIMEOUT_S = 150.0
+
+
+class Client:
+    """Runs Slurm's commands.
+
+    Args:
+        environ: The session's environment.
+        query_timeout_s: How long one question may take.
+        command_timeout_s: How long one submission or cancellation may take.
+    """
+
+    def __init__(self, environ: Mapping[str, str], query_timeout_s: float, command_timeout_s: float) -> None:
+        self._environ = environ
+        self._query_timeout_s = query_timeout_s
+        self._command_timeout_s = command_timeout_s
+
+    def version(self) -> str:
+        """Slurm's version, as its commands tell it; "" where they do not."""
+        try:
+            told = _run(version_command(), query_environment(self._environ), VERSION_TIMEOUT_S)
+        except OSError:
+            return ""
+        return parse_version(told.stdout) if told.returncode == 0 else ""
+
+    def ask(self, command: tuple[str, ...], *, given: str | None = None) -> Output:
+        """What a question's command says, with this text as its input; one that cannot be run is an answer, too."""
+        return self._answer(command, self._query_timeout_s, given)
+
+    def act(self, command: tuple[str, ...]) -> Output:
+        """What a command says that changes something: it is not given up as soon as a question."""
+        return self._answer(command, self._command_timeout_s)
+
+    def submit(self, command: tuple[str, ...], spec: JobSpec, inherited: tuple[int, ...]) -> Output:
+        """What sbatch says.
+
+        Args:
+            command: The call of sbatch.
+            spec: The job.
+            inherited: Descriptors that sbatch keeps open.
+
+        Raises:
+            OSError: It cannot be run.
+        """
+        environment = job_environment(self._environ, spec)
+        return _run(command, environment, self._command_timeout_s, directory=spec.directory, inherited=inherited)
+
+    def _answer(self, command: tuple[str, ...], timeout_s: float, given: str | None = None) -> Output:
+        try:
+            return _run(command, query_environment(self._environ), timeout_s, given=given)
+        except OSError as error:
+            return Output(127, "", f"{command[0]}: {error.strerror or error}")
+
+
+def _run(
+    command: tuple[str, ...],
+    environment: Mapping[str, str],
+    timeout_s: float,
+    directory: Path | None = None,
+    inherited: tuple[int, ...] = (),
+    given: str | None = None,
+) -> Output:
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            cwd=directory,
+            **({"stdin": subprocess.DEVNULL} if given is None else {"input": given}),
+            pass_fds=inherited,
+            # Ctrl-C goes to all processes of a terminal: an sbatch that it ends has perhaps submitted its job.
+            start_new_session=True,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Output(124, "", f"{command[0]} gave no answer within {timeout_s:g} s", timed_out=True)
+    return Output(done.returncode, done.stdout, done.stderr)

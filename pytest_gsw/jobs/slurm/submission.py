@@ -1,0 +1,229 @@
+"""Submissions: one sbatch, and what became of one whose answer was lost."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import time
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from pytest_gsw.common.files import make_directory
+from pytest_gsw.errors import QueueFullError, RefusedError, RunError, SchedulerAwayError, SubmissionError
+from pytest_gsw.jobs.directives import check_one_job
+from pytest_gsw.jobs.model import Job, JobKey, JobSpec, JobState, Named, in_words
+from pytest_gsw.jobs.orphans import SubmissionLock
+from pytest_gsw.jobs.slurm.answers import Answer, Output, parse_sacct, parse_sbatch, parse_squeue
+from pytest_gsw.jobs.slurm.client import Client
+from pytest_gsw.jobs.slurm.commands import (
+    clusters_with_script,
+    is_one,
+    sacct_by_name_command,
+    sacct_of_user_command,
+    sbatch_command,
+    scancel_command,
+    scancel_commands,
+    squeue_by_name_command,
+    squeue_ids_command,
+    squeue_of_user_command,
+)
+from pytest_gsw.jobs.slurm.poll import CLOCK_SKEW_S
+from pytest_gsw.jobs.slurm.refusals import (
+    full_queue,
+    is_away,
+    is_certain,
+    may_have_been_taken,
+    refusal,
+    submission_evidence,
+    unanswered,
+)
+
+#: How far they may be apart where a job is ours by nothing but its name and the time of its submission.
+SUBMISSION_SKEW_S = 60.0
+
+
+class Submissions:
+    """Submits jobs, and finds them again by their names.
+
+    Args:
+        client: Runs Slurm's commands.
+        lock: Held by each submission while it is under way.
+    """
+
+    def __init__(self, client: Client, lock: SubmissionLock | None) -> None:
+        self._client = client
+        self._lock = lock
+
+    def submit(self, spec: JobSpec) -> Job:
+        """Start one job.
+
+        Raises:
+            SchedulerAwayError: The controller is out of reach, and whether it has the job is not known or not so.
+            SubmissionError: Slurm refused it, or gave no answer that makes sense.
+        """
+        check_one_job(spec)
+        command = sbatch_command(spec)
+        submitted_s = time.time()
+        if spec.batch_output is not None:
+            with contextlib.suppress(OSError):  # Slurm says it better: of the job's own user, on the job's own node
+                make_directory(Path(spec.batch_output).parent)
+        try:
+            answer = self._client.submit(command, spec, () if self._lock is None else (self._lock.descriptor(),))
+        except OSError as error:
+            raise SubmissionError(
+                f"sbatch could not be run: {error.strerror or error}",
+                submission_evidence(spec, command),
+                advice="is this a login node of the cluster, with Slurm's commands on the PATH?",
+            ) from error
+        except KeyboardInterrupt:
+            # A session spends its first seconds here, so this is where Ctrl-C hits; a job whose id
+            # nobody has read would be cancelled by nobody.
+            self._cancel_unread(spec, submitted_s)
+            raise
+        found = _submitted(answer, spec)
+        # Of one that could not even be reached the fleet asks before it submits again.
+        if found is None and not is_certain(answer, spec) and (may_have_been_taken(answer) or not is_away(answer)):
+            try:
+                found = self._find_submission(spec, submitted_s)
+            except SchedulerAwayError:
+                raise refusal(SchedulerAwayError, spec, command, answer) from None
+        if found is None:
+            self._check_room(spec, command, answer)
+            said_no = RefusedError if answer.returncode and not answer.timed_out else SubmissionError
+            raise refusal(SchedulerAwayError if is_away(answer) else said_no, spec, command, answer)
+        return Job(found[1], spec, submitted_s, cluster=found[0])
+
+    def find(self, spec: JobSpec, since_s: float) -> Job | None:
+        """The job that was submitted for this spec since then, by its name.
+
+        Raises:
+            SchedulerAwayError: The controller is out of reach, so that nobody can tell now.
+            SubmissionError: An earlier session's sbatch hangs, so that nobody can tell.
+        """
+        self._wait_for_orphans(spec.row_id)
+        found = self._find_submission(spec, since_s)
+        return None if found is None else Job(found[1], spec, since_s, cluster=found[0])
+
+    def named(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
+        """All jobs that bear these rows' own names, whichever attempt they are, with two questions for all of them.
+
+        Args:
+            specs: How the rows' first jobs are started.
+            since_s: When the first of them may have been submitted, seconds since the epoch.
+
+        Raises:
+            SchedulerAwayError: Slurm does not answer, so that nobody can tell.
+            SubmissionError: A submission of the session that is resumed hangs, so that nobody can tell.
+        """
+        self._wait_for_orphans("its rows")
+        found: list[Named] = []
+        groups: dict[str, list[JobSpec]] = {}
+        for spec in specs:
+            groups.setdefault(clusters_with_script(spec), []).append(spec)
+        for clusters, group in groups.items():
+            answers: dict[JobKey, Answer] = {}
+            for command, parse in (
+                (sacct_of_user_command(since_s - CLOCK_SKEW_S, clusters), parse_sacct),
+                (squeue_of_user_command(clusters), parse_squeue),
+            ):
+                asked = self._client.ask(command)
+                if asked.returncode != 0 and "accounting storage is disabled" not in asked.stderr:
+                    raise unanswered("the run's rows were", group[0], command, asked)
+                # squeue comes last: what slurmctld says of a job is newer.
+                answers |= _each_once(parse(asked.stdout), clusters)
+            found += [
+                Named(job_id, told.job_name, told.status, cluster)
+                for (cluster, job_id), told in _each_once(answers, clusters).items()
+            ]
+        return tuple(found)
+
+    def close(self) -> None:
+        """Let go of the lock."""
+        if self._lock is not None:
+            self._lock.close()
+
+    def _wait_for_orphans(self, what: str) -> None:
+        if self._lock is not None and not self._lock.wait_for_orphans():
+            raise SubmissionError(
+                f"an sbatch of the session that is resumed still hangs, and may yet submit {what}",
+                advice="end it (pgrep -a sbatch), and resume again",
+            )
+
+    def _check_room(self, spec: JobSpec, command: Sequence[str], answer: Output) -> None:
+        """Tell a limit that frees itself from one that never will: some job must be there that counts against it.
+
+        Raises:
+            QueueFullError: The limit frees itself.
+        """
+        limit = full_queue(answer)
+        if limit is None:
+            return
+        asked = self._client.ask(squeue_ids_command(clusters_with_script(spec), mine=limit[1]))
+        if asked.returncode != 0 or asked.stdout.strip():
+            raise refusal(QueueFullError, spec, command, answer, f"the queue takes no more jobs ({limit[0]})")
+
+    def _find_submission(self, spec: JobSpec, submitted_s: float) -> JobKey | None:
+        """The job of a submission whose answer was lost, found by its name; else it would run unseen.
+
+        Raises:
+            SchedulerAwayError: The controller does not answer: no word of a job is not the word that there is none.
+        """
+        clusters = clusters_with_script(spec)
+        command = squeue_by_name_command(spec.name, clusters)
+        asked = self._client.ask(command)
+        if asked.returncode != 0:
+            raise unanswered(f"{spec.row_id} was", spec, command, asked)
+        answers = _each_once(parse_squeue(asked.stdout), clusters)
+        if not answers:
+            # It may have ended, and slurmctld forgets such jobs soon.
+            command = sacct_by_name_command(spec.name, submitted_s - CLOCK_SKEW_S, clusters)
+            asked = self._client.ask(command)
+            if asked.returncode != 0 and "accounting storage is disabled" not in asked.stderr:
+                raise unanswered(f"{spec.row_id} was", spec, command, asked)
+            answers = _each_once(parse_sacct(asked.stdout), clusters)
+        named = {job: told.status.submit_s or 0 for job, told in answers.items() if told.job_name == spec.name}
+        if spec.unique_name:
+            if len(named) > 1:
+                raise SubmissionError(
+                    f"{len(named)} jobs have the name that only one can have: {spec.name}",
+                    (("jobs", ", ".join(map(in_words, sorted(named)))),),
+                    advice=" && ".join(map(shlex.join, scancel_commands(named))),
+                )
+            return _only(named)
+        # An earlier session's job may have the name as well. One by this machine's clock comes before
+        # one that is ours only if the controller's clock is behind; Slurm's times are whole seconds.
+        by_our_clock = [job for job, submit_s in named.items() if submit_s >= submitted_s - 1]
+        return _only(
+            by_our_clock or [job for job, submit_s in named.items() if submit_s >= submitted_s - SUBMISSION_SKEW_S]
+        )
+
+    def _cancel_unread(self, spec: JobSpec, submitted_s: float) -> None:
+        try:
+            found = self._find_submission(spec, submitted_s)
+        except RunError:
+            return  # out of reach; the journal has the row, and --gsw-resume asks again
+        if found is not None:
+            self._client.act(scancel_command([found[1]], found[0]))
+
+
+def _submitted(answer: Output, spec: JobSpec) -> JobKey | None:
+    """The job that sbatch names; ``None`` where it names none, or one of several clusters and not which."""
+    found = parse_sbatch(answer.stdout) if answer.returncode == 0 else None
+    if found is None or found[0]:
+        return found
+    clusters = clusters_with_script(spec)
+    return (clusters, found[1]) if is_one(clusters) else None
+
+
+def _each_once(answers: Mapping[JobKey, Answer], clusters: str) -> dict[JobKey, Answer]:
+    """Answers of the clusters that were asked; a federation lists a job on each cluster that has it, or has had it."""
+    found: dict[tuple[str, str], tuple[JobKey, Answer]] = {}
+    for (cluster, job_id), answer in answers.items():
+        same = (job_id, answer.job_name)
+        if same not in found or found[same][1].status.state is JobState.REVOKED:
+            found[same] = (clusters if is_one(clusters) else cluster, job_id), answer
+    return dict(found.values())
+
+
+def _only(jobs: Collection[JobKey]) -> JobKey | None:
+    return next(iter(jobs)) if len(jobs) == 1 else None
