@@ -22,8 +22,8 @@ from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import outcomes
+from pytest_gsw.results.judged import verdict_of
 from pytest_gsw.results.record import Record, judged_key, measured_jobs, read_record, record_name
-from pytest_gsw.results.terminal import verdict_of
 from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.fields import LARGEST, SMALLEST
 from pytest_gsw.tables.images import image_name

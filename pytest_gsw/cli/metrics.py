@@ -24,7 +24,7 @@ from pytest_gsw.logs.reader import detect_format, last_step, read_log
 from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.performance.steady import steady
 from pytest_gsw.performance.verdict import judge
-from pytest_gsw.results.terminal import unused_text
+from pytest_gsw.results.accepted_text import unused_text
 from pytest_gsw.runs.checks import Run, measure_as_documented, read_steps
 from pytest_gsw.runs.provenance import provenance_in
 from pytest_gsw.tables.bundled import bundled_baselines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 
 
@@ -14,6 +15,20 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
         plural: What, for several; the noun with an "s" by default.
     """
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def rounded(count: float, noun: str) -> str:
+    """A number as a whole one with its noun, thousands apart: ``1 row``, ``2,304 GPUs``."""
+    text = f"{count:,.0f}"
+    return f"{text} {noun}{'' if text == '1' else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them: ``11m02s``, ``1h03m``, ``42s``."""
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 60}m{whole % 60:02d}s" if whole >= 60 else f"{whole}s"
 
 
 def day(time_s: float) -> str:
@@ -32,3 +47,8 @@ def percent(fraction: float) -> str:
 def share(fraction: float) -> str:
     """A share of the whole: ``42.7 %``."""
     return f"{fraction * 100:.1f} %"
+
+
+def command(*arguments: str) -> str:
+    """A command that can be pasted into a shell."""
+    return shlex.join(arguments)

@@ -19,10 +19,11 @@ from pytest_gsw.logs.failures import SIGNATURES
 from pytest_gsw.performance.verdict import Verdict
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention, Level
+from pytest_gsw.results.judged import verdict_of
 from pytest_gsw.results.nodes import expand
 from pytest_gsw.results.record import JobFacts, Record, used_gpu_hours
+from pytest_gsw.results.row_text import inconclusive_text
 from pytest_gsw.results.summary import cause_of
-from pytest_gsw.results.terminal import inconclusive_text, verdict_of
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted
 

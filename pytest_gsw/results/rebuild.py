@@ -14,9 +14,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.words import command
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import read_journal
-from pytest_gsw.results import junit, outcomes, terminal
+from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.attachments import attachment_lines
 from pytest_gsw.results.record import Record, read_record
 from pytest_gsw.results.told import told
@@ -141,12 +142,12 @@ def _outcome(record: Record, directory: Path, strict: bool) -> ET.Element | None
 def _facts(record: Record, directory: Path) -> Sequence[tuple[str, str]]:
     replay = f"--gsw-replay={directory}"
     if record.cluster == "replay":  # no cluster was given, and there is no job to repeat
-        again = offline = terminal.command("pytest", replay, record.node_id)
+        again = offline = command("pytest", replay, record.node_id)
     else:
         cluster = f"--gsw-cluster={record.cluster}"
-        again = terminal.command("pytest", cluster, record.node_id)
-        offline = terminal.command("pytest", cluster, replay, record.node_id)
-    return terminal.run_facts(record, again, offline)
+        again = command("pytest", cluster, record.node_id)
+        offline = command("pytest", cluster, replay, record.node_id)
+    return row_text.run_facts(record, again, offline)
 
 
 def _case(node_id: str, took_s: float, properties: Iterable[tuple[str, junit.Property]]) -> ET.Element:

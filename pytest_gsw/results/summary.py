@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pytest_gsw.common.words import counted, percent
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import outcomes
+from pytest_gsw.results.judged import verdict_of
 from pytest_gsw.results.nodes import expand, slowest
+from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import Record, measured_jobs
-from pytest_gsw.results.terminal import plain_table, verdict_of
 
 #: The words of reasons in a cell, in place of their outcome's.
 _OF_REASON = {

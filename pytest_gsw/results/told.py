@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_gsw.performance.verdict import Reason, Verdict
-from pytest_gsw.results import outcomes, terminal
+from pytest_gsw.results import outcomes, row_text
+from pytest_gsw.results.judged import verdict_of
 from pytest_gsw.results.outcomes import Outcome
 from pytest_gsw.results.record import Record
 
@@ -39,7 +40,7 @@ def told(
         verdict: Its verdict as it was judged; by default the one that the record is of.
         canaries: The canary rows that were too slow in the session, where that is known.
     """
-    verdict = verdict or terminal.verdict_of(record)
+    verdict = verdict or verdict_of(record)
     outcome = outcomes.of(record.outcome)
     if not outcome.known:
         why = f"the record has the outcome '{record.outcome}', which this pytest-gsw does not know"
@@ -55,9 +56,9 @@ def told(
             why = _not_judged(record) if outcome is outcomes.PROFILED else _inconclusive(record, verdict, canaries)
             return Told(outcome, why, why)
         case "failed" if verdict is not None:
-            return Told(outcome, record.fact, terminal.failure_text(record, verdict, facts))
+            return Told(outcome, record.fact, row_text.failure_text(record, verdict, facts))
         case _:
-            return Told(outcome, record.fact, "\n".join([record.fact, "", *terminal.fact_lines(facts)]))
+            return Told(outcome, record.fact, "\n".join([record.fact, "", *row_text.fact_lines(facts)]))
 
 
 def has_failed(outcome: str, reason: str, *, strict: bool) -> bool:
@@ -73,9 +74,9 @@ def has_failed(outcome: str, reason: str, *, strict: bool) -> bool:
 
 
 def _not_judged(record: Record) -> str:
-    judged = terminal.headline(record)
+    judged = row_text.headline(record)
     return f"not judged, because {record.not_comparable} makes the figures not comparable: {judged}"
 
 
 def _inconclusive(record: Record, verdict: Verdict | None, canaries: Sequence[str]) -> str:
-    return f"inconclusive: {record.fact}" if verdict is None else terminal.inconclusive_text(record, verdict, canaries)
+    return f"inconclusive: {record.fact}" if verdict is None else row_text.inconclusive_text(record, verdict, canaries)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import counted, duration
 from pytest_gsw.errors import JobError, LogError, LogWarning
 from pytest_gsw.jobs.model import JobState, JobStatus, Stop, in_words, scancel
 from pytest_gsw.jobs.steps import StepProblem, is_well, problem_of
@@ -638,14 +638,6 @@ def job_evidence(run: Run) -> tuple[tuple[str, str], ...]:
     if run.batch_output is not None:
         lines.append(("batch log", str(run.batch_output)))
     return tuple(lines)
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people say them: ``11m02s``, ``1h03m``, ``42s``."""
-    whole = round(seconds)
-    if whole >= 3600:
-        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
-    return f"{whole // 60}m{whole % 60:02d}s" if whole >= 60 else f"{whole}s"
 
 
 def _job_fact(run: Run, found: FoundCause | None) -> str:

@@ -12,7 +12,7 @@ import pytest
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.results import jsonlines, outcomes, summary, terminal
+from pytest_gsw.results import jsonlines, outcomes, progress_text, summary
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.session import xdist
@@ -94,7 +94,7 @@ def _tell_cost(reporter: pytest.TerminalReporter, tally: Tally, settings: Settin
         reporter.write_line(f"{node_id}  " + "; ".join(f"job {text}" for text in texts))
     stopped = [hours for hours in tally.saved.values() if hours is not None]
     if settings.replay is None and (stopped or not cluster.simulated):
-        reporter.write_line(terminal.gpu_hours(sum(tally.used.values()), sum(stopped), len(stopped)))
+        reporter.write_line(progress_text.gpu_hours(sum(tally.used.values()), sum(stopped), len(stopped)))
 
 
 def _tell_night(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -23,7 +23,7 @@ import pytest
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import command, counted
 from pytest_gsw.demo.writers.events import FIRST_LINE
 from pytest_gsw.errors import ConfigurationError, HookError, JobError, LogError, RunError
 from pytest_gsw.fleet.entry import Again
@@ -55,7 +55,8 @@ from pytest_gsw.performance.verdict import (
     judge_metric,
     with_metrics,
 )
-from pytest_gsw.results import junit, outcomes, terminal
+from pytest_gsw.results import junit, outcomes, row_text
+from pytest_gsw.results.accepted_text import accepted_text, ignored_text, outdated_text, unused_text
 from pytest_gsw.results.attachments import attachment_lines
 from pytest_gsw.results.record import JobFacts, MetricFacts, Record, write_record
 from pytest_gsw.results.told import has_failed, told
@@ -273,7 +274,7 @@ class BaselineItem(_OfTheSession, pytest.Item):
             record = self._record(outcomes.ERROR.word, error.fact, run=None)
         except pytest.fail.Exception:
             return self.not_written
-        return terminal.error_text(error, self._facts(record))
+        return row_text.error_text(error, self._facts(record))
 
     def _decide(self, measured: _Measured) -> tuple[str, str]:
         """Judge what was measured, record it, and say as what pytest is to report it, with which text."""
@@ -290,8 +291,8 @@ class BaselineItem(_OfTheSession, pytest.Item):
             outcomes.PROFILED.word if not_comparable else verdict.outcome.value,
             # A log may call its ranks anything.
             quoted(
-                terminal.row_fact(
-                    terminal.verdict_fact(
+                row_text.row_fact(
+                    row_text.verdict_fact(
                         self._documented(), verdict, tokens_per_s, self._cluster_name() or "", metric
                     ),
                     verdict,
@@ -348,7 +349,7 @@ class BaselineItem(_OfTheSession, pytest.Item):
         if not wanted:
             return None
         confirmed = f"to be confirmed ({jobs - repeats.first + 1} of {repeats.confirm})"
-        return Again(f"{terminal.worst_change(verdict)}, {confirmed}", _nodes_of(run))
+        return Again(f"{row_text.worst_change(verdict)}, {confirmed}", _nodes_of(run))
 
     def _is_too_fast(self, verdict: Verdict) -> bool:
         return verdict.outcome is Outcome.IMPROVED and self._fails(verdict)
@@ -606,12 +607,12 @@ class BaselineItem(_OfTheSession, pytest.Item):
         """What is to be said of the cluster's own figure, where it has one."""
         then, now = self._definition(run), self._definition_now(run)
         if unused is not None and then != now:
-            return terminal.outdated_text(unused, then, now)
+            return outdated_text(unused, then, now)
         if unused is not None:
-            return terminal.unused_text(unused, now, quoted(self._image(run), os.environ))
+            return unused_text(unused, now, quoted(self._image(run), os.environ))
         if accepted is None:
             return None
-        return terminal.ignored_text(accepted) if verdict.accepted_s is None else terminal.accepted_text(accepted)
+        return ignored_text(accepted) if verdict.accepted_s is None else accepted_text(accepted)
 
     def _judge(self, run: Run, measurement: Measurement, accepted: Accepted | None) -> Verdict:
         verdict: Verdict | None = self.config.hook.pytest_gsw_judge(
@@ -832,7 +833,7 @@ class BaselineItem(_OfTheSession, pytest.Item):
             self.add_report_section(when, "stdout", "\n".join(attachment_lines(record, settings.run_directory)))
         self.user_properties.extend(junit.properties(record))
         if failure is not None and outcome != outcomes.ERROR.word:
-            _fail(terminal.error_text(failure, self._facts(record)))
+            _fail(row_text.error_text(failure, self._facts(record)))
         return record
 
     def _tell_observers(self, record: Record) -> HookError | None:
@@ -900,12 +901,12 @@ class BaselineItem(_OfTheSession, pytest.Item):
         cluster = [f"--gsw-cluster={settings.cluster.name}"] if settings.cluster else []
         again = ["pytest", *cluster, *([f"--gsw-replay={settings.replay}"] if settings.replay else []), self.nodeid]
         offline = ["pytest", *cluster, f"--gsw-replay={from_here(settings.run_directory)}", self.nodeid]
-        return terminal.run_facts(record, terminal.command(*again), terminal.command(*offline))
+        return row_text.run_facts(record, command(*again), command(*offline))
 
     def _raise_error(self, error: RunError, run: Run | None) -> NoReturn:
         error = quoted(error, os.environ, self.spec.environment if self.spec else {})
         record = self._record(outcomes.ERROR.word, error.fact, run=run)
-        _fail(terminal.error_text(error, self._facts(record)))
+        _fail(row_text.error_text(error, self._facts(record)))
 
 
 #: A job: its cluster and id, and its times, because a scheduler that lost its state gives ids out again.

@@ -19,7 +19,7 @@ from pytest_gsw.fleet.fleet import Fleet, Ticker
 from pytest_gsw.fleet.watch import Sight
 from pytest_gsw.jobs.model import Attempt
 from pytest_gsw.jobs.spec import expected_run_s
-from pytest_gsw.results import outcomes, terminal
+from pytest_gsw.results import outcomes, progress_text
 from pytest_gsw.results.record import JobFacts, attempt_text
 from pytest_gsw.session import xdist
 from pytest_gsw.session.item import SETTINGS, BaselineItem
@@ -117,7 +117,7 @@ def make_ticker(config: pytest.Config, rows: Mapping[str, BaselineItem]) -> Tick
         if time.monotonic() - last_s < interval_s:
             return
         last_s = time.monotonic()
-        text = terminal.standing([_progress(rows[one.row_id], one) for one in fleet.standings()], gpus, fleet.full)
+        text = progress_text.standing([_progress(rows[one.row_id], one) for one in fleet.standings()], gpus, fleet.full)
         if live:
             _write_live(config, text)
         else:
@@ -126,9 +126,9 @@ def make_ticker(config: pytest.Config, rows: Mapping[str, BaselineItem]) -> Tick
     return tell
 
 
-def _progress(item: BaselineItem, standing: Standing) -> terminal.RowProgress:
+def _progress(item: BaselineItem, standing: Standing) -> progress_text.RowProgress:
     sight = standing.sight or Sight()
-    return terminal.RowProgress(
+    return progress_text.RowProgress(
         item.baseline.id,
         item.baseline.gpus,
         standing.status,

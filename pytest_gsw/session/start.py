@@ -12,7 +12,7 @@ import pytest
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import command, counted
 from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import RunError, SubmissionError, WrongAnswerError
 from pytest_gsw.fleet.entry import StateObserver
@@ -24,7 +24,7 @@ from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
 from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
 from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.results import terminal
+from pytest_gsw.results import progress_text
 from pytest_gsw.results.record import Record, read_records
 from pytest_gsw.session import answers
 from pytest_gsw.session.ending import begin_json
@@ -269,12 +269,12 @@ def print_plan(
                 "minutes": None if run_s is None else run_s / 60,
                 "jobs": session.config.stash[SETTINGS].repeats.first,
                 "directory": spec.directory,
-                "command": terminal.command(*masked_command(launcher.command(spec))),
+                "command": command(*masked_command(launcher.command(spec))),
                 "environment": masked_environment(spec.environment),
                 "log": spec.stage / spec.log_glob,
             }
         )
-    for line in terminal.plan_text(planned, skipped):
+    for line in progress_text.plan_text(planned, skipped):
         write(session.config, line)
 
 

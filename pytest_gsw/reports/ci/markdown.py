@@ -12,9 +12,9 @@ from pytest_gsw.common.words import counted, percent
 from pytest_gsw.reports.ci.night import Finding, Night, counts_text, findings
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.attention import IMPROVED, REGRESSED, Level
+from pytest_gsw.results.judged import verdict_of
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.summary import throughput_change
-from pytest_gsw.results.terminal import verdict_of
 
 #: GitHub takes 1 MiB of all that one step says, and shows nothing of more; some of it is left to others.
 LIMIT_BYTES = 900_000

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted, day
+from pytest_gsw.common.words import command, counted, day
 from pytest_gsw.history.model import NO_CLUSTER
 from pytest_gsw.performance.verdict import DOUBTS
 from pytest_gsw.results import attention, outcomes
+from pytest_gsw.results.accepted_text import accepted_line
 from pytest_gsw.results.attention import Attention, Level
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.row_text import inconclusive_line
 from pytest_gsw.results.summary import throughput_change
-from pytest_gsw.results.terminal import accepted_line, command, inconclusive_line
 
 #: Where sessions keep their runs, where nobody says otherwise.
 _RUNS = ".gsw/runs"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pytest_gsw.common.words import command
 from pytest_gsw.performance.noise import jobs_to_resolve
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.night import Row
 from pytest_gsw.results import attention
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.terminal import command
 
 #: So many rows are named one by one; of more, pytest knows itself which have failed last.
 _NAMED = 5

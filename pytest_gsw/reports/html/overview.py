@@ -6,7 +6,7 @@ import statistics
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 
-from pytest_gsw.common.words import counted, share
+from pytest_gsw.common.words import counted, duration, share
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import (
     MARKS,
@@ -25,7 +25,6 @@ from pytest_gsw.reports.html.texts import cause_nodes, day, shortened
 from pytest_gsw.reports.night import Cause, Curve, Night, NightJob
 from pytest_gsw.results import attention
 from pytest_gsw.results.summary import slow_node_line
-from pytest_gsw.runs.checks import duration
 from pytest_gsw.tables.metrics import MFU, TOKENS_PER_S
 
 #: Addresses of the pages.

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_gsw.common.words import counted, share
+from pytest_gsw.common.words import counted, duration, share
 from pytest_gsw.reports.html.commands import again, next_command
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import (
@@ -37,7 +37,6 @@ from pytest_gsw.reports.html.texts import (
 from pytest_gsw.reports.night import Cause, Night, Row
 from pytest_gsw.results import attention
 from pytest_gsw.results.record import judged_key
-from pytest_gsw.runs.checks import duration
 from pytest_gsw.tables.metrics import MFU
 
 _HEADINGS = {one.kind: one.heading for one in attention.ATTENTIONS if one.heading}

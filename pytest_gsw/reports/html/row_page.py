@@ -7,7 +7,7 @@ import statistics
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import counted, duration
 from pytest_gsw.history.model import Point
 from pytest_gsw.reports.html.commands import all_commands
 from pytest_gsw.reports.html.elements import Content, element
@@ -37,10 +37,9 @@ from pytest_gsw.reports.html.texts import (
     since_facts,
 )
 from pytest_gsw.reports.night import Night, Row, advice_of
-from pytest_gsw.results import attention, terminal
+from pytest_gsw.results import attention, row_text
 from pytest_gsw.results.record import JobFacts, Record, compared_text, judged_key
 from pytest_gsw.results.summary import cause_of
-from pytest_gsw.runs.checks import duration
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Direction, Metric
 
@@ -147,7 +146,7 @@ def _figure(row: Row, metric: Metric) -> Sequence[str] | None:
     measured, stated = record.measured.get(key), record.documented.get(key)
     if measured is None and stated is None:
         return None
-    show = terminal.shown_by(metric)
+    show = row_text.shown_by(metric)
 
     def against(held: float | None) -> tuple[str, str]:
         if not held:
@@ -155,7 +154,7 @@ def _figure(row: Row, metric: Metric) -> Sequence[str] | None:
         return show(held), "" if measured is None else percent(measured / held - 1)
 
     return (
-        terminal.title(metric, record),
+        row_text.title(metric, record),
         "" if measured is None else show(measured),
         *against(stated or record.implied.get(key)),
         *(against(record.accepted.get(key)) if record.accepted else ()),
@@ -197,7 +196,7 @@ def _night(night: Point, median_s: float) -> Sequence[Content]:
 
 
 def _steps(record: Record) -> ET.Element | None:
-    return fact_list((name, value) for name, value in terminal.run_facts(record, "", "") if name == "steps")
+    return fact_list((name, value) for name, value in row_text.run_facts(record, "", "") if name == "steps")
 
 
 def _jobs(row: Row) -> ET.Element | None:
@@ -240,7 +239,7 @@ def _log(ends: Sequence[LogEnd]) -> list[Content]:
 def _facts(record: Record) -> list[tuple[str, str]]:
     image_from = f"({record.image_from})" if record.image_from else ""
     return [
-        *((name, value) for name, value in terminal.run_facts(record, "", "") if name not in _ELSEWHERE),
+        *((name, value) for name, value in row_text.run_facts(record, "", "") if name not in _ELSEWHERE),
         ("run", record.run_id),
         ("cluster", record.cluster),
         ("workload", f"{record.workload} ({record.framework})"),

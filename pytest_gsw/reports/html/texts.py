@@ -11,7 +11,7 @@ from pytest_gsw.history import texts as history_texts
 from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.reports.night import Cause, Night, Row, Since
-from pytest_gsw.results import attention, terminal
+from pytest_gsw.results import attention, row_text
 from pytest_gsw.results.record import Record
 
 #: A node list in a table.
@@ -37,7 +37,7 @@ def fact_text(row: Row) -> str:
     if row.needs is attention.DRIFT:
         return drift_text(row) or record.fact
     if row.needs is attention.INCONCLUSIVE and verdict is not None:
-        return terminal.inconclusive_text(record, verdict).removeprefix("inconclusive: ")
+        return row_text.inconclusive_text(record, verdict).removeprefix("inconclusive: ")
     return record.fact
 
 
@@ -75,7 +75,7 @@ def limit_text(row: Row) -> str:
         return ""
     allowed = f"{verdict.tolerance * 100:g} % of throughput"
     if verdict.limit is not None and verdict.noise is not None:
-        limit = f"a regression beyond {verdict.limit * 100:.3g} %, because {terminal.noise_text(verdict.noise)}"
+        limit = f"a regression beyond {verdict.limit * 100:.3g} %, because {row_text.noise_text(verdict.noise)}"
         allowed = f"{allowed}; {limit}"
     return f"{allowed}; {row.record.reason}" if row.record.reason else allowed
 

@@ -1,8 +1,16 @@
-"""One record, to vary with :func:`dataclasses.replace`."""
+"""Records and verdicts, to vary with :func:`dataclasses.replace`."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from pytest_gsw.common.words import command
+from pytest_gsw.performance.noise import Noise
+from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
+from pytest_gsw.results import row_text
+from pytest_gsw.results.accepted_text import accepted_text
 from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.tables.model import Accepted
 
 JOB = JobFacts(
     id="481221",
@@ -60,3 +68,58 @@ SLOW = Record(
     job=JOB,
     log="/stage/results/24.11/fp8/70b/128/log-maxtext_llama2_70b_128_481221.out",
 )
+
+REGRESSED = Verdict(Outcome.REGRESSED, measured_s=5.11, documented_s=4.556, tolerance=0.05)
+
+IMPROVED = Verdict(Outcome.IMPROVED, measured_s=4.0, documented_s=4.556, tolerance=0.05)
+
+AGAIN = command("pytest", "--gsw-cluster=eos", SLOW.node_id)
+
+OFFLINE = command("pytest", "--gsw-cluster=eos", "--gsw-replay=.gsw/runs/r1", SLOW.node_id)
+
+SAVE = replace(
+    SLOW,
+    documented={"checkpoint_save_time_s": 17.96068},
+    measured={"checkpoint_save_time_s": 19.93},
+    steps=1,
+    tolerance=0.4,
+)
+
+NOT_MEASURED = replace(SLOW, outcome="error", measured={}, steps=0)
+
+ACCEPTED = Accepted(
+    "eos",
+    4.9,
+    jobs=7,
+    spread=0.0083,
+    job_ids="481201, 481207",
+    date="2026-11-20",
+    definition="3f2a9c1d0e4b",
+    image="nvidia+jax+maxtext-2024.12.09.sqsh",
+)
+
+BY_ACCEPTED = Verdict(Outcome.PASSED, measured_s=5.11, documented_s=4.556, tolerance=0.05, accepted_s=4.9)
+
+PASSED_BY_ACCEPTED = replace(
+    SLOW,
+    outcome="passed",
+    reference="accepted",
+    accepted={"step_time_s": 4.9, "tokens_per_s": 213995.1, "mfu": 0.37569, "days_to_train_1t_tokens": 54.0859},
+    accepted_note=accepted_text(ACCEPTED),
+)
+
+SECOND = replace(JOB, id="481220", judged_s=5.2, nodes="pool0-[0033-0048]")
+
+SEVERAL = replace(SLOW, repeats=(SECOND,), job=replace(JOB, judged_s=5.02))
+
+NOISY = replace(
+    REGRESSED, outcome=Outcome.INCONCLUSIVE, limit=0.117, noise=Noise(0.04, 24), given_reason=Reason.WITHIN_NOISE
+)
+
+WONDER = Verdict(
+    Outcome.INCONCLUSIVE, 0.4556, 4.556, 0.05, jobs_s=(0.4556,), given_reason=Reason.TOO_GOOD, more=0, max_gain=0.25
+)
+
+
+def facts(record: Record) -> list[tuple[str, str]]:
+    return row_text.run_facts(record, AGAIN, OFFLINE)

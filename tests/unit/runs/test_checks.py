@@ -18,7 +18,6 @@ from pytest_gsw.performance.measurement import TimedStep
 from pytest_gsw.runs.checks import (
     Run,
     check_job,
-    duration,
     measure,
     of_all_jobs,
     ran_out_of_memory,
@@ -660,14 +659,6 @@ def test_a_checkpoint_row_is_judged_on_its_saves(tmp_path: Path) -> None:
     with pytest.raises(LogError) as caught:
         measured(log, row)
     assert caught.value.fact == "the log ends at step 3, and says itself that the last one is 5"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0s"), (59.4, "59s"), (59.6, "1m00s"), (662, "11m02s"), (3600, "1h00m"), (86399, "23h59m")],
-)
-def test_durations(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
 
 
 def test_the_last_lines_of_both_the_log_and_the_batch_shell_are_shown(log: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest_gsw
-from pytest_gsw.results.terminal import shown_by
+from pytest_gsw.results.row_text import shown_by
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.load import ACCEPTED_FIELDS, ROW_FIELDS
 from pytest_gsw.tables.model import Figures, JudgedMetric

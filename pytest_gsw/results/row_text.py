@@ -1,27 +1,21 @@
-"""What people read on the screen, made from records and specs: lines of plain ASCII text."""
+"""What people read of one row, made from its record and its verdict: lines of plain ASCII text."""
 
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from tabulate import tabulate
-
-from pytest_gsw.common.words import percent, share
+from pytest_gsw.common.words import duration, percent, rounded, share
 from pytest_gsw.errors import RunError
-from pytest_gsw.jobs.model import JobState, JobStatus, in_words
+from pytest_gsw.jobs.model import in_words
 from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.performance.verdict import WORST_FIRST, MetricVerdict, Outcome, Reason, Verdict
 from pytest_gsw.results import outcomes
+from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import Record, attempt_text, judged_key, judged_metric, measured_jobs, repeat_text
-from pytest_gsw.runs.checks import duration
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric
-from pytest_gsw.tables.model import Accepted
 
 #: Ranks that are named; of a job of thousands, all may differ.
 _RANKS_SHOWN = 4
@@ -224,7 +218,7 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
             return f"{fact}; {_RANKS_WAIT}"
     if verdict.noise is None:
         return fact
-    jobs = _number(jobs_to_resolve(record.tolerance, verdict.noise), "job")
+    jobs = rounded(jobs_to_resolve(record.tolerance, verdict.noise), "job")
     told = f"{jobs} would tell a loss of {record.tolerance * 100:g} % from noise"
     return f"{fact}; jobs of this row differ by as much: {told} (--gsw-repeat), or pytest-gsw compare-ab"
 
@@ -243,96 +237,6 @@ def _too_good(record: Record, verdict: Verdict) -> str:
 def _changed(throughput_change: float, words: tuple[str, str]) -> str:
     """``10.8 % below``."""
     return f"{abs(throughput_change) * 100:.1f} % {words[0] if throughput_change < 0 else words[1]}"
-
-
-def accepted_text(accepted: Accepted) -> str:
-    """What a cluster has accepted, and what that is made of, in one line."""
-    jobs = _number(accepted.jobs, "job")
-    made_of = f"median of {jobs}, spread {_spread(accepted.spread)}"
-    return f"accepted on {accepted.cluster} {accepted.date}: {accepted.judged_s:.4g} s, {made_of} ({accepted.job_ids})"
-
-
-def unused_text(accepted: Accepted, definition: str, image: str | None) -> str:
-    """Why what a cluster has accepted does not count, and what does.
-
-    Args:
-        accepted: The cluster's figure.
-        definition: The run's definition.
-        image: The container image that it used, as far as that is known.
-    """
-    if accepted.image != image:
-        other = f"with {_image(accepted.image)}, this run used {_image(image)}"
-    else:
-        other = f"under another definition ({accepted.definition}, now {definition})"
-    figure = f"the accepted figure of {accepted.cluster} ({accepted.judged_s:.4g} s, {accepted.date})"
-    return f"{figure} was measured {other}: the documented one is used"
-
-
-def outdated_text(accepted: Accepted, then: str, now: str) -> str:
-    """That the row was another one when the run was started, so that what a cluster has accepted does not count.
-
-    Args:
-        accepted: The cluster's figure.
-        then: The run's definition, empty where nobody wrote it down.
-        now: The row's.
-    """
-    figure = f"the accepted figure of {accepted.cluster} ({accepted.judged_s:.4g} s, {accepted.date})"
-    other = f"this run was recorded under another definition ({then or 'none'}, now {now})"
-    return f"{figure} does not count: {other}, and the documented one is used"
-
-
-def accepted_line(record: Record) -> str:
-    """What a session's summary must say of an accepted figure: that it hides a loss, or that it does not count."""
-    judged = judged_key(record)
-    measured, documented, accepted = (of.get(judged) for of in (record.measured, record.documented, record.accepted))
-    if not accepted:
-        return record.accepted_note or ""
-    if not measured or not documented or outcomes.of(record.outcome).pytest != "passed":
-        return ""
-    verdict = verdict_of(record)
-    if verdict is None or verdict.documented_outcome is not Outcome.REGRESSED:
-        return ""
-    loss = f"{-verdict.documented_throughput_change * 100:.1f} % below the documented throughput"
-    return f"passed by what {record.cluster} has accepted; it is {loss}, and would have failed by it"
-
-
-_REASONS = {reason.value: reason for reason in Reason}
-
-
-def verdict_of(record: Record) -> Verdict | None:
-    """The verdict that a record is of, ``None`` where there is none in it."""
-    judged = judged_key(record)
-    measured_s, documented_s = record.measured.get(judged), record.documented.get(judged)
-    if not measured_s or not documented_s or record.outcome not in outcomes.JUDGED:
-        return None
-    return Verdict(
-        Outcome(record.outcome),
-        measured_s,
-        documented_s,
-        record.tolerance,
-        record.accepted.get(judged) or None,
-        limit=record.limit if record.limit is not None and record.limit > record.tolerance else None,
-        noise=None if record.sigma is None else Noise(record.sigma, record.sigma_jobs),
-        jobs_s=tuple(job.judged_s for job in measured_jobs(record) if job.judged_s is not None),
-        steady_s=record.median_s,
-        given_reason=_REASONS.get(record.reason),
-        max_gain=record.max_gain,
-        own_outcome=Outcome(record.own_outcome) if record.own_outcome in outcomes.JUDGED else None,
-    )
-
-
-def ignored_text(accepted: Accepted) -> str:
-    """That a rule of the session's own did not look at what the cluster has accepted."""
-    figure = f"the accepted figure of {accepted.cluster} ({accepted.judged_s:.4g} s, {accepted.date})"
-    return f"{figure} was left aside by this session's pytest_gsw_judge: the documented one is used"
-
-
-def _image(image: str | None) -> str:
-    return "an image that is not known" if image is None else f"the image {image}"
-
-
-def _spread(fraction: float) -> str:
-    return f"{fraction * 100:.2g} %"
 
 
 def failure_text(record: Record, verdict: Verdict, facts: Sequence[tuple[str, str]]) -> str:
@@ -377,17 +281,6 @@ def figures_table(record: Record, verdict: Verdict) -> str:
         headers = ["metric", "measured", "accepted", "change", "allowed", "", "documented", "change"]
         align += ["right", "right"]
     return plain_table(rows, headers, align)
-
-
-def plain_table(rows: Iterable[Sequence[str]], headers: Sequence[str], align: Sequence[str]) -> str:
-    """Cells as lines of text, column by column.
-
-    Args:
-        rows: The cells.
-        headers: What stands above the columns.
-        align: ``left`` or ``right`` for each column.
-    """
-    return tabulate(rows, headers=headers, colalign=align, tablefmt="plain", disable_numparse=True)
 
 
 def fact_lines(facts: Iterable[tuple[str, str]]) -> list[str]:
@@ -462,120 +355,3 @@ def error_text(error: RunError, facts: Sequence[tuple[str, str]]) -> str:
     advice = [("next", error.advice)] if error.advice else []
     commands = [(name, value) for name, value in facts if name in {"again", "offline"}]
     return "\n".join([error.fact, "", *fact_lines([*error.evidence, *tail, *rest, *advice, *commands])])
-
-
-@dataclass(frozen=True)
-class RowProgress:
-    """Where one row stands while the session waits."""
-
-    name: str
-    gpus: int
-    #: What was last known of its job; ``None`` where there is none.
-    status: JobStatus | None
-    #: Steps that its log shows, of how many, and the newest one's seconds.
-    steps: int = 0
-    of: int | None = None
-    step_time_s: float | None = None
-    #: Whether it can be reported, or has been.
-    over: bool = False
-    #: How long its job runs from its start by the documented step times, where they tell.
-    expected_s: float | None = None
-
-    @property
-    def left_s(self) -> float | None:
-        """How long its job still runs by the documented step times."""
-        if self.expected_s is None or self.of is None:
-            return self.expected_s
-        return self.expected_s * max(0.0, 1 - self.steps / self.of)
-
-    @property
-    def text(self) -> str:
-        """``llama2_70b_fp8[H100x64] at step 23 of 50, 4.33 s``."""
-        of = "" if self.of is None else f" of {self.of}"
-        took = "" if self.step_time_s is None else f", {self.step_time_s:.3g} s"
-        return f"{self.name} at step {self.steps}{of}{took}"
-
-
-def standing(rows: Sequence[RowProgress], gpus: float = math.inf, full: str = "") -> str:
-    """Where a session stands: jobs by state, what the pending ones wait for, how long it takes at least.
-
-    Args:
-        rows: All rows of the session.
-        gpus: How many GPUs the session can have at once.
-        full: Why nothing more is submitted for now; empty where that is not so.
-    """
-    submitted = [row for row in rows if row.status is not None]
-    waiting = sum(row.status is None and not row.over for row in rows)
-    open_rows = [row for row in rows if not row.over]
-    running = [row for row in submitted if row.status is not None and row.status.state is JobState.RUNNING]
-    pending = [row.status for row in submitted if row.status is not None and row.status.state is JobState.PENDING]
-    reasons = sorted({status.reason for status in pending if status.reason and status.reason != "None"})
-    in_use = _number(sum(row.gpus for row in running), "GPU")
-    # Of many running jobs the one that is the furthest from its end decides how long the night is.
-    last = max((row for row in running if row.steps), key=lambda row: row.left_s or 0.0, default=None)
-    parts = [
-        f"{len(rows) - len(open_rows)} of {len(rows)} done",
-        f"{len(running)} running on {in_use}" if running else "",
-        f"{len(pending)} pending" + (f" ({', '.join(reasons)})" if reasons else "") if pending else "",
-        f"{waiting} not submitted yet" + (f": {full}" if full else "") if waiting else "",
-        _time_left(open_rows, gpus),
-        last.text if last is not None else "",
-    ]
-    return f"gsw: {', '.join(part for part in parts if part)}"
-
-
-def _time_left(open_rows: Sequence[RowProgress], gpus: float) -> str:
-    left = [(row.left_s, row.gpus) for row in open_rows if row.left_s is not None]
-    if not left:
-        return ""
-    longest_s = max(left_s for left_s, _ in left)
-    left_s = max(longest_s, sum(one_s * taken for one_s, taken in left) / gpus)
-    return f"at least {duration(left_s)} left" if left_s >= 1 else ""
-
-
-def gpu_hours(used: float, saved: float, stopped: int) -> str:
-    """What a session has cost, and what ending jobs early has saved."""
-    text = f"gsw: {_hours(used)} GPU-hours used"
-    if not stopped:
-        return text
-    return f"{text}, about {_hours(saved)} saved by ending {_number(stopped, 'job')} early"
-
-
-def _hours(hours: float) -> str:
-    return f"{hours:,.0f}" if hours >= 10 else f"{hours:.1f}"
-
-
-def command(*arguments: str) -> str:
-    """A command that can be pasted into a shell."""
-    return shlex.join(arguments)
-
-
-def plan_text(rows: Sequence[Mapping[str, Any]], skipped: Sequence[tuple[str, str]]) -> list[str]:
-    """What ``--gsw-plan`` prints: one block a row, then the sums."""
-    lines: list[str] = []
-    for row in rows:
-        took = "run time not known" if row["minutes"] is None else f"about {_number(row['minutes'], 'minute')}"
-        took += f", {row['jobs']} times" if row["jobs"] > 1 else ""
-        lines += [
-            row["node_id"],
-            f"  {_number(row['gpus'], 'GPU')} on {_number(row['nodes'], 'node')}, {took}",
-            f"  directory    {row['directory']}",
-            f"  command      {row['command']}",
-            *(f"  environment  {name}={value}" for name, value in row["environment"].items()),
-            f"  log          {row['log']}",
-            "",
-        ]
-    for node_id, reason in skipped:
-        lines += [node_id, f"  skipped: {reason}", ""]
-    hours = sum(row["jobs"] * row["gpus"] * row["minutes"] / 60 for row in rows if row["minutes"] is not None)
-    unknown = sum(row["minutes"] is None for row in rows)
-    more = f" without the {_number(unknown, 'row')} whose run time is not known" if unknown else ""
-    gpus = _number(sum(row["gpus"] for row in rows), "GPU")
-    nodes = _number(sum(row["nodes"] for row in rows), "node")
-    total = f"{gpus} on {nodes} if all run at once, about {_number(hours, 'GPU-hour')}{more}"
-    return [*lines, f"{_number(len(rows), 'row')}, {total}" if rows else "nothing would be submitted"]
-
-
-def _number(count: float, noun: str) -> str:
-    text = f"{count:,.0f}"
-    return f"{text} {noun}{'' if text == '1' else 's'}"

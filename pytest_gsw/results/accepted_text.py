@@ -1,0 +1,75 @@
+"""What people read of a figure that a cluster has accepted: whether it counts, and what it hides."""
+
+from __future__ import annotations
+
+from pytest_gsw.common.words import rounded
+from pytest_gsw.performance.verdict import Outcome
+from pytest_gsw.results import outcomes
+from pytest_gsw.results.judged import verdict_of
+from pytest_gsw.results.record import Record, judged_key
+from pytest_gsw.tables.model import Accepted
+
+
+def accepted_text(accepted: Accepted) -> str:
+    """What a cluster has accepted, and what that is made of, in one line."""
+    jobs = rounded(accepted.jobs, "job")
+    made_of = f"median of {jobs}, spread {_spread(accepted.spread)}"
+    return f"accepted on {accepted.cluster} {accepted.date}: {accepted.judged_s:.4g} s, {made_of} ({accepted.job_ids})"
+
+
+def unused_text(accepted: Accepted, definition: str, image: str | None) -> str:
+    """Why what a cluster has accepted does not count, and what does.
+
+    Args:
+        accepted: The cluster's figure.
+        definition: The run's definition.
+        image: The container image that it used, as far as that is known.
+    """
+    if accepted.image != image:
+        other = f"with {_image(accepted.image)}, this run used {_image(image)}"
+    else:
+        other = f"under another definition ({accepted.definition}, now {definition})"
+    figure = f"the accepted figure of {accepted.cluster} ({accepted.judged_s:.4g} s, {accepted.date})"
+    return f"{figure} was measured {other}: the documented one is used"
+
+
+def outdated_text(accepted: Accepted, then: str, now: str) -> str:
+    """That the row was another one when the run was started, so that what a cluster has accepted does not count.
+
+    Args:
+        accepted: The cluster's figure.
+        then: The run's definition, empty where nobody wrote it down.
+        now: The row's.
+    """
+    figure = f"the accepted figure of {accepted.cluster} ({accepted.judged_s:.4g} s, {accepted.date})"
+    other = f"this run was recorded under another definition ({then or 'none'}, now {now})"
+    return f"{figure} does not count: {other}, and the documented one is used"
+
+
+def accepted_line(record: Record) -> str:
+    """What a session's summary must say of an accepted figure: that it hides a loss, or that it does not count."""
+    judged = judged_key(record)
+    measured, documented, accepted = (of.get(judged) for of in (record.measured, record.documented, record.accepted))
+    if not accepted:
+        return record.accepted_note or ""
+    if not measured or not documented or outcomes.of(record.outcome).pytest != "passed":
+        return ""
+    verdict = verdict_of(record)
+    if verdict is None or verdict.documented_outcome is not Outcome.REGRESSED:
+        return ""
+    loss = f"{-verdict.documented_throughput_change * 100:.1f} % below the documented throughput"
+    return f"passed by what {record.cluster} has accepted; it is {loss}, and would have failed by it"
+
+
+def ignored_text(accepted: Accepted) -> str:
+    """That a rule of the session's own did not look at what the cluster has accepted."""
+    figure = f"the accepted figure of {accepted.cluster} ({accepted.judged_s:.4g} s, {accepted.date})"
+    return f"{figure} was left aside by this session's pytest_gsw_judge: the documented one is used"
+
+
+def _image(image: str | None) -> str:
+    return "an image that is not known" if image is None else f"the image {image}"
+
+
+def _spread(fraction: float) -> str:
+    return f"{fraction * 100:.2g} %"

@@ -1,0 +1,34 @@
+"""Words that many messages are made of, to the letter."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_gsw.common.words import command, duration, percent
+
+
+@pytest.mark.parametrize(
+    ("fraction", "text"),
+    [
+        (0.12156, "+12.2 %"),
+        (-0.108, "-10.8 %"),
+        (0.0, "+0.0 %"),
+        (-0.0004, "+0.0 %"),
+        (-0.0006, "-0.1 %"),
+        (1, "+100.0 %"),
+    ],
+)
+def test_changes_have_a_sign_and_nought_has_none_of_its_own(fraction: float, text: str) -> None:
+    assert percent(fraction) == text
+
+
+def test_a_command_can_be_pasted() -> None:
+    assert command("pytest", "-k", "a and b", "x.yaml::y[1]") == "pytest -k 'a and b' 'x.yaml::y[1]'"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (59.4, "59s"), (59.6, "1m00s"), (662, "11m02s"), (3600, "1h00m"), (86399, "23h59m")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
