@@ -48,4 +48,4 @@ def test_nothing_beside_the_table_spells_what_a_row_is_judged_by() -> None:
         if isinstance(node, ast.Constant) and node.value in metrics.JUDGED
     }
     # The type of a row's 'metric', and names of variables in others' scripts.
-    assert spelled == {"tables/model.py", "audit/scripts.py"}
+    assert spelled == {"tables/model.py", "documents/audit/scripts.py"}
