@@ -7,79 +7,34 @@ outlives :meth:`LocalLauncher.close`.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
-import signal
-import subprocess
 import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_gsw.common.files import make_directory, open_own
-from pytest_gsw.errors import JobError, SubmissionError
+from pytest_gsw.common.files import make_directory
+from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.environment import job_environment, session_environment
 from pytest_gsw.jobs.local_ids import next_job_id
+from pytest_gsw.jobs.local_run import HOST, KILL_PATIENCE_S, MARK, LocalRun, unkillable
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
-
-#: Set for every local job, so that a launch script can tell and does without srun; and by its value
-#: every process of a job is found again, even one that left the job's process group.
-MARK = "GSW_LOCAL"
-
-_HOST = "localhost"
-#: A process that hangs in a driver survives even SIGKILL; nobody should wait for it for ever.
-_KILL_PATIENCE_S = 10.0
-_KILLED_EXIT_CODE = 128 + signal.SIGKILL
-
-# What the kernel and slurmstepd say. Being killed alone does not tell who did it, and why.
-_OUT_OF_MEMORY = re.compile(
-    rb"oom[-_]kill|out of memory: killed process|exceeded (?:job |step )?memory limit", re.IGNORECASE
-)
-_OUTPUT_END_BYTES = 1 << 16
-
-
-@dataclass
-class _Run:
-    """One job's way from the queue to its end."""
-
-    job: Job
-    output: Path
-    mark: str
-    process: subprocess.Popen[bytes] | None = None
-    slots: tuple[int, ...] = ()
-    start_s: float | None = None
-    #: When its time limit is up, by the monotonic clock.
-    deadline_s: float | None = None
-    #: As what it is being ended, and when asking turns into killing.
-    ending: JobState | None = None
-    kill_at_s: float = 0.0
-    #: How it ended, once it has.
-    end: JobStatus | None = None
-
-    @property
-    def status(self) -> JobStatus:
-        if self.end is not None:
-            return self.end
-        if self.process is None:
-            return JobStatus(JobState.PENDING, "PENDING", reason="Resources", submit_s=self.job.submitted_s)
-        return JobStatus(JobState.RUNNING, "RUNNING", nodes=_HOST, submit_s=self.job.submitted_s, start_s=self.start_s)
 
 
 @dataclass
 class _Queue:
     """All jobs of a launcher by their ids, in the order of submission."""
 
-    runs: dict[str, _Run] = field(default_factory=dict)
+    runs: dict[str, LocalRun] = field(default_factory=dict)
 
     @property
-    def waiting(self) -> list[_Run]:
+    def waiting(self) -> list[LocalRun]:
         return [run for run in self.runs.values() if run.process is None and run.end is None]
 
     @property
-    def running(self) -> list[_Run]:
+    def running(self) -> list[LocalRun]:
         return [run for run in self.runs.values() if run.process is not None and run.end is None]
 
 
@@ -153,8 +108,8 @@ class LocalLauncher:
                 f"{spec.row_id} cannot be started: {error.strerror}: {error.filename}",
                 advice="the staging area (`stage:`), the recipe and ~/.local/state must be yours to write to",
             ) from error
-        mark = f"{self._session}-{job.id}"
-        self._queue.runs[job.id] = _Run(job, directory / f"slurm-{job.id}.out", mark)
+        output, mark = directory / f"slurm-{job.id}.out", f"{self._session}-{job.id}"
+        self._queue.runs[job.id] = LocalRun(job, output, mark, self._kill_grace_s)
         self._advance()
         return job
 
@@ -175,16 +130,13 @@ class LocalLauncher:
         """
         runs = [self._queue.runs[job.id] for job in jobs if job.id in self._queue.runs]
         for run in runs:
-            if run.process is None and run.end is None:
-                run.end = JobStatus(JobState.CANCELLED, "CANCELLED", 0, submit_s=run.job.submitted_s, end_s=time.time())
-            elif run.end is None and not _has_exited(run):
-                self._ask_to_end(run, JobState.CANCELLED)
-        give_up_s = time.monotonic() + self._kill_grace_s + _KILL_PATIENCE_S
+            run.cancel()
+        give_up_s = time.monotonic() + self._kill_grace_s + KILL_PATIENCE_S
         while alive := [run for run in runs if run.end is None]:
             for run in alive:
                 self._watch(run)
             if time.monotonic() > give_up_s:
-                raise _unkillable(alive)
+                raise unkillable(alive)
             time.sleep(0.01)
 
     def find_log(self, job: Job) -> Path:
@@ -221,29 +173,13 @@ class LocalLauncher:
                 return
             self._start(run)
 
-    def _start(self, run: _Run) -> None:
+    def _start(self, run: LocalRun) -> None:
         spec = run.job.spec
         run.slots, self._free = tuple(self._free[: spec.gpus]), self._free[spec.gpus :]
-        run.start_s = time.time()
-        try:
-            with open(open_own(run.output, os.O_WRONLY), "wb") as output:  # noqa: PTH123 - a descriptor has no path
-                output.truncate()  # only now is it known to be the user's own
-                run.process = subprocess.Popen(
-                    self.command(spec),
-                    cwd=spec.directory,
-                    env=self._environment(run),
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-        except OSError as error:
-            self._finish(run, JobState.FAILED, exit_code=1, reason=f"{error.strerror}: {error.filename}")
-            return
-        if spec.time_limit_s is not None:
-            run.deadline_s = time.monotonic() + spec.time_limit_s
+        run.start(self.command(spec), self._environment(run))
+        self._free_slots(run)
 
-    def _environment(self, run: _Run) -> dict[str, str]:
+    def _environment(self, run: LocalRun) -> dict[str, str]:
         environment = job_environment(self._environ, run.job.spec) | _slurm_variables(run.job) | {MARK: run.mark}
         if self._real_gpus:
             visible = self._environ.get("CUDA_VISIBLE_DEVICES")
@@ -253,57 +189,13 @@ class LocalLauncher:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(mine)
         return environment
 
-    def _watch(self, run: _Run) -> None:
-        """Take one step of a running job's life, without waiting."""
-        if run.process is None or run.end is not None:
-            return
-        now_s = time.monotonic()
-        if _has_exited(run):
-            self._reap(run, run.process)
-        elif run.ending is not None and now_s >= run.kill_at_s:
-            _signal(run, signal.SIGKILL)
-        elif run.ending is None and run.deadline_s is not None and now_s >= run.deadline_s:
-            self._ask_to_end(run, JobState.TIMEOUT)
+    def _watch(self, run: LocalRun) -> None:
+        run.watch()
+        self._free_slots(run)
 
-    def _ask_to_end(self, run: _Run, state: JobState) -> None:
-        run.ending = state
-        run.kill_at_s = time.monotonic() + self._kill_grace_s
-        _signal(run, signal.SIGTERM)
-
-    def _reap(self, run: _Run, process: subprocess.Popen[bytes]) -> None:
-        # The shell is a zombie until it is waited for, so its group's number cannot be another's yet.
-        _signal(run, signal.SIGKILL)
-        returncode = process.wait()
-        _kill_marked(run.mark)
-        killed_by, exit_code = (-returncode, 0) if returncode < 0 else (0, returncode)
-        state = run.ending or (JobState.COMPLETED if returncode == 0 else JobState.FAILED)
-        was_killed = killed_by == signal.SIGKILL or exit_code == _KILLED_EXIT_CODE
-        if state is JobState.FAILED and was_killed and _tells_of_memory(run.output):
-            state = JobState.OUT_OF_MEMORY
-        self._finish(run, state, exit_code, killed_by)
-
-    def _finish(self, run: _Run, state: JobState, exit_code: int, killed_by: int = 0, reason: str = "") -> None:
-        self._free = sorted((*self._free, *run.slots))
-        run.end = JobStatus(
-            state,
-            state.value,
-            exit_code,
-            killed_by,
-            reason,
-            _HOST,
-            submit_s=run.job.submitted_s,
-            start_s=run.start_s,
-            end_s=time.time(),
-        )
-
-
-def _unkillable(runs: Sequence[_Run]) -> JobError:
-    pids = " ".join(str(run.process.pid) for run in runs if run.process is not None)
-    return JobError(
-        f"local job {runs[0].job.id} does not end even when it is killed",
-        (("processes", pids),),
-        advice=f"ps -o pid,stat,wchan:32,args {pids}: state D is a driver that hangs",
-    )
+    def _free_slots(self, run: LocalRun) -> None:
+        if run.end is not None and run.slots:
+            self._free, run.slots = sorted((*self._free, *run.slots)), ()
 
 
 def _slurm_variables(job: Job) -> dict[str, str]:
@@ -315,55 +207,14 @@ def _slurm_variables(job: Job) -> dict[str, str]:
         "SLURM_JOB_ID": job.id,
         "SLURM_JOBID": job.id,
         "SLURM_JOB_NAME": spec.name,
-        "SLURM_JOB_NODELIST": _HOST,
+        "SLURM_JOB_NODELIST": HOST,
         "SLURM_JOB_NUM_NODES": str(nodes),
         "SLURM_LOCALID": "0",
         "SLURM_NNODES": str(nodes),
         "SLURM_NODEID": "0",
-        "SLURM_NODELIST": _HOST,
+        "SLURM_NODELIST": HOST,
         "SLURM_NTASKS": str(spec.gpus),
         "SLURM_NTASKS_PER_NODE": str(max(1, spec.gpus // nodes)),
         "SLURM_PROCID": "0",
         "SLURM_SUBMIT_DIR": str(spec.directory),
     }
-
-
-def _has_exited(run: _Run) -> bool:
-    """Whether the shell has ended, which stays a zombie all the same."""
-    assert run.process is not None
-    try:
-        return os.waitid(os.P_PID, run.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:  # somebody else in this process has waited for it
-        return True
-
-
-def _signal(run: _Run, number: signal.Signals) -> None:
-    assert run.process is not None
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(run.process.pid, number)
-
-
-def _kill_marked(mark: str, patience_s: float = 2.0) -> None:
-    """Kill what left the job's process group: torchrun gives its workers sessions of their own."""
-    give_up_s = time.monotonic() + patience_s
-    while (pids := _marked(f"{MARK}={mark}".encode())) and time.monotonic() < give_up_s:
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.01)
-
-
-def _marked(mark: bytes) -> list[int]:
-    pids = []
-    for place in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if mark in (place / "environ").read_bytes().split(b"\0"):
-                pids.append(int(place.name))
-    return pids
-
-
-def _tells_of_memory(output: Path) -> bool:
-    with contextlib.suppress(OSError), output.open("rb") as file:
-        file.seek(max(0, output.stat().st_size - _OUTPUT_END_BYTES))
-        return _OUT_OF_MEMORY.search(file.read()) is not None
-    return False

@@ -10,7 +10,8 @@ import pytest
 
 from pytest_gsw.errors import LogError, SubmissionError
 from pytest_gsw.jobs import local
-from pytest_gsw.jobs.local import MARK, LocalLauncher, _marked
+from pytest_gsw.jobs.local import LocalLauncher
+from pytest_gsw.jobs.local_run import MARK, marked
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 
 SpecMaker = Callable[..., JobSpec]
@@ -219,14 +220,14 @@ def test_cancel_ends_the_whole_job_and_what_escaped_from_it(
         time.sleep(0.01)
     mark = f"{MARK}={launcher._queue.runs[job.id].mark}".encode()
     give_up_s = time.monotonic() + 300
-    while len(_marked(mark)) < 3 and time.monotonic() < give_up_s:
+    while len(marked(mark)) < 3 and time.monotonic() < give_up_s:
         time.sleep(0.01)  # what is just being started has no readable environment yet
-    assert len(_marked(mark)) >= 3
+    assert len(marked(mark)) >= 3
     launcher.cancel([job, waiting])
     statuses = launcher.poll([job, waiting])
     assert [status.state for status in statuses.values()] == [JobState.CANCELLED] * 2
     assert statuses[waiting.spec.row_id].start_s is None
-    assert _marked(mark) == []
+    assert marked(mark) == []
     launcher.cancel([job, waiting])
 
 
@@ -234,7 +235,7 @@ def test_what_the_script_leaves_behind_is_ended_with_it(make_launcher: LauncherM
     launcher = make_launcher()
     job = launcher.submit(make_spec("sleep 60 & setsid sleep 60 & exit 0"))
     assert wait(launcher, job).state is JobState.COMPLETED
-    assert _marked(f"{MARK}={launcher._queue.runs[job.id].mark}".encode()) == []
+    assert marked(f"{MARK}={launcher._queue.runs[job.id].mark}".encode()) == []
 
 
 def test_close_leaves_nothing_running(make_spec: SpecMaker) -> None:
