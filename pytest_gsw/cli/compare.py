@@ -21,7 +21,8 @@ from pytest_gsw.common.words import counted, percent
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import CONFIDENCE, Comparison, RowRatio, compare_runs, series_of
 from pytest_gsw.history.model import SeriesKey
-from pytest_gsw.history.store import History, history_place
+from pytest_gsw.history.place import history_place
+from pytest_gsw.history.store import History
 from pytest_gsw.performance.noise import REFERENCE_JOBS, Noise, noise_of
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record

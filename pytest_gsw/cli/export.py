@@ -12,7 +12,7 @@ from pytest_gsw.cli.answer import Answer, Commands, write_answer
 from pytest_gsw.cli.history import RESULTS, add_history_option, exists, opened
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.history.store import history_place
+from pytest_gsw.history.place import history_place
 from pytest_gsw.reports.ci import FORMATS, quoted_night
 from pytest_gsw.reports.ci.history import since_of
 from pytest_gsw.reports.ci.night import is_slow

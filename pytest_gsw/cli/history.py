@@ -30,7 +30,8 @@ from pytest_gsw.history.import_runs import import_runs
 from pytest_gsw.history.imported import Imported
 from pytest_gsw.history.llmb import import_llmb
 from pytest_gsw.history.model import Point, SeriesKey, newest_definitions
-from pytest_gsw.history.store import VARIABLE, History, history_place, open_history
+from pytest_gsw.history.place import VARIABLE, history_place, open_history
+from pytest_gsw.history.store import History
 from pytest_gsw.performance.noise import Noise, noise_of
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.fields import nearest

@@ -13,7 +13,8 @@ from pytest_gsw.cli.history import RESULTS, add_history_option, exists, opened
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.store import History, history_place
+from pytest_gsw.history.place import history_place
+from pytest_gsw.history.store import History
 from pytest_gsw.reports.html import Run, accepted_in, write_report
 from pytest_gsw.results.rebuild import read_whole_run
 from pytest_gsw.results.record import Record

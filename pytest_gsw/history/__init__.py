@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
 from pytest_gsw.history.model import Point, RunSummary, SeriesKey
+from pytest_gsw.history.place import open_history
 from pytest_gsw.history.spool import Delivered, Spool
-from pytest_gsw.history.store import History, open_history
+from pytest_gsw.history.store import History
 
 __all__ = [
     "Delivered",

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pytest_gsw.common.files import from_here, write_whole
 from pytest_gsw.history.errors import HistoryError
-from pytest_gsw.history.store import History, open_history
+from pytest_gsw.history.place import open_history
+from pytest_gsw.history.store import History
 from pytest_gsw.reports.ci import FORMATS, Night, quoted_night, session_outputs
 from pytest_gsw.reports.ci.history import since_of
 from pytest_gsw.reports.html import Run, accepted_in, write_report

@@ -23,7 +23,7 @@ from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.fleet.entry import Limits
 from pytest_gsw.fleet.watch import Policies
-from pytest_gsw.history.store import history_place, open_history
+from pytest_gsw.history.place import history_place, open_history
 from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.jobs.journal import Past, read_journal
 from pytest_gsw.jobs.spec import Profile

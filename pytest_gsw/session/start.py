@@ -17,7 +17,7 @@ from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import RunError, SubmissionError, WrongAnswerError
 from pytest_gsw.fleet.entry import StateObserver
 from pytest_gsw.fleet.fleet import Fleet
-from pytest_gsw.history.store import open_history
+from pytest_gsw.history.place import open_history
 from pytest_gsw.hooks.faults import hook_error
 from pytest_gsw.jobs.environment import job_environment, masked_command, masked_environment
 from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher

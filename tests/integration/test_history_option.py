@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.history.store import open_history
+from pytest_gsw.history.place import open_history
 from tests.integration.conftest import junit, properties
 from tests.integration.runs import record as record_of
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.cli import main
-from pytest_gsw.history.store import open_history
+from pytest_gsw.history.place import open_history
 from tests.integration.runs import record as record_of
 
 CREEPS, STAYS = "tiny_1b_bf16[H100x8]", "tiny_1b_bf16[H100x16]"

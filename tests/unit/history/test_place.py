@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.store import history_place, open_history
+from pytest_gsw.history.place import history_place, open_history
 
 RESULTS = Path("results")
 URL = "postgresql://db.example/gsw?user=gsw"

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.history.store import History, open_history
+from pytest_gsw.history.place import open_history
+from pytest_gsw.history.store import History
 from pytest_gsw.reports.html import Run
 from pytest_gsw.results.record import JobFacts, Record
 from tests.unit.history.nights import DAY_S, FIRST_S, job

@@ -1,0 +1,125 @@
+"""How records are written down, and the series that their points belong to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pytest_gsw.common.redact import printable
+from pytest_gsw.history.codec import body_text, encode, record_text
+from pytest_gsw.history.database import Database
+from pytest_gsw.history.model import JobPoint, SeriesKey, points_of, record_time_s, series_key
+from pytest_gsw.results.record import Record
+
+# The condition is that of model.rank().
+_UPSERT_RECORD = """
+INSERT INTO gsw_record (run_id, node_id, row_id, cluster, definition, outcome, time_s, recorded_s)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run_id, node_id) DO UPDATE SET row_id = excluded.row_id, cluster = excluded.cluster,
+    definition = excluded.definition, outcome = excluded.outcome, time_s = excluded.time_s,
+    recorded_s = excluded.recorded_s
+WHERE (CASE excluded.outcome WHEN 'error' THEN 0 ELSE 1 END, excluded.recorded_s)
+    >= (CASE gsw_record.outcome WHEN 'error' THEN 0 ELSE 1 END, gsw_record.recorded_s)"""
+
+# What is there of a record, and after the statement above: what nobody else changes before this transaction ends.
+_STORED = """
+SELECT r.id, r.outcome, r.recorded_s, b.body FROM gsw_record r LEFT JOIN gsw_body b ON b.record_id = r.id
+WHERE r.run_id = ? AND r.node_id = ?"""
+
+_INSERT_POINT = """
+INSERT INTO gsw_point (record_id, series_id, job, run_id, job_id, time_s, judged_s, outcome, nodes, image, environment,
+    reason, metrics)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (record_id, job) DO NOTHING"""
+
+
+def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -> int:
+    """Write down records, within a transaction of the caller's.
+
+    Args:
+        database: Where the history is kept.
+        records: The records, by run and node id, one of each.
+
+    Returns:
+        How many have changed anything.
+    """
+    series_ids = _series_ids(database, {key for record in records.values() if (key := series_key(record)) is not None})
+    database.execute_many(_UPSERT_RECORD, [_record_values(record) for record in records.values()])
+    stored = database.execute_each(_STORED, [plain(record.run_id, record.node_id) for record in records.values()])
+    taken: dict[int, Record] = {}
+    changed = 0
+    for record, ((record_id, outcome, recorded_s, body),) in zip(records.values(), stored, strict=True):
+        if (outcome, recorded_s) == (*plain(record.outcome), record.recorded_s or 0.0):
+            taken[record_id] = record
+            changed += not _is_body_of(body, record)
+    database.execute_many("DELETE FROM gsw_point WHERE record_id = ?", [(record_id,) for record_id in taken])
+    database.execute_many(
+        "INSERT INTO gsw_body (record_id, body) VALUES (?, ?)"
+        " ON CONFLICT (record_id) DO UPDATE SET body = excluded.body",
+        [(record_id, encode(record)) for record_id, record in taken.items()],
+    )
+    database.execute_many(
+        _INSERT_POINT,
+        [
+            (record_id, series_ids[key], *_point_values(one))
+            for record_id, record in taken.items()
+            if (key := series_key(record)) is not None
+            for one in points_of(record)
+        ],
+    )
+    return changed
+
+
+def known_ids(database: Database, keys: Sequence[SeriesKey]) -> dict[SeriesKey, int]:
+    """The ids of those of the series that are there."""
+    found = database.execute_each(
+        "SELECT id FROM gsw_series WHERE row_id = ? AND cluster = ? AND definition = ?",
+        [_key_values(key) for key in keys],
+    )
+    return {key: rows[0][0] for key, rows in zip(keys, found, strict=True) if rows}
+
+
+def plain(*texts: str) -> tuple[str, ...]:
+    """Texts that every database takes: PostgreSQL stores no zero byte, and neither stores half a character."""
+    return tuple(printable(text) for text in texts)
+
+
+def _series_ids(database: Database, keys: Iterable[SeriesKey]) -> Mapping[SeriesKey, int]:
+    """The ids of series, which are made where there are none."""
+    wanted = sorted(keys)
+    ids = known_ids(database, wanted)
+    database.execute_many(
+        "INSERT INTO gsw_series (row_id, cluster, definition) VALUES (?, ?, ?)"
+        " ON CONFLICT (row_id, cluster, definition) DO NOTHING",
+        [_key_values(key) for key in wanted if key not in ids],
+    )
+    return {**ids, **known_ids(database, [key for key in wanted if key not in ids])}
+
+
+def _record_values(record: Record) -> tuple[Any, ...]:
+    texts = (record.run_id, record.node_id, record.row, record.cluster, record.definition, record.outcome)
+    return (*plain(*texts), record_time_s(record), record.recorded_s or 0.0)
+
+
+def _is_body_of(body: bytes | None, record: Record) -> bool:
+    """Whether a record is kept as it is."""
+    return body is not None and body_text(body) == record_text(record)
+
+
+def _point_values(one: JobPoint) -> tuple[Any, ...]:
+    point = one.point
+    return (
+        *plain(one.job, point.run_id, point.job_id),
+        point.time_s,
+        point.judged_s,
+        *plain(point.outcome, point.nodes),
+        None if point.image is None else printable(point.image),
+        json.dumps(dict(point.environment), sort_keys=True),
+        *plain(point.reason),
+        json.dumps(dict(point.metrics), sort_keys=True),
+    )
+
+
+def _key_values(key: SeriesKey) -> tuple[str, ...]:
+    return plain(key.row, key.cluster, key.definition)

@@ -1,0 +1,86 @@
+"""Where a history is: what options and the environment say of it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.history.postgresql import PostgresqlDatabase, is_postgresql
+from pytest_gsw.history.sqlite import SqliteDatabase
+from pytest_gsw.history.store import History
+
+#: Where a history is below the directory of results.
+NAME = "history.sqlite"
+#: The environment variable that names the history, where no option does.
+VARIABLE = "GSW_HISTORY"
+
+#: How libpq takes a database that is no URL: ``host=db password=x``. No file that anybody means is named so.
+_PAIRS = re.compile(r"^(?:host|hostaddr|port|dbname|user|password|passfile|service)\s*=|=.*\s|\s.*=", re.DOTALL)
+
+
+def open_history(where: str | Path) -> History:
+    """The history at a path or at a URL of PostgreSQL; nothing is connected yet.
+
+    Args:
+        where: A SQLite file, or ``postgresql://USER:PASSWORD@HOST:PORT/DATABASE``.
+
+    Raises:
+        ConfigurationError: It is neither, or psycopg is not installed.
+    """
+    if isinstance(where, str) and is_postgresql(where):
+        return History(PostgresqlDatabase(where))
+    if isinstance(where, str) and "://" in where:  # which may have a password in it
+        raise ConfigurationError(f"the history: got {_no_file(where)}, wanted a SQLite file or a postgresql:// URL")
+    return History(SqliteDatabase(Path(where)))
+
+
+def history_place(
+    given: str | None,
+    results: Path,
+    environ: Mapping[str, str] = os.environ,
+    base: Path = Path(),
+    option: str = "--history",
+) -> str | Path | None:
+    """Where the history is: as an option says, else as the environment says, else a file beside the runs.
+
+    Args:
+        given: What the option says, if anything.
+        results: The directory of results.
+        environ: The environment.
+        base: What a path is relative to.
+        option: The option, for messages.
+
+    Returns:
+        A URL of PostgreSQL, the path of a SQLite file, or ``None`` where the word ``none`` asks for no history.
+
+    Raises:
+        ConfigurationError: What is said is none of these. The text does not show it: it may have a password in it.
+    """
+    source, text = (option, given.strip()) if given and given.strip() else (VARIABLE, environ.get(VARIABLE, "").strip())
+    if text.lower() == "none":
+        return None
+    if is_postgresql(text):
+        return text
+    problem = _no_file(text)
+    if problem is not None:
+        raise ConfigurationError(f"{source}: got {problem}, wanted a SQLite file, a postgresql:// URL, or 'none'")
+    if not text:
+        return results / NAME
+    try:
+        return base / Path(text).expanduser()
+    except RuntimeError:
+        home = Path(text).parts[0]
+        raise ConfigurationError(f"{source}: nobody knows the home directory of '{home}'") from None
+
+
+def _no_file(text: str) -> str | None:
+    """What a text is that is no name of a file, without what may be a password in it; ``None`` if it may be one."""
+    url = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
+    if url is not None:
+        return f"a URL of '{url[1]}'"
+    if "://" in text or "\0" in text or _PAIRS.search(text) is not None:
+        return "what is no name of a file (it is not shown, because it may hold a password)"
+    return None
