@@ -36,7 +36,7 @@ from pytest_gsw.session.item import (
     BaselineItem,
     BaselineTables,
 )
-from pytest_gsw.session.loop import handling_signals, run_session
+from pytest_gsw.session.loop import handling_signals, interrupt_session, run_session
 from pytest_gsw.session.lost import find_lost, row_of
 from pytest_gsw.session.node_ids import node_id_of
 from pytest_gsw.session.resume import check_owner, leave_run
@@ -204,7 +204,12 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         print_plan(session, rows, {item.baseline.id: make_spec(item, settings) for item in rows}, launcher)
         return True
     with handling_signals() as interrupts:
-        fleet = start_fleet(session, settings)
+        try:
+            fleet = start_fleet(session, settings)
+        except KeyboardInterrupt:
+            if FLEET in config.stash:
+                interrupt_session(session, config.stash[FLEET], detach=settings.detach)
+            raise
         run_session(session, fleet, interrupts, detach=settings.detach)
     return True
 

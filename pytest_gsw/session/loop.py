@@ -81,6 +81,22 @@ def run_session(session: pytest.Session, fleet: Fleet, interrupts: Interrupts, *
         raise
 
 
+def interrupt_session(session: pytest.Session, fleet: Fleet, *, detach: bool) -> None:
+    """Report all rows of a session that was interrupted while it submitted them.
+
+    Args:
+        session: The session.
+        fleet: Its fleet; a row that it does not know yet has no job, and is not reported.
+        detach: Whether jobs go on.
+
+    Raises:
+        KeyboardInterrupt: Not all jobs could be cancelled.
+    """
+    rows = {item.baseline.id: item for item in session.items if isinstance(item, BaselineItem)}
+    waiting = {row_id: item for row_id, item in rows.items() if fleet.knows(row_id)}
+    _interrupt(session, fleet, waiting, detach)
+
+
 def _in_order(fleet: Fleet, waiting: Mapping[str, BaselineItem], interrupts: Interrupts) -> Iterator[str]:
     """The rows in the order in which their jobs end, but canaries before all others, which they may excuse."""
     held: deque[str] = deque()

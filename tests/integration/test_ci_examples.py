@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pytest_gsw.cli import _parser
 from pytest_gsw.reports.ci import FORMATS
-from pytest_gsw.reports.ci.openmetrics import openmetrics
+from pytest_gsw.reports.ci.openmetrics import FAMILIES, openmetrics
 from pytest_gsw.results.record import write_record
 from pytest_gsw.session.leaving import FILES
 from pytest_gsw.session.options import OPTIONS
@@ -57,8 +57,8 @@ def test_every_format_is_documented() -> None:
 
 
 def test_every_metric_is_documented() -> None:
-    source = (ROOT / "pytest_gsw" / "export" / "openmetrics.py").read_text()
-    metrics = set(re.findall(r'"(gsw_\w+)"', source))
+    source = (ROOT / "pytest_gsw" / "reports" / "ci" / "openmetrics.py").read_text()
+    metrics = {family.name for family in FAMILIES} | set(re.findall(r'"(gsw_\w+)"', source))
     assert metrics == set(re.findall(r"^\| `(gsw_\w+)` \|", DOCUMENT, re.MULTILINE))
     assert {family.name for family in text_string_to_metric_families(f"{openmetrics(NIGHT)}\n")} <= metrics
 

@@ -109,11 +109,8 @@ def test_a_run_whose_rows_nobody_knows(pytester: pytest.Pytester, run: Path) -> 
     result.stderr.fnmatch_lines([f"ERROR: the run {run.name} cannot be resumed: which rows it had is not known: *"])
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
-def test_signals_end_a_session_in_order(
-    pytester: pytest.Pytester, table: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GSW_DEMO_SECONDS", "120")  # pytester.popen hands on this process's environment, and no other
+def signalled(pytester: pytest.Pytester, number: signal.Signals, logs: int) -> list[str]:
+    """What JUnit has of each row of a session that gets this signal once so many jobs have written their logs."""
     process = pytester.popen(
         [*pytester._getpytestargs(), "--gsw-cluster=demo", "--gsw-baselines=site", "--junitxml=junit.xml"],
         stdin=subprocess.DEVNULL,
@@ -121,11 +118,25 @@ def test_signals_end_a_session_in_order(
         stderr=subprocess.DEVNULL,
     )
     deadline_s = time.monotonic() + 300
-    while not list(pytester.path.glob(".gsw/runs/*/stage/**/log-*.out")):
+    while len(list(pytester.path.glob(".gsw/runs/*/stage/**/log-*.out"))) < logs:
         assert time.monotonic() < deadline_s
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(number)
     assert process.wait(120) == pytest.ExitCode.INTERRUPTED
-    cases = junit(pytester.path / "junit.xml")
-    assert sum("interrupted: job " in "".join(case.itertext()) for case in cases.values()) == 3
+    return ["".join(case.itertext()) for case in junit(pytester.path / "junit.xml").values()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_signals_end_a_session_in_order(
+    pytester: pytest.Pytester, table: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GSW_DEMO_SECONDS", "120")  # pytester.popen hands on this process's environment, and no other
+    assert sum("interrupted: job " in text for text in signalled(pytester, number, logs=3)) == 3
+
+
+def test_a_signal_amid_submissions_leaves_no_row_unreported(
+    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GSW_DEMO_SECONDS", "120")
+    assert sum("interrupted" in text for text in signalled(pytester, signal.SIGTERM, logs=1)) == 3

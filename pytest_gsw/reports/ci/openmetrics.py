@@ -53,7 +53,8 @@ def _of_figures() -> Iterator[_Metric]:
         yield _Metric(accepted, counts, _figure("accepted", metric.key))
 
 
-_METRICS = (
+#: The families of every night, but for outcomes and times.
+FAMILIES = (
     *_of_figures(),
     _Metric(
         "gsw_calibration_flops", "FLOP/s of a matrix product that the MFU is of.", lambda one: one.calibration_flops
@@ -73,7 +74,7 @@ _METRICS = (
 def openmetrics(night: Night) -> str:
     """Gauges of each row, and when the run was recorded."""
     records = {tuple(_labels(record).items()): record for record in night.records}  # no series twice
-    lines = [line for metric in _METRICS for line in _family(metric, records)]
+    lines = [line for metric in FAMILIES for line in _family(metric, records)]
     lines += [line for metric in _of_sites(night) for line in _family(metric, records)]
     lines += _outcomes(records, night.missing)
     lines += _times(night)
