@@ -13,7 +13,9 @@ from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.layout import find_log, log_glob
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.runs.checks import Run, check_job, measure_as_documented, read_steps
+from pytest_gsw.runs.checks import check_job, read_steps
+from pytest_gsw.runs.measure import measure_as_documented
+from pytest_gsw.runs.run import Run
 from pytest_gsw.tables.model import Baseline
 
 #: What ``timeout`` exits with when it has ended its command.

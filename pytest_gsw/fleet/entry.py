@@ -11,7 +11,7 @@ from pathlib import Path
 from pytest_gsw.errors import RunError
 from pytest_gsw.fleet.watch import Sight, Watch
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
-from pytest_gsw.runs.checks import Run
+from pytest_gsw.runs.run import Run
 
 #: How long after its first look an ended job's log is looked for again; each wait is twice the one before.
 FIRST_LOG_LOOK_S = 0.1

@@ -24,7 +24,7 @@ from pytest_gsw.fleet.watching import Watching
 from pytest_gsw.jobs.environment import session_environment
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobStatus, Launcher
-from pytest_gsw.runs.checks import Run
+from pytest_gsw.runs.run import Run
 
 #: Called each time before the session waits.
 Ticker = Callable[["Fleet"], None]

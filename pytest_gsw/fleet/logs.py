@@ -12,7 +12,7 @@ from pytest_gsw.fleet.repeating import Repeating
 from pytest_gsw.fleet.rows import Rows
 from pytest_gsw.jobs.before import check_new
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, Launcher
-from pytest_gsw.runs.checks import Run
+from pytest_gsw.runs.run import Run
 
 #: How often the log of an ended job is looked for at last.
 _LONGEST_LOG_LOOK_S = 1.0

@@ -16,7 +16,8 @@ from pytest_gsw.fleet.repeating import Repeating
 from pytest_gsw.fleet.rows import Rows
 from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.model import Attempt, Job, JobState, JobStatus, Launcher
-from pytest_gsw.runs.checks import Run, not_alone
+from pytest_gsw.runs.checks import not_alone
+from pytest_gsw.runs.run import Run
 
 #: A job whose log shows its last step is given this long to end before the scheduler is asked.
 SETTLE_S = 1.0

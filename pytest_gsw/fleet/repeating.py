@@ -9,8 +9,8 @@ from pytest_gsw.fleet.notes import Notes
 from pytest_gsw.fleet.rows import Rows
 from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.model import Attempt, JobSpec
-from pytest_gsw.runs.checks import Run
 from pytest_gsw.runs.infrastructure import infrastructure_failure
+from pytest_gsw.runs.run import Run
 
 
 class Repeating:

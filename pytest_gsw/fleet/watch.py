@@ -24,7 +24,7 @@ from pytest_gsw.jobs.model import Stop
 from pytest_gsw.logs.follow import Follower, Progress
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.logs.reader import read_log
-from pytest_gsw.runs.checks import step_seconds, timed_steps
+from pytest_gsw.runs.measure import step_seconds, timed_steps
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted, Baseline
 

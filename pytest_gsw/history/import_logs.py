@@ -22,8 +22,10 @@ from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.results.record import JobFacts, Record
-from pytest_gsw.runs.checks import Run, measure_as_documented, read_steps
+from pytest_gsw.runs.checks import read_steps
+from pytest_gsw.runs.measure import measure_as_documented
 from pytest_gsw.runs.provenance import provenance_in
+from pytest_gsw.runs.run import Run
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.model import Baseline
 

@@ -15,7 +15,7 @@ from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.logs.fatal import find_fatal_unread
 from pytest_gsw.logs.scan import matching_records
-from pytest_gsw.runs.checks import CAUSE_OF_STATE, Run, cause_of
+from pytest_gsw.runs.run import CAUSE_OF_STATE, Run, cause_of
 
 _STATES = frozenset({JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.PREEMPTED})
 

@@ -10,7 +10,9 @@ from pytest_gsw.errors import RunError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.performance.verdict import judge
-from pytest_gsw.runs.checks import Run, check_job, measure, read_steps
+from pytest_gsw.runs.checks import check_job, read_steps
+from pytest_gsw.runs.measure import measure
+from pytest_gsw.runs.run import Run
 from pytest_gsw.selftest.cases import ROUNDS, cases
 from pytest_gsw.selftest.model import Case, Report, Tally, Unchecked, Wrong, measured
 

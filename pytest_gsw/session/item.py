@@ -60,20 +60,11 @@ from pytest_gsw.results.accepted_text import accepted_text, ignored_text, outdat
 from pytest_gsw.results.attachments import attachment_lines
 from pytest_gsw.results.record import JobFacts, MetricFacts, Record, write_record
 from pytest_gsw.results.told import has_failed, told
-from pytest_gsw.runs.checks import (
-    Run,
-    agreed_with_row,
-    check_identity,
-    check_job,
-    measure,
-    of_all_jobs,
-    ran_out_of_memory,
-    read_identity,
-    read_steps,
-    replayed,
-)
+from pytest_gsw.runs.checks import agreed_with_row, check_identity, check_job, read_identity, read_steps
+from pytest_gsw.runs.measure import measure, of_all_jobs
 from pytest_gsw.runs.metrics import read_metrics
 from pytest_gsw.runs.provenance import Provenance, provenance_in
+from pytest_gsw.runs.run import Run, ran_out_of_memory, replayed
 from pytest_gsw.session.metrics import site_metrics
 from pytest_gsw.session.nights import Nights
 from pytest_gsw.session.settings import Settings

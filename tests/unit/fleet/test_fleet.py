@@ -26,7 +26,7 @@ from pytest_gsw.fleet.watch import Sight, Watch
 from pytest_gsw.fleet.watching import LOG_LOOK_S
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
-from pytest_gsw.runs.checks import Run
+from pytest_gsw.runs.run import Run
 
 POLL_S = 15.0
 PENDING = JobStatus(JobState.PENDING)

@@ -13,7 +13,7 @@ from pytest_gsw.fleet.entry import Again
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.jobs.journal import Journal, Past, read_journal
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Named
-from pytest_gsw.runs.checks import Run
+from pytest_gsw.runs.run import Run
 from pytest_gsw.session.resume import take_over
 from tests.unit.fleet.test_fleet import Clock, FakeLauncher
 

@@ -17,7 +17,9 @@ from pytest_gsw.demo.writers.registry import WRITERS
 from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.runs.checks import Run, check_job, measure_as_documented, read_steps
+from pytest_gsw.runs.checks import check_job, read_steps
+from pytest_gsw.runs.measure import measure_as_documented
+from pytest_gsw.runs.run import Run
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, Recipe

@@ -11,7 +11,9 @@ from pytest_gsw.errors import LogError, LogWarning
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.performance.measurement import Measurement
-from pytest_gsw.runs.checks import Run, measure_as_documented, read_steps
+from pytest_gsw.runs.checks import read_steps
+from pytest_gsw.runs.measure import measure_as_documented
+from pytest_gsw.runs.run import Run
 from pytest_gsw.tables.model import Baseline, Recipe
 from tests.unit.logs import lines
 from tests.unit.rows import LLAMA2_FP8_X128

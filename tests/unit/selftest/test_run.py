@@ -23,8 +23,9 @@ from pytest_gsw.logs.reader import read_log
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import Outcome, Verdict, judge
-from pytest_gsw.runs import checks as examine
-from pytest_gsw.runs.checks import Run
+from pytest_gsw.runs import checks
+from pytest_gsw.runs.measure import measure
+from pytest_gsw.runs.run import Run
 from pytest_gsw.selftest import cases, rows
 from pytest_gsw.selftest import run as selftest
 from pytest_gsw.selftest.model import Case, Expected, Report, Tally, Unchecked, Wrong
@@ -150,7 +151,7 @@ def _a_hair_lenient(baseline: Baseline, measurement: Measurement, tolerance: flo
 
 def _read(change: Callable[[StepLog], StepLog]) -> Patch:
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(examine, "read_log", lambda path, log_format: change(read_log(path, log_format)))
+        monkeypatch.setattr(checks, "read_log", lambda path, log_format: change(read_log(path, log_format)))
 
     return patch
 
@@ -169,7 +170,7 @@ def _cut_lines_count(monkeypatch: pytest.MonkeyPatch) -> None:
             file.write(b" \n" if path.stat().st_size else b"")
         return read_log(path, log_format)
 
-    monkeypatch.setattr(examine, "read_log", read)
+    monkeypatch.setattr(checks, "read_log", read)
 
 
 def _all_attempts_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,19 +197,19 @@ def _no_job_check(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _no_loss_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examine, "loss_problem", lambda *_: None)
+    monkeypatch.setattr(checks, "loss_problem", lambda *_: None)
 
 
 def _any_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(baseline: Baseline, run: Run, log: StepLog, **facts: Any) -> Measurement:
-        return examine.measure(replace(baseline, min_steps=1), run, log, **{**facts, "steps": None})
+        return measure(replace(baseline, min_steps=1), run, log, **{**facts, "steps": None})
 
     monkeypatch.setattr(selftest, "measure", careless)
 
 
 def _no_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     def unlimited(baseline: Baseline, run: Run, log: StepLog, **facts: Any) -> Measurement:
-        return examine.measure(baseline, run, log, **{**facts, "peak_flops": None})
+        return measure(baseline, run, log, **{**facts, "peak_flops": None})
 
     monkeypatch.setattr(selftest, "measure", unlimited)
 
@@ -217,7 +218,7 @@ def _crash(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(*_: Any) -> StepLog:
         raise KeyError("step")
 
-    monkeypatch.setattr(examine, "read_log", read)
+    monkeypatch.setattr(checks, "read_log", read)
 
 
 @pytest.mark.sampled(5)
@@ -319,7 +320,7 @@ def test_an_error_of_another_kind_is_wrong(tmp_path: Path) -> None:
 
 def test_the_expected_time_counts_not_the_outcome_alone(monkeypatch: pytest.MonkeyPatch, one_row_of_each: None) -> None:
     def slower(baseline: Baseline, run: Run, log: StepLog, **facts: Any) -> Measurement:
-        found = examine.measure(baseline, run, log, **facts)
+        found = measure(baseline, run, log, **facts)
         return replace(found, judged_s=found.judged_s * 1.012)
 
     monkeypatch.setattr(selftest, "measure", slower)

@@ -1,0 +1,213 @@
+"""From the steps of a log that was checked to a measurement."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pytest_gsw.errors import LogError
+from pytest_gsw.logs import calibration
+from pytest_gsw.logs.model import LogFormat, Step, StepLog
+from pytest_gsw.performance.doubts import ranks_of_jobs
+from pytest_gsw.performance.figures import calibration_factor, figures_of
+from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, log_interval, ranks_s, selected
+from pytest_gsw.performance.peaks import peak_flops
+from pytest_gsw.performance.steady import steady
+from pytest_gsw.runs.run import Run, log_evidence
+from pytest_gsw.runs.steps import check_steps, check_whole, lines_of
+from pytest_gsw.runs.trained import is_trained, steps_each_line
+from pytest_gsw.tables.metrics import CALIBRATION, STEP_TIME, Series
+from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.statistic import parse_statistic
+
+
+def measure_as_documented(baseline: Baseline, run: Run, log: StepLog, log_format: LogFormat) -> Measurement:
+    """The row's statistic over the steps of a log by what its table alone says, as of no cluster's job.
+
+    Raises:
+        LogError: As :func:`measure` does.
+    """
+    return measure(
+        baseline,
+        run,
+        log,
+        peak_flops=peak_flops(baseline.accelerator, baseline.dtype),
+        steps=baseline.recipe.steps,
+        first_index=log_format.first_index,
+    )
+
+
+def measure(
+    baseline: Baseline, run: Run, log: StepLog, *, peak_flops: float | None, steps: int | None, first_index: int | None
+) -> Measurement:
+    """The row's statistic over the steps of its log.
+
+    Args:
+        baseline: The row.
+        run: The ended job.
+        log: Its steps.
+        peak_flops: Peak FLOP/s of one GPU, for the MFU; where nobody knows it, the log's own calibration stands for it.
+        steps: Steps that the run was to do, ``None`` where nobody says.
+        first_index: The number that the log's format gives to the first step.
+
+    Raises:
+        LogError: There are too few steps, the last one is missing, or the result is impossible.
+    """
+    if CALIBRATION in baseline.judged_by.needs and log.calibration_flops is None:
+        raise LogError(
+            "the log holds no calibration, on which the row's verdict rests",
+            evidence=log_evidence(run, log),
+            advice=f"the recipe prints it when it has trained, as {calibration.EXAMPLE}; did it end well?",
+        )
+    calibration_flops = None
+    if CALIBRATION in baseline.judged_by.needs or peak_flops is None:
+        calibration_flops = log.calibration_flops
+    timed = timed_steps(baseline, log)
+    check_steps(baseline, run, log, timed, steps, first_index)
+    check_whole(baseline, run, log)
+    statistic = parse_statistic(baseline.statistic)
+    try:
+        chosen = selected(statistic, timed, first_index=first_index)
+        chosen_s = tuple(timed[position].seconds for position in chosen)
+        judged_s = apply(statistic, timed, first_index=first_index)
+    except ValueError as error:
+        raise LogError(
+            f"the log does not hold the steps that {baseline.statistic} needs: {error}",
+            evidence=log_evidence(run, log),
+        ) from error
+    endless = (step.seconds for step in timed if not step.seconds < math.inf)
+    impossible_s = next((seconds for seconds in chosen_s if not 0 < seconds < math.inf), next(endless, None))
+    if impossible_s is not None:  # before anything is divided by it
+        raise LogError(
+            f"{impossible_s:g} s is no time of a step",
+            evidence=log_evidence(run, log),
+            advice="the log shows when steps were dispatched, not how long they took; check its statistic",
+        )
+    trained = tuple(step for step in timed if step.trained)
+    measurement = replace(
+        summarize(baseline, trained, judged_s, calibration_flops or peak_flops),
+        ranks_s=_ranks_s(baseline, log, chosen, timed),
+    )
+    mfu = measurement.figures.mfu
+    if mfu is not None and mfu > 1:
+        if calibration_flops is None or baseline.judged_by is not STEP_TIME:
+            raise _impossible_mfu(mfu, judged_s, calibration_flops, log_evidence(run, log))
+        # Its verdict rests on the time alone: a calibration that was disturbed costs it no more than the MFU.
+        return replace(summarize(baseline, trained, judged_s, None), ranks_s=measurement.ranks_s)
+    return replace(measurement, calibration_flops=calibration_flops)
+
+
+def _impossible_mfu(
+    mfu: float, judged_s: float, calibration_flops: float | None, evidence: tuple[tuple[str, str], ...]
+) -> LogError:
+    if calibration_flops is None:
+        return LogError(
+            f"MFU {mfu * 100:.1f} % is impossible: no hardware takes {judged_s:.4g} s for a step",
+            evidence=evidence,
+            advice="the log shows when steps were dispatched, not how long they took; check its statistic",
+        )
+    return LogError(
+        f"MFU {mfu * 100:.1f} % of the measured peak is impossible: {calibration_flops:.3g} FLOP/s are no peak",
+        evidence=evidence,
+        advice="the machine was busier while it calibrated than while it trained: run it again, alone on the machine",
+    )
+
+
+def summarize(
+    baseline: Baseline, timed: tuple[TimedStep, ...], judged_s: float, peak_flops: float | None
+) -> Measurement:
+    """A measurement from its steps and the judged number."""
+    series_s = tuple(step.seconds for step in timed)
+    return Measurement(
+        judged_s=judged_s,
+        statistic=baseline.statistic,
+        steps=len(timed),
+        first_s=series_s[0],
+        last_s=series_s[-1],
+        steady=steady(series_s),
+        figures=figures_of(baseline, judged_s, peak_flops),
+        series_s=series_s,
+        jobs_s=(judged_s,),
+    )
+
+
+def of_all_jobs(baseline: Baseline, jobs: Sequence[Measurement], peak_flops: float | None) -> Measurement:
+    """What several jobs of a row measured: the median of what each of them did, and the series of the last one.
+
+    Its ranks are those of the job in which they differ the most.
+
+    Args:
+        baseline: The row.
+        jobs: One measurement for each job, in the order in which they ran.
+        peak_flops: Peak FLOP/s of one GPU, for the MFU.
+    """
+    jobs_s = tuple(one.judged_s for one in jobs)
+    judged_s = statistics.median(jobs_s)
+    peak_flops = jobs[-1].calibration_flops or peak_flops
+    found = figures_of(baseline, judged_s, peak_flops)
+    ranks = ranks_of_jobs(one.ranks_s for one in jobs)
+    metrics = {key: tuple(one.metrics[key][0] for one in jobs) for key in jobs[-1].metrics}
+    return replace(jobs[-1], judged_s=judged_s, figures=found, jobs_s=jobs_s, ranks_s=ranks, metrics=metrics)
+
+
+def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:
+    """The log's steps in seconds; rates are turned into seconds by the row's batch and sequence length.
+
+    Of a calibrated row, in seconds of a machine that is as fast as the documented one.
+    """
+    if baseline.judged_by.series is Series.SAVES:
+        return tuple(TimedStep(None, seconds) for seconds in log.checkpoint_saves_s)
+    factor = 1.0
+    if CALIBRATION in baseline.judged_by.needs and log.calibration_flops is not None:
+        factor = calibration_factor(baseline, log.calibration_flops)
+    each_line = steps_each_line(log, log_interval(lines_of(log))) if any(step.skipped for step in log.steps) else 1
+    timed = ((step, step_seconds(step, baseline)) for step in log.steps)
+    return tuple(
+        TimedStep(step.index, seconds * factor, is_trained(step, each_line))
+        for step, seconds in timed
+        if seconds is not None
+    )
+
+
+def _ranks_s(baseline: Baseline, log: StepLog, chosen: Sequence[int], timed: Sequence[TimedStep]) -> dict[str, float]:
+    """Each rank's median over the measured steps, seconds, by its label or by its place among those without one."""
+    # Without a batch size no step has a time, and saves are of no rank.
+    if log.printed is None or len(timed) != len(log.steps) or baseline.judged_by.series is Series.SAVES:
+        return {}
+    printed = []
+    for position in chosen:
+        step = log.steps[position]
+        factor = timed[position].seconds / (step_seconds(step, baseline) or 1.0)
+        seconds = ((label, _in_seconds(step, value, baseline)) for label, value in log.printed(step))
+        printed.append([(label, value * factor) for label, value in seconds if value is not None])
+    return ranks_s(printed)
+
+
+def _in_seconds(step: Step, value: float, baseline: Baseline) -> float | None:
+    """A number in the unit of a step, in seconds."""
+    if step.seconds is not None:
+        return value
+    if step.samples_per_s is not None:
+        return step_seconds(replace(step, samples_per_s=value), baseline)
+    return step_seconds(replace(step, tokens_per_s_per_gpu=value), baseline)
+
+
+def step_seconds(step: Step, baseline: Baseline) -> float | None:
+    """One step's seconds, ``None`` where the row lacks the batch size that its rate must be divided by."""
+    if step.seconds is not None:
+        return step.seconds
+    if baseline.global_batch_size is None:
+        return None
+    if step.samples_per_s is not None:
+        return _seconds(baseline.global_batch_size, step.samples_per_s)
+    if step.tokens_per_s_per_gpu is not None:
+        tokens = baseline.global_batch_size * baseline.sequence_length
+        return _seconds(tokens / baseline.gpus, step.tokens_per_s_per_gpu)
+    return None
+
+
+def _seconds(amount: float, per_s: float) -> float:
+    """How long an amount takes; a rate of zero is for ever, and :func:`measure` refuses that."""
+    return amount / per_s if per_s else math.inf

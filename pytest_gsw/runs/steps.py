@@ -1,0 +1,137 @@
+"""Whether a log holds the steps that its run must have: enough of them, and the last one."""
+
+from __future__ import annotations
+
+from pytest_gsw.common.words import counted
+from pytest_gsw.errors import LogError
+from pytest_gsw.logs.model import StepLog
+from pytest_gsw.logs.reader import reading
+from pytest_gsw.performance.measurement import TimedStep, log_interval
+from pytest_gsw.runs.problem import Problem
+from pytest_gsw.runs.run import Run, last_lines, log_evidence, refused, replayed
+from pytest_gsw.runs.trained import skipped_problem, steps_each_line
+from pytest_gsw.runs.whole import cut_problem
+from pytest_gsw.tables.metrics import Series
+from pytest_gsw.tables.model import Baseline
+
+#: So few lines of a log may be all there are at its interval.
+_FEW_LINES = 3
+_TWO_ATTEMPTS = "two attempts of the job may stand in one log: run it again, or correct recipe.steps in the table"
+
+
+def check_steps(
+    baseline: Baseline,
+    run: Run,
+    log: StepLog,
+    timed: tuple[TimedStep, ...],
+    steps: int | None,
+    first_index: int | None,
+) -> None:
+    """Make sure that a log holds enough of the run's steps, and the last one.
+
+    Args:
+        baseline: The row.
+        run: The ended job.
+        log: Its steps.
+        timed: Those of them that have a time.
+        steps: Steps that the run was to do, ``None`` where nobody says.
+        first_index: The number that the log's format gives to the first step.
+
+    Raises:
+        LogError: It does not.
+    """
+    series = baseline.judged_by.series
+    of_saves = series is Series.SAVES
+    interval = log_interval(timed, first_index)
+    covered = len(timed) * interval
+    last = log.steps[-1].index if log.steps else None
+    final = None
+    if steps is not None and first_index is not None and last is not None and baseline.recipe.logged_steps is None:
+        final = first_index + steps - 1
+    each_line = log_interval(lines_of(log), first_index) if of_saves else interval
+    ended = final is not None and last is not None and last + each_line > final
+    if steps is not None and not of_saves and log.total_steps is not None and log.total_steps < steps:
+        # A format that logs one figure for the whole run would show nothing else of it.
+        raise _cut_short(f"the run was to do {counted(log.total_steps, 'step')}, {steps} needed", run, log)
+    of_run = log.total_steps if steps is None else steps
+    if of_run is not None and not of_saves and last is None and len(timed) > of_run:
+        found = f"the log holds {counted(len(timed), 'step')} and nothing that numbers them"
+        raise refused(Problem(f"{found}, and the run has {of_run}", _TWO_ATTEMPTS), run, log)
+    min_steps = baseline.min_steps if steps is None else min(baseline.min_steps, steps)
+    # Where the end is there, lines are lost, not steps: a tenth of five lines for ten steps each is less than one.
+    if covered < (min_steps // interval * interval if ended else min_steps):
+        logged = baseline.recipe.logged_steps or steps if not of_saves else None
+        wanted = f"{min_steps} needed" if logged is None else f"{min_steps} of {logged} needed"
+        raise _cut_short(
+            f"the log holds {counted(covered, 'checkpoint save' if of_saves else 'step')}, {wanted}", run, log
+        )
+    if not of_saves:
+        each = steps_each_line(log, log_interval(lines_of(log), first_index))
+        problem = skipped_problem(baseline, log, each, min_steps)
+        if problem is not None:
+            raise refused(problem, run, log)
+    if final is not None and not ended:
+        raise _cut_short(f"the log ends at step {last}, the run's last step is {final}", run, log)
+    # A run that goes on beyond the table's last step ends at the log's.
+    beyond = final is not None and last is not None and last > final
+    if not replayed(run) and (steps is None or beyond):
+        _check_own_end(run, log, first_index)
+
+
+def check_whole(baseline: Baseline, run: Run, log: StepLog) -> None:
+    """Make sure that a log was not cut where its steps do not tell.
+
+    A published excerpt may end anywhere; but what names its job is that job's own log.
+    """
+    path = run.log
+    if path is None or (replayed(run) and log.identity.job_id is None):
+        return
+    of_saves = baseline.judged_by.series is Series.SAVES
+    problem = reading(path, lambda: cut_problem(path, log, of_saves=of_saves))
+    if problem is not None:
+        raise refused(problem, run, log)
+
+
+def _check_own_end(run: Run, log: StepLog, first_index: int | None) -> None:
+    """Make sure that a log whose last step no table states has the one that it names itself.
+
+    Published logs often stop before it: somebody had seen enough. A job that ended well does not.
+    """
+    last = log.steps[-1].index if log.steps else None
+    if log.total_steps is None or first_index is None or last is None:
+        return
+    final = first_index + log.total_steps - 1
+    if last + _steps_each_line(log, first_index) <= final:
+        done = last - first_index + 1
+        raise _cut_short(
+            f"the log ends at step {last}, and says itself that the last one is {final}",
+            run,
+            log,
+            then=f"if its script ends the run there on purpose, write 'recipe: {{steps: {done}}}' in the table",
+        )
+
+
+def _steps_each_line(log: StepLog, first_index: int) -> int:
+    """How many steps a line of the log stands for, guessed where the lines are too few to tell: 5 and 10 mean 5."""
+    interval = log_interval(lines_of(log), first_index)
+    numbers = [step.index for step in log.steps if step.index is not None]
+    if interval > 1 or not 2 <= len(numbers) <= _FEW_LINES:
+        return interval
+    gap = numbers[-1] - numbers[-2]
+    # The first step may have a line whatever the interval.
+    regular = gap > 0 and all((number - first_index + 1) % gap == 0 for number in numbers if number != first_index)
+    return gap if regular else 1
+
+
+def lines_of(log: StepLog) -> tuple[TimedStep, ...]:
+    """The log's lines by their numbers alone."""
+    return tuple(TimedStep(step.index, 0.0) for step in log.steps)
+
+
+def _cut_short(fact: str, run: Run, log: StepLog, then: str = "look at the last lines") -> LogError:
+    return LogError(
+        fact,
+        evidence=log_evidence(run, log),
+        tail=last_lines(run),
+        advice=f"the run stopped early or its log was cut; {then}",
+    )
