@@ -14,10 +14,13 @@ from enum import Enum
 from statistics import median
 from typing import TYPE_CHECKING
 
-from pytest_gsw.logs.model import Diverged, Identity, Step, StepLog
+from pytest_gsw.logs.model import Diverged, Identity, Step, StepLog, StepSetup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+
+_NOTHING_SAID = StepSetup()
 
 
 class Unit(Enum):
@@ -27,13 +30,15 @@ class Unit(Enum):
     SAMPLES_PER_S = "samples_per_s"
     TOKENS_PER_S_PER_GPU = "tokens_per_s_per_gpu"
 
-    def step(self, index: int | None, value: float, offset: int, skipped: int = 0) -> Step:
+    def step(
+        self, index: int | None, value: float, offset: int, skipped: int = 0, setup: StepSetup = _NOTHING_SAID
+    ) -> Step:
         """A step with the number in the unit's field."""
         if self is Unit.SECONDS:
-            return Step(index, seconds=value, offset=offset, skipped=skipped)
+            return Step(index, seconds=value, offset=offset, skipped=skipped, setup=setup)
         if self is Unit.SAMPLES_PER_S:
-            return Step(index, samples_per_s=value, offset=offset, skipped=skipped)
-        return Step(index, tokens_per_s_per_gpu=value, offset=offset, skipped=skipped)
+            return Step(index, samples_per_s=value, offset=offset, skipped=skipped, setup=setup)
+        return Step(index, tokens_per_s_per_gpu=value, offset=offset, skipped=skipped, setup=setup)
 
 
 def can_be(value: float) -> bool:
@@ -54,6 +59,7 @@ class Record:
         loss: The loss, ``None`` where the line has none.
         needs_loss: Whether every such line of the format has a loss.
         skipped: Of the steps that the line stands for, those that were not trained.
+        setup: How the line says that the step was set up.
     """
 
     offset: int
@@ -64,6 +70,7 @@ class Record:
     loss: float | None = None
     needs_loss: bool = False
     skipped: int = 0
+    setup: StepSetup = _NOTHING_SAID
 
     @property
     def trouble(self) -> str | None:
@@ -176,7 +183,8 @@ class OnePrinter(_Attempts):
     def steps(self, unit: Unit = Unit.SECONDS) -> tuple[Step, ...]:
         """The last attempt's steps."""
         return tuple(
-            unit.step(record.index, record.value, record.offset, record.skipped) for record in self._steps.values()
+            unit.step(record.index, record.value, record.offset, record.skipped, record.setup)
+            for record in self._steps.values()
         )
 
     def printed(self, step: Step) -> Sequence[tuple[str | None, float]]:

@@ -13,17 +13,18 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from pytest_gsw.logs.text import safe_text
+from pytest_gsw.logs.text import C_RUNTIME, safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_gsw.logs.model import LogFormat, Step, StepLog
 
-#: A figure that is not finite: ``loss nan``, ``took=inf``, ``"loss": NaN``; no part of a word or of a path, no level
-#: ``[INF]`` of a logger, and not what Megatron counts as ``number of nan iterations``.
+#: A figure that is not finite: ``loss nan``, ``took=inf``, ``"loss": NaN``, ``-1.#IND``; no part of a word or of a
+#: path, no level ``[INF]`` of a logger, and not what Megatron counts as ``number of nan iterations``.
 _NOT_FINITE = re.compile(
-    rb"(?<![\w./-])(?!(?<=\[)(?-i:INF)\])[-+]?(?:nan(?! iterations\b)|inf(?:inity)?)(?![\w/-])", re.IGNORECASE
+    rb"(?<![\w./-])(?!(?<=\[)(?-i:INF)\])[-+]?(?:nan(?! iterations\b)|inf(?:inity)?|%b)(?![\w/-])" % C_RUNTIME,
+    re.IGNORECASE,
 )
 #: What is shown of the line before it.
 _WORDS_BYTES = 40

@@ -47,6 +47,15 @@ class Identity:
 
 
 @dataclass(frozen=True)
+class StepSetup:
+    """How a step was set up by its own line, which holds for that step alone; ``None`` where the line does not say."""
+
+    global_batch_size: int | None = None
+    #: Tokens per sample.
+    sequence_length: int | None = None
+
+
+@dataclass(frozen=True)
 class Step:
     """One training step, or one window of steps where a framework logs only every Nth.
 
@@ -64,6 +73,7 @@ class Step:
     offset: int | None = None
     #: Of the steps that the line stands for, those whose optimizer did nothing: at most so many are skipped.
     skipped: int = 0
+    setup: StepSetup = StepSetup()
 
 
 #: What :attr:`Step.skipped` has where none of the steps was trained, however many they are.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from itertools import zip_longest
@@ -12,10 +13,14 @@ from pytest_gsw.common.redact import ESCAPES, UNSAFE, masked_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: A number as logs write it: ``4.31``, ``6,785``, ``2e+3``, ``1.249e+03``, ``nan``, ``inf``. Every
+#: How Microsoft's C runtime writes a figure that is not finite, without its sign: ``1.#INF``, ``1.#IND00``,
+#: ``1.#QNAN``, and where it rounds that to one or two decimals, ``1.#J`` and ``1.#R``.
+C_RUNTIME = rb"1\.#[A-Z]{1,4}\d{0,25}"
+#: How anybody writes one.
+NOT_FINITE = rb"(?:[nN][aA][nN]|[iI][nN][fF]|%b)" % C_RUNTIME
+#: A number as logs write it: ``4.31``, ``6,785``, ``2e+3``, ``1.249e+03``, or one that is not finite. Every
 #: repetition is bounded, so that no line makes a pattern slow.
-NUMBER = rb"(?:[-+]?(?:[nN][aA][nN]|[iI][nN][fF])|\d[\d,]{0,20}(?:\.\d{0,25})?(?:[eE][-+]?\d{1,3})?)"
-
+NUMBER = rb"(?:[-+]?%b|\d[\d,]{0,20}(?:\.\d{0,25})?(?:[eE][-+]?\d{1,3})?)" % NOT_FINITE
 #: Moves of the cursor and clearing of lines: progress bars use them the way they use ``\r``.
 _MOVES = re.compile(rb"\x1b\[[0-9;]{0,16}[A-HJKST]")
 _ESCAPES = re.compile(ESCAPES.encode())
@@ -28,11 +33,14 @@ _RANK = re.compile(
 
 
 def number(text: bytes) -> float | None:
-    """The number that a log writes as ``text``, which may be NaN or infinite; ``None`` where it is none."""
+    """The number that a log writes as ``text``, which may be NaN or infinite; ``None`` where it is none.
+
+    All that Microsoft's C runtime writes for a figure that is not finite is NaN here.
+    """
     try:
         return float(text.strip(b" '\"").replace(b",", b""))
     except ValueError:
-        return None
+        return math.nan if b"1.#" in text else None
 
 
 def number_of(found: re.Match[bytes] | None) -> float | None:

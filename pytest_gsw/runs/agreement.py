@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from pytest_gsw.logs.model import Identity
+from pytest_gsw.common.words import counted
+from pytest_gsw.logs.model import Identity, Step
+from pytest_gsw.runs.problem import Problem
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.model import Baseline, Parallelism
+from pytest_gsw.tables.statistic import parse_statistic
 
 _PLAIN = frozenset({"bf16", "fp16", "fp32", "tf32"})
 #: Kinds of fewer bits, which the names of their variants hold: ``mxfp8``, ``nvfp4``.
@@ -54,6 +57,69 @@ def compare(
         image: The image that the row's recipe runs; ``None`` where it may run any.
     """
     return tuple(_compared(baseline, said, job_id, image))
+
+
+#: What a step's line may state of that step, by the field of :class:`~pytest_gsw.logs.model.StepSetup`.
+_OF_A_STEP = (("global batch size", "global_batch_size"), ("sequence length", "sequence_length"))
+
+
+def stray_problem(
+    baseline: Baseline, steps: Sequence[Step], measured: Sequence[int], each_line: int, place: Callable[[Step], str]
+) -> Problem | None:
+    """Measured steps that were not the row's, by what their own lines state; ``None`` where all of them may be.
+
+    Args:
+        baseline: The row.
+        steps: The log's steps.
+        measured: The positions of those that the row's statistic is taken over.
+        each_line: Steps that a line stands for. One that states another value than the line before is of both.
+        place: Where in the log a step's line is.
+    """
+    for name, field in _OF_A_STEP:
+        wanted = getattr(baseline, field)
+        said: list[int | None] = [getattr(step.setup, field) for step in steps]
+        strays = [at for at in measured if wanted is not None and _others(said, at, each_line, wanted)]
+        if not strays:
+            continue
+        of = counted(len(measured), "measured step" if each_line == 1 else "measured line")
+        fact = f"{len(strays)} of {of} {'was' if len(strays) == 1 else 'were'} not the row's"
+        value = _others(said, strays[0], each_line, wanted)[-1]
+        evidence = [("said at", place(steps[strays[0]]))]
+        changes = _change(said, measured)
+        if changes is not None:
+            step = f"step {_number(steps, changes)}: from {said[changes - 1]} to {said[changes]}"
+            evidence = [("changes at", f"{place(steps[changes])}, {step}")]
+        return Problem(
+            f"{fact}: {name} {value} in the log, {wanted} in the row",
+            _without(baseline, steps, strays[-1], measured[-1]),
+            (*evidence, ("baseline", str(baseline.location))),
+        )
+    return None
+
+
+def _others(said: Sequence[int | None], at: int, each_line: int, wanted: int) -> list[int]:
+    """What the lines that a step may be of state, where that is not the row's."""
+    lines = said[max(0, at - 1) : at + 1] if each_line > 1 else said[at : at + 1]
+    return [value for value in lines if value is not None and value != wanted]
+
+
+def _change(said: Sequence[int | None], measured: Sequence[int]) -> int | None:
+    """Where what lines state first changes within the measured steps, or as they begin."""
+    steps = range(max(measured[0], 1), measured[-1] + 1)
+    return next((at for at in steps if said[at] is not None and said[at - 1] not in {None, said[at]}), None)
+
+
+def _without(baseline: Baseline, steps: Sequence[Step], stray: int, last: int) -> str:
+    """What to type next, so that the last step that is not the row's, and those before it, are left out."""
+    if stray >= last:
+        return "correct what the recipe is given (recipe.environment in the table, or the launch script), or the row"
+    left = replace(parse_statistic(baseline.statistic), first=_number(steps, stray) + 1)
+    return f"write 'statistic: {left}' in the table, which leaves those steps out, or run without a ramp-up"
+
+
+def _number(steps: Sequence[Step], position: int) -> int:
+    index = steps[position].index
+    return position if index is None else index
 
 
 def agreed(compared: tuple[Compared, ...]) -> dict[str, str]:

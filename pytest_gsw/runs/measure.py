@@ -16,7 +16,7 @@ from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, lo
 from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.performance.steady import steady
 from pytest_gsw.runs.run import Run, log_evidence
-from pytest_gsw.runs.steps import check_steps, check_whole, lines_of
+from pytest_gsw.runs.steps import check_measured, check_steps, check_whole, lines_of
 from pytest_gsw.runs.trained import is_trained, steps_each_line
 from pytest_gsw.tables.metrics import CALIBRATION, STEP_TIME, Series
 from pytest_gsw.tables.model import Baseline
@@ -53,7 +53,8 @@ def measure(
         first_index: The number that the log's format gives to the first step.
 
     Raises:
-        LogError: There are too few steps, the last one is missing, or the result is impossible.
+        LogError: There are too few steps, the last one is missing, a measured one was set up in another way than the
+            row is, or the result is impossible.
     """
     if CALIBRATION in baseline.judged_by.needs and log.calibration_flops is None:
         raise LogError(
@@ -77,6 +78,7 @@ def measure(
             f"the log does not hold the steps that {baseline.statistic} needs: {error}",
             evidence=log_evidence(run, log),
         ) from error
+    check_measured(baseline, run, log, chosen, timed, first_index)
     endless = (step.seconds for step in timed if not step.seconds < math.inf)
     impossible_s = next((seconds for seconds in chosen_s if not 0 < seconds < math.inf), next(endless, None))
     if impossible_s is not None:  # before anything is divided by it

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import LogError
-from pytest_gsw.logs.model import StepLog
-from pytest_gsw.logs.reader import reading
+from pytest_gsw.logs.model import Step, StepLog
+from pytest_gsw.logs.reader import line_number, reading
 from pytest_gsw.performance.measurement import TimedStep, log_interval
+from pytest_gsw.runs.agreement import stray_problem
 from pytest_gsw.runs.problem import Problem
 from pytest_gsw.runs.run import Run, last_lines, log_evidence, refused, replayed
 from pytest_gsw.runs.trained import skipped_problem, steps_each_line
@@ -76,6 +79,39 @@ def check_steps(
     beyond = final is not None and last is not None and last > final
     if not replayed(run) and (steps is None or beyond):
         _check_own_end(run, log, first_index)
+
+
+def check_measured(
+    baseline: Baseline,
+    run: Run,
+    log: StepLog,
+    measured: Sequence[int],
+    timed: tuple[TimedStep, ...],
+    first_index: int | None,
+) -> None:
+    """Make sure that each measured step was set up as the row is, as far as its line says so.
+
+    Args:
+        baseline: The row.
+        run: The ended job.
+        log: Its steps.
+        measured: The positions of those that the row's statistic is taken over.
+        timed: What it is taken over: steps, or saves, of which no line states a batch.
+        first_index: The number that the log's format gives to the first step.
+
+    Raises:
+        LogError: One was not.
+    """
+    path = run.log
+    if path is None or len(timed) != len(log.steps) or baseline.judged_by.series is Series.SAVES:
+        return
+
+    def place(step: Step) -> str:
+        return str(path) if step.offset is None else f"{path}:{line_number(path, step.offset)}"
+
+    problem = stray_problem(baseline, log.steps, measured, log_interval(timed, first_index), place)
+    if problem is not None:
+        raise refused(problem, run, log)
 
 
 def check_whole(baseline: Baseline, run: Run, log: StepLog) -> None:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pytest_gsw.logs.attempts import ManyPrinters, OnePrinter, Record, Unit, step_log
 from pytest_gsw.logs.model import Diverged, LastWords
-from pytest_gsw.logs.text import NUMBER, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.text import C_RUNTIME, NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _PIPE = re.compile(rb"\bsteps: (\d{1,12}) (?=loss: )")
 _PIPE_TIME = re.compile(rb" iter time \(s\): (-?%b)(?=\s)" % NUMBER)
 _PIPE_LOSS = re.compile(rb"loss: (-?%b)" % NUMBER)
-_PIPE_LOST = re.compile(rb"\S{1,40}: [-+]?(?:nan|inf)\b", re.IGNORECASE)
+_PIPE_LOST = re.compile(rb"\S{1,40}: [-+]?%b\b" % NOT_FINITE)
 #: Memory follows the current rate, so that one at the line's end was cut; before 0.6 the rate did end its line.
 _TIMER = re.compile(
     rb"(?:\b\d{1,12}/(\d{1,12})|\bglobal_step=(\d{1,12})), "
@@ -45,13 +45,17 @@ _TIMER = re.compile(
     % (NUMBER, NUMBER, NUMBER)
 )
 #: What such a line of a script holds, and what it is like.
-_LOST_MARKERS = tuple(
-    b"oss" + between + figure
-    for between in (b": ", b" = ", b"=", b"': ", b'": ', b" ", b": tensor(")
-    for figure in (b"nan", b"NaN", b"inf")
+_LOST_MARKERS: Dialect = (
+    *(
+        b"oss" + between + figure
+        for between in (b": ", b" = ", b"=", b"': ", b'": ', b" ", b": tensor(")
+        for figure in (b"nan", b"NaN", b"inf")
+    ),
+    (b"1.#", b"oss"),
 )
 _LOST = re.compile(
-    rb"(\b(?:best|min|lowest)[_ ](?:\w{1,10}[_ ])?)?[Ll]oss['\"]?(?::| =|=|) ?(?:tensor\()?(nan|NaN|inf)\b"
+    rb"(\b(?:best|min|lowest)[_ ](?:\w{1,10}[_ ])?)?[Ll]oss['\"]?(?::| =|=|) ?(?:tensor\()?(nan|NaN|inf|-?%b)\b"
+    % C_RUNTIME
 )
 
 #: ``launcher/launch.py``; since 2024 it tells each process that it starts.

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pytest_gsw.logs.attempts import Unit, Unnumbered, can_be, step_log
 from pytest_gsw.logs.model import Diverged, Overflows
-from pytest_gsw.logs.text import NUMBER, number, safe_text
+from pytest_gsw.logs.text import NOT_FINITE, NUMBER, number, safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _SUMMARY = re.compile(rb"'train_samples_per_second': ('?)(-?%b)'?(?=[,}])" % NUMBER)
 _BLOCK = re.compile(rb"(?:^|>>|\s)train_samples_per_second {1,40}= {1,40}(-?%b)\s{0,40}$" % NUMBER)
 _NOT_FINITE = re.compile(
-    rb"'(?:train_loss|loss)': '?[-+]?(?:nan|inf)\b|\btrain_loss {1,40}= {1,40}[-+]?(?:nan|inf)\b",
+    rb"'(?:train_loss|eval_loss|loss)': '?[-+]?%b\b|\btrain_loss {1,40}= {1,40}[-+]?%b\b" % (NOT_FINITE, NOT_FINITE),
     re.IGNORECASE,
 )
 _NORM = re.compile(rb"'grad_norm': '?([-+]?%b)'?(?=[,}])" % NUMBER)
@@ -48,7 +48,14 @@ class HuggingFace:
 
     name: str = "huggingface"
     dialects: tuple[Dialect, ...] = (
-        (b"train_samples_per_second", b"'loss': ", b"train_loss", _START, b"Continuing training from"),
+        (
+            b"train_samples_per_second",
+            b"'loss': ",
+            b"train_loss",
+            b"'eval_loss': ",
+            _START,
+            b"Continuing training from",
+        ),
     )
     first_index: int | None = None
     # A dictionary follows the bar that it was printed over, in one message.

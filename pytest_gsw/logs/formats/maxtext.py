@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_gsw.logs.attempts import ManyPrinters, Record, step_log
-from pytest_gsw.logs.text import NUMBER, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.text import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: More always follows the seconds, so that a number at the line's end was cut.
 #: "Completed eval step: 5, seconds: 1.2" (capital C) is an evaluation.
 _STEP = re.compile(rb"completed step: (\d{1,12}), seconds: (-?%b)(?![\w.]|$)" % NUMBER)
-_NOT_FINITE = re.compile(rb"(?:loss|grad_norm): [-+]?(?:nan|inf)", re.IGNORECASE)
+_NOT_FINITE = re.compile(rb"(?:loss|grad_norm): [-+]?%b" % NOT_FINITE, re.IGNORECASE)
 #: Every step line of every release has one.
 _LOSS = re.compile(rb"\bloss: (-?%b)" % NUMBER)
 
@@ -46,7 +46,7 @@ class MaxText:
                 value = number(step[2])
                 # The search takes longer than all else, and hardly a line needs it.
                 low = rest.lower()
-                problem = _NOT_FINITE.search(rest) if b"nan" in low or b"inf" in low else None
+                problem = _NOT_FINITE.search(rest) if any(word in low for word in (b"nan", b"inf", b"1.#")) else None
                 if value is not None:
                     text = None if problem is None else safe_text(problem[0])
                     rank = rank_of(line) if step.start() else None

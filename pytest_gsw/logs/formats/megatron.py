@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_gsw.logs.attempts import OnePrinter, Record, Unnumbered, can_be, step_log
-from pytest_gsw.logs.model import ALL_SKIPPED, LastWords
-from pytest_gsw.logs.text import NUMBER, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.model import ALL_SKIPPED, LastWords, StepSetup
+from pytest_gsw.logs.text import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,8 +40,10 @@ _ELAPSED_KEY = re.compile(rb"elapsed_time_per_iteration_(ms|s)= {0,12}(-?%b)(?=[
 _BRIDGE_BEGINS = (b"[after dataloaders are built]", b"Starting training loop at iteration ")
 _BRIDGE = re.compile(rb"Step Time : (-?%b)s GPU utilization" % NUMBER)
 _GLOBAL_BATCH = re.compile(rb"global[ _]batch[ _]size[:=] {0,12}(\d{1,12})\b")
+#: Megatron-DeepSpeed prints both where a curriculum works: what it is to be, and what that came to.
+_SEQUENCE = re.compile(rb"\bactual[ _]seqlen[:=] {0,12}(\d{1,9})\b")
 _NOT_FINITE = re.compile(
-    rb"(?:loss|grad[ _]norm)[:=] {0,12}[-+]?(?:nan|inf)\b|number[ _]of[ _]nan[ _]iterations[:=] {0,12}[1-9]\d{0,9}",
+    rb"(?:loss|grad[ _]norm)[:=] {0,12}[-+]?%b\b|number[ _]of[ _]nan[ _]iterations[:=] {0,12}[1-9]\d{0,9}" % NOT_FINITE,
     re.IGNORECASE,
 )
 #: A loss that is no number is not printed at all where DeepSpeed's engine takes the step. Nor is that of a step which
@@ -69,6 +71,14 @@ _LAST_WORDS = LastWords(
 )
 
 
+#: ``evaluate_and_print_results``: "validation loss at iteration 100 | lm loss value: 8.0E+00 | lm loss PPL: 3.0E+03 |";
+#: GPT-NeoX has "results" and "lm_loss value".
+_EVALUATION = (b"loss value: ", b" | ")
+_EVALUATED = re.compile(
+    rb"\b(?:validation|test) (?:loss|results) at [^|]{1,80}\|.{0,400}?loss value: {0,12}[-+]?%b\b" % NOT_FINITE
+)
+
+
 @dataclass(frozen=True)
 class Megatron:
     """The format of Megatron-LM and its relatives."""
@@ -76,8 +86,8 @@ class Megatron:
     name: str = "megatron"
     # The first set is found by its parentheses alone; the others are not even searched for where it has steps.
     dialects: tuple[Dialect, ...] = (
-        (b"per iteration (", b"time (ms) |", b".: ("),
-        (b"elapsed_time_per_iteration_",),
+        (b"per iteration (", b"time (ms) |", b".: (", _EVALUATION),
+        (b"elapsed_time_per_iteration_", _EVALUATION),
         (b"Step Time : ", *_BRIDGE_BEGINS),
     )
     first_index: int | None = 1
@@ -94,6 +104,7 @@ class Megatron:
         saves_s: list[float] = []
         bad_save: str | None = None
         total = batch = None
+        lost: str | None = None
         for offset, line in lines:
             rank = rank_of(line)
             saved = _SAVE.search(line)
@@ -114,13 +125,18 @@ class Megatron:
                 # A line that counts no skipped iterations has no other reason to lack a loss.
                 needs_loss = _PRINTS_LOSS.search(rest) is not None and _SKIPPED.search(rest) is None
                 skipped = _skipped(rest, loss)
-                record = Record(offset, int(head[1]), seconds, rank, problem, loss, needs_loss, skipped)
+                setup = _setup(rest)
+                record = Record(offset, int(head[1]), seconds, rank, problem, loss, needs_loss, skipped, setup)
                 if series.add(record):
                     saves_s.clear()
                     bad_save = None
                 total = int(head[2])
-                size = _GLOBAL_BATCH.search(rest)
-                batch = batch if size is None else int(size[1])
+                batch = setup.global_batch_size or batch
+            evaluated = _EVALUATED.search(line)
+            if evaluated is not None:
+                if series.attempts:
+                    series.lose(None, safe_text(evaluated[0]))
+                lost = lost or safe_text(evaluated[0])
             if bridge_goes_on and any(words in line for words in _BRIDGE_BEGINS):
                 bridge.restart(offset)
                 bridge_goes_on = False
@@ -129,9 +145,18 @@ class Megatron:
                 bridge_goes_on = True
         if not series.attempts:
             return step_log(self.name, bridge)
+        if lost is not None and not series.diverged:
+            series.lose(None, lost)  # also what stands before the first step
         if series.not_finite is None and bad_save is not None:
             series.not_finite = (None, bad_save)
         return step_log(self.name, series, total_steps=total, global_batch_size=batch, checkpoint_saves_s=saves_s)
+
+
+def _setup(rest: bytes) -> StepSetup:
+    """The batch of the line's step, which a ramp-up changes, and its sequence length, where a curriculum does."""
+    batch = _GLOBAL_BATCH.search(rest)
+    length = _SEQUENCE.search(rest) if b"seqlen" in rest else None
+    return StepSetup(None if batch is None else int(batch[1]), None if length is None else int(length[1]))
 
 
 def _problem(rest: bytes, loss: float | None) -> str | None:

@@ -22,14 +22,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_gsw.logs.attempts import OnePrinter, Record, Series, Unnumbered, step_log
-from pytest_gsw.logs.text import NUMBER, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.model import StepSetup
+from pytest_gsw.logs.text import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_gsw.logs.model import Dialect, StepLog
 
-_NOT_FINITE = re.compile(rb"(?:reduced_train_loss|grad_norm)\"? ?[:=] ?[-+]?(?:nan|inf)", re.IGNORECASE)
+_NOTHING_SAID = StepSetup()
+_NOT_FINITE = re.compile(rb"(?:reduced_train_loss|grad_norm)\"? ?[:=] ?[-+]?%b" % NOT_FINITE, re.IGNORECASE)
 _LOSS = re.compile(rb"reduced_train_loss\"? ?[:=] ?(-?%b)" % NUMBER)
 _BATCH = re.compile(rb"\bglobal_batch_size: (\d{1,12})\b")
 
@@ -195,10 +197,11 @@ class _Printed:
                 continue
             step = _PRINTER_STEP.search(rest)
             batch = _BATCH.search(rest)
-            self.batch = self.batch if batch is None else int(batch[1])
+            setup = StepSetup(None if batch is None else int(batch[1]))
+            self.batch = setup.global_batch_size or self.batch
             index = self._numbered(int(head[1]), int(head[2])) if step is None else int(step[1])
             self.total = _end(index, index - int(head[2]), int(head[3]) + 1)
-            _add(series, rest, offset, index, time[1], rank_of(line), needs_loss=True)
+            _add(series, rest, offset, index, time[1], rank_of(line), needs_loss=True, setup=setup)
 
     def _numbered(self, epoch: int, iteration: int) -> int:
         """The step of a line without ``global_step``: iterations begin anew in each epoch."""
@@ -302,12 +305,12 @@ def _add(
     rank: int | None = None,
     *,
     needs_loss: bool = False,
+    setup: StepSetup = _NOTHING_SAID,
 ) -> None:
     value = number(time)
     if value is not None:
-        series.add(
-            Record(offset, index, value, rank, _problem(text), number_of(_LOSS.search(text)), needs_loss=needs_loss)
-        )
+        loss = number_of(_LOSS.search(text))
+        series.add(Record(offset, index, value, rank, _problem(text), loss, needs_loss=needs_loss, setup=setup))
 
 
 def _problem(text: bytes) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_gsw.logs.attempts import ManyPrinters, Record, Unit, step_log
-from pytest_gsw.logs.text import NUMBER, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.text import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ _STEP = re.compile(rb"(validate )?\bstep: {0,12}(\d{1,12}) {1,12}(?=loss: )")
 #: More always follows, so that a number at the line's end was cut.
 _RATE = re.compile(rb"\b[tw]ps: {0,12}(-?%b)(?=\s)" % NUMBER)
 _LOSS = re.compile(rb"loss: {0,12}(-?%b)" % NUMBER)
-_NOT_FINITE = re.compile(rb"(?:loss|grad_norm): {0,12}[-+]?(?:nan|inf)\b", re.IGNORECASE)
+_NOT_FINITE = re.compile(rb"(?:loss|grad_norm): {0,12}[-+]?%b\b" % NOT_FINITE, re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,11 @@ class TorchTitan:
             for head, rest in pieces(_STEP, line):
                 rate = _RATE.search(rest)
                 value = None if rate is None or head[1] else number(rate[1])
+                problem = _NOT_FINITE.search(rest)
+                text = None if problem is None else safe_text(problem[0])
+                if head[1] and text is not None and series.attempts:
+                    series.lose(int(head[2]), f"validate {text}")
                 if value is not None:
-                    problem = _NOT_FINITE.search(rest)
-                    text = None if problem is None else safe_text(problem[0])
                     loss = number_of(_LOSS.match(rest))
                     series.add(Record(offset, int(head[2]), value, rank_of(line), text, loss, needs_loss=True))
         return step_log(self.name, series, unit=Unit.TOKENS_PER_S_PER_GPU)

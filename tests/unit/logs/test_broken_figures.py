@@ -89,12 +89,12 @@ def test_a_figure_that_was_cut_never_counts(write_log: WriteLog, name: str, end:
 
 
 #: What a clock that failed may print; only JSON writes Infinity.
-IMPOSSIBLE = ("nan", "inf", "-inf", "NaN", "1e999", "-4.5", "Infinity")
+IMPOSSIBLE = ("nan", "inf", "-inf", "NaN", "1e999", "-4.5", "1.#INF00", "-1.#IND", "Infinity")
 
 
 @pytest.mark.parametrize(
     ("name", "figure"),
-    [(name, figure) for name in STEPS for figure in IMPOSSIBLE[: 7 if "json" in name or "mlperf" in name else 6]],
+    [(name, figure) for name in STEPS for figure in IMPOSSIBLE[: 9 if "json" in name or "mlperf" in name else 8]],
 )
 @pytest.mark.parametrize("at", [0, 3, 5])
 def test_a_figure_that_cannot_be_is_never_passed_over(read: Read, name: str, figure: str, at: int) -> None:
@@ -137,7 +137,9 @@ def test_a_save_that_was_cut(read: Read) -> None:
         assert read("megatron", megatron(1, "4.0") + line[:cut] + b"\n").checkpoint_saves_s == ()
 
 
-@pytest.mark.parametrize("loss", ["Infinity", "-Infinity", "inf", "nan", "NaN"])
+@pytest.mark.parametrize(
+    "loss", ["Infinity", "-Infinity", "inf", "nan", "NaN", "1.#INF", "-1.#IND", "1.#QNAN", "-1.#INF00", "1.#J"]
+)
 @pytest.mark.parametrize(
     ("log_format", "good", "line"),
     [
@@ -153,3 +155,28 @@ def test_a_loss_that_is_not_finite_however_it_is_written(
     log = read(log_format, line.replace(good.encode(), loss.encode()))
     assert log.not_finite is not None
     assert log.not_finite[1].lower().startswith(("loss", "reduced_train_loss"))
+
+
+@pytest.mark.parametrize("figure", ["1.#INF", "-1.#IND", "1.#QNAN", "1.#SNAN0"])
+def test_what_microsofts_c_runtime_writes_is_not_finite(read: Read, figure: str) -> None:
+    def lost(name: str, content: bytes) -> str | None:
+        found = read(name, content).not_finite
+        return None if found is None else found[1]
+
+    norm = megatron(1, "4567.8").replace(b"grad norm: 1.250", f"grad norm: {figure}".encode())
+    assert lost("megatron", norm) == f"grad norm: {figure}"
+    assert lost("maxtext", maxtext(0, "4.567", loss=figure)) == f"loss: {figure}"
+    assert lost("huggingface", summary("95.339", loss=figure)) == f"'train_loss': {figure}"
+    assert lost("deepspeed", throughput(1, "12.3") + f"loss: {figure}\n".encode()) == f"loss: {figure}"
+
+
+def test_a_version_is_no_figure_of_microsofts_c_runtime(read: Read) -> None:
+    noise = b"fetching 1.#HEAD, loss is fine\n"
+    assert read("deepspeed", throughput(1, "12.3") + noise).not_finite is None
+
+
+def test_an_evaluation_whose_loss_is_not_finite(read: Read) -> None:
+    validate = titan(1, "6,785").replace(b"\x1b[31mstep", b"\x1b[31mvalidate step").replace(b"7.50000", b"nan")
+    assert read("torchtitan", titan(1, "6,785") + validate + titan(2, "6,785")).not_finite == (1, "validate loss:  nan")
+    evaluated = b"{'eval_loss': nan, 'eval_runtime': 1.5, 'epoch': 1.0}\n"
+    assert read("huggingface", evaluated + summary("95.339")).not_finite == (None, "'eval_loss': nan")

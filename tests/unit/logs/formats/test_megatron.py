@@ -195,3 +195,44 @@ def test_bridge_says_its_end(read: Read, head: bytes) -> None:
 def test_bridge_says_in_its_configuration_how_many_steps_it_does(read: Read) -> None:
     assert read("megatron", b"  train_iters: 100\n  train_samples: null\n" + BRIDGE).total_steps == 100
     assert read("megatron", b"  train_iters: null\n" + BRIDGE).total_steps is None
+
+
+EVALUATION = b" validation loss at iteration 2 | lm loss value: %b | lm loss PPL: 3.033300E+03 | \n"
+
+
+@pytest.mark.parametrize("figure", ["NAN", "nan", "INF", "-INF", "-1.#IND", "1.#QNAN00"])
+@pytest.mark.parametrize("place", ["first", "between", "last"])
+def test_a_validation_loss_that_is_not_finite_beside_finite_losses(read: Read, figure: str, place: str) -> None:
+    evaluation = EVALUATION % figure.encode()
+    at = {"first": 0, "between": 1, "last": 2}[place]
+    steps = [megatron(1, "4000.0"), megatron(2, "4000.0")]
+    log = read("megatron", b"".join((*steps[:at], evaluation, *steps[at:])))
+    assert log.not_finite == (None, f"validation loss at iteration 2 | lm loss value: {figure}")
+    assert (seconds(log), log.attempts, log.diverged) == ([4.0, 4.0], 1, ())
+
+
+@pytest.mark.parametrize(
+    "evaluation",
+    [
+        " validation results at iteration 2 | lm_loss value: NAN | lm_loss_ppl value: 5.025450E+01 | ",
+        " validation loss at the end of training for val data | lm loss value: NAN | lm loss PPL: 6.498161E+04 | ",
+        " test loss at iteration 2 on test set | lm loss value: 1.1E+01 | mtp_1 loss value: INF | lm loss PPL: 6.5E+04 | ",
+    ],
+)
+def test_evaluations_of_megatrons_relatives(read: Read, evaluation: str) -> None:
+    log = read("megatron", megatron(1, "4000.0") + evaluation.encode() + b"\n")
+    assert log.not_finite is not None
+
+
+def test_an_evaluation_that_is_sound(read: Read) -> None:
+    assert read("megatron", megatron(1, "4000.0") + EVALUATION % b"8.017406E+00").not_finite is None
+    # Its perplexity may be out of bounds.
+    endless = EVALUATION.replace(b"3.033300E+03", b"INF") % b"8.017406E+02"
+    assert read("megatron", megatron(1, "4000.0") + endless).not_finite is None
+
+
+def test_the_evaluation_of_an_attempt_before_the_last(read: Read) -> None:
+    first = megatron(1, "4000.0") + EVALUATION % b"NAN"
+    log = read("megatron", first + megatron(1, "5000.0") + megatron(2, "4000.0"))
+    assert (log.not_finite, log.attempts) == (None, 2)
+    assert [one.text for one in log.diverged] == ["validation loss at iteration 2 | lm loss value: NAN"]
