@@ -5,11 +5,12 @@ from __future__ import annotations
 from concurrent.futures import Future
 
 from pytest_gsw.errors import JobError, RunError, SchedulerAwayError
+from pytest_gsw.fleet.entry import Phase, seen_of, unanswered_s
 from pytest_gsw.fleet.logs import Logs
 from pytest_gsw.fleet.notes import Notes
 from pytest_gsw.fleet.repeating import Repeating
 from pytest_gsw.fleet.rows import Rows
-from pytest_gsw.fleet.submitting import Submitting
+from pytest_gsw.fleet.submitting import Submitter
 from pytest_gsw.jobs.model import Job, Launcher
 
 
@@ -26,7 +27,7 @@ class Ending:
     """
 
     def __init__(
-        self, rows: Rows, launcher: Launcher, notes: Notes, submitting: Submitting, repeating: Repeating, logs: Logs
+        self, rows: Rows, launcher: Launcher, notes: Notes, submitting: Submitter, repeating: Repeating, logs: Logs
     ) -> None:
         self._rows = rows
         self._launcher = launcher
@@ -42,14 +43,7 @@ class Ending:
         self._repeating.stop()
         self._submitting.collect(wait=True)
         running = rows.running()
-        how = "left running" if detach else "cancelled"
-        for entry in rows.entries.values():
-            if entry.error is None and entry.run is None and entry.row_id not in rows.ended:
-                fate = f"job {entry.job.id} was {how}" if entry.job else "it was never submitted"
-                if entry.job is None and entry.since_s is not None:
-                    fate = "whether it was submitted is not known"
-                entry.error = JobError(f"interrupted: {fate}", advice="pytest --gsw-resume" if detach else "")
-        rows.waiting.clear()
+        rows.interrupt(lambda phase: _interrupted(phase, detach))
         self._logs.wait_no_longer()
         if running and not detach:
             # Slurm takes its time for hundreds of jobs; rows are reported meanwhile.
@@ -61,7 +55,7 @@ class Ending:
         self._submitting.collect(wait=True)
         if self._cancelling is not None:
             self._cancelling.exception()  # once it has ended, it is known which jobs are left
-        running = [entry.job for entry in self._rows.running() if entry.job is not None and not detach]
+        running = [seen.job for seen in self._rows.running() if not detach]
         try:
             if not detach:
                 running += self._found_again()
@@ -76,13 +70,25 @@ class Ending:
     def _found_again(self) -> list[Job]:
         """Jobs whose submission's answer was lost: nobody but this session would end them."""
         found = []
-        for entry in self._rows.entries.values():
-            if entry.job is None and entry.since_s is not None and entry.spec is not None:
+        for phase in self._rows.phases.values():
+            since_s = unanswered_s(phase)
+            if since_s is not None and phase.row is not None:
                 try:
-                    job = self._launcher.find(entry.spec, entry.since_s)
+                    job = self._launcher.find(phase.row.spec, since_s)
                 except SchedulerAwayError:
                     break  # nor will it tell of the others
                 except RunError:
                     continue
                 found += [job] if job is not None else []
         return found
+
+
+def _interrupted(phase: Phase, detach: bool) -> JobError:
+    """That a row's end was not waited for, and what became of its job."""
+    seen = seen_of(phase)
+    fate = "it was never submitted"
+    if seen is not None:
+        fate = f"job {seen.job.id} was {'left running' if detach else 'cancelled'}"
+    elif unanswered_s(phase) is not None:
+        fate = "whether it was submitted is not known"
+    return JobError(f"interrupted: {fate}", advice="pytest --gsw-resume" if detach else "")

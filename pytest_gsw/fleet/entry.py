@@ -1,4 +1,4 @@
-"""One row as the fleet sees it, and what the fleet tells of it or asks about it."""
+"""One row on its way through the fleet, where each phase is a type, and what is told of it or asked about it."""
 
 from __future__ import annotations
 
@@ -63,57 +63,137 @@ class Standing:
     over: bool
 
 
-@dataclass
-class Entry:
-    """One row as the fleet sees it."""
+@dataclass(frozen=True)
+class Row:
+    """A row with the job that it is to have next or has, and those that it had before."""
 
     row_id: str
-    spec: JobSpec | None = None
-    #: When its submission was tried last, and first where the answer was lost: seconds since the epoch.
-    tried_s: float = 0.0
-    since_s: float | None = None
-    #: Its last submission is known to have left no job.
-    refused: bool = False
-    #: Since when the scheduler has been out of reach for its submission; monotonic seconds.
-    away_since_s: float | None = None
-    submission: Future[Job] | None = None
-    #: What was named like a log of the row before it was first submitted; ``None`` where nobody looked.
-    names: frozenset[str] | None = None
-    job: Job | None = None
-    error: RunError | None = None
-    status: JobStatus = field(default_factory=lambda: JobStatus(JobState.PENDING))
-    #: Since when nothing is known of the job; monotonic seconds.
-    unknown_since_s: float | None = None
-    watch: Watch | None = None
-    #: Nobody can watch it.
-    unwatched: bool = False
-    #: The job's log, once it was found while the job runs.
-    log: Path | None = None
-    sight: Sight | None = None
-    #: Why the job is to be ended early, and whether the launcher has been told by this session.
-    stopped: Stop | None = None
-    stop_sent: bool = False
+    spec: JobSpec
     #: The row's jobs before this one, and those of them that are measured as well.
     attempts: tuple[Attempt, ...] = ()
     earlier: tuple[Run, ...] = ()
-    #: Until when an ended job's log may appear, when it is looked for next, and how long after that.
-    log_deadline_s: float = 0.0
-    log_look_s: float = 0.0
-    log_pause_s: float = FIRST_LOG_LOOK_S
-    #: The ended job with its log, once that is there.
-    run: Run | None = None
-    #: The launcher was told to end it.
-    cancelled: bool = False
-
-    @property
-    def gpus(self) -> int:
-        """GPUs that its job takes."""
-        return self.spec.gpus if self.spec else 0
 
     @property
     def failures(self) -> tuple[Attempt, ...]:
         """The row's jobs before this one that the infrastructure failed."""
         return tuple(one for one in self.attempts if not one.measured)
+
+
+@dataclass
+class Seen:
+    """A submitted job, and what was last known of it."""
+
+    job: Job
+    status: JobStatus = field(default_factory=lambda: JobStatus(JobState.PENDING))
+    sight: Sight | None = None
+    #: Why the job is to be ended early, and whether the launcher has been told by this session.
+    stopped: Stop | None = None
+    stop_sent: bool = False
+    #: The launcher was told to end it.
+    cancelled: bool = False
+
+    @property
+    def may_run(self) -> bool:
+        """Whether it may still run: also where it was given up, and nothing is known of it."""
+        return not self.status.state.ended and not self.cancelled
+
+
+@dataclass
+class Waiting:
+    """A row that is to be submitted."""
+
+    row: Row
+    #: When it was submitted first without an answer, so that there may be a job: seconds since the epoch.
+    since_s: float | None = None
+    #: Since when the scheduler has been out of reach for its submission; monotonic seconds.
+    away_since_s: float | None = None
+    #: What was named like a log of the row before it was first submitted; ``None`` where nobody looked.
+    names: frozenset[str] | None = None
+
+
+@dataclass
+class Submitting:
+    """A row that is being submitted, by a thread that may change what it waits with."""
+
+    waiting: Waiting
+    #: When that was tried: seconds since the epoch.
+    tried_s: float = 0.0
+    #: It is known to have left no job.
+    refused: bool = False
+    answer: Future[Job] | None = None
+
+    @property
+    def row(self) -> Row:
+        """The row that is submitted."""
+        return self.waiting.row
+
+
+@dataclass
+class Live:
+    """A row whose job is in the queue or runs."""
+
+    row: Row
+    seen: Seen
+    #: Since when nothing is known of the job; monotonic seconds.
+    unknown_since_s: float | None = None
+    watch: Watch | None = None
+    #: Nobody can watch it.
+    unwatched: bool = False
+    #: The job's log, once it was found, and when it was looked for last; monotonic seconds.
+    log: Path | None = None
+    looked_s: float = 0.0
+
+
+@dataclass
+class Ended:
+    """A row whose job has ended, or was given up, and whose log is awaited."""
+
+    row: Row
+    seen: Seen
+    #: Until when the log may appear, when it is looked for next, and how long after that.
+    deadline_s: float
+    look_s: float
+    pause_s: float = FIRST_LOG_LOOK_S
+
+
+@dataclass
+class Over:
+    """A row that can be measured, or has failed."""
+
+    row_id: str
+    end: Run | RunError
+    #: ``None`` where the row cannot be submitted at all.
+    row: Row | None = None
+    #: ``None`` where there is no job that is known.
+    seen: Seen | None = None
+    #: When it was submitted without an answer, so that there may be a job: seconds since the epoch.
+    since_s: float | None = None
+
+
+#: Where a row is on its way.
+Phase = Waiting | Submitting | Live | Ended | Over
+
+
+def seen_of(phase: Phase) -> Seen | None:
+    """A row's job, if it was submitted."""
+    return None if isinstance(phase, Waiting | Submitting) else phase.seen
+
+
+def standing_of(named: tuple[str, Phase]) -> Standing:
+    """Where a row stands that is named by its id."""
+    row_id, phase = named
+    seen, gpus = seen_of(phase), 0 if phase.row is None else phase.row.spec.gpus
+    status, sight = (None, None) if seen is None else (seen.status, seen.sight)
+    return Standing(row_id, gpus, status, sight, isinstance(phase, Over))
+
+
+def unanswered_s(phase: Phase) -> float | None:
+    """Since when there may be a job of which nothing is known, seconds since the epoch; else ``None``."""
+    if isinstance(phase, Submitting):
+        return phase.waiting.since_s
+    if isinstance(phase, Waiting):
+        return phase.since_s
+    return phase.since_s if isinstance(phase, Over) and phase.seen is None else None
 
 
 def is_healthy(status: JobStatus) -> bool:

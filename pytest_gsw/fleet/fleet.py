@@ -1,25 +1,35 @@
 """All selected rows at once: submit them, poll all their jobs with one question, hand over what has ended.
 
 A row goes one way through the fleet: it *waits*, is being *submitted*, is *live* (its job is in the
-queue or runs), has *ended* (its log is awaited), and is *over*. Each of these is a dictionary in
-which a row is found at once, so that a poll costs what the jobs cost that it asks about, and not
-what the session has done so far.
+queue or runs), has *ended* (its log is awaited), and is *over*. Each of these is a type, which has
+what is known by then, and a dictionary in which a row is found at once, so that a poll costs what
+the jobs cost that it asks about, and not what the session has done so far.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-from pytest_gsw.errors import RunError, SubmissionError
+from pytest_gsw.errors import RunError
 from pytest_gsw.fleet.ending import Ending
-from pytest_gsw.fleet.entry import Entry, Limits, OnceMore, RepeatObserver, Standing, StateObserver, Watcher
+from pytest_gsw.fleet.entry import (
+    Limits,
+    OnceMore,
+    Over,
+    RepeatObserver,
+    Standing,
+    StateObserver,
+    Watcher,
+    standing_of,
+)
+from pytest_gsw.fleet.intake import Intake
 from pytest_gsw.fleet.logs import Logs
 from pytest_gsw.fleet.notes import Notes
 from pytest_gsw.fleet.polling import Polling, Turns
 from pytest_gsw.fleet.repeating import Repeating
 from pytest_gsw.fleet.rows import Rows
-from pytest_gsw.fleet.submitting import Submitting
+from pytest_gsw.fleet.submitting import Submitter
 from pytest_gsw.fleet.watching import Watching
 from pytest_gsw.jobs.environment import session_environment
 from pytest_gsw.jobs.journal import Journal, Submission
@@ -75,12 +85,13 @@ class Fleet:
         self._rows = rows = Rows(launcher, limits or Limits())
         self._notes = notes = Notes(journal)
         self._turns = turns = Turns(poll_interval_s, clock)
-        self._submitting = submitting = Submitting(rows, launcher, notes, clock)
+        self._submitting = submitting = Submitter(rows, launcher, notes, clock)
         repeating = Repeating(rows, notes, retries, once_more, on_repeat)
         self._logs = logs = Logs(rows, launcher, repeating, clock)
         self._polling = Polling(
             rows, launcher, turns, notes, submitting.patience, logs, repeating, observer, environ, clock
         )
+        self._intake = Intake(rows, launcher, self._polling)
         self._watching = Watching(rows, launcher, turns, notes, watcher, environ, clock)
         self._ending = Ending(rows, launcher, notes, submitting, repeating, logs)
 
@@ -106,43 +117,12 @@ class Fleet:
             past: What an earlier session did for some of them: earlier attempts, and submissions whose
                 answer was lost, which are looked for before anything is submitted again.
         """
-        for row_id, spec in specs.items():
-            entry = self._rows.entries[row_id] = Entry(row_id)
-            if isinstance(spec, RunError):
-                self._rows.fail(entry, spec)
-            elif spec.gpus > self._rows.limits.gpus:
-                self._rows.fail(
-                    entry,
-                    SubmissionError(
-                        f"the row needs {spec.gpus} GPUs, and no more than {self._rows.limits.gpus:g} may be taken",
-                        advice="raise --gsw-max-gpus, or leave the row out",
-                    ),
-                )
-            else:
-                earlier = (past or {}).get(row_id)
-                entry.spec = spec
-                if earlier is not None:
-                    entry.since_s = earlier.intended_s or None
-                    self._logs.take_over(entry, spec, earlier.attempts)
-                if entry.error is None:
-                    self._rows.waiting.append(entry)
+        self._intake.submit(specs, past or {})
         self._pump()
 
     def attach(self, job: Job, past: Submission | None = None) -> None:
         """Take over a job that an earlier session has submitted, and how it ended if that is known."""
-        entry = Entry(job.spec.row_id, spec=job.spec, job=job)
-        if past is not None:
-            entry.status = past.ended or entry.status
-            entry.stopped = past.stopped
-        self._rows.entries[entry.row_id] = entry
-        if past is not None:
-            self._logs.take_over(entry, job.spec, past.attempts)
-            if entry.error is not None:
-                return
-        self._rows.take_place(entry)
-        self._rows.live[entry.row_id] = entry
-        if not self._rows.is_shared(self._rows.claims.job(job), entry) and entry.status.state.ended:
-            self._polling.leave_queue(entry)
+        self._intake.attach(job, past)
 
     # -- what comes out -----------------------------------------------------------------------
 
@@ -160,57 +140,56 @@ class Fleet:
         Raises:
             RunError: The row could not be submitted, or its log cannot be found.
         """
-        self.wait_for(row_id)
-        entry = self._rows.entries[row_id]
+        end = self._end_of(row_id)
         self._rows.over.pop(row_id, None)
-        if entry.error is not None:
-            raise entry.error
-        assert entry.run is not None  # what is over has a run or an error
-        return entry.run
+        if isinstance(end, RunError):
+            raise end
+        return end
 
     def wait_for(self, row_id: str) -> None:
         """Wait until this row can be measured or has failed."""
+        self._end_of(row_id)
+
+    def _end_of(self, row_id: str) -> Run | RunError:
         while True:
             self._pump()
-            entry = self._rows.entries[row_id]  # a row that is run again has a new one
-            if entry.error is not None or entry.run is not None:
-                return
+            phase = self._rows.phases[row_id]
+            if isinstance(phase, Over):
+                return phase.end
             self._wait()
 
     def knows(self, row_id: str) -> bool:
         """Whether this row was handed over for submission."""
-        return row_id in self._rows.entries
+        return row_id in self._rows.phases
 
     def spec(self, row_id: str) -> JobSpec | None:
         """How this row's last job was started, or is to be."""
-        entry = self._rows.entries.get(row_id)
-        return None if entry is None else entry.spec
+        row = self._rows.row(row_id)
+        return None if row is None else row.spec
 
     def job_id(self, row_id: str) -> str | None:
         """The id of this row's job, if it was submitted."""
-        entry = self._rows.entries.get(row_id)
-        return entry.job.id if entry and entry.job else None
+        seen = self._rows.seen(row_id)
+        return None if seen is None else seen.job.id
 
     def status(self, row_id: str) -> JobStatus | None:
         """What was last known of this row's job."""
-        entry = self._rows.entries.get(row_id)
-        return entry.status if entry and entry.job else None
+        seen = self._rows.seen(row_id)
+        return None if seen is None else seen.status
 
     def attempts(self, row_id: str) -> tuple[Attempt, ...]:
         """The row's jobs before its last one that the infrastructure failed."""
-        entry = self._rows.entries.get(row_id)
-        return () if entry is None else entry.failures
+        row = self._rows.row(row_id)
+        return () if row is None else row.failures
 
     def earlier(self, row_id: str) -> tuple[Run, ...]:
         """The row's jobs before its last one that were measured as well."""
-        entry = self._rows.entries.get(row_id)
-        return () if entry is None else entry.earlier
+        row = self._rows.row(row_id)
+        return () if row is None else row.earlier
 
     def standings(self) -> Iterator[Standing]:
         """Where every row stands, in the order of submission."""
-        for entry in self._rows.entries.values():
-            over = entry.run is not None or entry.error is not None
-            yield Standing(entry.row_id, entry.gpus, entry.status if entry.job else None, entry.sight, over)
+        return map(standing_of, self._rows.phases.items())
 
     # -- the end ------------------------------------------------------------------------------
 
@@ -253,16 +232,7 @@ class Fleet:
             self._watching.look_next()
             self._polling.poll()
             return
-        due_s = min(self._due_times()) - self._clock()
+        dues_s = (part.due_s for part in (self._turns, self._watching, self._submitting, self._logs))
+        due_s = min(dues_s) - self._clock()
         if due_s > 0 and not self._submitting.wait(due_s):
             self._sleep(due_s)
-
-    def _due_times(self) -> Iterable[float]:
-        """When there may be news, monotonic seconds."""
-        yield self._turns.due_s
-        yield self._watching.due_s
-        submit_due_s = self._submitting.patience.due_s
-        if self._rows.waiting and submit_due_s > self._clock():
-            yield submit_due_s
-        for entry in self._rows.ended.values():
-            yield entry.log_look_s

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.fleet.entry import Entry, is_healthy
+from pytest_gsw.fleet.entry import Ended, Live, Over, is_healthy
 from pytest_gsw.fleet.repeating import Repeating
 from pytest_gsw.fleet.rows import Rows
 from pytest_gsw.jobs.before import check_new
-from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, Launcher
+from pytest_gsw.jobs.model import Job, JobState, Launcher
 from pytest_gsw.runs.run import Run
 
 #: How often the log of an ended job is looked for at last.
@@ -32,7 +32,8 @@ def log_of(launcher: Launcher, job: Job) -> Path:
     return log
 
 
-def _batch_output(launcher: Launcher, job: Job) -> Path | None:
+def batch_output_of(launcher: Launcher, job: Job) -> Path | None:
+    """Where a job's batch shell writes; ``None`` where nobody can tell."""
     try:
         return launcher.batch_output(job)
     except OSError:
@@ -55,77 +56,56 @@ class Logs:
         self._repeating = repeating
         self._clock = clock
 
-    def take_over(self, entry: Entry, spec: JobSpec, attempts: tuple[Attempt, ...]) -> None:
-        """What an earlier session knew of the row's jobs so far; what was measured must still be there."""
-        entry.attempts = attempts
-        numbered = [(replace(spec, attempt=number), one) for number, one in enumerate(attempts, start=1)]
-        for its, attempt in numbered:
-            self._rows.claims.job(Job(attempt.job_id, its, 0.0, cluster=attempt.cluster))
-        try:
-            entry.earlier = tuple(self._measured_before(its, attempt) for its, attempt in numbered if attempt.measured)
-        except LogError as error:
-            self._rows.fail(entry, error)
+    @property
+    def due_s(self) -> float:
+        """When a log is looked for next, monotonic seconds; infinity where none is awaited."""
+        return min((ended.look_s for ended in self._rows.ended.values()), default=math.inf)
 
-    def _measured_before(self, spec: JobSpec, attempt: Attempt) -> Run:
-        """A job that an earlier session has measured.
-
-        Raises:
-            LogError: Its log is gone, or another job's of this session.
-        """
-        job = Job(attempt.job_id, spec, attempt.status.submit_s or 0.0, cluster=attempt.cluster)
-        log = log_of(self._launcher, job)
-        clash = self._rows.claims.log(job, log)
-        if clash is not None:
-            raise clash[1]
-        return Run(job.id, attempt.status, log, _batch_output(self._launcher, job))
-
-    def wait_for(self, entry: Entry) -> None:
+    def wait_for(self, live: Live) -> None:
         """A job has ended, or was given up: its log is awaited, as long as that makes sense."""
-        entry.watch = None
-        entry.log_look_s = self._clock()
-        entry.log_deadline_s = entry.log_look_s + (self._launcher.log_wait_s if is_healthy(entry.status) else 0.0)
-        self._rows.ended[entry.row_id] = entry
+        now_s = self._clock()
+        self._rows.await_log(live, now_s, now_s + (self._launcher.log_wait_s if is_healthy(live.seen.status) else 0.0))
 
     def wait_no_longer(self) -> None:
         """Let each log that is not there at the next look be missing."""
-        for entry in self._rows.ended.values():
-            entry.log_deadline_s = entry.log_look_s = self._clock()
+        for ended in self._rows.ended.values():
+            ended.deadline_s = ended.look_s = self._clock()
 
     def find(self) -> None:
         """Hand over what has ended and has its log, or will not get it any more."""
         now_s = self._clock()
-        ended = self._rows.ended
-        for entry in [entry for entry in ended.values() if now_s >= entry.log_look_s]:
-            if entry.row_id not in ended:
+        for ended in [ended for ended in self._rows.ended.values() if now_s >= ended.look_s]:
+            row_id = ended.row.row_id
+            if row_id not in self._rows.ended:
                 continue  # given up for another one's sake
-            entry.log_look_s = min(now_s + entry.log_pause_s, max(now_s, entry.log_deadline_s))
-            entry.log_pause_s = min(2 * entry.log_pause_s, _LONGEST_LOG_LOOK_S)
-            if self._concludes(entry, now_s):
-                self._rows.over[entry.row_id] = entry
-                del ended[entry.row_id]
+            ended.look_s = min(now_s + ended.pause_s, max(now_s, ended.deadline_s))
+            ended.pause_s = min(2 * ended.pause_s, _LONGEST_LOG_LOOK_S)
+            end = self._end_of(ended, now_s)
+            if end is not None:
+                self._rows.finish(Over(row_id, end, ended.row, ended.seen))
+                del self._rows.ended[row_id]
 
-    def _concludes(self, entry: Entry, now_s: float) -> bool:
-        """Look for an ended job's log; whether the row has its end, and neither waits on nor is run again."""
-        job = entry.job
-        assert job is not None  # only a job can end
+    def _end_of(self, ended: Ended, now_s: float) -> Run | LogError | None:
+        """An ended row's run, or that it has no log; ``None`` where it is not over yet, or no longer ended."""
+        job = ended.seen.job
         log: Path | None = None
         try:
             log = log_of(self._launcher, job)
         except LogError as error:
-            if is_healthy(entry.status):
-                if now_s < entry.log_deadline_s:
-                    return False
-                entry.error = error  # a shared file system was given its time
-        if log is not None and self._rows.is_shared(self._rows.claims.log(job, log), entry):
-            return False
-        return entry.error is not None or self._makes_run(entry, job, log)
+            if is_healthy(ended.seen.status):
+                # A shared file system is given its time.
+                return None if now_s < ended.deadline_s else error
+        if log is not None and self._rows.is_shared(self._rows.claims.log(job, log), ended.row.row_id):
+            return None
+        run = self._run_of(ended, log)
+        return None if run is None or self._repeating.repeats(ended, run) else run
 
-    def _makes_run(self, entry: Entry, job: Job, log: Path | None) -> bool:
-        """Make the row's run of its ended job; whether that job is the row's last."""
-        output = _batch_output(self._launcher, job)
-        if output is not None and self._rows.is_shared(self._rows.claims.output(job, output), entry):
-            return False
+    def _run_of(self, ended: Ended, log: Path | None) -> Run | None:
+        """An ended job with its log; ``None`` where its batch output is another row's as well."""
+        row, seen = ended.row, ended.seen
+        output = batch_output_of(self._launcher, seen.job)
+        if output is not None and self._rows.is_shared(self._rows.claims.output(seen.job, output), row.row_id):
+            return None
         # A stop that an earlier session meant to send explains nothing but a cancelled job.
-        sent = entry.stop_sent or entry.status.state is JobState.CANCELLED
-        entry.run = Run(job.id, entry.status, log, output, entry.stopped if sent else None, entry.earlier)
-        return not self._repeating.repeats(entry, entry.run)
+        sent = seen.stop_sent or seen.status.state is JobState.CANCELLED
+        return Run(seen.job.id, seen.status, log, output, seen.stopped if sent else None, row.earlier)

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import JobError
-from pytest_gsw.fleet.entry import Entry, StateObserver
+from pytest_gsw.fleet.entry import Live, Seen, StateObserver
 from pytest_gsw.fleet.logs import Logs
 from pytest_gsw.fleet.notes import Notes
 from pytest_gsw.fleet.patience import LONGEST_BACK_OFF_S, Patience, is_too_long
 from pytest_gsw.fleet.repeating import Repeating
 from pytest_gsw.fleet.rows import Rows
 from pytest_gsw.jobs.journal import Journal
-from pytest_gsw.jobs.model import Attempt, Job, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.model import Attempt, JobState, JobStatus, Launcher
 from pytest_gsw.runs.checks import not_alone
 from pytest_gsw.runs.run import Run
 
@@ -108,85 +108,87 @@ class Polling:
     def poll(self) -> None:
         """Ask once about all jobs that have not ended."""
         self._turns.begin()
-        asked = [(entry, entry.job) for entry in self._rows.live.values() if entry.job is not None]
+        asked = list(self._rows.live.values())
         if asked:
             self._take(self._ask(asked))
         self._turns.end()
 
-    def leave_queue(self, entry: Entry) -> None:
+    def leave_queue(self, live: Live) -> None:
         """A job has ended, or was given up."""
-        self._rows.leave_queue(entry)
+        self._rows.leave_queue(live)
         self._patience.room()
-        self._logs.wait_for(entry)
+        self._logs.wait_for(live)
 
-    def _ask(self, asked: list[tuple[Entry, Job]]) -> list[tuple[Entry, Job, JobStatus]]:
-        answers = self._launcher.poll([job for _, job in asked])
+    def _ask(self, asked: list[Live]) -> list[tuple[Live, JobStatus]]:
+        answers = self._launcher.poll([live.seen.job for live in asked])
         return [
-            (entry, job, _fit_to_show(job, answers.get(job.spec.row_id, _NO_ANSWER), entry.status, self._environ))
-            for entry, job in asked
+            (live, _fit_to_show(live.seen, answers.get(live.row.row_id, _NO_ANSWER), self._environ)) for live in asked
         ]
 
-    def _take(self, told: list[tuple[Entry, Job, JobStatus]]) -> None:
+    def _take(self, told: list[tuple[Live, JobStatus]]) -> None:
         """Write down which jobs have ended, and only then go on with them."""
-        ended = [(job, status) for entry, job, status in told if status is not entry.status and status.state.ended]
+        ended = [
+            (live.seen.job, status) for live, status in told if status is not live.seen.status and status.state.ended
+        ]
         if ended:
             self._notes.write(Journal.ended, *ended)
-        for entry, _, status in told:
-            self._update(entry, status)
-        for entry, job, status in told:
+        for live, status in told:
+            self._update(live, status)
+        for live, status in told:
             if status.siblings:
-                self._rows.give_up([entry], not_alone(Run(job.id, status, None)))
-        self._give_any_nodes([entry for entry, _, status in told if _waits_for_other_nodes(entry, status)])
-        silent = all(status.state is JobState.UNKNOWN for _, _, status in told)
+                self._rows.give_up([live.row.row_id], not_alone(Run(live.seen.job.id, status, None)))
+        self._give_any_nodes([live for live, status in told if _waits_for_other_nodes(live, status)])
+        silent = all(status.state is JobState.UNKNOWN for _, status in told)
         self._turns.answered(not silent)
         if not silent:
             self._patience.answered(self._clock())
 
-    def _give_any_nodes(self, entries: list[Entry]) -> None:
+    def _give_any_nodes(self, without: list[Live]) -> None:
         """Submit jobs anew that wait for other nodes than those before, and will not get them."""
-        if not entries:
+        if not without:
             return
         try:
-            self._launcher.cancel([entry.job for entry in entries if entry.job is not None])
+            self._launcher.cancel([live.seen.job for live in without])
         except JobError:
             return  # they are still there at the next question
-        for entry in entries:
-            assert entry.job is not None  # else it would not wait
-            assert entry.spec is not None
-            status = replace(entry.status, state=JobState.CANCELLED)
-            attempt = Attempt(entry.job.id, status, "no other node was available", cluster=entry.job.cluster)
-            self._notes.write(Journal.ended, (entry.job, status))
-            self._rows.leave_queue(entry)
-            self._repeating.again(entry, attempt, replace(entry.spec.again(), avoided_nodes=()), entry.earlier)
+        for live in without:
+            row, job = live.row, live.seen.job
+            status = replace(live.seen.status, state=JobState.CANCELLED)
+            attempt = Attempt(job.id, status, "no other node was available", cluster=job.cluster)
+            self._notes.write(Journal.ended, (job, status))
+            self._rows.leave_queue(live)
+            self._repeating.again(row, attempt, replace(row.spec.again(), avoided_nodes=()), row.earlier)
 
-    def _update(self, entry: Entry, status: JobStatus) -> None:
-        if status is entry.status:  # nothing new, as of most jobs at most times
-            entry.unknown_since_s = None
+    def _update(self, live: Live, status: JobStatus) -> None:
+        seen = live.seen
+        if status is seen.status:  # nothing new, as of most jobs at most times
+            live.unknown_since_s = None
             return
         now_s = self._clock()
         if status.state is JobState.UNKNOWN:
-            if entry.unknown_since_s is None:
-                entry.unknown_since_s = now_s
-            if not is_too_long(now_s - entry.unknown_since_s):
+            if live.unknown_since_s is None:
+                live.unknown_since_s = now_s
+            if not is_too_long(now_s - live.unknown_since_s):
                 return  # the scheduler is out of reach for a while; the last known state stands
         else:
-            entry.unknown_since_s = None
-        changed = status.state is not entry.status.state
-        entry.status = status
-        if changed and entry.job is not None:
-            self._observer(entry.row_id, entry.job.id, status)
+            live.unknown_since_s = None
+        changed = status.state is not seen.status.state
+        seen.status = status
+        if changed:
+            self._observer(live.row.row_id, seen.job.id, status)
         if status.state.ended or status.state is JobState.UNKNOWN:
-            self.leave_queue(entry)
+            self.leave_queue(live)
         elif status.state is JobState.PENDING:
-            entry.watch = entry.sight = entry.log = None  # put back into the queue: the next start is another run
+            live.watch = seen.sight = live.log = None  # put back into the queue: the next start is another run
 
 
-def _waits_for_other_nodes(entry: Entry, status: JobStatus) -> bool:
+def _waits_for_other_nodes(live: Live, status: JobStatus) -> bool:
     """Whether a job is to avoid nodes and cannot: the others are down, drained or reserved."""
-    avoiding = entry.spec is not None and entry.spec.avoided_nodes
-    return bool(avoiding) and status.state is JobState.PENDING and status.reason.startswith(_NOT_THERE)
+    return (
+        bool(live.row.spec.avoided_nodes) and status.state is JobState.PENDING and status.reason.startswith(_NOT_THERE)
+    )
 
 
-def _fit_to_show(job: Job, status: JobStatus, known: JobStatus, environ: Mapping[str, str]) -> JobStatus:
+def _fit_to_show(seen: Seen, status: JobStatus, environ: Mapping[str, str]) -> JobStatus:
     """The scheduler's own words go to the screen, the journal and the record; what is no news is what was known."""
-    return known if status == known else quoted(status, environ, job.spec.environment)
+    return seen.status if status == seen.status else quoted(status, environ, seen.job.spec.environment)

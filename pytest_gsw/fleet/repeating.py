@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_gsw.fleet.entry import Again, Entry, OnceMore, RepeatObserver, is_healthy
+from pytest_gsw.fleet.entry import Again, Ended, OnceMore, RepeatObserver, Row, Waiting, is_healthy
 from pytest_gsw.fleet.notes import Notes
 from pytest_gsw.fleet.rows import Rows
 from pytest_gsw.jobs.journal import Journal
@@ -36,33 +36,32 @@ class Repeating:
         self._retries = 0
         self._once_more = lambda *_: None
 
-    def repeats(self, entry: Entry, run: Run) -> bool:
+    def repeats(self, ended: Ended, run: Run) -> bool:
         """Put a row back into the queue where the infrastructure failed it, or where one more job of it is wanted."""
-        attempt = self._attempt(entry, run)
-        if attempt is None or entry.spec is None or entry.job is None:
+        row = ended.row
+        attempt = self._attempt(row, run)
+        if attempt is None:
             return False
-        attempt = replace(attempt, cluster=entry.job.cluster)
-        del self._rows.ended[entry.row_id]
-        self.again(entry, attempt, attempt.after(entry.spec), run.jobs if attempt.measured else entry.earlier)
+        attempt = replace(attempt, cluster=ended.seen.job.cluster)
+        del self._rows.ended[row.row_id]
+        self.again(row, attempt, attempt.after(row.spec), run.jobs if attempt.measured else row.earlier)
         return True
 
-    def again(self, entry: Entry, attempt: Attempt, spec: JobSpec, earlier: tuple[Run, ...]) -> None:
+    def again(self, row: Row, attempt: Attempt, spec: JobSpec, earlier: tuple[Run, ...]) -> None:
         """Put a row back at the head of the queue, after an attempt that is not its last."""
-        self._notes.write(Journal.repeated, entry.row_id, attempt)
-        self._on_repeat(entry.row_id, attempt)
-        again = Entry(entry.row_id, spec=spec, attempts=(*entry.attempts, attempt), earlier=earlier)
-        self._rows.entries[entry.row_id] = again
-        self._rows.waiting.appendleft(again)
+        self._notes.write(Journal.repeated, row.row_id, attempt)
+        self._on_repeat(row.row_id, attempt)
+        self._rows.wait(Waiting(Row(row.row_id, spec, (*row.attempts, attempt), earlier)), first=True)
 
-    def _attempt(self, entry: Entry, run: Run) -> Attempt | None:
+    def _attempt(self, row: Row, run: Run) -> Attempt | None:
         """What a job was that is not its row's last; ``None`` where it is the last."""
-        failure = infrastructure_failure(run) if len(entry.failures) < self._retries else None
+        failure = infrastructure_failure(run) if len(row.failures) < self._retries else None
         if failure is not None:
             return Attempt(run.job_id, run.status, failure.why, failure.nodes)
         again: Again | None = None
         if is_healthy(run.status):
             try:
-                again = self._once_more(entry.row_id, run)
+                again = self._once_more(row.row_id, run)
             except Exception:  # of a site's own rule: told when the row is judged
                 return None
         return None if again is None else Attempt(run.job_id, run.status, again.why, again.avoiding, measured=True)

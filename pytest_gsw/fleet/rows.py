@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 
 from pytest_gsw.errors import JobError, RunError
-from pytest_gsw.fleet.entry import Entry, Limits
+from pytest_gsw.fleet.entry import (
+    Ended,
+    Limits,
+    Live,
+    Over,
+    Phase,
+    Row,
+    Seen,
+    Submitting,
+    Waiting,
+    seen_of,
+    unanswered_s,
+)
 from pytest_gsw.jobs.claims import Claims
 from pytest_gsw.jobs.model import Job, JobState, Launcher
 
@@ -20,12 +33,13 @@ class Rows:
     """
 
     def __init__(self, launcher: Launcher, limits: Limits) -> None:
-        self.entries: dict[str, Entry] = {}
-        self.waiting: deque[Entry] = deque()
-        self.submitting: dict[str, Entry] = {}
-        self.live: dict[str, Entry] = {}
-        self.ended: dict[str, Entry] = {}
-        self.over: dict[str, Entry] = {}
+        self.phases: dict[str, Phase] = {}
+        self.waiting: deque[Waiting] = deque()
+        self.submitting: dict[str, Submitting] = {}
+        self.live: dict[str, Live] = {}
+        self.ended: dict[str, Ended] = {}
+        #: Those that were not handed out yet.
+        self.over: dict[str, Over] = {}
         self.limits = limits
         self.claims = Claims()
         self._launcher = launcher
@@ -33,72 +47,126 @@ class Rows:
         self._taken_jobs = 0
         self._taken_gpus = 0
 
-    def fits(self, entry: Entry) -> bool:
+    def row(self, row_id: str) -> Row | None:
+        """A row; ``None`` where it is not known, or cannot be submitted at all."""
+        phase = self.phases.get(row_id)
+        return None if phase is None else phase.row
+
+    def seen(self, row_id: str) -> Seen | None:
+        """A row's job; ``None`` where it has none that is known."""
+        phase = self.phases.get(row_id)
+        return None if phase is None else seen_of(phase)
+
+    # -- what a row takes ---------------------------------------------------------------------
+
+    def fits(self, row: Row) -> bool:
         """Whether a row may be submitted beside those that have a place."""
         limits = self.limits
-        if self._taken_jobs + 1 > limits.jobs or self._taken_gpus + entry.gpus > limits.gpus:
+        if self._taken_jobs + 1 > limits.jobs or self._taken_gpus + row.spec.gpus > limits.gpus:
             return False
         if limits.pending == math.inf:
             return True
-        pending = sum(live.status.state is JobState.PENDING for live in self.live.values())
+        pending = sum(live.seen.status.state is JobState.PENDING for live in self.live.values())
         return pending + len(self.submitting) + 1 <= limits.pending
 
-    def take_place(self, entry: Entry) -> None:
+    def take_place(self, row: Row) -> None:
         """Count what a row takes that is submitted."""
         self._taken_jobs += 1
-        self._taken_gpus += entry.gpus
+        self._taken_gpus += row.spec.gpus
 
-    def free_place(self, entry: Entry) -> None:
+    def free_place(self, row: Row) -> None:
         """Count no longer what a row took."""
         self._taken_jobs -= 1
-        self._taken_gpus -= entry.gpus
+        self._taken_gpus -= row.spec.gpus
 
-    def leave_queue(self, entry: Entry) -> None:
+    # -- where a row goes ---------------------------------------------------------------------
+
+    def wait(self, waiting: Waiting, *, first: bool) -> None:
+        """Let a row wait to be submitted, before all others or after them."""
+        self.phases[waiting.row.row_id] = waiting
+        if first:
+            self.waiting.appendleft(waiting)
+        else:
+            self.waiting.append(waiting)
+
+    def begin(self, waiting: Waiting) -> Submitting:
+        """Let a row be submitted that waits no more."""
+        submitting = self.phases[waiting.row.row_id] = Submitting(waiting)
+        self.take_place(waiting.row)
+        return submitting
+
+    def go_live(self, row: Row, seen: Seen) -> Live:
+        """A row that has its place has a job now."""
+        live = self.phases[row.row_id] = self.live[row.row_id] = Live(row, seen)
+        return live
+
+    def leave_queue(self, live: Live) -> None:
         """A row's job is no longer live."""
-        del self.live[entry.row_id]
-        self.free_place(entry)
+        del self.live[live.row.row_id]
+        self.free_place(live.row)
 
-    def fail(self, entry: Entry, error: RunError) -> None:
-        """Let a row be over with an error."""
-        entry.error = error
-        self.over[entry.row_id] = entry
+    def await_log(self, live: Live, look_s: float, deadline_s: float) -> None:
+        """Await the log of a job that is no longer live; monotonic seconds."""
+        row = live.row
+        self.phases[row.row_id] = self.ended[row.row_id] = Ended(row, live.seen, deadline_s, look_s)
 
-    def is_shared(self, clash: tuple[Job, RunError] | None, entry: Entry) -> bool:
+    def finish(self, over: Over) -> None:
+        """Let a row be over."""
+        self.phases[over.row_id] = self.over[over.row_id] = over
+
+    # -- jobs that are given up ---------------------------------------------------------------
+
+    def is_shared(self, clash: tuple[Job, RunError] | None, row_id: str) -> bool:
         """Give up both rows where another one has the same job or log; one that was handed out keeps its end."""
         if clash is None:
             return False
         other, error = clash
-        rival = self.entries[other.spec.row_id]
-        self.give_up([entry] if rival is entry or rival.job is not other else [rival, entry], error)
+        rival = seen_of(self.phases[other.spec.row_id])
+        is_other = other.spec.row_id != row_id and rival is not None and rival.job is other
+        self.give_up([other.spec.row_id, row_id] if is_other else [row_id], error)
         return True
 
-    def give_up(self, entries: list[Entry], error: RunError) -> None:
+    def give_up(self, row_ids: list[str], error: RunError) -> None:
         """Let rows be over with an error whatever becomes of their jobs, and end those."""
-        over = [one for one in entries if one.error is None and (one.run is None or one.row_id in self.over)]
-        for entry in over:
-            if self.live.pop(entry.row_id, None) is not None:
-                self.free_place(entry)
-            self.ended.pop(entry.row_id, None)
-            self.fail(entry, error)
+        given_up = [over for row_id in row_ids if (over := self._give_up(row_id, error)) is not None]
         try:
-            self.cancel(over)
+            self.cancel([over.seen for over in given_up if over.seen is not None])
         except JobError:
             return  # they are ended with the session
 
-    def cancel(self, entries: list[Entry]) -> None:
-        """End these rows' jobs with one request; one that fails leaves them to the session's end.
+    def _give_up(self, row_id: str, error: RunError) -> Over | None:
+        """Let a row be over with an error; ``None`` where it has one, or was handed out."""
+        phase = self.phases[row_id]
+        if isinstance(phase, Over) and (isinstance(phase.end, RunError) or row_id not in self.over):
+            return None
+        if self.live.pop(row_id, None) is not None and phase.row is not None:
+            self.free_place(phase.row)
+        self.ended.pop(row_id, None)
+        over = Over(row_id, error, phase.row, seen_of(phase), unanswered_s(phase))
+        self.finish(over)
+        return over
+
+    def interrupt(self, error: Callable[[Phase], RunError]) -> None:
+        """Let all rows whose job has not ended be over, each with its error."""
+        for row_id, phase in self.phases.items():
+            if isinstance(phase, Ended):
+                self.ended[row_id] = phase  # Ctrl-C may have hit while it was to be handed over or repeated
+            elif not isinstance(phase, Over):
+                self.phases[row_id] = Over(row_id, error(phase), phase.row, seen_of(phase), unanswered_s(phase))
+        self.waiting.clear()
+        self.live.clear()
+
+    def cancel(self, jobs: list[Seen]) -> None:
+        """End jobs with one request; one that fails leaves them to the session's end.
 
         Raises:
             JobError: The launcher could not cancel them.
         """
-        self._launcher.cancel([entry.job for entry in entries if entry.job is not None])
-        for entry in entries:
-            entry.cancelled = True
+        self._launcher.cancel([seen.job for seen in jobs])
+        for seen in jobs:
+            seen.cancelled = True
 
-    def running(self) -> list[Entry]:
-        """Rows whose job may still run: also those that were given up, of which nothing is known."""
-        return [
-            entry
-            for entry in self.entries.values()
-            if entry.job is not None and not entry.status.state.ended and not entry.cancelled
-        ]
+    def running(self) -> list[Seen]:
+        """Jobs that may still run."""
+        jobs = map(seen_of, self.phases.values())
+        return [seen for seen in jobs if seen is not None and seen.may_run]

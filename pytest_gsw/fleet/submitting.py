@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ALL_COMPLETED, Future, ThreadPoolExecutor
@@ -11,13 +12,13 @@ from functools import cache
 from pathlib import Path
 
 from pytest_gsw.errors import QueueFullError, RefusedError, RunError, SchedulerAwayError, SubmissionError
-from pytest_gsw.fleet.entry import Entry
+from pytest_gsw.fleet.entry import Over, Seen, Submitting, Waiting
 from pytest_gsw.fleet.notes import Notes
 from pytest_gsw.fleet.patience import Patience
 from pytest_gsw.fleet.rows import Rows
 from pytest_gsw.jobs.before import logs_before, names_before, names_in
 from pytest_gsw.jobs.journal import Journal
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.model import Job, JobSpec, Launcher
 from pytest_gsw.jobs.resume import is_next
 
 #: Submissions that wait for a free thread, for each thread: enough to keep all busy.
@@ -28,7 +29,7 @@ _ANSWERS_WAIT_S = 0.5
 _NO_ROOM = "make room there, or give another directory with --gsw-results=DIR"
 
 
-class Submitting:
+class Submitter:
     """Submits rows in their order, in threads where the launcher takes several at once.
 
     Args:
@@ -47,6 +48,12 @@ class Submitting:
         self._threads = ThreadPoolExecutor(threads, "gsw-submit") if threads > 1 else None
         self.patience = Patience(threads * (1 + _QUEUED_PER_THREAD))
 
+    @property
+    def due_s(self) -> float:
+        """Until when all submissions are put off, monotonic seconds; infinity where they are not, or no row waits."""
+        due_s = self.patience.due_s
+        return due_s if self._rows.waiting and due_s > self._clock() else math.inf
+
     def submit(self) -> None:
         """Submit what waits, as far as the limits allow; nothing overtakes a row that does not fit."""
         while batch := self._next_batch():
@@ -54,7 +61,7 @@ class Submitting:
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for some of the answers, for so many seconds at most; false where no submission is under way."""
-        futures = [entry.submission for entry in self._rows.submitting.values() if entry.submission is not None]
+        futures = [one.answer for one in self._rows.submitting.values() if one.answer is not None]
         if futures:
             some = futures[: max(1, len(futures) - self.patience.window // 2)]
             wait_for(some, timeout=min(timeout_s, _ANSWERS_WAIT_S), return_when=ALL_COMPLETED)
@@ -66,17 +73,17 @@ class Submitting:
             self._withdraw()
         self._take_answers(
             [
-                (entry, _answer_of(entry.submission))
-                for entry in self._rows.submitting.values()
-                if entry.submission is not None and (wait or entry.submission.done())
+                (one, _answer_of(one.answer))
+                for one in self._rows.submitting.values()
+                if one.answer is not None and (wait or one.answer.done())
             ]
         )
 
-    def aside(self, task: Callable[[list[Entry]], None], entries: list[Entry]) -> Future[None] | None:
+    def aside(self, task: Callable[[list[Seen]], None], jobs: list[Seen]) -> Future[None] | None:
         """Do this in a thread, so that the session goes on meanwhile; at once where there are no threads."""
         if self._threads is not None:
-            return self._threads.submit(task, entries)
-        task(entries)
+            return self._threads.submit(task, jobs)
+        task(jobs)
         return None
 
     def close(self) -> None:
@@ -84,58 +91,56 @@ class Submitting:
         if self._threads is not None:
             self._threads.shutdown()
 
-    def _next_batch(self) -> list[Entry]:
+    def _next_batch(self) -> list[Submitting]:
         """The rows that are submitted next: many together, because the journal is synced once for all of them."""
         rows, patience = self._rows, self.patience
-        batch: list[Entry] = []
+        batch: list[Submitting] = []
         if len(rows.submitting) > patience.window // 2:
             return batch
         most = patience.window - len(rows.submitting) if self._threads is not None else 1
         while rows.waiting and len(batch) < most and self._clock() >= patience.due_s:
-            entry = rows.waiting[0]
-            if not rows.fits(entry):
+            row = rows.waiting[0].row
+            if not rows.fits(row):
                 break
-            rows.waiting.popleft()
-            rows.take_place(entry)
+            submitting = rows.begin(rows.waiting.popleft())
             if self._threads is not None:
-                rows.submitting[entry.row_id] = entry
-            batch.append(entry)
+                rows.submitting[row.row_id] = submitting
+            batch.append(submitting)
         return batch
 
-    def _begin(self, batch: list[Entry]) -> None:
+    def _begin(self, batch: list[Submitting]) -> None:
         """Write down which rows are about to be submitted, and only then submit them."""
         now_s = time.time()
-        for entry in batch:
-            entry.tried_s, entry.refused = now_s, False
-        problem = self._notes.intents([entry.spec for entry in batch if entry.spec is not None], now_s)
+        for one in batch:
+            one.tried_s = now_s
+        problem = self._notes.intents([one.row.spec for one in batch], now_s)
         look = cache(names_in)
-        for entry in batch:
+        for one in batch:
             if problem is not None:
-                self._rows.submitting.pop(entry.row_id, None)
-                self._take_answer(entry, SubmissionError(problem, advice=_NO_ROOM))
+                self._rows.submitting.pop(one.row.row_id, None)
+                self._take_answer(one.waiting, SubmissionError(problem, advice=_NO_ROOM))
             elif self._threads is not None:
-                entry.submission = self._threads.submit(self._submit, entry, look)
+                one.answer = self._threads.submit(self._submit, one, look)
             else:
-                self._take_answers([(entry, self._answer(entry, look))])
+                self._take_answers([(one, self._answer(one, look))])
 
-    def _submit(self, entry: Entry, look: Callable[[Path, str], frozenset[str]]) -> Job:
+    def _submit(self, submitting: Submitting, look: Callable[[Path, str], frozenset[str]]) -> Job:
         """Submit one row, unless a submission whose answer was lost has got through; in a thread of its own."""
-        spec = entry.spec
-        assert spec is not None  # only rows that can be submitted wait
-        found = None if entry.since_s is None else self._launcher.find(spec, entry.since_s)
-        if found is not None and is_next(found, entry.attempts):
-            return _with_logs_before(found, entry.names)
-        if entry.names is None and self._notes.kept:
-            entry.names = names_before(spec, look)
+        waiting, spec = submitting.waiting, submitting.waiting.row.spec
+        found = None if waiting.since_s is None else self._launcher.find(spec, waiting.since_s)
+        if found is not None and is_next(found, waiting.row.attempts):
+            return _with_logs_before(found, waiting.names)
+        if waiting.names is None and self._notes.kept:
+            waiting.names = names_before(spec, look)
         try:
             job = self._submit_avoiding(spec)
         except SchedulerAwayError:
-            entry.since_s = entry.since_s or entry.tried_s
+            waiting.since_s = waiting.since_s or submitting.tried_s
             raise
         except RunError:
-            entry.refused = True
+            submitting.refused = True
             raise
-        return _with_logs_before(job, entry.names)
+        return _with_logs_before(job, waiting.names)
 
     def _submit_avoiding(self, spec: JobSpec) -> Job:
         """Submit a job to other nodes than before, or to any where there are not enough others."""
@@ -146,64 +151,58 @@ class Submitting:
                 raise
         return self._launcher.submit(replace(spec, avoided_nodes=()))
 
-    def _answer(self, entry: Entry, look: Callable[[Path, str], frozenset[str]]) -> Job | RunError:
+    def _answer(self, submitting: Submitting, look: Callable[[Path, str], frozenset[str]]) -> Job | RunError:
         try:
-            return self._submit(entry, look)
+            return self._submit(submitting, look)
         except RunError as error:
             return error
 
     def _withdraw(self) -> None:
         """Put rows whose submission has not begun back into the queue, and take back that they were about to be."""
         rows = self._rows
-        withdrawn = [one for one in rows.submitting.values() if one.submission is None or one.submission.cancel()]
+        withdrawn = [one for one in rows.submitting.values() if one.answer is None or one.answer.cancel()]
         # Where an earlier answer was lost, there may be a job all the same.
-        unsubmitted = [entry.row_id for entry in withdrawn if entry.since_s is None]
+        unsubmitted = [one.row.row_id for one in withdrawn if one.waiting.since_s is None]
         if unsubmitted:
             self._notes.write(Journal.refused, *unsubmitted)
-        for entry in withdrawn:
-            entry.submission = None
-            del rows.submitting[entry.row_id]
-            rows.free_place(entry)
-            rows.waiting.appendleft(entry)
+        for one in withdrawn:
+            del rows.submitting[one.row.row_id]
+            rows.free_place(one.row)
+            rows.wait(one.waiting, first=True)
 
-    def _take_answers(self, answers: list[tuple[Entry, Job | RunError]]) -> None:
+    def _take_answers(self, answers: list[tuple[Submitting, Job | RunError]]) -> None:
         """Write down what the scheduler has answered, and only then go on with it."""
         jobs = [answer for _, answer in answers if isinstance(answer, Job)]
-        refused = [entry.row_id for entry, _ in answers if entry.refused]
+        refused = [one.row.row_id for one, _ in answers if one.refused]
         if jobs:
             self._notes.write(Journal.submitted, *jobs)
         if refused:
             self._notes.write(Journal.refused, *refused)
-        for entry, answer in answers:
-            entry.submission = None
-            self._rows.submitting.pop(entry.row_id, None)
-            self._take_answer(entry, answer)
+        for one, answer in answers:
+            self._rows.submitting.pop(one.row.row_id, None)
+            self._take_answer(one.waiting, answer)
 
-    def _take_answer(self, entry: Entry, answer: Job | RunError) -> None:
-        rows = self._rows
+    def _take_answer(self, waiting: Waiting, answer: Job | RunError) -> None:
+        rows, row = self._rows, waiting.row
         if isinstance(answer, Job):
-            entry.job = answer
-            entry.since_s = entry.away_since_s = None
-            entry.status = JobStatus(JobState.PENDING)
-            entry.names = None
-            rows.live[entry.row_id] = entry
+            rows.go_live(row, Seen(answer))
             self.patience.taken()
-            rows.is_shared(rows.claims.job(answer), entry)
+            rows.is_shared(rows.claims.job(answer), row.row_id)
             return
-        rows.free_place(entry)
+        rows.free_place(row)
         if isinstance(answer, QueueFullError):
             self.patience.no_room(answer.fact, self._clock())
-            rows.waiting.appendleft(entry)
-        elif isinstance(answer, SchedulerAwayError) and self._is_worth_waiting(entry):
-            rows.waiting.appendleft(entry)
+            rows.wait(waiting, first=True)
+        elif isinstance(answer, SchedulerAwayError) and self._is_worth_waiting(waiting):
+            rows.wait(waiting, first=True)
         else:
-            rows.fail(entry, answer)
+            rows.finish(Over(row.row_id, answer, row, since_s=waiting.since_s))
 
-    def _is_worth_waiting(self, entry: Entry) -> bool:
+    def _is_worth_waiting(self, waiting: Waiting) -> bool:
         now_s = self._clock()
-        if entry.away_since_s is None:
-            entry.away_since_s = now_s
-        return self.patience.is_worth_waiting(entry.away_since_s, now_s)
+        if waiting.away_since_s is None:
+            waiting.away_since_s = now_s
+        return self.patience.is_worth_waiting(waiting.away_since_s, now_s)
 
 
 def _answer_of(submission: Future[Job]) -> Job | RunError:

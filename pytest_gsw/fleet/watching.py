@@ -8,14 +8,14 @@ from pathlib import Path
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import JobError, LogError
-from pytest_gsw.fleet.entry import Entry, Watcher
+from pytest_gsw.fleet.entry import Live, Seen, Watcher
 from pytest_gsw.fleet.logs import log_of
 from pytest_gsw.fleet.notes import Notes
 from pytest_gsw.fleet.polling import Turns
 from pytest_gsw.fleet.rows import Rows
 from pytest_gsw.fleet.watch import Sight
 from pytest_gsw.jobs.journal import Journal
-from pytest_gsw.jobs.model import Job, JobState, Launcher
+from pytest_gsw.jobs.model import JobState, Launcher, Stop
 
 #: How often running jobs' logs are looked at; it costs the file system one ``stat`` a job.
 LOG_LOOK_S = 2.0
@@ -76,61 +76,58 @@ class Watching:
         """See how far running jobs are, by their logs; end those that are not worth going on with."""
         now_s = self._clock()
         stopped = []
-        for entry in self._rows.live.values():
-            if entry.status.state is not JobState.RUNNING or entry.job is None or entry.stop_sent:
+        for live in self._rows.live.values():
+            seen = live.seen
+            if seen.status.state is not JobState.RUNNING or seen.stop_sent:
                 continue
-            finished = entry.sight is not None and entry.sight.finished
-            entry.sight = self._sight_of(entry, entry.job, now_s)
-            if entry.sight is None:
+            finished = seen.sight is not None and seen.sight.finished
+            seen.sight = self._sight_of(live, now_s)
+            if seen.sight is None:
                 continue
-            if entry.sight.finished and not finished:
+            if seen.sight.finished and not finished:
                 self._turns.soon()  # its log is the cheaper signal: no need to wait for the next turn
-            if entry.sight.stop is not None:
-                stopped.append(entry)
+            if seen.sight.stop is not None:
+                stopped.append((seen, seen.sight.stop))
         if stopped:
             self._stop(stopped)
 
-    def _sight_of(self, entry: Entry, job: Job, now_s: float) -> Sight | None:
+    def _sight_of(self, live: Live, now_s: float) -> Sight | None:
         """What a running job's log shows; ``None`` where nobody can tell, or where it is known why it stands still."""
-        if entry.status.raw_state.upper().partition("+")[0] in _STANDING_STILL:
-            entry.watch = None
+        if live.seen.status.raw_state.upper().partition("+")[0] in _STANDING_STILL:
+            live.watch = None
             return None
-        if entry.unwatched or self._watcher is None:
+        if live.unwatched or self._watcher is None:
             return None
         try:
-            entry.watch = entry.watch or self._watcher(entry.row_id)
-            entry.unwatched = entry.watch is None
-            return None if entry.watch is None else entry.watch.look(self._running_log(entry, job), now_s)
+            live.watch = live.watch or self._watcher(live.row.row_id)
+            live.unwatched = live.watch is None
+            return None if live.watch is None else live.watch.look(self._running_log(live), now_s)
         except Exception:
             # Of a site's own log format: its fault is this row's alone, and told when that is measured.
-            entry.unwatched = True
+            live.unwatched = True
             return None
 
-    def _running_log(self, entry: Entry, job: Job) -> Path | None:
+    def _running_log(self, live: Live) -> Path | None:
         """A running job's log, looked for once after each poll until it is there."""
-        if entry.log is None and entry.log_look_s <= self._turns.last_s:
-            entry.log_look_s = self._clock()
+        if live.log is None and live.looked_s <= self._turns.last_s:
+            live.looked_s = self._clock()
             try:
-                entry.log = log_of(self._launcher, job)
+                live.log = log_of(self._launcher, live.seen.job)
             except LogError:
-                entry.log = None
-        return entry.log
+                live.log = None
+        return live.log
 
-    def _stop(self, entries: list[Entry]) -> None:
+    def _stop(self, stops: list[tuple[Seen, Stop]]) -> None:
         """End jobs early, with one request; a job that could not be ended is tried again at the next look."""
-        jobs = []
-        for entry in entries:
-            if entry.job is not None and entry.sight is not None and entry.sight.stop is not None:
-                # It may have words of the log.
-                stop = quoted(entry.sight.stop, self._environ, entry.job.spec.environment)
-                if entry.stopped is None:
-                    self._notes.write(Journal.stopped, entry.job, stop)
-                entry.stopped = stop
-                jobs.append(entry.job)
+        for seen, why in stops:
+            stop = quoted(why, self._environ, seen.job.spec.environment)  # it may have words of the log
+            if seen.stopped is None:
+                self._notes.write(Journal.stopped, seen.job, stop)
+            seen.stopped = stop
         try:
-            self._launcher.cancel(jobs)
+            self._launcher.cancel([seen.job for seen, _ in stops])
         except JobError:
             return
-        for entry in entries:
-            entry.stop_sent = True
+        for seen, _ in stops:
+            seen.stop_sent = True
         self._turns.soon()

@@ -804,7 +804,7 @@ def test_a_row_costs_the_same_however_many_there_are(clock: Clock) -> None:
         launcher = FakeLauncher(clock)
         fleet = Fleet(launcher, POLL_S, limits=Limits(jobs=50), clock=clock, sleep=clock.sleep)
         Counted.looked_at = 0
-        for name in ("entries", "submitting", "live", "ended", "over"):
+        for name in ("phases", "submitting", "live", "ended", "over"):
             assert getattr(fleet._rows, name) == {}
             setattr(fleet._rows, name, Counted())
         fleet.submit({f"r{number}": spec(f"r{number}") for number in range(rows)})
@@ -900,6 +900,21 @@ def test_interrupted_jobs_are_cancelled_while_rows_are_reported(clock: Clock, pr
     # A request that failed is made once more at the end.
     assert fleet.close() == (1 if problem else 0)
     assert launcher.cancelled == ([["a"], ["a"]] if problem else [["a"]])
+
+
+def test_a_row_whose_repetition_is_interrupted_is_judged_by_the_job_that_it_had(
+    launcher: FakeLauncher, clock: Clock
+) -> None:
+    def ctrl_c(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    launcher.script = {"a": [LOST_NODE]}
+    fleet = Fleet(launcher, POLL_S, retries=2, on_repeat=ctrl_c, clock=clock, sleep=clock.sleep)
+    fleet.submit({"a": spec("a")})
+    with pytest.raises(KeyboardInterrupt):
+        fleet.take("a")
+    assert fleet.interrupt(detach=False) == 0
+    assert fleet.take("a").status is LOST_NODE
 
 
 def test_an_interrupted_session_repeats_nothing(launcher: FakeLauncher, clock: Clock) -> None:
