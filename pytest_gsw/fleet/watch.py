@@ -190,7 +190,7 @@ class Watch:
         return Stop(
             f"the loss or a step time is not finite{where}: {text}",
             "a run that diverged says nothing of performance: find out why before measuring",
-            self._left_s(sight),
+            _left_s(sight, self._steps, sight.step_time_s or self._step_time_s),
         )
 
     def _slow_start(self, progress: Progress, sight: Sight) -> Stop | None:
@@ -211,7 +211,7 @@ class Watch:
             f"is {median_s / expected_s:.1f} times the {self._by} {expected_s:.4g} s "
             f"(ended early from {self._policies.slow_start:g} times on)",
             "the nodes or the fabric are at fault rather than the row; --gsw-slow-start=0 lets such a job go on",
-            self._left_s(sight, median_s),
+            _left_s(sight, self._steps, median_s),
         )
 
     def _stall(self, progress: Progress, sight: Sight, now_s: float) -> Stop | None:
@@ -255,17 +255,17 @@ class Watch:
             limit_s = max(LEAST_STALL_S, _STALL_STEPS * line_s, _STALL_PAUSES * self._longest_pause_s)
         return limit_s if sight.steps else START_STALLS * limit_s
 
-    def _left_s(self, sight: Sight, step_time_s: float | None = None) -> float | None:
-        """Run time that the steps to come would take."""
-        step_time_s = step_time_s or sight.step_time_s or self._step_time_s
-        if self._steps is None or sight.of is None or step_time_s is None or not math.isfinite(step_time_s):
-            return None
-        left_s = max(0, sight.of - sight.steps) * self._steps / sight.of * step_time_s
-        return left_s if math.isfinite(left_s) else None
-
     def _read(self) -> StepLog | None:
         """The log as it will be judged, ``None`` where it holds no steps or cannot be read."""
         try:
             return None if self._follower is None else read_log(self._follower.path, self._format)
         except LogError:
             return None
+
+
+def _left_s(sight: Sight, steps: int | None, step_time_s: float | None) -> float | None:
+    """Run time that the steps to come would take."""
+    if steps is None or sight.of is None or step_time_s is None or not math.isfinite(step_time_s):
+        return None
+    left_s = max(0, sight.of - sight.steps) * steps / sight.of * step_time_s
+    return left_s if math.isfinite(left_s) else None
