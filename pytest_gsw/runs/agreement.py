@@ -78,7 +78,9 @@ def stray_problem(
     for name, field in _OF_A_STEP:
         wanted = getattr(baseline, field)
         said: list[int | None] = [getattr(step.setup, field) for step in steps]
-        strays = [at for at in measured if wanted is not None and _others(said, at, each_line, wanted)]
+        if wanted is None or set(said) <= {None, wanted}:
+            continue
+        strays = [at for at in measured if _others(said, at, each_line, wanted)]
         if not strays:
             continue
         of = counted(len(measured), "measured step" if each_line == 1 else "measured line")
