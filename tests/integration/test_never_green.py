@@ -504,8 +504,11 @@ def test_the_wall_clock_jumps_backwards(
     assert re.fullmatch(r"no log of job \d+", found["tiny_1b_bf16[B200x8]"][1])
 
 
-def test_a_job_array_in_the_launch_script(pytester: pytest.Pytester, table: Path) -> None:
-    """No sbatch is needed to refuse it."""
+def test_a_job_array_in_the_launch_script(
+    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused before sbatch is called, of which there is none here."""
+    monkeypatch.setenv("PATH", str(pytester.path))
     script = a_cluster_here(pytester, "slurm\n    account: none\n    partition: none")
     script.write_text(script.read_text().replace("#SBATCH --exclusive", "#SBATCH --array=1-2"))
     result = pytester.runpytest("--gsw-cluster=here", "--gsw-baselines=site", "--junitxml=junit.xml", "-k", "H100")
