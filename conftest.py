@@ -2,7 +2,6 @@
 
 import gc
 import os
-import signal
 import tempfile
 
 import pytest
@@ -11,13 +10,7 @@ pytest_plugins = ["pytester", "tests.rerun", "tests.sample"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Local jobs are counted in the user's home; those of tests are not.
-
-    A shell starts its background jobs with SIGINT ignored, and each process that a test starts inherits that: it would
-    never see the Ctrl-C that the test sends.
-    """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Local jobs are counted in the user's home; those of tests are not."""
     state = tempfile.TemporaryDirectory(prefix="gsw-state-")
     config.add_cleanup(state.cleanup)
     os.environ["XDG_STATE_HOME"] = state.name

@@ -182,3 +182,10 @@ def test_troubleshooting_quotes_what_the_program_says() -> None:
     for quote in re.findall(r"^> (.+)$", (ROOT / "docs" / "troubleshooting.md").read_text(), re.MULTILINE):
         unknown = set(re.findall(r"[a-z]{3,}", quote)) - words - {"eso", "batchsize", "lustre"}
         assert not unknown, f"no message of the program has {unknown} of: {quote}"
+
+
+@pytest.mark.parametrize("document", ["docs/how-it-works.md", "docs/design.md"])
+def test_modules_are_where_the_documents_say(document: str) -> None:
+    named = set(re.findall(r"`(\w+/[\w/]+\.py)`", (ROOT / document).read_text()))
+    assert named
+    assert {name for name in named if not ((ROOT / "pytest_gsw" / name).exists() or (ROOT / name).exists())} == set()
