@@ -73,7 +73,18 @@ def queue(slurm: SlurmCluster) -> list[str]:
     return slurm.run("squeue", "-h", "-o", "%i").split()
 
 
+#: Leaves a file of the session's own once it has heard of its jobs.
+HEARS = """
+import os
+from pathlib import Path
+
+def pytest_gsw_job_state_changed():
+    Path(f"heard-{os.getpid()}").touch()
+"""
+
+
 def test_one_session_at_a_time(project: Path, slurm: SlurmCluster) -> None:
+    (project / "conftest.py").write_text(HEARS)
     since = time.strftime("%Y-%m-%dT%H:%M:%S")
     takes(project, 300)
     first = start(project, slurm, "--gsw-cluster=here")
@@ -93,9 +104,10 @@ def test_one_session_at_a_time(project: Path, slurm: SlurmCluster) -> None:
     (loser,) = [session for session in both if session is not winner]
     assert loser.returncode == pytest.ExitCode.USAGE_ERROR, finish(loser)
     assert f"belongs to another session: process {winner.pid} of " in finish(loser)
+    slurm.wait_until((project / f"heard-{winner.pid}").exists, "the winner has taken the jobs over", 60)
     winner.send_signal(signal.SIGTERM)
     assert f"{ROWS} errors" in finish(winner)
-    assert queue(slurm) == []
+    slurm.wait_until(lambda: not queue(slurm), "the end of all jobs", 60)
     assert set(jobs_by_name(slurm, project, since).values()) == {1}
     locks = Path(os.environ.get("TMPDIR", "/tmp")).glob(f"pytest-gsw-*-{run_of(project).name}.lock")
     assert list(locks) == []
