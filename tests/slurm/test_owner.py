@@ -108,6 +108,7 @@ def test_one_session_at_a_time(project: Path, slurm: SlurmCluster) -> None:
     winner.send_signal(signal.SIGTERM)
     assert f"{ROWS} errors" in finish(winner)
     slurm.wait_until(lambda: not queue(slurm), "the end of all jobs", 60)
+    slurm.wait_until(lambda: len(jobs_by_name(slurm, project, since)) == ROWS, "accounting has all jobs", 60)
     assert set(jobs_by_name(slurm, project, since).values()) == {1}
     locks = Path(os.environ.get("TMPDIR", "/tmp")).glob(f"pytest-gsw-*-{run_of(project).name}.lock")
     assert list(locks) == []
