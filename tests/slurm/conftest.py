@@ -51,9 +51,13 @@ def start(nodes: int, **options: object) -> Iterator[SlurmCluster]:
             _running.remove(cluster)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def slurm8() -> Iterator[SlurmCluster]:
-    """Eight nodes that are missed soon, a controller that forgets jobs soon, and partitions that preempt."""
+    """Eight nodes that are missed soon, a controller that forgets jobs soon, and partitions that preempt.
+
+    Each file has its own: where a controller has lost its state, job ids begin again, and a node that has seen an id
+    before may miss the launch of the next job that bears it, so that Slurm itself cancels that job.
+    """
     yield from start(8, min_job_age_s=2, slurmd_timeout_s=10, preemption=True)
 
 
