@@ -172,7 +172,7 @@ class SlurmCluster:
         self.wait_until(lambda: self._idle_nodes() == len(self.node_names), "all nodes are idle")
 
     def _configure(self) -> None:
-        for name in ("munge", "db", "ctld", "spool", "log", "dev", "home"):
+        for name in ("munge", "db", "db-tmp", "ctld", "spool", "log", "dev", "home"):
             (self.directory / name).mkdir(mode=0o755)
         for index in range(self.gpus_per_node):
             os.mknod(self.directory / "dev" / f"nvidia{index}", stat.S_IFCHR | 0o666, _DEV_NULL)
@@ -294,13 +294,15 @@ StorageLoc=slurm_acct_db
         self.wait_until(self._munge_socket.exists, "munged listens")
 
     def _start_mariadbd(self) -> None:
+        # A server that starts removes the temporary tables of others from a directory that they share.
         data = f"--datadir={self.directory}/db"
+        scratch = f"--tmpdir={self.directory}/db-tmp"
         self._run(
-            "mariadb-install-db", "--no-defaults", "--user=root", data, "--skip-test-db",
+            "mariadb-install-db", "--no-defaults", "--user=root", data, scratch, "--skip-test-db",
             "--auth-root-authentication-method=socket",
         )  # fmt: skip
         self._spawn(
-            "mariadbd", "mariadbd", "--no-defaults", "--user=root", data, f"--socket={self._database_socket}",
+            "mariadbd", "mariadbd", "--no-defaults", "--user=root", data, scratch, f"--socket={self._database_socket}",
             f"--pid-file={self.directory}/db.pid", "--skip-networking", "--innodb-flush-log-at-trx-commit=0",
         )  # fmt: skip
         self.wait_until(self._database_socket.exists, "mariadbd listens")
