@@ -37,14 +37,11 @@ from pytest_gsw.hooks.guard import guarded_format
 from pytest_gsw.jobs.environment import job_environment, session_environment
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.layout import is_nccl_traced
-from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.model import JobSpec, JobStatus
 from pytest_gsw.jobs.spec import NCCL_TRACE_STEPS, profiling_in
 from pytest_gsw.logs.model import LogFormat, StepLog
-from pytest_gsw.performance.figures import figures, figures_of
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.peaks import documented_peak_flops
-from pytest_gsw.performance.steady import Steady
 from pytest_gsw.performance.verdict import (
     UNUSUAL,
     MetricVerdict,
@@ -58,7 +55,8 @@ from pytest_gsw.performance.verdict import (
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.accepted_text import accepted_text, ignored_text, outdated_text, unused_text
 from pytest_gsw.results.attachments import attachment_lines
-from pytest_gsw.results.record import JobFacts, MetricFacts, Record, write_record
+from pytest_gsw.results.record import JobFacts, Record, write_record
+from pytest_gsw.results.recording import Asked, Found, Ran, job_facts, record_of
 from pytest_gsw.results.told import has_failed, told
 from pytest_gsw.runs.checks import agreed_with_row, check_identity, check_job, read_identity, read_steps
 from pytest_gsw.runs.measure import measure, of_all_jobs
@@ -716,13 +714,6 @@ class BaselineItem(_OfTheSession, pytest.Item):
             return peak
         return wrong_answer(self.config.hook.pytest_gsw_peak_flops, f"{problem}, for {accelerator} and {dtype}")
 
-    def _documented_peak_flops(self) -> float | None:
-        try:
-            peak = self.peak_flops()
-        except HookError:  # told where the row is judged; its record says what is known without it
-            peak = None
-        return documented_peak_flops(self.baseline, peak)
-
     def _documented(self) -> dict[str, float | None]:
         return dict(vars(self.baseline.documented))
 
@@ -738,68 +729,11 @@ class BaselineItem(_OfTheSession, pytest.Item):
         accepted_note: str | None = None,
     ) -> Record:
         """Write down what is known of this run, and give it to JUnit and to observers."""
-        baseline, settings = self.baseline, self._settings
-        image, image_from = self._image_and_source(run)
-        written = (self._environment(run), image, self._agreed(run))
-        environment, image, compared = quoted(written, os.environ)
-        accepted_s = None if verdict is None else verdict.accepted_s
-        comparable = verdict is not None and not_comparable is None
-        record = Record(
-            run_id=settings.run_id,
-            row=baseline.id,
-            node_id=self.nodeid,
-            baseline=f"{self.nodeid.partition('::')[0]}:{baseline.location.line}",
-            document=baseline.source.document,
-            document_line=baseline.source.line,
-            cluster=settings.cluster.name if settings.cluster else "replay",
-            simulated=self._is_simulated(run),
-            outcome=outcome,
-            fact=fact,
-            tolerance=self.tolerance,
-            workload=baseline.workload,
-            framework=baseline.framework,
-            dtype=baseline.dtype,
-            accelerator=baseline.accelerator,
-            gpus=baseline.gpus,
-            documented=self._documented(),
-            implied=dict(vars(figures(baseline, baseline.documented.step_time_s, self._documented_peak_flops()))),
-            measured=dict(vars(measurement.figures)) if measurement else {},
-            statistic=measurement.statistic if measurement else "",
-            steps=measurement.steps if measurement else 0,
-            first_s=measurement.first_s if measurement else None,
-            last_s=measurement.last_s if measurement else None,
-            **(_steady_facts(measurement.steady) if measurement else {}),
-            series_s=measurement.series_s if measurement else (),
-            job=self._job_facts(run),
-            attempts=self._attempts(),
-            repeats=self._repeats(run),
-            reason=verdict.reason.value if verdict and comparable else "",
-            metrics=tuple(map(MetricFacts.of, verdict.metrics)) if verdict else (),
-            own_outcome=verdict.own_outcome.value if verdict and verdict.own_outcome and comparable else "",
-            limit=verdict.allowed if verdict and comparable else None,
-            max_gain=verdict.max_gain if verdict and comparable else None,
-            sigma=verdict.noise.sigma if verdict and verdict.noise else None,
-            sigma_jobs=verdict.noise.jobs if verdict and verdict.noise else 0,
-            canary=baseline.canary,
-            drift=self._drift(run) if verdict and comparable and verdict.reason.value not in UNUSUAL else None,
-            first_jobs=self._planned_jobs.first,
-            confirm_jobs=self._planned_jobs.confirm,
-            environment=environment,
-            recorded_s=time.time(),
-            saved_gpu_hours=_saved_gpu_hours(run, baseline),
-            log=str(run.log) if run and run.log else None,
-            log_bytes=run.log.stat().st_size if run and run.log else None,
-            not_comparable=not_comparable,
-            calibration_flops=measurement.calibration_flops if measurement else None,
-            reference="documented" if accepted_s is None else "accepted",
-            accepted={} if accepted_s is None else self._figures_of(accepted_s),
-            accepted_note=accepted_note,
-            definition=self._definition(run),
-            image=image,
-            image_from=image_from,
-            metric=baseline.metric,
-            compared=compared,
-        )
+        settings = self._settings
+        is_usual = verdict is not None and not_comparable is None and verdict.reason.value not in UNUSUAL
+        drift = self._drift(run) if is_usual else None
+        found = Found(outcome, fact, measurement, verdict, not_comparable, accepted_note, drift)
+        record = record_of(self._asked(), self._ran(run), found)
         try:
             write_record(settings.run_directory, record)
             failure = self._tell_observers(record)
@@ -827,6 +761,32 @@ class BaselineItem(_OfTheSession, pytest.Item):
             _fail(row_text.error_text(failure, self._facts(record)))
         return record
 
+    def _asked(self) -> Asked:
+        try:
+            peak_flops = self.peak_flops()
+        except HookError:  # told where the row is judged; its record says what is known without it
+            peak_flops = None
+        cluster = self._cluster_name() or "replay"
+        run_id = self._settings.run_id
+        return Asked(run_id, self.nodeid, self.baseline, cluster, self.tolerance, self._planned_jobs, peak_flops)
+
+    def _ran(self, run: Run | None) -> Ran:
+        image, image_from = self._image_and_source(run)
+        written = (self._environment(run), image, self._agreed(run))
+        environment, image, compared = quoted(written, os.environ)
+        return Ran(
+            run,
+            self._job_facts(run),
+            self._attempts(),
+            self._repeats(run),
+            self._is_simulated(run),
+            self._definition(run),
+            image,
+            image_from,
+            environment,
+            compared,
+        )
+
     def _tell_observers(self, record: Record) -> HookError | None:
         """Hand a record to those who asked for it; what one of them raises is told, once they are done."""
         try:
@@ -842,10 +802,6 @@ class BaselineItem(_OfTheSession, pytest.Item):
         if measured is None or measured.log is None:
             return {}
         return agreed_with_row(self.baseline, measured.run, measured.log)
-
-    def _figures_of(self, judged_s: float) -> dict[str, float | None]:
-        """What follows from the seconds that a verdict rests on."""
-        return dict(vars(figures_of(self.baseline, judged_s, self._documented_peak_flops())))
 
     def _is_simulated(self, run: Run | None) -> bool:
         """Whether the figures are made up: by the cluster, by the record, or by what the log says of itself."""
@@ -870,11 +826,7 @@ class BaselineItem(_OfTheSession, pytest.Item):
         recorded = self.recorded.job if self.recorded else None
         launcher = recorded.launcher if recorded else self.config.stash[FLEET].launcher.name
         measured = self._jobs.get(_job_key(job_id, status))
-        measurement = measured.measurement if measured else None
-        judged_s = measurement.judged_s if measurement else None
-        site = {key: values[-1] for key, values in measurement.metrics.items()} if measurement else {}
-        log = run.log if run else None
-        return JobFacts.of(job_id, launcher, status, judged_s=judged_s, log=log, metrics=site)
+        return job_facts(job_id, launcher, status, run, measured.measurement if measured else None)
 
     def _repeats(self, run: Run | None) -> tuple[JobFacts, ...]:
         """The row's jobs before its last one that were measured as well."""
@@ -913,18 +865,6 @@ def _nodes_of(run: Run) -> tuple[str, ...]:
     return tuple(dict.fromkeys(job.status.nodes for job in run.jobs if job.status.nodes))
 
 
-def _steady_facts(steady: Steady) -> dict[str, Any]:
-    """A run's steady state as its record keeps it."""
-    return {
-        "median_s": steady.median_s,
-        "mean_s": steady.mean_s,
-        "p90_s": steady.p90_s,
-        "spike_fraction": steady.spike_fraction,
-        "steady_steps": steady.steps,
-        "warm_up_steps": steady.warm_up_steps,
-    }
-
-
 def _accepted_problem(verdict: Verdict, accepted: Accepted | None) -> str | None:
     """What is wrong with a verdict that rests neither on the document nor on what the cluster has accepted."""
     wanted = None if accepted is None else accepted.judged_s
@@ -936,12 +876,6 @@ def _accepted_problem(verdict: Verdict, accepted: Accepted | None) -> str | None
 def _in_traced_results(run: Run) -> bool:
     """Whether the log lies where the recipes put those of runs that trace NCCL."""
     return run.log is not None and any(part.endswith("-nccl-trace") for part in run.log.parts)
-
-
-def _saved_gpu_hours(run: Run | None, baseline: Baseline) -> float | None:
-    if run is None or run.stopped is None or run.status.state is JobState.COMPLETED:
-        return None  # one that completed all the same was not ended by us
-    return baseline.gpus * (run.stopped.saved_s or 0.0) / 3600
 
 
 def marker_facts(baseline: Baseline) -> dict[str, str | int | bool | None]:

@@ -1,0 +1,175 @@
+"""From what is known of an ended row to its record: values in, a :class:`Record` out.
+
+To write it down and to tell it are later steps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.performance.figures import figures, figures_of
+from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.performance.peaks import documented_peak_flops
+from pytest_gsw.performance.steady import Steady
+from pytest_gsw.performance.verdict import Repeats, Verdict
+from pytest_gsw.results.record import JobFacts, MetricFacts, Record
+from pytest_gsw.runs.run import Run
+from pytest_gsw.tables.model import Baseline
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a session asks of a row, whatever comes of it."""
+
+    run_id: str
+    node_id: str
+    baseline: Baseline
+    #: The cluster's name; ``replay`` where none was given.
+    cluster: str
+    tolerance: float
+    #: How many jobs the row may have.
+    repeats: Repeats
+    #: Peak FLOP/s of the row's accelerator, ``None`` where nobody knows it.
+    peak_flops: float | None
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What is known of the row's jobs, and of what they ran."""
+
+    #: The last one, ``None`` where it has not ended.
+    run: Run | None
+    job: JobFacts | None
+    #: Its jobs before that: those that the infrastructure failed, and those that were measured as well.
+    attempts: tuple[JobFacts, ...]
+    repeats: tuple[JobFacts, ...]
+    #: Whether its figures are made up.
+    simulated: bool
+    #: The row's definition when it was started.
+    definition: str
+    image: str | None
+    image_from: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    #: What the log states as the row does.
+    compared: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What came of a row; without a measurement it was not measured, and without a verdict not judged."""
+
+    outcome: str
+    fact: str
+    measurement: Measurement | None = None
+    verdict: Verdict | None = None
+    #: Why the figures cannot be compared.
+    not_comparable: str | None = None
+    accepted_note: str | None = None
+    drift: str | None = None
+
+
+def record_of(asked: Asked, ran: Ran, found: Found) -> Record:
+    """The record of a row, as of now."""
+    baseline, run, measurement = asked.baseline, ran.run, found.measurement
+    peak_flops = documented_peak_flops(baseline, asked.peak_flops)
+    return Record(
+        run_id=asked.run_id,
+        row=baseline.id,
+        node_id=asked.node_id,
+        baseline=f"{asked.node_id.partition('::')[0]}:{baseline.location.line}",
+        document=baseline.source.document,
+        document_line=baseline.source.line,
+        cluster=asked.cluster,
+        simulated=ran.simulated,
+        outcome=found.outcome,
+        fact=found.fact,
+        tolerance=asked.tolerance,
+        workload=baseline.workload,
+        framework=baseline.framework,
+        dtype=baseline.dtype,
+        accelerator=baseline.accelerator,
+        gpus=baseline.gpus,
+        documented=dict(vars(baseline.documented)),
+        implied=dict(vars(figures(baseline, baseline.documented.step_time_s, peak_flops))),
+        job=ran.job,
+        attempts=ran.attempts,
+        repeats=ran.repeats,
+        saved_gpu_hours=_saved_gpu_hours(run, baseline),
+        log=str(run.log) if run and run.log else None,
+        log_bytes=run.log.stat().st_size if run and run.log else None,
+        not_comparable=found.not_comparable,
+        accepted_note=found.accepted_note,
+        definition=ran.definition,
+        image=ran.image,
+        image_from=ran.image_from,
+        metric=baseline.metric,
+        drift=found.drift,
+        first_jobs=asked.repeats.first,
+        confirm_jobs=asked.repeats.confirm,
+        canary=baseline.canary,
+        environment=ran.environment,
+        compared=ran.compared,
+        recorded_s=time.time(),
+        **(_measured(measurement) if measurement else {}),
+        **(_judged(found.verdict, found.not_comparable, baseline, peak_flops) if found.verdict else {}),
+    )
+
+
+def _measured(measurement: Measurement) -> dict[str, Any]:
+    return {
+        "measured": dict(vars(measurement.figures)),
+        "statistic": measurement.statistic,
+        "steps": measurement.steps,
+        "first_s": measurement.first_s,
+        "last_s": measurement.last_s,
+        "series_s": measurement.series_s,
+        "calibration_flops": measurement.calibration_flops,
+        **_steady(measurement.steady),
+    }
+
+
+def _steady(steady: Steady) -> dict[str, Any]:
+    return {
+        "median_s": steady.median_s,
+        "mean_s": steady.mean_s,
+        "p90_s": steady.p90_s,
+        "spike_fraction": steady.spike_fraction,
+        "steady_steps": steady.steps,
+        "warm_up_steps": steady.warm_up_steps,
+    }
+
+
+def _judged(
+    verdict: Verdict, not_comparable: str | None, baseline: Baseline, peak_flops: float | None
+) -> dict[str, Any]:
+    """What a record keeps of a verdict; of figures that cannot be compared it is no outcome."""
+    facts: dict[str, Any] = {
+        "metrics": tuple(map(MetricFacts.of, verdict.metrics)),
+        "sigma": verdict.noise.sigma if verdict.noise else None,
+        "sigma_jobs": verdict.noise.jobs if verdict.noise else 0,
+    }
+    if verdict.accepted_s is not None:
+        facts["reference"] = "accepted"
+        facts["accepted"] = dict(vars(figures_of(baseline, verdict.accepted_s, peak_flops)))
+    if not_comparable is None:
+        facts["reason"] = verdict.reason.value
+        facts["own_outcome"] = verdict.own_outcome.value if verdict.own_outcome else ""
+        facts["limit"], facts["max_gain"] = verdict.allowed, verdict.max_gain
+    return facts
+
+
+def job_facts(job_id: str, launcher: str, status: JobStatus, run: Run | None, found: Measurement | None) -> JobFacts:
+    """A job of a row, with what was measured of it by itself."""
+    judged_s = found.judged_s if found else None
+    metrics = {key: values[-1] for key, values in found.metrics.items()} if found else {}
+    return JobFacts.of(job_id, launcher, status, judged_s=judged_s, log=run.log if run else None, metrics=metrics)
+
+
+def _saved_gpu_hours(run: Run | None, baseline: Baseline) -> float | None:
+    if run is None or run.stopped is None or run.status.state is JobState.COMPLETED:
+        return None  # one that completed all the same was not ended by us
+    return baseline.gpus * (run.stopped.saved_s or 0.0) / 3600
