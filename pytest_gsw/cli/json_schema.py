@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest_gsw.tables
 from pytest_gsw.clusters.model import CLUSTER_FIELDS
+from pytest_gsw.tables.accepted import ACCEPTED_FILE_FIELDS
 from pytest_gsw.tables.fields import Field, Fields, Nested, Sequence_
 from pytest_gsw.tables.load import FILE_FIELDS
 
@@ -21,6 +22,11 @@ _SCALAR = {"type": ["string", "number", "boolean"]}
 def baseline_schema() -> dict[str, Any]:
     """The schema of a file of baselines."""
     return _top("pytest-gsw baseline table", _object(FILE_FIELDS))
+
+
+def accepted_schema() -> dict[str, Any]:
+    """The schema of a file of accepted figures."""
+    return _top("pytest-gsw accepted figures", _object(ACCEPTED_FILE_FIELDS))
 
 
 def clusters_schema() -> dict[str, Any]:
@@ -42,6 +48,7 @@ def schema_files() -> dict[Path, str]:
     here = Path(pytest_gsw.tables.__file__).parent
     return {
         here / "baseline.schema.json": json.dumps(baseline_schema(), indent=2) + "\n",
+        here / "accepted.schema.json": json.dumps(accepted_schema(), indent=2) + "\n",
         here / "clusters.schema.json": json.dumps(clusters_schema(), indent=2) + "\n",
     }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.tables.bundled import FACTS_FILE
+from pytest_gsw.tables.bundled import is_table
 
 
 def node_id_of(path: Path, config: pytest.Config, roots: Iterable[Path]) -> str | None:
@@ -19,7 +19,7 @@ def node_id_of(path: Path, config: pytest.Config, roots: Iterable[Path]) -> str 
         roots: The directories and files of baseline tables.
     """
     for root in roots:
-        if path == root or (root in path.parents and path.name != FACTS_FILE):
+        if path == root or (root in path.parents and is_table(path)):
             return node_id_below(path, root, config.rootpath)
     named = {argument.partition("::")[0] for argument in config.args}
     if any((config.invocation_params.dir / name) == path for name in named):

@@ -1,4 +1,4 @@
-"""Where the tables are that come with pytest-gsw."""
+"""Where the tables are that come with pytest-gsw, and which YAML files are no tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,22 @@ from pathlib import Path
 
 #: Not a table: what documents do not say, see :mod:`pytest_gsw.documents.importing.facts`.
 FACTS_FILE = "facts.yaml"
+
+
+def accepted_file(table: Path) -> Path:
+    """The file beside ``NAME.yaml`` for what clusters have accepted for its rows: ``NAME.accepted.yaml``."""
+    return table.with_name(f"{table.stem}.accepted{table.suffix}")
+
+
+def table_of_accepted(path: Path) -> Path | None:
+    """The table that a file of accepted figures belongs to, ``None`` for any other file."""
+    stem = path.stem.removesuffix(".accepted")
+    return None if stem == path.stem else path.with_name(f"{stem}{path.suffix}")
+
+
+def is_table(path: Path) -> bool:
+    """Whether a YAML file among tables is one."""
+    return path.name != FACTS_FILE and table_of_accepted(path) is None
 
 
 def bundled_baselines() -> Path:

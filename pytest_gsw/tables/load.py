@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import datetime
 import math
-import re
 import string
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import fields as f
 from pytest_gsw.tables import metrics
-from pytest_gsw.tables.bundled import FACTS_FILE
+from pytest_gsw.tables.accepted import ACCEPTED_FIELDS, accepted_faults, with_accepted
+from pytest_gsw.tables.bundled import is_table, table_of_accepted
 from pytest_gsw.tables.metrics import CALIBRATION, METRIC_KEY, Metric, Series
 from pytest_gsw.tables.model import (
     MAX_GAIN,
-    Accepted,
     Baseline,
     Documented,
     Figures,
@@ -189,65 +186,6 @@ _ARCHITECTURE: f.Fields = {
 }
 
 
-def _read_spread(raw: str) -> float:
-    match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,12})?) ?%", raw)
-    if match is None:
-        raise ValueError(f"got '{raw}', wanted a percentage such as 0.8%")
-    return float(Decimal(match[1]) / 100)
-
-
-def _read_date(raw: str) -> str:
-    try:
-        date = datetime.date.fromisoformat(raw)
-    except ValueError:
-        date = None
-    if date is None or date.isoformat() != raw:  # from Python 3.11 on, 20261120 is read as well
-        raise ValueError(f"got '{raw}', wanted a date such as 2026-11-20")
-    return raw
-
-
-#: The figures that a cluster may have accepted, by what a row's verdict rests on.
-ACCEPTED_FIGURES: Mapping[str, str] = {name: metric.key for name, metric in metrics.JUDGED.items()}
-
-#: What a cluster has accepted for a row; ``pytest-gsw baseline propose`` writes such entries.
-ACCEPTED_FIELDS: f.Fields = {
-    "row": f.text("Id of the row, one of this file.", required=True),
-    "cluster": f.pattern(
-        rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{f.LONGEST_NAME - 1}}}",
-        "the name of a cluster, such as eos",
-        "The cluster on which the figure counts.",
-        required=True,
-    ),
-    "step_time_s": f.number("Accepted time of one training step, seconds."),
-    "calibrated_step_time_s": f.number(
-        "Accepted calibrated time of one training step, seconds, for rows judged by it."
-    ),
-    "checkpoint_save_time_s": f.number("Accepted time of saving one checkpoint, seconds, for rows judged by it."),
-    "jobs": f.whole("Jobs whose median the figure is.", required=True),
-    "spread": f.Field(
-        _read_spread,
-        "a percentage such as 0.8%",
-        "Standard deviation of these jobs, in percent of their median.",
-        {"type": "string", "pattern": r"^[0-9]{1,3}(\.[0-9]{1,12})? ?%$"},
-        required=True,
-    ),
-    "job_ids": f.text("Ids of these jobs.", required=True),
-    "image": f.text("The container image that they ran, where that is known."),
-    "date": f.Field(
-        _read_date,
-        "a date such as 2026-11-20",
-        "When the newest of them ended.",
-        {"type": "string", "format": "date"},
-        required=True,
-    ),
-    "definition": f.pattern(
-        r"[0-9a-f]{12}",
-        "a definition such as 3f2a9c1d0e4b",
-        "The definition that they were measured under; under another one the figure does not count.",
-        required=True,
-    ),
-}
-
 _COMMON: f.Fields = {
     **ROW_FIELDS,
     "recipe": f.Nested(RECIPE_FIELDS, "How the rows are launched."),
@@ -285,6 +223,9 @@ def load_table(path: Path) -> tuple[Baseline, ...]:
     Raises:
         FileError: The file is wrong; it lists every fault with line and column.
     """
+    table = table_of_accepted(path)
+    if table is not None:
+        raise FileError(path, (Fault(1, 1, "", f"has accepted figures of {table.name}, and no rows; name the table"),))
     values = read_mapping(path, FILE_FIELDS)
     faults: list[Fault] = []
     rows: list[Baseline] = []
@@ -310,63 +251,28 @@ def load_table(path: Path) -> tuple[Baseline, ...]:
     accepted = values["accepted"].value if "accepted" in values else ()
     if accepted:
         # Whether an entry's row is there can be said only of a file whose rows are right.
-        faults += _accepted_faults(accepted, None if faults else {row.id: row for row in rows})
+        faults += accepted_faults(accepted, None if faults else {row.id: row for row in rows})
     if faults:
         raise FileError(path, tuple(faults))
-    return tuple(_with_accepted(rows, accepted)) if accepted else tuple(rows)
-
-
-def _accepted_faults(entries: Sequence[Value], rows: Mapping[str, Baseline] | None) -> list[Fault]:
-    """What is wrong with accepted figures as a whole, each key by itself being right."""
-    faults = []
-    taken: dict[tuple[str, str], int] = {}
-    for number, entry in enumerate(entries):
-        row_id, cluster = entry.value["row"].value, entry.value["cluster"].value
-        problems = []
-        if (row_id, cluster) in taken:
-            problems.append(f"{cluster} has accepted a figure for {row_id} in line {taken[row_id, cluster]} already")
-        taken.setdefault((row_id, cluster), entry.line)
-        if rows is not None:
-            problems += _row_problems(entry.value, row_id, rows)
-        faults += [Fault(entry.line, entry.column, f"accepted[{number}]", problem) for problem in problems]
-    return faults
-
-
-def _row_problems(entry: Values, row_id: str, rows: Mapping[str, Baseline]) -> list[str]:
-    row = rows.get(row_id)
-    if row is None:
-        return [f"there is no row '{row_id}' in this file{f.nearest(row_id, rows)}"]
-    if row.judged_s is None:
-        return [f"the document has no figure for {row_id}, so that none can stand beside it"]
-    wanted = ACCEPTED_FIGURES[row.metric]
-    others = [key for key in ACCEPTED_FIGURES.values() if key in entry and key != wanted]
-    missing = [] if wanted in entry else [f"missing '{wanted}', on which the verdict of {row_id} rests"]
-    return [*missing, *(f"has {key}, but the verdict of {row_id} rests on {wanted}" for key in others)]
-
-
-def _with_accepted(rows: Iterable[Baseline], entries: Iterable[Value]) -> Iterator[Baseline]:
-    by_row: dict[str, dict[str, Accepted]] = {}
-    for entry in entries:
-        values = {key: value.value for key, value in entry.value.items()}
-        judged_s = next(values.pop(key) for key in ACCEPTED_FIGURES.values() if key in values)
-        of_row = by_row.setdefault(values.pop("row"), {})
-        of_row[values["cluster"]] = Accepted(judged_s=judged_s, **values)
-    for row in rows:
-        yield replace(row, accepted=by_row[row.id]) if row.id in by_row else row
+    return with_accepted(path, rows, accepted)
 
 
 def table_files(path: Path) -> tuple[Path, ...]:
-    """The baseline files that a path stands for: itself, or every YAML file below a directory but the facts, sorted.
+    """The baseline files that a path stands for: itself, or every table below a directory, sorted.
 
     Raises:
-        ConfigurationError: There is no such file or directory.
+        ConfigurationError: There is no such file or directory, or accepted figures are left of a table that is gone.
     """
     if path.is_file():
         return (path,)
     if not path.is_dir():
         raise ConfigurationError(f"no baselines at {path}: there is no such file or directory")
-    found = (p for pattern in ("*.yaml", "*.yml") for p in path.rglob(pattern) if p.is_file())
-    return tuple(sorted(p for p in found if p.name != FACTS_FILE))
+    found = {p for pattern in ("*.yaml", "*.yml") for p in path.rglob(pattern) if p.is_file()}
+    for file in sorted(found):
+        table = table_of_accepted(file)
+        if table is not None and table not in found:
+            raise ConfigurationError(f"{file} has accepted figures of {table}, and there is no such file")
+    return tuple(sorted(p for p in found if is_table(p)))
 
 
 def load_tables(paths: Iterable[Path]) -> tuple[Baseline, ...]:

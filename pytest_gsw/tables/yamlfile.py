@@ -7,10 +7,10 @@ a fault, because a misspelt key that is ignored is a baseline that is not checke
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import yaml
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     _FastLoader = yaml.SafeLoader
 else:
     _FastLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_Node = TypeVar("_Node", bound=yaml.Node)
 
 _NULL = "tag:yaml.org,2002:null"
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
@@ -254,44 +256,45 @@ def _read(node: yaml.Node, field: Field | Nested | Sequence_, path: str, faults:
     return _value(node, tuple(items))
 
 
-def _named(
-    node: yaml.MappingNode, field: Nested, fields: Fields, path: str, faults: list[Fault]
-) -> dict[str, dict[str, Value]]:
-    """A mapping of free names to mappings with these keys."""
-    found: dict[str, dict[str, Value]] = {}
+def _entries(
+    node: yaml.MappingNode, kind: type[_Node], names: str, path: str, faults: list[Fault]
+) -> Iterator[tuple[str, str, _Node]]:
+    """Key, path and value of each entry of a mapping whose name is free and right and whose value is of a kind."""
+    is_mapping = kind is yaml.MappingNode
+    letters, wanted = ("a-z, 0-9", "a mapping of keys") if is_mapping else ("letters, digits", "a text")
+    seen: set[str] = set()
     for key_node, value_node in node.value:
         key = _key(key_node, path, faults)
         if key is None:
             continue
-        if re.fullmatch(field.names, key) is None:
-            faults.append(_fault(key_node, f"{path}.{key}", "wanted a name of a-z, 0-9 and '_'"))
-        elif not isinstance(value_node, yaml.MappingNode):
-            faults.append(_fault(value_node, f"{path}.{key}", "wanted a mapping of keys"))
-        elif key in found:
-            faults.append(_fault(key_node, f"{path}.{key}", "is there twice"))
+        key_path = f"{path}.{key}"
+        if re.fullmatch(names, key) is None:
+            faults.append(_fault(key_node, key_path, f"wanted a name of {letters} and '_'"))
+        elif not isinstance(value_node, kind):
+            faults.append(_fault(value_node, key_path, f"wanted {wanted}"))
+        elif key in seen:
+            faults.append(_fault(key_node, key_path, "is there twice"))
         else:
-            found[key] = _mapping(value_node, fields, f"{path}.{key}", faults)
-    return found
+            yield key, key_path, value_node
+        seen.add(key)
+
+
+def _named(
+    node: yaml.MappingNode, field: Nested, fields: Fields, path: str, faults: list[Fault]
+) -> dict[str, dict[str, Value]]:
+    """A mapping of free names to mappings with these keys."""
+    entries = _entries(node, yaml.MappingNode, field.names, path, faults)
+    return {key: _mapping(value, fields, key_path, faults) for key, key_path, value in entries}
 
 
 def _texts(node: yaml.MappingNode, field: Nested, path: str, faults: list[Fault]) -> dict[str, str]:
     """A mapping of free names to texts; booleans and numbers keep the spelling of the file."""
     texts: dict[str, str] = {}
-    for key_node, value_node in node.value:
-        key = _key(key_node, path, faults)
-        if key is None:
-            continue
-        if re.fullmatch(field.names, key) is None:
-            faults.append(_fault(key_node, f"{path}.{key}", "wanted a name of letters, digits and '_'"))
-        elif not isinstance(value_node, yaml.ScalarNode):
-            faults.append(_fault(value_node, f"{path}.{key}", "wanted a text"))
-        elif key in texts:
-            faults.append(_fault(key_node, f"{path}.{key}", "is there twice"))
-        else:
-            try:
-                texts[key] = field.read(value_node.value)
-            except ValueError as error:
-                faults.append(_fault(value_node, f"{path}.{key}", str(error)))
+    for key, key_path, value in _entries(node, yaml.ScalarNode, field.names, path, faults):
+        try:
+            texts[key] = field.read(value.value)
+        except ValueError as error:
+            faults.append(_fault(value, key_path, str(error)))
     return texts
 
 

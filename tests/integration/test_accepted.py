@@ -29,6 +29,16 @@ def accept(table: Path, seconds: float, *, cluster: str = "demo", image: str | N
     return definition
 
 
+def accept_beside(table: Path, seconds: float) -> Path:
+    """The same in the file beside the table."""
+    old = table.read_text()
+    accept(table, seconds)
+    beside = table.with_name("tiny.accepted.yaml")
+    beside.write_text(table.read_text().removeprefix(old))
+    table.write_text(old)
+    return beside
+
+
 def run(pytester: pytest.Pytester, fault: str = "slow:0%", *options: str) -> pytest.RunResult:
     demo = ("--gsw-cluster=demo", f"--gsw-demo=*H100x8]={fault}")
     return pytester.runpytest(*demo, "--gsw-baselines=site", "--junitxml=junit.xml", NODE_ID, *options)
@@ -261,3 +271,32 @@ def test_a_rule_that_makes_a_figure_up(pytester: pytest.Pytester, table: Path) -
     result.stdout.fnmatch_lines(
         ["an implementation of pytest_gsw_judge returned a Verdict with accepted_s=9, wanted None"]
     )
+
+
+def test_the_file_beside_the_table_counts_and_is_no_table(pytester: pytest.Pytester, table: Path) -> None:
+    accept_beside(table, 1.1)
+    run(pytester, "slow:12%").assert_outcomes(passed=1)
+    assert recorded(pytester)["reference"] == "accepted"
+    for arguments in (["--gsw-baselines=site"], ["--gsw-baselines=site", "site"], ["site/tiny.yaml"]):
+        found = pytester.runpytest("--collect-only", "-q", "--gsw-cluster=demo", *arguments)
+        assert [line for line in found.outlines if "::" in line] == [
+            f"site/tiny.yaml::tiny_1b_bf16[{gpus}]" for gpus in ("H100x8", "H100x16", "B200x8")
+        ]
+
+
+def test_the_file_beside_the_table_named_as_a_table(pytester: pytest.Pytester, table: Path) -> None:
+    accept_beside(table, 1.1)
+    for arguments in (["site/tiny.accepted.yaml"], ["--gsw-baselines=site/tiny.accepted.yaml"]):
+        result = pytester.runpytest("--gsw-cluster=demo", *arguments)
+        assert result.ret != pytest.ExitCode.OK
+        text = result.stdout.str() + result.stderr.str()
+        assert "tiny.accepted.yaml:1:1     has accepted figures of tiny.yaml, and no rows; name the table" in text
+
+
+def test_a_figure_in_both_places_is_a_collection_error_with_both_lines(pytester: pytest.Pytester, table: Path) -> None:
+    text = accept_beside(table, 1.1).read_text()
+    table.write_text(table.read_text() + text)
+    result = run(pytester)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    both = f"2:5     accepted[0]: demo has accepted a figure for {ROW} in line 18 of tiny.yaml already"
+    assert f"site/tiny.accepted.yaml:{both}" in result.stdout.str() + result.stderr.str()

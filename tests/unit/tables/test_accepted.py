@@ -1,14 +1,18 @@
-"""``accepted``: what clusters have accepted beside the documented figures."""
+"""What clusters have accepted beside the documented figures, in a file beside the table or in the table itself."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
 import yaml
 
-from pytest_gsw.cli.json_schema import baseline_schema
+from pytest_gsw.cli.json_schema import accepted_schema, baseline_schema
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.tables.load import load_table, load_tables, table_files
 from pytest_gsw.tables.model import Baseline
 from tests.unit.tables.texts import ENTRY, EOS, TINY
 
@@ -16,6 +20,14 @@ Load = Callable[[str | bytes], tuple[Baseline, ...]]
 Message = Callable[[str | bytes], str]
 
 ACCEPTED = f"{TINY}accepted:\n{ENTRY}"
+OWN = f"accepted:\n{ENTRY}"
+SELENE = ENTRY.replace("eos", "selene")
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Callable[[str], object]:
+    """Write what clusters have accepted for the rows of ``t.yaml``."""
+    return (tmp_path / "t.accepted.yaml").write_text
 
 
 def test_a_row_has_what_its_clusters_have_accepted(load: Load) -> None:
@@ -92,16 +104,85 @@ def test_rows_that_are_wrong_are_not_missed_among_those_accepted(message: Messag
     ]
 
 
-def test_the_schema_for_editors() -> None:
+def test_a_file_beside_the_table(load: Load, beside: Callable[[str], object]) -> None:
+    beside(OWN + SELENE)
+    one, two = load(TINY)
+    assert (one.accepted["eos"], set(one.accepted), two.accepted) == (EOS, {"eos", "selene"}, {})
+    assert one.judged_s == 1.5
+    assert one.location.path == Path("t.yaml")
+
+
+def test_figures_of_both_places_count(load: Load, beside: Callable[[str], object]) -> None:
+    beside(f"accepted:\n{SELENE}")
+    assert set(load(ACCEPTED)[0].accepted) == {"eos", "selene"}
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (OWN, "2:5     accepted[0]: eos has accepted a figure for tiny_1b_bf16[H100x8] in line 15 of t.yaml already"),
+        (f"accepted:\n{SELENE * 2}", "11:5    accepted[1]: selene has accepted a figure for tiny_1b_bf16[H100x8] in line 2 already"),
+        (OWN.replace("x8]", "x9]"), "2:5     accepted[0]: there is no row 'tiny_1b_bf16[H100x9]' in t.yaml; did you mean 'tiny_1b_bf16[H100x8]'?"),
+        (OWN.replace("jobs: 7", "jobs: 0"), "5:11    accepted[0].jobs: got '0', wanted a whole number above 0, such as 64"),
+        ("accepted: []\n", "1:11    accepted: is empty, wanted at least one entry"),
+        ("", "1:1     is empty"),
+        (f"{OWN}model: tiny\n", "11:1    model: unknown key"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_the_file_beside_the_table(
+    message: Message, beside: Callable[[str], object], text: str, fault: str
+) -> None:
+    beside(text)
+    assert message(ACCEPTED) == f"t.accepted.yaml: 1 problem\n  t.accepted.yaml:{fault}"
+
+
+def test_a_link_that_leads_nowhere_is_not_taken_for_no_file(message: Message, tmp_path: Path) -> None:
+    (tmp_path / "t.accepted.yaml").symlink_to("gone.yaml")
+    assert message(TINY).splitlines()[1] == "  t.accepted.yaml:1:1     cannot be read: No such file or directory"
+
+
+def test_accepted_figures_are_no_table(load: Load, beside: Callable[[str], object], tmp_path: Path) -> None:
+    beside(OWN)
+    load(TINY)
+    assert table_files(tmp_path) == (tmp_path / "t.yaml",)
+    assert [set(row.accepted) for row in load_tables([tmp_path])] == [{"eos"}, set()]
+    with pytest.raises(
+        ConfigurationError, match=r"1:1     has accepted figures of t\.yaml, and no rows; name the table$"
+    ):
+        load_table(tmp_path / "t.accepted.yaml")
+
+
+def test_accepted_figures_of_a_table_that_is_gone(beside: Callable[[str], object], tmp_path: Path) -> None:
+    beside(OWN)
+    (tmp_path / "t.yml").write_text(TINY)
+    with pytest.raises(ConfigurationError) as error:
+        table_files(tmp_path)
+    assert (
+        str(error.value)
+        == f"{tmp_path}/t.accepted.yaml has accepted figures of {tmp_path}/t.yaml, and there is no such file"
+    )
+
+
+NUMBERS = {"gpus": int, "line": int, "jobs": int, "step_time_s": float, "steps": int}
+
+
+def as_numbers(entry: dict[str, Any]) -> None:
+    entry.update({key: kind(entry[key]) for key, kind in NUMBERS.items() if key in entry})
+
+
+def test_the_schemas_for_editors() -> None:
     validator = jsonschema.Draft202012Validator(baseline_schema())
+    own = jsonschema.Draft202012Validator(accepted_schema())
     table = yaml.load(ACCEPTED, yaml.BaseLoader)  # noqa: S506 - texts alone, as YAML 1.2 reads dates
-    numbers = {"gpus": int, "line": int, "jobs": int, "step_time_s": float, "steps": int}
     for entry in (*table["tables"][0]["rows"], *table["accepted"], table["recipe"]):
-        entry.update({key: kind(entry[key]) for key, kind in numbers.items() if key in entry})
+        as_numbers(entry)
     table.update(gpus_per_node=8, sequence_length=1024)
     assert [error.message for error in validator.iter_errors(table)] == []
+    assert [error.message for error in own.iter_errors({"accepted": table["accepted"]})] == []
+    assert not own.is_valid(table)
     del table["accepted"][0]["jobs"]
     assert not validator.is_valid(table)
+    assert not own.is_valid({"accepted": table["accepted"]})
 
 
 def test_the_image_of_a_recipe(load: Load) -> None:
