@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_gsw.performance.measurement import Measurement
     from pytest_gsw.performance.noise import Noise
     from pytest_gsw.performance.verdict import Repeats, Verdict
-    from pytest_gsw.session.item import BaselineFile
+    from pytest_gsw.session.collect import BaselineFile
     from pytest_gsw.tables.model import Accepted, Baseline
 
 #: The plugin that a session with rows has besides this one.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import re
 import shlex
@@ -31,7 +30,7 @@ from pytest_gsw.clusters.local import local_cluster
 from pytest_gsw.clusters.model import LOCAL, Cluster, check_keys
 from pytest_gsw.common.files import from_here, make_directory, write_whole
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted, percent
+from pytest_gsw.common.words import counted, percent, positive
 from pytest_gsw.errors import ConfigurationError, JobError
 from pytest_gsw.jobs.environment import job_environment, masked_environment
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
@@ -155,11 +154,8 @@ def _pairs(given: str | None) -> int:
 def _timeout_s(given: str | None) -> float | None:
     if given is None:
         return None
-    try:
-        minutes = float(given)
-    except ValueError:
-        minutes = math.nan
-    if not 0 < minutes < math.inf:
+    minutes = positive(given)
+    if minutes is None:
         raise ConfigurationError(f"--timeout: got '{given}', wanted a number of minutes above 0")
     return minutes * 60
 

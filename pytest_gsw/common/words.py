@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import time
 
@@ -52,3 +53,12 @@ def share(fraction: float) -> str:
 def command(*arguments: str) -> str:
     """A command that can be pasted into a shell."""
     return shlex.join(arguments)
+
+
+def positive(text: str) -> float | None:
+    """The number that a text is; ``None`` where it is none above 0, or not finite."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 < number < math.inf else None

@@ -16,8 +16,8 @@ from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.spec import make_job_spec
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.session.item import SETTINGS, environment_of
 from pytest_gsw.session.settings import read_settings
+from pytest_gsw.session.stash import SETTINGS, environment_of
 from pytest_gsw.tables.model import Baseline
 
 

@@ -16,9 +16,10 @@ from pytest_gsw.results import jsonlines, outcomes, progress_text, summary
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.session import xdist
-from pytest_gsw.session.item import SETTINGS, BaselineItem
+from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.screen import TALLY, Tally, write
 from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.stash import SETTINGS
 
 #: What the summary says of rows beside their outcome, and which of a report's attributes has it: rows that passed by
 #: what their cluster has accepted; rows of which nobody can say; and rows that creep, none of which fails for it, and
@@ -159,7 +160,7 @@ def leave_files(config: pytest.Config, exit_status: int) -> bool:
 
 
 def _leave_report(config: pytest.Config, settings: Settings, exit_status: int) -> bool:
-    # Few sessions write one, and every one of pytest's would load it.
+    # Few sessions write one.
     from pytest_gsw.session.leaving import leave_report
 
     try:

@@ -25,23 +25,15 @@ from pytest_gsw.results.accepted_text import accepted_line
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import attempt_text, used_gpu_hours
 from pytest_gsw.session import judged, workers, xdist
+from pytest_gsw.session.collect import BaselineFile, BaselineTables
 from pytest_gsw.session.ending import add_json, leave_files, tell_summary
-from pytest_gsw.session.item import (
-    FLEET,
-    NIGHTS,
-    RECORD,
-    SELECTION,
-    SETTINGS,
-    BaselineFile,
-    BaselineItem,
-    BaselineTables,
-)
+from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.loop import handling_signals, interrupt_session, run_session
 from pytest_gsw.session.lost import find_lost, row_of
 from pytest_gsw.session.node_ids import node_id_of
 from pytest_gsw.session.resume import check_owner, leave_run
 from pytest_gsw.session.screen import TALLY, Tally, clear_live, write
-from pytest_gsw.session.selection import point_at_tables
+from pytest_gsw.session.selection import SELECTION, point_at_tables, table_of
 from pytest_gsw.session.settings import Settings, read_settings
 from pytest_gsw.session.start import (
     check_faults,
@@ -53,7 +45,7 @@ from pytest_gsw.session.start import (
     start_fleet,
     tell_delivery,
 )
-from pytest_gsw.tables.load import table_files
+from pytest_gsw.session.stash import FLEET, NIGHTS, RECORD, SETTINGS
 
 #: Set once all rows have run.
 FINISHED = pytest.StashKey[bool]()
@@ -314,20 +306,15 @@ def _propose(config: pytest.Config) -> None:
     ran = settings.judges and not (settings.plan or config.option.collectonly or judged.runs_nothing(config))
     if settings.update_baseline is None or not ran or xdist.is_worker(config):
         return
-    # Few sessions ask for it, and every one of pytest's would load it.
+    # Few sessions ask for it.
     from pytest_gsw.session.update import update_baseline
 
     config.stash[PROPOSED] = update_baseline(
-        settings.update_baseline, settings.run_directory, lambda name: table_of(name, config), settings.max_gain
+        settings.update_baseline,
+        settings.run_directory,
+        lambda name: table_of(name, config, settings.baselines),
+        settings.max_gain,
     )
-
-
-def table_of(name: str, config: pytest.Config) -> Path | None:
-    """The table that node ids call so."""
-    roots = config.stash[SETTINGS].baselines
-    found = (path for root in roots for path in table_files(root) if node_id_of(path, config, roots) == name)
-    other = config.rootpath / name  # one that was named on the command line
-    return next(found, other if other.is_file() else None)
 
 
 def _close(session: pytest.Session, fleet: Fleet) -> None:

@@ -8,33 +8,27 @@ So whatever keeps a row from being judged, a hook that raises included, is an ER
 from __future__ import annotations
 
 import dataclasses
-import gc
 import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-import pluggy
 import pytest
 
-from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import command, counted
 from pytest_gsw.demo.writers.events import FIRST_LINE
-from pytest_gsw.errors import ConfigurationError, HookError, JobError, LogError, RunError
+from pytest_gsw.errors import HookError, JobError, LogError, RunError
 from pytest_gsw.fleet.entry import Again
-from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.watch import Watch
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.texts import drift_text
 from pytest_gsw.hooks.checks import peak_problem, verdict_problems
 from pytest_gsw.hooks.faults import hook_error, wrong_answer
 from pytest_gsw.hooks.guard import guarded_format
-from pytest_gsw.jobs.environment import job_environment, session_environment
+from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.layout import is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, JobStatus
@@ -64,105 +58,12 @@ from pytest_gsw.runs.metrics import read_metrics
 from pytest_gsw.runs.provenance import Provenance, provenance_in
 from pytest_gsw.runs.run import Run, ran_out_of_memory, replayed
 from pytest_gsw.session.metrics import site_metrics
-from pytest_gsw.session.nights import Nights
-from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.selection import OfTheSession
+from pytest_gsw.session.stash import CANARIES, FLEET, NIGHTS, RECORD, SETTINGS, environment_of
 from pytest_gsw.tables.definition import accepted_for, accepted_to_expect, definition_hash
 from pytest_gsw.tables.images import image_name, image_of
-from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted, Baseline
-
-SETTINGS = pytest.StashKey[Settings]()
-FLEET = pytest.StashKey[Fleet]()
-SELECTION = pytest.StashKey["Selection"]()
-#: What earlier nights measured.
-NIGHTS = pytest.StashKey[Nights]()
-#: Ids of the canary rows that were too slow in this session.
-CANARIES = pytest.StashKey[list[str]]()
-#: A row's record, once it has been run.
-RECORD = pytest.StashKey[Record]()
-_ENVIRON = pytest.StashKey["Mapping[str, str]"]()
-
-
-def environment_of(config: pytest.Config) -> Mapping[str, str]:
-    """The session's environment: read once, when its first job is about to be planned, so that conftests may set it."""
-    if _ENVIRON not in config.stash:
-        config.stash[_ENVIRON] = session_environment()
-    return config.stash[_ENVIRON]
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Tables that are collected without a walk through the file system."""
-
-    #: Each table's node id and path.
-    files: Mapping[str, Path]
-    #: By a table's node id, the rows to collect of it; all of them where it is left out.
-    rows: Mapping[str, frozenset[str]]
-
-
-class BaselineTables(pytest.Directory):
-    """Stands in for the rootdir when the tables are what is collected.
-
-    The bundled tables lie in site-packages or in a checkout. A walk from there to here
-    would load the conftest.py files of directories that have nothing to do with the session.
-    """
-
-    def collect(self) -> Iterator[BaselineFile]:
-        """One file for each selected table."""
-        selection = self.config.stash[SELECTION]
-        for node_id, path in selection.files.items():
-            yield BaselineFile.from_parent(self, path=path, name=node_id, nodeid=node_id)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """No row and no item is garbage; Python's collector would look through all of them time and again."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-class _OfTheSession:
-    """Whose conftest.py files have a say in a node: those on the way to its table, else the rootdir's."""
-
-    @property
-    def ihook(self: pytest.File | pytest.Item) -> pluggy.HookRelay:  # type: ignore[misc]  # it is mixed into these
-        """The hooks that are asked for this node."""
-        return self.session.gethookproxy(self.path if _was_walked_to(self) else self.config.rootpath)
-
-
-def _was_walked_to(node: pytest.File | pytest.Item) -> bool:
-    """Whether pytest has come by a conftest.py on its way to a table; to tables that it is pointed at it takes none."""
-    if SELECTION in node.config.stash:
-        return False
-    manager = node.config.pluginmanager
-    return any(manager.has_plugin(str(directory / "conftest.py")) for directory in node.path.parents)
-
-
-class BaselineFile(_OfTheSession, pytest.File):
-    """One YAML file of documented rows."""
-
-    def collect(self) -> list[BaselineItem]:
-        """One item for each row; a wrong file is one collection error with all its faults."""
-        selection = self.config.stash.get(SELECTION, None)
-        wanted = selection.rows.get(self.nodeid) if selection else None
-        try:
-            with _collector_paused():
-                return [self._item(row) for row in load_table(self.path) if wanted is None or row.id in wanted]
-        except ConfigurationError as error:
-            raise self.CollectError(quoted(str(error), os.environ)) from None
-
-    def _item(self, row: Baseline) -> BaselineItem:
-        # The id as text: pytest takes the bracket apart as it does when it reads --lf's cache.
-        item: BaselineItem = BaselineItem.from_parent(
-            self, name=row.id, nodeid=f"{self.nodeid}::{row.id}", baseline=row
-        )
-        return item
 
 
 @dataclass(frozen=True)
@@ -174,7 +75,7 @@ class _Measured:
     measurement: Measurement | None = None
 
 
-class BaselineItem(_OfTheSession, pytest.Item):
+class BaselineItem(OfTheSession, pytest.Item):
     """One documented row."""
 
     def __init__(self, *, baseline: Baseline, **kwargs: Any) -> None:
@@ -205,14 +106,6 @@ class BaselineItem(_OfTheSession, pytest.Item):
         self.recorded: Record | None = None
         #: What an earlier session submitted for the row, in one that goes on with it.
         self.submitted: Submission | None = None
-        self.add_marker(pytest.mark.gsw(**marker_facts(baseline)))
-        if baseline.proxy:
-            self.add_marker(pytest.mark.proxy)
-        if baseline.canary:
-            self.add_marker(pytest.mark.canary)
-        reason = skip_reason(baseline, self._settings)
-        if reason is not None:
-            self.add_marker(pytest.mark.skip(reason=reason))
 
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
         """Where the row is written."""
@@ -876,47 +769,6 @@ def _accepted_problem(verdict: Verdict, accepted: Accepted | None) -> str | None
 def _in_traced_results(run: Run) -> bool:
     """Whether the log lies where the recipes put those of runs that trace NCCL."""
     return run.log is not None and any(part.endswith("-nccl-trace") for part in run.log.parts)
-
-
-def marker_facts(baseline: Baseline) -> dict[str, str | int | bool | None]:
-    """The row's facts as ``-m "gsw(gpus=64, dtype='fp8')"`` selects them."""
-    return {
-        "row": baseline.id,
-        "workload": baseline.workload,
-        "model": baseline.model,
-        "size": baseline.size,
-        "framework": baseline.framework,
-        "dtype": baseline.dtype,
-        "accelerator": baseline.accelerator,
-        "gpus": baseline.gpus,
-        "nodes": baseline.nodes,
-        "sequence_length": baseline.sequence_length,
-        "global_batch_size": baseline.global_batch_size,
-        "micro_batch_size": baseline.micro_batch_size,
-        **vars(baseline.parallelism),
-        "metric": baseline.metric,
-        "proxy": baseline.proxy,
-        "canary": baseline.canary,
-        "document": baseline.source.document,
-    }
-
-
-def skip_reason(baseline: Baseline, settings: Settings) -> str | None:
-    """Why this row is not run in this session, or ``None`` if it is."""
-    if not settings.judges:
-        return "no cluster: give --gsw-cluster=NAME to run it, or --gsw-replay=PATH to judge a log"
-    cluster = settings.cluster
-    if cluster is None:
-        return None
-    return _cluster_skip_reason(baseline, cluster)
-
-
-def _cluster_skip_reason(baseline: Baseline, cluster: Cluster) -> str | None:
-    if cluster.accelerator is not None and cluster.accelerator.lower() != baseline.accelerator.lower():
-        return f"the row is for {baseline.accelerator}, {cluster.name} has {cluster.accelerator}"
-    if cluster.gpus is not None and baseline.gpus > cluster.gpus:
-        return f"the row needs {baseline.gpus} GPUs, {cluster.name} has {cluster.gpus}"
-    return None
 
 
 def _fail(text: str) -> NoReturn:

@@ -13,8 +13,9 @@ from pytest_gsw.common.words import counted
 from pytest_gsw.errors import HookError
 from pytest_gsw.hooks.faults import hook_error
 from pytest_gsw.session import xdist
-from pytest_gsw.session.item import FLEET, RECORD, SETTINGS, BaselineItem
+from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.screen import TALLY, Tally, write
+from pytest_gsw.session.stash import FLEET, RECORD, SETTINGS
 
 #: Exit status of a session in which nothing failed, and in which rows are inconclusive; pytest's own end at 5.
 INCONCLUSIVE = 6

@@ -61,14 +61,13 @@ def run_session(session: pytest.Session, fleet: Fleet, interrupts: Interrupts, *
         pytest.Session.Failed: ``-x`` or ``--maxfail`` ends the session.
         pytest.Session.Interrupted: Something else asks the session to stop.
     """
-    rows = {item.baseline.id: item for item in session.items if isinstance(item, BaselineItem)}
-    skipped = [item for row_id, item in rows.items() if not fleet.knows(row_id)]
+    waiting = _waiting(session, fleet)
     others = [item for item in session.items if not isinstance(item, BaselineItem)]
+    skipped = [item for item in _rows(session) if item.baseline.id not in waiting]
     first = [*others, *skipped]
     for position, item in enumerate(first):
         last = position + 1 == len(first)
         _run(session, item, session if last else first[position + 1])
-    waiting = {row_id: item for row_id, item in rows.items() if fleet.knows(row_id)}
     interrupts.waiting = False
     try:
         for row_id in _in_order(fleet, waiting, interrupts):
@@ -92,9 +91,16 @@ def interrupt_session(session: pytest.Session, fleet: Fleet, *, detach: bool) ->
     Raises:
         KeyboardInterrupt: Not all jobs could be cancelled.
     """
-    rows = {item.baseline.id: item for item in session.items if isinstance(item, BaselineItem)}
-    waiting = {row_id: item for row_id, item in rows.items() if fleet.knows(row_id)}
-    _interrupt(session, fleet, waiting, detach)
+    _interrupt(session, fleet, _waiting(session, fleet), detach)
+
+
+def _rows(session: pytest.Session) -> list[BaselineItem]:
+    return [item for item in session.items if isinstance(item, BaselineItem)]
+
+
+def _waiting(session: pytest.Session, fleet: Fleet) -> dict[str, BaselineItem]:
+    """The rows that have a job or are to have one, by id."""
+    return {item.baseline.id: item for item in _rows(session) if fleet.knows(item.baseline.id)}
 
 
 def _in_order(fleet: Fleet, waiting: Mapping[str, BaselineItem], interrupts: Interrupts) -> Iterator[str]:

@@ -22,7 +22,8 @@ from pytest_gsw.jobs.spec import expected_run_s
 from pytest_gsw.results import outcomes, progress_text
 from pytest_gsw.results.record import JobFacts, attempt_text
 from pytest_gsw.session import xdist
-from pytest_gsw.session.item import SETTINGS, BaselineItem
+from pytest_gsw.session.item import BaselineItem
+from pytest_gsw.session.stash import SETTINGS
 
 #: Seconds between two lines that say where a waiting session stands.
 HEARTBEAT_S = 240.0

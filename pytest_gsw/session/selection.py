@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+import pluggy
 import pytest
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.session.item import SELECTION, Selection
-from pytest_gsw.session.node_ids import node_id_below
+from pytest_gsw.session.node_ids import node_id_below, node_id_of
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_table, table_files
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Tables that are collected without a walk through the file system."""
+
+    #: Each table's node id and path.
+    files: Mapping[str, Path]
+    #: By a table's node id, the rows to collect of it; all of them where it is left out.
+    rows: Mapping[str, frozenset[str]]
+
+
+SELECTION = pytest.StashKey[Selection]()
+
+
+class OfTheSession:
+    """Whose conftest.py files have a say in a node: those on the way to its table, else the rootdir's."""
+
+    @property
+    def ihook(self: pytest.File | pytest.Item) -> pluggy.HookRelay:  # type: ignore[misc]  # it is mixed into these
+        """The hooks that are asked for this node."""
+        return self.session.gethookproxy(self.path if _was_walked_to(self) else self.config.rootpath)
+
+
+def _was_walked_to(node: pytest.File | pytest.Item) -> bool:
+    """Whether pytest has come by a conftest.py on its way to a table; to tables that it is pointed at it takes none."""
+    if SELECTION in node.config.stash:
+        return False
+    manager = node.config.pluginmanager
+    return any(manager.has_plugin(str(directory / "conftest.py")) for directory in node.path.parents)
 
 
 def point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
@@ -32,6 +64,13 @@ def point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
     _check_rows(selection)
     config.stash[SELECTION] = selection
     config.args = [str(config.rootpath)]
+
+
+def table_of(name: str, config: pytest.Config, roots: tuple[Path, ...]) -> Path | None:
+    """The table that node ids call so."""
+    found = (path for root in roots for path in table_files(root) if node_id_of(path, config, roots) == name)
+    other = config.rootpath / name  # one that was named on the command line
+    return next(found, other if other.is_file() else None)
 
 
 def _is_path(name: str, config: pytest.Config) -> bool:

@@ -19,6 +19,7 @@ import pytest
 import pytest_gsw.demo
 from pytest_gsw.clusters.local import local_cluster
 from pytest_gsw.clusters.model import DEMO, LOCAL, Cluster, cluster_files, find_cluster
+from pytest_gsw.common.words import positive
 from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.fleet.entry import Limits
@@ -264,11 +265,8 @@ def _percentage(name: str, given: str | None, read: Callable[[str], float]) -> f
 def _positive(name: str, given: str | None, factor: float = 1.0) -> float | None:
     if given is None:
         return None
-    try:
-        number = float(given)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
+    number = positive(given)
+    if number is None:
         raise ConfigurationError(f"--gsw-{name}: got '{given}', wanted a number above 0")
     return number * factor
 

@@ -28,13 +28,14 @@ from pytest_gsw.results import progress_text
 from pytest_gsw.results.record import Record, read_records
 from pytest_gsw.session import answers
 from pytest_gsw.session.ending import begin_json
-from pytest_gsw.session.item import CANARIES, FLEET, NIGHTS, SETTINGS, BaselineItem, environment_of
+from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.lost import LEFT_ALONE
 from pytest_gsw.session.metrics import site_metrics, unknown_metric
 from pytest_gsw.session.nights import Nights
 from pytest_gsw.session.resume import own_run, take_over, unwritable
 from pytest_gsw.session.screen import make_ticker, repeat_teller, write
 from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.stash import CANARIES, FLEET, NIGHTS, SETTINGS, environment_of
 from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.images import image_name, image_of

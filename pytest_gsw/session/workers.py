@@ -17,8 +17,9 @@ import pytest
 
 from pytest_gsw.errors import RunError
 from pytest_gsw.session import xdist
-from pytest_gsw.session.item import FLEET, SETTINGS, BaselineItem
+from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.loop import SIGNALS, Interrupts, taking_signals
+from pytest_gsw.session.stash import FLEET, SETTINGS
 from pytest_gsw.session.terminals import leave_closed, terminals
 
 _HELD = pytest.StashKey[contextlib.ExitStack]()

@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 from pytest_gsw.jobs.journal import Journal
-from pytest_gsw.session.item import SETTINGS
 from pytest_gsw.session.options import OPTIONS
 from pytest_gsw.session.settings import Settings, read_settings
+from pytest_gsw.session.stash import SETTINGS
 
 CLUSTERS = "clusters:\n  here: {scheduler: local, gpus: 8, stage: stage}\n"
 

@@ -1,0 +1,30 @@
+"""What a session keeps for its parts, beside pytest's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.jobs.environment import session_environment
+from pytest_gsw.results.record import Record
+from pytest_gsw.session.nights import Nights
+from pytest_gsw.session.settings import Settings
+
+SETTINGS = pytest.StashKey[Settings]()
+FLEET = pytest.StashKey[Fleet]()
+#: What earlier nights measured.
+NIGHTS = pytest.StashKey[Nights]()
+#: Ids of the canary rows that were too slow in this session.
+CANARIES = pytest.StashKey[list[str]]()
+#: A row's record, once it has been run.
+RECORD = pytest.StashKey[Record]()
+_ENVIRON = pytest.StashKey["Mapping[str, str]"]()
+
+
+def environment_of(config: pytest.Config) -> Mapping[str, str]:
+    """The session's environment: read once, when its first job is about to be planned, so that conftests may set it."""
+    if _ENVIRON not in config.stash:
+        config.stash[_ENVIRON] = session_environment()
+    return config.stash[_ENVIRON]
