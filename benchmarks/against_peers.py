@@ -29,9 +29,11 @@ from pathlib import Path
 from typing import Any
 
 from bench_cluster import Seen, SlurmCluster, cancelled, measured, missing_requirements
-from contenders import Contender, Environments, Work, clean_environ, loop, pytest_gsw, reframe, submitit, write_tables
+from contenders import Contender, Environments, Work, clean_environ, loop, pytest_gsw, reframe, submitit
 from processes import BenchmarkError, Usage, run
 from tabulate import tabulate
+
+from tests.budget.tables import write_tables
 
 HERE = Path(__file__).parent
 PARTS = ("wall", "scaling", "load", "cancel", "collect", "logs", "follow")

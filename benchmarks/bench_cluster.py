@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "slurm"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from cluster import SlurmCluster as _TestCluster
-from cluster import missing_requirements
 from contenders import Contender, Work, clean_environ, job_environ, set_up
 from processes import BenchmarkError, Usage, run, running
+
+from tests.slurm.cluster import SlurmCluster as _TestCluster
+from tests.slurm.cluster import missing_requirements
 
 __all__ = ["Cancelled", "Seen", "SlurmCluster", "cancel_all", "cancelled", "measured", "missing_requirements"]
 

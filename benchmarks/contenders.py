@@ -6,38 +6,21 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import venv
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from processes import BenchmarkError
+
+from tests.budget.tables import write_tables
 
 PEERS = Path(__file__).parent / "peers"
 #: What every contender gives sbatch besides a name: one GPU of one node.
 SBATCH_OPTIONS = ("-N", "1", "--no-requeue", "--gres=gpu:1")
-ROWS_PER_TABLE = 50
-
-_TABLE = """\
-model: llama2
-size: 70b
-framework: maxtext
-accelerator: H100
-gpus_per_node: 8
-document: benchmark.md
-recipe: {{directory: maxtext, steps: 10}}
-sequence_length: 4096
-model_flops: 1.82e+15
-tables:
-  - title: Rows {first} to {last}
-    dtype: fp8
-    rows:
-{rows}
-"""
-_ROW = (
-    "      - {{gpus: 1, case: r{number}, global_batch_size: 2, step_time_s: 4.3, tokens_per_s: 1905.12, line: {line}}}"
-)
-
 _CLUSTERS = """\
 clusters:
   bench:
@@ -212,16 +195,6 @@ def set_up(directory: Path) -> None:
     script.parent.mkdir(parents=True)
     shutil.copy(PEERS / "launch.sh", script)
     (directory / "stage").mkdir()
-
-
-def write_tables(directory: Path, rows: int) -> None:
-    """Baseline tables with so many rows, fifty in each file."""
-    directory.mkdir(parents=True)
-    for first in range(0, rows, ROWS_PER_TABLE):
-        numbers = range(first, min(rows, first + ROWS_PER_TABLE))
-        lines = "\n".join(_ROW.format(number=number, line=number + 1) for number in numbers)
-        path = directory / f"rows-{first:05}.yaml"
-        path.write_text(_TABLE.format(first=numbers[0], last=numbers[-1], rows=lines))
 
 
 def _script(directory: Path) -> Path:

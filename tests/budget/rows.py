@@ -21,29 +21,10 @@ import pytest
 
 from tests.budget.budgets import Figures
 from tests.budget.counting import Counted, count
+from tests.budget.tables import write_tables
 
 #: A session of so many rows, and one of so many more: what the start costs is in both.
 FEW, MORE = 50, 200
-ROWS_PER_TABLE = 50
-_TABLE = """\
-model: llama2
-size: 70b
-framework: maxtext
-accelerator: H100
-gpus_per_node: 8
-document: benchmark.md
-recipe: {{directory: maxtext, steps: 10}}
-sequence_length: 4096
-model_flops: 1.82e+15
-tables:
-  - title: Rows {first} to {last}
-    dtype: fp8
-    rows:
-{rows}
-"""
-_ROW = (
-    "      - {{gpus: 1, case: r{number}, global_batch_size: 2, step_time_s: 4.3, tokens_per_s: 1905.12, line: {line}}}"
-)
 _CLUSTERS = """\
 clusters:
   ready:
@@ -85,16 +66,6 @@ def prepare(directory: Path, rows: int) -> list[str]:
     (directory / "pytest.ini").write_text("[pytest]\n")
     options = ["--gsw-cluster=ready", f"--gsw-baselines={directory}/rows", "--junitxml=junit.xml"]
     return ["-p", "pytest_gsw.plugin", *options]
-
-
-def write_tables(directory: Path, rows: int) -> None:
-    """Tables with so many rows, fifty in each."""
-    directory.mkdir(parents=True)
-    for first in range(0, rows, ROWS_PER_TABLE):
-        numbers = range(first, min(rows, first + ROWS_PER_TABLE))
-        lines = "\n".join(_ROW.format(number=number, line=number + 1) for number in numbers)
-        text = _TABLE.format(first=numbers[0], last=numbers[-1], rows=lines)
-        (directory / f"rows-{first:05}.yaml").write_text(text)
 
 
 class Clock:

@@ -16,29 +16,12 @@ import pytest
 from pytest_gsw.cli import main
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table
-from tests.integration.test_docs import example
+from tests.integration.test_docs import TICK_TABLE, example
 
 ROW = "own_1b_bf16[X100x8]"
 NODE_ID = f"own.yaml::{ROW}"
-TABLE = """\
-model: own
-size: 1b
-framework: own
-log_format: tick
-accelerator: X100
-gpus_per_node: 8
-document: own.md
-recipe: {directory: own, steps: 3}
-sequence_length: 1024
-global_batch_size: 8
-tables:
-  - dtype: bf16
-    rows:
-      - gpus: 8
-        step_time_s: 0.7
-        metrics: {peak_memory_gib: {value: 61.2, tolerance: 5 %}, output_tokens_per_s: {value: 1840}}
-        line: 1
-"""
+METRICS = "metrics: {peak_memory_gib: {value: 61.2, tolerance: 5 %}, output_tokens_per_s: {value: 1840}}"
+TABLE = TICK_TABLE.replace("step_time_s: 0.7,", f"step_time_s: 0.7, {METRICS},").replace("model_flops: 6.0e+12\n", "")
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ import pytest
 from pytest_gsw.jobs.journal import NAME
 from pytest_gsw.jobs.ownership import Owner
 from tests.integration.conftest import junit
+from tests.signals import hear_hangup
 
 
 @pytest.fixture
@@ -116,6 +117,7 @@ def signalled(pytester: pytest.Pytester, number: signal.Signals, logs: int) -> l
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        preexec_fn=hear_hangup,
     )
     deadline_s = time.monotonic() + 300
     while len(list(pytester.path.glob(".gsw/runs/*/stage/**/log-*.out"))) < logs:

@@ -15,6 +15,7 @@ import pytest
 
 from pytest_gsw.tables.bundled import bundled_baselines
 from tests.integration.conftest import junit, properties
+from tests.signals import hear_hangup
 
 SIX = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8")
 
@@ -140,6 +141,7 @@ def session(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            preexec_fn=hear_hangup,
         )
     deadline_s = time.monotonic() + 120
     while len(submitted(pytester.path)) < 6:

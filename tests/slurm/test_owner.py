@@ -18,6 +18,7 @@ import pytest
 
 import pytest_gsw.demo
 from tests.integration.conftest import tiny_table
+from tests.signals import hear_hangup
 
 from .cluster import SlurmCluster
 from .conftest import start as start_cluster
@@ -180,6 +181,7 @@ def test_a_terminal_that_is_closed(project: Path, slurm: SlurmCluster, detach: b
     session = subprocess.Popen(
         [sys.executable, "-c", OWN_TERMINAL, "-p", "no:cacheprovider", *options],
         cwd=project, env=slurm.environ, stdin=its, stdout=its, stderr=its, start_new_session=True,
+        preexec_fn=hear_hangup,
     )  # fmt: skip
     os.close(its)
     os.set_blocking(ours, False)
