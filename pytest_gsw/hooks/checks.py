@@ -31,6 +31,10 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
 
 
+def _is_above_0(value: Any) -> bool:
+    return _is_number(value) and 0 < value < math.inf
+
+
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -57,12 +61,21 @@ def _is_dialect(value: Any) -> bool:
     return all(_is_mark(one) or (isinstance(one, tuple) and bool(one) and all(map(_is_mark, one))) for one in value)
 
 
+def _are_steps(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(one, JobStep) for one in value)
+
+
 def _is_log_glob(value: str) -> bool:
     path = PurePosixPath(value)
     return not path.is_absolute() and ".." not in path.parts and JOB_ID in path.name
 
 
+def _or_none(wanted: str, is_right: Callable[[Any], bool]) -> _Check:
+    return f"{wanted} or None", lambda value: value is None or is_right(value)
+
+
 _NAME: _Check = ("a text", _is_name)
+_TEXT: _Check = ("a text", lambda value: isinstance(value, str))
 _SECONDS: _Check = ("seconds, 0 or more", lambda value: _is_number(value) and 0 <= value < math.inf)
 _FLAG: _Check = ("True or False", lambda value: isinstance(value, bool))
 
@@ -91,7 +104,7 @@ _FORMAT: Mapping[str, _Check] = {
         "a tuple of dialects, each a tuple of byte strings",
         lambda value: isinstance(value, tuple) and bool(value) and all(map(_is_dialect, value)),
     ),
-    "first_index": ("a whole number or None", lambda value: value is None or _is_whole(value)),
+    "first_index": _or_none("a whole number", _is_whole),
     "wraps": _FLAG,
     "shows_progress": _FLAG,
 }
@@ -110,11 +123,8 @@ _SPEC: Mapping[str, _Check] = {
     "environment": ("a mapping of texts to texts", _are_variables),
     "unset": _TEXTS,
     "options": _TEXTS,
-    "time_limit_s": (
-        "seconds above 0, or None",
-        lambda value: value is None or (_is_number(value) and 0 < value < math.inf),
-    ),
-    "batch_output": ("a text or None", lambda value: value is None or isinstance(value, str)),
+    "time_limit_s": _or_none("seconds above 0,", _is_above_0),
+    "batch_output": _or_none(*_TEXT),
     "log_glob": (
         "a glob below the staging area with {job_id} in the file's name",
         lambda value: isinstance(value, str) and (not value or _is_log_glob(value)),
@@ -126,38 +136,23 @@ _SPEC: Mapping[str, _Check] = {
 }
 
 
-_TEXT: _Check = ("a text", lambda value: isinstance(value, str))
-_TIME: _Check = (
-    "seconds since the epoch, or None",
-    lambda value: value is None or (_is_number(value) and math.isfinite(value)),
-)
+_TIME = _or_none("seconds since the epoch,", lambda value: _is_number(value) and math.isfinite(value))
 _STATUS: Mapping[str, _Check] = {
     "state": ("a JobState", lambda value: isinstance(value, JobState)),
     "raw_state": _TEXT,
-    "exit_code": ("a whole number or None", lambda value: value is None or _is_whole(value)),
+    "exit_code": _or_none("a whole number", _is_whole),
     "signal": _COUNT,
     "reason": _TEXT,
     "nodes": _TEXT,
     "submit_s": _TIME,
     "start_s": _TIME,
     "end_s": _TIME,
-    "steps": (
-        "a tuple of JobStep, or None",
-        lambda value: value is None or (isinstance(value, tuple) and all(isinstance(one, JobStep) for one in value)),
-    ),
+    "steps": _or_none("a tuple of JobStep,", _are_steps),
     "derived_exit_code": _TEXT,
     "unchecked": _TEXT,
     "siblings": _TEXTS,
     "cluster": _TEXT,
 }
-
-
-def _is_above_0(value: Any) -> bool:
-    return _is_number(value) and 0 < value < math.inf
-
-
-def _or_none(wanted: str, is_right: Callable[[Any], bool]) -> _Check:
-    return f"{wanted} or None", lambda value: value is None or is_right(value)
 
 
 _ABOVE_0: _Check = ("a number above 0", _is_above_0)
@@ -249,7 +244,7 @@ def status_problem(status: JobStatus) -> str | None:
 
 def peak_problem(peak: object) -> str | None:
     """What is wrong with a peak in FLOP/s, ``None`` if nothing is."""
-    if peak is None or (_is_number(peak) and 0 < peak < math.inf):  # type: ignore[operator]
+    if peak is None or _is_above_0(peak):
         return None
     return f"{_short(peak)}, wanted FLOP/s above 0 or None"
 

@@ -51,8 +51,8 @@ def check_steps(
     final = None
     if steps is not None and first_index is not None and last is not None and baseline.recipe.logged_steps is None:
         final = first_index + steps - 1
-    each_line = log_interval(lines_of(log), first_index) if of_saves else interval
-    ended = final is not None and last is not None and last + each_line > final
+    each_line = log_interval(lines_of(log), first_index)
+    ended = final is not None and last is not None and last + (each_line if of_saves else interval) > final
     if steps is not None and not of_saves and log.total_steps is not None and log.total_steps < steps:
         # A format that logs one figure for the whole run would show nothing else of it.
         raise _cut_short(f"the run was to do {counted(log.total_steps, 'step')}, {steps} needed", run, log)
@@ -69,7 +69,7 @@ def check_steps(
             f"the log holds {counted(covered, 'checkpoint save' if of_saves else 'step')}, {wanted}", run, log
         )
     if not of_saves:
-        each = steps_each_line(log, log_interval(lines_of(log), first_index))
+        each = steps_each_line(log, each_line)
         problem = skipped_problem(baseline, log, each, min_steps)
         if problem is not None:
             raise refused(problem, run, log)
@@ -78,7 +78,7 @@ def check_steps(
     # A run that goes on beyond the table's last step ends at the log's.
     beyond = final is not None and last is not None and last > final
     if not replayed(run) and (steps is None or beyond):
-        _check_own_end(run, log, first_index)
+        _check_own_end(run, log, first_index, each_line)
 
 
 def check_measured(
@@ -128,7 +128,7 @@ def check_whole(baseline: Baseline, run: Run, log: StepLog) -> None:
         raise refused(problem, run, log)
 
 
-def _check_own_end(run: Run, log: StepLog, first_index: int | None) -> None:
+def _check_own_end(run: Run, log: StepLog, first_index: int | None, interval: int) -> None:
     """Make sure that a log whose last step no table states has the one that it names itself.
 
     Published logs often stop before it: somebody had seen enough. A job that ended well does not.
@@ -137,7 +137,7 @@ def _check_own_end(run: Run, log: StepLog, first_index: int | None) -> None:
     if log.total_steps is None or first_index is None or last is None:
         return
     final = first_index + log.total_steps - 1
-    if last + _steps_each_line(log, first_index) <= final:
+    if last + _steps_each_line(log, first_index, interval) <= final:
         done = last - first_index + 1
         raise _cut_short(
             f"the log ends at step {last}, and says itself that the last one is {final}",
@@ -147,9 +147,8 @@ def _check_own_end(run: Run, log: StepLog, first_index: int | None) -> None:
         )
 
 
-def _steps_each_line(log: StepLog, first_index: int) -> int:
+def _steps_each_line(log: StepLog, first_index: int, interval: int) -> int:
     """How many steps a line of the log stands for, guessed where the lines are too few to tell: 5 and 10 mean 5."""
-    interval = log_interval(lines_of(log), first_index)
     numbers = [step.index for step in log.steps if step.index is not None]
     if interval > 1 or not 2 <= len(numbers) <= _FEW_LINES:
         return interval
