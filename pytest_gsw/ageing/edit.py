@@ -18,7 +18,8 @@ from pathlib import Path
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import FileError
 from pytest_gsw.tables.accepted import ACCEPTED_FIGURES
-from pytest_gsw.tables.load import FILE_FIELDS, load_table
+from pytest_gsw.tables.keys import FILE_FIELDS
+from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.metrics import DOCUMENTED, SAVE_TIME, Series
 from pytest_gsw.tables.model import Accepted, Baseline
 from pytest_gsw.tables.yamlfile import Value, Values, read_mapping

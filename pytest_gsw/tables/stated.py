@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_gsw.tables.load import ROW_FIELDS, load_table
+from pytest_gsw.tables.keys import ROW_FIELDS
+from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.yamlfile import Spelt, Text, read_spelling
 
 
@@ -28,7 +29,7 @@ class Stated:
 class StatedRow:
     """One row: every key that it has itself, from its table or from its file.
 
-    Keys are those of :data:`pytest_gsw.tables.load.ROW_FIELDS`, ``model``, ``framework``, ``document``,
+    Keys are those of :data:`pytest_gsw.tables.keys.ROW_FIELDS`, ``model``, ``framework``, ``document``,
     ``activation_recomputation``, and those of mappings with a dot: ``architecture.layers``, ``attributes.id``.
     """
 

@@ -13,7 +13,7 @@ from pytest_gsw.clusters.model import CLUSTER_FIELDS, find_cluster
 from pytest_gsw.demo.faults import FAULTS
 from pytest_gsw.logs.failures import SIGNATURES, Signature
 from pytest_gsw.session.options import OPTIONS
-from pytest_gsw.tables.load import FILE_FIELDS
+from pytest_gsw.tables.keys import FILE_FIELDS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

@@ -56,7 +56,6 @@ LONG_MODULES = {
     "reports/night.py": 490,
     "results/record.py": 466,
     "session/item.py": 776,
-    "tables/load.py": 455,
 }
 
 

@@ -19,7 +19,7 @@ from pytest_gsw.documents.importing.titles import Title, framework_of, read_titl
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.performance.peaks import PEAKS
 from pytest_gsw.tables.fields import Field
-from pytest_gsw.tables.load import FILE_FIELDS, ROW_FIELDS
+from pytest_gsw.tables.keys import FILE_FIELDS, ROW_FIELDS
 from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME
 from pytest_gsw.tables.stated import Stated
 

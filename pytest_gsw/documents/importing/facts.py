@@ -13,7 +13,7 @@ from pathlib import Path
 from pytest_gsw.documents.importing.labels import FIGURES
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables import fields as f
-from pytest_gsw.tables.load import FILE_FIELDS, RECIPE_FIELDS, ROW_FIELDS
+from pytest_gsw.tables.keys import FILE_FIELDS, RECIPE_FIELDS, ROW_FIELDS
 from pytest_gsw.tables.yamlfile import Value, read_mapping
 
 
