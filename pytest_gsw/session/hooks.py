@@ -151,9 +151,9 @@ def _expected_order(item: pytest.Item) -> tuple[bool, float]:
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     """How much is about to run."""
     settings = config.stash[SETTINGS]
-    rows = runnable(items)
     if not settings.judges or config.getoption("verbose") < 0 or not any(isinstance(i, BaselineItem) for i in items):
         return []
+    rows = runnable(items)
     count = counted(len(rows), "row")
     if settings.replay is not None:
         return [f"gsw: {count} to replay from {settings.replay}"]

@@ -57,6 +57,7 @@ from pytest_gsw.runs.measure import measure, of_all_jobs
 from pytest_gsw.runs.metrics import read_metrics
 from pytest_gsw.runs.provenance import Provenance, provenance_in
 from pytest_gsw.runs.run import Run, ran_out_of_memory, replayed
+from pytest_gsw.session.markers import MarkedItem
 from pytest_gsw.session.metrics import site_metrics
 from pytest_gsw.session.selection import OfTheSession
 from pytest_gsw.session.stash import CANARIES, FLEET, NIGHTS, RECORD, SETTINGS, environment_of
@@ -75,37 +76,36 @@ class _Measured:
     measurement: Measurement | None = None
 
 
-class BaselineItem(OfTheSession, pytest.Item):
+class BaselineItem(OfTheSession, MarkedItem):
     """One documented row."""
+
+    _measured: _Measured | None = None
+    #: The image that the row's run used and what tells it, once that was looked for.
+    _image_found: tuple[str | None, str] | None = None
+    #: What the last log that was asked for says, by its path.
+    _provenance_found: tuple[Path | None, Provenance] = (None, Provenance())
+    #: As what pytest is to report the row, and the report's text, once it was judged.
+    _judged: tuple[str, str] | None = None
+    #: What a hook that observes the row's job has raised.
+    hook_failure: HookError | None = None
+    #: The peak of the row's accelerator, or why a hook does not tell it, once it was asked for.
+    _peak: float | HookError | None = None
+    _peak_asked = False
+    #: What is to be reported of a result that could not be written down.
+    not_written = ""
+    spec: JobSpec | None = None
+    #: What an earlier session recorded of the row, in a replay of that session.
+    recorded: Record | None = None
+    #: What an earlier session submitted for the row, in one that goes on with it.
+    submitted: Submission | None = None
 
     def __init__(self, *, baseline: Baseline, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.baseline = baseline
         self._settings = self.config.stash[SETTINGS]
-        self._measured: _Measured | None = None
-        #: What each of the row's jobs measured.
         self._jobs: dict[_JobKey, _Measured] = {}
-        #: The image that the row's run used and what tells it, once that was looked for.
-        self._image_found: tuple[str | None, str] | None = None
         #: The row's definition by the image that it ran.
         self._definitions: dict[str | None, str] = {}
-        #: What the last log that was asked for says, by its path.
-        self._provenance_found: tuple[Path | None, Provenance] = (None, Provenance())
-        #: As what pytest is to report the row, and the report's text, once it was judged.
-        self._judged: tuple[str, str] | None = None
-        #: What a hook that observes the row's job has raised.
-        self.hook_failure: HookError | None = None
-        #: The peak of the row's accelerator, or why a hook does not tell it, once it was asked for.
-        self._peak: float | HookError | None = None
-        self._peak_asked = False
-        #: What is to be reported of a result that could not be written down.
-        self.not_written = ""
-        #: How the row is started, once that is known.
-        self.spec: JobSpec | None = None
-        #: What an earlier session recorded of the row, in a replay of that session.
-        self.recorded: Record | None = None
-        #: What an earlier session submitted for the row, in one that goes on with it.
-        self.submitted: Submission | None = None
 
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
         """Where the row is written."""

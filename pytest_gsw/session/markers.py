@@ -1,0 +1,101 @@
+"""The markers of a row: what it is selected by, and what keeps it from being run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+import pytest
+
+from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.stash import SETTINGS
+from pytest_gsw.tables.model import Baseline
+
+
+class MarkedItem(pytest.Item):
+    """A row whose markers are made when somebody looks at them: those of ten thousand rows take 12 MB."""
+
+    baseline: Baseline
+    _is_marked = False
+    _own_markers: list[pytest.Mark]
+    _keywords: MutableMapping[str, Any]
+
+    def _mark(self) -> None:
+        if not self._is_marked:
+            self._is_marked = True  # adding one looks at them
+            for marker in _markers(self.baseline, self.config.stash[SETTINGS]):
+                self.add_marker(marker)
+
+    @property
+    def own_markers(self) -> list[pytest.Mark]:
+        """The markers, as pytest and its plugins look for them."""
+        self._mark()
+        return self._own_markers
+
+    @own_markers.setter
+    def own_markers(self, markers: list[pytest.Mark]) -> None:
+        self._own_markers = markers
+
+    @property
+    def keywords(self) -> MutableMapping[str, Any]:
+        """The names of markers and nodes, as pytest and its plugins look for them."""
+        self._mark()
+        return self._keywords
+
+    @keywords.setter
+    def keywords(self, keywords: MutableMapping[str, Any]) -> None:
+        self._keywords = keywords
+
+
+def _markers(baseline: Baseline, settings: Settings) -> Iterator[pytest.MarkDecorator]:
+    """What a row is selected by, and what keeps it from being run."""
+    yield pytest.mark.gsw(**_marker_facts(baseline))
+    if baseline.proxy:
+        yield pytest.mark.proxy
+    if baseline.canary:
+        yield pytest.mark.canary
+    reason = _skip_reason(baseline, settings)
+    if reason is not None:
+        yield pytest.mark.skip(reason=reason)
+
+
+def _marker_facts(baseline: Baseline) -> dict[str, str | int | bool | None]:
+    """The row's facts as ``-m "gsw(gpus=64, dtype='fp8')"`` selects them."""
+    return {
+        "row": baseline.id,
+        "workload": baseline.workload,
+        "model": baseline.model,
+        "size": baseline.size,
+        "framework": baseline.framework,
+        "dtype": baseline.dtype,
+        "accelerator": baseline.accelerator,
+        "gpus": baseline.gpus,
+        "nodes": baseline.nodes,
+        "sequence_length": baseline.sequence_length,
+        "global_batch_size": baseline.global_batch_size,
+        "micro_batch_size": baseline.micro_batch_size,
+        **vars(baseline.parallelism),
+        "metric": baseline.metric,
+        "proxy": baseline.proxy,
+        "canary": baseline.canary,
+        "document": baseline.source.document,
+    }
+
+
+def _skip_reason(baseline: Baseline, settings: Settings) -> str | None:
+    """Why this row is not run in this session, or ``None`` if it is."""
+    if not settings.judges:
+        return "no cluster: give --gsw-cluster=NAME to run it, or --gsw-replay=PATH to judge a log"
+    cluster = settings.cluster
+    if cluster is None:
+        return None
+    return _cluster_skip_reason(baseline, cluster)
+
+
+def _cluster_skip_reason(baseline: Baseline, cluster: Cluster) -> str | None:
+    if cluster.accelerator is not None and cluster.accelerator.lower() != baseline.accelerator.lower():
+        return f"the row is for {baseline.accelerator}, {cluster.name} has {cluster.accelerator}"
+    if cluster.gpus is not None and baseline.gpus > cluster.gpus:
+        return f"the row needs {baseline.gpus} GPUs, {cluster.name} has {cluster.gpus}"
+    return None
