@@ -137,7 +137,8 @@ class Polling:
         for live, status in told:
             if status.siblings:
                 self._rows.give_up([live.row.row_id], not_alone(Run(live.seen.job.id, status, None)))
-        self._give_any_nodes([live for live, status in told if _waits_for_other_nodes(live, status)])
+        pending = [live for live, status in told if _waits_for_other_nodes(live, status)]
+        self._give_any_nodes([live for live in pending if live.row.row_id in self._rows.live])
         silent = all(status.state is JobState.UNKNOWN for _, status in told)
         self._turns.answered(not silent)
         if not silent:

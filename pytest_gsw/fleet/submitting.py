@@ -21,8 +21,9 @@ from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.model import Job, JobSpec, Launcher
 from pytest_gsw.jobs.resume import is_next
 
-#: Submissions that wait for a free thread, for each thread: enough to keep all busy.
-_QUEUED_PER_THREAD = 2
+#: Submissions that wait for a free thread, for each thread: enough to keep all busy while the session asks about jobs
+#: or judges rows, which takes it a second at a time on a busy machine.
+_QUEUED_PER_THREAD = 8
 #: The longest wait for half of the submissions under way: one that hangs must not hold the others up.
 _ANSWERS_WAIT_S = 0.5
 
@@ -47,6 +48,8 @@ class Submitter:
         threads = launcher.parallel_submissions
         self._threads = ThreadPoolExecutor(threads, "gsw-submit") if threads > 1 else None
         self.patience = Patience(threads * (1 + _QUEUED_PER_THREAD))
+        #: Answers were waited for, so that those that are there are taken however few they are.
+        self._waited = False
 
     @property
     def due_s(self) -> float:
@@ -61,23 +64,26 @@ class Submitter:
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for some of the answers, for so many seconds at most; false where no submission is under way."""
+        self._waited = True
         futures = [one.answer for one in self._rows.submitting.values() if one.answer is not None]
         if futures:
-            some = futures[: max(1, len(futures) - self.patience.window // 2)]
+            unanswered = self.patience.window // 2 if self._rows.waiting else 0
+            some = futures[: max(1, len(futures) - unanswered)]
             wait_for(some, timeout=min(timeout_s, _ANSWERS_WAIT_S), return_when=ALL_COMPLETED)
         return bool(futures or self._rows.submitting)
 
     def collect(self, wait: bool = False) -> None:
-        """Take the answers of submissions that other threads have got; waiting, also drop those not begun."""
+        """Take the answers of submissions that other threads have got; waiting, also drop those not begun.
+
+        Those that come while rows are judged are taken once they make room for a batch: they share a sync then.
+        """
         if wait:
             self._withdraw()
-        self._take_answers(
-            [
-                (one, _answer_of(one.answer))
-                for one in self._rows.submitting.values()
-                if one.answer is not None and (wait or one.answer.done())
-            ]
-        )
+        submitting = self._rows.submitting.values()
+        answered = [(one, one.answer) for one in submitting if one.answer is not None and (wait or one.answer.done())]
+        if wait or self._waited or len(submitting) - len(answered) <= self.patience.window // 2:
+            self._waited = False
+            self._take_answers([(one, _answer_of(answer)) for one, answer in answered])
 
     def aside(self, task: Callable[[list[Seen]], None], jobs: list[Seen]) -> Future[None] | None:
         """Do this in a thread, so that the session goes on meanwhile; at once where there are no threads."""
@@ -165,7 +171,7 @@ class Submitter:
         unsubmitted = [one.row.row_id for one in withdrawn if one.waiting.since_s is None]
         if unsubmitted:
             self._notes.write(Journal.refused, *unsubmitted)
-        for one in withdrawn:
+        for one in reversed(withdrawn):
             del rows.submitting[one.row.row_id]
             rows.free_place(one.row)
             rows.wait(one.waiting, first=True)
@@ -178,6 +184,8 @@ class Submitter:
             self._notes.write(Journal.submitted, *jobs)
         if refused:
             self._notes.write(Journal.refused, *refused)
+        if any(isinstance(answer, QueueFullError | SchedulerAwayError) for _, answer in answers):
+            self._withdraw()  # what no thread has begun need not be refused as well
         for one, answer in answers:
             self._rows.submitting.pop(one.row.row_id, None)
             self._take_answer(one.waiting, answer)

@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from pytest_gsw.errors import JobError, LogError, RunError
 from pytest_gsw.jobs.model import Job, JobKey, in_words
+
+_Key = TypeVar("_Key")
 
 
 @dataclass
@@ -24,8 +27,8 @@ class Claims:
 
     def job(self, job: Job) -> tuple[Job, RunError] | None:
         """Claim a job's id for its row; the job that has the id already, and what both rows are told."""
-        other = self._jobs.setdefault(job.key, job)
-        if not job.submitted_s or _is_same(other, job):
+        other = _claim(self._jobs, job.key, job)
+        if other is None:
             return None
         return other, JobError(
             f"the scheduler gave the id {job.id} twice, to {_both(other, job)}",
@@ -35,8 +38,8 @@ class Claims:
 
     def log(self, job: Job, log: Path) -> tuple[Job, RunError] | None:
         """Claim a log for its row; the job whose log it is already, and what both rows are told."""
-        other = self._logs.setdefault(os.path.realpath(log), job)
-        if not job.submitted_s or _is_same(other, job):
+        other = _claim(self._logs, os.path.realpath(log), job)
+        if other is None:
             return None
         return other, LogError(
             f"one log is that of two jobs, of {_both(other, job)}",
@@ -46,8 +49,8 @@ class Claims:
 
     def output(self, job: Job, output: Path) -> tuple[Job, RunError] | None:
         """Claim a batch shell's output for its row; only jobs of two clusters that have one id can clash by it."""
-        other = self._outputs.setdefault((os.path.realpath(output), job.id), job)
-        if not job.submitted_s or _is_same(other, job):
+        other = _claim(self._outputs, (os.path.realpath(output), job.id), job)
+        if other is None:
             return None
         return other, LogError(
             f"one batch output is that of two jobs, of {_both(other, job)}",
@@ -56,8 +59,11 @@ class Claims:
         )
 
 
-def _is_same(one: Job, other: Job) -> bool:
-    return (*one.key, one.spec.row_id, one.spec.attempt) == (*other.key, other.spec.row_id, other.spec.attempt)
+def _claim(claims: dict[_Key, Job], key: _Key, job: Job) -> Job | None:
+    """Claim something for a job; the other job that has it already, ``None`` where there is none."""
+    other = claims.setdefault(key, job)
+    is_same = (*other.key, other.spec.row_id, other.spec.attempt) == (*job.key, job.spec.row_id, job.spec.attempt)
+    return None if is_same or not job.submitted_s else other
 
 
 def _both(one: Job, other: Job) -> str:

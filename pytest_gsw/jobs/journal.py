@@ -125,10 +125,6 @@ class Journal:
                 copy.flush()
                 os.fsync(copy.fileno())
 
-    def intent(self, spec: JobSpec, now_s: float) -> None:
-        """One row is about to be submitted, see :meth:`intents`."""
-        self.intents([spec], now_s)
-
     def intents(self, specs: Iterable[JobSpec], now_s: float) -> None:
         """Rows are about to be submitted; none of them may be before this returns.
 

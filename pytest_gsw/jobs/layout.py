@@ -22,6 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from pytest_gsw.errors import LogError
+from pytest_gsw.jobs.model import Job
 
 #: Stands for the job's id in a log glob.
 JOB_ID = "{job_id}"
@@ -74,6 +75,16 @@ def cut_name(name: str, longest: int, whole: str) -> str:
 def slurm_name(text: str) -> str:
     """A job name made of letters, digits, ``.``, ``_`` and ``-`` only: ``a[b]|c`` → ``a-b-c``."""
     return cut_name(re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-") or "gsw", _LONGEST_NAME, text)
+
+
+def log_of(job: Job) -> Path:
+    """The one log that belongs to a job, where its recipe puts it.
+
+    Raises:
+        LogError: There is none (yet), or more than one.
+    """
+    spec = job.spec
+    return find_log(spec.stage, spec.log_glob, job.id, is_nccl_traced(spec.environment))
 
 
 def find_log(stage: Path, log_glob: str, job_id: str, nccl_trace: bool) -> Path:

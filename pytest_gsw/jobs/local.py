@@ -56,6 +56,7 @@ class LocalLauncher:
     poll_interval_s = 0.1
     parallel_submissions = 1
     jobs_outlive_session = False
+    find_log = staticmethod(layout.log_of)
 
     def __init__(
         self,
@@ -138,15 +139,6 @@ class LocalLauncher:
             if time.monotonic() > give_up_s:
                 raise unkillable(alive)
             time.sleep(0.01)
-
-    def find_log(self, job: Job) -> Path:
-        """The one log that belongs to this job.
-
-        Raises:
-            LogError: There is none (yet), or more than one.
-        """
-        spec = job.spec
-        return layout.find_log(spec.stage, spec.log_glob, job.id, layout.is_nccl_traced(spec.environment))
 
     def batch_output(self, job: Job) -> Path | None:
         """The launch script's own output; ``None`` if there is none."""

@@ -44,6 +44,7 @@ class SlurmLauncher:
     #: sbatch mostly waits for the controller; more at once than this only makes it busier.
     parallel_submissions = 8
     jobs_outlive_session = True
+    find_log = staticmethod(layout.log_of)
 
     def __init__(
         self,
@@ -67,34 +68,15 @@ class SlurmLauncher:
         return sbatch_command(spec)
 
     def submit(self, spec: JobSpec) -> Job:
-        """Start one job.
-
-        Raises:
-            SchedulerAwayError: The controller is out of reach, and whether it has the job is not known or not so.
-            SubmissionError: Slurm refused it, or gave no answer that makes sense.
-        """
+        """Start one job; see :meth:`.Submissions.submit`."""
         return self._submissions.submit(spec)
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
-        """The job that was submitted for this spec since then, by its name.
-
-        Raises:
-            SchedulerAwayError: The controller is out of reach, so that nobody can tell now.
-            SubmissionError: An earlier session's sbatch hangs, so that nobody can tell.
-        """
+        """A job whose answer was lost; see :meth:`.Submissions.find`."""
         return self._submissions.find(spec, since_s)
 
     def named(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
-        """All jobs that bear these rows' own names, whichever attempt they are, with two questions for all of them.
-
-        Args:
-            specs: How the rows' first jobs are started.
-            since_s: When the first of them may have been submitted, seconds since the epoch.
-
-        Raises:
-            SchedulerAwayError: Slurm does not answer, so that nobody can tell.
-            SubmissionError: A submission of the session that is resumed hangs, so that nobody can tell.
-        """
+        """All jobs of these rows; see :meth:`.Submissions.named`."""
         return self._submissions.named(specs, since_s)
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
@@ -120,15 +102,6 @@ class SlurmLauncher:
                 f"jobs may still run: scancel failed: {problems[0][1]}",
                 advice=" && ".join(shlex.join(command) for command, _ in problems),
             )
-
-    def find_log(self, job: Job) -> Path:
-        """The one log that belongs to this job.
-
-        Raises:
-            LogError: There is none (yet), or more than one.
-        """
-        spec = job.spec
-        return layout.find_log(spec.stage, spec.log_glob, job.id, layout.is_nccl_traced(spec.environment))
 
     def batch_output(self, job: Job) -> Path | None:
         """The batch shell's own output, where failures before training show; ``None`` if there is none."""

@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from pytest_gsw.errors import SchedulerAwayError, SubmissionError
+from pytest_gsw.errors import QueueFullError, SchedulerAwayError, SubmissionError
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.jobs import journal as journal_module
 from pytest_gsw.jobs.journal import COPY, NAME, Journal, Past, past_of
@@ -158,3 +158,32 @@ def test_rows_that_were_not_begun_are_not_asked_for_again(watched: Watched) -> N
     assert unsafe(watched) == []
     assert {row for row, one in past.submissions.items() if one.job_id is None} <= {"r01"}
     assert {row for row, one in past.submissions.items()} == set(watched.jobs)
+
+
+@dataclass
+class FullQueue(Scheduler):
+    """One that takes no job; all but the first submission wait until they are let go."""
+
+    parallel_submissions: int = 2
+    let_go: Any = field(default_factory=threading.Event)
+
+    def submit(self, spec: JobSpec) -> Job:
+        self.submitted.append(spec.row_id)
+        if spec.row_id != ROWS[0]:
+            assert self.let_go.wait(60)
+        raise QueueFullError("the queue takes no more jobs")
+
+
+def test_rows_that_were_not_begun_wait_in_their_order_while_the_queue_is_full(watched: Watched) -> None:
+    clock = Clock()
+    scheduler = FullQueue(clock)
+    fleet = started(watched, scheduler, clock)
+    while not fleet.full:
+        fleet._submitting.wait(60)
+        fleet._submitting.collect()
+    waiting = [one.row.row_id for one in fleet._rows.waiting]
+    scheduler.let_go.set()
+    fleet.close(detach=True)
+    begun = scheduler.submitted
+    assert len(begun) <= 3  # the first, and what two threads took up before its answer was read
+    assert waiting == [row for row in ROWS if row not in begun[1:]]

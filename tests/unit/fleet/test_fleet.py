@@ -644,6 +644,18 @@ def test_a_job_whose_other_nodes_are_not_there_is_submitted_to_any(clock: Clock)
     assert len(told) == 2
 
 
+def test_a_job_that_is_not_alone_and_waits_for_other_nodes_is_given_up(clock: Clock) -> None:
+    """One answer says both."""
+    waits = JobStatus(JobState.PENDING, reason="ReqNodeNotAvail", siblings=("9",))
+    launcher = NumberedLauncher(clock, script={"a": [DONE, waits]})
+    fleet, _ = wanting(launcher, clock, jobs=2)
+    fleet.submit({"a": spec("a")})
+    with pytest.raises(JobError, match=r"^2 jobs are behind the one submission of job job-a-2"):
+        fleet.take("a")
+    assert launcher.cancelled == [["a"]]
+    assert launcher.submitted == ["a", "a"]
+
+
 def test_a_job_that_waits_for_nodes_that_are_busy_is_waited_for(clock: Clock) -> None:
     waits = JobStatus(JobState.PENDING, reason="Resources")
     launcher = NumberedLauncher(clock, script={"a": [DONE, waits, waits, DONE]})

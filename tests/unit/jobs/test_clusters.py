@@ -359,14 +359,14 @@ def test_the_journal_keeps_the_cluster_of_each_job(tmp_path: Path) -> None:
     journal, spec = Journal(tmp_path), row("a")
     journal.session("site", ["t.yaml::a"])
     ended = JobStatus(JobState.NODE_FAIL, "NODE_FAIL", cluster="dgx")
-    journal.intent(spec, 1000.0)
+    journal.intents([spec], 1000.0)
     journal.submitted(Job("7", spec, 1000.0, cluster="eos"))
     submission = read_journal(tmp_path).submissions["a"]
     assert (submission.key, submission.ended) == (("eos", "7"), None)
     journal.ended((Job("7", spec, 1000.0, cluster="eos"), ended))
     assert read_journal(tmp_path).submissions["a"].ended == ended
     journal.repeated("a", Attempt("7", ended, "node failure", cluster="eos"))
-    journal.intent(spec.again(), 1001.0)
+    journal.intents([spec.again()], 1001.0)
     journal.submitted(Job("7", spec.again(), 1001.0, cluster="dgx"))
     journal.close()
     submission = read_journal(tmp_path).submissions["a"]

@@ -69,7 +69,7 @@ def test_a_session_that_submitted_nothing(tmp_path: Path, journal: Journal) -> N
 
 
 def test_each_line_is_on_the_disk_at_once(tmp_path: Path, journal: Journal) -> None:
-    journal.intent(spec(), 999.5)
+    journal.intents([spec()], 999.5)
     assert read(tmp_path) == Submission(999.5)
     journal.submitted(job("7"))
     assert read(tmp_path) == Submission(1000.0, "7")
@@ -79,7 +79,7 @@ def test_each_line_is_on_the_disk_at_once(tmp_path: Path, journal: Journal) -> N
 
 def test_what_a_row_was_when_it_was_submitted(tmp_path: Path, journal: Journal) -> None:
     first = replace(spec(), definition="3f2a9c1d0e4b", image="x.sqsh")
-    journal.intent(first, 999.5)
+    journal.intents([first], 999.5)
     line = (tmp_path / NAME).read_text().splitlines()[-1]
     assert json.loads(line)["definition"] == "3f2a9c1d0e4b"
     assert read(tmp_path) == Submission(999.5, definition="3f2a9c1d0e4b", image="x.sqsh")
@@ -87,16 +87,16 @@ def test_what_a_row_was_when_it_was_submitted(tmp_path: Path, journal: Journal) 
     assert read(tmp_path) == Submission(1000.0, "7", definition="3f2a9c1d0e4b", image="x.sqsh")
     journal.ended((job("7"), LOST))
     journal.repeated("a", AGAIN)
-    journal.intent(replace(first, definition="000000000000"), 1999.5)
+    journal.intents([replace(first, definition="000000000000")], 1999.5)
     assert read(tmp_path) == Submission(1999.5, attempts=(AGAIN,), definition="000000000000", image="x.sqsh")
 
 
 def test_of_two_submissions_without_an_answer_nobody_knows_which_got_through(tmp_path: Path, journal: Journal) -> None:
     first = replace(spec(), definition="3f2a9c1d0e4b")
-    journal.intent(first, 999.5)
-    journal.intent(first, 1999.5)
+    journal.intents([first], 999.5)
+    journal.intents([first], 1999.5)
     assert read(tmp_path) == Submission(999.5, definition="3f2a9c1d0e4b")
-    journal.intent(replace(first, definition="000000000000"), 2999.5)
+    journal.intents([replace(first, definition="000000000000")], 2999.5)
     assert read(tmp_path) == Submission(999.5)
 
 
@@ -109,7 +109,7 @@ def test_which_jobs_may_be_a_submissions() -> None:
 
 @pytest.mark.parametrize("state", JobState)
 def test_how_a_job_ended_reads_back_in_full(tmp_path: Path, journal: Journal, state: JobState) -> None:
-    journal.intent(spec(), 999.5)
+    journal.intents([spec()], 999.5)
     journal.submitted(job("7"))
     status = replace(LOST, state=state)
     journal.ended((job("7"), status))
@@ -119,15 +119,15 @@ def test_how_a_job_ended_reads_back_in_full(tmp_path: Path, journal: Journal, st
 
 
 def test_a_row_that_was_refused_was_not_submitted(tmp_path: Path, journal: Journal) -> None:
-    journal.intent(spec(), 999.5)
+    journal.intents([spec()], 999.5)
     journal.refused("a")
     assert read(tmp_path) is None
-    journal.intent(spec(), 1999.5)
+    journal.intents([spec()], 1999.5)
     assert read(tmp_path) == Submission(1999.5)
 
 
 def test_why_a_job_was_ended_early(tmp_path: Path, journal: Journal) -> None:
-    journal.intent(spec(), 999.5)
+    journal.intents([spec()], 999.5)
     journal.submitted(job("7"))
     journal.stopped(job("7"), STOP)
     assert read(tmp_path) == Submission(1000.0, "7", stopped=STOP)
@@ -140,7 +140,7 @@ def test_why_a_job_was_ended_early(tmp_path: Path, journal: Journal) -> None:
 
 
 def test_a_row_that_is_about_to_be_run_again(tmp_path: Path, journal: Journal) -> None:
-    journal.intent(spec(), 999.5)
+    journal.intents([spec()], 999.5)
     journal.submitted(job("7"))
     journal.ended((job("7"), LOST))
     journal.repeated("a", AGAIN)
@@ -150,12 +150,12 @@ def test_a_row_that_is_about_to_be_run_again(tmp_path: Path, journal: Journal) -
 def test_a_row_of_three_attempts(tmp_path: Path, journal: Journal) -> None:
     second = Attempt("8", replace(LOST, state=JobState.PREEMPTED), "preemption")
     for attempt in (AGAIN, second):
-        journal.intent(spec(), 999.5)
+        journal.intents([spec()], 999.5)
         journal.submitted(job(attempt.job_id))
         journal.stopped(job(attempt.job_id), STOP)  # of no concern to the next attempt
         journal.ended((job(attempt.job_id), attempt.status))
         journal.repeated("a", attempt)
-    journal.intent(spec(), 1999.5)
+    journal.intents([spec()], 1999.5)
     assert read(tmp_path) == Submission(1999.5, attempts=(AGAIN, second))
     journal.submitted(job("9", submitted_s=2000.0))
     assert read(tmp_path) == Submission(2000.0, "9", attempts=(AGAIN, second))
@@ -164,45 +164,45 @@ def test_a_row_of_three_attempts(tmp_path: Path, journal: Journal) -> None:
 
 
 def test_an_attempt_that_is_refused_keeps_the_earlier_ones(tmp_path: Path, journal: Journal) -> None:
-    journal.intent(spec(), 999.5)
+    journal.intents([spec()], 999.5)
     journal.submitted(job("7"))
     journal.ended((job("7"), LOST))
     journal.repeated("a", AGAIN)
-    journal.intent(spec(), 1999.5)
+    journal.intents([spec()], 1999.5)
     journal.refused("a")
     assert read(tmp_path) == Submission(0.0, attempts=(AGAIN,))
 
 
 def test_an_intent_after_a_lost_answer_keeps_the_first_time(tmp_path: Path, journal: Journal) -> None:
-    journal.intent(spec(), 999.5)
-    journal.intent(spec(), 1500.0)
+    journal.intents([spec()], 999.5)
+    journal.intents([spec()], 1500.0)
     assert read(tmp_path) == Submission(999.5)
     journal.submitted(job("7"))
     journal.ended((job("7"), LOST))
     journal.repeated("a", AGAIN)
-    journal.intent(spec(), 2000.0)
-    journal.intent(spec(), 2500.0)
+    journal.intents([spec()], 2000.0)
+    journal.intents([spec()], 2500.0)
     assert read(tmp_path) == Submission(2000.0, attempts=(AGAIN,))
 
 
 def test_a_row_that_is_submitted_anew_has_a_new_submission(tmp_path: Path, journal: Journal) -> None:
     # As of jobs that end with their session.
-    journal.intent(spec(), 999.5)
+    journal.intents([spec()], 999.5)
     journal.submitted(job("7"))
     journal.stopped(job("7"), STOP)
-    journal.intent(spec(), 1999.5)
+    journal.intents([spec()], 1999.5)
     assert read(tmp_path) == Submission(1999.5)
 
 
 def test_a_job_that_was_found_again_counts_from_its_first_submission(tmp_path: Path, journal: Journal) -> None:
-    journal.intent(spec(), 999.5)
+    journal.intents([spec()], 999.5)
     journal.submitted(job("7", submitted_s=999.5))
     assert read(tmp_path) == Submission(999.5, "7")
 
 
 def test_rows_do_not_mix(tmp_path: Path, journal: Journal) -> None:
     for number, row_id in enumerate("ab"):
-        journal.intent(spec(row_id), 999.5 + number)
+        journal.intents([spec(row_id)], 999.5 + number)
     journal.submitted(job("8", "b"))
     journal.submitted(job("7", "a"))
     journal.ended((job("8", "b"), GOOD))
@@ -215,7 +215,7 @@ def test_rows_do_not_mix(tmp_path: Path, journal: Journal) -> None:
 
 
 def test_a_later_session_has_other_rows_and_the_same_jobs(tmp_path: Path, journal: Journal) -> None:
-    journal.intent(spec(), 999.5)
+    journal.intents([spec()], 999.5)
     journal.submitted(job("7"))
     journal.close()
     later = Journal(tmp_path)
@@ -228,14 +228,14 @@ def test_a_later_session_has_other_rows_and_the_same_jobs(tmp_path: Path, journa
 
 
 def test_a_last_line_that_is_cut_is_passed_over_and_swallows_nothing(tmp_path: Path, journal: Journal) -> None:
-    journal.intent(spec(), 999.5)
+    journal.intents([spec()], 999.5)
     journal.submitted(job("7"))
     journal.close()
     path = tmp_path / NAME
     path.write_bytes(path.read_bytes()[:-9])
     assert read(tmp_path) == Submission(999.5)
     later = Journal(tmp_path)
-    later.intent(spec("b"), 1999.5)
+    later.intents([spec("b")], 1999.5)
     later.close()
     assert read_journal(tmp_path).submissions == {"a": Submission(999.5), "b": Submission(1999.5)}
 
@@ -244,7 +244,7 @@ def test_a_last_line_that_is_cut_is_passed_over_and_swallows_nothing(tmp_path: P
     "line", [b"\xff\xfe", b"[]", b"5", b"null", b'{"event": "intent"', b'{"event": "unheard of"}', b"\0" * 99]
 )
 def test_lines_that_say_nothing_are_passed_over(tmp_path: Path, journal: Journal, line: bytes) -> None:
-    journal.intent(spec(), 999.5)
+    journal.intents([spec()], 999.5)
     with (tmp_path / NAME).open("ab") as file:
         file.write(line + b"\n")
     journal.submitted(job("7"))
@@ -252,7 +252,7 @@ def test_lines_that_say_nothing_are_passed_over(tmp_path: Path, journal: Journal
 
 
 def test_a_repetition_of_a_job_whose_end_was_not_written_says_nothing(tmp_path: Path, journal: Journal) -> None:
-    journal.intent(spec(), 999.5)
+    journal.intents([spec()], 999.5)
     journal.submitted(job("7"))
     journal.repeated("a", AGAIN)
     assert read(tmp_path) == Submission(1000.0, "7")
@@ -260,7 +260,7 @@ def test_a_repetition_of_a_job_whose_end_was_not_written_says_nothing(tmp_path: 
 
 def test_a_repetition_whose_own_end_is_lost_has_not_the_times_of_another_job(tmp_path: Path, journal: Journal) -> None:
     ended = JobStatus(JobState.COMPLETED, exit_code=0, submit_s=1.0, start_s=2.0, end_s=3.0)
-    journal.intent(SPEC, 1.0)
+    journal.intents([SPEC], 1.0)
     journal.ended((Job("1", SPEC, 1.0), ended))
     journal.repeated(SPEC.row_id, Attempt("2", ended, "1 of 2", measured=True))
     (attempt,) = read_journal(tmp_path).submissions[SPEC.row_id].attempts
@@ -270,7 +270,7 @@ def test_a_repetition_whose_own_end_is_lost_has_not_the_times_of_another_job(tmp
 
 def test_one_event_is_one_line_whatever_its_text_holds(tmp_path: Path, journal: Journal) -> None:
     reason = 'a\nb\r\u2028"\\\ud800'
-    journal.intent(spec("a\nb"), 999.5)
+    journal.intents([spec("a\nb")], 999.5)
     journal.submitted(job("7", "a\nb"))
     journal.ended((job("7", "a\nb"), replace(LOST, reason=reason)))
     assert (tmp_path / NAME).read_bytes().count(b"\n") == 4
@@ -282,13 +282,13 @@ def test_one_event_is_one_line_whatever_its_text_holds(tmp_path: Path, journal: 
 def test_a_disk_that_takes_a_line_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:
     whole = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: whole(descriptor, data[:7]))
-    journal.intent(spec(), 999.5)
+    journal.intents([spec()], 999.5)
     journal.submitted(job("7"))
     assert read(tmp_path) == Submission(1000.0, "7")
 
 
 def test_what_is_written(tmp_path: Path, journal: Journal) -> None:
-    journal.intent(spec(), 999.5)
+    journal.intents([spec()], 999.5)
     journal.submitted(job("7"))
     journal.stopped(job("7"), Stop("slow start"))
     journal.ended((job("7"), RUNNING))
@@ -328,7 +328,7 @@ def test_no_journal(tmp_path: Path) -> None:
 
 
 def test_a_journal_of_no_session(tmp_path: Path) -> None:
-    Journal(tmp_path).intent(spec(), 999.5)
+    Journal(tmp_path).intents([spec()], 999.5)
     with pytest.raises(ConfigurationError) as error:
         read_journal(tmp_path)
     assert str(error.value) == f"no run to resume in {tmp_path}: journal.jsonl says nothing of a session"
@@ -356,7 +356,7 @@ def write_all(folder: Path, events: list[tuple[str, str, str]]) -> None:
             journal.close()
             journal = Journal(folder)
         elif event == "intent":
-            journal.intent(spec(row_id), 999.5)
+            journal.intents([spec(row_id)], 999.5)
         elif event == "submitted":
             journal.submitted(job(job_id, row_id))
         elif event == "refused":
@@ -403,7 +403,7 @@ def test_any_beginning_of_a_journal_is_readable_and_tells_of_no_job_that_was_not
             assert job_ids(past) <= written
             # A later session writes on, and loses nothing but the line that is cut.
             later = Journal(folder)
-            later.intent(spec("later"), 1999.5)
+            later.intents([spec("later")], 1999.5)
             later.close()
             assert read_journal(folder).submissions == {**past.submissions, "later": Submission(1999.5)}
 
@@ -422,7 +422,7 @@ def test_what_was_there_before_a_job_and_how_its_steps_ended_is_kept(tmp_path: P
     steps = (JobStep("0", "train", JobState.FAILED, "FAILED", 1, 0, "n1", 1001.0, 1002.0),)
     ended = replace(GOOD, steps=steps, derived_exit_code="1:0", unchecked="nobody tells", siblings=("8",))
     for noted in (there, (), None):
-        journal.intent(spec(), 1000.0)
+        journal.intents([spec()], 1000.0)
         journal.submitted(replace(job("7"), logs_before=noted))
         journal.ended((job("7"), ended))
         told = read(tmp_path)
