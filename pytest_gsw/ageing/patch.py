@@ -1,20 +1,25 @@
-"""From proposals to a diff that a person reviews: nothing here changes a table."""
+"""From proposals to a diff that a person reviews: nothing here changes a file."""
 
 from __future__ import annotations
 
 import difflib
+import math
 import shlex
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_gsw.ageing import edit
+from pytest_gsw.ageing.accepted import accepted_text
+from pytest_gsw.ageing.documented import EditError, read_text, with_documented
 from pytest_gsw.ageing.proposals import LeftOut, Proposal
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import FileError
 from pytest_gsw.performance.figures import figures_of
 from pytest_gsw.performance.peaks import documented_peak_flops
-from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.accepted import accepted_beside, entry_key
+from pytest_gsw.tables.bundled import accepted_file, bundled_baselines
+from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.metrics import TOKENS_PER_S, TOKENS_PER_S_PER_GPU
 from pytest_gsw.tables.model import Baseline
 
@@ -32,32 +37,44 @@ class Patch:
     left_out: tuple[LeftOut, ...]
 
 
+@dataclass(frozen=True)
+class _File:
+    """A file as it is and as it is to be; "" where there is none."""
+
+    path: Path
+    old: str
+    new: str
+
+
 def make_patch(proposals: Iterable[Proposal], *, documented: bool = False) -> Patch:
-    """The diff that would put these figures into their tables.
+    """The diff that would put these figures into the files beside their tables.
 
     Args:
         proposals: The figures.
-        documented: Change the documented figures themselves, and put none beside them.
+        documented: Change the documented figures in the tables themselves, and put none beside them.
     """
-    by_file: dict[Path, list[Proposal]] = {}
+    by_table: dict[Path, list[Proposal]] = {}
     for proposal in proposals:
-        by_file.setdefault(proposal.row.location.path.resolve(), []).append(proposal)
-    base = _base(by_file)
+        path = proposal.row.location.path
+        # The file beside a table that is a link is beside the link.
+        by_table.setdefault(path.parent.resolve() / path.name, []).append(proposal)
+    base = _base([file.resolve() for table in by_table for file in (table, accepted_file(table))])
     proposed: list[Proposal] = []
     left_out: list[LeftOut] = []
-    diffs = []
-    for path, of_file in sorted(by_file.items()):
+    diffs: list[str] = []
+    for table, of_table in sorted(by_table.items()):
         try:
-            old, new = edit.read_text(path), _edited(path, of_file, documented=documented)
-            diffs.append(_diff(path.relative_to(base).as_posix(), old, new))
-        except (edit.EditError, FileError, OSError) as error:
+            free, taken = _by_place(table, of_table)
+            diffs += [_diff(file, base) for file in _files(table, free, documented=documented)]
+        except (EditError, FileError, OSError) as error:
             problem = error.strerror if isinstance(error, OSError) else error
-            why = f"{path} cannot be changed: {problem}"
-            left_out += (LeftOut(one.row.id, one.accepted.cluster, why) for one in of_file)
+            why = f"{table} cannot be changed: {problem}"
+            left_out += (LeftOut(one.row.id, one.accepted.cluster, why) for one in of_table)
         else:
-            proposed += of_file
+            proposed += free
+            left_out += taken
     head = [f"# {proposal_text(proposal, documented=documented)}\n" for proposal in proposed]
-    if any(_is_installed(path) for path in by_file):
+    if any(_is_installed(path.resolve()) for path in by_table):
         head.append("# These tables are part of an installed package: apply this where they come from.\n")
     return Patch("".join([*head, *diffs]), base, tuple(proposed), tuple(left_out))
 
@@ -97,27 +114,91 @@ def apply_command(patch: Patch, path: Path) -> list[str]:
     return ["patch", *([] if here else ["-d", str(patch.base)]), "-p1", "-i", file]
 
 
-def _edited(path: Path, proposals: Sequence[Proposal], *, documented: bool) -> str:
-    """The text that a file would have, checked."""
+def _by_place(table: Path, proposals: Iterable[Proposal]) -> tuple[list[Proposal], list[LeftOut]]:
+    """Proposals, less those whose row and cluster have a figure in the table itself, which only people change."""
+    beside = accepted_file(table)
+    keys = {entry_key(entry.value) for entry in accepted_beside(table)}
+    why = f"the accepted figure stands in {table} itself; move its list 'accepted' to {beside.name} beside it first"
+    free: list[Proposal] = []
+    left_out: list[LeftOut] = []
+    for one in proposals:
+        row, cluster = one.row, one.accepted.cluster
+        if cluster in row.accepted and (row.id, cluster) not in keys:
+            left_out.append(LeftOut(row.id, cluster, why))
+        else:
+            free.append(one)
+    return free, left_out
+
+
+def _files(table: Path, proposals: Sequence[Proposal], *, documented: bool) -> list[_File]:
+    """The files that are to be others, checked: the table, and the one beside it."""
+    if not proposals:
+        return []
+    beside = accepted_file(table)
+    text, old = read_text(table), read_text(beside) if beside.exists() else ""
     if documented:
-        changes = [(one, _documented(one)) for one in proposals]
-        text = edit.with_documented(path, [(one.row, values, one.accepted) for one, values in changes])
-        wanted: Iterable[Baseline] = [
-            edit.expected_after(one.row, values, without=one.accepted.cluster) for one, values in changes
-        ]
+        new_text = with_documented(table, [(one.row, _documented(one), one.accepted) for one in proposals])
+        new = accepted_text(table, [], {(one.row.id, one.accepted.cluster) for one in proposals})
     else:
-        text = edit.with_accepted(path, [(one.row, one.accepted) for one in proposals])
-        wanted = _with_all_accepted(proposals)
-    edit.check(path, text, wanted)
-    return text
+        new_text, new = text, accepted_text(table, [(one.row, one.accepted) for one in proposals])
+    check(table, new_text, new, _rows_after(proposals, documented=documented))
+    files = (_File(table.resolve(), text, new_text), _File(beside.resolve(), old, new))
+    return [file for file in files if file.old != file.new]
 
 
-def _with_all_accepted(proposals: Iterable[Proposal]) -> Iterable[Baseline]:
+def _rows_after(proposals: Iterable[Proposal], *, documented: bool) -> dict[str, Baseline]:
+    """The rows of proposals, by id, as they are to be."""
     rows: dict[str, Baseline] = {}
     for one in proposals:
         row = rows.get(one.row.id, one.row)
-        rows[row.id] = replace(row, accepted={**row.accepted, one.accepted.cluster: one.accepted})
-    return rows.values()
+        accepted = {**row.accepted, one.accepted.cluster: one.accepted}
+        figures = row.documented
+        if documented:
+            del accepted[one.accepted.cluster]
+            values = _documented(one)
+            stated = {key: values.get(key, old) for key, old in vars(figures).items() if old is not None}
+            figures = replace(figures, **stated)
+        rows[row.id] = replace(row, accepted=accepted, documented=figures)
+    return rows
+
+
+def check(table: Path, text: str, accepted: str, wanted: Mapping[str, Baseline]) -> None:
+    """Make sure that changed files say what was meant, and for all other rows what they say now.
+
+    Args:
+        table: The table as it is.
+        text: What it would be.
+        accepted: What the file beside it would be, "" for none.
+        wanted: Rows as they are to be, by id; documented figures may differ from them in the last digits.
+
+    Raises:
+        EditError: They do not.
+    """
+    expected = {**{row.id: row for row in load_table(table)}, **wanted}
+    with tempfile.TemporaryDirectory() as directory:
+        draft = Path(directory, table.name)
+        draft.write_bytes(text.encode("utf-8"))
+        if accepted:
+            accepted_file(draft).write_bytes(accepted.encode("utf-8"))
+        try:
+            found = {row.id: row for row in load_table(draft)}
+        except FileError as error:
+            raise EditError(f"the changed text would be wrong: {error.faults[0]}") from None
+    different = [row_id for row_id in {**expected, **found} if not _same(expected.get(row_id), found.get(row_id))]
+    if different:
+        raise EditError(f"the changed text would not say what was meant of {different[0]}")
+
+
+def _same(expected: Baseline | None, found: Baseline | None) -> bool:
+    if expected is None or found is None:
+        return False
+    documented = vars(found.documented)
+    close = all(_close(value, documented[key]) for key, value in vars(expected.documented).items())
+    return close and expected == replace(found, location=expected.location, documented=expected.documented)
+
+
+def _close(one: float | None, other: float | None) -> bool:
+    return one == other or (one is not None and other is not None and math.isclose(one, other, rel_tol=1e-3))
 
 
 def _documented(proposal: Proposal) -> dict[str, float]:
@@ -151,11 +232,15 @@ def _is_installed(path: Path) -> bool:
     return "site-packages" in path.parts and path.is_relative_to(bundled_baselines().resolve())
 
 
-def _diff(name: str, old: str, new: str) -> str:
+def _diff(file: _File, base: Path) -> str:
+    name = file.path.relative_to(base).as_posix()
     if not name.isprintable() or any(character in name for character in '"\\'):
-        raise edit.EditError("its name cannot stand in a diff")
+        raise EditError("its name cannot stand in a diff")
     end = "\t" if " " in name else ""  # without it, patch(1) takes a name's first word
-    lines = difflib.unified_diff(_lines(old), _lines(new), f"a/{name}{end}", f"b/{name}{end}")
+    before, after = (
+        f"{side}/{name}{end}" if text else "/dev/null" for side, text in (("a", file.old), ("b", file.new))
+    )
+    lines = difflib.unified_diff(_lines(file.old), _lines(file.new), before, after)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 

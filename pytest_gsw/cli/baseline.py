@@ -1,4 +1,4 @@
-"""``pytest-gsw baseline propose``: measured runs become a diff of the tables, for review."""
+"""``pytest-gsw baseline propose``: measured runs become a diff, for review."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def add_parser(commands: Commands) -> None:
     """Add the subcommand."""
     baseline = commands.add_parser("baseline", help="propose measured figures for the tables")
     actions = baseline.add_subparsers(dest="action", required=True, metavar="ACTION")
-    asked = actions.add_parser("propose", help="print a diff that puts the median of measured jobs into their tables")
+    asked = actions.add_parser("propose", help="print a diff that puts the median of measured jobs beside their tables")
     asked.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's directory, such as .gsw/runs/ID")
     asked.add_argument("--row", metavar="ID", help="only this row; * and ? stand for any letters")
     asked.add_argument("--cluster", metavar="NAME", help="only what was measured on this cluster")

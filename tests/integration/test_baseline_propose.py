@@ -18,13 +18,10 @@ from tests.integration.runs import SECONDS, record, write_runs
 ROW = "tiny_1b_bf16[H100x8]"
 DIFF = f"""\
 # {ROW} on eos: 1.04 s beside the documented 1 s (+4.0 %); median of 5 jobs from 1.02 to 1.06 s, spread 1.5 %
---- a/site/tiny.yaml
-+++ b/site/tiny.yaml
-@@ -14,3 +14,14 @@
-       - {{gpus: 8, step_time_s: 1.000, tokens_per_s: 65536, line: 10}}
-       - {{gpus: 16, step_time_s: 0.500, tokens_per_s: 131072, proxy: true, line: 11}}
-       - {{gpus: 8, accelerator: B200, step_time_s: 0.400, line: 12}}
-+
+--- /dev/null
++++ b/site/tiny.accepted.yaml
+@@ -0,0 +1,11 @@
++# Written whole by pytest-gsw baseline propose, by row and cluster: what else is written here is lost.
 +accepted:
 +  - row: {ROW}
 +    cluster: eos
@@ -60,6 +57,7 @@ def test_the_whole_diff(table: Path, pytester: pytest.Pytester, capsys: pytest.C
     assert propose(*write_runs(pytester.path / ".gsw", table)) == 0
     assert capsys.readouterr() == (diff_of(table), "")
     assert table.read_text() == text  # never in place
+    assert sorted(path.name for path in table.parent.iterdir()) == ["tiny.yaml"]
 
 
 @pytest.mark.parametrize("in_git", [True, False])
@@ -84,7 +82,7 @@ def test_the_diff_applies_by_the_command_that_is_told(
     assert (review, error) == (f"for review: out/b.diff; then {where}", "")
     assert Path("out/b.diff").read_text() == diff_of(table)
     subprocess.run(shlex.split(where), check=True)
-    assert table.read_text().startswith(old)
+    assert table.read_text() == old
     row = load_table(table)[0]
     assert (row.judged_s, row.accepted["eos"].judged_s) == (1.0, 1.04)
     # What is accepted is not proposed twice.
@@ -98,8 +96,13 @@ def test_the_diff_applies_by_the_command_that_is_told(
 def test_the_diff_applies_by_patch_as_well(
     table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    table.write_text(table.read_text().removesuffix("\n"))  # a last line without its end is marked in a diff
-    propose(*write_runs(pytester.path / ".gsw", table), "-o", "b.diff")
+    runs = write_runs(pytester.path / ".gsw", table)
+    propose(*runs, "-o", "a.diff")
+    subprocess.run(["patch", "-p1", "-s", "-i", "a.diff"], check=True)
+    beside = table.with_name("tiny.accepted.yaml")
+    # A last line without its end is marked in a diff.
+    beside.write_text(beside.read_text().replace("1.04", "1.03").removesuffix("\n"))
+    propose(*runs, "-o", "b.diff")
     assert "\\ No newline at end of file\n" in Path("b.diff").read_text()
     subprocess.run(["patch", "-p1", "-s", "-i", "b.diff"], check=True)
     assert load_table(table)[0].accepted["eos"].judged_s == 1.04
@@ -228,15 +231,21 @@ def test_a_documented_figure_is_one_clusters(
     assert propose(*runs, "--documented", "--cluster=selene") == 0
 
 
-def test_a_table_that_no_text_can_be_added_to(
+def test_a_figure_that_stands_in_the_table_itself(
     table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    table.write_text(f"{table.read_text()}accepted: []\n")
-    assert propose(*write_runs(pytester.path / ".gsw", table)) == 1
-    why = "its 'accepted' is an empty list; take the key out first"
-    assert capsys.readouterr().err == (
-        f"pytest-gsw baseline: nothing can be proposed\n  {ROW} on eos: {table} cannot be changed: {why}\n"
+    runs = write_runs(pytester.path / ".gsw", table)
+    propose(*runs, "-o", "b.diff")
+    git("apply", "b.diff")
+    beside = table.with_name("tiny.accepted.yaml")
+    table.write_text(table.read_text() + beside.read_text().replace("1.04", "1.03"))
+    beside.unlink()
+    capsys.readouterr()
+    assert propose(*runs) == 1
+    why = (
+        f"the accepted figure stands in {table} itself; move its list 'accepted' to tiny.accepted.yaml beside it first"
     )
+    assert capsys.readouterr().err == f"pytest-gsw baseline: nothing can be proposed\n  {ROW} on eos: {why}\n"
 
 
 def test_tables_that_have_moved(table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
@@ -249,7 +258,7 @@ def test_tables_that_have_moved(table: Path, pytester: pytest.Pytester, capsys: 
         f"pytest-gsw baseline: nothing can be proposed\n  {ROW} on eos: {gone} (5 runs)\n"
     )
     assert propose(*runs, "--baselines=new tables", "-o", "b.diff") == 0
-    assert "\n--- a/new tables/site/tiny.yaml\t\n+++ b/new tables/site/tiny.yaml\t\n" in Path("b.diff").read_text()
+    assert "\n--- /dev/null\n+++ b/new tables/site/tiny.accepted.yaml\t\n" in Path("b.diff").read_text()
     git("apply", "b.diff")
     assert load_table(moved / "tiny.yaml")[0].accepted["eos"].judged_s == 1.04
 
@@ -275,7 +284,7 @@ def test_bundled_tables(pytester: pytest.Pytester, capsys: pytest.CaptureFixture
         runs.append(pytester.path / one.run_id)
     assert propose(*runs) == 0
     out = capsys.readouterr().out
-    assert "\n--- a/baselines/maxtext/llama2_70b.yaml\n+++ b/baselines/maxtext/llama2_70b.yaml\n" in out
+    assert "\n--- /dev/null\n+++ b/baselines/maxtext/llama2_70b.accepted.yaml\n" in out
     assert "+  - row: llama2_70b_fp8[H100x64]\n" in out
 
 

@@ -37,7 +37,7 @@ def test_nothing_makes_no_diff() -> None:
 def test_a_table_below_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     patch = make_patch([proposal(tmp_path / "site" / "t.yaml")])
-    assert names(patch) == ["--- a/site/t.yaml", "+++ b/site/t.yaml"]
+    assert names(patch) == ["--- /dev/null", "+++ b/site/t.accepted.yaml"]
     assert apply_command(patch, Path("b.diff")) == ["git", "apply", "b.diff"]
 
 
@@ -47,7 +47,7 @@ def test_a_table_of_a_repository_is_named_from_its_top(tmp_path: Path, monkeypat
     one = proposal(below / "t.yaml")
     monkeypatch.chdir(below)
     patch = make_patch([one])
-    assert names(patch)[0] == "--- a/site/t.yaml"
+    assert names(patch)[1] == "+++ b/site/t.accepted.yaml"
     assert apply_command(patch, Path("b.diff")) == ["git", "-C", f"{tmp_path}/repo", "apply", f"{below}/b.diff"]
 
 
@@ -56,7 +56,7 @@ def test_tables_that_share_no_more_than_a_directory(tmp_path: Path, monkeypatch:
     here.mkdir()
     monkeypatch.chdir(here)
     patch = make_patch([proposal(tmp_path / "x" / "one" / "t.yaml"), proposal(tmp_path / "x" / "two" / "t.yaml")])
-    assert names(patch)[::2] == ["--- a/one/t.yaml", "--- a/two/t.yaml"]
+    assert names(patch)[1::2] == ["+++ b/one/t.accepted.yaml", "+++ b/two/t.accepted.yaml"]
     (here / "b.diff").write_text(patch.text)
     command = apply_command(patch, Path("b.diff"))
     assert command == ["git", "-C", f"{tmp_path}/x", "apply", f"{here}/b.diff"]
@@ -74,7 +74,7 @@ def test_below_the_top_of_another_repository_git_would_do_nothing(
     patch = make_patch([one])
     package = path.parents[2]
     assert patch.base == package
-    assert names(patch)[0] == "--- a/baselines/maxtext/t.yaml"
+    assert names(patch)[1] == "+++ b/baselines/maxtext/t.accepted.yaml"
     assert "\n# These tables are part of an installed package: apply this where they come from.\n" in patch.text
     assert apply_command(patch, Path("/b.diff")) == ["patch", "-d", str(package), "-p1", "-i", "/b.diff"]
     assert review_text(patch, Path("/b.diff")) == (
@@ -122,23 +122,67 @@ def entry(cluster: str) -> str:
     )
 
 
-@pytest.mark.parametrize("key", ["accepted", '"accepted"'])
 @pytest.mark.parametrize("others", ["", entry("selene")])
 def test_a_documented_figure_takes_the_clusters_accepted_one_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: str, key: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / "t.yaml"
+    path, beside = tmp_path / "t.yaml", tmp_path / "t.accepted.yaml"
     one = proposal(path)
     text = TABLE.replace("mfu: 40%, ", "")
-    path.write_text(f"{text}\n{key}:\n{entry('eos')}{others}")
+    path.write_text(text)
+    beside.write_text(f"accepted:\n{entry('eos')}{others}")
     patch = make_patch([replace(one, row=load_table(path)[0])], documented=True)
     assert patch.left_out == ()
     (tmp_path / "b.diff").write_text(patch.text)
     subprocess.run(apply_command(patch, Path("b.diff")), check=True)
     measured = "      # measured on eos, 2026-11-20: median of 5 jobs, spread 1.40 % (1, 2, 3, 4, 5)\n      - "
-    left = f"\n{key}:\n{others}" if others else ""
-    assert path.read_text() == text.replace("1.5", "1.610").replace("      - {", f"{measured}{{") + left
+    assert path.read_text() == text.replace("1.5", "1.610").replace("      - {", f"{measured}{{")
+    assert beside.exists() is bool(others)
+    assert not others or beside.read_text().endswith("\naccepted:\n" + others.replace("1%", "1.00%"))
+
+
+@pytest.mark.parametrize("documented", [False, True])
+def test_a_figure_that_stands_in_the_table_itself_is_left_to_people(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, documented: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "t.yaml"
+    one = proposal(path)
+    text = TABLE.replace("mfu: 40%, ", "")
+    path.write_text(f"{text}accepted:\n{entry('eos')}")
+    row = load_table(path)[0]
+    selene = replace(EOS, cluster="selene")
+    both = [replace(one, row=row), replace(one, row=row, accepted=selene)]
+    patch = make_patch(both, documented=documented)
+    move = "move its list 'accepted' to t.accepted.yaml beside it first"
+    why = f"the accepted figure stands in {path} itself; {move}"
+    assert patch.left_out == (LeftOut(row.id, "eos", why),)
+    assert patch.proposed == (both[1],)
+    assert names(patch) == (
+        ["--- a/t.yaml", "+++ b/t.yaml"] if documented else ["--- /dev/null", "+++ b/t.accepted.yaml"]
+    )
+    assert make_patch(both[:1], documented=documented).text == ""
+    # What it says helps.
+    (tmp_path / "t.accepted.yaml").write_text(f"accepted:\n{entry('eos')}")
+    path.write_text(text)
+    moved = replace(one, row=load_table(path)[0])
+    assert make_patch([moved], documented=documented).proposed == (moved,)
+
+
+def test_a_table_that_is_a_link_has_its_figures_beside_the_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    there = proposal(tmp_path / "shared" / "t.yaml").row.location.path
+    link = tmp_path / "site" / "t.yaml"
+    link.parent.mkdir()
+    link.symlink_to(there)
+    patch = make_patch([Proposal(load_table(link)[0], EOS, 1.59, 1.65)])
+    assert names(patch)[1] == "+++ b/site/t.accepted.yaml"
+    (tmp_path / "b.diff").write_text(patch.text)
+    subprocess.run(apply_command(patch, Path("b.diff")), check=True)
+    assert [bool(load_table(path)[0].accepted) for path in (link, there)] == [True, False]
 
 
 def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,6 +191,6 @@ def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.chdir(tmp_path)
     one = proposal(tmp_path / "t.yaml")
-    monkeypatch.setattr(patches.edit, "check", full)
+    monkeypatch.setattr(patches, "check", full)
     why = f"{tmp_path}/t.yaml cannot be changed: No space left on device"
     assert make_patch([one]).left_out == (LeftOut("tiny_1b_bf16[H100x8]", "eos", why),)
