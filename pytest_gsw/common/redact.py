@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
@@ -160,6 +160,9 @@ _HINT = re.compile(
     "|".join([*map(re.escape, (*_HINTS, *(word for words, *_ in _RARE_MASKS for word in words))), *_HINT_PATTERNS])
 )
 
+#: Of texts up to this many characters, what came of them is remembered.
+_LONGEST_KNOWN = 512
+
 Quotable = TypeVar("Quotable")
 
 
@@ -197,13 +200,13 @@ def quoted(value: Quotable, *environments: Mapping[str, str]) -> Quotable:
     return cast(Quotable, _quoted(value, _values(environments)))
 
 
-def _quoted(value: Any, secrets: Iterable[str]) -> Any:
+def _quoted(value: Any, secrets: Sequence[str]) -> Any:
     if isinstance(value, str):
         return _masked(printable(value), secrets)
     if value is None or isinstance(value, (int, float)):
         return value  # as most fields of a record are
     if isinstance(value, tuple):
-        return tuple(_quoted(entry, secrets) for entry in value)
+        return tuple([_quoted(entry, secrets) for entry in value])
     if isinstance(value, (dict, Mapping)):
         return {key: _quoted(entry, secrets) for key, entry in value.items()}
     if isinstance(value, Exception):
@@ -211,14 +214,19 @@ def _quoted(value: Any, secrets: Iterable[str]) -> Any:
         return value if arguments == value.args else type(value)(*arguments)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        shown = _quoted(fields, secrets)
-        return value if shown == fields else dataclasses.replace(value, **shown)
+        shown = {name: other for name, entry in fields.items() if (other := _quoted(entry, secrets)) != entry}
+        return dataclasses.replace(value, **shown) if shown else value
     return value
 
 
-def _masked(text: str, secrets: Iterable[str]) -> str:
+def _masked(text: str, secrets: Sequence[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, MASK)
+    return _known(text) if len(text) <= _LONGEST_KNOWN else _without_tokens(text)
+
+
+def _without_tokens(text: str) -> str:
+    """A text without what looks like a secret by itself."""
     small = text.lower()
     # Beyond ASCII there are letters that a pattern takes for others, and lower() does not.
     if text.isascii() and _HINT.search(small) is None:
@@ -230,6 +238,10 @@ def _masked(text: str, secrets: Iterable[str]) -> str:
         if any(word in small for word in words):
             text = pattern.sub(mask, text)
     return text
+
+
+#: A row's texts are looked through when they are recorded, told and summed up: its log's path, its fact.
+_known = lru_cache(maxsize=4096)(_without_tokens)
 
 
 def _values(environments: Iterable[Mapping[str, str]]) -> list[str]:
