@@ -61,9 +61,15 @@ def rebuild_junit(
     return root
 
 
-def read_run(directory: Path) -> tuple[tuple[Record, ...], dict[str, str]]:
-    """The records of a run's directory, and, by their path in it, why others cannot be read."""
-    found = {path: _read(path) for path in sorted((directory / "records").glob("*.json"))}
+def read_run(directory: Path, known: Mapping[str, Record] | None = None) -> tuple[tuple[Record, ...], dict[str, str]]:
+    """The records of a run's directory, and, by their path in it, why others cannot be read.
+
+    Args:
+        directory: The run's directory.
+        known: By the names of their files, records that need not be read.
+    """
+    known = known or {}
+    found = {path: known.get(path.name) or _read(path) for path in sorted((directory / "records").glob("*.json"))}
     records = tuple(record for record in found.values() if isinstance(record, Record))
     # One that cannot be read must not hide the others, nor be lost itself.
     return records, {f"records/{path.name}": why for path, why in found.items() if isinstance(why, str)}

@@ -103,7 +103,7 @@ def _tell_night(reporter: pytest.TerminalReporter, config: pytest.Config) -> Non
     settings, tally = config.stash[SETTINGS], config.stash.get(TALLY, None)
     if config.getoption("verbose") < 0 or tally is None or tally.rows < 2:
         return
-    records, _ = read_run(settings.run_directory)
+    records, _ = read_run(settings.run_directory, tally.records)
     if len(records) < 2:
         return
     records = quoted(records, os.environ)

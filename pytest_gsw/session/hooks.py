@@ -20,10 +20,8 @@ from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.jobs.spec import expected_run_s
-from pytest_gsw.results import row_text
-from pytest_gsw.results.accepted_text import accepted_line
 from pytest_gsw.results.outcomes import ERROR
-from pytest_gsw.results.record import attempt_text, used_gpu_hours
+from pytest_gsw.results.record import record_name
 from pytest_gsw.session import judged, workers, xdist
 from pytest_gsw.session.collect import BaselineFile, BaselineTables
 from pytest_gsw.session.ending import add_json, leave_files, tell_summary
@@ -349,15 +347,8 @@ def pytest_runtest_makereport(
         add_json(item, record)
         report.gsw_fails = item.judged[0] == "failed" or record.outcome == ERROR.word  # type: ignore[attr-defined]
         # pytest-xdist hands these to the session that has the screen.
-        report.gsw_outcome = record.outcome  # type: ignore[attr-defined]
-        report.gsw_headline = row_text.headline(record)  # type: ignore[attr-defined]
-        report.gsw_attempts = [attempt_text(attempt) for attempt in record.attempts]  # type: ignore[attr-defined]
-        report.gsw_drift = record.drift or ""  # type: ignore[attr-defined]
-        report.gsw_inconclusive = row_text.inconclusive_line(record)  # type: ignore[attr-defined]
-        report.gsw_used_gpu_hours = used_gpu_hours(record)  # type: ignore[attr-defined]
-        report.gsw_saved_gpu_hours = record.saved_gpu_hours  # type: ignore[attr-defined]
-        report.gsw_reference = record.reference  # type: ignore[attr-defined]
-        report.gsw_accepted = accepted_line(record)  # type: ignore[attr-defined]
+        vars(report).update(judged.facts_of(item, record))
+        item.config.stash[TALLY].records[record_name(record.node_id)] = record
     return report
 
 

@@ -7,11 +7,16 @@ error that is named, whichever plugin kept it from being judged.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import HookError
 from pytest_gsw.hooks.faults import hook_error
+from pytest_gsw.results import row_text
+from pytest_gsw.results.accepted_text import accepted_line
+from pytest_gsw.results.record import Record, attempt_text, used_gpu_hours
 from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.screen import TALLY, Tally, write
@@ -23,6 +28,8 @@ INCONCLUSIVE = 6
 _MOST_NAMED = 10
 #: The phases in which a row is judged.
 _PHASES = frozenset({"setup", "call"})
+#: What the reports of a row say of a record.
+_FACTS = pytest.StashKey["tuple[Record, Mapping[str, object]]"]()
 
 
 def runs_nothing(config: pytest.Config) -> bool:
@@ -69,6 +76,26 @@ def _why_not_judged(item: BaselineItem, call: pytest.CallInfo[None], report: pyt
             "then no job is submitted",
         )
     return error
+
+
+def facts_of(item: BaselineItem, record: Record) -> Mapping[str, object]:
+    """What the reports of a row's phases say of its record; made once for all of them."""
+    known = item.stash.get(_FACTS, None)
+    if known is not None and known[0] is record:
+        return known[1]
+    facts = {
+        "gsw_outcome": record.outcome,
+        "gsw_headline": row_text.headline(record),
+        "gsw_attempts": [attempt_text(attempt) for attempt in record.attempts],
+        "gsw_drift": record.drift or "",
+        "gsw_inconclusive": row_text.inconclusive_line(record),
+        "gsw_used_gpu_hours": used_gpu_hours(record),
+        "gsw_saved_gpu_hours": record.saved_gpu_hours,
+        "gsw_reference": record.reference,
+        "gsw_accepted": accepted_line(record),
+    }
+    item.stash[_FACTS] = record, facts
+    return facts
 
 
 def report_swallowed(item: BaselineItem) -> None:

@@ -20,7 +20,7 @@ from pytest_gsw.fleet.watch import Sight
 from pytest_gsw.jobs.model import Attempt
 from pytest_gsw.jobs.spec import expected_run_s
 from pytest_gsw.results import outcomes, progress_text
-from pytest_gsw.results.record import JobFacts, attempt_text
+from pytest_gsw.results.record import JobFacts, Record, attempt_text
 from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.stash import SETTINGS
@@ -49,6 +49,8 @@ class Tally:
         self.attempts: dict[str, list[str]] = {}
         self.used: dict[str, float] = {}
         self.saved: dict[str, float | None] = {}
+        #: By the names of their files, the records that this process has made.
+        self.records: dict[str, Record] = {}
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Take what the report of a row says."""
