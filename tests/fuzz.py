@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from pytest_gsw.ageing.accepted import accepted_text
 from pytest_gsw.documents.audit.report import text_report
 from pytest_gsw.documents.audit.run import Source, audit
 from pytest_gsw.documents.importing import import_document, read_facts
@@ -32,6 +33,7 @@ from pytest_gsw.selftest.model import Case
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table, table_files
 from pytest_gsw.tables.stated import stated_rows
+from tests.unit.tables.texts import ENTRY, TINY
 
 ROOT = Path(__file__).parent
 SLOW_S = 10.0
@@ -107,6 +109,15 @@ def read_table(path: Path) -> None:
     text_report(audit([Source(path.name, stated_rows(path))]))
 
 
+def read_accepted(path: Path) -> None:
+    """Load accepted figures, and write them whole: they are the same."""
+    table = path.with_name("a.yaml")
+    table.write_text(TINY, encoding="utf-8")
+    rows = load_table(table)
+    path.write_text(accepted_text(table, []), encoding="utf-8")
+    assert load_table(table) == rows, "other figures were written than were read"
+
+
 def read_given_facts(path: Path) -> None:
     """Load facts."""
     read_facts(path)
@@ -130,6 +141,11 @@ def corpus() -> dict[str, tuple[list[bytes], str, Callable[[Path], None]]]:
     return {
         "import": ([path.read_bytes() for path in sorted((ROOT / "documents").glob("*.txt"))], "doc.md", read_readme),
         "tables": (tables, "t.yaml", read_table),
+        "accepted": (
+            [f"accepted:\n{ENTRY}{ENTRY.replace('eos', 'selene')}".encode()],
+            "a.accepted.yaml",
+            read_accepted,
+        ),
         "facts": ([(bundled_baselines() / "facts.yaml").read_bytes()], "facts.yaml", read_given_facts),
         "logs": (logs(), "run.log", read_any_log),
     }

@@ -121,7 +121,7 @@ class Tables:
         try:
             return {row.id: row for row in load_table(path)}
         except FileError as error:
-            return f"{path} is wrong: {error.faults[0]}"
+            return f"{error.path} is wrong: {error.faults[0]}"
 
 
 def selects(pattern: str | None, row_id: str) -> bool:

@@ -379,6 +379,14 @@ def accepted_before(table: Path, date: str) -> Tables:
     return Tables(lambda _: table)
 
 
+def test_the_file_that_is_wrong_is_named(table: Path) -> None:
+    records = nights(table)
+    beside = table.with_name(f"{table.stem}.accepted.yaml")
+    beside.write_text("accepted: []\n")
+    (found,) = why(propose(records, Tables(lambda _: table)))
+    assert found == f"{ROW} on eos: {beside} is wrong: 1:11    accepted: is empty, wanted at least one entry (5 runs)"
+
+
 def test_older_runs_do_not_replace_a_newer_figure(table: Path) -> None:
     records = nights(table)
     newer = accepted_before(table, "2026-11-25")
