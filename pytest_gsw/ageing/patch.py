@@ -37,15 +37,6 @@ class Patch:
     left_out: tuple[LeftOut, ...]
 
 
-@dataclass(frozen=True)
-class _File:
-    """A file as it is and as it is to be; "" where there is none."""
-
-    path: Path
-    old: str
-    new: str
-
-
 def make_patch(proposals: Iterable[Proposal], *, documented: bool = False) -> Patch:
     """The diff that would put these figures into the files beside their tables.
 
@@ -65,7 +56,9 @@ def make_patch(proposals: Iterable[Proposal], *, documented: bool = False) -> Pa
     for table, of_table in sorted(by_table.items()):
         try:
             free, taken = _by_place(table, of_table)
-            diffs += [_diff(file, base) for file in _files(table, free, documented=documented)]
+            diffs += [
+                _diff(path.relative_to(base), *texts) for path, *texts in _files(table, free, documented=documented)
+            ]
         except (EditError, FileError, OSError) as error:
             problem = error.strerror if isinstance(error, OSError) else error
             why = f"{table} cannot be changed: {problem}"
@@ -130,8 +123,8 @@ def _by_place(table: Path, proposals: Iterable[Proposal]) -> tuple[list[Proposal
     return free, left_out
 
 
-def _files(table: Path, proposals: Sequence[Proposal], *, documented: bool) -> list[_File]:
-    """The files that are to be others, checked: the table, and the one beside it."""
+def _files(table: Path, proposals: Sequence[Proposal], *, documented: bool) -> list[tuple[Path, str, str]]:
+    """The files that are to be others, as they are and as they are to be, checked: the table, and the one beside it."""
     if not proposals:
         return []
     beside = accepted_file(table)
@@ -142,8 +135,8 @@ def _files(table: Path, proposals: Sequence[Proposal], *, documented: bool) -> l
     else:
         new_text, new = text, accepted_text(table, [(one.row, one.accepted) for one in proposals])
     check(table, new_text, new, _rows_after(proposals, documented=documented))
-    files = (_File(table.resolve(), text, new_text), _File(beside.resolve(), old, new))
-    return [file for file in files if file.old != file.new]
+    files = ((table.resolve(), text, new_text), (beside.resolve(), old, new))
+    return [(path, before, after) for path, before, after in files if before != after]
 
 
 def _rows_after(proposals: Iterable[Proposal], *, documented: bool) -> dict[str, Baseline]:
@@ -232,15 +225,13 @@ def _is_installed(path: Path) -> bool:
     return "site-packages" in path.parts and path.is_relative_to(bundled_baselines().resolve())
 
 
-def _diff(file: _File, base: Path) -> str:
-    name = file.path.relative_to(base).as_posix()
+def _diff(path: Path, old: str, new: str) -> str:
+    name = path.as_posix()
     if not name.isprintable() or any(character in name for character in '"\\'):
         raise EditError("its name cannot stand in a diff")
     end = "\t" if " " in name else ""  # without it, patch(1) takes a name's first word
-    before, after = (
-        f"{side}/{name}{end}" if text else "/dev/null" for side, text in (("a", file.old), ("b", file.new))
-    )
-    lines = difflib.unified_diff(_lines(file.old), _lines(file.new), before, after)
+    before, after = (f"{side}/{name}{end}" if text else "/dev/null" for side, text in (("a", old), ("b", new)))
+    lines = difflib.unified_diff(_lines(old), _lines(new), before, after)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 

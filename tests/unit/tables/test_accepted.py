@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from referencing import Registry, Resource
 
 from pytest_gsw.cli.json_schema import accepted_schema, baseline_schema
 from pytest_gsw.errors import ConfigurationError
@@ -172,7 +173,9 @@ def as_numbers(entry: dict[str, Any]) -> None:
 
 def test_the_schemas_for_editors() -> None:
     validator = jsonschema.Draft202012Validator(baseline_schema())
-    own = jsonschema.Draft202012Validator(accepted_schema())
+    tables = Resource.from_contents(baseline_schema())
+    registry: Registry[Any] = Registry().with_resource("baseline.schema.json", tables)
+    own = jsonschema.Draft202012Validator(accepted_schema(), registry=registry)
     table = yaml.load(ACCEPTED, yaml.BaseLoader)  # noqa: S506 - texts alone, as YAML 1.2 reads dates
     for entry in (*table["tables"][0]["rows"], *table["accepted"], table["recipe"]):
         as_numbers(entry)
