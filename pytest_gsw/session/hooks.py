@@ -27,7 +27,7 @@ from pytest_gsw.session.collect import BaselineFile, BaselineTables
 from pytest_gsw.session.ending import add_json, leave_files, tell_summary
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.loop import handling_signals, interrupt_session, run_session
-from pytest_gsw.session.lost import find_lost, row_of
+from pytest_gsw.session.lost import find_lost, not_taken_over, row_of
 from pytest_gsw.session.node_ids import node_id_of
 from pytest_gsw.session.resume import check_owner, leave_run
 from pytest_gsw.session.screen import TALLY, Tally, clear_live, write
@@ -274,6 +274,8 @@ def _finish(session: pytest.Session) -> None:
     fleet = config.stash.get(FLEET, None)
     if fleet is not None:
         _close(session, fleet)
+    for line in not_taken_over(session, fleet):
+        write(config, line)
     _remember(config)
     _propose(config)
     tally = config.stash.get(TALLY, None)

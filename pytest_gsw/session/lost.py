@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
 from pytest_gsw.common.words import counted
+from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.jobs.journal import Past, Submission
 from pytest_gsw.jobs.model import in_words, scancel
+from pytest_gsw.session.item import BaselineItem
+from pytest_gsw.session.stash import SETTINGS
 
 #: What is to be said of jobs that are left alone on purpose.
 LEFT_ALONE = pytest.StashKey[str]()
@@ -92,13 +95,45 @@ def _is_named(config: pytest.Config, node_id: str) -> bool:
 
 def _left_alone(past: Past, missing: Sequence[str]) -> str:
     """What is said of the jobs of rows that were left out; empty where they have none."""
-    submissions = [past.submissions[row_of(one)] for one in missing if row_of(one) in past.submissions]
-    going_on = [one for one in submissions if one.ended is None and (one.job_id is not None or one.intended_s)]
-    if not going_on:
-        return ""
-    ids = ", ".join(in_words((one.cluster, one.job_id)) if one.job_id else f"one called {one.name}" for one in going_on)
-    verb = "is" if len(going_on) == 1 else "are"
-    return f"gsw: {counted(len(going_on), 'job')} of rows that are not selected {verb} left alone: {ids}"
+    jobs = _going_on(past, map(row_of, missing))
+    verb = "is" if len(jobs) == 1 else "are"
+    return (
+        f"gsw: {counted(len(jobs), 'job')} of rows that are not selected {verb} left alone: {_ids(jobs)}"
+        if jobs
+        else ""
+    )
+
+
+def not_taken_over(session: pytest.Session, fleet: Fleet | None) -> list[str]:
+    """What a session says that Ctrl-C has ended before it has taken over all jobs of the run that it resumes."""
+    settings = session.config.stash[SETTINGS]
+    ended_with_it = fleet is not None and not fleet.launcher.jobs_outlive_session
+    elsewhere = session.config.pluginmanager.hasplugin("dsession")  # a worker of pytest-xdist has them
+    if session.exitstatus != pytest.ExitCode.INTERRUPTED or settings.past is None or ended_with_it or elsewhere:
+        return []
+    rows = [item.baseline.id for item in session.items if isinstance(item, BaselineItem)]
+    wanted = rows or settings.past.submissions  # Ctrl-C may have hit before any row was found
+    jobs = _going_on(settings.past, (row_id for row_id in wanted if fleet is None or not fleet.knows(row_id)))
+    if not jobs:
+        return []
+    known = [(one.cluster, one.job_id) for one in jobs if one.job_id]
+    end = f"; {scancel(*known)} ends {'it' if len(known) == 1 else 'them'}" if known else ""
+    return [
+        f"gsw: {counted(len(jobs), 'job')} of the run may run on: {_ids(jobs)}",
+        f"next: pytest --gsw-resume={settings.run_id} goes on with {'it' if len(jobs) == 1 else 'them'}{end}",
+    ]
+
+
+def _going_on(past: Past, row_ids: Iterable[str]) -> list[Submission]:
+    """Submissions of these rows whose jobs have not ended, as far as is known."""
+    submissions = [past.submissions[row_id] for row_id in row_ids if row_id in past.submissions]
+    return [one for one in submissions if one.ended is None and (one.job_id is not None or one.intended_s)]
+
+
+def _ids(submissions: Iterable[Submission]) -> str:
+    return ", ".join(
+        in_words((one.cluster, one.job_id)) if one.job_id else f"one called {one.name}" for one in submissions
+    )
 
 
 def _text(row_id: str, past: Submission | None) -> str:

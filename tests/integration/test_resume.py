@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.jobs.journal import NAME
+from pytest_gsw.jobs.journal import NAME, Journal
+from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.ownership import Owner
 from tests.integration.conftest import junit
 from tests.signals import hear_hangup
@@ -142,3 +143,31 @@ def test_a_signal_amid_submissions_leaves_no_row_unreported(
 ) -> None:
     monkeypatch.setenv("GSW_DEMO_SECONDS", "120")
     assert sum("interrupted" in text for text in signalled(pytester, signal.SIGTERM, logs=1)) == 3
+
+
+@pytest.fixture
+def left_running(pytester: pytest.Pytester, table: Path) -> None:
+    """A run of a cluster with Slurm, of which two jobs go on and one has ended; Ctrl-C hits where a test says."""
+    pytester.makefile(".yaml", clusters="clusters: {eos: {scheduler: slurm, accelerator: H100, stage: stage}}")
+    row, other = "tiny_1b_bf16[H100x8]", "tiny_1b_bf16[H100x16]"
+    journal = Journal(pytester.path / ".gsw" / "runs" / "20260101-000000-abcdef")
+    journal.session("eos", [f"site/tiny.yaml::{one}" for one in (row, other, "tiny_1b_bf16[B200x8]")])
+    specs = [JobSpec(one, f"gsw-{one[-4:-1]}", *[Path()] * 3, nodes=1, gpus=8, environment={}) for one in (row, other)]
+    journal.intents(specs, 1.0)
+    journal.submitted(Job("71", specs[0], 1.0))
+    journal.close()
+
+
+@pytest.mark.parametrize("place", ["pytest_collection_modifyitems(items)", "pytest_gsw_make_launcher()"])
+def test_ctrl_c_before_the_jobs_are_taken_over_says_which_run_on(
+    pytester: pytest.Pytester, left_running: None, place: str
+) -> None:
+    pytester.makeconftest(f"def {place}:\n    raise KeyboardInterrupt\n")
+    result = pytester.runpytest_subprocess("--gsw-resume=last", "--gsw-baselines=site")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(
+        [
+            "gsw: 2 jobs of the run may run on: 71, one called gsw-x16",
+            "next: pytest --gsw-resume=20260101-000000-abcdef goes on with them; scancel 71 ends it",
+        ]
+    )
