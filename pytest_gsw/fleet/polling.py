@@ -27,6 +27,9 @@ MOST_POLLS_PER_INTERVAL = 5
 #: Slurm's reasons of a job that waits for nodes which nobody can have now.
 _NOT_THERE = ("ReqNodeNotAvail", "BadConstraints", "PartitionNodeLimit")
 
+#: Slurm's word for a job whose script has ended; one whose end accounting does not tell yet has it, too.
+_COMPLETING = "COMPLETING"
+
 _NO_ANSWER = JobStatus(JobState.UNKNOWN, reason="no answer")
 
 
@@ -44,6 +47,7 @@ class Turns:
         self.last_s = -math.inf
         self.due_s = -math.inf
         self._failed = 0
+        self._settling = 0
 
     def begin(self) -> None:
         """A question is asked now."""
@@ -53,11 +57,18 @@ class Turns:
         """Whether the scheduler told of any job."""
         self._failed = 0 if answered else self._failed + 1
 
-    def end(self) -> None:
-        """A question was asked; out of reach, the scheduler is asked less and less often."""
+    def end(self, settling: bool) -> None:
+        """A question was asked; out of reach, the scheduler is asked less and less often.
+
+        Args:
+            settling: Whether nothing but jobs is left that are about to be over: a moment is worth waiting, not a turn.
+        """
+        self._settling = self._settling + 1 if settling else 0
         # A failed question has cost it something too.
         interval_s = self._interval_s * 2.0 ** min(self._failed, 10)
-        self.due_s = self._clock() + min(interval_s, max(self._interval_s, LONGEST_BACK_OFF_S))
+        interval_s = min(interval_s, max(self._interval_s, LONGEST_BACK_OFF_S))
+        soon_s = self._interval_s / MOST_POLLS_PER_INTERVAL * 2.0 ** min(self._settling - 1, 10)
+        self.due_s = self._clock() + (min(interval_s, soon_s) if settling else interval_s)
 
     def soon(self) -> None:
         """Ask before the next turn, once for all jobs that end about now, and never much more often than the budget."""
@@ -111,13 +122,20 @@ class Polling:
         asked = list(self._rows.live.values())
         if asked:
             self._take(self._ask(asked))
-        self._turns.end()
+        self._turns.end(self._is_settling())
 
     def leave_queue(self, live: Live) -> None:
         """A job has ended, or was given up."""
         self._rows.leave_queue(live)
         self._patience.room()
         self._logs.wait_for(live)
+
+    def _is_settling(self) -> bool:
+        """Whether nothing but jobs is left whose scripts have ended."""
+        rows = self._rows
+        if rows.waiting or rows.submitting or not rows.live:
+            return False
+        return all(_COMPLETING in live.seen.status.raw_state for live in rows.live.values())
 
     def _ask(self, asked: list[Live]) -> list[tuple[Live, JobStatus]]:
         answers = self._launcher.poll([live.seen.job for live in asked])

@@ -183,6 +183,19 @@ def test_questions_are_the_poll_interval_apart(fleet: Fleet, launcher: FakeLaunc
     assert clock.slept_s == [POLL_S, POLL_S]
 
 
+COMPLETING = JobStatus(JobState.RUNNING, raw_state="COMPLETING")
+
+
+def test_where_all_jobs_are_about_to_be_over_they_are_asked_about_sooner(
+    fleet: Fleet, launcher: FakeLauncher, clock: Clock
+) -> None:
+    launcher.script = {"a": [COMPLETING] * 5 + [COMPLETED], "b": [RUNNING, COMPLETED]}
+    fleet.submit({"a": spec("a"), "b": spec("b")})
+    fleet.take("a")
+    soon_s = POLL_S / MOST_POLLS_PER_INTERVAL
+    assert clock.slept_s == [POLL_S, soon_s, 2 * soon_s, 4 * soon_s, POLL_S]
+
+
 def test_a_row_that_cannot_be_submitted_keeps_its_error(fleet: Fleet, launcher: FakeLauncher) -> None:
     unfit = SubmissionError("100 GPUs do not fill whole nodes")
     launcher.refused = ("refused",)
