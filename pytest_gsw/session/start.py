@@ -17,12 +17,14 @@ from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import RunError, SubmissionError, WrongAnswerError
 from pytest_gsw.fleet.entry import StateObserver
 from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.fleet.watch import Watch
 from pytest_gsw.history.place import open_history
 from pytest_gsw.hooks.faults import hook_error
 from pytest_gsw.jobs.environment import job_environment, masked_command, masked_environment
+from pytest_gsw.jobs.layout import is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
 from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
-from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s
+from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s, profiling_in
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.results import progress_text
 from pytest_gsw.results.record import Record, read_records
@@ -35,8 +37,9 @@ from pytest_gsw.session.nights import Nights
 from pytest_gsw.session.resume import own_run, take_over, unwritable
 from pytest_gsw.session.screen import make_ticker, repeat_teller, write
 from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.sources import LiveRow, ReplayedRow, steps_of
 from pytest_gsw.session.stash import CANARIES, FLEET, NIGHTS, SETTINGS, environment_of
-from pytest_gsw.tables.definition import definition_hash
+from pytest_gsw.tables.definition import accepted_to_expect, definition_hash
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.images import image_name, image_of
 from pytest_gsw.tables.model import Baseline
@@ -53,9 +56,9 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
     launcher = make_launcher(config, settings, recorded)
     submits = settings.replay is None
     settings, journal = own_run(config, settings)
-    config.stash[NIGHTS] = _nights(config, settings)
+    config.stash[NIGHTS] = nights = _nights(config, settings)
     config.stash[CANARIES] = []
-    by_row = {item.baseline.id: item for item in rows}
+    by_row, environ = {item.baseline.id: item for item in rows}, environment_of(config)
     fleet = Fleet(
         launcher,
         settings.poll_interval_s or launcher.poll_interval_s,
@@ -63,11 +66,11 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
         journal,
         settings.limits,
         ticker=make_ticker(config, by_row),
-        watcher=(lambda row_id: by_row[row_id].watch()) if submits else None,
+        watcher=(lambda row_id: _watch(by_row[row_id])) if submits else None,
         retries=settings.retries if submits else 0,
-        once_more=(lambda row_id, run: by_row[row_id].once_more(run)) if submits else (lambda *_: None),
+        once_more=(lambda row_id, run: by_row[row_id].judging.once_more(run)) if submits else (lambda *_: None),
         on_repeat=repeat_teller(config),
-        environ=environment_of(config),
+        environ=environ,
     )
     config.stash[FLEET] = fleet
     specs = {item.baseline.id: make_spec(item, settings) for item in rows}
@@ -82,14 +85,37 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
         write(config, left_alone)
     lost, attached = take_over(fleet, settings.past, specs, lambda line: write(config, line))
     for item in rows:
-        spec = specs.get(item.baseline.id) or fleet.spec(item.baseline.id)
-        item.spec = spec if isinstance(spec, JobSpec) else None
-        item.recorded = recorded.get(item.baseline.id)
-        item.submitted = attached.get(item.baseline.id) or lost.get(item.baseline.id)
+        row_id, row = item.baseline.id, item.baseline
+        planned = specs.get(row_id) or fleet.spec(row_id)
+        spec = planned if isinstance(planned, JobSpec) else None
+        if row_id in recorded:
+            item.source = ReplayedRow(row, settings, spec, recorded[row_id])
+        else:
+            submitted = attached.get(row_id) or lost.get(row_id)
+            item.source = LiveRow(row, settings, launcher, nights, environ, spec, submitted)
     # Canaries first: the rows that are too slow wait for what they say. Then those that take the longest.
     weights = {item.baseline.id: (item.baseline.canary, _gpu_seconds(item.baseline)) for item in rows}
     fleet.submit(dict(sorted(specs.items(), key=lambda pair: weights[pair[0]], reverse=True)), lost)
     return fleet
+
+
+def _watch(item: BaselineItem) -> Watch | None:
+    """What watches a row's job by its log; ``None`` where nobody reads such logs."""
+    log_format, source = item.jobs.log_format(), item.source
+    spec, settings, row = source.spec, source.settings, item.baseline
+    if log_format is None or spec is None:
+        return None
+    profiled = settings.profile is not None or profiling_in(spec.environment) is not None
+    image = image_of(job_environment(environment_of(item.config), spec))
+    return Watch(
+        row,
+        log_format,
+        settings.policies,
+        steps=steps_of(row, traced=is_nccl_traced(spec.environment)),
+        time_limit_s=spec.time_limit_s,
+        judged=not profiled,
+        accepted=None if source.cluster is None else accepted_to_expect(row, source.cluster, image),
+    )
 
 
 def _nights(config: pytest.Config, settings: Settings) -> Nights:
@@ -211,9 +237,9 @@ def make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
         spec: JobSpec | None = item.config.hook.pytest_gsw_make_job_spec(
             config=item.config, baseline=item.baseline, cluster=settings.cluster or Cluster("replay", "replay")
         )
-        log_format = item.log_format()
+        log_format = item.jobs.log_format()
         unread = unknown_metric(item.baseline, site_metrics(item.config))
-        item.peak_flops()
+        item.jobs.peak_flops()
     except WrongAnswerError as error:
         raise pytest.UsageError(quoted(str(error), os.environ)) from None
     except pytest.UsageError:

@@ -47,7 +47,7 @@ def test_the_package_can_be_imported_without_pytest() -> None:
 
 
 #: What is longer than a reader can hold, with its lines today. A number here only shrinks, and goes at the limit.
-LONG_CLASSES = {"session/item.py:BaselineItem": 668}
+LONG_CLASSES: dict[str, int] = {}
 LONG_MODULES = {
     "cli/compare_ab.py": 427,
     "documents/importing/rows.py": 518,
@@ -55,7 +55,6 @@ LONG_MODULES = {
     "logs/reader.py": 413,
     "reports/night.py": 490,
     "results/record.py": 466,
-    "session/item.py": 776,
 }
 
 

@@ -1,0 +1,182 @@
+"""Whether a measured row is as fast as it is to be, and whether one more of its jobs is to tell."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import pytest
+
+from pytest_gsw.common.redact import quoted
+from pytest_gsw.fleet.entry import Again
+from pytest_gsw.hooks.checks import verdict_problems
+from pytest_gsw.hooks.faults import wrong_answer
+from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.performance.verdict import (
+    UNUSUAL,
+    MetricVerdict,
+    Outcome,
+    Reason,
+    Verdict,
+    judge_metric,
+    with_metrics,
+)
+from pytest_gsw.results import outcomes, row_text
+from pytest_gsw.results.accepted_text import accepted_text, ignored_text, outdated_text, unused_text
+from pytest_gsw.results.recording import Found
+from pytest_gsw.results.told import has_failed
+from pytest_gsw.runs.checks import check_job
+from pytest_gsw.runs.run import Run
+from pytest_gsw.session.measuring import Measuring
+from pytest_gsw.session.metrics import site_metrics
+from pytest_gsw.session.sources import RowSource
+from pytest_gsw.session.stash import CANARIES
+from pytest_gsw.tables.metrics import STEP_TIME
+from pytest_gsw.tables.model import Accepted
+
+
+class Judging:
+    """The outcome of one row.
+
+    Args:
+        config: The pytest config.
+        source: What is known of the row.
+        jobs: What its jobs measured.
+    """
+
+    def __init__(self, config: pytest.Config, source: RowSource, jobs: Measuring) -> None:
+        settings, baseline = source.settings, source.baseline
+        cluster = settings.cluster
+        #: The row's own, unless the cluster or the command line says otherwise.
+        self.tolerance = settings.tolerance or (cluster and cluster.tolerance) or baseline.tolerance
+        self._max_gain = settings.max_gain or (cluster and cluster.max_gain) or baseline.max_gain
+        self._config = config
+        self._baseline = baseline
+        self._source = source
+        self._jobs = jobs
+        #: Ids of the canary rows that were too slow so far.
+        self._canaries = config.stash[CANARIES]
+
+    def judge(self, run: Run, measurement: Measurement) -> Found:
+        """Judge what was measured of a row's last job, or of all its jobs together.
+
+        Raises:
+            HookError: The rule of a plugin returned no sound verdict.
+        """
+        baseline, source = self._baseline, self._source
+        accepted, unused = source.accepted(run)
+        verdict = self._with_canaries(self._ask(run, measurement, accepted))
+        not_comparable = source.not_comparable(run)
+        tokens_per_s = measurement.figures.tokens_per_s if baseline.judged_by is STEP_TIME else None
+        documented = dict(vars(baseline.documented))
+        own = row_text.verdict_fact(documented, verdict, tokens_per_s, source.cluster or "", baseline.metric)
+        is_usual = not_comparable is None and verdict.reason.value not in UNUSUAL
+        first = run.jobs[0]
+        return Found(
+            outcomes.PROFILED.word if not_comparable else verdict.outcome.value,
+            quoted(row_text.row_fact(own, verdict), os.environ),  # a log may call its ranks anything
+            measurement,
+            verdict,
+            not_comparable,
+            self._accepted_note(accepted, unused, verdict, run),
+            source.drift(run, self._judged_s(first)) if is_usual else None,
+        )
+
+    def once_more(self, run: Run) -> Again | None:
+        """Why one more job of the row is wanted after this one, which ended well; ``None`` where it is not.
+
+        Raises:
+            RunError: The job cannot be measured.
+        """
+        repeats, jobs = self._source.settings.repeats, len(run.jobs)
+        if jobs >= repeats.most or self._baseline.expected_failure or self._source.not_comparable(run) is not None:
+            return None
+        check_job(run, self._baseline.recipe.may_fail)
+        measurement = self._jobs.measure(run, self._source).measurement
+        assert measurement is not None  # rows that are to fail are not measured, and have ended above
+        if jobs < repeats.first:
+            return Again(f"{measurement.judged_s:.4g} s, to be repeated ({jobs} of {repeats.first})")
+        if self._canaries:
+            return None  # whatever further jobs would say, the night is inconclusive
+        verdict = self._ask(run, measurement, self._source.accepted(run)[0])
+        fails = has_failed(verdict.outcome.value, verdict.reason.value, strict=self._source.settings.strict)
+        is_too_fast = fails and verdict.outcome is Outcome.IMPROVED
+        if not (fails if verdict.more is None or is_too_fast else verdict.more > 0):
+            return None
+        confirmed = f"to be confirmed ({jobs - repeats.first + 1} of {repeats.confirm})"
+        return Again(f"{row_text.worst_change(verdict)}, {confirmed}", _nodes_of(run))
+
+    def _judged_s(self, run: Run) -> float | None:
+        measurement = self._jobs.of_job(run.job_id, run.status)
+        return None if measurement is None else measurement.judged_s
+
+    def _with_canaries(self, verdict: Verdict) -> Verdict:
+        """A loss says nothing of a row where a canary row has shown that the cluster is not in its usual state."""
+        if self._baseline.canary and verdict.own is Outcome.REGRESSED:
+            self._canaries.append(self._baseline.id)
+        if verdict.outcome is not Outcome.REGRESSED or not (self._canaries or self._source.was_excused):
+            return verdict
+        return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, own_outcome=None, given_reason=Reason.CANARY)
+
+    def _accepted_note(
+        self, accepted: Accepted | None, unused: Accepted | None, verdict: Verdict, run: Run
+    ) -> str | None:
+        """What is to be said of the cluster's own figure, where it has one."""
+        if unused is not None:
+            then, now = self._source.definition(run), self._source.definition_now(run)
+            if then != now:
+                return outdated_text(unused, then, now)
+            return unused_text(unused, now, quoted(self._source.image(run)[0], os.environ))
+        if accepted is None:
+            return None
+        return ignored_text(accepted) if verdict.accepted_s is None else accepted_text(accepted)
+
+    def _ask(self, run: Run, measurement: Measurement, accepted: Accepted | None) -> Verdict:
+        """The verdict of the session's rule, and of the site's metrics that the row documents."""
+        hook = self._config.hook.pytest_gsw_judge
+        verdict = hook(
+            config=self._config,
+            baseline=self._baseline,
+            measurement=measurement,
+            tolerance=self.tolerance,
+            accepted=accepted,
+            noise=self._source.noise(run),
+            repeats=self._source.repeats,
+            max_gain=self._max_gain,
+        )
+        if not isinstance(verdict, Verdict):
+            raise wrong_answer(hook, f"{verdict!r}, which is no sound Verdict")
+        problem = _accepted_problem(verdict, accepted)
+        if problem is not None:
+            advice = "give judge() the figure that the hook was handed, or leave accepted_s out"
+            raise wrong_answer(hook, problem, advice)
+        if problems := verdict_problems(verdict):
+            raise wrong_answer(hook, f"{verdict!r}, which is no sound Verdict", wrong=problems)
+        return with_metrics(verdict, self._by_site_metrics(measurement))
+
+    def _by_site_metrics(self, measurement: Measurement) -> list[MetricVerdict]:
+        known, repeats = site_metrics(self._config), self._source.repeats
+        return [
+            judge_metric(
+                known[key],
+                measurement.metrics[key],
+                stated.value,
+                stated.tolerance or self.tolerance,
+                repeats,
+                self._max_gain,
+            )
+            for key, stated in self._baseline.metrics.items()
+        ]
+
+
+def _accepted_problem(verdict: Verdict, accepted: Accepted | None) -> str | None:
+    """What is wrong with a verdict that rests neither on the document nor on what the cluster has accepted."""
+    wanted = None if accepted is None else accepted.judged_s
+    if verdict.accepted_s is None or verdict.accepted_s == wanted:
+        return None
+    return f"a Verdict with accepted_s={verdict.accepted_s!r}, wanted None{'' if wanted is None else f' or {wanted:g}'}"
+
+
+def _nodes_of(run: Run) -> tuple[str, ...]:
+    """The nodes of a row's jobs so far, as Slurm names them."""
+    return tuple(dict.fromkeys(job.status.nodes for job in run.jobs if job.status.nodes))

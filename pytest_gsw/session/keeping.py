@@ -1,0 +1,119 @@
+"""A row's record is made, written, and told: to observers, to the history, to JUnit."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import pytest
+
+from pytest_gsw.common.files import from_here
+from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.words import command
+from pytest_gsw.errors import HookError
+from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.hooks.faults import hook_error
+from pytest_gsw.results import junit, outcomes, row_text
+from pytest_gsw.results.attachments import attachment_lines
+from pytest_gsw.results.record import JobFacts, Record, write_record
+from pytest_gsw.results.recording import Ran, job_facts
+from pytest_gsw.runs.run import Run
+from pytest_gsw.session.measuring import Measuring
+from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.sources import RowSource
+from pytest_gsw.session.stash import NIGHTS, SETTINGS
+
+
+class NotWrittenError(Exception):
+    """A record could not be written; the text is the row's report."""
+
+
+def ran(run: Run | None, fleet: Fleet, source: RowSource, jobs: Measuring) -> Ran:
+    """What is known of a row's jobs; without a run its last one has not ended."""
+    row_id = source.baseline.id
+    job_id = run.job_id if run else fleet.job_id(row_id)
+    status = run.status if run else fleet.status(row_id)
+    image, image_from = source.image(run)
+    written = (source.environment(run), image, jobs.agreed(run))
+    environment, image, compared = quoted(written, os.environ)
+    earlier = fleet.earlier(row_id) if run is None else run.earlier
+    last = None if job_id is None or status is None else (job_id, status, run)
+    of_jobs = [
+        job_facts(job_id, source.launcher, status, run, jobs.of_job(job_id, status))
+        for job_id, status, run in (*((job.job_id, job.status, job) for job in earlier), *([last] if last else []))
+    ]
+    name = fleet.launcher.name
+    return Ran(
+        run,
+        of_jobs.pop() if last else None,
+        tuple(JobFacts.of(one.job_id, name, one.status, one.why) for one in fleet.attempts(row_id)),
+        tuple(of_jobs),
+        source.is_simulated(run),
+        source.definition(run),
+        image,
+        image_from,
+        environment,
+        compared,
+    )
+
+
+def keep(config: pytest.Config, record: Record, source: RowSource) -> tuple[Record, HookError | None]:
+    """Write a record, hand it to observers, and put it where it waits for the history.
+
+    Returns:
+        The record, which is an error where an observer has raised one, and that error.
+
+    Raises:
+        NotWrittenError: There is no room for it, or no leave.
+    """
+    settings = config.stash[SETTINGS]
+    try:
+        write_record(settings.run_directory, record)
+        failure = _tell_observers(config, record, source)
+        if failure is not None:
+            record = dataclasses.replace(record, outcome=outcomes.ERROR.word, fact=failure.fact)
+            write_record(settings.run_directory, record)
+        if settings.replay is None:  # a replayed run is in the history already
+            config.stash[NIGHTS].keep(record)
+    except OSError as error:
+        # A result that nobody can read again is not one.
+        raise NotWrittenError(
+            f"the record cannot be written: {error.strerror}: {error.filename or settings.run_directory}\n"
+            f"it would have said: {record.outcome}: {record.fact}\n"
+            "next       make room there, or give another directory with --gsw-results=DIR"
+        ) from None
+    return record, failure
+
+
+def _tell_observers(config: pytest.Config, record: Record, source: RowSource) -> HookError | None:
+    """What one of them raises is told, once they are done."""
+    try:
+        config.hook.pytest_gsw_run_recorded(config=config, record=record)
+    except Exception as error:
+        return source.shown(hook_error(error, config.pluginmanager.list_name_plugin()))
+    return None
+
+
+def tell_junit(item: pytest.Item, record: Record, when: str) -> None:
+    """Give JUnit a row's properties, and its attachments where Jenkins' plugin for them reads them.
+
+    Args:
+        item: The row.
+        record: Its record.
+        when: The phase in which its report will be made.
+    """
+    config = item.config
+    has_junit = config.pluginmanager.has_plugin("junitxml")
+    if has_junit and config.getini("junit_logging") in {"system-out", "out-err", "all"}:
+        directory = config.stash[SETTINGS].run_directory
+        item.add_report_section(when, "stdout", "\n".join(attachment_lines(record, directory)))
+    item.user_properties.extend(junit.properties(record))
+
+
+def facts_of(record: Record, settings: Settings) -> list[tuple[str, str]]:
+    """Where a row's things are and how it is repeated, each with its name."""
+    cluster = [f"--gsw-cluster={settings.cluster.name}"] if settings.cluster else []
+    replay = [f"--gsw-replay={settings.replay}"] if settings.replay else []
+    again = command("pytest", *cluster, *replay, record.node_id)
+    offline = command("pytest", *cluster, f"--gsw-replay={from_here(settings.run_directory)}", record.node_id)
+    return row_text.run_facts(record, again, offline)

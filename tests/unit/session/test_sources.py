@@ -1,0 +1,91 @@
+"""What is known of an ended row, by the session that runs it and by what an earlier one recorded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from pytest_gsw.errors import LogError
+from pytest_gsw.jobs.journal import Submission
+from pytest_gsw.jobs.model import Launcher
+from pytest_gsw.performance.noise import Noise
+from pytest_gsw.performance.verdict import Repeats
+from pytest_gsw.results.record import Record
+from pytest_gsw.runs.run import Run
+from pytest_gsw.session.nights import Nights
+from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.sources import LiveRow, ReplayedRow
+from pytest_gsw.tables.definition import definition_hash
+from tests.unit.results.records import JOB, SLOW
+from tests.unit.rows import LLAMA2_FP8_X128 as ROW
+from tests.unit.runs.ended import GOOD, IDENTITY
+
+IMAGE = "nvcr.io/nvidia/nemo:24.12"
+
+
+def settings(replay: Path | None = None) -> Settings:
+    asked = SimpleNamespace(run_id="tonight", cluster=None, repeats=Repeats(2, 1), replay=replay, profile=None)
+    return cast("Settings", asked)
+
+
+def live(submitted: Submission | None = None) -> LiveRow:
+    launcher = cast("Launcher", SimpleNamespace(name="flux", version="0.62"))
+    return LiveRow(ROW, settings(), launcher, Nights(None, Path("/nowhere"), None), {}, None, submitted)
+
+
+def recorded(**changed: object) -> ReplayedRow:
+    record: Record = replace(SLOW, job=JOB, **changed)  # type: ignore[arg-type]
+    return ReplayedRow(ROW, settings(Path("/run")), None, record)
+
+
+def test_a_live_row_is_known_by_its_log_and_its_launcher(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(IDENTITY.replace("SYNTHETIC", f"IMAGE={IMAGE} SYNTHETIC") + "NCCL version 2.21.5+cuda12.4\n")
+    row, run = live(), Run("481221", GOOD, log)
+    assert row.image(run) == (IMAGE, "log")
+    assert row.environment(run) == {"nccl": "2.21.5+cuda12.4", "flux": "0.62"}
+    assert row.definition(run) == definition_hash(ROW, IMAGE)
+    assert (row.launcher, row.repeats, row.was_excused) == ("flux", Repeats(2, 1), False)
+    assert row.not_comparable(run) is None
+    assert not row.is_simulated(run)
+
+
+def test_a_live_row_without_a_job_is_known_by_its_table() -> None:
+    row = live()
+    assert (row.image(None), row.environment(None), row.definition(None)) == ((None, ""), {}, definition_hash(ROW))
+
+
+def test_a_row_that_an_earlier_session_submitted_has_the_definition_of_then() -> None:
+    then = Submission(1.0, "481221", definition="0123456789ab", image=IMAGE)
+    row = live(then)
+    assert row.image(Run("481221", GOOD, None)) == (IMAGE, "environment")
+    assert row.definition(Run("481221", GOOD, None)) == "0123456789ab"
+    assert row.definition(Run("481222", GOOD, None)) == row.definition_now(None)  # another job of this session
+
+
+def test_a_replayed_row_is_known_by_its_record() -> None:
+    row, run = recorded(definition="0123456789ab", image=IMAGE, image_from="log"), Run("481221", GOOD, None)
+    assert (row.image(run), row.definition(run)) == ((IMAGE, "log"), "0123456789ab")
+    assert row.launcher == "slurm"
+    same = recorded(sigma=0.01, sigma_jobs=7, first_jobs=3, confirm_jobs=2, drift="creeps", not_comparable="a profile")
+    assert (same.noise(run), same.drift(run, 4.5), same.repeats) == (Noise(0.01, 7), "creeps", Repeats(3, 2))
+    assert (same.not_comparable(run), same.was_excused) == ("a profile", False)
+    assert recorded(reason="canary", simulated=True).was_excused
+    assert recorded(simulated=True).is_simulated(run)
+
+
+def test_a_replayed_log_must_be_as_long_as_it_was(tmp_path: Path) -> None:
+    first, last = tmp_path / "first.log", tmp_path / "last.log"
+    first.write_text("as it was\n")
+    last.write_text("longer than it was\n")
+    earlier = replace(JOB, id="481220", log=str(first), log_bytes=10)
+    row = recorded(repeats=(earlier,), log=str(last), log_bytes=3)
+    run = row.with_earlier_jobs(Run("481221", GOOD, last))
+    assert [job.job_id for job in run.jobs] == ["481220", "481221"]
+    with pytest.raises(LogError, match="the log has changed since the run was recorded: 3 bytes then, 19 now"):
+        row.check_logs(run)
+    live().check_logs(run)
