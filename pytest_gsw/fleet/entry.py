@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_gsw.errors import RunError
-from pytest_gsw.fleet.watch import Sight, Watch
+from pytest_gsw.fleet.watch import Sample, Watch
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
 from pytest_gsw.runs.run import Run
 
@@ -51,7 +51,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Standing:
+class RowStatus:
     """Where one row stands, for whoever tells the user."""
 
     row_id: str
@@ -59,7 +59,7 @@ class Standing:
     #: What was last known of its job; ``None`` where there is none.
     status: JobStatus | None
     #: What its log showed last; ``None`` before the first look.
-    sight: Sight | None
+    sample: Sample | None
     over: bool
 
 
@@ -85,7 +85,7 @@ class Seen:
 
     job: Job
     status: JobStatus = field(default_factory=lambda: JobStatus(JobState.PENDING))
-    sight: Sight | None = None
+    sample: Sample | None = None
     #: Why the job is to be ended early, and whether the launcher has been told by this session.
     stopped: Stop | None = None
     stop_sent: bool = False
@@ -179,12 +179,12 @@ def seen_of(phase: Phase) -> Seen | None:
     return None if isinstance(phase, Waiting | Submitting) else phase.seen
 
 
-def standing_of(named: tuple[str, Phase]) -> Standing:
+def row_status_of(named: tuple[str, Phase]) -> RowStatus:
     """Where a row stands that is named by its id."""
     row_id, phase = named
     seen, gpus = seen_of(phase), 0 if phase.row is None else phase.row.spec.gpus
-    status, sight = (None, None) if seen is None else (seen.status, seen.sight)
-    return Standing(row_id, gpus, status, sight, isinstance(phase, Over))
+    status, sample = (None, None) if seen is None else (seen.status, seen.sample)
+    return RowStatus(row_id, gpus, status, sample, isinstance(phase, Over))
 
 
 def unanswered_s(phase: Phase) -> float | None:

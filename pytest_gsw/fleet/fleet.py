@@ -12,17 +12,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from pytest_gsw.errors import RunError
-from pytest_gsw.fleet.ending import Ending
 from pytest_gsw.fleet.entry import (
     Limits,
     OnceMore,
     Over,
     RepeatObserver,
-    Standing,
+    RowStatus,
     StateObserver,
     Watcher,
-    standing_of,
+    row_status_of,
 )
+from pytest_gsw.fleet.finish import Finish
 from pytest_gsw.fleet.intake import Intake
 from pytest_gsw.fleet.logs import Logs
 from pytest_gsw.fleet.notes import Notes
@@ -93,7 +93,7 @@ class Fleet:
         )
         self._intake = Intake(rows, launcher, self._polling)
         self._watching = Watching(rows, launcher, turns, notes, watcher, environ, clock)
-        self._ending = Ending(rows, launcher, notes, submitting, repeating, logs)
+        self._finish = Finish(rows, launcher, notes, submitting, repeating, logs)
 
     @property
     def full(self) -> str:
@@ -187,9 +187,9 @@ class Fleet:
         row = self._rows.row(row_id)
         return () if row is None else row.earlier
 
-    def standings(self) -> Iterator[Standing]:
+    def row_statuses(self) -> Iterator[RowStatus]:
         """Where every row stands, in the order of submission."""
-        return map(standing_of, self._rows.phases.items())
+        return map(row_status_of, self._rows.phases.items())
 
     # -- the end ------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class Fleet:
             JobError: The launcher could not cancel them.
         """
         self.interrupted = True
-        return self._ending.interrupt(detach)
+        return self._finish.interrupt(detach)
 
     def close(self, detach: bool = False) -> int:
         """Cancel whatever still runs, with one request, unless detached, and let go of the launcher.
@@ -214,7 +214,7 @@ class Fleet:
         Raises:
             JobError: The launcher could not cancel them.
         """
-        return self._ending.close(detach)
+        return self._finish.close(detach)
 
     # -- waiting ------------------------------------------------------------------------------
 

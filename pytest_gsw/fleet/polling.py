@@ -198,7 +198,7 @@ class Polling:
         if status.state.ended or status.state is JobState.UNKNOWN:
             self.leave_queue(live)
         elif status.state is JobState.PENDING:
-            live.watch = seen.sight = live.log = None  # put back into the queue: the next start is another run
+            live.watch = seen.sample = live.log = None  # put back into the queue: the next start is another run
 
 
 def _waits_for_other_nodes(live: Live, status: JobStatus) -> bool:

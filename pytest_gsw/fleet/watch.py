@@ -51,7 +51,7 @@ class Policies:
 
 
 @dataclass(frozen=True)
-class Sight:
+class Sample:
     """What one look at a job's log showed."""
 
     #: Steps done, of how many (``None`` where nobody says), and the newest one's seconds.
@@ -100,7 +100,7 @@ class Watch:
         self._judged = judged and baseline.judged_by is STEP_TIME and not baseline.expected_failure
         self._follower: Follower | None = None
         self._progress = Progress()
-        self._sight = Sight()
+        self._sample = Sample()
         self._begin_s = math.nan
         #: When the last new step was seen, and the longest time between two.
         self._news_s = 0.0
@@ -108,7 +108,7 @@ class Watch:
         #: How many steps the newest line stands for, by its number.
         self._interval = 1.0
 
-    def look(self, log: Path | None, now_s: float) -> Sight:
+    def look(self, log: Path | None, now_s: float) -> Sample:
         """Read what the log has got since the last look.
 
         Args:
@@ -124,25 +124,25 @@ class Watch:
         except LogError:
             # Whoever judges the run will say so. Nobody can tell whether there were new steps.
             self._news_s = now_s
-            return replace(self._sight, stop=None)
+            return replace(self._sample, stop=None)
         if progress.changed:
             self._interval = self._steps_each_line(self._progress, progress)
             if progress.steps > 1:
                 self._longest_pause_s = max(self._longest_pause_s, now_s - self._news_s)
             self._news_s = now_s
         self._progress = progress
-        sight = Sight(
+        sample = Sample(
             steps=self._steps_done(progress),
             of=self._expected_lines(),
             step_time_s=None if progress.last is None else step_seconds(progress.last, self._baseline),
             finished=self._is_finished(progress),
         )
         # What was decided stands until there is news: to read the whole log takes its time.
-        stop = None if progress.changed or sight.finished else self._sight.stop
-        if stop is None and not sight.finished:
-            stop = self._stop(progress, sight, now_s)
-        self._sight = replace(sight, stop=stop)
-        return self._sight
+        stop = None if progress.changed or sample.finished else self._sample.stop
+        if stop is None and not sample.finished:
+            stop = self._stop(progress, sample, now_s)
+        self._sample = replace(sample, stop=stop)
+        return self._sample
 
     def _steps_each_line(self, before: Progress, now: Progress) -> float:
         """How many steps the newest line stands for: many frameworks log only every Nth."""
@@ -173,15 +173,15 @@ class Watch:
             return last >= first + self._steps - 1
         return progress.steps >= (self._expected_lines() or math.inf)
 
-    def _stop(self, progress: Progress, sight: Sight, now_s: float) -> Stop | None:
+    def _stop(self, progress: Progress, sample: Sample, now_s: float) -> Stop | None:
         stop = None
         if progress.changed:  # else they were asked already
-            stop = self._not_finite(progress, sight) or self._slow_start(progress, sight)
-        return stop or self._stall(progress, sight, now_s)
+            stop = self._not_finite(progress, sample) or self._slow_start(progress, sample)
+        return stop or self._stall(progress, sample, now_s)
 
     # -- the policies -------------------------------------------------------------------------
 
-    def _not_finite(self, progress: Progress, sight: Sight) -> Stop | None:
+    def _not_finite(self, progress: Progress, sample: Sample) -> Stop | None:
         whole = self._read() if progress.not_finite is not None else None
         if whole is None or whole.not_finite is None:
             return None
@@ -190,10 +190,10 @@ class Watch:
         return Stop(
             f"the loss or a step time is not finite{where}: {text}",
             "a run that diverged says nothing of performance: find out why before measuring",
-            _left_s(sight, self._steps, sight.step_time_s or self._step_time_s),
+            _left_s(sample, self._steps, sample.step_time_s or self._step_time_s),
         )
 
-    def _slow_start(self, progress: Progress, sight: Sight) -> Stop | None:
+    def _slow_start(self, progress: Progress, sample: Sample) -> Stop | None:
         expected_s = self._step_time_s
         if not self._judged or expected_s is None or progress.median is None or progress.steps < _FIRST_STEPS:
             return None
@@ -211,11 +211,11 @@ class Watch:
             f"is {median_s / expected_s:.1f} times the {self._by} {expected_s:.4g} s "
             f"(ended early from {self._policies.slow_start:g} times on)",
             "the nodes or the fabric are at fault rather than the row; --gsw-slow-start=0 lets such a job go on",
-            _left_s(sight, self._steps, median_s),
+            _left_s(sample, self._steps, median_s),
         )
 
-    def _stall(self, progress: Progress, sight: Sight, now_s: float) -> Stop | None:
-        limit_s = self._stall_limit_s(sight)
+    def _stall(self, progress: Progress, sample: Sample, now_s: float) -> Stop | None:
+        limit_s = self._stall_limit_s(sample)
         waited_s = now_s - self._news_s
         if not getattr(self._format, "shows_progress", True) or waited_s < limit_s:
             return None
@@ -223,9 +223,9 @@ class Watch:
         if self._goes_on(progress, whole):
             self._news_s = now_s
             return None
-        of = "" if sight.of is None else f" of {sight.of}"
-        fact = f"stalled at step {sight.steps}{of}: no new step for {duration(waited_s)}"
-        if not sight.steps:
+        of = "" if sample.of is None else f" of {sample.of}"
+        fact = f"stalled at step {sample.steps}{of}: no new step for {duration(waited_s)}"
+        if not sample.steps:
             fact = f"hung at start: no step within {duration(waited_s)}"
         return Stop(
             fact,
@@ -247,13 +247,13 @@ class Watch:
             return False
         return last + self._interval > first + total - 1
 
-    def _stall_limit_s(self, sight: Sight) -> float:
+    def _stall_limit_s(self, sample: Sample) -> float:
         limit_s = self._policies.stall_s
         if limit_s is None:
             steps, lines = self._steps or 1, self._expected_lines() or 1
             line_s = (self._step_time_s or 0.0) * max(self._interval, steps / lines)
             limit_s = max(LEAST_STALL_S, _STALL_STEPS * line_s, _STALL_PAUSES * self._longest_pause_s)
-        return limit_s if sight.steps else START_STALLS * limit_s
+        return limit_s if sample.steps else START_STALLS * limit_s
 
     def _read(self) -> StepLog | None:
         """The log as it will be judged, ``None`` where it holds no steps or cannot be read."""
@@ -263,9 +263,9 @@ class Watch:
             return None
 
 
-def _left_s(sight: Sight, steps: int | None, step_time_s: float | None) -> float | None:
+def _left_s(sample: Sample, steps: int | None, step_time_s: float | None) -> float | None:
     """Run time that the steps to come would take."""
-    if steps is None or sight.of is None or step_time_s is None or not math.isfinite(step_time_s):
+    if steps is None or sample.of is None or step_time_s is None or not math.isfinite(step_time_s):
         return None
-    left_s = max(0, sight.of - sight.steps) * steps / sight.of * step_time_s
+    left_s = max(0, sample.of - sample.steps) * steps / sample.of * step_time_s
     return left_s if math.isfinite(left_s) else None

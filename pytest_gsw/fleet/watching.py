@@ -13,7 +13,7 @@ from pytest_gsw.fleet.logs import log_of
 from pytest_gsw.fleet.notes import Notes
 from pytest_gsw.fleet.polling import Turns
 from pytest_gsw.fleet.rows import Rows
-from pytest_gsw.fleet.watch import Sight
+from pytest_gsw.fleet.watch import Sample
 from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.model import JobState, Launcher, Stop
 
@@ -80,18 +80,18 @@ class Watching:
             seen = live.seen
             if seen.status.state is not JobState.RUNNING or seen.stop_sent:
                 continue
-            finished = seen.sight is not None and seen.sight.finished
-            seen.sight = self._sight_of(live, now_s)
-            if seen.sight is None:
+            finished = seen.sample is not None and seen.sample.finished
+            seen.sample = self._sample_of(live, now_s)
+            if seen.sample is None:
                 continue
-            if seen.sight.finished and not finished:
+            if seen.sample.finished and not finished:
                 self._turns.soon()  # its log is the cheaper signal: no need to wait for the next turn
-            if seen.sight.stop is not None:
-                stopped.append((seen, seen.sight.stop))
+            if seen.sample.stop is not None:
+                stopped.append((seen, seen.sample.stop))
         if stopped:
             self._stop(stopped)
 
-    def _sight_of(self, live: Live, now_s: float) -> Sight | None:
+    def _sample_of(self, live: Live, now_s: float) -> Sample | None:
         """What a running job's log shows; ``None`` where nobody can tell, or where it is known why it stands still."""
         if live.seen.status.raw_state.upper().partition("+")[0] in _STANDING_STILL:
             live.watch = None

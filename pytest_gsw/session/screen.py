@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.fleet.entry import RepeatObserver, Standing
+from pytest_gsw.fleet.entry import RepeatObserver, RowStatus
 from pytest_gsw.fleet.fleet import Fleet, Ticker
-from pytest_gsw.fleet.watch import Sight
+from pytest_gsw.fleet.watch import Sample
 from pytest_gsw.jobs.model import Attempt
 from pytest_gsw.jobs.spec import expected_run_s
 from pytest_gsw.results import outcomes, progress_text
@@ -120,7 +120,9 @@ def make_ticker(config: pytest.Config, rows: Mapping[str, BaselineItem]) -> Tick
         if time.monotonic() - last_s < interval_s:
             return
         last_s = time.monotonic()
-        text = progress_text.standing([_progress(rows[one.row_id], one) for one in fleet.standings()], gpus, fleet.full)
+        text = progress_text.standing(
+            [_progress(rows[one.row_id], one) for one in fleet.row_statuses()], gpus, fleet.full
+        )
         if live:
             _write_live(config, text)
         else:
@@ -129,16 +131,16 @@ def make_ticker(config: pytest.Config, rows: Mapping[str, BaselineItem]) -> Tick
     return tell
 
 
-def _progress(item: BaselineItem, standing: Standing) -> progress_text.RowProgress:
-    sight = standing.sight or Sight()
+def _progress(item: BaselineItem, row: RowStatus) -> progress_text.RowProgress:
+    sample = row.sample or Sample()
     return progress_text.RowProgress(
         item.baseline.id,
         item.baseline.gpus,
-        standing.status,
-        steps=sight.steps,
-        of=sight.of,
-        step_time_s=sight.step_time_s,
-        over=standing.over,
+        row.status,
+        steps=sample.steps,
+        of=sample.of,
+        step_time_s=sample.step_time_s,
+        over=row.over,
         expected_s=expected_run_s(item.baseline),
     )
 

@@ -37,7 +37,7 @@ from unittest import mock
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError
 from pytest_gsw.fleet.entry import Limits
 from pytest_gsw.fleet.fleet import Fleet
-from pytest_gsw.fleet.watch import Sight, Watch
+from pytest_gsw.fleet.watch import Sample, Watch
 from pytest_gsw.fleet.watching import LOG_LOOK_S
 from pytest_gsw.jobs.journal import NAME, Journal
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
@@ -66,8 +66,8 @@ STEPS = 50
 #: A job that hangs is ended by the session after this time without a step.
 STALL_S = 900.0
 
-_SIGHTS = tuple(Sight(steps=steps, of=STEPS, step_time_s=20.0, finished=steps == STEPS) for steps in range(STEPS + 1))
-_HUNG = Sight(steps=STEPS // 2, of=STEPS, stop=Stop("stalled", "look for the rank that printed last"))
+_SIGHTS = tuple(Sample(steps=steps, of=STEPS, step_time_s=20.0, finished=steps == STEPS) for steps in range(STEPS + 1))
+_HUNG = Sample(steps=STEPS // 2, of=STEPS, stop=Stop("stalled", "look for the rank that printed last"))
 _PENDING = JobStatus(JobState.PENDING, raw_state="PENDING", reason="Resources")
 _SILENCE = JobStatus(JobState.UNKNOWN, reason="squeue: Unable to contact slurm controller (connect failure)")
 
@@ -619,7 +619,7 @@ class Glance:
         linger_s = record.fate.linger_s
         self._step_s = (run_s - linger_s if linger_s < run_s else max(run_s, 600.0) * 1.2) / STEPS
 
-    def look(self, log: Path | None, now_s: float) -> Sight:
+    def look(self, log: Path | None, now_s: float) -> Sample:
         """How far the job is, by the time since its start."""
         self._cluster.tally.looks += 1
         if log is None:
@@ -795,7 +795,7 @@ def simulate(
         used_s = time.process_time() - begin_s
         virtual_s = clock.now_s
         begin_s = time.process_time()
-        for _ in fleet.standings():
+        for _ in fleet.row_statuses():
             pass
         standings_s = time.process_time() - begin_s
         held = _size_of(fleet, without=(cluster, clock, journal, repeats))

@@ -18,11 +18,11 @@ from pytest_gsw.errors import (
     SchedulerAwayError,
     SubmissionError,
 )
-from pytest_gsw.fleet.entry import Again, Limits, Standing
+from pytest_gsw.fleet.entry import Again, Limits, RowStatus
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.patience import LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S
 from pytest_gsw.fleet.polling import MOST_POLLS_PER_INTERVAL, SETTLE_S
-from pytest_gsw.fleet.watch import Sight, Watch
+from pytest_gsw.fleet.watch import Sample, Watch
 from pytest_gsw.fleet.watching import LOG_LOOK_S
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
@@ -389,20 +389,20 @@ def test_no_more_jobs_are_pending_than_allowed(launcher: FakeLauncher, clock: Cl
     most = 0
     for _ in "abcd":
         fleet.next_over()
-        most = max(most, sum(one.status is PENDING for one in fleet.standings()))
+        most = max(most, sum(one.status is PENDING for one in fleet.row_statuses()))
     assert (launcher.submitted, most <= 2) == (["a", "b", "c", "d"], True)
     assert [len(asked) for asked in launcher.polls[:3]] == [2, 2, 2]  # c and d only when a and b run
 
 
 @dataclass
 class FakeWatch:
-    """A watch that shows one sight after the other, the last of them for ever."""
+    """A watch that shows one sample after the other, the last of them for ever."""
 
-    sights: list[Sight]
+    sights: list[Sample]
     looked_s: list[float] = field(default_factory=list)
     logs: list[Path | None] = field(default_factory=list)
 
-    def look(self, log: Path | None, now_s: float) -> Sight:
+    def look(self, log: Path | None, now_s: float) -> Sample:
         self.looked_s.append(now_s)
         self.logs.append(log)
         return self.sights.pop(0) if len(self.sights) > 1 else self.sights[0]
@@ -416,7 +416,7 @@ def watched(launcher: FakeLauncher, clock: Clock, watches: dict[str, FakeWatch])
 
 
 def test_running_jobs_logs_are_looked_at_between_polls(launcher: FakeLauncher, clock: Clock) -> None:
-    watch = FakeWatch([Sight(steps=3, of=50)])
+    watch = FakeWatch([Sample(steps=3, of=50)])
     fleet = watched(launcher, clock, {"a": watch})
     launcher.script = {"a": [PENDING, RUNNING, RUNNING, COMPLETED]}
     fleet.submit({"a": spec("a")})
@@ -428,7 +428,7 @@ def test_running_jobs_logs_are_looked_at_between_polls(launcher: FakeLauncher, c
 
 
 def test_the_last_step_makes_the_scheduler_be_asked_at_once(launcher: FakeLauncher, clock: Clock) -> None:
-    going, last = Sight(steps=49, of=50), Sight(steps=50, of=50, finished=True)
+    going, last = Sample(steps=49, of=50), Sample(steps=50, of=50, finished=True)
     fleet = watched(launcher, clock, {"a": FakeWatch([going, going, last])})
     launcher.script = {"a": [RUNNING, COMPLETED]}
     fleet.submit({"a": spec("a")})
@@ -438,7 +438,7 @@ def test_the_last_step_makes_the_scheduler_be_asked_at_once(launcher: FakeLaunch
 
 
 def test_a_job_that_lingers_after_its_last_step_costs_one_question_more(launcher: FakeLauncher, clock: Clock) -> None:
-    fleet = watched(launcher, clock, {"a": FakeWatch([Sight(steps=50, of=50, finished=True)])})
+    fleet = watched(launcher, clock, {"a": FakeWatch([Sample(steps=50, of=50, finished=True)])})
     launcher.script = {"a": [RUNNING, RUNNING, RUNNING, RUNNING, COMPLETED]}
     fleet.submit({"a": spec("a")})
     fleet.take("a")
@@ -447,23 +447,23 @@ def test_a_job_that_lingers_after_its_last_step_costs_one_question_more(launcher
 
 
 def test_progress_is_there_for_whoever_asks(launcher: FakeLauncher, clock: Clock) -> None:
-    sight = Sight(steps=23, of=50, step_time_s=4.33)
-    fleet = watched(launcher, clock, {"a": FakeWatch([sight])})
+    sample = Sample(steps=23, of=50, step_time_s=4.33)
+    fleet = watched(launcher, clock, {"a": FakeWatch([sample])})
     launcher.script = {"a": [RUNNING], "b": [RUNNING, RUNNING, COMPLETED], "c": [PENDING]}
     fleet.submit({"a": spec("a"), "b": spec("b"), "c": spec("c"), "x": SubmissionError("no")})
     fleet.take("b")
-    assert list(fleet.standings()) == [
-        Standing("a", 8, RUNNING, sight, over=False),
-        Standing("b", 8, COMPLETED, None, over=True),
-        Standing("c", 8, PENDING, None, over=False),
-        Standing("x", 0, None, None, over=True),
+    assert list(fleet.row_statuses()) == [
+        RowStatus("a", 8, RUNNING, sample, over=False),
+        RowStatus("b", 8, COMPLETED, None, over=True),
+        RowStatus("c", 8, PENDING, None, over=False),
+        RowStatus("x", 0, None, None, over=True),
     ]
 
 
 def test_jobs_that_are_not_worth_going_on_are_ended_with_one_request(launcher: FakeLauncher, clock: Clock) -> None:
     stop = Stop("stalled at step 17 of 50: no new step for 10m00s")
-    watches = {name: FakeWatch([Sight(steps=17), Sight(steps=17, stop=stop)]) for name in "ab"}
-    fleet = watched(launcher, clock, {**watches, "c": FakeWatch([Sight(steps=17)])})
+    watches = {name: FakeWatch([Sample(steps=17), Sample(steps=17, stop=stop)]) for name in "ab"}
+    fleet = watched(launcher, clock, {**watches, "c": FakeWatch([Sample(steps=17)])})
     cancelled: JobStatus | None = JobStatus(JobState.CANCELLED, exit_code=0)
     launcher.script = {"a": [RUNNING, cancelled], "b": [RUNNING, cancelled], "c": [RUNNING, RUNNING, COMPLETED]}
     fleet.submit({name: spec(name) for name in "abc"})
@@ -483,7 +483,7 @@ def test_a_job_that_cannot_be_ended_is_tried_again(
             raise JobError("jobs may still run: scancel failed: Unable to contact slurm controller")
 
     monkeypatch.setattr(launcher, "cancel", cancel)
-    fleet = watched(launcher, clock, {"a": FakeWatch([Sight(stop=Stop("stalled"))])})
+    fleet = watched(launcher, clock, {"a": FakeWatch([Sample(stop=Stop("stalled"))])})
     launcher.script = {"a": [RUNNING, JobStatus(JobState.CANCELLED)]}
     fleet.submit({"a": spec("a")})
     run = fleet.take("a")
@@ -496,7 +496,7 @@ def test_a_job_that_is_put_back_into_the_queue_is_watched_anew(launcher: FakeLau
 
     def watcher(row_id: str) -> Watch:
         made.append(row_id)
-        return cast("Watch", FakeWatch([Sight(steps=1)]))
+        return cast("Watch", FakeWatch([Sample(steps=1)]))
 
     fleet = Fleet(launcher, POLL_S, watcher=watcher, clock=clock, sleep=clock.sleep)
     launcher.script = {"a": [RUNNING, RUNNING, PENDING, RUNNING, COMPLETED]}
@@ -852,7 +852,7 @@ def test_a_stop_that_an_earlier_session_meant_to_send_is_not_blamed_for_another_
 
 
 def test_a_job_that_an_earlier_session_meant_to_stop_is_still_watched(launcher: FakeLauncher, clock: Clock) -> None:
-    fleet = watched(launcher, clock, {"a": FakeWatch([Sight(stop=Stop("stalled again"))])})
+    fleet = watched(launcher, clock, {"a": FakeWatch([Sample(stop=Stop("stalled again"))])})
     launcher.script = {"a": [RUNNING, JobStatus(JobState.CANCELLED)]}
     fleet.attach(Job("job-a", spec("a"), 900.0), Submission(900.0, "job-a", stopped=Stop("stalled")))
     assert fleet.take("a").stopped == Stop("stalled again")
@@ -983,7 +983,7 @@ def test_a_file_system_that_is_away_for_a_moment_costs_nothing(
         return found(job)
 
     monkeypatch.setattr(launcher, "find_log", find_log)
-    fleet = watched(launcher, clock, {"a": FakeWatch([Sight()])})
+    fleet = watched(launcher, clock, {"a": FakeWatch([Sample()])})
     launcher.script = {"a": [RUNNING, COMPLETED]}
     fleet.submit({"a": spec("a")})
     assert fleet.take("a").log == Path("/stage/job-a.out")
@@ -991,7 +991,7 @@ def test_a_file_system_that_is_away_for_a_moment_costs_nothing(
 
 def test_a_log_format_that_fails_while_a_job_runs_costs_only_its_progress(launcher: FakeLauncher, clock: Clock) -> None:
     class Faulty:
-        def look(self, log: Path | None, now_s: float) -> Sight:
+        def look(self, log: Path | None, now_s: float) -> Sample:
             raise AttributeError("shows_progress")
 
     fleet = Fleet(launcher, POLL_S, watcher=lambda _: cast("Watch", Faulty()), clock=clock, sleep=clock.sleep)
@@ -1002,7 +1002,7 @@ def test_a_log_format_that_fails_while_a_job_runs_costs_only_its_progress(launch
 
 def test_a_suspended_job_is_not_watched(launcher: FakeLauncher, clock: Clock) -> None:
     suspended = JobStatus(JobState.RUNNING, "SUSPENDED")
-    fleet = watched(launcher, clock, {"a": FakeWatch([Sight(stop=Stop("stalled"))])})
+    fleet = watched(launcher, clock, {"a": FakeWatch([Sample(stop=Stop("stalled"))])})
     launcher.script = {"a": [suspended, suspended, COMPLETED]}
     fleet.submit({"a": spec("a")})
     assert (fleet.take("a").stopped, launcher.cancelled) == (None, [])
@@ -1048,7 +1048,7 @@ def test_what_a_log_says_of_a_secret_reaches_no_journal(
     launcher: FakeLauncher, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "not-for-the-journal")
-    watch = FakeWatch([Sight(stop=Stop("not finite: loss: nan not-for-the-journal"))])
+    watch = FakeWatch([Sample(stop=Stop("not finite: loss: nan not-for-the-journal"))])
     fleet = Fleet(
         launcher,
         POLL_S,
@@ -1178,7 +1178,7 @@ def test_a_queue_that_is_full_is_waited_for_and_said(clock: Clock) -> None:
     def limited(spec: JobSpec) -> Job:
         nonlocal tries
         tries += 1
-        if sum(not one.over for one in fleet.standings() if one.status is not None) >= 3:
+        if sum(not one.over for one in fleet.row_statuses() if one.status is not None) >= 3:
             raise QueueFullError("the queue takes no more jobs (AssocMaxSubmitJobLimit)")
         return submit(spec)
 

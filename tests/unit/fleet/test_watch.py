@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_gsw.fleet import watch as watch_module
-from pytest_gsw.fleet.watch import Policies, Sight, Watch
+from pytest_gsw.fleet.watch import Policies, Sample, Watch
 from pytest_gsw.jobs.model import Stop
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat, StepLog
@@ -89,52 +89,52 @@ def first_stop(watch: Watch, log: Path | None, times_s: Iterable[float]) -> tupl
 
 
 @pytest.mark.parametrize(
-    ("baseline", "content", "sight"),
+    ("baseline", "content", "sample"),
     [
-        (row("maxtext"), maxtext(0, "9.500") + maxtext(1, "4.250"), Sight(2, 50, 4.25)),
-        (row("megatron"), megatron(1, "9500.0") + megatron(2, "4250.0"), Sight(2, 50, 4.25)),
-        (row("nemo"), printer(0, 0, "9.5") + printer(1, 1, "4.25"), Sight(2, 50, 4.25)),
-        (row("nemo"), b"\r" + bar(1, "0.000", "9.500") + b"\r" + bar(2, "1.000", "4.250") + b"\r", Sight(2, 50, 4.25)),
-        (row("paxml", 100, logged=20), paxml("9.500000") + paxml("4.250000"), Sight(2, 20, 4.25)),
+        (row("maxtext"), maxtext(0, "9.500") + maxtext(1, "4.250"), Sample(2, 50, 4.25)),
+        (row("megatron"), megatron(1, "9500.0") + megatron(2, "4250.0"), Sample(2, 50, 4.25)),
+        (row("nemo"), printer(0, 0, "9.5") + printer(1, 1, "4.25"), Sample(2, 50, 4.25)),
+        (row("nemo"), b"\r" + bar(1, "0.000", "9.500") + b"\r" + bar(2, "1.000", "4.250") + b"\r", Sample(2, 50, 4.25)),
+        (row("paxml", 100, logged=20), paxml("9.500000") + paxml("4.250000"), Sample(2, 20, 4.25)),
         # 256 samples in a step, of 4096 tokens each on 128 GPUs.
-        (row("torchtitan"), titan(1, "410") + titan(2, "2,048"), Sight(2, 50, 4.0)),
-        (row("deepspeed"), pipe(1, "9.125") + pipe(2, "4.250"), Sight(2, 50, 4.25)),
-        (row("deepspeed"), throughput(10, "12.5") + throughput(20, "64.0"), Sight(20, 50, 4.0)),
-        (row("huggingface"), b"{'loss': 1.5, 'grad_norm': 2.5}\n", Sight(0, 50)),
-        (row("maxtext", None), maxtext(0, "9.500"), Sight(1, None, 9.5)),
-        (row("maxtext"), NOISE * 3, Sight(0, 50)),
-        (row("maxtext"), maxtext(0, "9.500")[:-1], Sight(0, 50)),
+        (row("torchtitan"), titan(1, "410") + titan(2, "2,048"), Sample(2, 50, 4.0)),
+        (row("deepspeed"), pipe(1, "9.125") + pipe(2, "4.250"), Sample(2, 50, 4.25)),
+        (row("deepspeed"), throughput(10, "12.5") + throughput(20, "64.0"), Sample(20, 50, 4.0)),
+        (row("huggingface"), b"{'loss': 1.5, 'grad_norm': 2.5}\n", Sample(0, 50)),
+        (row("maxtext", None), maxtext(0, "9.500"), Sample(1, None, 9.5)),
+        (row("maxtext"), NOISE * 3, Sample(0, 50)),
+        (row("maxtext"), maxtext(0, "9.500")[:-1], Sample(0, 50)),
     ],
 )
-def test_progress_in_the_unit_of_the_document(log: Path, baseline: Baseline, content: bytes, sight: Sight) -> None:
+def test_progress_in_the_unit_of_the_document(log: Path, baseline: Baseline, content: bytes, sample: Sample) -> None:
     log.write_bytes(content)
-    assert watching(baseline).look(log, 0.0) == sight
+    assert watching(baseline).look(log, 0.0) == sample
 
 
 def test_a_rate_without_a_batch_size_has_no_seconds(log: Path) -> None:
     log.write_bytes(throughput(10, "12.5"))
-    assert watching(replace(row("deepspeed"), global_batch_size=None)).look(log, 0.0) == Sight(10, 50, None)
+    assert watching(replace(row("deepspeed"), global_batch_size=None)).look(log, 0.0) == Sample(10, 50, None)
 
 
 def test_lines_for_many_steps_count_as_many(log: Path) -> None:
     watch = watching(row("megatron"))
     log.write_bytes(megatron(10, "4500.0"))
-    assert watch.look(log, 0.0) == Sight(10, 50, 4.5)
+    assert watch.look(log, 0.0) == Sample(10, 50, 4.5)
     add(log, megatron(20, "4400.0"))
-    assert watch.look(log, 45.0) == Sight(20, 50, 4.4)
+    assert watch.look(log, 45.0) == Sample(20, 50, 4.4)
 
 
 def test_no_log_yet() -> None:
     watch = watching()
-    assert watch.look(None, 0.0) == Sight(0, 50)
-    assert watch.look(Path("/nowhere/run.log"), 2.0) == Sight(0, 50)
+    assert watch.look(None, 0.0) == Sample(0, 50)
+    assert watch.look(Path("/nowhere/run.log"), 2.0) == Sample(0, 50)
 
 
 def test_each_look_reads_what_is_new(log: Path) -> None:
     watch = watching()
     for step in range(50):
         add(log, NOISE + maxtext(step, f"4.{step:03d}"))
-        assert watch.look(log, 4.5 * step) == Sight(step + 1, 50, 4 + step / 1000, finished=step == 49)
+        assert watch.look(log, 4.5 * step) == Sample(step + 1, 50, 4 + step / 1000, finished=step == 49)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_finished_is_who_shows_the_last_step(
 
 def test_lost_lines_do_not_make_a_run_unfinished(log: Path) -> None:
     log.write_bytes(steps_until(20) + steps_until(50, begin=24))
-    assert watching().look(log, 0.0) == Sight(50, 50, 4.5, finished=True)
+    assert watching().look(log, 0.0) == Sample(50, 50, 4.5, finished=True)
 
 
 @pytest.mark.parametrize(("lines", "finished"), [(19, False), (20, True), (21, True)])
@@ -170,21 +170,21 @@ def test_of_a_run_that_logs_its_first_steps_only_these_are_awaited(log: Path, li
 
 def test_a_row_whose_steps_nobody_documents_is_never_finished(log: Path) -> None:
     log.write_bytes(b"".join(megatron(step, "4500.0", total=20) for step in range(1, 21)))
-    sight = watching(row("megatron", None)).look(log, 0.0)
-    assert (sight.steps, sight.of, sight.finished) == (20, None, False)
+    sample = watching(row("megatron", None)).look(log, 0.0)
+    assert (sample.steps, sample.of, sample.finished) == (20, None, False)
 
 
 def test_a_requeued_run_begins_anew(log: Path) -> None:
     watch = watching()
     log.write_bytes(IDENTITY + steps_until(30))
-    assert watch.look(log, 0.0) == Sight(30, 50, 4.5)
+    assert watch.look(log, 0.0) == Sample(30, 50, 4.5)
     add(log, IDENTITY)
-    assert watch.look(log, 2.0) == Sight(0, 50)
+    assert watch.look(log, 2.0) == Sample(0, 50)
     # It starts containers and compiles again: the long limit counts from here.
     assert first_stop(watch, log, range(4, 1802, 2)) is None
     assert watch.look(log, 1802.0).stop is not None
     add(log, maxtext(0, "4.250"))
-    assert watch.look(log, 1804.0) == Sight(1, 50, 4.25)
+    assert watch.look(log, 1804.0) == Sample(1, 50, 4.25)
 
 
 def test_a_log_that_is_truncated_begins_anew(log: Path) -> None:
@@ -314,7 +314,7 @@ def test_silence_of_a_format_that_shows_no_progress_is_no_stall(log: Path) -> No
     log.write_bytes(b"***** Running training *****\n{'loss': 1.5, 'grad_norm': 2.5}\n")
     assert first_stop(watch, log, range(0, 10**7, 10**5)) is None
     add(log, summary("95.5"))
-    assert watch.look(log, 10.0**7) == Sight(1, 50, 256 / 95.5)
+    assert watch.look(log, 10.0**7) == Sample(1, 50, 256 / 95.5)
     assert first_stop(watch, log, range(10**7, 2 * 10**7, 10**5)) is None
 
 
@@ -395,7 +395,7 @@ def test_a_log_that_cannot_be_read_tells_of_no_stall(log: Path, tmp_path: Path) 
     moved = log.rename(tmp_path / "moved.log")
     log.mkdir()
     assert first_stop(watch, log, range(2, 9000, 2)) is None
-    assert watch.look(log, 9000.0) == Sight(17, 50, 4.5)
+    assert watch.look(log, 9000.0) == Sample(17, 50, 4.5)
     log.rmdir()
     moved.rename(log)
     when, _ = first_stop(watch, log, range(9002, 12000, 2)) or (0, None)
@@ -477,7 +477,7 @@ def test_a_job_whose_steps_are_all_not_finite_may_still_hang(log: Path) -> None:
 
 def test_what_was_not_finite_in_an_earlier_attempt_ends_nothing(log: Path) -> None:
     log.write_bytes(IDENTITY + steps_until(9) + maxtext(9, "4.500", loss="nan") + IDENTITY + steps_until(3))
-    assert watching().look(log, 0.0) == Sight(3, 50, 4.5)
+    assert watching().look(log, 0.0) == Sample(3, 50, 4.5)
 
 
 @pytest.mark.parametrize(
@@ -587,7 +587,7 @@ def test_a_slow_job_would_go_on_as_slowly(
 
 def test_a_job_that_is_finished_is_not_ended(log: Path) -> None:
     log.write_bytes(steps_until(49, SLOW) + maxtext(49, SLOW, loss="nan"))
-    assert watching().look(log, 0.0) == Sight(50, 50, 13.6, finished=True)
+    assert watching().look(log, 0.0) == Sample(50, 50, 13.6, finished=True)
 
 
 # -- what is healthy never stops ----------------------------------------------------------
@@ -653,18 +653,18 @@ def test_a_healthy_run_is_never_ended_however_its_log_grows(
     now_s += 5.0
     written.append((now_s, held))
     baseline = row(FRAMEWORKS[name], steps=50 if documented else None)
-    watch, sight = watching(baseline), Sight()
+    watch, sample = watching(baseline), Sample()
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "run.log"
         at_s = 0.0
         while at_s <= now_s + look_s:
             while written and written[0][0] <= at_s:
                 add(log, written.pop(0)[1])
-            sight = watch.look(log if log.exists() else None, at_s)
-            assert sight.stop is None, sight
+            sample = watch.look(log if log.exists() else None, at_s)
+            assert sample.stop is None, sample
             at_s += look_s
         if name != "huggingface" and requeued_after is None:
-            assert sight.steps == len(steps)
+            assert sample.steps == len(steps)
 
 
 # -- what a cluster has accepted ------------------------------------------------------------

@@ -14,7 +14,7 @@ from pytest_gsw.fleet.submitting import Submitter
 from pytest_gsw.jobs.model import Job, Launcher
 
 
-class Ending:
+class Finish:
     """Ends the session's wait, its jobs, and what it holds.
 
     Args:
