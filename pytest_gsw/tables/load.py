@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.accepted import accepted_faults, with_accepted
 from pytest_gsw.tables.bundled import is_table, table_of_accepted
 from pytest_gsw.tables.keys import FILE_FIELDS
+from pytest_gsw.tables.lines import read_by_line
 from pytest_gsw.tables.metrics import CALIBRATION, Metric, Series
 from pytest_gsw.tables.model import (
     MAX_GAIN,
@@ -24,7 +25,7 @@ from pytest_gsw.tables.model import (
     Recipe,
     Source,
 )
-from pytest_gsw.tables.yamlfile import Value, Values, read_mapping
+from pytest_gsw.tables.yamlfile import Values, read_mapping
 
 #: Accepted loss of throughput where neither document nor site says otherwise. The recipes'
 #: acceptance criterion is "above 95 % of the baseline".
@@ -44,6 +45,8 @@ LOGGED_AT_MOST = {
 
 
 _NO_PARALLELISM = Parallelism()
+_NOTHING: Mapping[str, Any] = {}
+_STEP_TIME = metrics.STEP_TIME.name
 
 #: What a row must have after file, table and row are merged.
 _NEEDED = ("size", "dtype", "accelerator", "gpus", "gpus_per_node", "sequence_length", "line")
@@ -58,7 +61,7 @@ def load_table(path: Path) -> tuple[Baseline, ...]:
     table = table_of_accepted(path)
     if table is not None:
         raise FileError(path, (Fault(1, 1, "", f"has accepted figures of {table.name}, and no rows; name the table"),))
-    values = read_mapping(path, FILE_FIELDS)
+    values = read_by_line(path) or read_mapping(path, FILE_FIELDS)
     faults: list[Fault] = []
     rows: list[Baseline] = []
     taken: dict[str, int] = {}
@@ -67,19 +70,18 @@ def load_table(path: Path) -> tuple[Baseline, ...]:
         recipe = _recipe_keys(values, table.value)
         made: Recipe | None = None  # nothing of it is a row's own
         for row_number, row in enumerate(table.value["rows"].value):
-            key = f"tables[{number}].rows[{row_number}]"
-            merged = {**shared, **_merge(row.value)}
-            documented = _documented(merged)
-            found = _row_faults(merged, documented, recipe, key, row)
-            if not found:
+            merged = _merge(row.value, above=shared)
+            judged = _judged(merged, recipe)
+            problems = _row_problems(merged, judged, recipe)
+            if not problems:
                 made = made or _recipe(merged, recipe)
-                baseline = _baseline(merged, documented, made, path, row)
+                baseline = _baseline(merged, judged, made, Location(path, row.line, row.column))
                 if baseline.id in taken:
-                    problem = f"has the id {baseline.id} of line {taken[baseline.id]}; give it a 'case' of its own"
-                    found = [Fault(row.line, row.column, key, problem)]
+                    problems = [f"has the id {baseline.id} of line {taken[baseline.id]}; give it a 'case' of its own"]
                 taken.setdefault(baseline.id, row.line)
                 rows.append(baseline)
-            faults += found
+            key = f"tables[{number}].rows[{row_number}]"
+            faults += [Fault(row.line, row.column, key, problem) for problem in problems]
     accepted = values["accepted"].value if "accepted" in values else ()
     if accepted:
         # Whether an entry's row is there can be said only of a file whose rows are right.
@@ -122,22 +124,35 @@ def load_tables(paths: Iterable[Path]) -> tuple[Baseline, ...]:
     return tuple(rows)
 
 
-def _merge(*levels: Values) -> dict[str, Any]:
-    """One row's values: each key from the nearest level that has it."""
-    merged: dict[str, Any] = {}
+def _merge(*levels: Values, above: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
+    """Values by key: each from the nearest level that has it, the last."""
+    merged = dict(above)
     for level in levels:
-        merged.update({key: value.value for key, value in level.items()})
+        for key, value in level.items():
+            merged[key] = value.value
     return merged
 
 
-def _row_faults(
-    row: Mapping[str, Any], documented: Figures, recipe: Mapping[str, Any], key: str, place: Value
-) -> list[Fault]:
+class _Judged(NamedTuple):
+    """What a row is judged by and against."""
+
+    metric: Metric
+    documented: Figures
+    #: Fewest steps of its log, ``None`` where nothing says how many there are.
+    min_steps: int | None
+
+
+def _judged(row: Mapping[str, Any], recipe: Mapping[str, Any]) -> _Judged:
+    metric = metrics.JUDGED[row.get("metric", _STEP_TIME)]
+    return _Judged(metric, _documented(row, metric), row.get("min_steps") or _default_min_steps(row, metric, recipe))
+
+
+def _row_problems(row: Mapping[str, Any], judged: _Judged, recipe: Mapping[str, Any]) -> list[str]:
     """What is wrong with one row as a whole, each key by itself being right."""
     problems = [f"missing '{needed}' (here, at its table or at the file)" for needed in _NEEDED if needed not in row]
-    metric = _judged_by(row)
+    metric = judged.metric
     stated_as = metrics.SAVE_TIME.key if metric.series is Series.SAVES else metrics.STEP_TIME.key
-    if "expected_failure" not in row and getattr(documented, metric.key) is None:
+    if "expected_failure" not in row and getattr(judged.documented, metric.key) is None:
         stated = [key for key in metrics.THROUGHPUTS if key in row] if metric.series is Series.STEPS else []
         needed = f"'{stated_as}', on which the verdict rests"
         if stated:
@@ -147,7 +162,7 @@ def _row_faults(
         problems.append(f"missing 'calibration_flops', the calibration beside which '{stated_as}' was measured")
     if "directory" not in recipe:
         problems.append("missing 'recipe.directory' (at its table or at the file)")
-    if _default_min_steps(row, recipe.get("steps"), recipe.get("logged_steps")) is None and "min_steps" not in row:
+    if judged.min_steps is None:
         problems.append("missing 'min_steps': neither it nor recipe.steps says how many steps a log must hold")
     problems += [
         f"'metrics.{key}' is a key of the row itself; write it there"
@@ -157,7 +172,7 @@ def _row_faults(
     gpus, per_node = row.get("gpus"), row.get("gpus_per_node")
     if gpus and per_node and gpus > per_node and gpus % per_node:
         problems.append(f"{gpus} GPUs do not fill whole nodes of {per_node}")
-    return [Fault(place.line, place.column, key, problem) for problem in problems]
+    return problems
 
 
 def _recipe_keys(file: Values, table: Values) -> dict[str, Any]:
@@ -182,24 +197,18 @@ def _recipe(row: Mapping[str, Any], keys: Mapping[str, Any]) -> Recipe:
     return replace(recipe, logged_steps=most) if recipe.steps > most else recipe
 
 
-def _default_min_steps(row: Mapping[str, Any], steps: int | None, logged_steps: int | None) -> int | None:
+def _default_min_steps(row: Mapping[str, Any], metric: Metric, recipe: Mapping[str, Any]) -> int | None:
     """Fewest steps of a row that does not say so itself; ``None`` where nothing says how many there are."""
     most = _logged_at_most(row)
-    if _judged_by(row).series is Series.SAVES or most == 1:
+    if metric.series is Series.SAVES or most == 1:
         return 1  # steps say nothing of how many saves, or summaries, there are
-    logged = logged_steps or steps
+    logged: int | None = recipe.get("logged_steps") or recipe.get("steps")
     if logged is None:
         return None
     return math.ceil(min(logged, most or logged) * STEP_SHARE)
 
 
-def _min_steps(row: Mapping[str, Any], recipe: Recipe) -> int:
-    fewest = row.get("min_steps") or _default_min_steps(row, recipe.steps, recipe.logged_steps)
-    assert fewest is not None  # _row_faults has made sure of it
-    return int(fewest)
-
-
-def _documented(row: Mapping[str, Any]) -> Figures:
+def _documented(row: Mapping[str, Any], metric: Metric) -> Figures:
     """The figures that the document states, and the step time where it states a throughput in its place.
 
     seconds per step = sequence length * global batch size / tokens/s = global batch size / samples/s.
@@ -207,17 +216,12 @@ def _documented(row: Mapping[str, Any]) -> Figures:
     stated = Figures(**{key: row[key] for key in Figures.__dataclass_fields__ if key in row})
     if stated.tokens_per_s is None and "tokens_per_s_per_gpu" in row and "gpus" in row:
         stated = replace(stated, tokens_per_s=row["tokens_per_s_per_gpu"] * row["gpus"])
-    metric = _judged_by(row)
     if metric.series is Series.SAVES:
         return stated
     step_time_s = _stated_step_time_s(row, stated)
     if getattr(stated, metric.key) == step_time_s == stated.step_time_s:
         return stated  # as the document has it for nearly all rows
     return replace(stated, **{metrics.STEP_TIME.key: step_time_s, metric.key: step_time_s})
-
-
-def _judged_by(row: Mapping[str, Any]) -> Metric:
-    return metrics.JUDGED[row.get("metric", metrics.STEP_TIME.name)]
 
 
 def _stated_step_time_s(row: Mapping[str, Any], stated: Figures) -> float | None:
@@ -239,7 +243,8 @@ def _parallelism(row: Mapping[str, Any]) -> Parallelism:
     return Parallelism(**degrees) if degrees else _NO_PARALLELISM
 
 
-def _baseline(row: Mapping[str, Any], documented: Figures, recipe: Recipe, path: Path, place: Value) -> Baseline:
+def _baseline(row: Mapping[str, Any], judged: _Judged, recipe: Recipe, location: Location) -> Baseline:
+    assert judged.min_steps is not None  # _row_problems has made sure of it
     architecture = {key: value.value for key, value in row.get("architecture", {}).items()}
     case = f"-{row['case']}" if "case" in row else ""
     name = f"{row['model']}_{row['size']}_{row['dtype']}"
@@ -259,10 +264,10 @@ def _baseline(row: Mapping[str, Any], documented: Figures, recipe: Recipe, path:
         gradient_accumulation_steps=row.get("gradient_accumulation_steps"),
         layers=row.get("layers"),
         parallelism=_parallelism(row),
-        documented=documented,
-        metric=row.get("metric", metrics.STEP_TIME.name),
+        documented=judged.documented,
+        metric=row.get("metric", _STEP_TIME),
         statistic=row.get("statistic", "last"),
-        min_steps=_min_steps(row, recipe),
+        min_steps=judged.min_steps,
         tolerance=row.get("tolerance", DEFAULT_TOLERANCE),
         model_flops_per_sample=row.get("model_flops"),
         activation_recomputation=row.get("activation_recomputation", False),
@@ -270,18 +275,17 @@ def _baseline(row: Mapping[str, Any], documented: Figures, recipe: Recipe, path:
         canary=row.get("canary", False),
         expected_failure=row.get("expected_failure"),
         notes=row.get("notes"),
-        attributes=row.get("attributes", {}),
+        attributes=row.get("attributes", _NOTHING),
         recipe=recipe,
         source=Source(row["document"], row["line"], row.get("release")),
-        location=Location(path, place.line, place.column),
+        location=location,
         formula=architecture.get("formula"),
         calibration_flops=row.get("calibration_flops"),
         model_layers=architecture.get("layers"),
         hidden_size=architecture.get("hidden_size"),
         loss=row.get("loss"),
         max_gain=row.get("max_gain", MAX_GAIN),
-        metrics={
-            key: Documented(**{name: value.value for name, value in stated.items()})
-            for key, stated in row.get("metrics", {}).items()
-        },
+        metrics={key: Documented(**_merge(stated)) for key, stated in row["metrics"].items()}
+        if "metrics" in row
+        else _NOTHING,
     )

@@ -7,10 +7,10 @@ a fault, because a misspelt key that is ignored is a baseline that is not checke
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import yaml
 
@@ -27,7 +27,8 @@ else:
 _Node = TypeVar("_Node", bound=yaml.Node)
 
 _NULL = "tag:yaml.org,2002:null"
-_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+#: How YAML spells that there is no value.
+NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 #: A table of ten thousand rows is two megabytes; anything larger is not a table.
 MAX_BYTES = 64 * 1024 * 1024
@@ -61,17 +62,25 @@ class _Loader(_FastLoader):
     def resolve(self, kind: type[yaml.Node], value: str, implicit: tuple[bool, bool]) -> str:
         """The tag of a node that has none: fields read the text itself, and ask only whether there is a value."""
         if kind is yaml.ScalarNode:
-            return _NULL if implicit[0] and value in _NULLS else self.DEFAULT_SCALAR_TAG
+            return _NULL if implicit[0] and value in NULLS else self.DEFAULT_SCALAR_TAG
         return self.DEFAULT_SEQUENCE_TAG if kind is yaml.SequenceNode else self.DEFAULT_MAPPING_TAG
 
 
-@dataclass(frozen=True)
-class Value:
-    """A value and where it stands (line and column from 1)."""
+class Value(NamedTuple):
+    """A value and where it stands: a tuple, because a large selection has a hundred thousand of them."""
 
     value: Any
-    line: int
-    column: int
+    mark: yaml.Mark
+
+    @property
+    def line(self) -> int:
+        """Counts from 1."""
+        return self.mark.line + 1
+
+    @property
+    def column(self) -> int:
+        """Counts from 1."""
+        return self.mark.column + 1
 
 
 Values = Mapping[str, Value]
@@ -86,7 +95,12 @@ def read_mapping(path: Path, fields: Fields) -> Values:
     Raises:
         FileError: With every fault of the file.
     """
-    root = _compose(path)
+    return mapping_of(path, read_text(path), fields)
+
+
+def mapping_of(path: Path, content: str, fields: Fields) -> Values:
+    """What :func:`read_mapping` gives for this content of a file."""
+    root = _compose(path, content)
     faults: list[Fault] = []
     if not isinstance(root, yaml.MappingNode):
         problem = "is empty" if root is None else "wanted a mapping of keys at the top of the file"
@@ -103,7 +117,7 @@ def read_free_mapping(path: Path, key: str, fields: Fields) -> Mapping[str, Valu
     Raises:
         FileError: With every fault of the file.
     """
-    root = _compose(path)
+    root = _compose(path, read_text(path))
     faults: list[Fault] = []
     found: dict[str, Value] = {}
     if not isinstance(root, yaml.MappingNode) or [k.value for k, _ in root.value] != [key]:
@@ -129,17 +143,25 @@ def read_free_mapping(path: Path, key: str, fields: Fields) -> Mapping[str, Valu
     return found
 
 
-def _compose(path: Path) -> yaml.Node | None:
-    """The file's node graph, which knows line and column of everything."""
+def read_text(path: Path) -> str:
+    """The content of a YAML file.
+
+    Raises:
+        FileError: It cannot be read, is too large, or is no text.
+    """
     try:
         if path.stat().st_size > MAX_BYTES:
             raise FileError(path, (Fault(1, 1, "", f"is larger than {MAX_BYTES} bytes; this is no table"),))
-        content = path.read_bytes().decode("utf-8")
+        return path.read_bytes().decode("utf-8")
     except OSError as error:
         raise FileError(path, (Fault(1, 1, "", f"cannot be read: {error.strerror}"),)) from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise FileError(path, (Fault(line, 1, "", "is not UTF-8 text"),)) from error
+
+
+def _compose(path: Path, content: str) -> yaml.Node | None:
+    """The file's node graph, which knows line and column of everything."""
     try:
         has_aliases = not _is_plain(content) and _check_events(path, content)
         node: yaml.Node | None = yaml.compose(content, Loader=_Loader)
@@ -204,31 +226,44 @@ def _key(node: yaml.Node, path: str, faults: list[Fault]) -> str | None:
     return None
 
 
-def _mapping(node: yaml.MappingNode, fields: Fields, path: str, faults: list[Fault]) -> dict[str, Value]:
+def _mapping(
+    node: yaml.MappingNode, fields: Fields, path: str, faults: list[Fault], required: Collection[str] | None = None
+) -> dict[str, Value]:
     values: dict[str, Value] = {}
     seen: set[str] = set()
     for key_node, value_node in node.value:
         key = _key(key_node, path, faults)
         if key is None:
             continue
-        key_path = f"{path}.{key}" if path else key
+        field = fields.get(key)
         if key in seen:
-            faults.append(_fault(key_node, key_path, "is there twice"))
-        elif key not in fields:
-            faults.append(_fault(key_node, key_path, f"unknown key{nearest(key, fields)}"))
+            faults.append(_fault(key_node, _below(path, key), "is there twice"))
+        elif field is None:
+            faults.append(_fault(key_node, _below(path, key), f"unknown key{nearest(key, fields)}"))
+        elif isinstance(field, Field):
+            try:
+                values[key] = Value(_scalar(value_node, field), value_node.start_mark)
+            except ValueError as error:
+                faults.append(_fault(value_node, _below(path, key), str(error)))
         else:
-            read = _read(value_node, fields[key], key_path, faults)
+            read = _read(value_node, field, _below(path, key), faults)
             if read is not None:
                 values[key] = read
         seen.add(key)
-    missing = [key for key, field in fields.items() if field.required and key not in seen]
+    missing = [key for key in (_required(fields) if required is None else required) if key not in seen]
     faults += [_fault(node, path, f"missing '{key}'") for key in missing]
     return values
 
 
-def _read(node: yaml.Node, field: Field | Nested | Sequence_, path: str, faults: list[Fault]) -> Value | None:
-    if isinstance(field, Field):
-        return _scalar(node, field, path, faults)
+def _required(fields: Fields) -> tuple[str, ...]:
+    return tuple(key for key, field in fields.items() if field.required)
+
+
+def _below(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _read(node: yaml.Node, field: Nested | Sequence_, path: str, faults: list[Fault]) -> Value | None:
     if isinstance(field, Nested):
         if not isinstance(node, yaml.MappingNode):
             faults.append(_fault(node, path, "wanted a mapping of keys"))
@@ -245,12 +280,13 @@ def _read(node: yaml.Node, field: Field | Nested | Sequence_, path: str, faults:
         faults.append(_fault(node, path, "is empty, wanted at least one entry"))
         return None
     items = []
+    required = _required(field.item or {})
     for number, item in enumerate(node.value):
         item_path = f"{path}[{number}]"
         if field.item is None and isinstance(item, yaml.ScalarNode):
             items.append(_value(item, item.value))
         elif field.item is not None and isinstance(item, yaml.MappingNode):
-            items.append(_value(item, _mapping(item, field.item, item_path, faults)))
+            items.append(_value(item, _mapping(item, field.item, item_path, faults, required)))
         else:
             faults.append(_fault(item, item_path, f"wanted a {'text' if field.item is None else 'mapping'}"))
     return _value(node, tuple(items))
@@ -298,22 +334,16 @@ def _texts(node: yaml.MappingNode, field: Nested, path: str, faults: list[Fault]
     return texts
 
 
-def _scalar(node: yaml.Node, field: Field, path: str, faults: list[Fault]) -> Value | None:
+def _scalar(node: yaml.Node, field: Field) -> Any:
     if not isinstance(node, yaml.ScalarNode):
-        faults.append(_fault(node, path, f"wanted {field.wanted}"))
-        return None
+        raise ValueError(f"wanted {field.wanted}")  # noqa: TRY004 - of the text, as all that a field refuses
     if node.tag == _NULL:
-        faults.append(_fault(node, path, f"is empty, wanted {field.wanted}; leave the key out where there is none"))
-        return None
-    try:
-        return _value(node, field.read(node.value))
-    except ValueError as error:
-        faults.append(_fault(node, path, str(error)))
-        return None
+        raise ValueError(f"is empty, wanted {field.wanted}; leave the key out where there is none")
+    return field.read(node.value)
 
 
 def _value(node: yaml.Node, value: Any) -> Value:
-    return Value(value, node.start_mark.line + 1, node.start_mark.column + 1)
+    return Value(value, node.start_mark)
 
 
 def _fault(place: yaml.Node | yaml.Event, key: str, problem: str) -> Fault:
@@ -350,7 +380,7 @@ def read_spelling(path: Path) -> Spelt:
     Raises:
         FileError: It is not YAML.
     """
-    root = _compose(path)
+    root = _compose(path, read_text(path))
     assert root is not None  # an empty file is no mapping, which read_mapping has refused
     return _spelt(root)
 
