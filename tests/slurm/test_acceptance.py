@@ -10,9 +10,14 @@ from pathlib import Path
 import pytest
 
 import pytest_gsw.demo
+from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from tests.integration.conftest import junit, properties
 
 from .cluster import SlurmCluster
+from .test_slurm_launcher import SpecMaker, make_spec, wait
+
+__all__ = ["make_spec"]  # a fixture
 
 #: One row takes memory until the kernel ends it, one is cancelled by hand while it runs.
 MISFORTUNES = """
@@ -151,3 +156,15 @@ def test_what_slurm_refuses_is_an_error_with_its_words(pytester: pytest.Pytester
     result = pytester.runpytest("--gsw-cluster=eos", "-k", "llama2_70b_fp8 and H100x64")
     result.assert_outcomes(errors=1, deselected=140)
     result.stdout.fnmatch_lines(["*Invalid generic resource (gres) specification*"])
+
+
+def test_256_nodes(slurm288: SlurmCluster, make_spec: SpecMaker) -> None:
+    launcher = SlurmLauncher(slurm288.environ)
+    job = launcher.submit(
+        make_spec("echo $SLURM_JOB_NUM_NODES; sleep 1", nodes=256, gpus=2048, options=("--gres=gpu:8", "--mem=50M"))
+    )
+    status = wait(launcher, [job])[job.spec.row_id]
+    assert (status.state, status.exit_code, status.nodes) == (JobState.COMPLETED, 0, "n[001-256]")
+    output = launcher.batch_output(job)
+    assert output is not None
+    assert output.read_text() == "256\n"

@@ -347,15 +347,3 @@ def test_without_accounting(make_spec: SpecMaker) -> None:
         assert launcher.poll(jobs[:1])[jobs[0].spec.row_id] == JobStatus(
             JobState.UNKNOWN, reason="left the queue, and sacct: Slurm accounting storage is disabled"
         )
-
-
-def test_256_nodes(slurm288: SlurmCluster, make_spec: SpecMaker) -> None:
-    launcher = SlurmLauncher(slurm288.environ)
-    job = launcher.submit(
-        make_spec("echo $SLURM_JOB_NUM_NODES; sleep 1", nodes=256, gpus=2048, options=("--gres=gpu:8", "--mem=50M"))
-    )
-    status = wait(launcher, [job])[job.spec.row_id]
-    assert (status.state, status.exit_code, status.nodes) == (JobState.COMPLETED, 0, "n[001-256]")
-    output = launcher.batch_output(job)
-    assert output is not None
-    assert output.read_text() == "256\n"
