@@ -24,7 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,10 @@ sys.path.insert(0, str(ROOT))
 from pytest_gsw.history import History, SeriesKey, open_history  # noqa: E402 - found from the checkout
 from pytest_gsw.history.comparison import compare_runs, series_of  # noqa: E402
 from pytest_gsw.performance.noise import REFERENCE_JOBS, noise_of  # noqa: E402
-from pytest_gsw.results.record import JobFacts, Record  # noqa: E402
+from pytest_gsw.results.facts import JobFacts  # noqa: E402
+from pytest_gsw.results.record import Record  # noqa: E402
 from tests.postgresql.server import PostgresqlServer, missing_requirements  # noqa: E402
+from tests.unit.results.records import recorded, varied  # noqa: E402
 
 SEED = 20
 DAY_S = 86400.0
@@ -68,7 +70,7 @@ def record(number: int, row: int, noise: random.Random) -> Record:
     end_s = FIRST_S + number * DAY_S + row
     is_error = noise.random() < 0.02
     series_s = tuple(round(judged_s * (1 + noise.gauss(0, 0.01)), 3) for _ in range(STEPS))
-    return Record(
+    return recorded(
         run_id=run_id(number),
         row=row_id(row),
         node_id=f"baselines/synthetic/model_{row % 40}.yaml::{row_id(row)}",
@@ -202,7 +204,7 @@ def measured(name: str, place: str, nights: int, rows: int, size: Callable[[], i
         began_s = time.perf_counter()
         took_s = fill(history, nights, rows)
         whole_s = time.perf_counter() - began_s
-        one = replace(record(0, 0, random.Random(1)), run_id="29990101-000000-7f3a", node_id="x::y", recorded_s=1.0)  # noqa: S311
+        one = varied(record(0, 0, random.Random(1)), run_id="29990101-000000-7f3a", node_id="x::y", recorded_s=1.0)  # noqa: S311
         began_s = time.perf_counter()
         history.add([one])
         one_s = time.perf_counter() - began_s

@@ -27,7 +27,9 @@ sys.path.insert(0, str(ROOT))
 
 from pytest_gsw.history import open_history  # noqa: E402 - found from the checkout
 from pytest_gsw.reports.html import Run, write_report  # noqa: E402
-from pytest_gsw.results.record import JobFacts, Record  # noqa: E402
+from pytest_gsw.results.facts import JobFacts  # noqa: E402
+from pytest_gsw.results.record import Record  # noqa: E402
+from tests.unit.results.records import recorded  # noqa: E402
 
 SEED = 20
 DAY_S = 86400.0
@@ -70,7 +72,7 @@ def record(number: int, nights: int, row: int, noise: random.Random) -> Record:
     tokens_per_s, documented = tokens / judged_s, tokens / documented_s
     loss = (1 - documented_s / judged_s) * 100
     compared = f"{abs(loss):.1f} % {'below' if loss > 0 else 'above'} the documented {documented:,.0f} (allowed 5 %)"
-    return Record(
+    return recorded(
         run_id=run_id(number, nights),
         row=name,
         node_id=f"baselines/synthetic/{workload}.yaml::{name}",
@@ -141,7 +143,7 @@ def measure(place: Path, directory: Path, records: Sequence[Record]) -> tuple[fl
     """The seconds that one report takes, by the clock and of the processor."""
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
     with open_history(place) as history:
-        write_report(records, history, directory, runs={records[0].run_id: Run(directory / "run", exit_status=1)})
+        write_report(records, history, directory, runs={records[0].run.id: Run(directory / "run", exit_status=1)})
     return time.perf_counter() - began_s, time.process_time() - began_cpu_s
 
 

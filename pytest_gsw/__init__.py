@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pytest_gsw.logs.model import Identity, LastWords, LogFormat, Step, StepLog
     from pytest_gsw.performance.measurement import Measurement
     from pytest_gsw.performance.verdict import Outcome, Verdict
-    from pytest_gsw.results.record import JobFacts, Record
+    from pytest_gsw.results.facts import JobFacts
+    from pytest_gsw.results.record import Record
     from pytest_gsw.tables.metrics import Direction, Metric
     from pytest_gsw.tables.model import Accepted, Baseline, Figures, Parallelism, Recipe, Source
 

@@ -22,8 +22,7 @@ from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.judged import verdict_of
-from pytest_gsw.results.record import Record, judged_key, measured_jobs, read_record, record_name
+from pytest_gsw.results.record import Record, read_record, record_name
 from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.fields import LARGEST, SMALLEST
 from pytest_gsw.tables.images import image_name
@@ -106,13 +105,13 @@ class Tables:
 
     def row(self, record: Record) -> Baseline | str:
         """The row of a record as its table has it now, or why there is none."""
-        name, _, _ = record.baseline.rpartition(":")
+        name, _, _ = record.row.baseline.rpartition(":")
         if name not in self._known:
             self._known[name] = self._read(name)
         rows = self._known[name]
         if isinstance(rows, str):
             return rows
-        return rows.get(record.row) or f"{name} has no such row any more"
+        return rows.get(record.row.id) or f"{name} has no such row any more"
 
     def _read(self, name: str) -> Mapping[str, Baseline] | str:
         path = self._find(name)
@@ -156,24 +155,24 @@ def propose(records: Iterable[Record], tables: Tables, rules: Rules | None = Non
     points: dict[_Row, dict[_Job, _Point]] = {}
     refused: Counter[tuple[str, str, str]] = Counter()
     # A job is its first record's: a replay, on whatever cluster, records it again.
-    for record in sorted(records, key=lambda record: record.run_id):
+    for record in sorted(records, key=lambda record: record.run.id):
         row = _row_of_point(record, tables, rules or Rules())
         if isinstance(row, str):
-            refused[record.row, record.cluster, row] += 1
+            refused[record.row.id, record.run.cluster, row] += 1
             continue
         jobs = points.setdefault((row.location.path, row.id), {})
         for one in _of_each_job(record):
             first = jobs.setdefault(_job(one), _Point(row, one))
-            if first.record.cluster != one.cluster:
-                why = f"is of a job that was recorded on {first.record.cluster} before"
-                refused[one.row, one.cluster, why] += 1
+            if first.record.run.cluster != one.run.cluster:
+                why = f"is of a job that was recorded on {first.record.run.cluster} before"
+                refused[one.row.id, one.run.cluster, why] += 1
     proposed: list[Proposal] = []
     left_out = [LeftOut(*key, runs) for key, runs in refused.items()]
     for of_cluster in _by_cluster(points.values()):
         row, of_row, others = _newest_definition(of_cluster)
-        cluster = of_row[-1].cluster
+        cluster = of_row[-1].run.cluster
         if others:
-            image = of_row[-1].image or "an image that is not known"
+            image = of_row[-1].run.image or "an image that is not known"
             left_out.append(LeftOut(row.id, cluster, f"ran another image than the newest run, {image}", len(others)))
         found = _figure(row, of_row, rules or Rules())
         if isinstance(found, str):
@@ -186,21 +185,23 @@ def propose(records: Iterable[Record], tables: Tables, rules: Rules | None = Non
 
 def _of_each_job(record: Record) -> Iterator[Record]:
     """A record for each of the jobs whose median a record's figure is, as if each had been the only one."""
-    judged = judged_key(record)
-    for job in measured_jobs(record):
-        yield replace(record, job=job, repeats=(), measured={**record.measured, judged: job.judged_s})
+    judged = record.judged_metric.key
+    for job in record.measured_jobs:
+        measured = {**record.figures.measured, judged: job.judged_s}
+        alone = replace(record.jobs, last=job, repeats=())
+        yield replace(record, jobs=alone, figures=replace(record.figures, measured=measured))
 
 
 def _job(record: Record) -> _Job:
-    assert record.job is not None  # else it is no point
-    return record.job.cluster, record.job.id, _ended_s(record)
+    assert record.jobs.last is not None  # else it is no point
+    return record.jobs.last.cluster, record.jobs.last.id, _ended_s(record)
 
 
 def _by_cluster(rows: Iterable[Mapping[_Job, _Point]]) -> Iterable[list[_Point]]:
     for of_row in rows:
         of_clusters: dict[str, list[_Point]] = {}
         for point in of_row.values():
-            of_clusters.setdefault(point.record.cluster, []).append(point)
+            of_clusters.setdefault(point.record.run.cluster, []).append(point)
         yield from of_clusters.values()
 
 
@@ -212,26 +213,26 @@ def _row_of_point(record: Record, tables: Tables, rules: Rules) -> Baseline | st
     row = tables.row(record)
     if isinstance(row, str):
         return row
-    documented_s = record.documented.get(judged_key(record))
+    documented_s = record.figures.documented.get(record.judged_metric.key)
     if row.judged_s is None or documented_s is None or not math.isclose(row.judged_s, documented_s, rel_tol=1e-9):
         was, now = (f"{value:g} s" if value else "none" for value in (documented_s, row.judged_s))
         return f"the documented figure has changed since, from {was} to {now}"
-    definition = definition_hash(row, record.image)
-    if definition != record.definition and MASK in (record.image or ""):
+    definition = definition_hash(row, record.run.image)
+    if definition != record.row.definition and MASK in (record.run.image or ""):
         return "has an image that is hidden as a secret, so that nothing can be compared with it"
-    if definition != record.definition:
-        return f"the row's definition has changed since, from {record.definition} to {definition}"
+    if definition != record.row.definition:
+        return f"the row's definition has changed since, from {record.row.definition} to {definition}"
     named = row.recipe.image
-    if named is not None and record.image_from in {"", "table"} and image_name(named) != record.image:
-        return f"ran the image {record.image}, and the table names {image_name(named)} now"
+    if named is not None and record.run.image_from in {"", "table"} and image_name(named) != record.run.image:
+        return f"ran the image {record.run.image}, and the table names {image_name(named)} now"
     return row
 
 
 def _not_a_point(record: Record, rules: Rules) -> str | None:
     """Why a record says nothing of how fast a row is on a cluster."""
-    measured_s = record.measured.get(judged_key(record))
+    measured_s = record.judged_s
     reasons = {
-        "is simulated, and its figures are made up": record.simulated,
+        "is simulated, and its figures are made up": record.run.simulated,
         "is of a night in which a canary was too slow": record.reason == Reason.CANARY.value,
         "is of a job whose ranks differ": record.reason == Reason.RANKS_DIFFER.value,
         "is too good to be true; --max-gain=PERCENT counts such runs, once it is clear why they are so fast": (
@@ -239,23 +240,23 @@ def _not_a_point(record: Record, rules: Rules) -> str | None:
         ),
         f"is not comparable, because of {record.not_comparable}": record.not_comparable is not None,
         f"was not measured and judged, but ended as '{record.outcome}'": record.outcome not in outcomes.JUDGED,
-        "was replayed without its cluster; add --gsw-cluster=NAME to the replay": record.cluster == "replay",
-        "is of a log alone, and nobody knows how its job ended": record.job is None
-        or record.job.state != JobState.COMPLETED.value
-        or _JOB_ID.fullmatch(record.job.id) is None,
+        "was replayed without its cluster; add --gsw-cluster=NAME to the replay": record.run.cluster == "replay",
+        "is of a log alone, and nobody knows how its job ended": record.jobs.last is None
+        or record.jobs.last.state != JobState.COMPLETED.value
+        or _JOB_ID.fullmatch(record.jobs.last.id) is None,
         "has no figure": measured_s is None or not 0 < measured_s < math.inf,
         f"has no figure that a table takes, from {SMALLEST:g} to {LARGEST:g} s": measured_s is not None
         and not SMALLEST <= measured_s <= LARGEST,
         "has a job that ended on no day": _ended_s(record) is not None and _day(_ended_s(record)) is None,
-        "was recorded by a release of pytest-gsw that knew no definitions": not record.definition,
-        "has a cluster whose name no table takes": _CLUSTER.fullmatch(record.cluster) is None,
-        "has an image whose name no table takes": not (record.image or "-").isprintable(),
+        "was recorded by a release of pytest-gsw that knew no definitions": not record.row.definition,
+        "has a cluster whose name no table takes": _CLUSTER.fullmatch(record.run.cluster) is None,
+        "has an image whose name no table takes": not (record.run.image or "-").isprintable(),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 def _gain(record: Record) -> float:
-    verdict = verdict_of(record)
+    verdict = record.judged
     return math.inf if verdict is None else verdict.greatest_gain
 
 
@@ -264,16 +265,16 @@ def _newest_definition(points: Iterable[_Point]) -> tuple[Baseline, list[Record]
 
     All fit the row as it is now, so that they differ in nothing but the image.
     """
-    ordered = sorted(points, key=lambda point: (_ended_s(point.record) or 0.0, point.record.run_id))
+    ordered = sorted(points, key=lambda point: (_ended_s(point.record) or 0.0, point.record.run.id))
     newest = ordered[-1]
-    same = [point.record for point in ordered if point.record.definition == newest.record.definition]
-    others = [point.record for point in ordered if point.record.definition != newest.record.definition]
+    same = [point.record for point in ordered if point.record.row.definition == newest.record.row.definition]
+    others = [point.record for point in ordered if point.record.row.definition != newest.record.row.definition]
     return newest.row, same, others
 
 
 def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal | str:
     """The figure of one row's points, or why they give none."""
-    seconds = [record.measured[judged_key(record)] for record in records]
+    seconds = [record.judged_s for record in records]
     values = [value for value in seconds if value is not None]
     jobs = len(values)
     if jobs < rules.min_jobs:
@@ -287,15 +288,15 @@ def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal 
     if date is None:
         return "no record says when its job ended"
     accepted = Accepted(
-        cluster=records[-1].cluster,
+        cluster=records[-1].run.cluster,
         # What is written is what is judged by, to the last digit.
         judged_s=float(f"{median_s:.6g}"),
         jobs=jobs,
         spread=round(spread, 4),
-        job_ids=", ".join(record.job.id for record in records if record.job is not None),
+        job_ids=", ".join(record.jobs.last.id for record in records if record.jobs.last is not None),
         date=date,
-        definition=records[-1].definition,
-        image=records[-1].image,
+        definition=records[-1].row.definition,
+        image=records[-1].run.image,
     )
     old = row.accepted.get(accepted.cluster)
     if old == accepted and not rules.documented:
@@ -321,7 +322,7 @@ def relative_spread(values: Sequence[float]) -> float:
 
 
 def _ended_s(record: Record) -> float | None:
-    job = record.job
+    job = record.jobs.last
     return None if job is None else job.end_s or job.start_s or job.submit_s
 
 
@@ -330,7 +331,7 @@ def _date(record: Record) -> str | None:
     ended_s = _ended_s(record)
     if ended_s is not None:
         return _day(ended_s)
-    match = re.match(r"(\d{4})(\d\d)(\d\d)-", record.run_id)
+    match = re.match(r"(\d{4})(\d\d)(\d\d)-", record.run.id)
     return "-".join(match.groups()) if match else None
 
 
@@ -356,7 +357,7 @@ def earlier_records(
     Returns:
         The records, the newest run's first, and what cannot be read.
     """
-    wanted = {record_name(record.node_id): record for record in now}
+    wanted = {record_name(record.row.node_id): record for record in now}
     jobs: dict[str, set[_Job]] = {name: set() for name in wanted}
     records: list[Record] = []
     left_out: list[LeftOut] = []
@@ -373,9 +374,9 @@ def earlier_records(
             try:
                 record = read_record(other / name)
             except ValueError as error:
-                left_out.append(LeftOut(mine.row, mine.cluster, str(error), 1))
+                left_out.append(LeftOut(mine.row.id, mine.run.cluster, str(error), 1))
                 continue
-            if (record.node_id, record.cluster) != (mine.node_id, mine.cluster):
+            if (record.row.node_id, record.run.cluster) != (mine.row.node_id, mine.run.cluster):
                 continue
             records.append(record)
             if not isinstance(_row_of_point(record, tables, rules or Rules()), str):

@@ -82,8 +82,8 @@ def _propose(asked: argparse.Namespace) -> Answer:
     if asked.output is not None and asked.output.suffix not in {".diff", ".patch"}:
         raise ConfigurationError(f"-o: got '{asked.output}', wanted a file whose name ends in .diff or .patch")
     records, unreadable = _read_runs(asked.runs)
-    chosen = [record for record in records if selects(asked.row, record.row)]
-    chosen = [record for record in chosen if asked.cluster in {None, record.cluster}]
+    chosen = [record for record in records if selects(asked.row, record.row.id)]
+    chosen = [record for record in chosen if asked.cluster in {None, record.run.cluster}]
     if records and not chosen:
         raise ConfigurationError(_not_recorded(asked, records))
     tables = Tables(_finder(asked.baselines))
@@ -107,10 +107,10 @@ def _propose(asked: argparse.Namespace) -> Answer:
 
 def _not_recorded(asked: argparse.Namespace, records: Iterable[Record]) -> str:
     """That nothing of what was recorded is asked for, and what was."""
-    if asked.cluster is not None and asked.cluster not in {record.cluster for record in records}:
-        clusters = sorted({record.cluster for record in records})
+    if asked.cluster is not None and asked.cluster not in {record.run.cluster for record in records}:
+        clusters = sorted({record.run.cluster for record in records})
         return f"--cluster: these runs are of {', '.join(clusters)}, not of {asked.cluster}"
-    rows = sorted({record.row for record in records if asked.cluster in {None, record.cluster}})
+    rows = sorted({record.row.id for record in records if asked.cluster in {None, record.run.cluster}})
     return f"--row: no run is of the row '{asked.row}'{nearest(str(asked.row), rows)}"
 
 

@@ -306,7 +306,7 @@ def _import(asked: argparse.Namespace) -> Answer:
 
 
 def _counts(found: Imported, added: int) -> str:
-    of_runs = f"of {counted(len({record.run_id for record in found.records}), 'run')}"
+    of_runs = f"of {counted(len({record.run.id for record in found.records}), 'run')}"
     known = len(found.records) - added
     if added:
         counts = [f"{counted(added, 'record')} {of_runs} added"]

@@ -28,7 +28,7 @@ def _junit(asked: argparse.Namespace) -> Answer:
     records, missing = read_whole_run(directory)
     if not records and not missing:
         raise ConfigurationError(f"there are no records in {directory}\nnext: ls {Path('.gsw', 'runs')}")
-    names = page_names(record.node_id for record in records)
+    names = page_names(record.row.node_id for record in records)
     pages = {node_id: directory / NAME / "rows" / f"{name}.html" for node_id, name in names.items()}
     root = rebuild_junit(directory, records, missing, strict=asked.strict, pages=pages)
     if asked.output is None:

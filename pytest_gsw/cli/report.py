@@ -87,7 +87,7 @@ def _of_directory(directory: Path) -> _Asked:
     records, missing = read_whole_run(directory)
     if not records and not missing:
         raise ConfigurationError(f"there are no records in {directory}\nnext: ls {RESULTS / 'runs'}")
-    run_id = records[0].run_id if records else directory.name
+    run_id = records[0].run.id if records else directory.name
     return _Asked(run_id, records, Run(directory, missing), is_here=True)
 
 

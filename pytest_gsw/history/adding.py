@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_gsw.common.redact import printable
-from pytest_gsw.history.codec import body_text, encode, record_text
+from pytest_gsw.history.codec import body_text, encode
 from pytest_gsw.history.database import Database
 from pytest_gsw.history.model import JobPoint, SeriesKey, points_of, record_time_s, series_key
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import Record, record_text
 
 # The condition is that of model.rank().
 _UPSERT_RECORD = """
@@ -46,11 +46,11 @@ def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -
     """
     series_ids = _series_ids(database, {key for record in records.values() if (key := series_key(record)) is not None})
     database.execute_many(_UPSERT_RECORD, [_record_values(record) for record in records.values()])
-    stored = database.execute_each(_STORED, [plain(record.run_id, record.node_id) for record in records.values()])
+    stored = database.execute_each(_STORED, [plain(record.run.id, record.row.node_id) for record in records.values()])
     taken: dict[int, Record] = {}
     changed = 0
     for record, ((record_id, outcome, recorded_s, body),) in zip(records.values(), stored, strict=True):
-        if (outcome, recorded_s) == (*plain(record.outcome), record.recorded_s or 0.0):
+        if (outcome, recorded_s) == (*plain(record.outcome), record.run.recorded_s or 0.0):
             taken[record_id] = record
             changed += not _is_body_of(body, record)
     database.execute_many("DELETE FROM gsw_point WHERE record_id = ?", [(record_id,) for record_id in taken])
@@ -98,8 +98,9 @@ def _series_ids(database: Database, keys: Iterable[SeriesKey]) -> Mapping[Series
 
 
 def _record_values(record: Record) -> tuple[Any, ...]:
-    texts = (record.run_id, record.node_id, record.row, record.cluster, record.definition, record.outcome)
-    return (*plain(*texts), record_time_s(record), record.recorded_s or 0.0)
+    run, row = record.run, record.row
+    texts = (run.id, row.node_id, row.id, run.cluster, row.definition, record.outcome)
+    return (*plain(*texts), record_time_s(record), run.recorded_s or 0.0)
 
 
 def _is_body_of(body: bytes | None, record: Record) -> bool:

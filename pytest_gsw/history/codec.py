@@ -1,21 +1,11 @@
-"""Whole records as text, and as a history keeps them: compressed JSON."""
+"""Records as a history keeps them: compressed JSON."""
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
 
-from pytest_gsw.results.record import SCHEMA, JobFacts, MetricFacts, Record
-
-_NAMES = {kind: frozenset(known.name for known in fields(kind)) for kind in (Record, JobFacts, MetricFacts)}
-
-
-def record_text(record: Record) -> str:
-    """A record as JSON, in ASCII."""
-    return json.dumps(vars(record), default=vars, separators=(",", ":"), allow_nan=False)
+from pytest_gsw.results.record import Record, of_content, record_text, version_problem
 
 
 def encode(record: Record) -> bytes:
@@ -38,28 +28,10 @@ def decode(body: bytes) -> Record:
         ValueError: It is none, or of a version that this release would misread.
     """
     try:
-        content: Mapping[str, Any] = json.loads(zlib.decompress(body))
-        version = content["schema"]
-        if version != SCHEMA:
-            raise ValueError(f"it is of version {version}, this pytest-gsw reads version {SCHEMA}")
-        job = content["job"]
-        return Record(
-            **{
-                **_known(Record, content),
-                "series_s": tuple(content["series_s"]),
-                "job": None if job is None else _job_facts(job),
-                "attempts": tuple(map(_job_facts, content["attempts"])),
-                "repeats": tuple(map(_job_facts, content.get("repeats", ()))),
-                "metrics": tuple(MetricFacts(**_known(MetricFacts, one)) for one in content.get("metrics", ())),
-            }
-        )
+        content = json.loads(zlib.decompress(body))
+        problem = version_problem(content["schema"])
     except (zlib.error, TypeError, KeyError) as error:
         raise ValueError(f"it is no record: {error}") from None
-
-
-def _job_facts(content: Mapping[str, Any]) -> JobFacts:
-    return JobFacts.of_json(_known(JobFacts, content))
-
-
-def _known(kind: type[Any], content: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in content.items() if name in _NAMES[kind]}
+    if problem:
+        raise ValueError(f"it is {problem}")
+    return of_content(content, strict=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pytest_gsw.history.model import SeriesKey, is_judged, series_key
 from pytest_gsw.performance.noise import PRIOR, Noise, median_sd
-from pytest_gsw.results.record import Record, judged_key, measured_jobs
+from pytest_gsw.results.record import Record
 
 #: Share of intervals that hold the true ratio, of normal noise, and the standard deviations that this takes.
 CONFIDENCE = 0.95
@@ -72,7 +72,7 @@ def compare_runs(
         after: The records of the other.
         noises: Of each series by how much its jobs differ; what is usual where that is not known.
     """
-    first, second = ({record.row: record for record in run} for run in (before, after))
+    first, second = ({record.row.id: record for record in run} for run in (before, after))
     compared = [_compare(first.get(row), second.get(row), noises or {}) for row in sorted(first.keys() | second.keys())]
     rows = sorted((one for one in compared if isinstance(one, RowRatio)), key=lambda one: (one.ratio, one.row))
     return Comparison(tuple(rows), tuple(one for one in compared if isinstance(one, NotCompared)))
@@ -82,33 +82,33 @@ def _compare(before: Record | None, after: Record | None, noises: Mapping[Series
     if before is None or after is None:
         there = before or after
         assert there is not None  # the row comes from one of the two
-        return NotCompared(there.row, f"is in the {'second' if before is None else 'first'} run only", after is None)
+        return NotCompared(there.row.id, f"is in the {'second' if before is None else 'first'} run only", after is None)
     before_s, after_s = _measured_s(before), _measured_s(after)
     if before_s is None or after_s is None:
         which, record = ("first", before) if before_s is None else ("second", after)
         why = f"has no figure in the {which} run: {record.outcome}: {record.fact}"
-        return NotCompared(before.row, why, before_s is not None)
+        return NotCompared(before.row.id, why, before_s is not None)
     difference = _difference(before, after)
     if difference is not None:
-        return NotCompared(before.row, difference)
+        return NotCompared(before.row.id, difference)
     noise = max((_noise(record, noises) for record in (before, after)), key=lambda noise: noise.sigma)
     ratio = before_s / after_s
     spread = _DEVIATIONS * noise.sigma * math.hypot(median_sd(_jobs(before)), median_sd(_jobs(after)))
-    return RowRatio(before.row, before_s, after_s, ratio, ratio * math.exp(-spread), ratio * math.exp(spread), noise)
+    return RowRatio(before.row.id, before_s, after_s, ratio, ratio * math.exp(-spread), ratio * math.exp(spread), noise)
 
 
 def _measured_s(record: Record) -> float | None:
     """What a record's outcome rests on, where it was judged and may be compared."""
-    judged_s = record.measured.get(judged_key(record))
+    judged_s = record.judged_s
     return judged_s if is_judged(record) and judged_s and 0 < judged_s < math.inf else None
 
 
 def _difference(before: Record, after: Record) -> str | None:
     """Why two measured records of a row cannot be compared all the same."""
-    if before.simulated != after.simulated:
-        return f"is simulated in the {'first' if before.simulated else 'second'} run only"
-    if before.definition != after.definition:
-        definitions = (record.definition or "one that is not known" for record in (before, after))
+    if before.run.simulated != after.run.simulated:
+        return f"is simulated in the {'first' if before.run.simulated else 'second'} run only"
+    if before.row.definition != after.row.definition:
+        definitions = (record.row.definition or "one that is not known" for record in (before, after))
         return f"has another definition: {' and then '.join(definitions)}"
     return None
 
@@ -119,4 +119,4 @@ def _noise(record: Record, noises: Mapping[SeriesKey, Noise]) -> Noise:
 
 
 def _jobs(record: Record) -> int:
-    return max(1, len(measured_jobs(record)))
+    return max(1, len(record.measured_jobs))

@@ -21,7 +21,8 @@ from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.performance.measurement import Measurement
-from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.record import Record
 from pytest_gsw.runs.checks import read_steps
 from pytest_gsw.runs.measure import measure_as_documented
 from pytest_gsw.runs.provenance import provenance_in
@@ -87,7 +88,7 @@ def import_logs(
         if known(row.id, cluster, candidate.job_id):
             count_known += 1
         elif job in records:
-            left_out.append(f"{path}: job {candidate.job_id} has another log, {records[job].log}")
+            left_out.append(f"{path}: job {candidate.job_id} has another log, {records[job].run.log}")
         else:
             records[job] = _record(candidate, row, cluster, measurement)
     if not found:

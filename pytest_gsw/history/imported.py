@@ -14,8 +14,10 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.performance.doubts import is_too_good
 from pytest_gsw.performance.figures import figures, figures_of
 from pytest_gsw.performance.peaks import documented_peak_flops
-from pytest_gsw.performance.verdict import Outcome, Reason, compare
-from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.performance.verdict import Outcome, Reason, Verdict, compare
+from pytest_gsw.results.facts import FigureFacts, JobFacts, Jobs, RunFacts, Timing
+from pytest_gsw.results.record import Record
+from pytest_gsw.results.recording import row_facts
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.model import Baseline
@@ -63,44 +65,28 @@ def imported_record(
         calibration_flops: The job's own calibration, where its MFU is of that.
     """
     peak = documented_peak_flops(row)
-    measured = figures_of(row, judged_s, calibration_flops or peak)
     assert row.judged_s is not None  # a row without a documented figure is not imported
-    table = _table(row.location.path)
-    outcome, reason = compare(judged_s, row.judged_s, row.tolerance), ""
+    outcome, reason = compare(judged_s, row.judged_s, row.tolerance), None
     if is_too_good((judged_s,), row.judged_s, max(row.max_gain, row.tolerance)):
-        outcome, reason = Outcome.INCONCLUSIVE, Reason.TOO_GOOD.value
-    return quoted(
-        Record(
-            run_id=run_id(job.id, source),
-            row=row.id,
-            node_id=f"{table}::{row.id}",
-            baseline=f"{table}:{row.location.line}",
-            document=row.source.document,
-            document_line=row.source.line,
-            cluster=cluster,
-            simulated=False,
-            outcome=outcome.value,
-            reason=reason,
-            fact=f"{judged_s:.4g} s, imported from {from_here(source)}",
-            tolerance=row.tolerance,
-            workload=row.workload,
-            framework=row.framework,
-            dtype=row.dtype,
-            accelerator=row.accelerator,
-            gpus=row.gpus,
+        outcome, reason = Outcome.INCONCLUSIVE, Reason.TOO_GOOD
+    found = Record(
+        row=row_facts(
+            row, f"{_table(row.location.path)}::{row.id}", definition_hash(row, image), tolerance=row.tolerance
+        ),
+        run=RunFacts(run_id(job.id, source), cluster, simulated=False, log=job.log, image=image),
+        outcome=outcome.value,
+        fact=f"{judged_s:.4g} s, imported from {from_here(source)}",
+        figures=FigureFacts(
             documented=dict(vars(row.documented)),
             implied=dict(vars(figures(row, row.documented.step_time_s, peak))),
-            measured=dict(vars(measured)),
-            statistic=row.statistic,
-            job=replace(job, judged_s=judged_s),
-            log=job.log,
-            definition=definition_hash(row, image),
-            image=image,
-            metric=row.metric,
+            measured=dict(vars(figures_of(row, judged_s, calibration_flops or peak))),
             calibration_flops=calibration_flops,
         ),
-        os.environ,
+        jobs=Jobs(replace(job, judged_s=judged_s)),
+        timing=Timing(row.statistic),
+        verdict=Verdict(outcome, judged_s, row.judged_s, row.tolerance, jobs_s=(judged_s,), given_reason=reason),
     )
+    return quoted(found, os.environ)
 
 
 def _table(path: Path) -> str:

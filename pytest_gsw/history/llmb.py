@@ -19,7 +19,8 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.imported import Imported, Known, imported_record
 from pytest_gsw.history.sqlite import read_table
 from pytest_gsw.jobs.model import JobState
-from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.record import Record
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Baseline

@@ -15,7 +15,8 @@ from datetime import datetime
 
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.record import JobFacts, Record, measured_jobs
+from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.record import Record
 
 #: The launcher of a job that no session ran: its log was imported, and whoever did so says that it ended well.
 IMPORTED = "import"
@@ -79,10 +80,10 @@ class RunSummary:
 
 def series_key(record: Record) -> SeriesKey | None:
     """The series that a record's points belong to, ``None`` where it is of none."""
-    cluster = SIMULATED if record.simulated else record.cluster
-    if not record.definition or cluster == NO_CLUSTER:
+    cluster = SIMULATED if record.run.simulated else record.run.cluster
+    if not record.row.definition or cluster == NO_CLUSTER:
         return None
-    return SeriesKey(record.row, cluster, record.definition)
+    return SeriesKey(record.row.id, cluster, record.row.definition)
 
 
 def newest_definitions(keys: Iterable[SeriesKey]) -> tuple[SeriesKey, ...]:
@@ -106,26 +107,26 @@ def points_of(record: Record) -> tuple[JobPoint, ...]:
         JobPoint(
             _job(job),
             Point(
-                run_id=record.run_id,
+                run_id=record.run.id,
                 job_id=job.id,
                 time_s=job_time_s(job, record),
                 judged_s=job.judged_s,
-                outcome=record.own_outcome or record.outcome,
+                outcome=record.by_own_metric,
                 nodes=job.nodes,
-                image=record.image,
-                environment=record.environment,
+                image=record.run.image,
+                environment=record.run.environment,
                 reason=record.reason,
                 metrics=job.metrics,
             ),
         )
-        for job in measured_jobs(record)
+        for job in record.measured_jobs
         if _ended_well(job) and job.judged_s is not None and 0 < job.judged_s < math.inf
     )
 
 
 def record_time_s(record: Record) -> float:
     """When a record's last job ended, or the nearest time to that which is known."""
-    return _run_time_s(record) if record.job is None else job_time_s(record.job, record)
+    return _run_time_s(record) if record.jobs.last is None else job_time_s(record.jobs.last, record)
 
 
 def job_time_s(job: JobFacts, record: Record) -> float:
@@ -137,9 +138,9 @@ def by_run(records: Iterable[Record]) -> dict[tuple[str, str], Record]:
     """Of the records of each row in each run the one that stands, see :func:`rank`."""
     newest: dict[tuple[str, str], Record] = {}
     for record in records:
-        known = newest.setdefault((record.run_id, record.node_id), record)
+        known = newest.setdefault((record.run.id, record.row.node_id), record)
         if rank(record) >= rank(known):
-            newest[record.run_id, record.node_id] = record
+            newest[record.run.id, record.row.node_id] = record
     return newest
 
 
@@ -150,7 +151,7 @@ def rank(record: Record) -> tuple[bool, float]:
     differ, and one may be set back before a run is resumed; so that the record of an interrupted session does not
     stand before the measurement that came of resuming it, an error never takes a measurement's place.
     """
-    return record.outcome != outcomes.ERROR.word, record.recorded_s or 0.0
+    return record.outcome != outcomes.ERROR.word, record.run.recorded_s or 0.0
 
 
 def _ended_well(job: JobFacts) -> bool:
@@ -169,10 +170,10 @@ def _ended_s(job: JobFacts) -> float | None:
 
 
 def _run_time_s(record: Record) -> float:
-    if record.recorded_s is not None:
-        return record.recorded_s
+    if record.run.recorded_s is not None:
+        return record.run.recorded_s
     try:
         # A session's run is named after the local time at which it began.
-        return datetime.strptime(record.run_id[:15], "%Y%m%d-%H%M%S").astimezone().timestamp()
+        return datetime.strptime(record.run.id[:15], "%Y%m%d-%H%M%S").astimezone().timestamp()
     except (ValueError, OverflowError, OSError):
         return 0.0

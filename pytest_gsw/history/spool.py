@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.common.files import PRIVATE, make_directory, write_whole
-from pytest_gsw.history.codec import record_text
 from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
 from pytest_gsw.history.store import History
-from pytest_gsw.results.record import Record, read_record, record_name
+from pytest_gsw.results.record import Record, read_record, record_name, record_text
 
 #: Where the spool is below the directory of results.
 DIRECTORY = "spool"
@@ -61,7 +60,7 @@ class Spool:
         """
         make_directory(self._directory, private=True)
         # A name of its own each time: a delivery must not remove a later record of the same row unread.
-        name = record_name(f"{uuid.uuid4().hex}-{record.run_id}-{record.node_id}")
+        name = record_name(f"{uuid.uuid4().hex}-{record.run.id}-{record.row.node_id}")
         path = self._directory / name
         write_whole(path, record_text(record), PRIVATE)
         self._own[path] = record

@@ -108,6 +108,11 @@ class MetricVerdict:
         """Measured over documented value, less one."""
         return self.measured / self.documented - 1
 
+    @property
+    def allowed_change(self) -> float:
+        """The change beyond which it has regressed."""
+        return self.tolerance if self.metric.direction is Direction.LOWER_IS_BETTER else -self.tolerance
+
 
 @dataclass(frozen=True)
 class Verdict:

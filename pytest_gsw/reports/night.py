@@ -19,9 +19,9 @@ from pytest_gsw.logs.failures import SIGNATURES
 from pytest_gsw.performance.verdict import Verdict
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention, Level
-from pytest_gsw.results.judged import verdict_of
+from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.nodes import expand
-from pytest_gsw.results.record import JobFacts, Record, used_gpu_hours
+from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.row_text import inconclusive_text
 from pytest_gsw.results.summary import cause_of
 from pytest_gsw.tables.load import load_tables
@@ -97,7 +97,7 @@ class Row:
     @cached_property
     def verdict(self) -> Verdict | None:
         """Its verdict, ``None`` where it has none."""
-        return verdict_of(self.record)
+        return self.record.judged
 
     @cached_property
     def change(self) -> float | None:
@@ -108,10 +108,7 @@ class Row:
     @cached_property
     def jobs(self) -> tuple[JobFacts, ...]:
         """Its jobs in the order in which they ran."""
-        last = (self.record.job,) if self.record.job else ()
-        return tuple(
-            sorted((*self.record.attempts, *self.record.repeats, *last), key=lambda job: job.submit_s or job.end_s or 0)
-        )
+        return tuple(sorted(self.record.jobs.all, key=lambda job: job.submit_s or job.end_s or 0))
 
 
 @dataclass(frozen=True)
@@ -137,7 +134,7 @@ class NightJob:
     @property
     def failed(self) -> bool:
         """Whether it came to nothing."""
-        is_last = self.facts is self.row.record.job
+        is_last = self.facts is self.row.record.jobs.last
         return (
             self.row.needs is attention.ERROR
             if is_last
@@ -159,11 +156,12 @@ class Curve:
 
     def measured(self, key: str) -> list[tuple[int, float | None]]:
         """A measured figure by number of GPUs."""
-        return [(row.record.gpus, row.record.measured.get(key)) for row in self.rows]
+        return [(row.record.row.gpus, row.record.figures.measured.get(key)) for row in self.rows]
 
     def documented(self, key: str) -> list[tuple[int, float | None]]:
         """A documented figure, or what follows from the documented step time, by number of GPUs."""
-        return [(row.record.gpus, row.record.documented.get(key) or row.record.implied.get(key)) for row in self.rows]
+        figures = ((row.record.row.gpus, row.record.figures) for row in self.rows)
+        return [(gpus, of_row.documented.get(key) or of_row.implied.get(key)) for gpus, of_row in figures]
 
 
 @dataclass(frozen=True)
@@ -178,7 +176,7 @@ class Night:
     @cached_property
     def clusters(self) -> tuple[str, ...]:
         """Where it ran."""
-        return tuple(sorted({row.record.cluster for row in self.rows}))
+        return tuple(sorted({row.record.run.cluster for row in self.rows}))
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
@@ -201,7 +199,7 @@ class Night:
 
     @property
     def _recorded_s(self) -> list[float]:
-        return [row.record.recorded_s for row in self.rows if row.record.recorded_s]
+        return [row.record.run.recorded_s for row in self.rows if row.record.run.recorded_s]
 
     @property
     def gpu_hours(self) -> float:
@@ -251,12 +249,12 @@ class Night:
     @cached_property
     def workloads(self) -> Mapping[str, tuple[Curve, ...]]:
         """By workload, its rows that differ in their number of GPUs alone, where there is more than one of them."""
-        several = len({row.record.accelerator for row in self.rows}) > 1
+        several = len({row.record.row.accelerator for row in self.rows}) > 1
         found: dict[str, dict[str, list[Row]]] = {}
         for row in self.rows:
             record = row.record
-            workload = f"{record.workload} on {record.accelerator}" if several else record.workload
-            found.setdefault(workload, {}).setdefault(record.row.partition("[")[0], []).append(row)
+            workload = f"{record.row.workload} on {record.row.accelerator}" if several else record.row.workload
+            found.setdefault(workload, {}).setdefault(record.row.id.partition("[")[0], []).append(row)
         curves = {
             workload: tuple(Curve(name, tuple(sorted(rows, key=_gpus))) for name, rows in sorted(by_name.items()))
             for workload, by_name in sorted(found.items())
@@ -269,7 +267,7 @@ class Night:
 
 
 def _gpus(row: Row) -> int:
-    return row.record.gpus
+    return row.record.row.gpus
 
 
 def accepted_in(tables: Sequence[Path], records: Iterable[Record]) -> Mapping[str, Mapping[str, Accepted]] | None:
@@ -303,7 +301,7 @@ def nights_by_run(
     """
     by_run: dict[str, list[Record]] = {run_id: [] for run_id in runs}
     for record in newest_of(records).values():
-        by_run.setdefault(record.run_id, []).append(record)
+        by_run.setdefault(record.run.id, []).append(record)
     points = _known_points(by_run, history)
     nights = [
         _night(run_id, of_run, history, points, runs.get(run_id) or Run(Path(".gsw", "runs", run_id)), accepted or {})
@@ -327,13 +325,13 @@ def _night(
     run: Run,
     accepted: Mapping[str, Mapping[str, Accepted]],
 ) -> Night:
-    names = page_names(record.node_id for record in records)
+    names = page_names(record.row.node_id for record in records)
     rows, missing = [], dict(run.missing)
     for record in records:
         try:
-            rows.append(_checked(_row(record, names[record.node_id], points, _accepted(record, accepted))))
+            rows.append(_checked(_row(record, names[record.row.node_id], points, _accepted(record, accepted))))
         except ValueError as error:  # numbers that nothing can be made of
-            missing[record.node_id] = f"its record cannot be shown: {error}"
+            missing[record.row.node_id] = f"its record cannot be shown: {error}"
     errors = _errors_since(rows, history, run_id)
     dated = [replace(row, since=errors[row.name]) if row.name in errors else row for row in rows]
     return Night(run_id, replace(run, missing=missing), tuple(sorted(dated, key=_worst_first)))
@@ -351,13 +349,13 @@ def _checked(row: Row) -> Row:
 
 
 def _worst_first(row: Row) -> tuple[int, float, str]:
-    return KINDS.index(row.kind), row.change or 0.0, row.record.row
+    return KINDS.index(row.kind), row.change or 0.0, row.record.row.id
 
 
 def _accepted(record: Record, accepted: Mapping[str, Mapping[str, Accepted]]) -> Accepted | None:
     """What counts from a cluster's own figure, where the outcome rests on one."""
-    known = accepted.get(record.row, {}).get(record.cluster)
-    return known if known is not None and known.definition == record.definition else None
+    known = accepted.get(record.row.id, {}).get(record.run.cluster)
+    return known if known is not None and known.definition == record.row.definition else None
 
 
 def _row(record: Record, name: str, points: Mapping[SeriesKey, tuple[Point, ...]], accepted: Accepted | None) -> Row:
@@ -366,7 +364,7 @@ def _row(record: Record, name: str, points: Mapping[SeriesKey, tuple[Point, ...]
         return Row(record, name)
     tonight = [point.point for point in points_of(record)]
     now_s = max([record_time_s(record), *(point.time_s for point in tonight)])
-    earlier = (point for point in points.get(key, ()) if point.run_id != record.run_id and point.time_s <= now_s)
+    earlier = (point for point in points.get(key, ()) if point.run_id != record.run.id and point.time_s <= now_s)
     known = (*earlier, *tonight)
     counted = nights_of(since(known, accepted))
     row = Row(record, name, nights_of(known), counted, drifting(counted) if tonight else None)
@@ -376,9 +374,9 @@ def _row(record: Record, name: str, points: Mapping[SeriesKey, tuple[Point, ...]
 def _since(row: Row) -> Since | None:
     """Since when a measured row is what it is."""
     if row.needs in attention.SLOW:
-        return _streak(row.nights, row.record.run_id, outcomes.SLOW)
+        return _streak(row.nights, row.record.run.id, outcomes.SLOW)
     if row.needs is attention.IMPROVED:
-        return _streak(row.nights, row.record.run_id, frozenset({outcomes.IMPROVED.word}))
+        return _streak(row.nights, row.record.run.id, frozenset({outcomes.IMPROVED.word}))
     if row.needs is attention.DRIFT and row.drifting is not None:
         suspect = row.drifting.since.run_id
         return _since_night(row.nights, [night.run_id for night in row.nights].index(suspect))
@@ -411,28 +409,28 @@ def _since_night(nights: Sequence[Point], first: int) -> Since:
 
 def _errors_since(rows: Iterable[Row], history: History | None, run_id: str) -> dict[str, Since]:
     """By page, since when rows could not be measured: as many runs back as it takes, and no more than a few."""
-    tonight = {row.record.node_id: row for row in rows if row.needs is attention.ERROR}
+    tonight = {row.record.row.node_id: row for row in rows if row.needs is attention.ERROR}
     found = {
-        row.name: Since(record_time_s(row.record), run_id, row.record.job.id if row.record.job else "", 1)
+        row.name: Since(record_time_s(row.record), run_id, row.record.jobs.last.id if row.record.jobs.last else "", 1)
         for row in tonight.values()
     }
     if history is None:
         return found
     for records in _earlier_runs(history, run_id, tonight.values()):
         for record in records:
-            row = tonight.get(record.node_id)
+            row = tonight.get(record.row.node_id)
             if row is None:
                 continue
             known = found[row.name]
             time_s = record_time_s(record)
             if record.outcome == outcomes.ERROR.word:
-                job_id = record.job.id if record.job else ""
+                job_id = record.jobs.last.id if record.jobs.last else ""
                 found[row.name] = replace(
-                    known, time_s=time_s, run_id=record.run_id, job_id=job_id, nights=known.nights + 1
+                    known, time_s=time_s, run_id=record.run.id, job_id=job_id, nights=known.nights + 1
                 )
             else:
-                found[row.name] = replace(known, good_run_id=record.run_id, good_time_s=time_s)
-                del tonight[record.node_id]
+                found[row.name] = replace(known, good_run_id=record.run.id, good_time_s=time_s)
+                del tonight[record.row.node_id]
         if not tonight:
             break
     return found
@@ -440,7 +438,7 @@ def _errors_since(rows: Iterable[Row], history: History | None, run_id: str) -> 
 
 def _earlier_runs(history: History, run_id: str, rows: Iterable[Row]) -> Iterator[tuple[Record, ...]]:
     """The records of the runs before, the newest first."""
-    clusters = {row.record.cluster for row in rows}
+    clusters = {row.record.run.cluster for row in rows}
     before_s = max((record_time_s(row.record) for row in rows), default=0.0)
     if not clusters:
         return
@@ -462,7 +460,7 @@ def advice_of(fact: str) -> str:
 
 
 def _nodes_of(rows: Iterable[Row]) -> tuple[tuple[str, int], ...]:
-    counts = Counter(node for row in rows if row.record.job for node in expand(row.record.job.nodes))
+    counts = Counter(node for row in rows if row.record.jobs.last for node in expand(row.record.jobs.last.nodes))
     return tuple(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pytest_gsw.common.words import rounded
 from pytest_gsw.performance.verdict import Outcome
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.judged import verdict_of
-from pytest_gsw.results.record import Record, judged_key
+from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted
 
 
@@ -48,17 +47,17 @@ def outdated_text(accepted: Accepted, then: str, now: str) -> str:
 
 def accepted_line(record: Record) -> str:
     """What a session's summary must say of an accepted figure: that it hides a loss, or that it does not count."""
-    judged = judged_key(record)
-    measured, documented, accepted = (of.get(judged) for of in (record.measured, record.documented, record.accepted))
+    judged, figures = record.judged_metric.key, record.figures
+    measured, documented, accepted = (of.get(judged) for of in (figures.measured, figures.documented, figures.accepted))
     if not accepted:
         return record.accepted_note or ""
     if not measured or not documented or outcomes.of(record.outcome).pytest != "passed":
         return ""
-    verdict = verdict_of(record)
+    verdict = record.judged
     if verdict is None or verdict.documented_outcome is not Outcome.REGRESSED:
         return ""
     loss = f"{-verdict.documented_throughput_change * 100:.1f} % below the documented throughput"
-    return f"passed by what {record.cluster} has accepted; it is {loss}, and would have failed by it"
+    return f"passed by what {record.run.cluster} has accepted; it is {loss}, and would have failed by it"
 
 
 def ignored_text(accepted: Accepted) -> str:

@@ -19,8 +19,8 @@ def attachment_lines(record: Record, directory: Path, page: Path | None = None) 
         directory: The run's directory.
         page: The row's page, where a report was written.
     """
-    log = None if record.log is None else Path(record.log)
-    files = (log, directory / "records" / record_name(record.node_id), page)
+    log = None if record.run.log is None else Path(record.run.log)
+    files = (log, directory / "records" / record_name(record.row.node_id), page)
     found = (file.absolute() for file in files if file is not None and _is_file(file))
     # A path with a line end in it would be two lines, and the second anything.
     return [f"[[ATTACHMENT|{path}]]" for path in found if printable(str(path)) == str(path) and "\n" not in str(path)]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.files import SHARED
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import Record, record_text
 
 
 def session_line(run_id: str, cluster: str, node_ids: Sequence[str]) -> str:
@@ -24,7 +24,7 @@ def session_line(run_id: str, cluster: str, node_ids: Sequence[str]) -> str:
 
 def row_line(record: Record) -> str:
     """A row that was judged, or could not be: its whole record."""
-    return _line({"event": "row", "record": vars(record)})
+    return f'{{"event":"row","record":{record_text(record)}}}\n'
 
 
 def end_line(run_id: str, outcomes: Sequence[str], exit_status: int) -> str:
@@ -59,4 +59,4 @@ def _write(path: Path, line: str, how: int) -> None:
 
 
 def _line(content: dict[str, Any]) -> str:
-    return json.dumps(content, default=vars, separators=(",", ":"), allow_nan=False) + "\n"
+    return json.dumps(content, separators=(",", ":"), allow_nan=False) + "\n"

@@ -7,7 +7,8 @@ from typing import Any
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.performance.verdict import Reason
-from pytest_gsw.results.record import Record, attempt_text, compared_text, measured_jobs, repeat_text
+from pytest_gsw.results.record import Record
+from pytest_gsw.results.row_text import attempt_text, compared_text, repeat_text
 
 #: What pytest, pytest-xdist and JUnit can all carry.
 Property = str | int | float | bool
@@ -18,54 +19,55 @@ def properties(record: Record) -> list[tuple[str, Property]]:
 
     Times are in seconds, MFU and tolerance are fractions; the names carry the units.
     """
-    job = record.job
+    job, verdict = record.jobs.last, record.verdict
+    noise = verdict and verdict.noise
     facts: dict[str, Any] = {
-        "gsw_row": record.row,
+        "gsw_row": record.row.id,
         "gsw_outcome": record.outcome,
         "gsw_fact": record.fact,
-        "gsw_cluster": record.cluster,
-        "gsw_simulated": True if record.simulated else None,
+        "gsw_cluster": record.run.cluster,
+        "gsw_simulated": True if record.run.simulated else None,
         "gsw_not_comparable": record.not_comparable,
         "gsw_reason": record.reason or None,
-        "gsw_tolerance": record.tolerance,
+        "gsw_tolerance": record.row.tolerance,
         "gsw_limit": record.limit,
-        "gsw_max_gain": record.max_gain if record.reason == Reason.TOO_GOOD.value else None,
-        "gsw_sigma": record.sigma,
-        "gsw_sigma_jobs": record.sigma_jobs or None,
+        "gsw_max_gain": verdict and verdict.max_gain if record.reason == Reason.TOO_GOOD.value else None,
+        "gsw_sigma": noise and noise.sigma,
+        "gsw_sigma_jobs": (noise and noise.jobs) or None,
         "gsw_drift": record.drift,
-        "gsw_canary": True if record.canary else None,
-        "gsw_gpus": record.gpus,
-        "gsw_reference": record.reference if record.measured else None,
-        **_figures("measured", record.measured),
-        **_figures("documented", record.documented),
-        **_figures("accepted", record.accepted),
+        "gsw_canary": True if record.row.canary else None,
+        "gsw_gpus": record.row.gpus,
+        "gsw_reference": record.reference if record.figures.measured else None,
+        **_figures("measured", record.figures.measured),
+        **_figures("documented", record.figures.documented),
+        **_figures("accepted", record.figures.accepted),
         **_site_metrics(record),
         "gsw_accepted": record.accepted_note,
-        "gsw_definition": record.definition or None,
-        "gsw_image": record.image,
+        "gsw_definition": record.row.definition or None,
+        "gsw_image": record.run.image,
         "gsw_compared": compared_text(record) or None,
-        "gsw_calibration_flops": record.calibration_flops,
-        "gsw_statistic": record.statistic or None,
-        "gsw_steps": record.steps or None,
-        "gsw_median_step_s": record.median_s,
-        "gsw_mean_step_s": record.mean_s,
-        "gsw_p90_step_s": record.p90_s,
-        "gsw_spike_fraction": record.spike_fraction,
-        "gsw_warm_up_steps": record.warm_up_steps or None,
+        "gsw_calibration_flops": record.figures.calibration_flops,
+        "gsw_statistic": record.timing.statistic or None,
+        "gsw_steps": record.timing.steps or None,
+        "gsw_median_step_s": record.timing.median_s,
+        "gsw_mean_step_s": record.timing.mean_s,
+        "gsw_p90_step_s": record.timing.p90_s,
+        "gsw_spike_fraction": record.timing.spike_fraction,
+        "gsw_warm_up_steps": record.timing.warm_up_steps or None,
         "gsw_job_id": job and job.id,
         "gsw_job_state": job and job.state,
         "gsw_job_exit_code": job and job.exit_code,
         "gsw_job_nodes": (job and job.nodes) or None,
         "gsw_job_queue_s": job and job.queue_s,
         "gsw_job_run_s": job and job.run_s,
-        "gsw_attempts": len(record.attempts) + 1 if record.attempts else None,
-        **{f"gsw_attempt_{n}": attempt_text(attempt) for n, attempt in enumerate(record.attempts, 1)},
+        "gsw_attempts": len(record.jobs.attempts) + 1 if record.jobs.attempts else None,
+        **{f"gsw_attempt_{n}": attempt_text(attempt) for n, attempt in enumerate(record.jobs.attempts, 1)},
         **_repeats(record),
-        **{f"gsw_environment_{name}": value for name, value in record.environment.items()},
-        "gsw_saved_gpu_hours": record.saved_gpu_hours,
-        "gsw_log": record.log,
-        "gsw_baseline": record.baseline,
-        "gsw_document": f"{record.document}:{record.document_line}",
+        **{f"gsw_environment_{name}": value for name, value in record.run.environment.items()},
+        "gsw_saved_gpu_hours": record.jobs.saved_gpu_hours,
+        "gsw_log": record.run.log,
+        "gsw_baseline": record.row.baseline,
+        "gsw_document": f"{record.row.document}:{record.row.document_line}",
     }
     # What a session records is quoted already; a record of an earlier release may not be.
     return [(name, _rounded(value)) for name, value in quoted(facts, os.environ).items() if value is not None]
@@ -75,20 +77,21 @@ def _site_metrics(record: Record) -> dict[str, Any]:
     """What was measured of the site's metrics, each by its key."""
     found: dict[str, Any] = {"gsw_own_outcome": record.own_outcome or None}
     for one in record.metrics:
+        key = one.metric.key
         found |= {
-            f"gsw_measured_{one.key}": one.measured,
-            f"gsw_documented_{one.key}": one.documented,
-            f"gsw_tolerance_{one.key}": one.tolerance,
-            f"gsw_outcome_{one.key}": one.outcome,
+            f"gsw_measured_{key}": one.measured,
+            f"gsw_documented_{key}": one.documented,
+            f"gsw_tolerance_{key}": one.tolerance,
+            f"gsw_outcome_{key}": one.outcome.value,
         }
     return found
 
 
 def _repeats(record: Record) -> dict[str, Any]:
     """Each job that the figure is the median of, where there are several."""
-    if not record.repeats:
+    if not record.jobs.repeats:
         return {}
-    jobs = measured_jobs(record) or record.repeats
+    jobs = record.measured_jobs or record.jobs.repeats
     listed = {f"gsw_job_{n}": repeat_text(job) for n, job in enumerate(jobs, 1)}
     return {"gsw_jobs": len(jobs), **listed}
 

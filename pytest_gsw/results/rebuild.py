@@ -42,8 +42,8 @@ def rebuild_junit(
         pages: By node id, where a row's page is if a report was written.
     """
     rows = list(records)
-    recorded = {record.node_id for record in rows}
-    cases = [_recorded(record, directory, strict, (pages or {}).get(record.node_id)) for record in rows]
+    recorded = {record.row.node_id for record in rows}
+    cases = [_recorded(record, directory, strict, (pages or {}).get(record.row.node_id)) for record in rows]
     cases += [_missing(node_id, why) for node_id, why in (missing or {}).items() if node_id not in recorded]
     counts = Counter(element.tag for case in cases for element in case)
     suite = _element(
@@ -85,7 +85,7 @@ def _read(path: Path) -> Record | str:
 def read_whole_run(directory: Path) -> tuple[tuple[Record, ...], dict[str, str]]:
     """The records of a run's directory, and, by node id or by path in it, why rows of the run have none."""
     records, unreadable = read_run(directory)
-    return records, {**_never_judged(directory, {record.node_id for record in records}), **unreadable}
+    return records, {**_never_judged(directory, {record.row.node_id for record in records}), **unreadable}
 
 
 def _never_judged(directory: Path, judged: Container[str]) -> dict[str, str]:
@@ -111,8 +111,8 @@ def counts(root: ET.Element) -> dict[str, int]:
 
 
 def _recorded(record: Record, directory: Path, strict: bool, page: Path | None) -> ET.Element:
-    took_s = record.job.run_s if record.job else None
-    case = _case(record.node_id, took_s or 0.0, junit.properties(record))
+    took_s = record.jobs.last.run_s if record.jobs.last else None
+    case = _case(record.row.node_id, took_s or 0.0, junit.properties(record))
     element = _outcome(record, directory, strict)
     if element is not None:
         case.append(element)
@@ -139,7 +139,7 @@ def _outcome(record: Record, directory: Path, strict: bool) -> ET.Element | None
             return _element(row.outcome.junit, type="pytest.xfail", message=row.message)
         case "skipped":
             return _element(
-                row.outcome.junit, f"{record.baseline}: {row.text}", type="pytest.skip", message=row.message
+                row.outcome.junit, f"{record.row.baseline}: {row.text}", type="pytest.skip", message=row.message
             )
         case _:
             return _element(row.outcome.junit, row.text, message=row.message)
@@ -147,12 +147,12 @@ def _outcome(record: Record, directory: Path, strict: bool) -> ET.Element | None
 
 def _facts(record: Record, directory: Path) -> Sequence[tuple[str, str]]:
     replay = f"--gsw-replay={directory}"
-    if record.cluster == "replay":  # no cluster was given, and there is no job to repeat
-        again = offline = command("pytest", replay, record.node_id)
+    if record.run.cluster == "replay":  # no cluster was given, and there is no job to repeat
+        again = offline = command("pytest", replay, record.row.node_id)
     else:
-        cluster = f"--gsw-cluster={record.cluster}"
-        again = command("pytest", cluster, record.node_id)
-        offline = command("pytest", cluster, replay, record.node_id)
+        cluster = f"--gsw-cluster={record.run.cluster}"
+        again = command("pytest", cluster, record.row.node_id)
+        offline = command("pytest", cluster, replay, record.row.node_id)
     return row_text.run_facts(record, again, offline)
 
 
@@ -168,7 +168,7 @@ def _case(node_id: str, took_s: float, properties: Iterable[tuple[str, junit.Pro
 
 def _span(records: Iterable[Record]) -> dict[str, str]:
     """When the first job was submitted, and the seconds until the last one ended, as far as is known."""
-    jobs = [record.job for record in records if record.job is not None]
+    jobs = [record.jobs.last for record in records if record.jobs.last is not None]
     starts = [job.submit_s for job in jobs if job.submit_s is not None]
     ends = [job.end_s for job in jobs if job.end_s is not None]
     if not starts:

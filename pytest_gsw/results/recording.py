@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.performance.figures import figures, figures_of
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.peaks import documented_peak_flops
-from pytest_gsw.performance.steady import Steady
 from pytest_gsw.performance.verdict import Repeats, Verdict
-from pytest_gsw.results.record import JobFacts, MetricFacts, Record
+from pytest_gsw.results.facts import FigureFacts, JobFacts, Jobs, RowFacts, RunFacts, Timing
+from pytest_gsw.results.record import Record
 from pytest_gsw.runs.run import Run
 from pytest_gsw.tables.model import Baseline
 
@@ -75,91 +74,83 @@ class Found:
 def record_of(asked: Asked, ran: Ran, found: Found) -> Record:
     """The record of a row, as of now."""
     baseline, run, measurement = asked.baseline, ran.run, found.measurement
+    log = run.log if run else None
     peak_flops = documented_peak_flops(baseline, asked.peak_flops)
+    accepted_s = None if found.verdict is None else found.verdict.accepted_s
     return Record(
-        run_id=asked.run_id,
-        row=baseline.id,
-        node_id=asked.node_id,
-        baseline=f"{asked.node_id.partition('::')[0]}:{baseline.location.line}",
-        document=baseline.source.document,
-        document_line=baseline.source.line,
-        cluster=asked.cluster,
-        simulated=ran.simulated,
+        row=row_facts(baseline, asked.node_id, ran.definition, tolerance=asked.tolerance),
+        run=RunFacts(
+            id=asked.run_id,
+            cluster=asked.cluster,
+            simulated=ran.simulated,
+            recorded_s=time.time(),
+            log=str(log) if log else None,
+            log_bytes=log.stat().st_size if log else None,
+            image=ran.image,
+            image_from=ran.image_from,
+            environment=ran.environment,
+            compared=ran.compared,
+        ),
         outcome=found.outcome,
         fact=found.fact,
-        tolerance=asked.tolerance,
+        figures=FigureFacts(
+            documented=dict(vars(baseline.documented)),
+            implied=dict(vars(figures(baseline, baseline.documented.step_time_s, peak_flops))),
+            measured=dict(vars(measurement.figures)) if measurement else {},
+            accepted={} if accepted_s is None else dict(vars(figures_of(baseline, accepted_s, peak_flops))),
+            calibration_flops=measurement.calibration_flops if measurement else None,
+        ),
+        jobs=Jobs(
+            last=ran.job,
+            attempts=ran.attempts,
+            repeats=ran.repeats,
+            first_jobs=asked.repeats.first,
+            confirm_jobs=asked.repeats.confirm,
+            saved_gpu_hours=_saved_gpu_hours(run, baseline),
+        ),
+        timing=_timing(measurement) if measurement else Timing(),
+        verdict=None if found.verdict is None else replace(found.verdict, given_reason=found.verdict.reason),
+        not_comparable=found.not_comparable,
+        accepted_note=found.accepted_note,
+        drift=found.drift,
+    )
+
+
+def row_facts(baseline: Baseline, node_id: str, definition: str, *, tolerance: float) -> RowFacts:
+    """What a record keeps of a row."""
+    return RowFacts(
+        id=baseline.id,
+        node_id=node_id,
+        baseline=f"{node_id.partition('::')[0]}:{baseline.location.line}",
+        document=baseline.source.document,
+        document_line=baseline.source.line,
         workload=baseline.workload,
         framework=baseline.framework,
         dtype=baseline.dtype,
         accelerator=baseline.accelerator,
         gpus=baseline.gpus,
-        documented=dict(vars(baseline.documented)),
-        implied=dict(vars(figures(baseline, baseline.documented.step_time_s, peak_flops))),
-        job=ran.job,
-        attempts=ran.attempts,
-        repeats=ran.repeats,
-        saved_gpu_hours=_saved_gpu_hours(run, baseline),
-        log=str(run.log) if run and run.log else None,
-        log_bytes=run.log.stat().st_size if run and run.log else None,
-        not_comparable=found.not_comparable,
-        accepted_note=found.accepted_note,
-        definition=ran.definition,
-        image=ran.image,
-        image_from=ran.image_from,
+        tolerance=tolerance,
+        definition=definition,
         metric=baseline.metric,
-        drift=found.drift,
-        first_jobs=asked.repeats.first,
-        confirm_jobs=asked.repeats.confirm,
         canary=baseline.canary,
-        environment=ran.environment,
-        compared=ran.compared,
-        recorded_s=time.time(),
-        **(_measured(measurement) if measurement else {}),
-        **(_judged(found.verdict, found.not_comparable, baseline, peak_flops) if found.verdict else {}),
     )
 
 
-def _measured(measurement: Measurement) -> dict[str, Any]:
-    return {
-        "measured": dict(vars(measurement.figures)),
-        "statistic": measurement.statistic,
-        "steps": measurement.steps,
-        "first_s": measurement.first_s,
-        "last_s": measurement.last_s,
-        "series_s": measurement.series_s,
-        "calibration_flops": measurement.calibration_flops,
-        **_steady(measurement.steady),
-    }
-
-
-def _steady(steady: Steady) -> dict[str, Any]:
-    return {
-        "median_s": steady.median_s,
-        "mean_s": steady.mean_s,
-        "p90_s": steady.p90_s,
-        "spike_fraction": steady.spike_fraction,
-        "steady_steps": steady.steps,
-        "warm_up_steps": steady.warm_up_steps,
-    }
-
-
-def _judged(
-    verdict: Verdict, not_comparable: str | None, baseline: Baseline, peak_flops: float | None
-) -> dict[str, Any]:
-    """What a record keeps of a verdict; of figures that cannot be compared it is no outcome."""
-    facts: dict[str, Any] = {
-        "metrics": tuple(map(MetricFacts.of, verdict.metrics)),
-        "sigma": verdict.noise.sigma if verdict.noise else None,
-        "sigma_jobs": verdict.noise.jobs if verdict.noise else 0,
-    }
-    if verdict.accepted_s is not None:
-        facts["reference"] = "accepted"
-        facts["accepted"] = dict(vars(figures_of(baseline, verdict.accepted_s, peak_flops)))
-    if not_comparable is None:
-        facts["reason"] = verdict.reason.value
-        facts["own_outcome"] = verdict.own_outcome.value if verdict.own_outcome else ""
-        facts["limit"], facts["max_gain"] = verdict.allowed, verdict.max_gain
-    return facts
+def _timing(measurement: Measurement) -> Timing:
+    steady = measurement.steady
+    return Timing(
+        statistic=measurement.statistic,
+        steps=measurement.steps,
+        first_s=measurement.first_s,
+        last_s=measurement.last_s,
+        median_s=steady.median_s,
+        mean_s=steady.mean_s,
+        p90_s=steady.p90_s,
+        spike_fraction=steady.spike_fraction,
+        steady_steps=steady.steps,
+        warm_up_steps=steady.warm_up_steps,
+        series_s=measurement.series_s,
+    )
 
 
 def job_facts(job_id: str, launcher: str, status: JobStatus, run: Run | None, found: Measurement | None) -> JobFacts:

@@ -12,8 +12,9 @@ from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.performance.verdict import WORST_FIRST, MetricVerdict, Outcome, Reason, Verdict
 from pytest_gsw.results import outcomes
+from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.plain_table import plain_table
-from pytest_gsw.results.record import Record, attempt_text, judged_key, judged_metric, measured_jobs, repeat_text
+from pytest_gsw.results.record import Record
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric
 
@@ -27,33 +28,50 @@ _RANKS_WAIT = (
 
 def headline(record: Record) -> str:
     """What stands behind PASSED or FAILED on the row's line."""
-    job = f"job {record.job.id}" if record.job else ""
-    metric = judged_metric(record)
+    job = f"job {record.jobs.last.id}" if record.jobs.last else ""
+    metric = record.judged_metric
     judged, unit = metric.key, metric.per_unit
-    measured, documented = record.measured.get(judged), record.documented.get(judged)
+    measured, documented = record.figures.measured.get(judged), record.figures.documented.get(judged)
     if measured is None:
         return job
     change = percent(measured / documented - 1) if documented else ""
-    accepted = record.accepted.get(judged)
+    accepted = record.figures.accepted.get(judged)
     if accepted:
         # Both, always: a slow cluster that has accepted its slowness must not look like a fast one.
         change = f"{percent(measured / accepted - 1)} to accepted, {change} to documented"
-    mfu = record.measured.get(metrics.MFU.key)
-    site = (f"{one.label} {one.measured:.4g} {one.unit}  {percent(one.change)}" for one in record.metrics)
+    mfu = record.figures.measured.get(metrics.MFU.key)
+    site = (f"{one.metric.label} {one.measured:.4g} {one.metric.unit}  {percent(one.change)}" for one in record.metrics)
     parts = (f"{measured:.4g} {unit}", change, *site, "" if mfu is None else f"MFU {share(mfu)}{_of_peak(record)}", job)
     marks = (
-        "simulated" if record.simulated else "",
+        "simulated" if record.run.simulated else "",
         # No job ended here: that it ended well is what whoever gave the log says.
-        "log only" if record.job and record.job.state == "REPLAYED" else "",
+        "log only" if record.jobs.last and record.jobs.last.state == "REPLAYED" else "",
         record.outcome if record.outcome in {outcomes.IMPROVED.word, outcomes.INCONCLUSIVE.word} else "",
         record.reason
-        if (record.own_outcome or record.outcome) == outcomes.INCONCLUSIVE.word
-        or record.reason == Reason.GAIN_WITHIN_NOISE.value
+        if (record.by_own_metric) == outcomes.INCONCLUSIVE.word or record.reason == Reason.GAIN_WITHIN_NOISE.value
         else "",
-        f"median of {len(record.repeats) + 1} jobs" if record.repeats else "",
-        f"attempt {len(record.attempts) + 1}" if record.attempts else "",
+        f"median of {len(record.jobs.repeats) + 1} jobs" if record.jobs.repeats else "",
+        f"attempt {len(record.jobs.attempts) + 1}" if record.jobs.attempts else "",
     )
     return "  ".join(part for part in (*parts, *marks) if part)
+
+
+def attempt_text(attempt: JobFacts) -> str:
+    """An attempt that was not the row's last, in one line: ``481220 NODE_FAIL on pool0-0017: node failure``."""
+    where = f" on {attempt.nodes}" if attempt.nodes else ""
+    return f"{attempt.id} {attempt.state}{where}: {attempt.why_repeated}"
+
+
+def repeat_text(job: JobFacts) -> str:
+    """A measured job of several in one line: ``481220 5.12 s on pool0-0017``."""
+    where = f" on {job.nodes}" if job.nodes else ""
+    took = "not measured" if job.judged_s is None else f"{job.judged_s:.4g} s"
+    return f"{job.id} {took}{where}"
+
+
+def compared_text(record: Record) -> str:
+    """What the log stated as the row does, in one line: ``GPUs 64, sequence length 8192``."""
+    return ", ".join(f"{name} {value}" for name, value in record.run.compared.items())
 
 
 def title(metric: Metric, record: Record) -> str:
@@ -67,7 +85,7 @@ def shown_by(metric: Metric) -> Callable[[float], str]:
 
 
 def _of_peak(record: Record) -> str:
-    return "" if record.calibration_flops is None else " of measured peak"
+    return "" if record.figures.calibration_flops is None else " of measured peak"
 
 
 def verdict_fact(
@@ -207,7 +225,7 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
         return fact
     unusual = "the cluster is not in its usual state"
     match verdict.reason:
-        case Reason.CANARY if record.canary:
+        case Reason.CANARY if record.row.canary:
             return f"{fact}; it is a canary: {unusual}, and rows that are too slow say nothing"
         case Reason.CANARY:
             which = f" {', '.join(canaries)}" if canaries else " row"
@@ -218,8 +236,8 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
             return f"{fact}; {_RANKS_WAIT}"
     if verdict.noise is None:
         return fact
-    jobs = rounded(jobs_to_resolve(record.tolerance, verdict.noise), "job")
-    told = f"{jobs} would tell a loss of {record.tolerance * 100:g} % from noise"
+    jobs = rounded(jobs_to_resolve(record.row.tolerance, verdict.noise), "job")
+    told = f"{jobs} would tell a loss of {record.row.tolerance * 100:g} % from noise"
     return f"{fact}; jobs of this row differ by as much: {told} (--gsw-repeat), or pytest-gsw compare-ab"
 
 
@@ -227,8 +245,9 @@ def _too_good(record: Record, verdict: Verdict) -> str:
     """That a gain is not believed, where its cause may be, and how it is accepted."""
     gain = verdict.greatest_gain
     fastest = f": one of its jobs took {min(verdict.jobs_s):.4g} s" if gain > verdict.throughput_change else ""
-    table = f"{verdict.reference_s:.6g} s in {record.baseline} (decimal point, unit, statistic {record.statistic})"
-    log = f"{record.log} " if record.log else "its log "
+    where = f"{record.row.baseline} (decimal point, unit, statistic {record.timing.statistic})"
+    table = f"{verdict.reference_s:.6g} s in {where}"
+    log = f"{record.run.log} " if record.run.log else "its log "
     look = f"look at the {table}, and at what {log}says of batch, sequence length and steps"
     accept = f"--gsw-max-gain={math.floor(gain * 100) + 1}% or max_gain in the table"
     return f"that is too good to be true{fastest}; {look}; if it is true, {accept} accepts it"
@@ -248,15 +267,15 @@ def failure_text(record: Record, verdict: Verdict, facts: Sequence[tuple[str, st
 def figures_table(record: Record, verdict: Verdict) -> str:
     """Measured against documented figures, one line each; accepted ones stand between them where they count."""
     rows: list[tuple[str, ...]] = []
-    judged = judged_key(record)
+    judged = record.judged_metric.key
     is_accepted = verdict.accepted_s is not None
     for metric in metrics.METRICS:
         key = metric.key
-        measured, documented = record.measured.get(key), record.documented.get(key)
+        measured, documented = record.figures.measured.get(key), record.figures.documented.get(key)
         if measured is None or (documented is None and not metric.always_shown):
             continue
-        documented = documented or record.implied.get(key)
-        accepted = record.accepted.get(key) if is_accepted else None
+        documented = documented or record.figures.implied.get(key)
+        accepted = record.figures.accepted.get(key) if is_accepted else None
         allowed, word = "", "derived"
         if key == judged:
             limit = verdict.allowed_time_change
@@ -272,9 +291,9 @@ def figures_table(record: Record, verdict: Verdict) -> str:
             rows.append((title(metric, record), show(measured), *by_document, allowed, word))
     for one in record.metrics:
         stated = (f"{one.documented:,.4g}", percent(one.change))
-        held = (percent(one.allowed_change), one.outcome)
+        held = (percent(one.allowed_change), one.outcome.value)
         against = ("", "", *held, *stated) if is_accepted else (*stated, *held)
-        rows.append((f"{one.label} ({one.unit})", f"{one.measured:,.4g}", *against))
+        rows.append((f"{one.metric.label} ({one.metric.unit})", f"{one.measured:,.4g}", *against))
     headers = ["metric", "measured", "documented", "change", "allowed", ""]
     align = ["left", "right", "right", "right", "right", "left"]
     if is_accepted:
@@ -291,26 +310,27 @@ def fact_lines(facts: Iterable[tuple[str, str]]) -> list[str]:
 def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]:
     """Where a run's things are, and the commands to repeat it: with a new job, and from its log where it left one."""
     repeat = [("again", again)]
-    facts = [("baseline", f"{record.baseline}  ({record.document}:{record.document_line})")]
+    facts = [("baseline", f"{record.row.baseline}  ({record.row.document}:{record.row.document_line})")]
     if record.accepted_note:
         facts.append(("accepted", record.accepted_note.removeprefix("accepted ")))
-    facts += [(f"attempt {n}", attempt_text(attempt)) for n, attempt in enumerate(record.attempts, 1)]
+    facts += [(f"attempt {n}", attempt_text(attempt)) for n, attempt in enumerate(record.jobs.attempts, 1)]
     facts += _repeats_facts(record)
-    if record.job is not None:
-        job = record.job
+    if record.jobs.last is not None:
+        job = record.jobs.last
         code = "" if job.exit_code is None else f" {job.exit_code}:{job.signal}"
         took = "" if job.run_s is None else f" in {duration(job.run_s)}"
         where = f" on {job.nodes}" if job.nodes else ""
         facts.append(("job", f"{job.launcher} {in_words((job.cluster, job.id))} {job.state}{code}{took}{where}"))
-    if record.steps:
+    if record.timing.steps:
         facts.append(("steps", _steps_text(record)))
-    if record.calibration_flops is not None and record.calibration_flops > 0:  # a record may hold any number
-        reached = f"{_si(record.calibration_flops)}FLOP/s, measured in the same job by a matrix product"
+    flops = record.figures.calibration_flops
+    if flops is not None and flops > 0:  # a record may hold any number
+        reached = f"{_si(flops)}FLOP/s, measured in the same job by a matrix product"
         facts.append(("peak", f"{reached}; the MFU is of that"))
-    if record.log:
-        facts.append(("log", record.log))
+    if record.run.log:
+        facts.append(("log", record.run.log))
         repeat.append(("offline", offline))
-    if record.simulated:
+    if record.run.simulated:
         facts.append(("note", "this is a simulation: no GPU was used, the figures are made up"))
     return [*facts, *repeat]
 
@@ -323,25 +343,25 @@ def _si(number: float) -> str:
 
 def _steps_text(record: Record) -> str:
     """How many steps there were, and how even they are once the run is steady."""
-    known = {"median": record.median_s, "mean": record.mean_s, "p90": record.p90_s}
+    known = {"median": record.timing.median_s, "mean": record.timing.mean_s, "p90": record.timing.p90_s}
     spread = ", ".join(f"{name} {value:.4g} s" for name, value in known.items() if value is not None)
-    used = f"{record.steps} read, {record.statistic} used"
+    used = f"{record.timing.steps} read, {record.timing.statistic} used"
     if not spread:
         return used
-    if metrics.CALIBRATION in judged_metric(record).needs:
+    if metrics.CALIBRATION in record.judged_metric.needs:
         spread = f"calibrated {spread}"
-    warm_up = f" after {record.warm_up_steps} of warm-up" if record.warm_up_steps else ""
-    spikes = f", {share(record.spike_fraction)} spikes" if record.spike_fraction else ""
+    warm_up = f" after {record.timing.warm_up_steps} of warm-up" if record.timing.warm_up_steps else ""
+    spikes = f", {share(record.timing.spike_fraction)} spikes" if record.timing.spike_fraction else ""
     return f"{used}; {spread}{spikes}{warm_up}"
 
 
 def _repeats_facts(record: Record) -> list[tuple[str, str]]:
     """Each job that the figure is the median of, and how sure that makes it."""
-    if not record.repeats:
+    if not record.jobs.repeats:
         return []
-    jobs = measured_jobs(record)
+    jobs = record.measured_jobs
     if not jobs:  # the last one was not measured, so that there is no figure
-        return [(f"job {n}", repeat_text(job)) for n, job in enumerate(record.repeats, 1)]
+        return [(f"job {n}", repeat_text(job)) for n, job in enumerate(record.jobs.repeats, 1)]
     interval = median_interval([job.judged_s for job in jobs if job.judged_s is not None])
     sure = f"{interval.low_s:.4g} to {interval.high_s:.4g} s with {interval.confidence * 100:.3g} % confidence"
     return [*((f"job {n}", repeat_text(job)) for n, job in enumerate(jobs, 1)), ("median", sure)]

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pytest_gsw.common.words import counted, percent
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.judged import verdict_of
 from pytest_gsw.results.nodes import expand, slowest
 from pytest_gsw.results.plain_table import plain_table
-from pytest_gsw.results.record import Record, measured_jobs
+from pytest_gsw.results.record import Record
 
 #: The words of reasons in a cell, in place of their outcome's.
 _OF_REASON = {
@@ -33,7 +32,7 @@ _JOB = re.compile(r"\bjob [\w.;:-]{1,80}")
 
 def throughput_change(record: Record) -> float | None:
     """What was measured against what the outcome rests on, as a fraction of throughput; ``None`` for no figure."""
-    verdict = verdict_of(record)
+    verdict = record.judged
     return None if verdict is None else verdict.throughput_change
 
 
@@ -54,14 +53,14 @@ def night_table(records: Sequence[Record], width: int) -> list[str]:
     """
     if not records:
         return []
-    gpus = sorted({record.gpus for record in records})
+    gpus = sorted({record.row.gpus for record in records})
     cells: dict[str, dict[int, Record]] = {}
-    accelerators = {record.accelerator for record in records}
-    for record in sorted(records, key=lambda one: (one.workload, one.dtype, one.accelerator)):
-        name = f"{record.workload} {record.dtype}"
-        of_line = cells.setdefault(f"{name} {record.accelerator}" if len(accelerators) > 1 else name, {})
-        other = of_line.get(record.gpus)
-        of_line[record.gpus] = record if other is None else min(other, record, key=_rank)
+    accelerators = {record.row.accelerator for record in records}
+    for record in sorted(records, key=lambda one: (one.row.workload, one.row.dtype, one.row.accelerator)):
+        name = f"{record.row.workload} {record.row.dtype}"
+        of_line = cells.setdefault(f"{name} {record.row.accelerator}" if len(accelerators) > 1 else name, {})
+        other = of_line.get(record.row.gpus)
+        of_line[record.row.gpus] = record if other is None else min(other, record, key=_rank)
     lines: list[str] = []
     while gpus:
         shown, part = _as_many_as_fit(cells, gpus, width)
@@ -107,7 +106,7 @@ def _cell(record: Record | None) -> str:
 
 def _rank(record: Record) -> tuple[int, float, str]:
     """The worst first: by outcome, and among equals by throughput."""
-    return -outcomes.of(record.outcome).severity, throughput_change(record) or 0.0, record.row
+    return -outcomes.of(record.outcome).severity, throughput_change(record) or 0.0, record.row.id
 
 
 def _fit(text: str, width: int) -> str:
@@ -134,13 +133,13 @@ def cause_of(record: Record) -> str:
 
 
 def _rows(records: Sequence[Record]) -> str:
-    names = [record.row for record in records]
+    names = [record.row.id for record in records]
     more = f" and {len(names) - _ROWS_SHOWN} more" if len(names) > _ROWS_SHOWN else ""
     return f"{counted(len(names), 'row')} ({', '.join(names[:_ROWS_SHOWN])}{more})"
 
 
 def _nodes(records: Iterable[Record]) -> str:
-    counts = Counter(node for record in records if record.job for node in expand(record.job.nodes))
+    counts = Counter(node for record in records if record.jobs.last for node in expand(record.jobs.last.nodes))
     if not counts:
         return ""
     common = [f"{node} ({times})" if times > 1 else node for node, times in counts.most_common(_NODES_SHOWN)]
@@ -152,10 +151,10 @@ def slow_node_line(records: Iterable[Record]) -> str:
     """The nodes whose jobs were slower than others', if any stand out."""
     changes = []
     for record in records:
-        verdict = verdict_of(record)
+        verdict = record.judged
         if verdict is None:
             continue
-        timed = ((job.nodes, job.judged_s) for job in measured_jobs(record))
+        timed = ((job.nodes, job.judged_s) for job in record.measured_jobs)
         changes += [(nodes, verdict.reference_s / judged_s - 1) for nodes, judged_s in timed if judged_s]
     found = slowest(changes, most=_SLOWEST, by=_SLOWER_BY)
     named = [f"{node} {percent(change)} over {counted(jobs, 'job')}" for node, change, jobs in found]

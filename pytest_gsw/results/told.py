@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from pytest_gsw.performance.verdict import Reason, Verdict
 from pytest_gsw.results import outcomes, row_text
-from pytest_gsw.results.judged import verdict_of
 from pytest_gsw.results.outcomes import Outcome
 from pytest_gsw.results.record import Record
 
@@ -40,7 +39,7 @@ def told(
         verdict: Its verdict as it was judged; by default the one that the record is of.
         canaries: The canary rows that were too slow in the session, where that is known.
     """
-    verdict = verdict or verdict_of(record)
+    verdict = verdict or record.judged
     outcome = outcomes.of(record.outcome)
     if not outcome.known:
         why = f"the record has the outcome '{record.outcome}', which this pytest-gsw does not know"

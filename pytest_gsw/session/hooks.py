@@ -350,7 +350,7 @@ def pytest_runtest_makereport(
         report.gsw_fails = item.judged[0] == "failed" or record.outcome == ERROR.word  # type: ignore[attr-defined]
         # pytest-xdist hands these to the session that has the screen.
         vars(report).update(judged.facts_of(item, record))
-        item.config.stash[TALLY].records[record_name(record.node_id)] = record
+        item.config.stash[TALLY].records[record_name(record.row.node_id)] = record
     return report
 
 

@@ -16,7 +16,8 @@ from pytest_gsw.errors import HookError
 from pytest_gsw.hooks.faults import hook_error
 from pytest_gsw.results import row_text
 from pytest_gsw.results.accepted_text import accepted_line
-from pytest_gsw.results.record import Record, attempt_text, used_gpu_hours
+from pytest_gsw.results.record import Record, used_gpu_hours
+from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.screen import TALLY, Tally, write
@@ -86,11 +87,11 @@ def facts_of(item: BaselineItem, record: Record) -> Mapping[str, object]:
     facts = {
         "gsw_outcome": record.outcome,
         "gsw_headline": row_text.headline(record),
-        "gsw_attempts": [attempt_text(attempt) for attempt in record.attempts],
+        "gsw_attempts": [attempt_text(attempt) for attempt in record.jobs.attempts],
         "gsw_drift": record.drift or "",
         "gsw_inconclusive": row_text.inconclusive_line(record),
         "gsw_used_gpu_hours": used_gpu_hours(record),
-        "gsw_saved_gpu_hours": record.saved_gpu_hours,
+        "gsw_saved_gpu_hours": record.jobs.saved_gpu_hours,
         "gsw_reference": record.reference,
         "gsw_accepted": accepted_line(record),
     }

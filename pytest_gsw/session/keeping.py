@@ -15,7 +15,8 @@ from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.hooks.faults import hook_error
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.attachments import attachment_lines
-from pytest_gsw.results.record import JobFacts, Record, write_record
+from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.results.recording import Ran, job_facts
 from pytest_gsw.runs.run import Run
 from pytest_gsw.session.measuring import Measuring
@@ -114,6 +115,6 @@ def facts_of(record: Record, settings: Settings) -> list[tuple[str, str]]:
     """Where a row's things are and how it is repeated, each with its name."""
     cluster = [f"--gsw-cluster={settings.cluster.name}"] if settings.cluster else []
     replay = [f"--gsw-replay={settings.replay}"] if settings.replay else []
-    again = command("pytest", *cluster, *replay, record.node_id)
-    offline = command("pytest", *cluster, f"--gsw-replay={from_here(settings.run_directory)}", record.node_id)
+    again = command("pytest", *cluster, *replay, record.row.node_id)
+    offline = command("pytest", *cluster, f"--gsw-replay={from_here(settings.run_directory)}", record.row.node_id)
     return row_text.run_facts(record, again, offline)

@@ -20,7 +20,9 @@ from pytest_gsw.fleet.watch import Sample
 from pytest_gsw.jobs.model import Attempt
 from pytest_gsw.jobs.spec import expected_run_s
 from pytest_gsw.results import outcomes, progress_text
-from pytest_gsw.results.record import JobFacts, Record, attempt_text
+from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.record import Record
+from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.stash import SETTINGS

@@ -290,17 +290,17 @@ class ReplayedRow(RowSource):
 
     def __init__(self, baseline: Baseline, settings: Settings, spec: JobSpec | None, record: Record) -> None:
         super().__init__(baseline, settings, spec)
-        assert record.job is not None  # others are not replayed
-        self.launcher = record.job.launcher
-        self.repeats = Repeats(record.first_jobs, record.confirm_jobs)
-        self.log_bytes = [*(job.log_bytes for job in record.repeats), record.log_bytes]
+        assert record.jobs.last is not None  # others are not replayed
+        self.launcher = record.jobs.last.launcher
+        self.repeats = Repeats(record.jobs.first_jobs, record.jobs.confirm_jobs)
+        self.log_bytes = [*(job.log_bytes for job in record.jobs.repeats), record.run.log_bytes]
         # The canary may not be replayed with it.
         self.was_excused = record.reason == Reason.CANARY.value
         self._record = record
 
     def with_earlier_jobs(self, run: Run) -> Run:
         """Those that were recorded."""
-        jobs = self._record.repeats
+        jobs = self._record.jobs.repeats
         earlier = tuple(Run(job.id, job.status, Path(job.log) if job.log else None) for job in jobs)
         return dataclasses.replace(run, earlier=earlier) if earlier else run
 
@@ -314,26 +314,25 @@ class ReplayedRow(RowSource):
 
     def definition(self, run: Run | None) -> str:
         """As recorded."""
-        return self._record.definition
+        return self._record.row.definition
 
     def environment(self, run: Run | None) -> dict[str, str]:
         """As recorded."""
-        return dict(self._record.environment)
+        return dict(self._record.run.environment)
 
     def noise(self, run: Run) -> Noise | None:
         """What was known when the row was judged."""
-        sigma = self._record.sigma
-        return None if sigma is None else Noise(sigma, self._record.sigma_jobs)
+        return None if self._record.verdict is None else self._record.verdict.noise
 
     def drift(self, run: Run, judged_s: float | None) -> str | None:
         """As recorded."""
         return self._record.drift
 
     def _image_beside_log(self, run: Run | None) -> tuple[str | None, str]:
-        return self._record.image, self._record.image_from
+        return self._record.run.image, self._record.run.image_from
 
     def _says_simulated(self, run: Run | None) -> bool:
-        return self._record.simulated
+        return self._record.run.simulated
 
 
 def steps_of(baseline: Baseline, *, traced: bool) -> int | None:

@@ -167,7 +167,7 @@ def _read_recorded(settings: Settings) -> dict[str, Record] | None:
     except ValueError as error:
         raise pytest.UsageError(f"--gsw-replay: {error}") from None
     _check_cluster(settings, records)
-    return {record.row: record for record in records if record.job is not None}
+    return {record.row.id: record for record in records if record.jobs.last is not None}
 
 
 def _check_cluster(settings: Settings, records: Iterable[Record]) -> None:
@@ -176,11 +176,11 @@ def _check_cluster(settings: Settings, records: Iterable[Record]) -> None:
         return
     name = settings.cluster.name
     # A replay without a cluster has left open where its logs are from.
-    other = next((record for record in records if record.cluster not in {name, "replay"}), None)
+    other = next((record for record in records if record.run.cluster not in {name, "replay"}), None)
     if other is not None:
         raise pytest.UsageError(
-            f"--gsw-replay: the run {other.run_id} was of the cluster '{other.cluster}', not '{name}'\n"
-            f"next: give --gsw-cluster={other.cluster}, or leave it out to judge by the document"
+            f"--gsw-replay: the run {other.run.id} was of the cluster '{other.run.cluster}', not '{name}'\n"
+            f"next: give --gsw-cluster={other.run.cluster}, or leave it out to judge by the document"
         )
 
 
@@ -192,9 +192,9 @@ def make_launcher(config: pytest.Config, settings: Settings, recorded: dict[str,
     """
     if settings.replay is not None:
         runs = {
-            row: RecordedRun(Path(record.log) if record.log else None, record.job.id, record.job.status)
+            row: RecordedRun(Path(record.run.log) if record.run.log else None, job.id, job.status)
             for row, record in recorded.items()
-            if record.job is not None
+            if (job := record.jobs.last) is not None
         }
         return ReplayLauncher(settings.replay, recorded=runs)
     launcher = answers.ask_for_launcher(config, settings)

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,11 +18,13 @@ import pytest_gsw.demo
 from pytest_gsw.demo.writers.events import FIRST_LINE
 from pytest_gsw.history.imported import imported_record
 from pytest_gsw.history.place import open_history
-from pytest_gsw.results.record import JobFacts, Record, read_record
+from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.record import Record, read_record
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
 from tests.slurm.cluster import SlurmCluster
+from tests.unit.results.records import varied
 
 #: What is documented for H100; the other bundled tables are of clusters that had V100.
 BUNDLED = ("maxtext/llama2_70b", "nemo/grok1_314b", "nemo/llama3.1_405b", "paxml/gpt3_175b")
@@ -180,6 +181,7 @@ _NCCL, _OLD_NCCL, _DRIVER = "2.23.4", "2.21.5", "550.90.07"
 #: What keeps the night short; nothing that a verdict rests on.
 CONFTEST = """\
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
+from tests.unit.results.records import varied
 
 SlurmLauncher.log_wait_s = 3.0
 """
@@ -235,7 +237,7 @@ def run_night(cluster: SlurmCluster, directory: Path, *, hostile: bool = True, s
     assert done.returncode == 1, done.stdout  # rows have failed
     (run,) = (directory / ".gsw" / "runs").iterdir()
     records = [read_record(path) for path in run.glob("records/*.json")]
-    return Night(directory, run, {record.row: record for record in records}, done.stdout)
+    return Night(directory, run, {record.row.id: record for record in records}, done.stdout)
 
 
 def _write_project(directory: Path, *, hostile: bool, seconds: float) -> None:
@@ -279,7 +281,7 @@ def _earlier_nights(directory: Path, slurm: str) -> Iterator[Record]:
                 factor = 1.085
             end_s = tonight_s - ago * _DAY_S + chance.uniform(0, 3600)
             nccl = _NCCL if ago <= _CREEPS else _OLD_NCCL
-            yield replace(
+            yield varied(
                 _earlier_record(row, directory, ago, end_s, factor),
                 run_id=time.strftime("%Y%m%d-210000-7f3a", time.gmtime(tonight_s - ago * _DAY_S)),
                 environment={"driver": _DRIVER, "nccl": nccl, "slurm": slurm},
@@ -303,7 +305,7 @@ def _earlier_record(row: Baseline, directory: Path, ago: int, end_s: float, fact
         run_s=660.0,
     )
     table = row.location.path.relative_to(directory)
-    return replace(
+    return varied(
         imported_record(row, "eos", directory, job, row.judged_s * factor, "simulation"),
         node_id=f"{table}::{row.id}",
         baseline=f"{table}:{row.location.line}",

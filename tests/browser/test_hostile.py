@@ -6,8 +6,9 @@ import time
 from dataclasses import fields, replace
 from pathlib import Path
 
-from pytest_gsw.results.record import JobFacts, Record, write_record
-from tests.unit.results.records import JOB, SLOW
+from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.record import Record, write_record
+from tests.unit.results.records import JOB, SLOW, varied
 
 from .chromium import Chromium
 from .conftest import write_report
@@ -33,7 +34,7 @@ def hostile(record: Record, text: str) -> Record:
     }
     job = {field.name: text for field in fields(JobFacts) if field.type == "str" and field.name != "state"}
     facts = replace(JOB, **job)
-    return replace(
+    return varied(
         record,
         **texts,
         job=facts,
@@ -45,13 +46,13 @@ def hostile(record: Record, text: str) -> Record:
 
 
 def test_no_text_of_a_record_does_anything(chromium: Chromium, tmp_path: Path) -> None:
-    run = tmp_path / "project" / ".gsw" / "runs" / SLOW.run_id
+    run = tmp_path / "project" / ".gsw" / "runs" / SLOW.run.id
     log = tmp_path / "log"
     log.write_text("".join(f"RuntimeError: {text}\n" for text in _TEXTS))
     for number, text in enumerate(_TEXTS):
         for outcome in ("regressed", "error"):
             record = hostile(SLOW, f"{outcome} {text}")
-            write_record(run, replace(record, outcome=outcome, log=str(log), gpus=8 << number))
+            write_record(run, varied(record, outcome=outcome, log=str(log), gpus=8 << number))
     target = tmp_path / "report"
     write_report(run, target)
     with Served(target) as served, chromium.tab(served.url) as tab:

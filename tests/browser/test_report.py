@@ -72,7 +72,7 @@ def test_the_night_is_one_of_everything(night: Night) -> None:
         "passed": 46, "improved": 2, "regressed": 3, "inconclusive": 1, "expected_failure": 1, "error": 9,
     }  # fmt: skip
     assert [row for row, record in night.records.items() if record.drift] == [CREEPING]
-    assert [row for row, record in night.records.items() if record.attempts and record.outcome == "passed"] == [
+    assert [row for row, record in night.records.items() if record.jobs.attempts and record.outcome == "passed"] == [
         "mixtral_8x7b_bf16[H100x64]"
     ]
     assert "2 skipped" in night.output  # the row for B200, and the inconclusive one

@@ -10,7 +10,7 @@ from pytest_gsw.performance.figures import figures
 from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.load import load_table
-from tests.unit.results.records import JOB, SLOW
+from tests.unit.results.records import JOB, SLOW, varied
 
 #: What the simulated recipe's logs name.
 IMAGE = "simulation"
@@ -21,7 +21,7 @@ def record(table: Path, number: int, seconds: float, row: int = 0, **changes: An
     """What one night's job of one row of a table left."""
     baseline = load_table(table)[row]
     name = f"{table.parent.name}/{table.name}"
-    whole = replace(
+    whole = varied(
         SLOW,
         run_id=f"202611{10 + number}-221000-7f3a",
         row=baseline.id,
@@ -45,7 +45,7 @@ def record(table: Path, number: int, seconds: float, row: int = 0, **changes: An
             end_s=1794348000.0 + 86400 * number,
         ),
     )
-    return replace(whole, **changes)
+    return varied(whole, **changes)
 
 
 def write_runs(results: Path, table: Path, seconds: tuple[float, ...] = SECONDS, **changes: Any) -> list[Path]:
@@ -53,6 +53,6 @@ def write_runs(results: Path, table: Path, seconds: tuple[float, ...] = SECONDS,
     directories = []
     for number, each in enumerate(seconds):
         one = record(table, number, each, **changes)
-        directories.append(results / "runs" / one.run_id)
+        directories.append(results / "runs" / one.run.id)
         write_record(directories[-1], one)
     return directories

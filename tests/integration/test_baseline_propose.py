@@ -49,7 +49,7 @@ def git(*arguments: str, cwd: Path | None = None) -> str:
 
 
 def diff_of(table: Path) -> str:
-    return DIFF.replace("DEFINITION", record(table, 0, 1.0).definition)
+    return DIFF.replace("DEFINITION", record(table, 0, 1.0).row.definition)
 
 
 def test_the_whole_diff(table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,9 +115,9 @@ def test_a_later_proposal_replaces_the_entry_alone(
     propose(*runs, "-o", "b.diff")
     git("apply", "b.diff")
     newer = record(table, 9, 1.05)
-    write_record(pytester.path / ".gsw" / "runs" / newer.run_id, newer)
+    write_record(pytester.path / ".gsw" / "runs" / newer.run.id, newer)
     capsys.readouterr()
-    assert propose(*runs, pytester.path / ".gsw" / "runs" / newer.run_id) == 0
+    assert propose(*runs, pytester.path / ".gsw" / "runs" / newer.run.id) == 0
     changed = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("+ ", "- "))]
     assert changed == [
         "-    step_time_s: 1.04",
@@ -181,8 +181,8 @@ def test_what_is_left_out_is_said_beside_the_diff(
     runs = write_runs(pytester.path / ".gsw", table, (*SECONDS, 1.04))
     for number, changes in {6: {"outcome": "error", "measured": {}}, 7: {"simulated": True}}.items():
         other = record(table, number, 1.04, **changes)
-        write_record(runs[0].parent / other.run_id, other)
-        runs.append(runs[0].parent / other.run_id)
+        write_record(runs[0].parent / other.run.id, other)
+        runs.append(runs[0].parent / other.run.id)
     empty = pytester.mkdir("empty")
     broken = pytester.mkdir("broken")
     write_record(broken, record(table, 8, 1.04)).write_text("{")
@@ -280,8 +280,8 @@ def test_bundled_tables(pytester: pytest.Pytester, capsys: pytest.CaptureFixture
     runs = []
     for number, seconds in enumerate((4.37, 4.38, 4.39, 4.38, 4.38)):
         one = record(path, number, seconds, row=6, baseline="baselines/maxtext/llama2_70b.yaml:62")
-        write_record(pytester.path / one.run_id, one)
-        runs.append(pytester.path / one.run_id)
+        write_record(pytester.path / one.run.id, one)
+        runs.append(pytester.path / one.run.id)
     assert propose(*runs) == 0
     out = capsys.readouterr().out
     assert "\n--- /dev/null\n+++ b/baselines/maxtext/llama2_70b.accepted.yaml\n" in out

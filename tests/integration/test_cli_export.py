@@ -18,7 +18,7 @@ from pytest_gsw.results.record import write_record
 from tests.integration.runs import record
 from tests.unit.reports.ci.nights import HOSTILE, NIGHT
 from tests.unit.reports.ci.test_annotations import assert_code_quality, parsed
-from tests.unit.results.records import SLOW
+from tests.unit.results.records import SLOW, varied
 
 FAULTS = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom", "--gsw-demo=*x512]=fast:15%")
 
@@ -169,8 +169,8 @@ def test_secrets_are_masked_and_control_characters_left_out(
     monkeypatch.setenv("HF_TOKEN", "hunter2hunter2")
     text = "hunter2hunter2 \x1b[31m\u202e"
     for number, one in enumerate(NIGHT.records):
-        job = replace(SLOW.job, nodes=text)  # type: ignore[type-var]
-        odd = replace(one, fact=text, row=f"{text}{number}", job=job, drift=text, workload=text)
+        job = replace(SLOW.jobs.last, nodes=text)  # type: ignore[type-var]
+        odd = varied(one, fact=text, row=f"{text}{number}", job=job, drift=text, workload=text)
         write_record(tmp_path, odd)
     out = exported(tmp_path, form, capsys)
     assert out.strip()
@@ -183,5 +183,5 @@ def test_secrets_are_masked_and_control_characters_left_out(
 def test_hostile_texts_are_no_tracebacks(
     tmp_path: Path, form: str, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_record(tmp_path, replace(SLOW, fact=text, row=text, workload=text, cluster=text, run_id=text, drift=text))
+    write_record(tmp_path, varied(SLOW, fact=text, row=text, workload=text, cluster=text, run_id=text, drift=text))
     assert exported(tmp_path, form, capsys)

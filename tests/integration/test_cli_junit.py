@@ -14,7 +14,7 @@ from pytest_gsw.results.rebuild import counts, junit_text, read_run, rebuild_jun
 from pytest_gsw.results.record import Record, record_name, write_record
 from tests.integration.conftest import junit, properties
 from tests.integration.test_junit import assert_valid
-from tests.unit.results.records import JOB, SLOW
+from tests.unit.results.records import JOB, SLOW, varied
 
 OUTCOMES = {
     "passed": None,
@@ -139,7 +139,7 @@ def only(root: ET.Element) -> ET.Element:
 
 @pytest.mark.parametrize(("outcome", "element"), OUTCOMES.items())
 def test_the_element_of_an_outcome(run: Path, outcome: str, element: str | None) -> None:
-    record = replace(SLOW, outcome=outcome, not_comparable="--gsw-profile=nsight")
+    record = varied(SLOW, outcome=outcome, not_comparable="--gsw-profile=nsight")
     root = rebuild_junit(run, [record])
     found = [child.tag for child in only(root)]
     assert found == ["properties", *([element] if element else []), "system-out"]
@@ -150,11 +150,11 @@ def test_the_element_of_an_outcome(run: Path, outcome: str, element: str | None)
 def test_a_row_names_its_files_for_the_attachments_plugin(run: Path) -> None:
     log = run / "log.out"
     log.write_text("[[ATTACHMENT|/etc/passwd]]\n")
-    case = only(rebuild_junit(run, [replace(SLOW, log=str(log))]))
+    case = only(rebuild_junit(run, [varied(SLOW, log=str(log))]))
     assert case[-1].tag == "system-out"
     assert (case[-1].text or "").splitlines() == [
         f"[[ATTACHMENT|{log}]]",
-        f"[[ATTACHMENT|{run / 'records' / record_name(SLOW.node_id)}]]",
+        f"[[ATTACHMENT|{run / 'records' / record_name(SLOW.row.node_id)}]]",
     ]
 
 
@@ -172,7 +172,7 @@ def test_a_row_without_files_names_none() -> None:
 
 
 def test_an_outcome_that_is_not_known_is_an_error(run: Path) -> None:
-    case = only(rebuild_junit(run, [replace(SLOW, outcome="splendid")]))
+    case = only(rebuild_junit(run, [varied(SLOW, outcome="splendid")]))
     error = case.find("error")
     assert error is not None
     assert error.attrib["message"] == ("the record has the outcome 'splendid', which this pytest-gsw does not know")
@@ -181,7 +181,7 @@ def test_an_outcome_that_is_not_known_is_an_error(run: Path) -> None:
 def test_an_error_has_what_the_record_keeps(run: Path) -> None:
     fact = "job 481221 failed with exit code 1: CUDA out of memory"
     job = replace(JOB, state="FAILED", exit_code=1)
-    record = replace(SLOW, outcome="error", fact=fact, measured={}, steps=0, job=job)
+    record = varied(SLOW, outcome="error", fact=fact, measured={}, steps=0, job=job)
     error = only(rebuild_junit(Path("runs/7f3a"), [record])).find("error")
     assert error is not None
     assert error.attrib == {"message": fact}
@@ -200,7 +200,7 @@ def test_an_error_has_what_the_record_keeps(run: Path) -> None:
 def test_rows_without_a_record_are_errors(run: Path) -> None:
     missing = {
         "baselines/nemo/grok1_314b.yaml::grok1_314b_fp8[H100x512]": "interrupted: job 481230 was running",
-        SLOW.node_id: "interrupted",  # has a record all the same
+        SLOW.row.node_id: "interrupted",  # has a record all the same
     }
     root = rebuild_junit(run, [SLOW], missing)
     assert counts(root) == {"tests": 2, "failures": 1, "errors": 1, "skipped": 0}
@@ -217,7 +217,7 @@ def test_rows_without_a_record_are_errors(run: Path) -> None:
 
 
 def test_what_xml_forbids_and_nobody_sees_is_left_out(tmp_path: Path) -> None:
-    record = replace(
+    record = varied(
         SLOW, outcome="error", fact='bell \x07, red \x1b[31m, <&">\n, half \ud83d, nobody \uffff, left \u202e, ü 漢 🚀'
     )
     path = tmp_path / "junit.xml"
@@ -225,12 +225,12 @@ def test_what_xml_forbids_and_nobody_sees_is_left_out(tmp_path: Path) -> None:
     assert_valid(path)
     (error,) = ET.parse(path).getroot().iter("error")  # noqa: S314 - our own file
     assert error.attrib["message"] == 'bell , red , <&">\n, half \ufffd, nobody , left , ü 漢 🚀'
-    assert properties(junit(path)[record.row])["gsw_fact"] == error.attrib["message"]
+    assert properties(junit(path)[record.row.id])["gsw_fact"] == error.attrib["message"]
 
 
 def test_the_time_is_that_of_the_jobs(run: Path) -> None:
-    later = replace(SLOW, node_id="other", job=replace(JOB, submit_s=1795212060.0, end_s=1795213000.5, run_s=0.25))
-    root = rebuild_junit(run, [SLOW, later, replace(SLOW, node_id="no job", job=None)])
+    later = varied(SLOW, node_id="other", job=replace(JOB, submit_s=1795212060.0, end_s=1795213000.5, run_s=0.25))
+    root = rebuild_junit(run, [SLOW, later, varied(SLOW, node_id="no job", job=None)])
     assert [case.attrib["time"] for case in root.iter("testcase")] == ["662.000", "0.250", "0.000"]
     (found,) = root
     assert found.attrib["time"] == "1000.500"
@@ -256,13 +256,13 @@ def test_the_time_is_that_of_the_jobs(run: Path) -> None:
     ],
 )
 def test_odd_records_are_no_tracebacks(run: Path, outcome: str, changes: dict[str, Any]) -> None:
-    record = replace(SLOW, outcome=outcome, not_comparable="NCCL tracing", **changes)
+    record = varied(SLOW, outcome=outcome, not_comparable="NCCL tracing", **changes)
     assert junit_text(rebuild_junit(run, [record]))
     assert counts(rebuild_junit(run, [record], strict=True))["tests"] == 1
 
 
 def test_without_jobs_there_is_no_time(run: Path) -> None:
-    (found,) = rebuild_junit(run, [replace(SLOW, job=None)])
+    (found,) = rebuild_junit(run, [varied(SLOW, job=None)])
     assert found.attrib["time"] == "0.000"
     assert "timestamp" not in found.attrib
 
@@ -271,7 +271,7 @@ def test_a_record_that_cannot_be_read_hides_no_other(run: Path, capsys: pytest.C
     broken = run / "records" / "broken.json"
     broken.write_text('{"schema": 1')
     records, missing = read_run(run)
-    assert [record.row for record in records] == [SLOW.row]
+    assert [record.row.id for record in records] == [SLOW.row.id]
     assert list(missing) == ["records/broken.json"]
     path = rebuilt(run)
     assert capsys.readouterr().out == f"{path}: 2 tests, 1 failure, 1 error, 0 skipped\n"

@@ -7,7 +7,6 @@ import io
 import json
 import sqlite3
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +78,7 @@ def test_the_worst_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_directories_need_no_history(capsys: pytest.CaptureFixture[str]) -> None:
     for record in two_nights():
-        write_record(Path(".gsw", "runs", record.run_id), record)
+        write_record(Path(".gsw", "runs", record.run.id), record)
     assert compare(Path(".gsw/runs") / A, B) == 1  # by its path, and by its name among the results
     assert capsys.readouterr() == (TEXT, "")
     assert not DEFAULT.exists()
@@ -107,7 +106,7 @@ def test_directories_are_compared_while_the_history_is_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for record in two_nights():
-        write_record(Path(".gsw", "runs", record.run_id), record)
+        write_record(Path(".gsw", "runs", record.run.id), record)
     monkeypatch.setenv("GSW_HISTORY", named)
     Path("notes").write_text("no database" * 100)
     with sqlite3.connect("later.sqlite") as connection:
@@ -125,7 +124,7 @@ def test_directories_are_compared_without_psycopg(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for record in two_nights():
-        write_record(Path(".gsw", "runs", record.run_id), record)
+        write_record(Path(".gsw", "runs", record.run.id), record)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.setenv("GSW_HISTORY", "postgresql://db/gsw")
     assert compare(A, B) == 1
@@ -141,7 +140,7 @@ def test_none_is_no_history(capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(A, B, "--history=none") == 2
     assert capsys.readouterr().err == f"pytest-gsw compare: there is no run '{A}' in .gsw/runs\nnext: ls .gsw/runs\n"
     for record in two_nights():
-        write_record(Path(".gsw", "runs", record.run_id), record)
+        write_record(Path(".gsw", "runs", record.run.id), record)
     assert compare(A, B, "--history=none") == 1
     assert capsys.readouterr() == (TEXT, "")
 
@@ -231,10 +230,14 @@ def test_a_record_that_cannot_be_read_is_an_error(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err == "pytest-gsw compare: run/records/x.yaml_x.json is no record: it has no 'schema'\n"
 
 
-def test_a_run_with_a_record_of_a_later_release_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    fill(replace(row("x", 12), schema=2), row("x", 13))
+def test_a_run_with_a_record_of_a_later_release_is_an_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as later:
+        later.setattr("pytest_gsw.results.record.SCHEMA", 3)
+        fill(row("x", 12), row("x", 13))
     assert compare(A, B) == 1
     assert capsys.readouterr().err == (
-        f"pytest-gsw compare: a record of run {A} in .gsw/history.sqlite cannot be read: it is of version 2, this "
-        "pytest-gsw reads version 1\n"
+        f"pytest-gsw compare: a record of run {A} in .gsw/history.sqlite cannot be read: it is of version 3, this "
+        "pytest-gsw reads versions up to 2\n"
     )

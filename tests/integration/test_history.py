@@ -23,6 +23,7 @@ from pytest_gsw.results.record import Record, write_record
 from tests.integration.conftest import tiny_table
 from tests.integration.runs import record, write_runs
 from tests.unit.history.nights import FIRST_S, KEY, job, night
+from tests.unit.results.records import varied
 
 DEFAULT = Path(".gsw", "history.sqlite")
 MAXTEXT = "completed step: {step}, seconds: {seconds}, TFLOP/s/device: 797.5, Tokens/s/device: 1796.5, loss: 9.021\n"
@@ -229,7 +230,7 @@ def test_days_are_those_of_the_reader(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 
 def test_what_others_wrote_is_shown_without_control_characters_and_secrets(capsys: pytest.CaptureFixture[str]) -> None:
-    fill(night(0, 5.0, job=replace(night(0).job, nodes="\x1b[31mn1 hf_AAAAbbbbCCCCdddd1111")))  # type: ignore[type-var]
+    fill(night(0, 5.0, job=replace(night(0).jobs.last, nodes="\x1b[31mn1 hf_AAAAbbbbCCCCdddd1111")))  # type: ignore[type-var]
     for form in ("--csv", "--json"):
         assert history(form) == 0
         out = capsys.readouterr().out
@@ -555,7 +556,7 @@ def test_imported_nights_and_those_of_sessions_are_one_series(site: Path, capsys
     assert history("--from-logs=logs", "--cluster=eos", f"--baselines={site}") == 0
     with open_history(DEFAULT) as opened:
         (key,) = opened.series()
-        opened.add([replace(ours, definition=key.definition)])
+        opened.add([varied(ours, definition=key.definition)])
         assert [point.judged_s for point in opened.points(key)] == [1.01, 1.02]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from pytest_gsw.history.place import open_history
 from tests.integration.conftest import junit, properties
 from tests.integration.runs import record as record_of
+from tests.unit.results.records import varied
 
 NAME = "tiny_1b_bf16[H100x8]"
 SESSION = ("--gsw-cluster=demo", "-k", "x8 and H100", "--junitxml=junit.xml")
@@ -24,7 +24,7 @@ WILD = (0.88, 1.10, 0.95, 1.14, 1.0, 0.86, 1.07, 0.93, 1.16, 1.03)
 def nights(table: Path, seconds: Sequence[float], history: Path | None = None, **changes: Any) -> None:
     """Put one night for each of these times into the history, each with a job of its own."""
     simulated = {"cluster": "demo", "simulated": True, **changes}
-    records = [replace(record_of(table, n, each), **simulated) for n, each in enumerate(seconds)]
+    records = [varied(record_of(table, n, each), **simulated) for n, each in enumerate(seconds)]
     place = history or table.parent.parent / ".gsw" / "history.sqlite"
     place.parent.mkdir(exist_ok=True)
     with open_history(place) as opened:
@@ -185,7 +185,7 @@ def test_a_row_that_stays_slow_does_not_widen_its_own_limit(pytester: pytest.Pyt
     nights(table, [1.0 + 0.001 * (n % 3) for n in range(9)])
     for n in range(9, 19):
         history = pytester.path / ".gsw" / "history.sqlite"
-        slow = replace(record_of(table, n, 1.12), cluster="demo", simulated=True, outcome="regressed")
+        slow = varied(record_of(table, n, 1.12), cluster="demo", simulated=True, outcome="regressed")
         with open_history(history) as opened:
             opened.add([slow])
     run(pytester, table, "--gsw-demo=*=slow:12%").assert_outcomes(failed=1, deselected=2)

@@ -15,6 +15,7 @@ import pytest
 from pytest_gsw.cli import main
 from pytest_gsw.history.place import open_history
 from tests.integration.runs import record as record_of
+from tests.unit.results.records import varied
 
 CREEPS, STAYS = "tiny_1b_bf16[H100x8]", "tiny_1b_bf16[H100x16]"
 NIGHTS = 70
@@ -34,9 +35,9 @@ def nights(table: Path, times_s: Sequence[float], row: int = 0, **changes: Any) 
         nccl = "2.21.5" if n < SUSPECT else "2.23.4"
         one = record_of(table, n, each, row, environment={"nccl": nccl, "driver": "550.54.15"}, **changes)
         day_s = time.time() - 86400 * (NIGHTS - n)
-        assert one.job is not None
-        job = replace(one.job, id=f"{row}{481220 + n}", start_s=day_s - 600, end_s=day_s)
-        records.append(replace(one, run_id=f"night-{n:03}", job=job, recorded_s=day_s))
+        assert one.jobs.last is not None
+        job = replace(one.jobs.last, id=f"{row}{481220 + n}", start_s=day_s - 600, end_s=day_s)
+        records.append(varied(one, run_id=f"night-{n:03}", job=job, recorded_s=day_s))
     (table.parent.parent / ".gsw").mkdir(exist_ok=True)
     with open_history(table.parent.parent / ".gsw" / "history.sqlite") as history:
         assert history.add(records) == len(records)

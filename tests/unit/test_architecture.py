@@ -54,7 +54,6 @@ LONG_MODULES = {
     "logs/follow.py": 453,
     "logs/reader.py": 413,
     "reports/night.py": 490,
-    "results/record.py": 466,
 }
 
 

@@ -28,7 +28,7 @@ def since_of(history: History, records: Iterable[Record]) -> Mapping[str, str]:
     if not series:
         return {}
     points = history.points_of((key for _, key in series), _NIGHTS)
-    told = {record.node_id: slow_since(_nights_before(record, points[key])) for record, key in series}
+    told = {record.row.node_id: slow_since(_nights_before(record, points[key])) for record, key in series}
     return {node_id: since for node_id, since in told.items() if since}
 
 
@@ -38,6 +38,6 @@ def _nights_before(record: Record, points: Iterable[Point]) -> list[tuple[float,
     by_run = {
         point.run_id: (point.time_s, point.outcome)
         for point in points
-        if point.run_id != record.run_id and point.time_s <= now_s
+        if point.run_id != record.run.id and point.time_s <= now_s
     }
     return list(by_run.values())

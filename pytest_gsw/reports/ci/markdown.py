@@ -12,7 +12,6 @@ from pytest_gsw.common.words import counted, percent
 from pytest_gsw.reports.ci.night import Finding, Night, counts_text, findings
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.attention import IMPROVED, REGRESSED, Level
-from pytest_gsw.results.judged import verdict_of
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.summary import throughput_change
 
@@ -47,12 +46,12 @@ def markdown(night: Night, limit_bytes: int = LIMIT_BYTES) -> str:
 def _head(night: Night, found: Sequence[Finding]) -> list[str]:
     rows = len({finding.node_id for finding in found})
     title = f"{counted(rows, 'row needs', 'rows need')} attention" if rows else "no row needs attention"
-    where = ", ".join(_code(cluster) for cluster in sorted({record.cluster for record in night.records})[:10])
-    runs = ", ".join(_code(run_id) for run_id in sorted({record.run_id for record in night.records})[:10])
+    where = ", ".join(_code(cluster) for cluster in sorted({record.run.cluster for record in night.records})[:10])
+    runs = ", ".join(_code(run_id) for run_id in sorted({record.run.id for record in night.records})[:10])
     hours = f"{sum(map(used_gpu_hours, night.records)):,.1f} GPU-hours"
     line = f"{where}, run {runs}, {counts_text(night)}, {hours}" if night.records else counts_text(night)
     head = [f"### pytest-gsw: {title}", "", line, ""]
-    if any(record.simulated for record in night.records):
+    if any(record.run.simulated for record in night.records):
         head += ["This is a simulation: no GPU was used, and its figures say nothing.", ""]
     return head
 
@@ -66,10 +65,10 @@ def _attention(found: Sequence[Finding], room_bytes: int) -> list[str]:
 
 def _finding_line(finding: Finding) -> str:
     record = finding.record
-    verdict = None if record is None else verdict_of(record)
+    verdict = None if record is None else record.judged
     change = "" if verdict is None else percent(verdict.throughput_change)
     allowed = "" if verdict is None else percent(verdict.allowed_throughput_change)
-    nodes = record.job.nodes if record is not None and record.job is not None else ""
+    nodes = record.jobs.last.nodes if record is not None and record.jobs.last is not None else ""
     by_throughput = record is not None and not record.own_outcome
     says_it_all = bool(change) and by_throughput and finding.kind in {REGRESSED.kind, IMPROVED.kind}
     text = "" if says_it_all else f" {_code(_cut(finding.text, _LONGEST_FACT))}"
@@ -88,11 +87,11 @@ def _finding_line(finding: Finding) -> str:
 
 def _overview(records: Sequence[Record], room_bytes: int) -> list[str]:
     """Every row's change of throughput by workload and dtype (down) and GPUs (across)."""
-    gpus = sorted({record.gpus for record in records})
+    gpus = sorted({record.row.gpus for record in records})
     lines: dict[tuple[str, str, str], dict[int, list[Record]]] = {}
-    for record in sorted(records, key=lambda one: (one.workload, one.dtype, one.accelerator, one.row)):
-        of_line = lines.setdefault((record.workload, record.dtype, record.accelerator), {})
-        of_line.setdefault(record.gpus, []).append(record)
+    for record in sorted(records, key=lambda one: (one.row.workload, one.row.dtype, one.row.accelerator, one.row.id)):
+        of_line = lines.setdefault((record.row.workload, record.row.dtype, record.row.accelerator), {})
+        of_line.setdefault(record.row.gpus, []).append(record)
     if not lines:
         return []
     headers = ("workload", "dtype", "accelerator", *(f"{number} GPUs" for number in gpus))

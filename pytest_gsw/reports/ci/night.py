@@ -76,7 +76,7 @@ class Finding:
     @property
     def place(self) -> tuple[str, int]:
         """The table and the line in it; the first line where nobody knows it."""
-        path, _, line = ("" if self.record is None else self.record.baseline).rpartition(":")
+        path, _, line = ("" if self.record is None else self.record.row.baseline).rpartition(":")
         if path and line.isascii() and line.isdigit():
             return path, int(line) or 1
         return self.node_id.partition("::")[0], 1
@@ -84,8 +84,8 @@ class Finding:
 
 def findings(night: Night) -> tuple[Finding, ...]:
     """All that needs attention, the worst first, and among equals the greatest loss."""
-    found = [one for record in night.records for one in _of_record(record, night.since.get(record.node_id, ""))]
-    recorded = {record.node_id for record in night.records}
+    found = [one for record in night.records for one in _of_record(record, night.since.get(record.row.node_id, ""))]
+    recorded = {record.row.node_id for record in night.records}
     found += [
         Finding(attention.ERROR.kind, node_id.rpartition("::")[2], node_id, "", why)
         for node_id, why in night.missing.items()
@@ -116,28 +116,28 @@ def _of_record(record: Record, since: str) -> Iterator[Finding]:
 
 def is_slow(record: Record) -> bool:
     """Whether a row is slower than its tolerance allows, whatever that is put down to."""
-    return (record.own_outcome or record.outcome) in outcomes.SLOW and record.reason not in DOUBTS
+    return (record.by_own_metric) in outcomes.SLOW and record.reason not in DOUBTS
 
 
 def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Finding:
     following = _next(needs, record)
-    return Finding(needs.kind, record.row, record.node_id, record.cluster, text, following, since, record)
+    return Finding(needs.kind, record.row.id, record.row.node_id, record.run.cluster, text, following, since, record)
 
 
 def _next(needs: Attention, record: Record) -> str:
     """What to type next: what tells more, or what runs the row again where there is nothing more to tell."""
-    if record.cluster == NO_CLUSTER:
-        where = record.log or f"{_RUNS}/{record.run_id}"
-        return command("pytest", f"--gsw-replay={where}", record.node_id)
+    if record.run.cluster == NO_CLUSTER:
+        where = record.run.log or f"{_RUNS}/{record.run.id}"
+        return command("pytest", f"--gsw-replay={where}", record.row.node_id)
     if needs is attention.IMPROVED:
-        return command("pytest-gsw", "baseline", "propose", f"{_RUNS}/{record.run_id}", f"--row={record.row}")
+        return command("pytest-gsw", "baseline", "propose", f"{_RUNS}/{record.run.id}", f"--row={record.row.id}")
     if needs is attention.DRIFT:
-        return command("pytest-gsw", "trend", record.row, f"--cluster={record.cluster}")
+        return command("pytest-gsw", "trend", record.row.id, f"--cluster={record.run.cluster}")
     if needs in {attention.ERROR, attention.UNEXPECTED_SUCCESS}:
-        return command("pytest", f"--gsw-cluster={record.cluster}", record.node_id)
-    if needs is attention.REGRESSED and not record.repeats:  # one slow job may be one slow node
-        return command("pytest", f"--gsw-cluster={record.cluster}", "--gsw-confirm=4", record.node_id)
-    return command("pytest-gsw", "history", record.row, f"--cluster={record.cluster}")
+        return command("pytest", f"--gsw-cluster={record.run.cluster}", record.row.node_id)
+    if needs is attention.REGRESSED and not record.jobs.repeats:  # one slow job may be one slow node
+        return command("pytest", f"--gsw-cluster={record.run.cluster}", "--gsw-confirm=4", record.row.node_id)
+    return command("pytest-gsw", "history", record.row.id, f"--cluster={record.run.cluster}")
 
 
 def slow_since(before: Sequence[tuple[float, str]]) -> str:
@@ -166,7 +166,7 @@ def _counted(word: str) -> str:
 def counts_text(night: Night) -> str:
     """How many rows there were and what they came to: ``12 rows: 2 regressed, 1 error, 9 passed, 1 drifting``."""
     found = Counter(_counted(record.outcome) for record in night.records)
-    recorded = {record.node_id for record in night.records}
+    recorded = {record.row.node_id for record in night.records}
     found[attention.ERROR.counted] += sum(node_id not in recorded for node_id in night.missing)
     total = sum(found.values())
     bad = [one.counted for one in attention.ATTENTIONS if one.counted]

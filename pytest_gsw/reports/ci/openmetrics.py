@@ -30,15 +30,15 @@ class _Metric:
 
 
 def _figure(of: str, name: str) -> Callable[[Record], float | None]:
-    return lambda record: getattr(record, of).get(name)
+    return lambda record: getattr(record.figures, of).get(name)
 
 
 def _of_job(name: str) -> Callable[[Record], float | None]:
-    return lambda record: None if record.job is None else getattr(record.job, name)
+    return lambda record: None if record.jobs.last is None else getattr(record.jobs.last, name)
 
 
 def _allowed(record: Record) -> float:
-    return record.tolerance if record.limit is None else record.limit
+    return record.row.tolerance if record.limit is None else record.limit
 
 
 def _of_figures() -> Iterator[_Metric]:
@@ -57,7 +57,9 @@ def _of_figures() -> Iterator[_Metric]:
 FAMILIES = (
     *_of_figures(),
     _Metric(
-        "gsw_calibration_flops", "FLOP/s of a matrix product that the MFU is of.", lambda one: one.calibration_flops
+        "gsw_calibration_flops",
+        "FLOP/s of a matrix product that the MFU is of.",
+        lambda one: one.figures.calibration_flops,
     ),
     _Metric(
         "gsw_throughput_change_ratio",
@@ -83,32 +85,32 @@ def openmetrics(night: Night) -> str:
 
 def _of_sites(night: Night) -> Iterator[_Metric]:
     """Families of the site's metrics, in the order of their keys."""
-    found = {one.key: one for record in night.records for one in record.metrics}
+    found = {one.metric.key: one.metric for record in night.records for one in record.metrics}
     for key, one in sorted(found.items()):
-        what = _escaped(f"{one.label} in {one.unit}, {one.direction}.")
+        what = _escaped(f"{one.label} in {one.unit}, {one.direction.value}.")
         yield _Metric(f"gsw_metric_{key}", f"Measured {what}", _site_figure("measured", key))
         yield _Metric(f"gsw_documented_metric_{key}", f"Documented {what}", _site_figure("documented", key))
 
 
 def _site_figure(of: str, key: str) -> Callable[[Record], float | None]:
-    return lambda record: next((getattr(one, of) for one in record.metrics if one.key == key), None)
+    return lambda record: next((getattr(one, of) for one in record.metrics if one.metric.key == key), None)
 
 
 def _labels(record: Record) -> _Labels:
     return {
-        "row": record.row,
-        "table": record.node_id.partition("::")[0],
+        "row": record.row.id,
+        "table": record.row.node_id.partition("::")[0],
         "cluster": _cluster(record),
-        "workload": record.workload,
-        "framework": record.framework,
-        "dtype": record.dtype,
-        "accelerator": record.accelerator,
-        "gpus": str(record.gpus),
+        "workload": record.row.workload,
+        "framework": record.row.framework,
+        "dtype": record.row.dtype,
+        "accelerator": record.row.accelerator,
+        "gpus": str(record.row.gpus),
     }
 
 
 def _cluster(record: Record) -> str:
-    return SIMULATED if record.simulated else record.cluster
+    return SIMULATED if record.run.simulated else record.run.cluster
 
 
 def _family(metric: _Metric, records: Mapping[tuple[tuple[str, str], ...], Record]) -> Iterator[str]:
@@ -126,7 +128,7 @@ def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], missing: Ma
     for labels, record in records.items():
         for outcome in (*_OUTCOMES, *({record.outcome} - set(_OUTCOMES))):
             yield _sample("gsw_outcome", {**dict(labels), "outcome": outcome}, record.outcome == outcome)
-    recorded = {record.node_id for record in records.values()}
+    recorded = {record.row.node_id for record in records.values()}
     for node_id in missing:
         if node_id not in recorded:
             table, _, row = node_id.rpartition("::")
@@ -136,7 +138,7 @@ def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], missing: Ma
 def _times(night: Night) -> Iterator[str]:
     newest: dict[str, float] = {}
     for record in night.records:
-        ended_s = record.recorded_s or (record.job and record.job.end_s)
+        ended_s = record.run.recorded_s or (record.jobs.last and record.jobs.last.end_s)
         if ended_s:
             cluster = _cluster(record)
             newest[cluster] = max(newest.get(cluster, 0.0), ended_s)

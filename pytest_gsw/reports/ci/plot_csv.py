@@ -26,7 +26,7 @@ def throughput(night: Night) -> str:
 
 def _csv(night: Night, figure: str) -> str:
     """A column for each row that has the figure; that of a row that has none tonight has no point in this build."""
-    values = {_label(record.row): record.measured.get(figure) for record in night.records}
+    values = {_label(record.row.id): record.figures.measured.get(figure) for record in night.records}
     known = {label: value for label, value in sorted(values.items()) if value is not None}
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -30,7 +30,7 @@ def _issue(finding: Finding) -> Mapping[str, str | int]:
         "lineStart": line,
         "severity": _SEVERITIES[finding.kind],
         "category": finding.kind,
-        "type": "" if finding.record is None else finding.record.workload,
+        "type": "" if finding.record is None else finding.record.row.workload,
         "message": _html(f"{finding.row}: {finding.text}"),
         "description": f"next: <code>{_html(finding.next)}</code>",
         "fingerprint": fingerprint(finding),

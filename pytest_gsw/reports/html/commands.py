@@ -32,14 +32,14 @@ def again(records: Iterable[Record], directory: Path, *options: str) -> str:
         options: Further options of pytest.
     """
     listed = list(records)
-    node_ids = [record.node_id for record in listed] if len(listed) <= _NAMED else ["--lf"]
+    node_ids = [record.row.node_id for record in listed] if len(listed) <= _NAMED else ["--lf"]
     return command("pytest", *_where(listed[0], directory), *options, *node_ids)
 
 
 def offline(record: Record, directory: Path) -> str:
     """A row judged again from the log that it left."""
-    cluster = () if record.cluster == "replay" else (f"--gsw-cluster={record.cluster}",)
-    return command("pytest", *cluster, f"--gsw-replay={directory}", record.node_id)
+    cluster = () if record.run.cluster == "replay" else (f"--gsw-cluster={record.run.cluster}",)
+    return command("pytest", *cluster, f"--gsw-replay={directory}", record.row.node_id)
 
 
 def next_command(row: Row, directory: Path) -> str:
@@ -52,17 +52,17 @@ def next_command(row: Row, directory: Path) -> str:
     record, verdict = row.record, row.verdict
     match row.needs:
         case attention.IMPROVED:
-            return command("pytest-gsw", "baseline", "propose", f"{directory}", "--row", record.row)
+            return command("pytest-gsw", "baseline", "propose", f"{directory}", "--row", record.row.id)
         case attention.DRIFT:
-            return command("pytest-gsw", "trend", record.row, "--cluster", record.cluster)
-        case attention.INCONCLUSIVE if record.reason == Reason.TOO_GOOD.value and record.log:
-            return command("pytest-gsw", "metrics", record.log, "--row", record.row)
+            return command("pytest-gsw", "trend", record.row.id, "--cluster", record.run.cluster)
+        case attention.INCONCLUSIVE if record.reason == Reason.TOO_GOOD.value and record.run.log:
+            return command("pytest-gsw", "metrics", record.run.log, "--row", record.row.id)
         case attention.INCONCLUSIVE if verdict and verdict.noise and record.reason == Reason.WITHIN_NOISE.value:
-            jobs = jobs_to_resolve(record.tolerance, verdict.noise)
+            jobs = jobs_to_resolve(record.row.tolerance, verdict.noise)
             if jobs > _MOST_REPEATS:  # look at what is known before the cluster is taken for days
-                return command("pytest-gsw", "history", record.row, "--cluster", record.cluster)
+                return command("pytest-gsw", "history", record.row.id, "--cluster", record.run.cluster)
             return again([record], directory, f"--gsw-repeat={jobs}")
-        case attention.REGRESSED if not record.repeats and record.cluster != "replay":
+        case attention.REGRESSED if not record.jobs.repeats and record.run.cluster != "replay":
             return again([record], directory, "--gsw-confirm=4")  # one slow job may be one slow node
         case _:
             return again([record], directory)
@@ -79,16 +79,17 @@ def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
     }.get(row.needs)
     if what is not None:
         listed.append((what, next_command(row, directory)))
-    if record.log:
+    if record.run.log:
         listed.append(("judge its log again", offline(record, directory)))
     if row.since is not None and row.since.good_run_id and row.needs in attention.SLOW:
-        runs = (row.since.good_run_id, record.run_id)
+        runs = (row.since.good_run_id, record.run.id)
         listed.append(("compare with the last good night", command("pytest-gsw", "compare", *runs)))
     if row.nights:
-        nights = ("pytest-gsw", "history", record.row, "--cluster", record.cluster)
+        nights = ("pytest-gsw", "history", record.row.id, "--cluster", record.run.cluster)
         listed.append(("list its nights", command(*nights)))
     return [pair for place, pair in enumerate(listed) if pair[1] not in {text for _, text in listed[:place]}]
 
 
 def _where(record: Record, directory: Path) -> tuple[str, ...]:
-    return (f"--gsw-replay={directory}",) if record.cluster == "replay" else (f"--gsw-cluster={record.cluster}",)
+    cluster = record.run.cluster
+    return (f"--gsw-replay={directory}",) if cluster == "replay" else (f"--gsw-cluster={cluster}",)

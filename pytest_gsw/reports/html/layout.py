@@ -141,12 +141,12 @@ def change(row: Row) -> ET.Element | None:
 
 def row_link(row: Row) -> ET.Element:
     """A link to a row's page, from beside the first one."""
-    return element("a", row.record.row, href=f"rows/{row.name}.html")
+    return element("a", row.record.row.id, href=f"rows/{row.name}.html")
 
 
 def simulated_note(records: Iterable[Record]) -> ET.Element | None:
     """That figures are made up, where any are."""
-    if not any(record.simulated for record in records):
+    if not any(record.run.simulated for record in records):
         return None
     return element("p", "This is a simulation: no GPU was used, the figures are made up.", class_="note")
 

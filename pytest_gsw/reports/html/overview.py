@@ -70,15 +70,15 @@ def _scaling_lines(curve: Curve) -> list[list[Content]]:
     first_each: float | None = None
     for row in curve.rows:
         record = row.record
-        tokens, mfu = record.measured.get(TOKENS_PER_S.key), record.measured.get(MFU.key)
-        each = tokens / record.gpus if tokens and record.gpus > 0 else None
+        tokens, mfu = record.figures.measured.get(TOKENS_PER_S.key), record.figures.measured.get(MFU.key)
+        each = tokens / record.row.gpus if tokens and record.row.gpus > 0 else None
         first_each = first_each or each
-        stated_tokens = record.documented.get(TOKENS_PER_S.key) or record.implied.get(TOKENS_PER_S.key)
-        stated_mfu = record.documented.get(MFU.key) or record.implied.get(MFU.key)
+        stated_tokens = record.figures.documented.get(TOKENS_PER_S.key) or record.figures.implied.get(TOKENS_PER_S.key)
+        stated_mfu = record.figures.documented.get(MFU.key) or record.figures.implied.get(MFU.key)
         lines.append(
             [
                 element("span", sign(row.kind), element("span", MARKS[row.kind][1], class_="vh"), " ", row_link(row)),
-                f"{record.gpus:,}",
+                f"{record.row.gpus:,}",
                 f"{tokens:,.0f}" if tokens else "",
                 f"{stated_tokens:,.0f}" if stated_tokens else "",
                 share(each / first_each) if each and first_each else "",
@@ -115,7 +115,7 @@ def _sums(night: Night) -> list[tuple[str, str]]:
     failed = sum(job.failed for job in jobs)
     waits_s = [job.facts.queue_s for job in jobs if job.facts.queue_s is not None]
     runs_s = [job.facts.run_s for job in jobs if job.facts.run_s is not None]
-    saved = sum(row.record.saved_gpu_hours or 0.0 for row in night.rows)
+    saved = sum(row.record.jobs.saved_gpu_hours or 0.0 for row in night.rows)
     return [
         ("jobs", f"{counted(len(jobs), 'job')}, {failed} failed"),
         (
@@ -173,7 +173,7 @@ def _job(job: NightJob) -> list[Content]:
         time_element(job.begin_s) if job.begin_s else None,
         "" if facts.queue_s is None else duration(facts.queue_s),
         "" if facts.run_s is None else duration(facts.run_s),
-        "" if facts.run_s is None else f"{job.row.record.gpus * facts.run_s / 3600:,.1f}",
+        "" if facts.run_s is None else f"{job.row.record.row.gpus * facts.run_s / 3600:,.1f}",
     ]
 
 

@@ -36,7 +36,6 @@ from pytest_gsw.reports.html.texts import (
 )
 from pytest_gsw.reports.night import Cause, Night, Row
 from pytest_gsw.results import attention
-from pytest_gsw.results.record import judged_key
 from pytest_gsw.tables.metrics import MFU
 
 _HEADINGS = {one.kind: one.heading for one in attention.ATTENTIONS if one.heading}
@@ -170,13 +169,13 @@ def _verdicts(night: Night) -> ET.Element | None:
     """The table by workload, dtype and number of GPUs; the workload with the worst row comes first."""
     if not night.rows:
         return None
-    gpus = sorted({row.record.gpus for row in night.rows})
-    several = len({row.record.accelerator for row in night.rows}) > 1
+    gpus = sorted({row.record.row.gpus for row in night.rows})
+    several = len({row.record.row.accelerator for row in night.rows}) > 1
     lines: dict[tuple[str, ...], dict[int, list[Row]]] = {}
     for row in night.rows:  # the worst first, and so are the lines
         record = row.record
-        name = (record.workload, record.dtype, *([record.accelerator] if several else []))
-        lines.setdefault(name, {}).setdefault(record.gpus, []).append(row)
+        name = (record.row.workload, record.row.dtype, *([record.row.accelerator] if several else []))
+        lines.setdefault(name, {}).setdefault(record.row.gpus, []).append(row)
     heads = ["workload", "dtype", *(["accelerator"] if several else []), *(f"{number:,} GPUs" for number in gpus)]
     body: list[list[Content]] = [
         [*name, *(_verdict_cell(cells.get(number, [])) for number in gpus)] for name, cells in lines.items()
@@ -205,8 +204,8 @@ def _all_rows(night: Night) -> ET.Element | None:
 
 
 def _list_line(row: Row) -> list[Content]:
-    record, verdict, job = row.record, row.verdict, row.record.job
-    mfu, measured_s = record.measured.get(MFU.key), record.measured.get(judged_key(record))
+    record, verdict, job = row.record, row.verdict, row.record.jobs.last
+    mfu, measured_s = record.figures.measured.get(MFU.key), record.judged_s
     return [
         row_link(row),
         element("td", sign(row.kind), f" {MARKS[row.kind][1]}", class_=row.kind),

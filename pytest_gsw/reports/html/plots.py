@@ -43,7 +43,7 @@ from pytest_gsw.reports.html.drawing import (
 from pytest_gsw.reports.html.elements import element
 from pytest_gsw.reports.night import Curve, Night, NightJob, Row
 from pytest_gsw.results.outcomes import OUTCOMES
-from pytest_gsw.results.record import Record, judged_key, judged_metric, judged_name
+from pytest_gsw.results.record import Record
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.statistic import parse_statistic
 
@@ -91,22 +91,22 @@ _TIME_UNITS = (("seconds", 1), ("minutes", 60), ("hours", 3600))
 
 def steps_plot(record: Record) -> Plot | None:
     """Every step of the row's last job, with its warm-up and what the statistic is taken over."""
-    series_s = record.series_s
+    series_s = record.timing.series_s
     if len(series_s) < 2 or not all(map(_can_be_drawn, series_s)):
         return None
-    warm_up = min(record.warm_up_steps, len(series_s))
+    warm_up = min(record.timing.warm_up_steps, len(series_s))
     x = across(1, len(series_s))
     # A first step that compiles takes a hundred times as long: the axis is that of the others; it is at the end.
     y = upright(series_s[warm_up:] or series_s)
     window, judged_s = window_of(record), _judged_s(record)
-    unit = (judged_metric(record).series or metrics.Series.STEPS).value
+    unit = (record.judged_metric.series or metrics.Series.STEPS).value
     title = f"Each of {len(series_s):,} {unit}s (s)"
     svg = frame(title, y, ticks(x, [1, *round_numbers(1, len(series_s))]), unit)
     if warm_up:
         svg.append(band(x(1) - 8, x(warm_up + 0.5), _SHADE, "warm-up"))
     if window is not None:
         begin = x(window[0] + 0.5)
-        svg.append(band(begin - 2, max(x(window[1] + 1.5), begin + 4), _WINDOW, record.statistic))
+        svg.append(band(begin - 2, max(x(window[1] + 1.5), begin + 4), _WINDOW, record.timing.statistic))
     places = _thinned([(x(number), y(seconds)) for number, seconds in enumerate(series_s, 1)])
     svg.append(line(places, BLUE))
     if len(series_s) <= _DOTTED_STEPS:
@@ -116,7 +116,7 @@ def steps_plot(record: Record) -> Plot | None:
     words = [
         f"{title}, from {min(series_s):.4g} to {max(series_s):.4g} s",
         f"the first {warm_up} are warm-up" if warm_up else "",
-        f"{record.statistic} is taken over lines {window[0] + 1} to {window[1] + 1}" if window else "",
+        f"{record.timing.statistic} is taken over lines {window[0] + 1} to {window[1] + 1}" if window else "",
         f"it is {judged_s:.4g} s" if judged_s and window else "",
     ]
     return Plot(svg, "; ".join(word for word in words if word))
@@ -129,15 +129,15 @@ def window_of(record: Record) -> tuple[int, int] | None:
     with which the statistic comes out as recorded.
     """
     judged_s = _judged_s(record)
-    if not judged_s or not record.statistic:
+    if not judged_s or not record.timing.statistic:
         return None
     try:
-        statistic = parse_statistic(record.statistic)
+        statistic = parse_statistic(record.timing.statistic)
     except ValueError:
         return None
     for first_index in (0, 1):
-        numbers = range(first_index, first_index + len(record.series_s))
-        steps = [TimedStep(number, seconds) for number, seconds in zip(numbers, record.series_s, strict=True)]
+        numbers = range(first_index, first_index + len(record.timing.series_s))
+        steps = [TimedStep(number, seconds) for number, seconds in zip(numbers, record.timing.series_s, strict=True)]
         try:
             if math.isclose(apply(statistic, steps), judged_s, rel_tol=_SAME):
                 # Which steps are taken does not depend on what they took: their places, then, instead of seconds.
@@ -150,9 +150,9 @@ def window_of(record: Record) -> tuple[int, int] | None:
 
 def _judged_s(record: Record) -> float | None:
     """What was measured of the job that the series is of, ``None`` where that is not known."""
-    if record.job is not None and record.job.judged_s is not None:
-        return record.job.judged_s
-    return None if record.repeats else record.measured.get(judged_key(record))
+    if record.jobs.last is not None and record.jobs.last.judged_s is not None:
+        return record.jobs.last.judged_s
+    return None if record.jobs.repeats else record.judged_s
 
 
 def _thinned(places: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
@@ -181,7 +181,7 @@ def history_plot(row: Row) -> Plot | None:
     levels = _levels(row)
     x = across(first_s, max(last_s, first_s + 1))
     y = upright([*(night.judged_s for night in nights), *(value for value, *_ in levels)])
-    title = f"{judged_name(row.record).capitalize()} of {len(nights)} nights (s)"
+    title = f"{row.record.judged_metric.label.capitalize()} of {len(nights)} nights (s)"
     outcomes = [night.outcome for night in nights]
     marks = [f"{name}: {outcome}" for outcome, (name, *_) in _DRAWN.items() if outcome in outcomes]
     svg = frame(title, y, _days(x), ", ".join(marks))
@@ -211,9 +211,9 @@ def history_plot(row: Row) -> Plot | None:
 
 def _levels(row: Row) -> list[tuple[float, str, str, str]]:
     """The seconds that nights are held against: each with its colour, what it is, and where that is written."""
-    record, judged, verdict = row.record, judged_key(row.record), row.verdict
-    documented, accepted = record.documented.get(judged), record.accepted.get(judged)
-    allowed = (record.limit or record.tolerance) if verdict is None else verdict.allowed
+    record, judged, verdict = row.record, row.record.judged_metric.key, row.verdict
+    documented, accepted = record.figures.documented.get(judged), record.figures.accepted.get(judged)
+    allowed = (record.limit or record.row.tolerance) if verdict is None else verdict.allowed
     held = accepted or documented
     known = (
         (documented, GREEN, "documented", "start"),
@@ -326,7 +326,7 @@ def _bar(job: NightJob, x: Callable[[float], float], top: float, height: float, 
         "g",
         element("rect", x=submitted, y=middle - 1.5, width=f"{waited:.1f}", height=3, fill=_QUEUE),
         element("rect", x=started, y=top, width=f"{ran:.1f}", height=height, fill=RED if job.failed else BLUE),
-        _name_of_bar(job.row.record.row, started, ended, middle + 4) if named else None,
+        _name_of_bar(job.row.record.row.id, started, ended, middle + 4) if named else None,
     )
 
 

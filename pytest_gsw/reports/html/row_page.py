@@ -38,7 +38,9 @@ from pytest_gsw.reports.html.texts import (
 )
 from pytest_gsw.reports.night import Night, Row, advice_of
 from pytest_gsw.results import attention, row_text
-from pytest_gsw.results.record import JobFacts, Record, compared_text, judged_key
+from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.record import Record
+from pytest_gsw.results.row_text import compared_text
 from pytest_gsw.results.summary import cause_of
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Direction, Metric
@@ -72,7 +74,7 @@ def row_page(
     # What an error's log says is what to look at first; a slow row's figures are.
     first, last = (log, None) if row.needs is attention.ERROR else (None, log)
     main = [
-        element("h1", record.row),
+        element("h1", record.row.id),
         element("p", badge, " ", change(row), class_="headline"),
         element("p", fact_text(row), class_="fact"),
         fact_list([*_at_once(row), *since_facts(row), *_notes(row)]),
@@ -86,7 +88,7 @@ def row_page(
         last,
         section("facts", "Facts", fact_list(_facts(record))),
     ]
-    return page(f"{record.row}: {word} on {record.cluster}, {day(night.begin_s)}", main, links, root="../")
+    return page(f"{record.row.id}: {word} on {record.run.cluster}, {day(night.begin_s)}", main, links, root="../")
 
 
 def _at_once(row: Row) -> list[tuple[str, str]]:
@@ -123,17 +125,18 @@ def _figures(row: Row) -> ET.Element | None:
     lines = [*(line for line in found if line is not None), *_site_figures(record)]
     if not lines:
         return None
-    accepted = ["accepted", "change"] if record.accepted else []
-    caption = "Measured against documented figures" if record.measured else "Documented figures"
+    accepted = ["accepted", "change"] if record.figures.accepted else []
+    caption = "Measured against documented figures" if record.figures.measured else "Documented figures"
     return table("figures", caption, ["figure", "measured", "documented", "change", *accepted, "allowed"], lines)
 
 
 def _site_figures(record: Record) -> list[Sequence[str]]:
     """A line for each of the site's metrics that the row documents."""
-    accepted = ("", "") if record.accepted else ()
+    accepted = ("", "") if record.figures.accepted else ()
     return [
         (
-            *(f"{one.label} ({one.unit})", f"{one.measured:,.4g}", f"{one.documented:,.4g}", percent(one.change)),
+            f"{one.metric.label} ({one.metric.unit})",
+            *(f"{one.measured:,.4g}", f"{one.documented:,.4g}", percent(one.change)),
             *(*accepted, percent(one.allowed_change)),
         )
         for one in record.metrics
@@ -143,7 +146,7 @@ def _site_figures(record: Record) -> list[Sequence[str]]:
 def _figure(row: Row, metric: Metric) -> Sequence[str] | None:
     """One figure's line; ``None`` where it is neither measured nor documented."""
     record, key = row.record, metric.key
-    measured, stated = record.measured.get(key), record.documented.get(key)
+    measured, stated = record.figures.measured.get(key), record.figures.documented.get(key)
     if measured is None and stated is None:
         return None
     show = row_text.shown_by(metric)
@@ -156,14 +159,14 @@ def _figure(row: Row, metric: Metric) -> Sequence[str] | None:
     return (
         row_text.title(metric, record),
         "" if measured is None else show(measured),
-        *against(stated or record.implied.get(key)),
-        *(against(record.accepted.get(key)) if record.accepted else ()),
+        *against(stated or record.figures.implied.get(key)),
+        *(against(record.figures.accepted.get(key)) if record.figures.accepted else ()),
         _allowed(row, metric),
     )
 
 
 def _allowed(row: Row, metric: Metric) -> str:
-    verdict, judged = row.verdict, judged_key(row.record)
+    verdict, judged = row.verdict, row.record.judged_metric.key
     # What follows from what was measured, and not from what is judged, has no limit.
     limited = {judged, metrics.TOKENS_PER_S.key} if judged == metrics.STEP_TIME.key else {judged}
     if verdict is None or metric.key not in limited:
@@ -208,8 +211,8 @@ def _jobs(row: Row) -> ET.Element | None:
 
 def _job(job: JobFacts, record: Record) -> Sequence[Content]:
     judged_s = job.judged_s
-    if judged_s is None and job is record.job and not record.repeats:
-        judged_s = record.measured.get(judged_key(record))
+    if judged_s is None and job is record.jobs.last and not record.jobs.repeats:
+        judged_s = record.judged_s
     notes = (job.why_repeated, "" if job.reason == "None" else job.reason)
     return (
         f"{job.launcher} {job.id}",
@@ -237,15 +240,15 @@ def _log(ends: Sequence[LogEnd]) -> list[Content]:
 
 
 def _facts(record: Record) -> list[tuple[str, str]]:
-    image_from = f"({record.image_from})" if record.image_from else ""
+    image_from = f"({record.run.image_from})" if record.run.image_from else ""
     return [
         *((name, value) for name, value in row_text.run_facts(record, "", "") if name not in _ELSEWHERE),
-        ("run", record.run_id),
-        ("cluster", record.cluster),
-        ("workload", f"{record.workload} ({record.framework})"),
-        ("GPUs", f"{record.gpus:,} {record.accelerator}, {record.dtype}"),
-        ("image", f"{record.image} {image_from}".strip() if record.image else ""),
-        ("definition", record.definition),
+        ("run", record.run.id),
+        ("cluster", record.run.cluster),
+        ("workload", f"{record.row.workload} ({record.row.framework})"),
+        ("GPUs", f"{record.row.gpus:,} {record.row.accelerator}, {record.row.dtype}"),
+        ("image", f"{record.run.image} {image_from}".strip() if record.run.image else ""),
+        ("definition", record.row.definition),
         ("log agrees on", compared_text(record)),
-        *sorted(record.environment.items()),
+        *sorted(record.run.environment.items()),
     ]

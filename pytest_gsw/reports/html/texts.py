@@ -82,16 +82,16 @@ def limit_text(row: Row) -> str:
 
 def job_text(record: Record) -> str:
     """A row's last job in a few words: ``job 481220 NODE_FAIL on pool0-0017, attempt 2``."""
-    if record.job is None:
+    if record.jobs.last is None:
         return ""
-    tries = f", attempt {len(record.attempts) + 1}" if record.attempts else ""
-    where = f" on {shortened(record.job.nodes)}" if record.job.nodes else ""
-    return f"job {record.job.id} {record.job.state}{where}{tries}"
+    tries = f", attempt {len(record.jobs.attempts) + 1}" if record.jobs.attempts else ""
+    where = f" on {shortened(record.jobs.last.nodes)}" if record.jobs.last.nodes else ""
+    return f"job {record.jobs.last.id} {record.jobs.last.state}{where}{tries}"
 
 
 def nodes_text(record: Record) -> str:
     """Where a row's last job ran."""
-    return record.job.nodes if record.job else ""
+    return record.jobs.last.nodes if record.jobs.last else ""
 
 
 def cause_nodes(cause: Cause) -> str:

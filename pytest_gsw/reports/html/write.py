@@ -108,8 +108,8 @@ def _write_row(row: Row, night: Night, directory: Path, links: Sequence[tuple[st
     pictures = {what: picture for what, picture in drawn.items() if picture is not None}
     ends: tuple[LogEnd, ...] = ()
     if row.needs in _LOGS_SHOWN:
-        job_id = record.job.id if record.job else ""
-        ends = log_ends(record.log, job_id, night.run.directory, failed=row.needs is attention.ERROR)
+        job_id = record.jobs.last.id if record.jobs.last else ""
+        ends = log_ends(record.run.log, job_id, night.run.directory, failed=row.needs is attention.ERROR)
     _write_page(directory / _ROWS / f"{row.name}.html", row_page(row, night, pictures, ends, links))
 
 

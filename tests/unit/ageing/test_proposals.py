@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,7 +29,7 @@ from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Accepted, Baseline
-from tests.unit.results.records import JOB, SLOW
+from tests.unit.results.records import JOB, SLOW, varied
 from tests.unit.tables.texts import TINY
 
 ROW = "tiny_1b_bf16[H100x8]"
@@ -57,7 +58,7 @@ def record(table: Path, seconds: float | None = 1.6, number: int = 0, **changes:
     """The record of one night's job of the first row."""
     image = changes.get("image", NEMO)
     job = replace(JOB, id=str(481220 + number), end_s=1795212692.0 + number * DAY_S)
-    whole = replace(
+    whole = varied(
         SLOW,
         run_id=f"202611{20 + number}-221000-7f3a",
         row=ROW,
@@ -71,7 +72,7 @@ def record(table: Path, seconds: float | None = 1.6, number: int = 0, **changes:
         image=image,
         job=job,
     )
-    return replace(whole, **changes)
+    return varied(whole, **changes)
 
 
 def nights(table: Path, seconds: Mapping[int, float] | tuple[float, ...] = FIVE, **changes: Any) -> list[Record]:
@@ -101,7 +102,7 @@ def test_the_median_of_five_jobs_with_all_that_it_is_made_of(table: Path, tables
 
 def test_outcomes_that_were_judged_count_whatever_they_were(table: Path, tables: Tables) -> None:
     outcomes = ["passed", "improved", "regressed", "passed", "passed"]
-    records = [replace(one, outcome=outcome) for one, outcome in zip(nights(table), outcomes, strict=True)]
+    records = [varied(one, outcome=outcome) for one, outcome in zip(nights(table), outcomes, strict=True)]
     assert propose(records, tables).proposed[0].accepted.jobs == 5
 
 
@@ -127,12 +128,12 @@ def test_too_few_jobs(table: Path, tables: Tables) -> None:
 
 def test_a_job_that_was_judged_again_counts_once(table: Path, tables: Tables) -> None:
     four = nights(table)[:4]
-    again = [replace(one, run_id="20261201-090000-0000") for one in four]
+    again = [varied(one, run_id="20261201-090000-0000") for one in four]
     assert why(propose([*four, *again], tables)) == [f"{ROW} on eos: 4 jobs, at least 5 needed (--min-jobs)"]
 
 
 def test_a_job_id_that_came_back_is_another_job(table: Path, tables: Tables) -> None:
-    same_id = [replace(one, job=replace(one.job, id="7")) for one in nights(table) if one.job]
+    same_id = [varied(one, job=replace(one.jobs.last, id="7")) for one in nights(table) if one.jobs.last]
     assert propose(same_id, tables).proposed[0].accepted.job_ids == "7, 7, 7, 7, 7"
 
 
@@ -164,7 +165,6 @@ def test_the_spread_is_relative(values: list[float], factor: float) -> None:
         ({"job": replace(JOB, id="a\nb")}, "is of a log alone, and nobody knows how its job ended"),
         ({"measured": {"step_time_s": None}}, "has no figure"),
         ({"measured": {"step_time_s": 0.0}}, "has no figure"),
-        ({"measured": {"step_time_s": float("nan")}}, "has no figure"),
         ({"definition": ""}, "was recorded by a release of pytest-gsw that knew no definitions"),
         ({"cluster": "a b"}, "has a cluster whose name no table takes"),
         ({"image": "a\nb"}, "has an image whose name no table takes"),
@@ -182,10 +182,16 @@ def test_the_spread_is_relative(values: list[float], factor: float) -> None:
 )  # fmt: skip
 def test_runs_that_are_no_points(table: Path, tables: Tables, changes: dict[str, Any], reason: str) -> None:
     other = record(table, 1.6, 9, **changes)
-    found = propose([*nights(table), other, replace(other, run_id="20261201-221000-7f3a")], tables)
+    found = propose([*nights(table), other, varied(other, run_id="20261201-221000-7f3a")], tables)
     assert found.proposed == propose(nights(table), tables).proposed
     reason = reason.format(now=definition_hash(row_of(table), NEMO))
-    assert found.left_out == (LeftOut(other.row, other.cluster, reason, 2),)
+    assert found.left_out == (LeftOut(other.row.id, other.run.cluster, reason, 2),)
+
+
+def test_a_figure_that_is_no_number_is_no_point(table: Path, tables: Tables) -> None:
+    other = record(table)
+    other = replace(other, figures=replace(other.figures, measured={"step_time_s": math.nan}))
+    assert why(propose([other], tables)) == [f"{ROW} on eos: has no figure (1 run)"]
 
 
 def test_a_table_that_is_wrong_by_now(table: Path, tables: Tables) -> None:
@@ -204,8 +210,12 @@ def test_a_row_that_runs_out_of_memory_by_now(table: Path, tables: Tables) -> No
 
 
 def test_clusters_and_rows_are_kept_apart(table: Path, tables: Tables) -> None:
-    jobs = [replace(one, job=replace(one.job, id=f"9{one.job.id}")) for one in nights(table, (1.4,) * 5) if one.job]
-    selene = [replace(one, cluster="selene") for one in jobs]
+    jobs = [
+        varied(one, job=replace(one.jobs.last, id=f"9{one.jobs.last.id}"))
+        for one in nights(table, (1.4,) * 5)
+        if one.jobs.last
+    ]
+    selene = [varied(one, cluster="selene") for one in jobs]
     found = propose([*nights(table)[:3], *selene, *nights(table)[3:]], tables)
     assert [(one.accepted.cluster, one.accepted.judged_s) for one in found.proposed] == [("eos", 1.61), ("selene", 1.4)]
 
@@ -243,10 +253,12 @@ def test_what_is_accepted_already_is_not_proposed_again(table: Path, tables: Tab
 
 def test_the_day_of_a_job_without_times_is_that_of_its_session(table: Path, tables: Tables) -> None:
     timeless = [
-        replace(one, job=replace(one.job, end_s=None, start_s=None, submit_s=None)) for one in nights(table) if one.job
+        varied(one, job=replace(one.jobs.last, end_s=None, start_s=None, submit_s=None))
+        for one in nights(table)
+        if one.jobs.last
     ]
     assert propose(timeless, tables).proposed[0].accepted.date == "2026-11-24"
-    nameless = [replace(one, run_id="night") for one in timeless]
+    nameless = [varied(one, run_id="night") for one in timeless]
     assert why(propose(nameless, tables)) == [f"{ROW} on eos: no record says when its job ended"]
 
 
@@ -275,23 +287,23 @@ def test_the_brackets_of_ids_are_not_special(pattern: str | None, row: str, is_s
 def test_earlier_runs_of_the_same_rows(table: Path, tables: Tables, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     mine = record(table, 1.6, 9, run_id="20261209-221000-7f3a")
-    write_record(runs / mine.run_id, mine)
+    write_record(runs / mine.run.id, mine)
     for one in nights(table):
-        write_record(runs / one.run_id, one)
+        write_record(runs / one.run.id, one)
     other = "20261130-000000-0000"
-    write_record(runs / other, replace(mine, run_id=other, cluster="selene"))
-    write_record(runs / other, replace(mine, run_id=other, node_id="site/tiny.yaml::other", row="other"))
+    write_record(runs / other, varied(mine, run_id=other, cluster="selene"))
+    write_record(runs / other, varied(mine, run_id=other, node_id="site/tiny.yaml::other", row="other"))
     (runs / "20261201-000000-0000" / "records").mkdir(parents=True)
     broken = runs / "20261202-000000-0000"
-    write_record(broken, replace(mine, run_id=broken.name)).write_text("{")
+    write_record(broken, varied(mine, run_id=broken.name)).write_text("{")
     (runs / "notes.txt").write_text("")
-    found, left_out = earlier_records(runs / mine.run_id, [mine], tables)
+    found, left_out = earlier_records(runs / mine.run.id, [mine], tables)
     assert found == nights(table)[::-1]
     (record_file,) = (broken / "records").iterdir()
     (why,) = left_out
     assert (why.what, why.runs) == (ROW, 1)
     assert why.why.startswith(f"{record_file} is no record: ")
-    assert earlier_records(runs / mine.run_id, [], tables) == ([], [])
+    assert earlier_records(runs / mine.run.id, [], tables) == ([], [])
 
 
 def of_october(table: Path, number: int, **changes: Any) -> Record:
@@ -301,25 +313,27 @@ def of_october(table: Path, number: int, **changes: Any) -> Record:
 def test_of_earlier_runs_the_newest_count(table: Path, tables: Tables, tmp_path: Path) -> None:
     for number in range(NEWEST_RUNS + 3):
         one = of_october(table, number)
-        write_record(tmp_path / one.run_id, one)
+        write_record(tmp_path / one.run.id, one)
     found, _ = earlier_records(tmp_path / "now", [record(table)], tables)
-    assert [one.run_id[6:8] for one in found] == [f"{number:02}" for number in range(NEWEST_RUNS + 3, 3, -1)]
+    assert [one.run.id[6:8] for one in found] == [f"{number:02}" for number in range(NEWEST_RUNS + 3, 3, -1)]
 
 
 def test_replays_and_errors_are_not_among_the_newest(table: Path, tables: Tables, tmp_path: Path) -> None:
     jobs = [of_october(table, number) for number in range(NEWEST_RUNS)]
-    again = [replace(one, run_id=f"202611{number + 1:02}-221000-7f3a") for number, one in enumerate(jobs)]
-    failed = [replace(one, run_id=f"202612{one.run_id[6:]}", outcome="error") for one in jobs]
+    again = [varied(one, run_id=f"202611{number + 1:02}-221000-7f3a") for number, one in enumerate(jobs)]
+    failed = [varied(one, run_id=f"202612{one.run.id[6:]}", outcome="error") for one in jobs]
     for one in (*jobs, *again[:15], *failed):
-        write_record(tmp_path / one.run_id, one)
+        write_record(tmp_path / one.run.id, one)
     found, _ = earlier_records(tmp_path / "now", [record(table)], tables)
-    assert {one.job.id for one in found if one.job} == {str(481220 + number) for number in range(NEWEST_RUNS)}
+    assert {one.jobs.last.id for one in found if one.jobs.last} == {
+        str(481220 + number) for number in range(NEWEST_RUNS)
+    }
     assert propose(found, tables).proposed[0].accepted.jobs == NEWEST_RUNS
 
 
 def test_what_lies_beside_the_runs(table: Path, tables: Tables, tmp_path: Path) -> None:
     for one in nights(table):
-        write_record(tmp_path / one.run_id, one)
+        write_record(tmp_path / one.run.id, one)
     (tmp_path / "20261201-000000-0000").mkdir()
     (tmp_path / "20261201-000000-0000" / "records").write_text("no directory\n")
     found, left_out = earlier_records(tmp_path / "now", [record(table)], tables)
@@ -330,7 +344,7 @@ def test_what_lies_beside_the_runs(table: Path, tables: Tables, tmp_path: Path) 
 
 def test_a_job_counts_on_the_cluster_that_recorded_it_first(table: Path, tables: Tables) -> None:
     pool0 = nights(table, cluster="pool0")
-    taken = [replace(one, run_id="20261201-090000-0000", cluster="eos") for one in pool0]
+    taken = [varied(one, run_id="20261201-090000-0000", cluster="eos") for one in pool0]
     found = propose([*taken, *pool0], tables)
     assert [one.accepted.cluster for one in found.proposed] == ["pool0"]
     assert [str(one) for one in found.left_out] == [
@@ -342,14 +356,14 @@ def test_two_tables_with_a_row_of_the_same_id(table: Path, tmp_path: Path) -> No
     other = tmp_path / "other.yaml"
     other.write_text(TINY)
     theirs = [
-        replace(
+        varied(
             one,
             node_id=f"site/other.yaml::{ROW}",
             baseline="site/other.yaml:12",
-            job=replace(one.job, id=f"9{one.job.id}"),
+            job=replace(one.jobs.last, id=f"9{one.jobs.last.id}"),
         )
         for one in nights(table, (2.0,) * 5)
-        if one.job
+        if one.jobs.last
     ]
     both = Tables({"site/tiny.yaml": table, "site/other.yaml": other}.get)
     found = propose([*nights(table), *theirs], both)
@@ -422,5 +436,5 @@ def test_each_job_of_a_row_that_ran_several_times_counts(table: Path, tables: Ta
     assert proposal.accepted.job_ids == "481220, 481221, 481222, 481223, 481224"
     assert (proposal.fastest_s, proposal.slowest_s) == (1.59, 1.65)
     # Those of other runs come to it, and one that was replayed counts once.
-    (again,) = propose([several, replace(several, run_id="r2"), record(table, 1.63, 9)], tables).proposed
+    (again,) = propose([several, varied(several, run_id="r2"), record(table, 1.63, 9)], tables).proposed
     assert (again.accepted.judged_s, again.accepted.jobs) == (1.615, 6)

@@ -25,7 +25,7 @@ from pytest_gsw.history.model import IMPORTED
 from pytest_gsw.history.spool import Spool
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import FIRST_S, KEY, job, key_of, night
-from tests.unit.results.records import SLOW
+from tests.unit.results.records import SLOW, varied
 
 WRITERS = 4
 
@@ -42,12 +42,17 @@ def everything(history: History) -> object:
 
 def imported_of(record: Record, later_s: float) -> Record:
     """The record of a job whose log was imported; a file is changed about when its job ends."""
-    assert record.job is not None
-    assert record.job.end_s is not None
+    assert record.jobs.last is not None
+    assert record.jobs.last.end_s is not None
     log = replace(
-        record.job, launcher=IMPORTED, state="REPLAYED", submit_s=None, start_s=None, end_s=record.job.end_s + later_s
+        record.jobs.last,
+        launcher=IMPORTED,
+        state="REPLAYED",
+        submit_s=None,
+        start_s=None,
+        end_s=record.jobs.last.end_s + later_s,
     )
-    return replace(record, run_id=f"import-{log.id}-deadbeef", job=log, recorded_s=None)
+    return varied(record, run_id=f"import-{log.id}-deadbeef", job=log, recorded_s=None)
 
 
 def database_of(history: History) -> Database:
@@ -78,9 +83,9 @@ class StoreBehaviour:
     def test_records_come_back_whole(self, place: str) -> None:
         whole = night(0, attempts=(job(0),), repeats=(job(1, 5.0),), environment={"driver": "550"}, canary=True)
         with open_history(place) as history:
-            history.add([whole, replace(SLOW, node_id="a.yaml::b")])
-            assert history.records(whole.run_id) == (whole,)
-            assert history.records(SLOW.run_id) == (replace(SLOW, node_id="a.yaml::b"),)
+            history.add([whole, varied(SLOW, node_id="a.yaml::b")])
+            assert history.records(whole.run.id) == (whole,)
+            assert history.records(SLOW.run.id) == (varied(SLOW, node_id="a.yaml::b"),)
             assert history.records("20200101-000000-0000") == ()
 
     def test_every_measured_job_is_a_point(self, place: str) -> None:
@@ -94,7 +99,7 @@ class StoreBehaviour:
 
     def test_a_replayed_job_counts_once_and_is_its_first_run_s(self, place: str) -> None:
         ran = night(0, 5.0)
-        replayed = replace(ran, run_id="20261115-090000-aaaa", measured={"step_time_s": 5.5})
+        replayed = varied(ran, run_id="20261115-090000-aaaa", measured={"step_time_s": 5.5})
         for order in itertools.permutations([ran, replayed, night(1, 6.0)]):
             with open_history(place) as history:
                 for record in order:
@@ -106,7 +111,7 @@ class StoreBehaviour:
 
     def test_a_replay_stands_in_where_the_first_run_has_no_point_any_more(self, place: str) -> None:
         ran = night(0, 5.0)
-        replayed = replace(ran, run_id="20261115-090000-aaaa")
+        replayed = varied(ran, run_id="20261115-090000-aaaa")
         with open_history(place) as history:
             history.add([ran, replayed])
             history.add([replace(ran, outcome="profiled", not_comparable="nsight")])
@@ -120,7 +125,7 @@ class StoreBehaviour:
             with open_history(place) as history:
                 for record in order:
                     history.add([record])
-                assert [(point.run_id, point.judged_s) for point in history.points(KEY)] == [(ran.run_id, 5.0)]
+                assert [(point.run.id, point.judged_s) for point in history.points(KEY)] == [(ran.run.id, 5.0)]
                 assert history.times_of([KEY]) == {KEY: (5.0,)}
 
     def test_an_imported_job_of_another_year_counts(self, place: str) -> None:
@@ -157,7 +162,7 @@ class StoreBehaviour:
         with open_history(place) as history:
             assert history.add([unusable]) == 1
             assert history.series() == ()
-            assert history.records(unusable.run_id) == (unusable,)
+            assert history.records(unusable.run.id) == (unusable,)
 
     @pytest.mark.parametrize("outcome", ["passed", "improved", "regressed", "inconclusive"])
     def test_what_was_judged_is_a_point(self, place: str, outcome: str) -> None:
@@ -253,7 +258,7 @@ class StoreBehaviour:
             with open_history(place) as history:
                 for record in order:
                     history.add([record])
-                assert history.records(later.run_id) == (later,)
+                assert history.records(later.run.id) == (later,)
                 assert len(history.points(KEY)) == 1
 
     @pytest.mark.parametrize("judged", ["passed", "regressed", "inconclusive", "profiled"])
@@ -264,17 +269,17 @@ class StoreBehaviour:
             with open_history(place) as history:
                 for some in order:
                     history.add(some if isinstance(some, list) else [some])
-                assert history.records(resumed.run_id) == (resumed,)
+                assert history.records(resumed.run.id) == (resumed,)
                 assert [dict(run.outcomes) for run in history.runs()] == [{judged: 1}]
 
     def test_of_two_errors_the_later_one_stands(self, place: str) -> None:
         first = night(0, outcome="error", fact="interrupted", measured={}, recorded_s=10.0)
-        second = replace(first, fact="job 481220 ended FAILED", recorded_s=20.0)
+        second = varied(first, fact="job 481220 ended FAILED", recorded_s=20.0)
         for order in ([first, second], [second, first]):
             with open_history(place) as history:
                 for record in order:
                     history.add([record])
-                assert history.records(first.run_id) == (second,)
+                assert history.records(first.run.id) == (second,)
 
     def test_of_one_delivery_the_later_record_stands(self, place: str) -> None:
         with open_history(place) as history:
@@ -298,7 +303,7 @@ class StoreBehaviour:
         with open_history(place) as history:
             history.add([hostile])
             history.add([hostile])
-            assert history.records(hostile.run_id) == (hostile,)
+            assert history.records(hostile.run.id) == (hostile,)
             (key,) = history.series()
             (point,) = history.points(key)
             assert point.nodes == "\ufffd'; DROP TABLE gsw_record; -- ? %s "

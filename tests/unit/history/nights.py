@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_gsw.history.model import SeriesKey, series_key
-from pytest_gsw.results.record import JobFacts, Record
-from tests.unit.results.records import JOB, SLOW
+from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.record import Record
+from tests.unit.results.records import JOB, SLOW, varied
 
 DAY_S = 86400.0
 #: The night of run 20261101.
@@ -32,7 +33,7 @@ def night(number: int, judged_s: float = 5.0, **changes: Any) -> Record:
         "job": job(number),
         "recorded_s": FIRST_S + number * DAY_S + 60,
     }
-    return replace(SLOW, **{**given, **changes})
+    return varied(SLOW, **{**given, **changes})
 
 
 def key_of(record: Record) -> SeriesKey:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -54,6 +55,8 @@ def test_the_noisier_of_two_clusters_counts() -> None:
 
 @pytest.mark.parametrize("judged_s", [0.0, -1.0, math.nan, math.inf])
 def test_what_is_no_time_is_not_compared(judged_s: float) -> None:
-    found = compare_runs([night(0, 5.0)], [night(1, judged_s)])
+    after = night(1)
+    after = replace(after, figures=replace(after.figures, measured={"step_time_s": judged_s}))
+    found = compare_runs([night(0, 5.0)], [after])
     assert found.rows == ()
     assert found.others[0].lost

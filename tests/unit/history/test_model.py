@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,8 +12,10 @@ from hypothesis import strategies as st
 
 from pytest_gsw.history.codec import decode, encode
 from pytest_gsw.history.model import by_run, job_time_s, points_of, record_time_s
-from pytest_gsw.results.record import MetricFacts, Record
+from pytest_gsw.results.record import Record
+from pytest_gsw.results.verdicts import MetricFacts
 from tests.unit.history.nights import FIRST_S, job, night
+from tests.unit.results.records import varied
 from tests.unit.results.test_record import RECORDS
 
 
@@ -29,7 +33,7 @@ def test_points_are_finite_and_of_jobs(record: Record) -> None:
 
 @given(records=st.lists(RECORDS, max_size=5), seed=st.randoms())
 def test_the_order_of_records_does_not_matter(records: list[Record], seed: object) -> None:
-    dated = [replace(record, recorded_s=float(number)) for number, record in enumerate(records)]
+    dated = [varied(record, recorded_s=float(number)) for number, record in enumerate(records)]
     shuffled = list(dated)
     seed.shuffle(shuffled)  # type: ignore[attr-defined]
     assert by_run(shuffled) == by_run(dated)
@@ -38,26 +42,23 @@ def test_the_order_of_records_does_not_matter(records: list[Record], seed: objec
 @given(records=st.lists(RECORDS, max_size=5), seed=st.randoms())
 def test_an_error_takes_no_measurement_s_place(records: list[Record], seed: object) -> None:
     one_row = [
-        replace(record, run_id="r", node_id="n", recorded_s=float(number)) for number, record in enumerate(records)
+        varied(record, run_id="r", node_id="n", recorded_s=float(number)) for number, record in enumerate(records)
     ]
     seed.shuffle(one_row)  # type: ignore[attr-defined]
     measured = [record for record in one_row if record.outcome != "error"]
-    assert list(by_run(one_row).values()) == sorted(measured or one_row, key=lambda one: one.recorded_s or 0)[-1:]
+    assert list(by_run(one_row).values()) == sorted(measured or one_row, key=lambda one: one.run.recorded_s or 0)[-1:]
 
 
 def test_a_row_s_further_metrics_come_back_and_its_points_are_of_its_own() -> None:
     memory = MetricFacts("peak_memory_gib", "peak memory", "GiB", "lower is better", 70.1, 61.2, 0.05, "regressed")
     of_job = replace(job(0), metrics={"peak_memory_gib": 70.1})
-    record = replace(night(0), outcome="regressed", own_outcome="passed", metrics=(memory,), job=of_job)
+    record = varied(night(0), outcome="regressed", own_outcome="passed", metrics=(memory,), job=of_job)
     assert decode(encode(record)) == record
     (one,) = points_of(record)
     assert (one.point.outcome, one.point.metrics) == ("passed", {"peak_memory_gib": 70.1})
 
 
 def test_what_a_later_release_has_added_is_left_out() -> None:
-    import json
-    import zlib
-
     content = json.loads(zlib.decompress(encode(night(0))))
     content["weather"] = "fine"
     content["job"]["mood"] = "good"
@@ -68,7 +69,7 @@ def test_what_a_later_release_has_added_is_left_out() -> None:
     ("body", "why"),
     [
         (b"no zlib", "it is no record: Error -3 while decompressing data: incorrect header check"),
-        (encode(replace(night(0), schema=2)), "it is of version 2, this pytest-gsw reads version 1"),
+        (zlib.compress(b'{"schema": 3}'), "it is of version 3, this pytest-gsw reads versions up to 2"),
     ],
 )
 def test_what_cannot_be_read_says_why(body: bytes, why: str) -> None:
@@ -88,7 +89,7 @@ def los_angeles(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("los_angeles")
 def test_a_run_is_named_after_the_local_time() -> None:
-    unknown = replace(night(0), job=None, recorded_s=None, run_id="20261101-210000-7f3a")
+    unknown = varied(night(0), job=None, recorded_s=None, run_id="20261101-210000-7f3a")
     assert time.strftime("%Y-%m-%d %H:%M", time.localtime(record_time_s(unknown))) == "2026-11-01 21:00"
 
 
@@ -99,7 +100,7 @@ def test_times_are_those_of_jobs_else_of_records_else_of_runs(monkeypatch: pytes
     assert record_time_s(record) == FIRST_S
     nameless = job(0, end_s=None, start_s=None, submit_s=None)
     assert job_time_s(replace(nameless, start_s=FIRST_S - 5), record) == FIRST_S - 5
-    assert record_time_s(replace(record, job=nameless)) == FIRST_S + 60
-    assert record_time_s(replace(record, job=None)) == FIRST_S + 60
-    assert record_time_s(replace(record, job=None, recorded_s=None)) == FIRST_S
-    assert record_time_s(replace(record, job=None, recorded_s=None, run_id="import-1")) == 0.0
+    assert record_time_s(varied(record, job=nameless)) == FIRST_S + 60
+    assert record_time_s(varied(record, job=None)) == FIRST_S + 60
+    assert record_time_s(varied(record, job=None, recorded_s=None)) == FIRST_S
+    assert record_time_s(varied(record, job=None, recorded_s=None, run_id="import-1")) == 0.0

@@ -65,7 +65,7 @@ class Away(History):
         listed = list(records)
         if self.away:
             raise HistoryAwayError("no answer")
-        if any(record.run_id in self.bad for record in listed):
+        if any(record.run.id in self.bad for record in listed):
             raise HistoryError("not this one")
         return super().add(listed)
 
@@ -93,7 +93,7 @@ def test_what_is_put_waits_and_is_delivered(spool: Spool, place: str) -> None:
         assert spool.deliver(history) == Delivered(2)
         assert spool.deliver(history) == Delivered()
     assert waiting(spool) == []
-    assert nights(place) == [night(0).run_id, night(1).run_id]
+    assert nights(place) == [night(0).run.id, night(1).run.id]
 
 
 def test_nothing_to_deliver_asks_nothing_of_the_history(spool: Spool, tmp_path: Path) -> None:
@@ -114,10 +114,10 @@ def test_a_history_that_is_away_leaves_all_where_it_is(spool: Spool, place: str)
 def test_a_record_that_the_history_does_not_take_keeps_no_other_from_it(spool: Spool, place: str) -> None:
     for number in range(4):
         spool.put(night(number))
-    with Away(place, {night(1).run_id}) as history:
+    with Away(place, {night(1).run.id}) as history:
         assert spool.deliver(history) == Delivered(3, 1, "not this one")
     assert len(waiting(spool)) == 1
-    assert nights(place) == [night(number).run_id for number in (0, 2, 3)]
+    assert nights(place) == [night(number).run.id for number in (0, 2, 3)]
 
 
 def test_a_file_that_is_no_record_stays_and_is_named(spool: Spool, place: str, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_what_waits_for_one_history_does_not_go_to_another(place: str, tmp_path:
         file = Spool(tmp_path / "spool", history.place)
         file.put(night(1))
         assert file.deliver(history) == Delivered(1)
-        assert [point.run_id for point in history.points(KEY)] == [night(1).run_id]
+        assert [point.run_id for point in history.points(KEY)] == [night(1).run.id]
         assert server.deliver(history) == Delivered(1)  # as the server would have it
 
 
@@ -187,7 +187,7 @@ def test_a_file_that_cannot_be_removed_is_told_and_delivered_again(
                 )
         assert waiting(spool) == [stays.name]
         assert spool.deliver(history) == Delivered(1)
-    assert nights(place) == [night(number).run_id for number in range(3)]
+    assert nights(place) == [night(number).run.id for number in range(3)]
 
 
 def test_a_spool_that_cannot_be_looked_at_is_told(spool: Spool, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,10 +234,10 @@ def test_nothing_is_lost_whenever_a_session_is_killed(
     with open_history(base / "history.sqlite") as history:
         assert Spool(base / "spool").deliver(history).left == 0
         points = {point.run_id for point in history.points(KEY)}
-        assert {record.run_id for record in kept} <= points
+        assert {record.run.id for record in kept} <= points
         assert len(history.points(KEY)) == len(points)
         for record in kept:
-            assert history.records(record.run_id) == (record,)
+            assert history.records(record.run.id) == (record,)
 
 
 def test_nothing_is_lost_when_the_process_is_killed(place: str, tmp_path: Path) -> None:
@@ -263,4 +263,4 @@ def test_nothing_is_lost_when_the_process_is_killed(place: str, tmp_path: Path) 
     with open_history(place) as history:
         Spool(tmp_path / "spool").deliver(history)
         runs = {run.run_id for run in history.runs()}
-        assert {night(number).run_id for number in range(done + 1)} <= runs
+        assert {night(number).run.id for number in range(done + 1)} <= runs

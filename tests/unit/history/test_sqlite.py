@@ -49,7 +49,7 @@ RECORDS = st.builds(
 
 @settings(deadline=None, max_examples=60)
 @given(
-    records=st.lists(RECORDS, max_size=12, unique_by=lambda record: (record.run_id, record.recorded_s)),
+    records=st.lists(RECORDS, max_size=12, unique_by=lambda record: (record.run.id, record.run.recorded_s)),
     seed=st.randoms(use_true_random=False),
 )
 def test_neither_order_nor_repetition_matters(records: list[Record], seed: random.Random) -> None:

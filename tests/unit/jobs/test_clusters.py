@@ -16,7 +16,7 @@ from pytest_gsw.jobs.resume import take_up
 from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.slurm.poll import RECORD_WAIT_S
-from pytest_gsw.results.record import JobFacts
+from pytest_gsw.results.facts import JobFacts
 from tests.unit.jobs.clusters import Clusters, Entry
 
 LIST = JobSpec(

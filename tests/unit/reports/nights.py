@@ -9,8 +9,10 @@ from typing import Any
 from pytest_gsw.history.place import open_history
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.html import Run
-from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.record import Record
 from tests.unit.history.nights import DAY_S, FIRST_S, job
+from tests.unit.results.records import recorded
 
 TONIGHT = 45
 RUN_ID = "20261216-210000-7f3a"
@@ -50,7 +52,7 @@ def row(name: str, number: int = TONIGHT, judged_s: float = 4.5, **changes: Any)
         "environment": {"nccl": "2.21.5"},
         "recorded_s": FIRST_S + number * DAY_S + 60,
     }
-    return Record(**{**given, **changes})
+    return recorded(**{**given, **changes})
 
 
 def failed(name: str, fact: str, number: int = TONIGHT, **changes: Any) -> Record:

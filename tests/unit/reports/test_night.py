@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import string
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,8 +23,9 @@ from tests.unit.reports.nights import (
     row,
     runs,
 )
+from tests.unit.results.records import varied
 
-NAME = SLOW.row
+NAME = SLOW.row.id
 
 
 def tonight(*records: Record, **facts: object) -> Night:
@@ -48,7 +48,7 @@ def test_the_worst_comes_first() -> None:
     drifts = row("llama2_70b_bf16[H100x128]", drift="throughput of the newest nights is -3.1 %")
     noisy = row("llama2_70b_bf16[H100x256]", outcome="inconclusive", judged_s=4.9, sigma=0.08, sigma_jobs=30)
     profiled = row("llama2_70b_int8[H100x64]", outcome="profiled")
-    worse = replace(SLOW, row="llama2_70b_int8[H100x128]", node_id="x", measured={"step_time_s": 9.0})
+    worse = varied(SLOW, row="llama2_70b_int8[H100x128]", node_id="x", measured={"step_time_s": 9.0})
     night = tonight(PASSED, profiled, FAST, drifts, noisy, BROKEN, SLOW, worse)
     assert [one.record for one in night.rows] == [worse, SLOW, BROKEN, noisy, drifts, FAST, profiled, PASSED]
     assert night.counts == {
@@ -63,11 +63,11 @@ def test_the_worst_comes_first() -> None:
 
 
 def test_a_row_that_ran_although_documented_to_run_out_of_memory_counts_as_regressed() -> None:
-    assert [one.kind for one in tonight(replace(PASSED, outcome="unexpected_success")).rows] == ["regressed"]
+    assert [one.kind for one in tonight(varied(PASSED, outcome="unexpected_success")).rows] == ["regressed"]
 
 
 def test_an_outcome_that_nobody_knows_is_an_error() -> None:
-    assert [one.kind for one in tonight(replace(PASSED, outcome="excellent")).rows] == ["error"]
+    assert [one.kind for one in tonight(varied(PASSED, outcome="excellent")).rows] == ["error"]
 
 
 def test_rows_without_a_record_are_errors() -> None:
@@ -77,7 +77,7 @@ def test_rows_without_a_record_are_errors() -> None:
 
 @pytest.mark.parametrize(
     ("records", "status"),
-    [((PASSED, FAST), 0), ((PASSED, SLOW), 1), ((BROKEN,), 1), ((replace(PASSED, outcome="inconclusive"),), 6)],
+    [((PASSED, FAST), 0), ((PASSED, SLOW), 1), ((BROKEN,), 1), ((varied(PASSED, outcome="inconclusive"),), 6)],
 )
 def test_the_exit_status_is_that_of_the_session_or_follows_from_the_records(
     records: tuple[Record, ...], status: int
@@ -106,8 +106,8 @@ def test_a_row_that_was_well_last_night(tmp_path: Path) -> None:
 def test_a_row_that_is_slow_for_some_nights_and_what_changed_then(tmp_path: Path) -> None:
     well = tuple(row(NAME, number) for number in range(TONIGHT - 6, TONIGHT - 3))
     after = {"environment": {"nccl": "2.23.4"}}
-    before = tuple(replace(slow(number), **after) for number in range(TONIGHT - 3, TONIGHT))
-    found = only(replace(SLOW, **after), before=(*well, *before), directory=tmp_path)
+    before = tuple(varied(slow(number), **after) for number in range(TONIGHT - 3, TONIGHT))
+    found = only(varied(SLOW, **after), before=(*well, *before), directory=tmp_path)
     assert found.since is not None
     assert (found.since.run_id, found.since.nights) == (f"night-{TONIGHT - 3:03}", 4)
     assert found.since.changes == {"nccl": ("2.21.5", "2.23.4")}
@@ -126,7 +126,7 @@ def test_what_came_later_is_not_known_yet(tmp_path: Path) -> None:
 
 def test_a_row_that_could_not_be_measured_for_some_nights(tmp_path: Path) -> None:
     fact = "job 1 failed with exit code 1: NCCL error"
-    before = (row(BROKEN.row, TONIGHT - 4), *(failed(BROKEN.row, fact, TONIGHT - n) for n in (3, 1)))
+    before = (row(BROKEN.row.id, TONIGHT - 4), *(failed(BROKEN.row.id, fact, TONIGHT - n) for n in (3, 1)))
     found = only(BROKEN, before=before, directory=tmp_path)
     assert found.since is not None
     assert (found.since.run_id, found.since.nights) == (f"night-{TONIGHT - 3:03}", 3)
@@ -146,7 +146,7 @@ def test_a_row_that_drifts(tmp_path: Path) -> None:
 
 
 def test_errors_of_one_cause_are_told_together() -> None:
-    other = replace(
+    other = varied(
         BROKEN, row="b[H100x8]", node_id="t.yaml::b", fact="job 77 failed with exit code 1: NCCL error", job=None
     )
     lost = failed("llama2_70b_bf16[H100x128]", "no log of job 481265")
@@ -158,7 +158,7 @@ def test_errors_of_one_cause_are_told_together() -> None:
 
 
 def test_nodes_on_which_jobs_failed() -> None:
-    again = replace(PASSED, attempts=(attempt("7", "node failure", "pool0-0017"),))
+    again = varied(PASSED, attempts=(attempt("7", "node failure", "pool0-0017"),))
     assert tonight(again, BROKEN).failing_nodes == (("pool0-0017", 2, 3), ("pool0-0018", 1, 2))
 
 
@@ -177,13 +177,13 @@ def test_several_runs_are_as_many_nights_the_newest_first() -> None:
 
 
 def test_of_two_records_of_one_row_the_later_one_counts() -> None:
-    assert [one.record for one in tonight(replace(SLOW, recorded_s=9e9), SLOW).rows] == [replace(SLOW, recorded_s=9e9)]
+    assert [one.record for one in tonight(varied(SLOW, recorded_s=9e9), SLOW).rows] == [varied(SLOW, recorded_s=9e9)]
 
 
 def test_a_record_of_impossible_numbers_hides_no_other() -> None:
-    night = tonight(PASSED, replace(SLOW, outcome="inconclusive", tolerance=7.0, sigma=0.1, sigma_jobs=30))
+    night = tonight(PASSED, varied(SLOW, outcome="inconclusive", tolerance=7.0, sigma=0.1, sigma_jobs=30))
     assert [one.record for one in night.rows] == [PASSED]
-    assert list(night.run.missing) == [SLOW.node_id]
+    assert list(night.run.missing) == [SLOW.row.node_id]
 
 
 # -- names of pages --------------------------------------------------------------------------------

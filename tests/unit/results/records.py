@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from typing import Any
 
 from pytest_gsw.common.words import command
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
 from pytest_gsw.results import row_text
 from pytest_gsw.results.accepted_text import accepted_text
-from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.record import Record, of_content, plain, record_text
 from pytest_gsw.tables.model import Accepted
 
 JOB = JobFacts(
@@ -25,7 +28,23 @@ JOB = JobFacts(
     run_s=662.0,
 )
 
-SLOW = Record(
+
+def recorded(**keys: Any) -> Record:
+    """A record by the keys of its JSON of schema 1, which are beside each other."""
+    return of_content(json.loads(json.dumps({**keys, "schema": 1}, default=plain)))
+
+
+def varied(record: Record, **keys: Any) -> Record:
+    """A record of which these keys of its JSON are others; its verdict is what they tell."""
+    return recorded(**{**keys_of(record), **keys})
+
+
+def keys_of(record: Record) -> dict[str, Any]:
+    """A record as JSON of schema 1 has it."""
+    return {name: value for name, value in json.loads(record_text(record)).items() if name != "verdict"} | {"schema": 1}
+
+
+SLOW = recorded(
     run_id="20261120-221000-7f3a",
     row="llama2_70b_fp8[H100x128]",
     node_id="baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]",
@@ -73,11 +92,11 @@ REGRESSED = Verdict(Outcome.REGRESSED, measured_s=5.11, documented_s=4.556, tole
 
 IMPROVED = Verdict(Outcome.IMPROVED, measured_s=4.0, documented_s=4.556, tolerance=0.05)
 
-AGAIN = command("pytest", "--gsw-cluster=eos", SLOW.node_id)
+AGAIN = command("pytest", "--gsw-cluster=eos", SLOW.row.node_id)
 
-OFFLINE = command("pytest", "--gsw-cluster=eos", "--gsw-replay=.gsw/runs/r1", SLOW.node_id)
+OFFLINE = command("pytest", "--gsw-cluster=eos", "--gsw-replay=.gsw/runs/r1", SLOW.row.node_id)
 
-SAVE = replace(
+SAVE = varied(
     SLOW,
     documented={"checkpoint_save_time_s": 17.96068},
     measured={"checkpoint_save_time_s": 19.93},
@@ -85,7 +104,7 @@ SAVE = replace(
     tolerance=0.4,
 )
 
-NOT_MEASURED = replace(SLOW, outcome="error", measured={}, steps=0)
+NOT_MEASURED = varied(SLOW, outcome="error", measured={}, steps=0)
 
 ACCEPTED = Accepted(
     "eos",
@@ -100,7 +119,7 @@ ACCEPTED = Accepted(
 
 BY_ACCEPTED = Verdict(Outcome.PASSED, measured_s=5.11, documented_s=4.556, tolerance=0.05, accepted_s=4.9)
 
-PASSED_BY_ACCEPTED = replace(
+PASSED_BY_ACCEPTED = varied(
     SLOW,
     outcome="passed",
     reference="accepted",
@@ -110,7 +129,7 @@ PASSED_BY_ACCEPTED = replace(
 
 SECOND = replace(JOB, id="481220", judged_s=5.2, nodes="pool0-[0033-0048]")
 
-SEVERAL = replace(SLOW, repeats=(SECOND,), job=replace(JOB, judged_s=5.02))
+SEVERAL = varied(SLOW, repeats=(SECOND,), job=replace(JOB, judged_s=5.02))
 
 NOISY = replace(
     REGRESSED, outcome=Outcome.INCONCLUSIVE, limit=0.117, noise=Noise(0.04, 24), given_reason=Reason.WITHIN_NOISE

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from pytest_gsw.results.accepted_text import accepted_line, ignored_text, unused_text
 from pytest_gsw.results.record import Record
-from tests.unit.results.records import (
-    ACCEPTED,
-    NOT_MEASURED,
-    PASSED_BY_ACCEPTED,
-    SLOW,
-)
+from tests.unit.results.records import ACCEPTED, NOT_MEASURED, PASSED_BY_ACCEPTED, SLOW, varied
 
 
 def test_why_an_accepted_figure_does_not_count() -> None:
@@ -37,9 +30,9 @@ def test_why_an_accepted_figure_does_not_count() -> None:
             PASSED_BY_ACCEPTED,
             "passed by what eos has accepted; it is 10.8 % below the documented throughput, and would have failed by it",
         ),
-        (replace(PASSED_BY_ACCEPTED, measured={"step_time_s": 4.6}), ""),
-        (replace(PASSED_BY_ACCEPTED, outcome="regressed"), ""),
-        (replace(SLOW, accepted_note="was not used"), "was not used"),
+        (varied(PASSED_BY_ACCEPTED, measured={"step_time_s": 4.6}), ""),
+        (varied(PASSED_BY_ACCEPTED, outcome="regressed"), ""),
+        (varied(SLOW, accepted_note="was not used"), "was not used"),
         (SLOW, ""),
         (NOT_MEASURED, ""),
     ],

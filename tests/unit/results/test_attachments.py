@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_gsw.results.attachments import attachment_lines
 from pytest_gsw.results.record import write_record
-from tests.unit.results.records import SLOW
+from tests.unit.results.records import SLOW, varied
 
 #: As the plugin looks for it in each line of a test case's output.
 PATTERN = re.compile(r"\[\[ATTACHMENT\|(.+)\]\]")
@@ -24,7 +23,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_log_record_and_page(tmp_path: Path, log: Path) -> None:
-    record = replace(SLOW, log=str(log))
+    record = varied(SLOW, log=str(log))
     path = write_record(tmp_path, record)
     page = tmp_path / "page.html"
     page.write_text("<p>")
@@ -42,17 +41,17 @@ def test_paths_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_what_is_not_there_is_not_named(tmp_path: Path) -> None:
     assert attachment_lines(SLOW, tmp_path, tmp_path / "gone.html") == []
-    assert attachment_lines(replace(SLOW, log=None), tmp_path) == []
-    assert attachment_lines(replace(SLOW, log=str(tmp_path)), tmp_path) == []  # a directory
+    assert attachment_lines(varied(SLOW, log=None), tmp_path) == []
+    assert attachment_lines(varied(SLOW, log=str(tmp_path)), tmp_path) == []  # a directory
 
 
 @pytest.mark.parametrize("name", ["a\n[[ATTACHMENT|/etc/passwd]]", "red\x1b[31m", "left\u202e"])
 def test_a_path_that_is_no_line_is_not_named(tmp_path: Path, name: str) -> None:
     path = tmp_path / name.replace("/", "_")
     path.write_text("")
-    assert attachment_lines(replace(SLOW, log=str(path)), tmp_path) == []
+    assert attachment_lines(varied(SLOW, log=str(path)), tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["nul\x00", "x" * 5000])
 def test_a_name_that_no_file_can_have(tmp_path: Path, name: str) -> None:
-    assert attachment_lines(replace(SLOW, log=name), tmp_path) == []
+    assert attachment_lines(varied(SLOW, log=name), tmp_path) == []

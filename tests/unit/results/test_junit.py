@@ -6,7 +6,7 @@ from hypothesis import given
 
 from pytest_gsw.results.junit import properties
 from pytest_gsw.results.record import Record
-from tests.unit.results.records import JOB, SLOW
+from tests.unit.results.records import JOB, SLOW, varied
 from tests.unit.results.test_record import RECORDS
 
 
@@ -45,15 +45,15 @@ def test_the_properties_of_a_measured_row() -> None:
 
 
 def test_a_row_that_was_never_submitted_has_no_properties_of_a_job() -> None:
-    record = replace(SLOW, outcome="error", job=None, log=None, measured={}, statistic="", steps=0, median_s=None)
-    names = [name for name, _ in properties(replace(record, p90_s=None))]
+    record = varied(SLOW, outcome="error", job=None, log=None, measured={}, statistic="", steps=0, median_s=None)
+    names = [name for name, _ in properties(varied(record, p90_s=None))]
     assert not [name for name in names if name.startswith(("gsw_job", "gsw_measured", "gsw_log", "gsw_steps"))]
     assert "gsw_fact" in names
 
 
 def test_jobs_before_the_last_and_what_an_early_end_saved() -> None:
     lost = replace(JOB, id="481220", state="NODE_FAIL", nodes="pool0-0017", why_repeated="node failure")
-    found = dict(properties(replace(SLOW, attempts=(lost, lost), saved_gpu_hours=41.25)))
+    found = dict(properties(varied(SLOW, attempts=(lost, lost), saved_gpu_hours=41.25)))
     assert {name: value for name, value in found.items() if name.startswith(("gsw_attempt", "gsw_saved"))} == {
         "gsw_attempts": 3,
         "gsw_attempt_1": "481220 NODE_FAIL on pool0-0017: node failure",
@@ -63,14 +63,14 @@ def test_jobs_before_the_last_and_what_an_early_end_saved() -> None:
 
 
 def test_what_makes_figures_useless_is_said() -> None:
-    marked = dict(properties(replace(SLOW, simulated=True, not_comparable="--gsw-profile=nsight")))
+    marked = dict(properties(varied(SLOW, simulated=True, not_comparable="--gsw-profile=nsight")))
     assert marked["gsw_simulated"] is True
     assert marked["gsw_not_comparable"] == "--gsw-profile=nsight"
     assert not {"gsw_simulated", "gsw_not_comparable"} & dict(properties(SLOW)).keys()
 
 
 def test_what_a_run_was_held_against_and_what_it_may_be_compared_with() -> None:
-    accepted = replace(
+    accepted = varied(
         SLOW,
         reference="accepted",
         accepted={"step_time_s": 5.0, "mfu": 0.3682},
@@ -87,7 +87,7 @@ def test_what_a_run_was_held_against_and_what_it_may_be_compared_with() -> None:
         "gsw_image": "nvidia+jax+maxtext-2024.12.09.sqsh",
     }
     assert found["gsw_reference"] == "accepted"
-    assert "gsw_reference" not in dict(properties(replace(SLOW, outcome="error", measured={})))
+    assert "gsw_reference" not in dict(properties(varied(SLOW, outcome="error", measured={})))
 
 
 @given(record=RECORDS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import pytest_gsw
 from pytest_gsw.performance import verdict
 from pytest_gsw.results import attention, outcomes, summary
 from pytest_gsw.results.told import told
-from tests.unit.results.records import SLOW
+from tests.unit.results.records import SLOW, varied
 
 PACKAGE = Path(pytest_gsw.__file__).parent
 #: Words that mean nothing else in the package, and the modules that have them: the tables, and what verdicts are.
@@ -57,11 +56,11 @@ def test_severities_are_an_order() -> None:
 
 
 def test_an_outcome_that_nobody_knows_is_an_error() -> None:
-    record = replace(SLOW, outcome="splendid")
+    record = varied(SLOW, outcome="splendid")
     row = told(record, [], strict=False)
     assert (row.outcome.pytest, row.outcome.junit) == ("error", "error")
     assert row.text == "the record has the outcome 'splendid', which this pytest-gsw does not know"
-    passed = replace(SLOW, outcome="passed", row="another")
+    passed = varied(SLOW, outcome="passed", row="another")
     assert summary.night_table([passed, record], 80)[1].split()[2] == "splendid"
 
 
@@ -81,4 +80,4 @@ def test_an_outcome_that_nobody_knows_is_an_error() -> None:
     ],
 )
 def test_strict_sessions_fail_rows_that_are_too_fast(outcome: str, reason: str, strict: bool, as_what: str) -> None:
-    assert told(replace(SLOW, outcome=outcome, reason=reason), [], strict=strict).outcome.pytest == as_what
+    assert told(varied(SLOW, outcome=outcome, reason=reason), [], strict=strict).outcome.pytest == as_what

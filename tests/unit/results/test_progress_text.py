@@ -15,7 +15,7 @@ from tests.unit.results.records import (
 )
 
 PLANNED = {
-    "node_id": SLOW.node_id,
+    "node_id": SLOW.row.node_id,
     "gpus": 2304,
     "nodes": 288,
     "minutes": 15.28,

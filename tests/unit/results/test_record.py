@@ -5,7 +5,7 @@ import math
 import os
 import re
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.results.record import (
-    JobFacts,
-    MetricFacts,
-    Record,
-    attempt_text,
-    judged_key,
-    measured_jobs,
-    new_run_id,
-    read_record,
-    read_records,
-    used_gpu_hours,
-    write_record,
-)
-from tests.unit.results.records import JOB, SLOW
+from pytest_gsw.performance.verdict import Outcome
+from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.record import Record, new_run_id, read_record, read_records, used_gpu_hours, write_record
+from pytest_gsw.results.row_text import attempt_text
+from pytest_gsw.results.verdicts import MetricFacts
+from pytest_gsw.tables.metrics import Direction
+from tests.unit.results.records import JOB, SLOW, keys_of, recorded, varied
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -46,7 +39,7 @@ JOBS = st.builds(
     log=st.none() | TEXTS,
 )
 RECORDS = st.builds(
-    Record,
+    recorded,
     **dict.fromkeys(("run_id", "row", "baseline", "document", "cluster", "outcome", "fact", "workload"), TEXTS),
     **dict.fromkeys(("framework", "dtype", "accelerator", "statistic"), TEXTS),
     node_id=st.just("x.yaml::y"),
@@ -98,8 +91,8 @@ def test_a_record_is_named_after_its_node_id(tmp_path: Path) -> None:
 
 def test_records_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
     for name in ("b", "a", "c"):
-        write_record(tmp_path, replace(SLOW, node_id=name, row=name))
-    assert [record.node_id for record in read_records(tmp_path)] == ["a", "b", "c"]
+        write_record(tmp_path, varied(SLOW, node_id=name, row=name))
+    assert [record.row.node_id for record in read_records(tmp_path)] == ["a", "b", "c"]
 
 
 def test_a_directory_without_records_has_none(tmp_path: Path) -> None:
@@ -133,18 +126,20 @@ def test_a_draft_that_was_left_behind_is_no_record(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [math.nan, math.inf])
 def test_what_is_not_finite_is_never_written(tmp_path: Path, number: float) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        write_record(tmp_path, replace(SLOW, measured={"mfu": number}))
+        write_record(tmp_path, replace(SLOW, figures=replace(SLOW.figures, measured={"mfu": number})))
     assert read_records(tmp_path) == ()
 
 
-def test_a_record_of_another_version(tmp_path: Path) -> None:
-    path = write_record(tmp_path, replace(SLOW, schema=2))
+@pytest.mark.parametrize("version", [3, 0, "1", [2]])
+def test_a_record_of_another_version(tmp_path: Path, version: object) -> None:
+    path = write_record(tmp_path, SLOW)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": version}))
     with pytest.raises(ValueError, match="version") as error:
         read_records(tmp_path)
-    assert str(error.value) == f"{path} is a record of version 2, this pytest-gsw reads version 1"
+    assert str(error.value) == f"{path} is a record of version {version}, this pytest-gsw reads versions up to 2"
 
 
-WHOLE = asdict(SLOW)
+WHOLE = keys_of(SLOW)
 
 
 def changed(**values: Any) -> bytes:
@@ -215,15 +210,17 @@ def test_a_file_that_is_no_record(tmp_path: Path, content: bytes, message: str |
     assert message is None or str(error.value) == message.replace("{}", str(path), 1)
 
 
-MEMORY = MetricFacts("peak_memory_gib", "peak memory", "GiB", "lower is better", 70.1, 61.2, 0.05, "regressed")
+MEMORY = MetricFacts(
+    "peak_memory_gib", "peak memory", "GiB", Direction.LOWER_IS_BETTER, 70.1, 61.2, 0.05, Outcome.REGRESSED
+)
 
 
 def test_metrics_are_read_back(tmp_path: Path) -> None:
     job = replace(JOB, metrics={"peak_memory_gib": 70.1})
-    record = replace(SLOW, metrics=(MEMORY,), own_outcome="passed", job=job)
+    record = varied(SLOW, metrics=(MEMORY,), own_outcome="passed", job=job)
     assert read_record(write_record(tmp_path, record)) == record
-    assert (round(MEMORY.change, 4), MEMORY.allowed_change) == (0.1454, 0.05)
-    assert replace(MEMORY, direction="higher is better").allowed_change == -0.05
+    assert (round(MEMORY.verdict.change, 4), MEMORY.verdict.allowed_change) == (0.1454, 0.05)
+    assert replace(MEMORY, direction=Direction.HIGHER_IS_BETTER).verdict.allowed_change == -0.05
 
 
 @pytest.mark.parametrize(
@@ -237,7 +234,7 @@ def test_metrics_are_read_back(tmp_path: Path) -> None:
     ],
 )
 def test_metrics_that_are_none(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
-    path = write_record(tmp_path, replace(SLOW, metrics=(MEMORY,)))
+    path = write_record(tmp_path, varied(SLOW, metrics=(MEMORY,)))
     content = json.loads(path.read_text())
     content["metrics"][0] |= change
     path.write_text(json.dumps(content))
@@ -247,10 +244,10 @@ def test_metrics_that_are_none(tmp_path: Path, change: dict[str, Any], problem: 
 
 
 def test_two_records_of_one_row_are_told(tmp_path: Path) -> None:
-    one, two = (write_record(tmp_path, replace(SLOW, node_id=name)) for name in "ab")
+    one, two = (write_record(tmp_path, varied(SLOW, node_id=name)) for name in "ab")
     with pytest.raises(ValueError, match="both") as error:
         read_records(tmp_path)
-    assert str(error.value) == f"{one} and {two} are both records of {SLOW.row}"
+    assert str(error.value) == f"{one} and {two} are both records of {SLOW.row.id}"
 
 
 def test_a_record_that_is_not_there(tmp_path: Path) -> None:
@@ -269,7 +266,7 @@ def test_a_record_of_before_there_were_definitions(tmp_path: Path) -> None:
         del content[name]
     path.write_text(json.dumps(content))
     assert read_record(path) == SLOW
-    assert (SLOW.reference, SLOW.definition) == ("documented", "")
+    assert (SLOW.reference, SLOW.row.definition) == ("documented", "")
 
 
 def test_a_record_of_before_there_were_attempts(tmp_path: Path) -> None:
@@ -311,11 +308,11 @@ def test_an_attempt_in_one_line(attempt: JobFacts, text: str) -> None:
     ("record", "gpu_seconds"),
     [
         (SLOW, 128 * 662.0),
-        (replace(SLOW, attempts=(LOST, replace(LOST, id="481219", run_s=30.0))), 128 * (662.0 + 120.0 + 30.0)),
-        (replace(SLOW, attempts=(replace(LOST, run_s=None),)), 128 * 662.0),
-        (replace(SLOW, job=replace(JOB, run_s=None)), 0.0),
-        (replace(SLOW, job=None), 0.0),
-        (replace(SLOW, job=None, attempts=(LOST,)), 128 * 120.0),
+        (varied(SLOW, attempts=(LOST, replace(LOST, id="481219", run_s=30.0))), 128 * (662.0 + 120.0 + 30.0)),
+        (varied(SLOW, attempts=(replace(LOST, run_s=None),)), 128 * 662.0),
+        (varied(SLOW, job=replace(JOB, run_s=None)), 0.0),
+        (varied(SLOW, job=None), 0.0),
+        (varied(SLOW, job=None, attempts=(LOST,)), 128 * 120.0),
     ],
 )
 def test_what_the_jobs_of_a_row_have_cost(record: Record, gpu_seconds: float) -> None:
@@ -336,23 +333,23 @@ def test_what_the_jobs_of_a_row_have_cost(record: Record, gpu_seconds: float) ->
 )
 def test_what_a_record_is_judged_by(changes: dict[str, Any], key: str) -> None:
     documented = {"step_time_s": 1.0, "checkpoint_save_time_s": 17.9}
-    assert judged_key(replace(SLOW, **{"documented": documented, **changes})) == key
+    assert varied(SLOW, **{"documented": documented, **changes}).judged_metric.key == key
 
 
 def test_the_measured_jobs_are_the_repeats_and_then_the_last_one() -> None:
     first = replace(JOB, id="481220", judged_s=5.2)
-    record = replace(SLOW, repeats=(first,), job=replace(JOB, judged_s=5.1))
-    assert [(job.id, job.judged_s) for job in measured_jobs(record)] == [("481220", 5.2), (JOB.id, 5.1)]
+    record = varied(SLOW, repeats=(first,), job=replace(JOB, judged_s=5.1))
+    assert [(job.id, job.judged_s) for job in record.measured_jobs] == [("481220", 5.2), (JOB.id, 5.1)]
 
 
 def test_the_only_measured_job_has_the_figure_of_its_record() -> None:
-    (only,) = measured_jobs(replace(SLOW, job=JOB))
-    assert only.judged_s == SLOW.measured["step_time_s"]
+    (only,) = varied(SLOW, job=JOB).measured_jobs
+    assert only.judged_s == SLOW.figures.measured["step_time_s"]
 
 
 @pytest.mark.parametrize("change", [{"job": None}, {"measured": {}}])
 def test_a_record_without_a_figure_or_a_job_has_no_measured_jobs(change: dict[str, Any]) -> None:
-    assert measured_jobs(replace(SLOW, **change)) == ()
+    assert varied(SLOW, **change).measured_jobs == ()
 
 
 def test_runs_are_by_name_in_the_order_in_which_they_begin(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ from pytest_gsw.errors import JobError, LogError, SubmissionError
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
 from pytest_gsw.results import row_text
-from pytest_gsw.results.record import MetricFacts, Record
+from pytest_gsw.results.record import Record
+from pytest_gsw.results.verdicts import MetricFacts
 from tests.unit.results.records import (
     AGAIN,
     BY_ACCEPTED,
@@ -25,6 +26,7 @@ from tests.unit.results.records import (
     SEVERAL,
     SLOW,
     facts,
+    varied,
 )
 
 WHOLE_SCREEN = """\
@@ -50,12 +52,12 @@ def test_the_whole_text_of_a_regression() -> None:
 
 
 def test_the_first_line_says_the_same_as_the_table() -> None:
-    assert row_text.verdict_fact(SLOW.documented, REGRESSED, 205200.78) == WHOLE_SCREEN.partition("\n")[0]
+    assert row_text.verdict_fact(SLOW.figures.documented, REGRESSED, 205200.78) == WHOLE_SCREEN.partition("\n")[0]
 
 
 def test_the_limits_of_an_improvement_are_those_that_it_went_beyond() -> None:
     measured = {"step_time_s": 4.0, "tokens_per_s": 262144.0, "mfu": 0.46}
-    assert row_text.figures_table(replace(SLOW, measured=measured), IMPROVED) == (
+    assert row_text.figures_table(varied(SLOW, measured=measured), IMPROVED) == (
         "metric                   measured    documented    change    allowed\n"
         "step time (s)               4.000         4.556   -12.2 %     -4.8 %  improved\n"
         "throughput (tokens/s)     262,144       230,153   +13.9 %     +5.0 %  improved\n"
@@ -84,24 +86,24 @@ def test_the_table_of_a_row_that_is_held_against_what_its_cluster_has_accepted()
 def test_a_site_s_metrics_stand_below_the_row_s_own_figures() -> None:
     memory = MetricFacts("peak_memory_gib", "peak memory", "GiB", "lower is better", 70.1, 61.2, 0.05, "regressed")
     output = MetricFacts("output", "output", "tokens/s", "higher is better", 1834.2, 1840.0, 0.02, "passed")
-    table = row_text.figures_table(replace(PASSED_BY_ACCEPTED, metrics=(memory, output)), BY_ACCEPTED).splitlines()
+    table = row_text.figures_table(varied(PASSED_BY_ACCEPTED, metrics=(memory, output)), BY_ACCEPTED).splitlines()
     assert [line.split() for line in table[-2:]] == [
         ["peak", "memory", "(GiB)", "70.1", "+5.0", "%", "regressed", "61.2", "+14.5", "%"],
         ["output", "(tokens/s)", "1,834", "-2.0", "%", "passed", "1,840", "-0.3", "%"],
     ]
-    documented = row_text.figures_table(replace(SLOW, metrics=(memory,)), NOISY).splitlines()[-1]
+    documented = row_text.figures_table(varied(SLOW, metrics=(memory,)), NOISY).splitlines()[-1]
     assert documented.split() == ["peak", "memory", "(GiB)", "70.1", "61.2", "+14.5", "%", "+5.0", "%", "regressed"]
-    assert "peak memory 70.1 GiB  +14.5 %" in row_text.headline(replace(SLOW, metrics=(memory,)))
+    assert "peak memory 70.1 GiB  +14.5 %" in row_text.headline(varied(SLOW, metrics=(memory,)))
 
 
 def test_a_failure_by_an_accepted_figure_names_both() -> None:
     slow = replace(BY_ACCEPTED, outcome=Outcome.REGRESSED, accepted_s=4.5)
-    assert row_text.verdict_fact(SLOW.documented, slow, 205200.78, "eos") == (
+    assert row_text.verdict_fact(SLOW.figures.documented, slow, 205200.78, "eos") == (
         "throughput 205,201 tokens/s is 11.9 % below the accepted 233,017 of eos (allowed 5 %), "
         "10.8 % below the documented 230,153"
     )
     save = Verdict(Outcome.REGRESSED, 19.93, 17.96068, 0.05, accepted_s=18.5)
-    assert row_text.verdict_fact(SAVE.documented, save, None, "eos") == (
+    assert row_text.verdict_fact(SAVE.figures.documented, save, None, "eos") == (
         "19.93 s is 7.2 % slower than the accepted 18.5 s of eos (allowed 5 %), 9.9 % slower than the documented 17.96 s"
     )
 
@@ -114,7 +116,7 @@ def test_the_facts_of_a_row_name_the_accepted_figure() -> None:
 
 def test_a_tolerance_of_everything_allows_any_time() -> None:
     verdict = Verdict(Outcome.PASSED, measured_s=5.11, documented_s=4.556, tolerance=1.0)
-    assert row_text.figures_table(replace(SLOW, measured={"step_time_s": 5.11}), verdict) == (
+    assert row_text.figures_table(varied(SLOW, measured={"step_time_s": 5.11}), verdict) == (
         "metric           measured    documented    change    allowed\n"
         "step time (s)       5.110         4.556   +12.2 %        any  passed"
     )
@@ -124,13 +126,13 @@ def test_a_tolerance_of_everything_allows_any_time() -> None:
     ("documented", "verdict", "tokens_per_s", "text"),
     [
         (
-            SLOW.documented,
+            SLOW.figures.documented,
             Verdict(Outcome.PASSED, 4.5, 4.556, 0.05),
             233017.0,
             "throughput 233,017 tokens/s is 1.2 % above the documented 230,153 (allowed 5 %)",
         ),
         (
-            SLOW.documented,
+            SLOW.figures.documented,
             Verdict(Outcome.PASSED, 4.556, 4.556, 0.025),
             230152.77,
             "throughput 230,153 tokens/s is 0.0 % above the documented 230,153 (allowed 2.5 %)",
@@ -142,13 +144,13 @@ def test_a_tolerance_of_everything_allows_any_time() -> None:
             "throughput 4,064 tokens/s is 50.0 % below the documented 8,128 (allowed 40 %)",
         ),
         (
-            SAVE.documented,
+            SAVE.figures.documented,
             Verdict(Outcome.REGRESSED, 19.93, 17.96068, 0.05),
             None,
             "19.93 s is 9.9 % slower than the documented 17.96 s (allowed 5 %)",
         ),
         (
-            SAVE.documented,
+            SAVE.figures.documented,
             Verdict(Outcome.PASSED, 17.5, 17.96068, 0.05),
             None,
             "17.5 s is 2.6 % faster than the documented 17.96 s (allowed 5 %)",
@@ -165,17 +167,17 @@ def test_the_fact_of_a_verdict(
     ("record", "text"),
     [
         (SLOW, "5.11 s/step  +12.2 %  MFU 36.0 %  job 481221"),
-        (replace(SLOW, outcome="improved"), "5.11 s/step  +12.2 %  MFU 36.0 %  job 481221  improved"),
-        (replace(SLOW, simulated=True), "5.11 s/step  +12.2 %  MFU 36.0 %  job 481221  simulated"),
-        (replace(SLOW, measured={"step_time_s": 435.0}, documented={}), "435 s/step  job 481221"),
-        (replace(SLOW, measured={"step_time_s": 4.5559}), "4.556 s/step  +0.0 %  job 481221"),
+        (varied(SLOW, outcome="improved"), "5.11 s/step  +12.2 %  MFU 36.0 %  job 481221  improved"),
+        (varied(SLOW, simulated=True), "5.11 s/step  +12.2 %  MFU 36.0 %  job 481221  simulated"),
+        (varied(SLOW, measured={"step_time_s": 435.0}, documented={}), "435 s/step  job 481221"),
+        (varied(SLOW, measured={"step_time_s": 4.5559}), "4.556 s/step  +0.0 %  job 481221"),
         (SAVE, "19.93 s/save  +11.0 %  job 481221"),
         (
-            replace(SLOW, accepted={"step_time_s": 5.0}, reference="accepted"),
+            varied(SLOW, accepted={"step_time_s": 5.0}, reference="accepted"),
             "5.11 s/step  +2.2 % to accepted, +12.2 % to documented  MFU 36.0 %  job 481221",
         ),
         (NOT_MEASURED, "job 481221"),
-        (replace(NOT_MEASURED, job=None), ""),
+        (varied(NOT_MEASURED, job=None), ""),
     ],
 )
 def test_what_stands_behind_the_outcome(record: Record, text: str) -> None:
@@ -214,7 +216,7 @@ def test_the_text_of_a_log_that_is_too_short() -> None:
         tail=("completed step: 1, seconds: 4.3", "completed step: 2, seconds: 4.3"),
         advice="the run stopped early or its log was cut; look at the last lines",
     )
-    assert row_text.error_text(error, facts(replace(SLOW, outcome="error"))) == (
+    assert row_text.error_text(error, facts(varied(SLOW, outcome="error"))) == (
         "the log holds 3 steps, 45 of 50 needed\n"
         "\n"
         "log        /stage/log.out:12\n"
@@ -231,7 +233,7 @@ def test_the_text_of_a_log_that_is_too_short() -> None:
 
 def test_the_text_of_a_row_that_was_never_submitted_offers_no_replay() -> None:
     error = SubmissionError("100 GPUs do not fill whole nodes of 8 on eos")
-    assert row_text.error_text(error, facts(replace(NOT_MEASURED, job=None, log=None))) == (
+    assert row_text.error_text(error, facts(varied(NOT_MEASURED, job=None, log=None))) == (
         "100 GPUs do not fill whole nodes of 8 on eos\n"
         "\n"
         "baseline   baselines/maxtext/llama2_70b.yaml:41  (readme.md:31)\n"
@@ -241,12 +243,12 @@ def test_the_text_of_a_row_that_was_never_submitted_offers_no_replay() -> None:
 
 def test_what_is_not_known_of_a_job_is_left_out() -> None:
     job = replace(JOB, launcher="replay", state="REPLAYED", exit_code=None, nodes="", run_s=None)
-    assert ("job", "replay 481221 REPLAYED") in facts(replace(SLOW, job=job))
+    assert ("job", "replay 481221 REPLAYED") in facts(varied(SLOW, job=job))
 
 
 def test_a_simulation_says_so() -> None:
     assert ("note", "this is a simulation: no GPU was used, the figures are made up") in facts(
-        replace(SLOW, simulated=True)
+        varied(SLOW, simulated=True)
     )
 
 
@@ -255,7 +257,7 @@ PREEMPTED = replace(JOB, id="481219", state="PREEMPTED", nodes="", why_repeated=
 
 
 def test_a_row_that_was_run_again_says_so() -> None:
-    record = replace(SLOW, attempts=(PREEMPTED, LOST))
+    record = varied(SLOW, attempts=(PREEMPTED, LOST))
     assert row_text.headline(record) == "5.11 s/step  +12.2 %  MFU 36.0 %  job 481221  attempt 3"
     assert facts(record)[:4] == [
         ("baseline", "baselines/maxtext/llama2_70b.yaml:41  (readme.md:31)"),
@@ -266,12 +268,14 @@ def test_a_row_that_was_run_again_says_so() -> None:
 
 
 def test_a_limit_that_is_not_the_tolerance_says_why() -> None:
-    assert row_text.verdict_fact(SLOW.documented, NOISY, 205200.78) == (
+    assert row_text.verdict_fact(SLOW.figures.documented, NOISY, 205200.78) == (
         "throughput 205,201 tokens/s is 10.8 % below the documented 230,153 "
         "(allowed 5 %; a regression beyond 11.7 %, because its jobs differ by 4 % (standard deviation of 24))"
     )
     fast = replace(NOISY, outcome=Outcome.IMPROVED, given_reason=Reason.FASTER)
-    assert "(allowed 5 %; an improvement beyond 11.7 %, because" in row_text.verdict_fact(SLOW.documented, fast, None)
+    assert "(allowed 5 %; an improvement beyond 11.7 %, because" in row_text.verdict_fact(
+        SLOW.figures.documented, fast, None
+    )
 
 
 def test_noise_that_is_only_assumed_says_so() -> None:
@@ -288,21 +292,21 @@ def test_the_table_shows_the_limit_in_force() -> None:
 
 def test_a_figure_of_several_jobs_says_so() -> None:
     several = replace(REGRESSED, jobs_s=(5.1, 5.11, 5.2))
-    assert row_text.verdict_fact(SLOW.documented, several, 205200.78) == (
+    assert row_text.verdict_fact(SLOW.figures.documented, several, 205200.78) == (
         "throughput 205,201 tokens/s, the median of 3 jobs, is 10.8 % below the documented 230,153 (allowed 5 %)"
     )
     save = Verdict(Outcome.REGRESSED, 19.93, 17.96068, 0.05, jobs_s=(19.9, 19.93, 20.0))
-    assert row_text.verdict_fact(SAVE.documented, save, None) == (
+    assert row_text.verdict_fact(SAVE.figures.documented, save, None) == (
         "19.93 s, the median of 3 jobs, is 9.9 % slower than the documented 17.96 s (allowed 5 %)"
     )
 
 
 def test_a_statistic_that_is_not_what_the_run_was_like() -> None:
     spiked = replace(REGRESSED, steady_s=4.6)
-    assert row_text.verdict_fact(SLOW.documented, spiked, 205200.78).endswith(
+    assert row_text.verdict_fact(SLOW.figures.documented, spiked, 205200.78).endswith(
         "(allowed 5 %); its 5.11 s are 11.1 % more than the median of the steady steps"
     )
-    assert row_text.verdict_fact(SLOW.documented, replace(REGRESSED, steady_s=5.05), 205200.78).endswith("5 %)")
+    assert row_text.verdict_fact(SLOW.figures.documented, replace(REGRESSED, steady_s=5.05), 205200.78).endswith("5 %)")
 
 
 def test_the_facts_of_a_row_of_several_jobs() -> None:
@@ -314,12 +318,12 @@ def test_the_facts_of_a_row_of_several_jobs() -> None:
 
 
 def test_the_facts_of_a_row_whose_last_job_was_not_measured() -> None:
-    facts = dict(row_text.run_facts(replace(SEVERAL, outcome="error", measured={}), "again", "offline"))
+    facts = dict(row_text.run_facts(varied(SEVERAL, outcome="error", measured={}), "again", "offline"))
     assert (facts["job 1"], "job 2" in facts, "median" in facts) == ("481220 5.2 s on pool0-[0033-0048]", False, False)
 
 
 def test_the_steps_of_a_run_with_warm_up_and_spikes() -> None:
-    record = replace(SLOW, mean_s=5.2, spike_fraction=0.041, warm_up_steps=3)
+    record = varied(SLOW, mean_s=5.2, spike_fraction=0.041, warm_up_steps=3)
     assert dict(row_text.run_facts(record, "again", "offline"))["steps"] == (
         "49 read, last used; median 5.1 s, mean 5.2 s, p90 5.14 s, 4.1 % spikes after 3 of warm-up"
     )
@@ -327,7 +331,7 @@ def test_the_steps_of_a_run_with_warm_up_and_spikes() -> None:
 
 @pytest.mark.parametrize("flops", [0.0, -9.5e10])
 def test_a_record_whose_calibration_is_none_can_be_shown(flops: float) -> None:
-    assert "peak" not in dict(facts(replace(SLOW, calibration_flops=flops)))
-    assert dict(facts(replace(SLOW, calibration_flops=9.5e10)))["peak"].startswith(
+    assert "peak" not in dict(facts(varied(SLOW, calibration_flops=flops)))
+    assert dict(facts(varied(SLOW, calibration_flops=9.5e10)))["peak"].startswith(
         "95 GFLOP/s, measured in the same job"
     )

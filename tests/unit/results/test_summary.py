@@ -9,13 +9,13 @@ import pytest
 
 from pytest_gsw.results import summary
 from pytest_gsw.results.record import Record
-from tests.unit.results.records import JOB, SLOW
+from tests.unit.results.records import JOB, SLOW, varied
 
 
 def row(outcome: str, gpus: int, seconds: float | None = 4.556, **changes: Any) -> Record:
     measured = {} if seconds is None else {"step_time_s": seconds}
     name = f"llama2_70b_fp8[H100x{gpus}]"
-    return replace(SLOW, outcome=outcome, gpus=gpus, row=name, node_id=f"t.yaml::{name}", measured=measured, **changes)
+    return varied(SLOW, outcome=outcome, gpus=gpus, row=name, node_id=f"t.yaml::{name}", measured=measured, **changes)
 
 
 NIGHT = [
@@ -57,12 +57,12 @@ def test_no_row_is_lost_on_any_screen(width: int) -> None:
 
 
 def test_several_accelerators_have_lines_of_their_own() -> None:
-    lines = summary.night_table([NIGHT[0], replace(NIGHT[0], accelerator="B200")], 80)
+    lines = summary.night_table([NIGHT[0], varied(NIGHT[0], accelerator="B200")], 80)
     assert [line.split("  ")[0] for line in lines] == ["GPUs", "llama2_70b fp8 B200", "llama2_70b fp8 H100"]
 
 
 def test_of_rows_that_share_a_cell_the_worst_is_shown() -> None:
-    assert summary.night_table([NIGHT[0], replace(NIGHT[1], gpus=64)], 80)[1] == "llama2_70b fp8  SLOW -10.8 %"
+    assert summary.night_table([NIGHT[0], varied(NIGHT[1], gpus=64)], 80)[1] == "llama2_70b fp8  SLOW -10.8 %"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_the_counts() -> None:
 
 def failed(job_id: str, nodes: str, why: str = "NCCL time-out") -> Record:
     fact = f"job {job_id} failed with exit code 1: {why}"
-    return replace(row("error", int(job_id), None), fact=fact, job=replace(JOB, id=job_id, nodes=nodes))
+    return varied(row("error", int(job_id), None), fact=fact, job=replace(JOB, id=job_id, nodes=nodes))
 
 
 def test_errors_by_cause_and_node() -> None:
@@ -111,7 +111,7 @@ def test_errors_by_cause_and_node() -> None:
         failed("3", "n2"),
         failed("4", "n2"),
         failed("5", "n9", "CUDA out of memory"),
-        replace(row("error", 7, None), fact="sbatch refused the job: Invalid account", job=None),
+        varied(row("error", 7, None), fact="sbatch refused the job: Invalid account", job=None),
         NIGHT[0],
     ]
     assert summary.error_lines(night) == [
@@ -130,7 +130,7 @@ def test_a_cause_on_many_nodes_names_the_most_frequent() -> None:
 
 
 def test_the_slowest_nodes() -> None:
-    slow = [replace(row("regressed", 64, 5.11), job=replace(JOB, nodes="n17")) for _ in range(2)]
-    fine = [replace(row("passed", 64), job=replace(JOB, nodes=f"n{n}")) for n in range(6)]
+    slow = [varied(row("regressed", 64, 5.11), job=replace(JOB, nodes="n17")) for _ in range(2)]
+    fine = [varied(row("passed", 64), job=replace(JOB, nodes=f"n{n}")) for n in range(6)]
     assert summary.slow_node_line([*slow, *fine]) == "slowest nodes: n17 -10.8 % over 2 jobs"
     assert summary.slow_node_line(fine) == ""

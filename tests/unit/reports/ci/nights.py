@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_gsw.reports.ci import Night
 from pytest_gsw.results.record import Record
-from tests.unit.results.records import JOB, SLOW
+from tests.unit.results.records import JOB, SLOW, varied
 
 DRIFT = (
     "throughput of the newest nights is -4.1 % against the first ones, -0.9 % a week, since about 2026-11-12 "
@@ -19,8 +19,8 @@ DRIFT = (
 def record(gpus: int, seconds: float | None = None, **changes: object) -> Record:
     """A row of the table, that took these seconds."""
     row = f"llama2_70b_fp8[H100x{gpus}]"
-    measured = {} if seconds is None else {**SLOW.measured, "step_time_s": seconds}
-    one = replace(
+    measured = {} if seconds is None else {**SLOW.figures.measured, "step_time_s": seconds}
+    one = varied(
         SLOW,
         row=row,
         node_id=f"baselines/maxtext/llama2_70b.yaml::{row}",
@@ -30,7 +30,7 @@ def record(gpus: int, seconds: float | None = None, **changes: object) -> Record
         outcome="passed",
         job=replace(JOB, id=f"4812{gpus}"),
     )
-    return replace(one, **changes)  # type: ignore[arg-type]
+    return varied(one, **changes)
 
 
 PASSED = record(64, 4.6)
@@ -43,7 +43,7 @@ DRIFTING = record(1024, 4.7, drift=DRIFT)
 IMPROVED = record(2048, 3.5, outcome="improved", fact="throughput 3 tokens/s is 30.2 % above the documented 2")
 NIGHT = Night(
     (PASSED, REGRESSED, ERROR, INCONCLUSIVE, DRIFTING, IMPROVED),
-    since={REGRESSED.node_id: "2026-11-18, 3 nights"},
+    since={REGRESSED.row.node_id: "2026-11-18, 3 nights"},
 )
 
 #: What may stand in a log, a table or a node's name, once it was quoted: no control characters but line ends.
@@ -70,7 +70,7 @@ def hostile_night(text: str) -> Night:
     """A night in which everything that others write is one text."""
     job = replace(JOB, nodes=text, reason=text)
     rows = [
-        replace(
+        varied(
             one,
             row=text,
             node_id=f"{text}::{number}",
@@ -87,5 +87,5 @@ def hostile_night(text: str) -> Night:
         )
         for number, one in enumerate(NIGHT.records)
     ]
-    odd = replace(rows[0], node_id=f"{text}::odd", outcome=text or "?", baseline=text)
+    odd = varied(rows[0], node_id=f"{text}::odd", outcome=text or "?", baseline=text)
     return Night((*rows, odd), {f"{text}::gone": text})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import NamedTuple
 
 from hypothesis import given
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from pytest_gsw.reports.ci import Night
 from pytest_gsw.reports.ci.annotations import escaped, github, gitlab
 from tests.unit.reports.ci.nights import ERROR, NIGHT, REGRESSED, hostile_night, texts
+from tests.unit.results.records import varied
 
 #: In the order in which the runner puts them back, https://github.com/actions/runner, ActionCommand.cs.
 DATA = {"%0D": "\r", "%0A": "\n", "%25": "%"}
@@ -122,10 +122,10 @@ def test_a_finding_is_known_again_the_next_night() -> None:
     def prints(night: Night) -> list[object]:
         return [entry["fingerprint"] for entry in assert_code_quality(gitlab(night))]
 
-    moved = replace(REGRESSED, run_id="later", fact="other figures", baseline="baselines/maxtext/llama2_70b.yaml:7")
+    moved = varied(REGRESSED, run_id="later", fact="other figures", baseline="baselines/maxtext/llama2_70b.yaml:7")
     assert prints(Night((moved,))) == prints(Night((REGRESSED,)))
-    assert prints(Night((replace(REGRESSED, cluster="ptyche"),))) != prints(Night((REGRESSED,)))
-    assert prints(Night((replace(ERROR, node_id=REGRESSED.node_id),))) != prints(Night((REGRESSED,)))
+    assert prints(Night((varied(REGRESSED, cluster="ptyche"),))) != prints(Night((REGRESSED,)))
+    assert prints(Night((varied(ERROR, node_id=REGRESSED.row.node_id),))) != prints(Night((REGRESSED,)))
 
 
 def test_a_quiet_night_is_an_empty_report() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from markdown_it import MarkdownIt
@@ -12,6 +10,7 @@ from markdown_it.token import Token
 from pytest_gsw.reports.ci import Night
 from pytest_gsw.reports.ci.markdown import markdown
 from tests.unit.reports.ci.nights import HOSTILE, NIGHT, PASSED, hostile_night, record, texts
+from tests.unit.results.records import varied
 
 PARSER = MarkdownIt("gfm-like", {"linkify": False})
 
@@ -95,16 +94,16 @@ def test_a_night_of_which_nothing_is_left() -> None:
 
 def test_a_simulation_says_so() -> None:
     assert "\nThis is a simulation: no GPU was used, and its figures say nothing.\n" in markdown(
-        Night((replace(PASSED, simulated=True),))
+        Night((varied(PASSED, simulated=True),))
     )
 
 
 def test_rows_of_one_cell_are_counted_the_bad_ones_first() -> None:
     rows = (
         PASSED,
-        replace(PASSED, node_id="b"),
-        replace(PASSED, node_id="c", outcome="regressed"),
-        replace(PASSED, node_id="d", outcome="splendid"),
+        varied(PASSED, node_id="b"),
+        varied(PASSED, node_id="c", outcome="regressed"),
+        varied(PASSED, node_id="d", outcome="splendid"),
     )
     assert cells(markdown(Night(rows)))[-1] == [
         "llama2_70b",
@@ -148,4 +147,4 @@ def test_what_others_write_is_text(text: str) -> None:
 
 @pytest.mark.parametrize("text", [one for one in HOSTILE if one and "\n" not in one and "\\|" not in one])
 def test_what_others_write_can_be_read(text: str) -> None:
-    assert cells(markdown(Night((replace(PASSED, outcome="error", fact=text, job=None),))))[1][1] == f"error {text}"
+    assert cells(markdown(Night((varied(PASSED, outcome="error", fact=text, job=None),))))[1][1] == f"error {text}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from prometheus_client import Metric
@@ -12,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pytest_gsw.reports.ci import Night
 from pytest_gsw.reports.ci.openmetrics import openmetrics
 from tests.unit.reports.ci.nights import DRIFTING, ERROR, NIGHT, PASSED, REGRESSED, hostile_night, texts
+from tests.unit.results.records import varied
 
 
 def families(night: Night) -> dict[str, Metric]:
@@ -70,13 +69,13 @@ def test_every_row_has_one_outcome_of_all() -> None:
     for sample in families(NIGHT)["gsw_outcome"].samples:
         by_row.setdefault(sample.labels["row"], {})[sample.labels["outcome"]] = sample.value
     assert {row: {name for name, value in states.items() if value} for row, states in by_row.items()} == {
-        record.row: {record.outcome} for record in NIGHT.records
+        record.row.id: {record.outcome} for record in NIGHT.records
     }
     assert {len(states) for states in by_row.values()} == {8}
 
 
 def test_rows_without_a_record_are_errors() -> None:
-    night = Night((PASSED,), {"t.yaml::one": "the session ended", PASSED.node_id: "has a record"})
+    night = Night((PASSED,), {"t.yaml::one": "the session ended", PASSED.row.node_id: "has a record"})
     samples = families(night)["gsw_outcome"].samples
     assert [sample.labels for sample in samples if sample.labels["row"] == "one"] == [
         {"row": "one", "table": "t.yaml", "outcome": "error"}
@@ -87,9 +86,9 @@ def test_rows_without_a_record_are_errors() -> None:
 def test_the_time_is_that_of_the_newest_record_of_a_cluster() -> None:
     night = Night(
         (
-            replace(PASSED, recorded_s=5.0),
-            replace(REGRESSED, recorded_s=7.0),
-            replace(ERROR, simulated=True, recorded_s=6.0),
+            varied(PASSED, recorded_s=5.0),
+            varied(REGRESSED, recorded_s=7.0),
+            varied(ERROR, simulated=True, recorded_s=6.0),
         )
     )
     samples = families(night)["gsw_run_timestamp_seconds"].samples

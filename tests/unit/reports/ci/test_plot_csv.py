@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import replace
 
 from hypothesis import given
 
 from pytest_gsw.reports.ci import Night
 from pytest_gsw.reports.ci.plot_csv import mfu, step_time, throughput
 from tests.unit.reports.ci.nights import ERROR, NIGHT, PASSED, REGRESSED, hostile_night, texts
+from tests.unit.results.records import varied
 
 
 def test_a_line_of_labels_and_a_line_of_numbers() -> None:
@@ -31,7 +31,7 @@ def test_rows_keep_their_order_whatever_that_of_the_records() -> None:
 
 @given(texts)
 def test_labels_are_one_cell_each(text: str) -> None:
-    night = Night(tuple(replace(one, row=f"{text}{number}") for number, one in enumerate(hostile_night(text).records)))
+    night = Night(tuple(varied(one, row=f"{text}{number}") for number, one in enumerate(hostile_night(text).records)))
     header, numbers = csv.reader(io.StringIO(step_time(night)))
     assert len(header) == len(numbers) == 6
     assert all(float(number) > 0 for number in numbers)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -11,6 +10,7 @@ from hypothesis import given
 from pytest_gsw.reports.ci import Night
 from pytest_gsw.reports.ci.warnings_ng import warnings_ng
 from tests.unit.reports.ci.nights import NIGHT, PASSED, hostile_night, texts
+from tests.unit.results.records import varied
 
 #: What the plugin's parser looks for and how it reads it: JsonBaseParser.java of jenkinsci/analysis-model.
 KEYS = {
@@ -62,5 +62,5 @@ def test_what_others_write_is_no_html(text: str) -> None:
 
 
 def test_markup_is_shown_as_it_is_written() -> None:
-    (issue,) = issues(Night((replace(PASSED, drift="<b> & 'x'"),)))
+    (issue,) = issues(Night((varied(PASSED, drift="<b> & 'x'"),)))
     assert issue["message"] == "llama2_70b_fp8[H100x64]: &lt;b&gt; &amp; 'x'"

@@ -15,6 +15,7 @@ from pytest_gsw.reports.night import Row, nights_by_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.statistic import parse_statistic
 from tests.unit.reports.nights import BROKEN, FAST, PASSED, SLOW, TONIGHT, attempt, history_of, row, runs
+from tests.unit.results.records import varied
 
 
 def texts(plot: Plot | None) -> list[str]:
@@ -27,7 +28,7 @@ def series(statistic: str, first_index: int, count: int = 50) -> Record:
     series_s = tuple(4.5 + number / 1000 for number in range(count))
     steps = [TimedStep(first_index + place, seconds) for place, seconds in enumerate(series_s)]
     judged_s = apply(parse_statistic(statistic), steps)
-    return replace(SLOW, statistic=statistic, series_s=series_s, measured={"step_time_s": judged_s})
+    return varied(SLOW, statistic=statistic, series_s=series_s, measured={"step_time_s": judged_s})
 
 
 @pytest.mark.parametrize(
@@ -47,17 +48,17 @@ def test_what_the_statistic_is_taken_over(statistic: str, first_index: int, wind
 
 def test_a_window_that_is_not_known_is_not_marked() -> None:
     # A log in which each line stands for ten steps has other numbers than places.
-    assert window_of(replace(series("mean[35:44]", 0), measured={"step_time_s": 4.9})) is None
-    assert window_of(replace(SLOW, statistic="best of three")) is None
-    assert window_of(replace(SLOW, series_s=())) is None
+    assert window_of(varied(series("mean[35:44]", 0), measured={"step_time_s": 4.9})) is None
+    assert window_of(varied(SLOW, statistic="best of three")) is None
+    assert window_of(varied(SLOW, series_s=())) is None
 
 
 def test_of_several_jobs_the_series_is_the_last_ones() -> None:
-    assert SLOW.job is not None
-    judged = replace(SLOW.job, judged_s=5.0)
-    several = replace(SLOW, repeats=(replace(judged, judged_s=7.0),), job=judged, measured={"step_time_s": 6.0})
+    assert SLOW.jobs.last is not None
+    judged = replace(SLOW.jobs.last, judged_s=5.0)
+    several = varied(SLOW, repeats=(replace(judged, judged_s=7.0),), job=judged, measured={"step_time_s": 6.0})
     assert window_of(several) == (4, 4)
-    assert window_of(replace(several, job=SLOW.job)) is None
+    assert window_of(varied(several, job=SLOW.jobs.last)) is None
 
 
 def test_the_steps_of_a_job() -> None:
@@ -67,14 +68,14 @@ def test_the_steps_of_a_job() -> None:
         "Each of 5 steps (s), from 5 to 40 s; the first 1 are warm-up; last is taken over lines 5 to 5; it is 5 s"
     )
     assert {"warm-up", "last", "5 s", "step"} <= set(texts(plot))
-    assert steps_plot(replace(SLOW, series_s=(5.0,))) is None
-    assert steps_plot(replace(SLOW, series_s=(5.0, float("nan")))) is None
-    assert steps_plot(replace(SLOW, series_s=(5.0, 1e300))) is None
+    assert steps_plot(varied(SLOW, series_s=(5.0,))) is None
+    assert steps_plot(varied(SLOW, series_s=(5.0, float("nan")))) is None
+    assert steps_plot(varied(SLOW, series_s=(5.0, 1e300))) is None
 
 
 def test_of_very_many_steps_the_extremes_are_drawn() -> None:
     spiky = tuple(9.0 if number == 31_416 else 5.0 + number % 7 / 1000 for number in range(100_000))
-    plot = steps_plot(replace(SLOW, series_s=spiky, warm_up_steps=0))
+    plot = steps_plot(varied(SLOW, series_s=spiky, warm_up_steps=0))
     assert plot is not None
     assert len(ET.tostring(plot.svg)) < 12_000
     (curve,) = plot.svg.iter("polyline")
@@ -137,18 +138,18 @@ def test_scaling() -> None:
 
 
 def test_the_jobs_of_a_night() -> None:
-    again = replace(PASSED, attempts=(attempt("7", "node failure", "pool0-0017"),))
+    again = varied(PASSED, attempts=(attempt("7", "node failure", "pool0-0017"),))
     (night,) = nights_by_run([again, SLOW, BROKEN], None, runs(Path("run")))
     plot = jobs_plot(night)
     assert plot is not None
     assert plot.alt == "4 jobs over the night; thin bars are time in the queue, thick ones run time, red ones failed"
     assert sum(shape.get("fill") == "#b03a00" for shape in plot.svg.iter("rect")) == 2
-    (empty,) = nights_by_run([replace(SLOW, job=None)], None, runs(Path("run")))
+    (empty,) = nights_by_run([varied(SLOW, job=None)], None, runs(Path("run")))
     assert jobs_plot(empty) is None
 
 
 def test_of_a_thousand_jobs_those_that_ended_last_are_drawn() -> None:
-    many = [replace(SLOW, node_id=f"t::{number}") for number in range(1000)]
+    many = [varied(SLOW, node_id=f"t::{number}") for number in range(1000)]
     (night,) = nights_by_run(many, None, runs(Path("run")))
     plot = jobs_plot(night)
     assert plot is not None

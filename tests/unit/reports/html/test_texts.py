@@ -27,6 +27,7 @@ from pytest_gsw.reports.night import Row, Since, nights_by_run
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import FIRST_S
 from tests.unit.reports.nights import BROKEN, FAST, PASSED, RUN_ID, SLOW, attempt, failed, runs
+from tests.unit.results.records import varied
 
 RUN = Path(".gsw/runs/20261216-210000-7f3a")
 NODE = "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8"
@@ -67,7 +68,7 @@ def test_since_when() -> None:
 
 def test_what_was_allowed_and_why() -> None:
     assert limit_text(shown(SLOW)) == "5 % of throughput; slower than allowed"
-    noisy = replace(SLOW, limit=0.089, sigma=0.03, sigma_jobs=30, reason="")
+    noisy = varied(SLOW, limit=0.089, sigma=0.03, sigma_jobs=30, reason="")
     assert limit_text(shown(noisy)) == (
         "5 % of throughput; a regression beyond 8.9 %, because its jobs differ by 3 % (standard deviation of 30)"
     )
@@ -76,7 +77,7 @@ def test_what_was_allowed_and_why() -> None:
 
 def test_what_happened() -> None:
     assert fact_text(shown(SLOW)) == SLOW.fact
-    noisy = replace(SLOW, outcome="inconclusive", sigma=0.08, sigma_jobs=30, reason="within noise")
+    noisy = varied(SLOW, outcome="inconclusive", sigma=0.08, sigma_jobs=30, reason="within noise")
     assert fact_text(shown(noisy)) == (
         f"{SLOW.fact}; jobs of this row differ by as much: 72 jobs would tell a loss of 5 % from noise (--gsw-repeat), "
         "or pytest-gsw compare-ab"
@@ -87,8 +88,8 @@ def test_what_happened() -> None:
 
 def test_jobs_and_nodes() -> None:
     assert job_text(BROKEN) == "job 481265 FAILED on pool0-[0017-0018]"
-    assert job_text(replace(SLOW, attempts=(attempt("7", "x", "n1"),))).endswith(", attempt 2")
-    assert job_text(replace(SLOW, job=None)) == ""
+    assert job_text(varied(SLOW, attempts=(attempt("7", "x", "n1"),))).endswith(", attempt 2")
+    assert job_text(varied(SLOW, job=None)) == ""
     assert shortened("n" * 61) == f"{'n' * 59}…"
     assert listed(["a", "b", "c"], 2) == "a, b and 1 more"
 
@@ -96,10 +97,10 @@ def test_jobs_and_nodes() -> None:
 def test_nodes_that_several_failures_have_in_common_are_named_alone() -> None:
     fact = "job 1 ended NODE_FAIL"
     one, other = (failed(f"a_bf16[H100x{gpus}]", fact) for gpus in (8, 16))
-    assert other.job is not None
-    (night,) = nights_by_run([one, replace(other, job=replace(other.job, nodes="pool0-0017,m1"))], None, runs(RUN))
+    assert other.jobs.last is not None
+    (night,) = nights_by_run([one, varied(other, job=replace(other.jobs.last, nodes="pool0-0017,m1"))], None, runs(RUN))
     assert cause_nodes(night.causes[0]) == "pool0-0017 (2)"
-    (night,) = nights_by_run([one, replace(other, job=replace(other.job, nodes="m1"))], None, runs(RUN))
+    (night,) = nights_by_run([one, varied(other, job=replace(other.jobs.last, nodes="m1"))], None, runs(RUN))
     assert cause_nodes(night.causes[0]) == "m1, pool0-[0017-0018]"
 
 
@@ -114,28 +115,26 @@ def test_numbers_and_days() -> None:
 
 def test_what_to_type_next() -> None:
     assert next_command(shown(SLOW), RUN) == f"pytest --gsw-cluster=eos --gsw-confirm=4 '{NODE}[H100x128]'"
-    confirmed = replace(SLOW, repeats=(SLOW.job,))
+    confirmed = varied(SLOW, repeats=(SLOW.jobs.last,))
     assert next_command(shown(confirmed), RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x128]'"
     assert next_command(shown(BROKEN), RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x64]'"
     assert next_command(shown(FAST), RUN) == (f"pytest-gsw baseline propose {RUN} --row 'llama2_70b_fp8[H100x256]'")
     drifts = replace(PASSED, drift="creeps")
     assert next_command(shown(drifts), RUN) == "pytest-gsw trend 'llama2_70b_bf16[H100x64]' --cluster eos"
-    noisy = replace(SLOW, outcome="inconclusive", sigma=0.08, sigma_jobs=30, reason="within noise")
+    noisy = varied(SLOW, outcome="inconclusive", sigma=0.08, sigma_jobs=30, reason="within noise")
     # Seventy-two jobs would tell; what is known already comes first.
     assert next_command(shown(noisy), RUN) == "pytest-gsw history 'llama2_70b_fp8[H100x128]' --cluster eos"
-    restless = replace(noisy, tolerance=0.2)
+    restless = varied(noisy, tolerance=0.2)
     assert next_command(shown(restless), RUN) == f"pytest --gsw-cluster=eos --gsw-repeat=4 '{NODE}[H100x128]'"
     for reason in ("canary", "ranks differ"):
-        odd = replace(noisy, reason=reason)
+        odd = varied(noisy, reason=reason)
         assert next_command(shown(odd), RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x128]'"
-    wonder = replace(noisy, reason="too good to be true", log="/stage/a.log")
+    wonder = varied(noisy, reason="too good to be true", log="/stage/a.log")
     assert next_command(shown(wonder), RUN) == "pytest-gsw metrics /stage/a.log --row 'llama2_70b_fp8[H100x128]'"
 
 
 def test_what_was_replayed_without_a_cluster_is_replayed_again() -> None:
-    assert next_command(shown(replace(SLOW, cluster="replay")), RUN) == (
-        f"pytest --gsw-replay={RUN} '{NODE}[H100x128]'"
-    )
+    assert next_command(shown(varied(SLOW, cluster="replay")), RUN) == (f"pytest --gsw-replay={RUN} '{NODE}[H100x128]'")
 
 
 def test_many_rows_are_those_that_failed_last() -> None:
@@ -144,7 +143,7 @@ def test_many_rows_are_those_that_failed_last() -> None:
 
 
 def test_a_command_is_one_whatever_a_row_is_called() -> None:
-    hostile = replace(SLOW, node_id="t.yaml::x'; rm -rf ~ #")
+    hostile = varied(SLOW, node_id="t.yaml::x'; rm -rf ~ #")
     assert next_command(shown(hostile), RUN) == (
         """pytest --gsw-cluster=eos --gsw-confirm=4 't.yaml::x'"'"'; rm -rf ~ #'"""
     )
@@ -152,7 +151,7 @@ def test_a_command_is_one_whatever_a_row_is_called() -> None:
 
 def test_all_that_can_be_typed() -> None:
     since = Since(FIRST_S, "bad", "1", 3, "good")
-    assert all_commands(shown(replace(SLOW, log="log.out"), since), RUN) == [
+    assert all_commands(shown(varied(SLOW, log="log.out"), since), RUN) == [
         ("run it again", f"pytest --gsw-cluster=eos '{NODE}[H100x128]'"),
         ("judge its log again", f"pytest --gsw-cluster=eos --gsw-replay={RUN} '{NODE}[H100x128]'"),
         ("compare with the last good night", f"pytest-gsw compare good {RUN_ID}"),

@@ -16,8 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_gsw.reports.html import Run, write_report
-from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.record import Record
 from tests.unit.reports.nights import BROKEN, FAST, PASSED, RUN_ID, SLOW, TONIGHT, attempt, history_of, row, runs
+from tests.unit.results.records import varied
 
 HOSTILE = (
     '"><script>alert(1)</script>',
@@ -151,7 +153,7 @@ def test_what_there_is(tmp_path: Path) -> None:
 
 def test_a_night_with_a_history(tmp_path: Path) -> None:
     before = [row(SLOW.row, number) for number in range(TONIGHT)]
-    before += [replace(BROKEN, run_id=f"night-{TONIGHT - 1:03}", recorded_s=(BROKEN.recorded_s or 0) - 86400)]
+    before += [varied(BROKEN, run_id=f"night-{TONIGHT - 1:03}", recorded_s=(BROKEN.run.recorded_s or 0) - 86400)]
     with history_of(tmp_path, *before) as history:
         index = write_report([PASSED, SLOW, BROKEN], history, tmp_path / "out", runs=runs(tmp_path))
     check(index.parent)
@@ -195,14 +197,14 @@ def text_of_night(page: Path, home: Path) -> str:
 def test_the_logs_last_lines_are_shown_and_what_they_say_is_text(tmp_path: Path) -> None:
     log = tmp_path / "log.out"
     log.write_text("\n".join([*HOSTILE, "RuntimeError: NCCL error <b>", "x" * 10_000_000]))
-    index = written(tmp_path, [replace(BROKEN, log=str(log))])
+    index = written(tmp_path, [varied(BROKEN, log=str(log))])
     page = index.parent / "rows" / "llama2_70b_fp8_H100x64.html"
     assert "Last lines of the log" in text_of(page)
 
 
 def test_a_log_that_is_gone_or_no_file_is_not_shown(tmp_path: Path) -> None:
     for number, log in enumerate([str(tmp_path), str(tmp_path / "gone"), "\x00", "/dev/zero"]):
-        index = write_report([replace(SLOW, log=log)], None, tmp_path / f"{number}")
+        index = write_report([varied(SLOW, log=log)], None, tmp_path / f"{number}")
         assert "Last lines" not in (index.parent / "rows" / "llama2_70b_fp8_H100x128.html").read_text()
 
 
@@ -219,7 +221,7 @@ def test_what_others_write_stays_text(tmp_path: Path, text: str) -> None:
     }
     job = JobFacts(text, text, "COMPLETED", reason=text, nodes=text, submit_s=1e9, end_s=1e9 + 60, why_repeated=text)
     records = [
-        replace(one, row=text, node_id=f"t.yaml::{text}{number}", **facts, **other, job=job, environment={text: text})
+        varied(one, row=text, node_id=f"t.yaml::{text}{number}", **facts, **other, job=job, environment={text: text})
         for number, one in enumerate([PASSED, SLOW, FAST, BROKEN, replace(PASSED, drift=text, not_comparable=text)])
     ]
     index = written(tmp_path, records, missing={text: text})
@@ -233,7 +235,7 @@ def test_a_line_of_ten_megabytes(tmp_path: Path) -> None:
 
 def test_a_run_may_be_called_anything(tmp_path: Path) -> None:
     names = ["../../x", "/etc", "..", "a/b", RUN_ID]
-    records = [replace(SLOW, run_id=name, recorded_s=1e9 + number) for number, name in enumerate(names)]
+    records = [varied(SLOW, run_id=name, recorded_s=1e9 + number) for number, name in enumerate(names)]
     index = write_report(records, None, tmp_path / "out", runs={name: Run(tmp_path) for name in names})
     check(index.parent)
     assert {path.name for path in tmp_path.iterdir()} == {"out"}
@@ -269,12 +271,12 @@ def test_a_record_may_hold_any_numbers(
     tmp_path: Path, numbers: dict[str, Any], times: dict[str, Any], outcome: str
 ) -> None:
     job = JobFacts("1", "slurm", "COMPLETED", nodes="n1", **times)
-    bad = replace(SLOW, outcome=outcome, job=job, **numbers)
-    written(tmp_path, [bad, PASSED, replace(PASSED, row="llama2_70b_bf16[H100x8]", node_id="t::b", gpus=8)])
+    bad = varied(SLOW, outcome=outcome, job=job, **numbers)
+    written(tmp_path, [bad, PASSED, varied(PASSED, row="llama2_70b_bf16[H100x8]", node_id="t::b", gpus=8)])
 
 
 def test_jobs_that_were_repeated(tmp_path: Path) -> None:
-    repeated = replace(SLOW, attempts=(attempt("7", "node failure", "pool0-0017"),))
+    repeated = varied(SLOW, attempts=(attempt("7", "node failure", "pool0-0017"),))
     index = written(tmp_path, [repeated])
     text = text_of(index.parent / "rows" / "llama2_70b_fp8_H100x128.html")
     assert "slurm 7NODE_FAIL" in text

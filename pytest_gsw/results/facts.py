@@ -1,0 +1,228 @@
+"""The parts of a record: the row, its run, its jobs, its figures, and the times of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.steps import kept, of_kept
+from pytest_gsw.results.json_shape import shown
+from pytest_gsw.tables import metrics
+from pytest_gsw.tables.metrics import Metric
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """The job behind a record. Times are seconds since the epoch."""
+
+    id: str
+    launcher: str
+    #: Name of a :class:`~pytest_gsw.jobs.model.JobState`.
+    state: str
+    exit_code: int | None = None
+    signal: int = 0
+    reason: str = ""
+    nodes: str = ""
+    submit_s: float | None = None
+    start_s: float | None = None
+    end_s: float | None = None
+    queue_s: float | None = None
+    run_s: float | None = None
+    #: Why the row was run again after this job, in a few words; empty for its last.
+    why_repeated: str = ""
+    #: What was measured of this job by itself, seconds; ``None`` where it was not measured.
+    judged_s: float | None = None
+    log: str | None = None
+    #: Size of the log when it was measured, by which a replay notices that it has changed.
+    log_bytes: int | None = None
+    #: The job's steps in short, see :func:`~pytest_gsw.jobs.steps.kept`; ``None`` where nobody told them.
+    steps: tuple[str, ...] | None = None
+    derived_exit_code: str = ""
+    #: What could not be asked of the job's end, and why; one line.
+    unchecked: str = ""
+    #: Ids of further jobs behind the same submission; there must be none.
+    siblings: tuple[str, ...] = ()
+    #: The scheduler's own name of the cluster that had the job, where one was asked by its name.
+    cluster: str = ""
+    #: What was measured of the site's metrics in this job, by key.
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        job_id: str,
+        launcher: str,
+        status: JobStatus,
+        why_repeated: str = "",
+        judged_s: float | None = None,
+        log: Path | None = None,
+        metrics: Mapping[str, float] | None = None,
+    ) -> JobFacts:
+        """What a record keeps of a job's last status."""
+        shared = {name: getattr(status, name) for name in _SHARED_WITH_STATUS}
+        facts = {**shared, "queue_s": status.queue_s, "run_s": status.run_s, "why_repeated": why_repeated}
+        place = None if log is None else str(log)
+        size = log.stat().st_size if log is not None and log.is_file() else None
+        steps = kept(status.steps)
+        return cls(
+            job_id,
+            launcher,
+            status.state.value,
+            **facts,
+            judged_s=judged_s,
+            log=place,
+            log_bytes=size,
+            steps=None if steps is None else tuple(steps),
+            metrics=metrics or {},
+        )
+
+    def check(self, prefix: str) -> None:
+        """Make sure that its state is one.
+
+        Raises:
+            ValueError: It is none.
+        """
+        if self.state not in _STATES:
+            raise ValueError(f"'{prefix}state' is {shown(self.state)}, which is no state of a job")
+
+    @property
+    def status(self) -> JobStatus:
+        """The status again, for a replay."""
+        shared = {name: getattr(self, name) for name in _SHARED_WITH_STATUS}
+        return JobStatus(JobState(self.state), raw_state=self.state, **shared, steps=of_kept(self.steps))
+
+
+_STATES = frozenset(state.value for state in JobState)
+
+_SHARED_WITH_STATUS = (
+    *("exit_code", "signal", "reason", "nodes", "submit_s", "start_s", "end_s"),
+    *("derived_exit_code", "unchecked", "siblings", "cluster"),
+)
+
+
+@dataclass(frozen=True)
+class RowFacts:
+    """The row as its table had it when it was run."""
+
+    id: str
+    node_id: str
+    #: The file and line of the row.
+    baseline: str
+    document: str
+    document_line: int
+    workload: str
+    framework: str
+    dtype: str
+    accelerator: str
+    gpus: int
+    #: Accepted loss (and gain) of throughput in this run, a fraction.
+    tolerance: float
+    #: Hash of what must be the same for results to be compared; empty in records of releases that had none.
+    definition: str = ""
+    #: What the outcome rests on, see :data:`~pytest_gsw.tables.model.JudgedMetric`; empty in records of releases
+    #: that did not say it.
+    metric: str = ""
+    #: The row says whether the cluster is in its usual state, and not how fast a workload is.
+    canary: bool = False
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """The run: where and when it was, what it ran with, and its log."""
+
+    id: str
+    cluster: str
+    simulated: bool
+    #: When the record was written, seconds since the epoch.
+    recorded_s: float | None = None
+    log: str | None = None
+    #: Size of the log when it was judged, by which a replay notices that it has changed.
+    log_bytes: int | None = None
+    #: The container image that was run, as far as log, environment or table tell it, and which of the three did.
+    image: str | None = None
+    image_from: str = ""
+    #: What the job ran with, as far as its log and its scheduler tell: ``driver``, ``nccl``, ``slurm`` and the like.
+    environment: Mapping[str, str] = field(default_factory=dict)
+    #: What the log stated as the row does, by name: ``{"sequence length": "8192"}``; empty where it stated nothing, or
+    #: was not measured.
+    compared: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """The jobs of the run."""
+
+    #: The row's last job.
+    last: JobFacts | None = None
+    #: The row's jobs before this one, which the infrastructure failed.
+    attempts: tuple[JobFacts, ...] = ()
+    #: The row's jobs before this one that were measured as well: the outcome rests on the median of all.
+    repeats: tuple[JobFacts, ...] = ()
+    #: How many jobs the row was to have in any case, and at most after these; see ``--gsw-repeat``, ``--gsw-confirm``.
+    first_jobs: int = 1
+    confirm_jobs: int = 0
+    #: GPU-hours that ending the job early has saved, where it was ended early and that is known.
+    saved_gpu_hours: float | None = None
+
+    @property
+    def all(self) -> tuple[JobFacts, ...]:
+        """Every job of the run."""
+        return (*self.attempts, *self.repeats, *(() if self.last is None else (self.last,)))
+
+    def measured(self, judged_s: float | None) -> tuple[JobFacts, ...]:
+        """The jobs whose median is the run's figure, in the order in which they ran, each with its ``judged_s``.
+
+        Empty where nothing was measured, or where nobody knows which job it was.
+
+        Args:
+            judged_s: The figure.
+        """
+        if self.last is None or judged_s is None:
+            return ()
+        last = self.last if self.last.judged_s is not None else replace(self.last, judged_s=judged_s)
+        return (*self.repeats, last)
+
+
+@dataclass(frozen=True)
+class FigureFacts:
+    """What the document states, what follows from its step time, and what was measured, by the names of Figures."""
+
+    documented: Mapping[str, float | None]
+    implied: Mapping[str, float | None] = field(default_factory=dict)
+    measured: Mapping[str, float | None] = field(default_factory=dict)
+    #: The cluster's accepted figure and what follows from it; empty where the outcome does not rest on it.
+    accepted: Mapping[str, float | None] = field(default_factory=dict)
+    #: FLOP/s that a matrix product reached on one GPU or core in the (last) job, where the MFU is of that and not of
+    #: the accelerator's peak.
+    calibration_flops: float | None = None
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The times of the (last) job's steps."""
+
+    statistic: str = ""
+    #: Steps read, and the series' first and last, in seconds.
+    steps: int = 0
+    first_s: float | None = None
+    last_s: float | None = None
+    #: Of the steady steps, after warm-up: median, mean and 90th percentile in seconds, the share of them that took
+    #: over 1.2 times the median, how many they are, and how many steps were before them.
+    median_s: float | None = None
+    mean_s: float | None = None
+    p90_s: float | None = None
+    spike_fraction: float | None = None
+    steady_steps: int = 0
+    warm_up_steps: int = 0
+    series_s: tuple[float, ...] = ()
+
+
+def judged_metric(row: RowFacts, figures: FigureFacts) -> Metric:
+    """What the outcome rests on; of a later release it may be something that this one does not know."""
+    if row.metric:
+        known = metrics.JUDGED.get(row.metric)
+        return known or replace(metrics.STEP_TIME, key=f"{row.metric}_s", label=f"{row.metric}_s", behind="s")
+    known_figures = figures.measured or figures.documented
+    return metrics.SAVE_TIME if known_figures.get(metrics.SAVE_TIME.key) else metrics.STEP_TIME

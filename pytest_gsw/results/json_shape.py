@@ -1,0 +1,151 @@
+"""JSON as dataclasses, checked against the types of their fields."""
+
+from __future__ import annotations
+
+import enum
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cache
+from types import UnionType
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+
+Kind = TypeVar("Kind")
+_Reader = Callable[[Any, str, bool], Any]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How JSON has one field of a dataclass."""
+
+    required: bool
+    #: Whether a value of JSON is one of the field's.
+    fits: Callable[[Any], bool]
+    #: Makes the field's value of it; what stands before the names of its keys in messages; whether it has no others.
+    read: _Reader
+
+
+def read(kind: type[Kind], content: Mapping[str, Any], prefix: str = "", *, strict: bool = True, **names: str) -> Kind:
+    """A dataclass from JSON, in which it may have other keys beside its own.
+
+    Args:
+        kind: The dataclass.
+        content: An object of JSON.
+        prefix: What stands before the names of its keys in messages.
+        strict: Whether objects in it have no other keys than their own.
+        names: By the name of a field, its key where that is not its name.
+
+    Raises:
+        ValueError: A key is missing, or its value is not of the field's type; the message names the first.
+    """
+    found: dict[str, Any] = {}
+    for name, shape in shapes(cast(Any, kind)).items():
+        key = names.get(name, name)
+        if key in content:
+            value = content[key]
+            if not shape.fits(value):
+                raise ValueError(f"'{prefix}{key}' is {shown(value)}")
+            found[name] = shape.read(value, f"{prefix}{key}.", strict)
+        elif shape.required:
+            raise ValueError(f"it has no '{prefix}{key}'")
+    return kind(**found)
+
+
+def check_known(content: Mapping[str, Any], known: Mapping[str, Any] | frozenset[str], prefix: str = "") -> None:
+    """Make sure that JSON has no key that nobody reads.
+
+    Raises:
+        ValueError: It has one.
+    """
+    for key in content:
+        if key not in known:
+            raise ValueError(f"it has an unknown key '{prefix}{key}'")
+
+
+@cache
+def shapes(kind: type) -> Mapping[str, Shape]:
+    """By the name of each field of a dataclass, how JSON has it."""
+    hints = get_type_hints(kind)
+    return {
+        known.name: Shape(
+            known.default is MISSING and known.default_factory is MISSING,
+            _fits(hints[known.name]),
+            _reader(hints[known.name]),
+        )
+        for known in fields(kind)
+    }
+
+
+def _reader(hint: Any) -> _Reader:
+    arguments, origin = get_args(hint), get_origin(hint) or hint
+    if origin is UnionType:
+        (one,) = (_reader(argument) for argument in arguments if argument is not type(None))
+        return lambda value, prefix, strict: None if value is None else one(value, prefix, strict)
+    if origin is tuple:
+        entry = _reader(arguments[0])
+        if entry is _as_it_is or arguments[-1] is not Ellipsis:
+            return lambda value, *_: tuple(value)
+        return lambda value, prefix, strict: tuple([entry(one, prefix, strict) for one in value])
+    if _is_enum(origin):
+        return lambda value, *_: origin(value)
+    if is_dataclass(origin):
+        return lambda value, prefix, strict: _nested(origin, value, prefix, strict)
+    return _as_it_is
+
+
+def _as_it_is(value: Any, *_: object) -> Any:
+    return value
+
+
+def _nested(kind: Any, value: Mapping[str, Any], prefix: str, strict: bool) -> Any:
+    if strict:
+        check_known(value, shapes(kind), prefix)
+    found = read(kind, value, prefix, strict=strict)
+    if hasattr(found, "check"):
+        found.check(prefix)
+    return found
+
+
+def _fits(hint: Any) -> Callable[[Any], bool]:
+    """Tells whether a value of JSON is what a field holds; made once for each field, asked for each row."""
+    arguments, origin = get_args(hint), get_origin(hint) or hint
+    if origin is UnionType:
+        checks = tuple(map(_fits, arguments))
+        return lambda value: any(check(value) for check in checks)
+    if origin is Mapping:
+        is_value = _fits(arguments[1])
+        return lambda value: isinstance(value, dict) and all(map(is_value, value.values()))
+    if origin is tuple and arguments[-1] is not Ellipsis:
+        entries = tuple(map(_fits, arguments))
+        return lambda value: (
+            isinstance(value, list)
+            and len(value) == len(entries)
+            and all(fits(entry) for fits, entry in zip(entries, value, strict=True))
+        )
+    if origin is tuple:
+        is_entry = _fits(arguments[0])
+        return lambda value: isinstance(value, list) and all(map(is_entry, value))
+    if origin is float:
+        return _is_number
+    if is_dataclass(origin):
+        return lambda value: isinstance(value, dict)
+    if _is_enum(origin):
+        words = frozenset(one.value for one in origin)
+        return lambda value: isinstance(value, str) and value in words
+    # JSON has no subclasses, and of Python's types bool alone is one of another's.
+    return lambda value: type(value) is origin
+
+
+def _is_enum(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, enum.Enum)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
+
+
+def shown(value: Any) -> str:
+    """A value of JSON in a message."""
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."
