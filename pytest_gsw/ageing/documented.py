@@ -31,25 +31,12 @@ class EditError(ValueError):
     """The file cannot be changed; the message says why, for the one who edits it by hand."""
 
 
-def read_text(path: Path) -> str:
-    """A file's text with the line ends that it has.
-
-    Raises:
-        EditError: It cannot be read, or is no UTF-8.
-    """
-    try:
-        return path.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise EditError(f"cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise EditError("is not UTF-8 text") from None
-
-
-def with_documented(path: Path, changes: Sequence[tuple[Baseline, Mapping[str, float], Accepted]]) -> str:
-    """The file's text with other documented figures, and a comment above each row that says what they are made of.
+def with_documented(path: Path, text: str, changes: Sequence[tuple[Baseline, Mapping[str, float], Accepted]]) -> str:
+    """A table's text with other documented figures, and a comment above each row that says what they are made of.
 
     Args:
-        path: The file.
+        path: The table.
+        text: Its text.
         changes: A row, the new values of all figures that its document may state (fractions for percentages),
             and what they were measured by.
 
@@ -57,7 +44,7 @@ def with_documented(path: Path, changes: Sequence[tuple[Baseline, Mapping[str, f
         EditError: A figure of the row does not follow from its step time, or is not written at the row itself.
         FileError: The file is wrong.
     """
-    lines = read_text(path).splitlines(keepends=True)
+    lines = text.splitlines(keepends=True)
     stated = {row.id: row.values for row in stated_rows(path)}
     comments: dict[int, list[str]] = {}
     edits: list[tuple[int, int, str, float]] = []

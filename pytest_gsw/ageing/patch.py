@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_gsw.ageing.accepted import accepted_text
-from pytest_gsw.ageing.documented import EditError, read_text, with_documented
+from pytest_gsw.ageing.documented import EditError, with_documented
 from pytest_gsw.ageing.proposals import LeftOut, Proposal
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import FileError
@@ -59,7 +59,7 @@ def make_patch(proposals: Iterable[Proposal], *, documented: bool = False) -> Pa
             diffs += [
                 _diff(path.relative_to(base), *texts) for path, *texts in _files(table, free, documented=documented)
             ]
-        except (EditError, FileError, OSError) as error:
+        except (ValueError, FileError, OSError) as error:
             problem = error.strerror if isinstance(error, OSError) else error
             why = f"{table} cannot be changed: {problem}"
             left_out += (LeftOut(one.row.id, one.accepted.cluster, why) for one in of_table)
@@ -128,9 +128,10 @@ def _files(table: Path, proposals: Sequence[Proposal], *, documented: bool) -> l
     if not proposals:
         return []
     beside = accepted_file(table)
-    text, old = read_text(table), read_text(beside) if beside.exists() else ""
+    # With the line ends that they have.
+    text, old = (path.read_bytes().decode("utf-8") if path.exists() else "" for path in (table, beside))
     if documented:
-        new_text = with_documented(table, [(one.row, _documented(one), one.accepted) for one in proposals])
+        new_text = with_documented(table, text, [(one.row, _documented(one), one.accepted) for one in proposals])
         new = accepted_text(table, [], {(one.row.id, one.accepted.cluster) for one in proposals})
     else:
         new_text, new = text, accepted_text(table, [(one.row, one.accepted) for one in proposals])

@@ -58,9 +58,9 @@ def load_table(path: Path) -> tuple[Baseline, ...]:
     Raises:
         FileError: The file is wrong; it lists every fault with line and column.
     """
-    table = table_of_accepted(path)
-    if table is not None:
-        raise FileError(path, (Fault(1, 1, "", f"has accepted figures of {table.name}, and no rows; name the table"),))
+    owner = table_of_accepted(path)
+    if owner is not None:
+        raise FileError(path, (Fault(1, 1, "", f"has accepted figures of {owner.name}, and no rows; name the table"),))
     values = read_by_line(path) or read_mapping(path, FILE_FIELDS)
     faults: list[Fault] = []
     rows: list[Baseline] = []

@@ -75,7 +75,7 @@ def document(path: Path, text: str, *figures: tuple[int, dict[str, float]]) -> s
     path.write_text(text)
     rows = load_table(path)
     changes = [(rows[number], values, EOS) for number, values in figures]
-    new = with_documented(path, changes)
+    new = with_documented(path, path.read_text(), changes)
     check(path, new, "", {row.id: after(row, values) for row, values, _ in changes})
     return new
 
@@ -138,7 +138,7 @@ def test_figures_of_any_bundled_row_can_be_replaced(path: Path, data: st.DataObj
             values["tokens_per_s_per_gpu"] = values["tokens_per_s"] / row.gpus
         if row.metric == "calibrated_step_time":
             values["calibrated_step_time_s"] = values["step_time_s"]
-    text = with_documented(path, changes)
+    text = with_documented(path, path.read_text(), changes)
     check(path, text, "", {row.id: after(row, values) for row, values, _ in changes})
     old, new = (
         [line for line in of.splitlines() if not documented._MEASURED.match(line)] for of in (path.read_text(), text)
