@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -31,18 +29,6 @@ class BaselineTables(pytest.Directory):
             yield BaselineFile.from_parent(self, path=path, name=node_id, nodeid=node_id)
 
 
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """No row and no item is garbage; Python's collector would look through all of them time and again."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 class BaselineFile(OfTheSession, pytest.File):
     """One YAML file of documented rows."""
 
@@ -51,8 +37,7 @@ class BaselineFile(OfTheSession, pytest.File):
         selection = self.config.stash.get(SELECTION, None)
         wanted = selection.rows.get(self.nodeid) if selection else None
         try:
-            with _collector_paused():
-                return [self._item(row) for row in load_table(self.path) if wanted is None or row.id in wanted]
+            return [self._item(row) for row in load_table(self.path) if wanted is None or row.id in wanted]
         except ConfigurationError as error:
             raise self.CollectError(quoted(str(error), os.environ)) from None
 

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any
 
 #: Files and directories bear such names, several of them in a row, and may have 255 bytes.
@@ -22,10 +21,6 @@ _WHOLE = re.compile(r"[0-9]{1,18}")
 
 #: Between these is every figure that was ever measured, and nothing that arithmetic makes infinite or zero of.
 SMALLEST, LARGEST = 1e-9, 1e12
-
-
-#: Texts of one key whose values are kept: the rows of a table have most of theirs in common.
-_KEPT = 256
 
 
 @dataclass(frozen=True)
@@ -87,7 +82,6 @@ def pattern(regex: str, wanted: str, help_: str, *, required: bool = False, long
     """A text that a regular expression describes in full, and that is not too long for what is named after it."""
     compiled = re.compile(regex)
 
-    @lru_cache(_KEPT)
     def read(raw: str) -> str:
         if compiled.fullmatch(raw) is None:
             raise ValueError(f"got '{raw}', wanted {wanted}")
@@ -114,7 +108,6 @@ def choice(options: Collection[str], help_: str, *, required: bool = False) -> F
 def whole(help_: str, *, required: bool = False) -> Field:
     """A whole number above zero."""
 
-    @lru_cache(_KEPT)
     def read(raw: str) -> int:
         if _WHOLE.fullmatch(raw) is None or int(raw) == 0:
             raise ValueError(f"got '{raw}', wanted a whole number above 0, such as 64")
@@ -126,7 +119,6 @@ def whole(help_: str, *, required: bool = False) -> Field:
 def number(help_: str, *, required: bool = False, largest: float = LARGEST) -> Field:
     """A number above zero, of a size that is measured."""
 
-    @lru_cache(_KEPT)
     def read(raw: str) -> float:
         if _NUMBER.fullmatch(raw) is None or not 0 < float(raw) < float("inf"):
             raise ValueError(f"got '{raw}', wanted a number above 0, such as 4.324")

@@ -8,12 +8,13 @@ which anything is wrong, is :mod:`pytest_gsw.tables.yamlfile`'s.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 
 from pytest_gsw.errors import FileError
 from pytest_gsw.tables.fields import Field
 from pytest_gsw.tables.keys import FILE_FIELDS, ROW_FIELDS
-from pytest_gsw.tables.yamlfile import NULLS, Value, Values, mapping_of, read_text
+from pytest_gsw.tables.yamlfile import NOWHERE, NULLS, Value, Values, mapping_of, read_text
 
 _PAIR = r"[a-z_0-9]+: [A-Za-z0-9][A-Za-z0-9_.+%-]*"
 _ROW = re.compile(rf"( *- )\{{({_PAIR}(?:, {_PAIR})*)\}}")
@@ -22,7 +23,7 @@ _ROW = re.compile(rf"( *- )\{{({_PAIR}(?:, {_PAIR})*)\}}")
 def read_by_line(path: Path) -> Values | None:
     """The values of a baseline file in which all is right; ``None`` where that takes a closer look.
 
-    A row's values bear the place of the row.
+    The values of a row know no places of their own.
 
     Raises:
         FileError: It cannot be read.
@@ -41,23 +42,29 @@ def read_by_line(path: Path) -> Values | None:
             for row in table.value["rows"].value:
                 match = rows.pop(row.mark.line, None)
                 if match is not None:
-                    row.value.update(_pairs(match[2], row))
+                    row.value.update(_pairs(match[2]))
     except (FileError, ValueError):
         return None
     return None if rows else values  # what is left looks like a row, in a text or where no row may stand
 
 
-def _pairs(text: str, row: Value) -> dict[str, Value]:
+def _pairs(text: str) -> dict[str, Value]:
     """The values of one row.
 
     Raises:
         ValueError: A key or a value is wrong.
     """
-    values: dict[str, Value] = {}
-    for pair in text.split(", "):
-        key, _, raw = pair.partition(": ")
-        field = ROW_FIELDS.get(key)
-        if not isinstance(field, Field) or key in values or raw in NULLS:
-            raise ValueError(pair)
-        values[key] = Value(field.read(raw), row.mark)
+    pairs = text.split(", ")
+    values = dict(map(_pair, pairs))
+    if len(values) < len(pairs):
+        raise ValueError(text)
     return values
+
+
+@lru_cache(1024)  # the rows of a table have most of them in common
+def _pair(text: str) -> tuple[str, Value]:
+    key, _, raw = text.partition(": ")
+    field = ROW_FIELDS.get(key)
+    if not isinstance(field, Field) or raw in NULLS:
+        raise ValueError(text)
+    return key, Value(field.read(raw), NOWHERE)

@@ -85,6 +85,9 @@ class Value(NamedTuple):
 
 Values = Mapping[str, Value]
 
+#: The place of a value whose place is not kept.
+NOWHERE = yaml.Mark("", 0, 0, 0, None, 0)
+
 
 def read_mapping(path: Path, fields: Fields) -> Values:
     """Read a YAML file whose top is a mapping with these keys.
