@@ -19,7 +19,7 @@ import pytest_gsw.ab
 from pytest_gsw.ab.judge import ALPHA, Comparison, Result, compare, least_p
 from pytest_gsw.ab.plan import Plan, check_sides, job_of, job_script, read_plan, read_side, turn_order, write_plan
 from pytest_gsw.ab.turns import ended_turns
-from pytest_gsw.cli.compare_ab import conclusion_text
+from pytest_gsw.cli.ab_answer import conclusion_text
 from pytest_gsw.errors import ConfigurationError, SubmissionError
 from pytest_gsw.jobs.model import JobSpec
 
