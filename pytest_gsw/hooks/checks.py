@@ -108,7 +108,7 @@ _FORMAT: Mapping[str, _Check] = {
     "wraps": _FLAG,
     "shows_progress": _FLAG,
 }
-_FORMAT_METHODS: Mapping[str, tuple[str, ...]] = {"parse": ("lines",)}
+_PARSER_METHODS: Mapping[str, tuple[str, ...]] = {"feed": ("offset", "record"), "log": ()}
 
 _PATH: _Check = ("a pathlib.Path", lambda value: isinstance(value, Path))
 _COUNT: _Check = ("a whole number, 0 or more", lambda value: _is_whole(value) and value >= 0)
@@ -225,7 +225,16 @@ def launcher_problems(launcher: object) -> list[str]:
 
 def format_problems(log_format: object) -> list[str]:
     """What keeps an object from being a log format, a line each; none if nothing does."""
-    return [*_wrong(log_format, _FORMAT), *_wrong_methods(log_format, _FORMAT_METHODS)]
+    found = [*_wrong(log_format, _FORMAT), *_wrong_methods(log_format, {"reader": ()})]
+    if hasattr(log_format, "parse"):
+        found.append("parse: not asked any more, write reader(), see pytest_gsw_log_format in docs/hooks.md")
+    if found:
+        return found
+    try:
+        parser = log_format.reader()  # type: ignore[attr-defined]
+    except Exception as error:  # whatever a site's code raises
+        return [f"reader: raised {type(error).__name__}: {error}"]
+    return [f"reader().{problem}" for problem in _wrong_methods(parser, _PARSER_METHODS)]
 
 
 def spec_problems(spec: object) -> list[str]:

@@ -7,7 +7,8 @@ session nor another row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ from pytest_gsw.errors import HookError, JobError, LogError, RunError, Submissio
 from pytest_gsw.hooks.checks import job_id_problem, launcher_problems, status_problem
 from pytest_gsw.hooks.faults import hook_error, not_that, wrong_answer
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher, Named
-from pytest_gsw.logs.model import LogFormat, StepLog
+from pytest_gsw.logs.model import LogFormat, Parser, StepLog, Tail
 
 #: The plugins of a session by their names.
 Plugins = Sequence[tuple[str, object]]
@@ -56,22 +57,60 @@ class _GuardedFormat:
         """What it says of itself."""
         return getattr(self._format, name)
 
-    def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
-        """Read the records.
+    def reader(self) -> Parser:
+        """A parser that has been fed nothing yet.
+
+        Raises:
+            LogError: The format fails.
+        """
+        return _GuardedParser(_asked(self._plugins, self._format.reader), type(self._format).__name__, self._plugins)
+
+
+class _GuardedParser:
+    """A parser of a site's format: whatever it raises is an error of the log."""
+
+    def __init__(self, parser: Any, name: str, plugins: Callable[[], Plugins]) -> None:
+        self._parser = parser
+        self._name = name
+        self._plugins = plugins
+        self.guards_itself: bool = getattr(parser, "guards_itself", False)
+
+    def feed(self, offset: int, record: bytes) -> None:
+        """Take the next record.
+
+        Raises:
+            LogError: The format fails.
+        """
+        _asked(self._plugins, self._parser.feed, offset, record)
+
+    def log(self) -> StepLog:
+        """What all records fed by now say.
 
         Raises:
             LogError: The format fails, or its answer is none.
         """
-        try:
-            log: object = self._format.parse(lines)
-        except RunError:
-            raise
-        except Exception as error:
-            found = hook_error(error, self._plugins())
-            raise LogError(found.fact, found.evidence, advice=found.advice) from error
+        log: object = _asked(self._plugins, self._parser.log)
         if not isinstance(log, StepLog):
-            raise LogError(f"{type(self._format).__name__}.parse returned {type(log).__name__}, wanted a StepLog")
+            raise LogError(f"the parser of {self._name} returned {type(log).__name__}, wanted a StepLog")
         return log
+
+    def tail(self, count: int) -> Tail:
+        """The end of the log."""
+        tail: Tail = self._parser.tail(count)
+        return tail
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _GuardedParser:
+        return _GuardedParser(_asked(self._plugins, deepcopy, self._parser, memo), self._name, self._plugins)
+
+
+def _asked(plugins: Callable[[], Plugins], method: Callable[..., _Answer], *arguments: object) -> _Answer:
+    try:
+        return method(*arguments)
+    except RunError:
+        raise
+    except Exception as error:
+        found = hook_error(error, plugins())
+        raise LogError(found.fact, found.evidence, advice=found.advice) from error
 
 
 def guarded_launcher(

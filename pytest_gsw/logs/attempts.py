@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import math
 from array import array
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 from statistics import median
 from typing import TYPE_CHECKING
 
-from pytest_gsw.logs.model import Diverged, Identity, Step, StepLog, StepSetup
+from pytest_gsw.logs.model import Diverged, Step, StepSetup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
+    from collections.abc import Sequence
 
 _NOTHING_SAID = StepSetup()
 
@@ -46,7 +47,7 @@ def can_be(value: float) -> bool:
     return 0 <= value < math.inf
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Record:
     """One step as one line of a log has it.
 
@@ -86,10 +87,15 @@ class Record:
         return self.index == other.index and same
 
 
-class _Attempts:
-    """What every kind of series knows of attempts, losses and of what was not finite."""
+class Series:
+    """What every kind of series knows of attempts, losses and of what was not finite.
 
-    def __init__(self) -> None:
+    Args:
+        unit: What its numbers are.
+    """
+
+    def __init__(self, unit: Unit = Unit.SECONDS) -> None:
+        self.unit = unit
         self.attempts = 0
         #: Of the attempt that goes on: step number and text of what was not finite first.
         self.not_finite: tuple[int | None, str] | None = None
@@ -119,6 +125,15 @@ class _Attempts:
         """The steps that should have a loss, and of which no line has one."""
         return tuple(index for index in self._without_loss if index not in self._losses)
 
+    @property
+    def count(self) -> int:
+        """How many steps the last attempt has."""
+        raise NotImplementedError
+
+    def steps(self, last: int | None = None) -> tuple[Step, ...]:
+        """The last attempt's steps in order, or so many of the last ones."""
+        raise NotImplementedError
+
     def printed(self, step: Step) -> Sequence[tuple[str | None, float]]:
         """What each rank printed of a step; empty where one rank prints."""
         del step
@@ -142,18 +157,19 @@ class _Attempts:
             self._without_loss[record.index] = None
 
 
-class OnePrinter(_Attempts):
+class OnePrinter(Series):
     """Steps that one process prints, each once or several times in a row.
 
     A step number that does not grow is a new attempt, unless it is the last step told again:
     with the same number, by another rank, or, where a bar is repainted, with a newer one.
 
     Args:
+        unit: What its numbers are.
         repaints: Whether a later record of the same step corrects the earlier one.
     """
 
-    def __init__(self, *, repaints: bool = False) -> None:
-        super().__init__()
+    def __init__(self, unit: Unit = Unit.SECONDS, *, repaints: bool = False) -> None:
+        super().__init__(unit)
         self._repaints = repaints
         self._last: Record | None = None
         self._steps: dict[int, Record] = {}
@@ -180,11 +196,17 @@ class OnePrinter(_Attempts):
                 self._steps[record.index] = record
         return restarted
 
-    def steps(self, unit: Unit = Unit.SECONDS) -> tuple[Step, ...]:
-        """The last attempt's steps."""
+    @property
+    def count(self) -> int:
+        """How many steps the last attempt has."""
+        return len(self._steps)
+
+    def steps(self, last: int | None = None) -> tuple[Step, ...]:
+        """The last attempt's steps in order, or so many of the last ones."""
+        records = list(islice(reversed(self._steps.values()), last))
         return tuple(
-            unit.step(record.index, record.value, record.offset, record.skipped, record.setup)
-            for record in self._steps.values()
+            self.unit.step(record.index, record.value, record.offset, record.skipped, record.setup)
+            for record in reversed(records)
         )
 
     def printed(self, step: Step) -> Sequence[tuple[str | None, float]]:
@@ -194,7 +216,7 @@ class OnePrinter(_Attempts):
         return [(rank_label(record.rank), record.value) for record in (*first, *others)]
 
 
-class ManyPrinters(_Attempts):
+class ManyPrinters(Series):
     """Steps that every process prints, in no order and mostly without a label; a step is their median.
 
     One process may print step 7 after another has printed step 8. But each prints its steps in
@@ -202,10 +224,12 @@ class ManyPrinters(_Attempts):
     has begun anew. The first step has no earlier one: there, a process may lag by one step.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, unit: Unit = Unit.SECONDS) -> None:
+        super().__init__(unit)
         self._first = 0
         self._widest = 0
+        #: The numbers of the steps of which a value can be one, in order.
+        self._timed: list[int] = []
         self._values: dict[int, array[float]] = {}
         self._offsets: dict[int, int] = {}
         #: Who printed the values, where some are labelled; -1 for those that are not.
@@ -218,12 +242,17 @@ class ManyPrinters(_Attempts):
         if restarted:
             self._begin(record.offset)
             self._first, self._widest = record.index, 0
+            self._timed.clear()
             self._values.clear()
             self._offsets.clear()
             self._ranks.clear()
             self._skipped.clear()
         values = self._values.setdefault(record.index, array("d"))
         values.append(record.value)
+        if can_be(record.value):
+            place = bisect_left(self._timed, record.index)
+            if self._timed[place : place + 1] != [record.index]:
+                self._timed.insert(place, record.index)
         if record.rank is not None:
             ranks = self._ranks.setdefault(record.index, array("l"))
             ranks.extend([-1] * (len(values) - 1 - len(ranks)))
@@ -242,14 +271,18 @@ class ManyPrinters(_Attempts):
             return len(self._values) > 2  # itself, and the one by which a process may lag
         return index in self._values and len(self._values[index]) >= self._widest
 
-    def steps(self, unit: Unit = Unit.SECONDS) -> tuple[Step, ...]:
-        """The last attempt's steps, in order of their numbers."""
-        found = []
-        for index, values in sorted(self._values.items()):
-            finite = [value for value in values if can_be(value)]
-            if finite:
-                found.append(unit.step(index, median(finite), self._offsets[index], self._skipped.get(index, 0)))
-        return tuple(found)
+    @property
+    def count(self) -> int:
+        """How many steps the last attempt has."""
+        return len(self._timed)
+
+    def steps(self, last: int | None = None) -> tuple[Step, ...]:
+        """The last attempt's steps in order of their numbers, or so many of the last ones."""
+        return tuple(map(self._step, self._timed if last is None else self._timed[-last:]))
+
+    def _step(self, index: int) -> Step:
+        value = median(value for value in self._values[index] if can_be(value))
+        return self.unit.step(index, value, self._offsets[index], self._skipped.get(index, 0))
 
     def printed(self, step: Step) -> Sequence[tuple[str | None, float]]:
         """What each rank printed of a step; empty where one rank prints."""
@@ -262,11 +295,11 @@ class ManyPrinters(_Attempts):
         return [(None if rank < 0 else rank_label(rank), value) for rank, value in pairs if can_be(value)]
 
 
-class Unnumbered(_Attempts):
+class Unnumbered(Series):
     """Steps whose lines bear no step number: they count in the order in which they stand."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, unit: Unit = Unit.SECONDS) -> None:
+        super().__init__(unit)
         self._steps: list[tuple[float, int, int]] = []
         self._count = 0
 
@@ -298,42 +331,17 @@ class Unnumbered(_Attempts):
         """The steps that should have a loss and have none."""
         return (None,) * len(super().without_loss)
 
-    def steps(self, unit: Unit = Unit.SECONDS) -> tuple[Step, ...]:
-        """The last attempt's steps."""
-        return tuple(unit.step(None, value, offset, skipped) for value, offset, skipped in self._steps)
+    @property
+    def count(self) -> int:
+        """How many steps the last attempt has."""
+        return len(self._steps)
+
+    def steps(self, last: int | None = None) -> tuple[Step, ...]:
+        """The last attempt's steps in order, or so many of the last ones."""
+        kept = self._steps if last is None else self._steps[-last:]
+        return tuple(self.unit.step(None, value, offset, skipped) for value, offset, skipped in kept)
 
 
 def rank_label(rank: int | None) -> str | None:
     """A rank as messages name it."""
     return None if rank is None else f"rank {rank}"
-
-
-Series = OnePrinter | ManyPrinters | Unnumbered
-
-
-def step_log(
-    format_name: str,
-    series: Series,
-    *,
-    unit: Unit = Unit.SECONDS,
-    total_steps: int | None = None,
-    global_batch_size: int | None = None,
-    checkpoint_saves_s: Iterable[float] = (),
-    resumed_at: int | None = None,
-    prints_losses: bool = True,
-) -> StepLog:
-    """A series as a log's steps."""
-    return StepLog(
-        format=format_name,
-        steps=series.steps(unit),
-        attempts=series.attempts,
-        identity=Identity(global_batch_size=global_batch_size),
-        total_steps=total_steps,
-        not_finite=series.not_finite,
-        checkpoint_saves_s=tuple(checkpoint_saves_s),
-        resumed_at=resumed_at,
-        diverged=tuple(series.diverged),
-        losses=series.losses if prints_losses else None,
-        without_loss=series.without_loss,
-        printed=series.printed,
-    )

@@ -11,13 +11,12 @@ import math
 import re
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
+from pytest_gsw.logs.model import Parser, Tail
 from pytest_gsw.logs.text import C_RUNTIME, safe_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_gsw.logs.model import LogFormat, Step, StepLog
 
 #: A figure that is not finite: ``loss nan``, ``took=inf``, ``"loss": NaN``, ``-1.#IND``; no part of a word or of a
@@ -30,37 +29,53 @@ _NOT_FINITE = re.compile(
 _WORDS_BYTES = 40
 
 
-def parsed(log_format: LogFormat, lines: Iterator[tuple[int, bytes]]) -> StepLog:
-    """What a format reads from lines, with its :attr:`StepLog.fault` and what is not finite.
+class GuardedParser(Parser, Protocol):
+    """A parser that is trusted with figures, attempts and ranks."""
 
-    Args:
-        log_format: The format.
-        lines: The records that hold a string of its dialect, each with its byte offset in the file.
-    """
-    if getattr(log_format, "guards_itself", False):
-        return log_format.parse(lines)
-    lost: list[tuple[int, str]] = []
-    log = log_format.parse(_watched(lines, lost))
-    fault = _fault(log)
-    if log.not_finite is None:
-        index = next((step.index for step in log.steps if step.offset == lost[0][0]), None) if lost else None
-        not_finite = (index, lost[0][1]) if lost else _not_finite(log.steps)
-        log = replace(log, not_finite=not_finite)
-    return log if fault is None else replace(log, fault=fault)
+    def tail(self, count: int) -> Tail:
+        """The end of what :meth:`log` says, with so many steps at most."""
+        ...
+
+
+def parser_of(log_format: LogFormat) -> GuardedParser:
+    """A new parser of a format; what one that does not guard itself says is looked through."""
+    parser = log_format.reader()
+    return cast("GuardedParser", parser) if getattr(parser, "guards_itself", False) else _Guarded(parser)
+
+
+class _Guarded:
+    """A parser whose log gets its :attr:`StepLog.fault`, and what is not finite in it or in the records."""
+
+    def __init__(self, parser: Parser) -> None:
+        self._parser = parser
+        self._lost: tuple[int, str] | None = None
+
+    def feed(self, offset: int, record: bytes) -> None:
+        text = None if self._lost else not_finite_text(record)
+        if text is not None:
+            self._lost = (offset, text)
+        self._parser.feed(offset, record)
+
+    def log(self) -> StepLog:
+        log = self._parser.log()
+        fault = _fault(log)
+        if log.not_finite is None and self._lost is not None:
+            offset, text = self._lost
+            index = next((step.index for step in log.steps if step.offset == offset), None)
+            log = replace(log, not_finite=(index, text))
+        elif log.not_finite is None:
+            log = replace(log, not_finite=_not_finite(log.steps))
+        return log if fault is None else replace(log, fault=fault)
+
+    def tail(self, count: int) -> Tail:
+        log = self.log()
+        return Tail(log.attempts, len(log.steps), log.steps[-count:], log.not_finite)
 
 
 def not_finite_text(line: bytes) -> str | None:
     """The first figure of a line that is not finite, with the words before it, fit to be shown."""
     found = _NOT_FINITE.search(line)
     return None if found is None else safe_text(line[max(0, found.start() - _WORDS_BYTES) : found.end()])
-
-
-def _watched(lines: Iterator[tuple[int, bytes]], lost: list[tuple[int, str]]) -> Iterator[tuple[int, bytes]]:
-    for offset, line in lines:
-        text = None if lost else not_finite_text(line)
-        if text is not None:
-            lost.append((offset, text))
-        yield offset, line
 
 
 def _not_finite(steps: tuple[Step, ...]) -> tuple[int | None, str] | None:

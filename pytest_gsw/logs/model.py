@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -145,6 +145,19 @@ class StepLog:
 
 
 @dataclass(frozen=True)
+class Tail:
+    """What is followed of a log that grows: the last attempt's end."""
+
+    attempts: int = 0
+    #: How many different steps, or logged windows of steps, the last attempt has.
+    steps: int = 0
+    #: The last of them, in order.
+    recent: tuple[Step, ...] = ()
+    #: As in :class:`StepLog`.
+    not_finite: tuple[int | None, str] | None = None
+
+
+@dataclass(frozen=True)
 class LastWords:
     """By what a log shows that its run has ended and not been cut."""
 
@@ -157,6 +170,27 @@ class LastWords:
 #: Byte strings of which a wanted line holds at least one. A tuple among them stands for strings that
 #: a line holds all; the reader searches for the one that is found fastest.
 Dialect: TypeAlias = tuple[bytes | tuple[bytes, ...], ...]
+
+
+class Parser(Protocol):
+    """What one log says, record by record.
+
+    A log that grows is fed as it grows, so :meth:`log` may be asked at any time, and what is fed later counts on.
+    """
+
+    def feed(self, offset: int, record: bytes) -> None:
+        """Take the next record that holds a string of the dialect.
+
+        Args:
+            offset: Where in the file it begins, bytes.
+            record: A line, or one repaint of a progress bar; it bears no line end, no NUL and no escape sequence, and
+                it is whole: a last one without a line end never comes.
+        """
+        ...
+
+    def log(self) -> StepLog:
+        """What all records fed by now say."""
+        ...
 
 
 class LogFormat(Protocol):
@@ -175,7 +209,7 @@ class LogFormat(Protocol):
     def dialects(self) -> tuple[Dialect, ...]:
         """Sets of byte strings, one set for each way the framework has of writing step lines.
 
-        Every line that :meth:`parse` wants holds at least one string of the set. The sets
+        Every line that a parser wants holds at least one string of the set. The sets
         are tried in order, and the first under which the file holds steps is taken: what
         two engines print of one step is so counted once, and the usual dialect costs one
         search of the file.
@@ -197,10 +231,6 @@ class LogFormat(Protocol):
         """Whether steps show while the run goes on; where they do not, silence is no stall."""
         ...
 
-    def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
-        """Read the records that hold a string of the dialect, each with its byte offset in the file.
-
-        A record is a line, or one repaint of a progress bar; it bears no line end, no NUL
-        and no escape sequence, and it is whole: a last one without a line end never comes.
-        """
+    def reader(self) -> Parser:
+        """A parser that has been fed nothing yet."""
         ...

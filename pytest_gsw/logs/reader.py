@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,16 +18,15 @@ from pytest_gsw.logs.calibration import MARKER as CALIBRATION
 from pytest_gsw.logs.calibration import calibration_flops
 from pytest_gsw.logs.ends import before_step, open_line, says_its_end
 from pytest_gsw.logs.formats.registry import FORMATS, REFUSED
-from pytest_gsw.logs.guards import parsed
-from pytest_gsw.logs.identity import RECIPE_MARKER, identity_markers, recipe_identity, with_identity
-from pytest_gsw.logs.model import Diverged, LogFormat, Step, StepLog
-from pytest_gsw.logs.scan import BLOCK_BYTES, alternatives, is_wanted, matching_records
+from pytest_gsw.logs.guards import parser_of
+from pytest_gsw.logs.identity import RECIPE_MARKER, identity_markers, with_identity
+from pytest_gsw.logs.model import LogFormat, Step, StepLog, Tail
+from pytest_gsw.logs.runs import Runs
+from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
 from pytest_gsw.logs.text import quoted_text, safe_text, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from pytest_gsw.logs.model import Dialect
 
 __all__ = ["detect_format", "last_step", "line_number", "read_log", "reading", "safe_text", "tail_lines"]
 
@@ -74,98 +72,22 @@ def _untrusted(path: Path, log_format: LogFormat, fault: str) -> LogError:
 
 def _read(path: Path, log_format: LogFormat, block_bytes: int) -> StepLog:
     for dialect in log_format.dialects:
-        runs = _Runs(log_format, dialect)
+        runs = Runs(log_format, dialect)
         markers = (RECIPE_MARKER, *dialect)
-        runs.read(matching_records(path, markers, wraps=log_format.wraps, block_bytes=block_bytes))
-        if runs.last is None and runs.attempts_before:
+        for offset, record in matching_records(path, markers, wraps=log_format.wraps, block_bytes=block_bytes):
+            runs.feed(offset, record)
+        log = runs.log()
+        if runs.is_unstepped:
             raise _later_run(path, runs.begin)
-        if runs.last is not None:
-            log = runs.last
-            diverged = runs.diverged
-            if runs.is_torn:
-                wraps = log_format.wraps
-                again = matching_records(path, dialect, start=runs.begin, wraps=wraps, block_bytes=block_bytes)
-                log = parsed(log_format, again)
-            before = runs.attempts_before
+        if log.attempts:
             log = replace(
                 log,
-                attempts=before + log.attempts,
-                diverged=(*diverged, *_numbered_on(log.diverged, before)),
                 says_its_end=says_its_end(path, log_format, log, runs.begin, block_bytes),
                 open_line=open_line(path),
                 calibration_flops=calibration_flops(_last_records(path, log, block_bytes)),
             )
             return with_identity(log, _identity_records(path, log, block_bytes))
     return StepLog(log_format.name, steps=(), attempts=0)
-
-
-class _Runs:
-    """The runs in a file, told apart by the lines in which they say whose they are.
-
-    A requeued job that goes on from a checkpoint counts its steps on: nothing but such a line behind a step tells
-    its steps from those of the run before. All ranks print one when a run begins, so that only a step between two
-    of them parts two runs. Every format is so treated alike; what it parses itself is each run alone.
-    """
-
-    def __init__(self, log_format: LogFormat, dialect: Dialect) -> None:
-        self._format = log_format
-        self._wanted = alternatives(dialect)
-        #: Attempts that diverged in the runs before the last one.
-        self.diverged: tuple[Diverged, ...] = ()
-        #: Attempts in the runs before the last one.
-        self.attempts_before = 0
-        #: Where the last run begins, behind the first byte of its first line; 0 for the beginning of the file.
-        self.begin = 0
-        #: What the last run logged, ``None`` where it has no step.
-        self.last: StepLog | None = None
-        #: Whether records of the last run stand before one of the lines in which it says whose it is.
-        self.is_torn = False
-
-    def read(self, records: Iterable[tuple[int, bytes]]) -> None:
-        """Take all records of the dialect, and those that hold the recipe's marker."""
-        behind = 0
-
-        def piece(record: tuple[int, bytes]) -> int:
-            # The line itself is of the piece before it: a bar that was killed may stand in it.
-            nonlocal behind
-            before = behind
-            if RECIPE_MARKER in record[1] and recipe_identity(record[1]) is not None:
-                behind = record[0] + 1
-            return before
-
-        at = 0
-        for at, piece_records in groupby(records, piece):
-            self._take(at, piece_records)
-        if behind > at:
-            self._take(behind, ())
-
-    def _take(self, begin: int, records: Iterable[tuple[int, bytes]]) -> None:
-        """Take the records between two lines that say whose the run is."""
-        if self.last is not None:
-            self.diverged += _numbered_on(self.last.diverged, self.attempts_before)
-            self.attempts_before += self.last.attempts
-            if self.last.not_finite is not None:
-                self.diverged += (Diverged(self.attempts_before, *self.last.not_finite, self.begin, begin),)
-            self.begin, self.last, self.is_torn = begin, None, False
-        count = 0
-
-        def wanted() -> Iterator[tuple[int, bytes]]:
-            nonlocal count
-            for offset, record in records:
-                if RECIPE_MARKER not in record or is_wanted(record, self._wanted):
-                    count += 1
-                    yield offset, record
-
-        log = parsed(self._format, wanted())
-        if log.attempts:
-            self.last = log
-        elif count:
-            self.is_torn = True
-
-
-def _numbered_on(diverged: tuple[Diverged, ...], before: int) -> tuple[Diverged, ...]:
-    """Attempts of one run, counted from those in the runs before it."""
-    return tuple(replace(one, attempt=one.attempt + before) for one in diverged)
 
 
 def _later_run(path: Path, begin: int) -> LogError:
@@ -217,12 +139,20 @@ def _last_step(path: Path, log_format: LogFormat, size: int) -> Step | None:
         while stop > 0:
             start = max(0, stop - _BACK_BYTES)
             records = matching_records(path, markers, start=start, stop=stop, wraps=log_format.wraps)
-            steps = parsed(log_format, records).steps
+            steps = _fed(log_format, records).recent
             if steps:
                 return steps[-1]
             # The line that crosses the border belongs to the piece before.
             stop = 0 if start == 0 else _line_end(path, start, stop)
     return None
+
+
+def _fed(log_format: LogFormat, records: Iterable[tuple[int, bytes]]) -> Tail:
+    """What some records of a log say by themselves."""
+    parser = parser_of(log_format)
+    for offset, record in records:
+        parser.feed(offset, record)
+    return parser.tail(1)
 
 
 def _line_end(path: Path, start: int, stop: int) -> int:
@@ -254,7 +184,7 @@ def _detect(path: Path, size: int) -> LogFormat | None:
         for log_format in FORMATS.values():
             for markers in log_format.dialects:
                 records = matching_records(path, markers, start=start, stop=stop, wraps=log_format.wraps)
-                if log_format.parse(records).attempts:
+                if _fed(log_format, records).attempts:
                     return log_format
     return None
 

@@ -76,6 +76,11 @@ def is_wanted(record: bytes, wanted: Iterable[tuple[bytes, ...]]) -> bool:
     return False
 
 
+def is_labelled(line: bytes | bytearray) -> bool:
+    """Whether a line begins as ``srun --label`` begins those that it may break."""
+    return _LABEL.match(line) is not None
+
+
 class Scanner:
     """Finds the records that hold a marker in one block after the other of the same file.
 

@@ -47,11 +47,13 @@ def test_a_hook_that_raises_is_an_error_of_its_row_alone(pytester: pytest.Pytest
 
 def test_a_peak_that_raises_and_a_format_that_raises(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
-        "from pytest_gsw.logs.formats.registry import FORMATS\n"
+        "from pytest_gsw import StepLog\n"
         "class Odd:\n    name = 'odd'\n    dialects = ((b'step',),)\n    first_index = 0\n    wraps = False\n"
         "    shows_progress = True\n"
-        "    def parse(self, lines):\n        return self.of(b'x')\n"
+        "    def reader(self):\n        return OddParser()\n"
+        "class OddParser:\n    def feed(self, offset, record):\n        self.of(b'x')\n"
         "    def of(self, line):\n        return int(line)\n"
+        "    def log(self):\n        return StepLog('odd', (), 0)\n"
         "def pytest_gsw_log_format(baseline):\n    return Odd() if baseline.gpus == 128 else None\n"
         "def pytest_gsw_peak_flops(accelerator): raise OSError(2, 'No such file', 'peaks.csv')\n"
     )
@@ -64,7 +66,9 @@ def test_a_peak_that_raises_and_a_format_that_raises(pytester: pytest.Pytester) 
     pytester.runpytest(*TWO, "-q").assert_outcomes(passed=1, errors=1, deselected=139)
     paths = pytester.path.glob(".gsw/runs/*/records/*.json")
     said = [record["fact"] for path in paths if (record := json.loads(path.read_text()))["row"] == ROW]
-    assert any(fact.startswith("Odd.parse of conftest.py raised ValueError: invalid literal for int") for fact in said)
+    assert any(
+        fact.startswith("OddParser.feed of conftest.py raised ValueError: invalid literal for int") for fact in said
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,6 +84,8 @@ def test_a_peak_that_raises_and_a_format_that_raises(pytester: pytest.Pytester) 
                 "  dialects: got (('text',),), wanted a tuple of dialects, each a tuple of byte strings",
                 "  first_index: got '1', wanted a whole number or None",
                 "  wraps: missing, wanted True or False",
+                "  reader: missing, wanted reader()",
+                "  parse: not asked any more, write reader(), see pytest_gsw_log_format in docs/hooks.md",
                 "plugin     conftest.py",
                 "next       docs/hooks.md says what the hook may return",
             ],

@@ -136,10 +136,21 @@ def test_the_contract_finds_what_is_wrong(pytester: pytest.Pytester) -> None:
             wraps = False
             shows_progress = True
 
-            def parse(self, lines):
-                found = ((offset, re.search(rb"tick (\\d+) took ([\\d.]+) s", line)) for offset, line in lines)
-                steps = tuple(Step(int(m[1]), seconds=float(m[2]), offset=offset) for offset, m in found if m)
-                return StepLog(self.name, steps, attempts=1)
+            def reader(self):
+                return NaiveParser()
+
+
+        class NaiveParser:
+            def __init__(self):
+                self.steps = ()
+
+            def feed(self, offset, record):
+                m = re.search(rb"tick (\\d+) took ([\\d.]+) s", record)
+                if m:
+                    self.steps += (Step(int(m[1]), seconds=float(m[2]), offset=offset),)
+
+            def log(self):
+                return StepLog("tick", self.steps, attempts=1)
 
 
         class TestNaive(LogFormatContract):

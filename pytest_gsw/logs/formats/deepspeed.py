@@ -22,16 +22,15 @@ DeepSpeed-Chat's ``CurSamplesPerSec`` (one r), ``time (ms) | fwd: …`` and the 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from pytest_gsw.logs.attempts import ManyPrinters, OnePrinter, Record, Unit, step_log
+from pytest_gsw.logs.attempts import ManyPrinters, OnePrinter, Record, Series, Unit
+from pytest_gsw.logs.formats.series import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import Diverged, LastWords
 from pytest_gsw.logs.text import C_RUNTIME, NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_gsw.logs.model import Dialect, StepLog
 
 _PIPE = re.compile(rb"\bsteps: (\d{1,12}) (?=loss: )")
@@ -62,50 +61,60 @@ _LOST = re.compile(
 _LAST_WORDS = LastWords((b" spawned with command: ",), (b" exits successfully.",))
 
 
-@dataclass(frozen=True)
-class DeepSpeed:
-    """The format of DeepSpeed."""
+class _Parser(SeriesParser):
+    """Reads the steps of the pipeline engine in seconds, else those of the timer in samples per second."""
 
-    name: str = "deepspeed"
-    dialects: tuple[Dialect, ...] = ((b"iter time (s): ",), (b"SamplesPerSec=", *_LOST_MARKERS))
-    first_index: int | None = 1
-    wraps: bool = False
-    shows_progress: bool = True
-    guards_itself: ClassVar[bool] = True
-    last_words: LastWords = _LAST_WORDS
-
-    def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
-        """Read the steps of the pipeline engine in seconds, else those of the timer in samples per second."""
-        pipe = OnePrinter()
+    def __init__(self) -> None:
+        super().__init__("deepspeed")
+        self._pipe = OnePrinter()
         # Old versions print on every rank.
-        timer = ManyPrinters()
-        lost: str | None = None
-        began = 0
-        for offset, line in lines:
-            for head, rest in pieces(_PIPE, line):
-                took = _PIPE_TIME.search(rest)
-                seconds = None if took is None else number(took[1])
-                if took is not None and seconds is not None:
-                    bad = _PIPE_LOST.search(rest, 0, took.start())
-                    problem = None if bad is None else safe_text(bad[0])
-                    loss = number_of(_PIPE_LOSS.match(rest))
-                    pipe.add(Record(offset, int(head[1]), seconds, rank_of(line), problem, loss, needs_loss=True))
-            for step in _TIMER.finditer(line):
-                rate = number(step[3] or step[4])
-                if rate is not None and timer.add(Record(offset, int(step[1] or step[2]), rate, rank_of(line))):
-                    # What stands before the first attempt's first step is its own.
-                    if timer.attempts > 1 and lost is not None:
-                        if not timer.diverged or timer.diverged[-1].attempt < timer.attempts - 1:
-                            timer.diverged.append(Diverged(timer.attempts - 1, None, lost, began, offset))
-                        lost = None
-                    began = offset
-            found = _LOST.search(line)
-            lost = lost or (None if found is None or (found[1] and found[2] == b"inf") else safe_text(found[0]))
-        if pipe.attempts:
-            return step_log(self.name, pipe)
-        if timer.attempts and timer.not_finite is None and lost is not None:
-            timer.not_finite = (None, lost)
-        return step_log(self.name, timer, unit=Unit.SAMPLES_PER_S, prints_losses=False)
+        self._timer = ManyPrinters(Unit.SAMPLES_PER_S)
+        #: What a script's own lines lost in the timer's last attempt, and where that began.
+        self._lost: str | None = None
+        self._began = 0
+
+    def feed(self, offset: int, record: bytes) -> None:
+        for head, rest in pieces(_PIPE, record):
+            took = _PIPE_TIME.search(rest)
+            seconds = None if took is None else number(took[1])
+            if took is not None and seconds is not None:
+                bad = _PIPE_LOST.search(rest, 0, took.start())
+                problem = None if bad is None else safe_text(bad[0])
+                loss = number_of(_PIPE_LOSS.match(rest))
+                self._pipe.add(Record(offset, int(head[1]), seconds, rank_of(record), problem, loss, needs_loss=True))
+        for step in _TIMER.finditer(record):
+            rate = number(step[3] or step[4])
+            if rate is not None and self._timer.add(Record(offset, int(step[1] or step[2]), rate, rank_of(record))):
+                self._restart(offset)
+        found = _LOST.search(record)
+        if self._lost is None and found is not None and not (found[1] and found[2] == b"inf"):
+            self._lost = safe_text(found[0])
+
+    def _restart(self, offset: int) -> None:
+        # What stands before the first attempt's first step is its own.
+        timer = self._timer
+        if timer.attempts > 1 and self._lost is not None:
+            if not timer.diverged or timer.diverged[-1].attempt < timer.attempts - 1:
+                timer.diverged.append(Diverged(timer.attempts - 1, None, self._lost, self._began, offset))
+            self._lost = None
+        self._began = offset
+
+    def series(self) -> Series:
+        return self._pipe if self._pipe.attempts else self._timer
+
+    def not_finite(self, series: Series) -> tuple[int | None, str] | None:
+        lost = None if series is self._pipe or not series.attempts or self._lost is None else (None, self._lost)
+        return series.not_finite or lost
+
+    def log(self) -> StepLog:
+        log = super().log()
+        return log if self._pipe.attempts else replace(log, losses=None)
 
 
-FORMAT = DeepSpeed()
+FORMAT = BuiltIn(
+    "deepspeed",
+    ((b"iter time (s): ",), (b"SamplesPerSec=", *_LOST_MARKERS)),
+    _Parser,
+    first_index=1,
+    last_words=_LAST_WORDS,
+)

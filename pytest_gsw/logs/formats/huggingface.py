@@ -16,18 +16,20 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from pytest_gsw.logs.attempts import Unit, Unnumbered, can_be, step_log
+from pytest_gsw.logs.attempts import Unit, Unnumbered, can_be
+from pytest_gsw.logs.formats.series import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import Diverged, Overflows
 from pytest_gsw.logs.text import NOT_FINITE, NUMBER, number, safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_gsw.logs.model import Dialect, StepLog
+    from pytest_gsw.logs.model import StepLog
 
 _SUMMARY = re.compile(rb"'train_samples_per_second': ('?)(-?%b)'?(?=[,}])" % NUMBER)
 _BLOCK = re.compile(rb"(?:^|>>|\s)train_samples_per_second {1,40}= {1,40}(-?%b)\s{0,40}$" % NUMBER)
@@ -42,70 +44,60 @@ _START = b"***** Running training *****"
 _RESUMED = re.compile(rb"Continuing training from global step ([1-9]\d{0,11})\b")
 
 
-@dataclass(frozen=True)
-class HuggingFace:
-    """The format of Hugging Face Trainer."""
+class _Parser(SeriesParser):
+    """Reads the last run's rate, one number however many processes printed it."""
 
-    name: str = "huggingface"
-    dialects: tuple[Dialect, ...] = (
-        (
-            b"train_samples_per_second",
-            b"'loss': ",
-            b"train_loss",
-            b"'eval_loss': ",
-            _START,
-            b"Continuing training from",
-        ),
-    )
-    first_index: int | None = None
-    # A dictionary follows the bar that it was printed over, in one message.
-    wraps: bool = True
-    shows_progress: bool = False
-    guards_itself: ClassVar[bool] = True
+    def __init__(self) -> None:
+        super().__init__("huggingface")
+        self._runs = 0
+        self._began = 0
+        #: By how exact they are, the rates of the last run and where they stand.
+        self._rates: dict[bytes, list[tuple[float, int]]] = {}
+        self._problem: str | None = None
+        self._resumed_at: int | None = None
+        self._told: list[_Told] = []
+        self._diverged: list[Diverged] = []
 
-    def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
-        """Read the last run's rate, one number however many processes printed it."""
-        runs = 0
-        rates: dict[bytes, list[tuple[float, int]]] = {}
-        problem: str | None = None
-        resumed: re.Match[bytes] | None = None
-        told: list[_Told] = []
-        diverged: list[Diverged] = []
-        began = 0
-        for offset, line in lines:
-            if _START in line and (rates or problem is not None or not runs):
-                if problem is not None:
-                    diverged.append(Diverged(max(runs, 1), None, problem, began, offset))
-                rates, problem, resumed, runs, began = {}, None, None, runs + 1, offset
-                told = []
-            one = _told(line)
-            if one is not None:
-                told.append(one)
-            resumed = _RESUMED.search(line) or resumed
-            bad = _NOT_FINITE.search(line) or (None if one is None or one.may_be_skipped else one.bad_norm)
-            if bad is not None and problem is None:
-                problem = safe_text(bad[0])
-            for kind, text in _rates(line):
-                value = number(text)
-                if value is None:
-                    continue
-                rates.setdefault(kind, []).append((value, offset))
-                # Of no node is it passed over, be the others' however good.
-                if problem is None and not can_be(value):
-                    problem = f"step time {value}"
-        series = Unnumbered()
+    def feed(self, offset: int, record: bytes) -> None:
+        if _START in record and (self._rates or self._problem is not None or not self._runs):
+            if self._problem is not None:
+                self._diverged.append(Diverged(max(self._runs, 1), None, self._problem, self._began, offset))
+            self._rates, self._problem, self._resumed_at, self._told = {}, None, None, []
+            self._runs, self._began = self._runs + 1, offset
+        one = _told(record)
+        if one is not None:
+            self._told.append(one)
+        resumed = _RESUMED.search(record)
+        self._resumed_at = self._resumed_at if resumed is None else int(resumed[1])
+        bad = _NOT_FINITE.search(record) or (None if one is None or one.may_be_skipped else one.bad_norm)
+        if bad is not None and self._problem is None:
+            self._problem = safe_text(bad[0])
+        for kind, text in _rates(record):
+            value = number(text)
+            if value is None:
+                continue
+            self._rates.setdefault(kind, []).append((value, offset))
+            # Of no node is it passed over, be the others' however good.
+            if self._problem is None and not can_be(value):
+                self._problem = f"step time {value}"
+
+    def series(self) -> Unnumbered:
+        series = Unnumbered(Unit.SAMPLES_PER_S)
         # The block is exact where version 5 rounds the dictionary; both agree before.
-        best = rates.get(b"exact") or rates.get(b"block") or rates.get(b"rounded")
+        best = self._rates.get(b"exact") or self._rates.get(b"block") or self._rates.get(b"rounded")
         if best:
             finite = sorted(rate for rate in best if can_be(rate[0])) or best[:1]
-            series.add(*finite[(len(finite) - 1) // 2], problem)
-            series.attempts = max(runs, 1)
-            series.diverged = diverged
-            for count, value in enumerate({one.text: one.loss for one in told}.values()):
-                series.tell_loss(count, value)
-        resumed_at = None if resumed is None else int(resumed[1])
-        log = step_log(self.name, series, unit=Unit.SAMPLES_PER_S, resumed_at=resumed_at)
-        return replace(log, overflows=_overflows(told))
+            series.add(*finite[(len(finite) - 1) // 2], self._problem)
+            series.attempts = max(self._runs, 1)
+            series.diverged = self._diverged
+        return series
+
+    def log(self) -> StepLog:
+        log = replace(super().log(), resumed_at=self._resumed_at, overflows=_overflows(self._told))
+        if not log.attempts:
+            return log
+        losses = {one.text: one.loss for one in self._told}.values()
+        return replace(log, losses=array("d", filter(math.isfinite, losses)))
 
 
 @dataclass(frozen=True)
@@ -150,4 +142,20 @@ def _rates(line: bytes) -> Iterator[tuple[bytes, bytes]]:
         yield b"block", block[1]
 
 
-FORMAT = HuggingFace()
+FORMAT = BuiltIn(
+    "huggingface",
+    (
+        (
+            b"train_samples_per_second",
+            b"'loss': ",
+            b"train_loss",
+            b"'eval_loss': ",
+            _START,
+            b"Continuing training from",
+        ),
+    ),
+    _Parser,
+    # A dictionary follows the bar that it was printed over, in one message.
+    wraps=True,
+    shows_progress=False,
+)

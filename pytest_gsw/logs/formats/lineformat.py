@@ -7,15 +7,16 @@ passes over included), losses that are missing, steps that were not trained.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from pytest_gsw.logs.attempts import ManyPrinters, OnePrinter, Record, Unit, Unnumbered, step_log
+from pytest_gsw.logs.attempts import ManyPrinters, OnePrinter, Record, Series, Unit, Unnumbered
+from pytest_gsw.logs.formats.series import SeriesParser
 from pytest_gsw.logs.guards import not_finite_text
 from pytest_gsw.logs.text import number, rank_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from pytest_gsw.logs.model import Dialect, LastWords, StepLog
 
@@ -64,8 +65,6 @@ class LineFormat:
     #: What a run prints before its first and behind its last step, where it does.
     last_words: LastWords | None = None
 
-    guards_itself: ClassVar[bool] = True
-
     def step(self, line: bytes) -> StepLine | None:
         """What a line tells; ``None`` where it tells no step. Overwrite this.
 
@@ -82,57 +81,61 @@ class LineFormat:
         found = self.step(line)
         return () if found is None else (found,)
 
-    def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
-        """Read all steps of the last attempt; nothing to overwrite."""
-        series: OnePrinter | ManyPrinters = ManyPrinters() if self.every_rank_prints else OnePrinter()
-        unnumbered = Unnumbered()
-        losses = self.always_has_loss
-        lost: str | None = None
-        for offset, line in lines:
-            told = [(one, _number(one.value)) for one in self.steps(line)]
-            for one, value in told:
-                if value is None:
-                    continue
-                loss = _number(one.loss)
-                losses = losses or loss is not None
-                problem = one.problem or not_finite_text(line)
-                if one.index is None:
-                    unnumbered.add(
-                        self._in_unit(value),
-                        offset,
-                        problem,
-                        loss=loss,
-                        needs_loss=self.always_has_loss,
-                        skipped=one.skipped,
-                    )
-                else:
-                    rank = rank_of(line) if one.rank is None else one.rank
-                    series.add(
-                        Record(
-                            offset,
-                            one.index,
-                            self._in_unit(value),
-                            rank,
-                            problem,
-                            loss,
-                            self.always_has_loss,
-                            one.skipped,
-                        )
-                    )
-            if not any(value is not None for _, value in told):
-                text = not_finite_text(line)
-                if text is not None and max(series.attempts, unnumbered.attempts):
-                    (series if series.attempts else unnumbered).lose(None, text)
-                lost = lost or text
-        best = series if series.attempts else unnumbered
-        if lost is not None and not best.diverged:
-            best.lose(None, lost)  # also what stands before the first step
-        unit = Unit.SECONDS if self.unit == "milliseconds" else Unit(self.unit)
-        return step_log(self.name, best, unit=unit, prints_losses=losses)
+    def reader(self) -> SeriesParser:
+        """A parser of all steps of the last attempt; nothing to overwrite."""
+        return _Parser(self)
 
-    def _in_unit(self, value: float) -> float:
-        # Nine decimals are finer than any log, and make of 700 ms 0.7 s, not 0.7000000000000001.
-        return round(value / 1000, 9) if self.unit == "milliseconds" else value
+
+class _Parser(SeriesParser):
+    """Reads what a format says that its lines tell."""
+
+    def __init__(self, log_format: LineFormat) -> None:
+        super().__init__(log_format.name)
+        self._format = log_format
+        self._in_ms = log_format.unit == "milliseconds"
+        unit = Unit.SECONDS if self._in_ms else Unit(log_format.unit)
+        self._numbered: OnePrinter | ManyPrinters = (
+            ManyPrinters(unit) if log_format.every_rank_prints else OnePrinter(unit)
+        )
+        self._unnumbered = Unnumbered(unit)
+        self._prints_losses = log_format.always_has_loss
+        #: The first figure that is not finite in a line that tells no step.
+        self._lost: str | None = None
+
+    def feed(self, offset: int, record: bytes) -> None:
+        told = [(one, _number(one.value)) for one in self._format.steps(record)]
+        for one, value in told:
+            if value is not None:
+                # Nine decimals are finer than any log, and make of 700 ms 0.7 s, not 0.7000000000000001.
+                self._add(offset, record, one, round(value / 1000, 9) if self._in_ms else value)
+        if not any(value is not None for _, value in told):
+            text = not_finite_text(record)
+            series = self.series()
+            if text is not None and series.attempts:
+                series.lose(None, text)
+            self._lost = self._lost or text
+
+    def _add(self, offset: int, record: bytes, one: StepLine, value: float) -> None:
+        loss, needs_loss = _number(one.loss), self._format.always_has_loss
+        self._prints_losses = self._prints_losses or loss is not None
+        problem = one.problem or not_finite_text(record)
+        if one.index is None:
+            self._unnumbered.add(value, offset, problem, loss=loss, needs_loss=needs_loss, skipped=one.skipped)
+        else:
+            rank = rank_of(record) if one.rank is None else one.rank
+            self._numbered.add(Record(offset, one.index, value, rank, problem, loss, needs_loss, one.skipped))
+
+    def series(self) -> Series:
+        return self._numbered if self._numbered.attempts else self._unnumbered
+
+    def not_finite(self, series: Series) -> tuple[int | None, str] | None:
+        # Also what stands before the first step.
+        lost = None if self._lost is None or series.diverged else (None, self._lost)
+        return series.not_finite or lost
+
+    def log(self) -> StepLog:
+        log = super().log()
+        return log if self._prints_losses else replace(log, losses=None)
 
 
 def _number(value: float | bytes | None) -> float | None:

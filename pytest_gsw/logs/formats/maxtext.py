@@ -8,16 +8,10 @@ profile, then the run that counts.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
 
-from pytest_gsw.logs.attempts import ManyPrinters, Record, step_log
+from pytest_gsw.logs.attempts import ManyPrinters, Record
+from pytest_gsw.logs.formats.series import BuiltIn, SeriesParser
 from pytest_gsw.logs.text import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pytest_gsw.logs.model import Dialect, StepLog
 
 #: More always follows the seconds, so that a number at the line's end was cut.
 #: "Completed eval step: 5, seconds: 1.2" (capital C) is an evaluation.
@@ -27,32 +21,27 @@ _NOT_FINITE = re.compile(rb"(?:loss|grad_norm): [-+]?%b" % NOT_FINITE, re.IGNORE
 _LOSS = re.compile(rb"\bloss: (-?%b)" % NUMBER)
 
 
-@dataclass(frozen=True)
-class MaxText:
-    """The format of MaxText."""
+class _Parser(SeriesParser):
+    """Reads the steps; each is the median over the processes that printed it."""
 
-    name: str = "maxtext"
-    dialects: tuple[Dialect, ...] = (((b"completed step: ", b", seconds: "),),)
-    first_index: int | None = 0
-    wraps: bool = False
-    shows_progress: bool = True
-    guards_itself: ClassVar[bool] = True
+    def __init__(self) -> None:
+        super().__init__("maxtext")
+        self._series = ManyPrinters()
 
-    def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
-        """Read the steps; each is the median over the processes that printed it."""
-        series = ManyPrinters()
-        for offset, line in lines:
-            for step, rest in pieces(_STEP, line):
-                value = number(step[2])
-                # The search takes longer than all else, and hardly a line needs it.
-                low = rest.lower()
-                problem = _NOT_FINITE.search(rest) if any(word in low for word in (b"nan", b"inf", b"1.#")) else None
-                if value is not None:
-                    text = None if problem is None else safe_text(problem[0])
-                    rank = rank_of(line) if step.start() else None
-                    loss = number_of(_LOSS.search(rest))
-                    series.add(Record(offset, int(step[1]), value, rank, text, loss, needs_loss=True))
-        return step_log(self.name, series)
+    def feed(self, offset: int, record: bytes) -> None:
+        for step, rest in pieces(_STEP, record):
+            value = number(step[2])
+            # The search takes longer than all else, and hardly a line needs it.
+            low = rest.lower()
+            problem = _NOT_FINITE.search(rest) if any(word in low for word in (b"nan", b"inf", b"1.#")) else None
+            if value is not None:
+                text = None if problem is None else safe_text(problem[0])
+                rank = rank_of(record) if step.start() else None
+                loss = number_of(_LOSS.search(rest))
+                self._series.add(Record(offset, int(step[1]), value, rank, text, loss, needs_loss=True))
+
+    def series(self) -> ManyPrinters:
+        return self._series
 
 
-FORMAT = MaxText()
+FORMAT = BuiltIn("maxtext", (((b"completed step: ", b", seconds: "),),), _Parser, first_index=0)

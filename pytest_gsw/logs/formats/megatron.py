@@ -20,17 +20,16 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from pytest_gsw.logs.attempts import OnePrinter, Record, Unnumbered, can_be, step_log
-from pytest_gsw.logs.model import ALL_SKIPPED, LastWords, StepSetup
+from pytest_gsw.logs.attempts import OnePrinter, Record, Series, Unnumbered, can_be
+from pytest_gsw.logs.formats.series import BuiltIn, SeriesParser
+from pytest_gsw.logs.model import ALL_SKIPPED, Identity, LastWords, StepSetup
 from pytest_gsw.logs.text import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pytest_gsw.logs.model import Dialect, StepLog
+    from pytest_gsw.logs.model import StepLog
 
 #: "iteration: 5 / 50 | … elapsed_time_per_iteration_ms: 13.8K" is nanotron.
 _ITERATION = re.compile(rb"\biteration[ =] {0,12}(\d{1,12}) {0,12}/ {0,12}(\d{1,12}) {0,8}\|")
@@ -79,77 +78,77 @@ _EVALUATED = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Megatron:
-    """The format of Megatron-LM and its relatives."""
+class _Parser(SeriesParser):
+    """Reads the steps, and how long the last attempt's checkpoints took to save."""
 
-    name: str = "megatron"
-    # The first set is found by its parentheses alone; the others are not even searched for where it has steps.
-    dialects: tuple[Dialect, ...] = (
-        (b"per iteration (", b"time (ms) |", b".: (", _EVALUATION),
-        (b"elapsed_time_per_iteration_", _EVALUATION),
-        (b"Step Time : ", *_BRIDGE_BEGINS),
-    )
-    first_index: int | None = 1
-    wraps: bool = False
-    shows_progress: bool = True
-    guards_itself: ClassVar[bool] = True
-    last_words: LastWords = _LAST_WORDS
+    def __init__(self) -> None:
+        super().__init__("megatron")
+        self._steps = OnePrinter()
+        self._bridge = Unnumbered()
+        self._bridge_goes_on = False
+        self._saves_s: list[float] = []
+        self._bad_save: str | None = None
+        self._total: int | None = None
+        self._batch: int | None = None
+        #: The first evaluation that is not finite, whichever attempt's.
+        self._lost: str | None = None
 
-    def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
-        """Read the steps, and how long the last attempt's checkpoints took to save."""
-        series = OnePrinter()
-        bridge = Unnumbered()
-        bridge_goes_on = False
-        saves_s: list[float] = []
-        bad_save: str | None = None
-        total = batch = None
-        lost: str | None = None
-        for offset, line in lines:
-            rank = rank_of(line)
-            saved = _SAVE.search(line)
-            save_ms = None if saved is None else number(saved[1] or saved[2])
-            if saved is not None and save_ms is not None:
-                if can_be(save_ms):
-                    saves_s.append(_from_ms(save_ms))
-                else:
-                    bad_save = bad_save or safe_text(saved[0])
-            for head, rest in pieces(_ITERATION, line):
-                elapsed = _ELAPSED.search(rest) or _ELAPSED_KEY.search(rest)
-                value = None if elapsed is None else number(elapsed[2])
-                if elapsed is None or value is None:
-                    continue
-                seconds = _from_ms(value) if elapsed[1] == b"ms" else value
-                loss = number_of(_LOSS.search(rest))
-                problem = _problem(rest, loss)
-                # A line that counts no skipped iterations has no other reason to lack a loss.
-                needs_loss = _PRINTS_LOSS.search(rest) is not None and _SKIPPED.search(rest) is None
-                skipped = _skipped(rest, loss)
-                setup = _setup(rest)
-                record = Record(offset, int(head[1]), seconds, rank, problem, loss, needs_loss, skipped, setup)
-                if series.add(record):
-                    saves_s.clear()
-                    bad_save = None
-                total = int(head[2])
-                batch = setup.global_batch_size or batch
-            evaluated = _EVALUATED.search(line)
-            if evaluated is not None:
-                if series.attempts:
-                    series.lose(None, safe_text(evaluated[0]))
-                lost = lost or safe_text(evaluated[0])
-            if bridge_goes_on and any(words in line for words in _BRIDGE_BEGINS):
-                bridge.restart(offset)
-                bridge_goes_on = False
-            for step in _BRIDGE.finditer(line):
-                bridge.add(number(step[1]) or math.nan, offset)
-                bridge_goes_on = True
-        if not series.attempts:
-            return step_log(self.name, bridge)
-        if lost is not None and not series.diverged:
-            series.lose(None, lost)  # also what stands before the first step
-        if series.not_finite is None and bad_save is not None:
-            series.not_finite = (None, bad_save)
-        return step_log(self.name, series, total_steps=total, global_batch_size=batch, checkpoint_saves_s=saves_s)
+    def feed(self, offset: int, record: bytes) -> None:
+        self._read_save(record)
+        for head, rest in pieces(_ITERATION, record):
+            elapsed = _ELAPSED.search(rest) or _ELAPSED_KEY.search(rest)
+            value = None if elapsed is None else number(elapsed[2])
+            if elapsed is None or value is None:
+                continue
+            seconds = _from_ms(value) if elapsed[1] == b"ms" else value
+            loss = number_of(_LOSS.search(rest))
+            problem = _problem(rest, loss)
+            # A line that counts no skipped iterations has no other reason to lack a loss.
+            needs_loss = _PRINTS_LOSS.search(rest) is not None and _SKIPPED.search(rest) is None
+            skipped, setup, rank = _skipped(rest, loss), _setup(rest), rank_of(record)
+            if self._steps.add(Record(offset, int(head[1]), seconds, rank, problem, loss, needs_loss, skipped, setup)):
+                self._saves_s.clear()
+                self._bad_save = None
+            self._total = int(head[2])
+            self._batch = setup.global_batch_size or self._batch
+        evaluated = _EVALUATED.search(record)
+        if evaluated is not None:
+            if self._steps.attempts:
+                self._steps.lose(None, safe_text(evaluated[0]))
+            self._lost = self._lost or safe_text(evaluated[0])
+        if self._bridge_goes_on and any(words in record for words in _BRIDGE_BEGINS):
+            self._bridge.restart(offset)
+            self._bridge_goes_on = False
+        for step in _BRIDGE.finditer(record):
+            self._bridge.add(number(step[1]) or math.nan, offset)
+            self._bridge_goes_on = True
+
+    def _read_save(self, record: bytes) -> None:
+        saved = _SAVE.search(record)
+        save_ms = None if saved is None else number(saved[1] or saved[2])
+        if saved is None or save_ms is None:
+            return
+        if can_be(save_ms):
+            self._saves_s.append(_from_ms(save_ms))
+        else:
+            self._bad_save = self._bad_save or safe_text(saved[0])
+
+    def series(self) -> Series:
+        return self._steps if self._steps.attempts else self._bridge
+
+    def not_finite(self, series: Series) -> tuple[int | None, str] | None:
+        if series.not_finite is not None or series is self._bridge:
+            return series.not_finite
+        # Also what stands before the first step.
+        lost = self._lost if self._lost is not None and not series.diverged else self._bad_save
+        return None if lost is None else (None, lost)
+
+    def log(self) -> StepLog:
+        log = super().log()
+        if not self._steps.attempts:
+            return log
+        batch = Identity(global_batch_size=self._batch)
+        return replace(log, total_steps=self._total, identity=batch, checkpoint_saves_s=tuple(self._saves_s))
 
 
 def _setup(rest: bytes) -> StepSetup:
@@ -175,9 +174,20 @@ def _skipped(rest: bytes, loss: float | None) -> int:
     return ALL_SKIPPED if loss is None else int(found[1])
 
 
-FORMAT = Megatron()
-
-
 def _from_ms(milliseconds: float) -> float:
     # Nine decimals are finer than any log, and make of 3591.2 ms 3.5912 s, not 3.5911999999999997.
     return round(milliseconds / 1000, 9)
+
+
+FORMAT = BuiltIn(
+    "megatron",
+    # The first set is found by its parentheses alone; the others are not even searched for where it has steps.
+    (
+        (b"per iteration (", b"time (ms) |", b".: (", _EVALUATION),
+        (b"elapsed_time_per_iteration_", _EVALUATION),
+        (b"Step Time : ", *_BRIDGE_BEGINS),
+    ),
+    _Parser,
+    first_index=1,
+    last_words=_LAST_WORDS,
+)

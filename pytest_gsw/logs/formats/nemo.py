@@ -19,16 +19,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from pytest_gsw.logs.attempts import OnePrinter, Record, Series, Unnumbered, step_log
-from pytest_gsw.logs.model import StepSetup
+from pytest_gsw.logs.attempts import OnePrinter, Record, Series, Unnumbered
+from pytest_gsw.logs.formats.series import BuiltIn, SeriesParser
+from pytest_gsw.logs.model import Identity, StepSetup
 from pytest_gsw.logs.text import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pytest_gsw.logs.model import Dialect, StepLog
+    from pytest_gsw.logs.model import StepLog
 
 _NOTHING_SAID = StepSetup()
 _NOT_FINITE = re.compile(rb"(?:reduced_train_loss|grad_norm)\"? ?[:=] ?[-+]?%b" % NOT_FINITE, re.IGNORECASE)
@@ -133,50 +132,54 @@ def _global_step(step: re.Match[bytes], bar: re.Match[bytes]) -> int | None:
     return counter - 1 if agrees else int(shown)
 
 
-@dataclass(frozen=True)
-class NeMo:
-    """The format of NeMo 1 and 2."""
+class _Parser(SeriesParser):
+    """Reads the steps in every way that the log has them, and takes the most exact."""
 
-    name: str = "nemo"
-    dialects: tuple[Dialect, ...] = ((b"train_step_tim", b"stopped: `max_steps="),)
-    first_index: int | None = 0
-    wraps: bool = True
-    shows_progress: bool = True
-    guards_itself: ClassVar[bool] = True
+    def __init__(self) -> None:
+        super().__init__("nemo")
+        self._logger, self._printer, self._delta = OnePrinter(), OnePrinter(), OnePrinter()
+        self._mlperf, self._listed = _MLPerf(), Unnumbered()
+        self._bars, self._printed, self._stop = _Bars(), _Printed(), _Stop()
+        self._candidates: tuple[Series, ...] = (
+            self._logger,
+            self._printer,
+            self._mlperf.series,
+            self._delta,
+            self._bars.series,
+            self._listed,
+        )
 
-    def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
-        """Read the steps in every way that the log has them, and take the most exact."""
-        logger, printer, delta = OnePrinter(), OnePrinter(), OnePrinter()
-        mlperf, listed = _MLPerf(), Unnumbered()
-        bars = _Bars()
-        printed = _Printed()
-        stop = _Stop()
-        for offset, line in lines:
-            _read_dll(logger, line, offset)
-            if b'"train_step_tim' in line:
-                if b":::MLLOG" in line:
-                    mlperf.read(line, offset)
-                else:
-                    _read_json(logger, line, offset)
-            printed.read(printer, line, offset)
-            for step in _DELTA.finditer(line):
-                _add(delta, line, offset, int(step[1]), step[2])
-            bars.read(line, offset)
-            _read_list(listed, line, offset)
-            stop.read(line, offset)
-        candidates: list[tuple[Series, int | None]] = [
-            (logger, bars.total),
-            (printer, printed.total),
-            (mlperf.series, None),
-            (delta, None),
-            (bars.series, bars.total),
-            (listed, None),
-        ]
-        series, total = next((pair for pair in candidates if pair[0].attempts), (listed, None))
+    def feed(self, offset: int, record: bytes) -> None:
+        _read_dll(self._logger, record, offset)
+        if b'"train_step_tim' in record:
+            if b":::MLLOG" in record:
+                self._mlperf.read(record, offset)
+            else:
+                _read_json(self._logger, record, offset)
+        self._printed.read(self._printer, record, offset)
+        for step in _DELTA.finditer(record):
+            _add(self._delta, record, offset, int(step[1]), step[2])
+        self._bars.read(record, offset)
+        _read_list(self._listed, record, offset)
+        self._stop.read(record, offset)
+
+    def series(self) -> Series:
+        return next((series for series in self._candidates if series.attempts), self._listed)
+
+    def not_finite(self, series: Series) -> tuple[int | None, str] | None:
         # What diverged did so in whichever words it is told.
-        series.not_finite = next((each.not_finite for each, _ in candidates if each.not_finite is not None), None)
-        series.diverged = next((each.diverged for each, _ in candidates if each.diverged), [])
-        return stop.applied(step_log(self.name, series, total_steps=total, global_batch_size=printed.batch))
+        return next((series.not_finite for series in self._candidates if series.not_finite is not None), None)
+
+    def log(self) -> StepLog:
+        series = self.series()
+        total = None
+        if series.attempts:
+            total = self._printed.total if series is self._printer else None
+            total = self._bars.total if series in (self._logger, self._bars.series) else total
+        diverged = next((series.diverged for series in self._candidates if series.diverged), [])
+        batch = Identity(global_batch_size=self._printed.batch)
+        log = replace(super().log(), total_steps=total, identity=batch, diverged=tuple(diverged))
+        return self._stop.applied(log)
 
 
 @dataclass
@@ -319,4 +322,4 @@ def _problem(text: bytes) -> str | None:
     return None if found is None else safe_text(found[0])
 
 
-FORMAT = NeMo()
+FORMAT = BuiltIn("nemo", ((b"train_step_tim", b"stopped: `max_steps="),), _Parser, first_index=0, wraps=True)

@@ -11,16 +11,17 @@ import math
 import re
 from dataclasses import dataclass, field
 from statistics import median_low
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from pytest_gsw.logs.attempts import Unnumbered, can_be, rank_label, step_log
-from pytest_gsw.logs.model import LastWords
+from pytest_gsw.logs.attempts import Unnumbered, can_be, rank_label
+from pytest_gsw.logs.formats.series import BuiltIn, SeriesParser
+from pytest_gsw.logs.model import LastWords, Step, Tail
 from pytest_gsw.logs.text import NUMBER, number, rank_of, safe_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from pytest_gsw.logs.model import Dialect, Step, StepLog
+    from pytest_gsw.logs.attempts import Series
 
 _TOOK = re.compile(rb"\[PAX STATUS\]:? train_step\(\) took (-?%b) seconds" % NUMBER)
 _LOSS = re.compile(rb"\[PAX STATUS\]:? step_i: (\d{1,12}), training loss: (-?%b)(?=\s|$)" % NUMBER)
@@ -38,66 +39,77 @@ class _Run:
     starts: int = 0
     taken: list[tuple[float, int]] = field(default_factory=list)
 
-    def groups(self) -> list[list[tuple[float, int]]]:
-        """One entry a step: what each of the processes printed that share the lines."""
+    @property
+    def count(self) -> int:
+        """How many steps all of the processes printed that share the lines."""
+        return len(self.taken) // max(1, self.starts)
+
+    def groups(self, last: int | None = None) -> list[list[tuple[float, int]]]:
+        """One entry a step, or for so many of the last ones: what each of the processes printed."""
         width = max(1, self.starts)
-        groups = [self.taken[at : at + width] for at in range(0, len(self.taken), width)]
-        return [group for group in groups if len(group) == width]
+        first = 0 if last is None else max(0, self.count - last)
+        return [self.taken[at * width : (at + 1) * width] for at in range(first, self.count)]
 
-    def steps(self) -> list[tuple[float, int]]:
+    def steps(self, last: int | None = None) -> list[tuple[float, int]]:
         """One entry a step: where several processes share the lines, their median."""
-        return [(median_low(value for value, _ in group), group[0][1]) for group in self.groups()]
+        return [(median_low(value for value, _ in group), group[0][1]) for group in self.groups(last)]
 
 
-@dataclass(frozen=True)
-class Paxml:
-    """The format of Paxml."""
+class _Parser(SeriesParser):
+    """Reads the steps of one process of the last attempt: of the one that printed most, the first of equals.
 
-    name: str = "paxml"
-    dialects: tuple[Dialect, ...] = ((b"[PAX STATUS]",),)
-    first_index: int | None = None
-    wraps: bool = False
-    shows_progress: bool = True
-    guards_itself: ClassVar[bool] = True
-    last_words: LastWords = _LAST_WORDS
+    Processes are told apart by srun's label and absl's thread. On machines that do not randomize addresses all have
+    the same thread: how many they are is then known by how often the program started.
+    """
 
-    def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
-        """Read the steps of one process of the last attempt: of the one that printed most, the first of equals.
+    def __init__(self) -> None:
+        super().__init__("paxml")
+        self._runs: list[_Run] = []
+        self._current: dict[tuple[int | None, bytes], _Run] = {}
+        self._losses: list[tuple[int, int, float, str]] = []
+        self._is_finite = True
 
-        Processes are told apart by srun's label and absl's thread. On machines that do not
-        randomize addresses all have the same thread: how many they are is then known by how
-        often the program started.
-        """
-        runs: list[_Run] = []
-        current: dict[tuple[int | None, bytes], _Run] = {}
-        losses: list[tuple[int, int, float, str]] = []
-        for offset, line in lines:
-            absl = _ABSL.search(line)
-            rank, thread = rank_of(line), b"" if absl is None else absl[1]
-            run = current.get((rank, thread))
-            if run is None or (_PROGRAM_START in line and run.taken):
-                run = current[rank, thread] = _Run(
-                    rank_label(rank) or (f"thread {thread.decode()}" if thread else None)
-                )
-                runs.append(run)
-            run.starts += _PROGRAM_START in line
-            for took in _TOOK.finditer(line):
-                value = number(took[1])
-                if value is not None:
-                    run.taken.append((value, offset))
-            loss = _LOSS.search(line)
-            if loss is not None:
-                losses.append((offset, int(loss[1]), number(loss[2]) or 0.0, safe_text(loss[0])))
-        attempts = _attempts([run for run in runs if run.taken])
+    def feed(self, offset: int, record: bytes) -> None:
+        absl = _ABSL.search(record)
+        rank, thread = rank_of(record), b"" if absl is None else absl[1]
+        run = self._current.get((rank, thread))
+        if run is None or (_PROGRAM_START in record and run.taken):
+            run = _Run(rank_label(rank) or (f"thread {thread.decode()}" if thread else None))
+            self._current[rank, thread] = run
+            self._runs.append(run)
+        run.starts += _PROGRAM_START in record
+        for took in _TOOK.finditer(record):
+            value = number(took[1])
+            if value is not None:
+                run.taken.append((value, offset))
+                self._is_finite &= can_be(value)
+        loss = _LOSS.search(record)
+        if loss is not None:
+            value = number(loss[2]) or 0.0
+            self._losses.append((offset, int(loss[1]), value, safe_text(loss[0])))
+            self._is_finite &= math.isfinite(value)
+
+    def series(self) -> Series:
+        attempts = _attempts([run for run in self._runs if run.taken])
         begins = [min(run.taken[0][1] for run in attempt) for attempt in attempts]
         series = _Ranks()
         for count, attempt in enumerate(attempts):
             end = begins[count + 1] if count + 1 < len(begins) else math.inf
-            own = [loss for loss in losses if begins[count] <= loss[0] < end]
+            own = [loss for loss in self._losses if begins[count] <= loss[0] < end]
             if count:
                 series.restart(begins[count])
             _take(series, attempt, own)
-        return step_log(self.name, series)
+        return series
+
+    def tail(self, count: int) -> Tail:
+        if not self._is_finite:
+            return super().tail(count)
+        attempts = _attempts([run for run in self._runs if run.taken])
+        if not attempts:
+            return Tail()
+        run = max(attempts[-1], key=lambda run: run.count)
+        steps = tuple(Step(None, seconds=value, offset=offset) for value, offset in run.steps(count))
+        return Tail(len(attempts), run.count, steps)
 
 
 class _Ranks(Unnumbered):
@@ -116,7 +128,7 @@ class _Ranks(Unnumbered):
 
 def _take(series: _Ranks, attempt: list[_Run], losses: list[tuple[int, int, float, str]]) -> None:
     """Read one attempt: the process that printed most steps, the first of equals."""
-    chosen = max(attempt, key=lambda run: len(run.steps()))
+    chosen = max(attempt, key=lambda run: run.count)
     taken = sorted((offset, value) for run in attempt for value, offset in run.taken)
     # Whichever process it was that measured it.
     bad_s = next((value for _, value in taken if not can_be(value)), None)
@@ -149,4 +161,4 @@ def _attempts(runs: list[_Run]) -> list[list[_Run]]:
     return attempts
 
 
-FORMAT = Paxml()
+FORMAT = BuiltIn("paxml", ((b"[PAX STATUS]",),), _Parser, last_words=_LAST_WORDS)

@@ -189,9 +189,9 @@ def test_what_came_with_the_project_is_not_guarded() -> None:
 
 
 def test_a_format_that_returns_something_else() -> None:
-    log_format = guarded_format(Site(list), list)  # type: ignore[arg-type]
-    with pytest.raises(LogError, match=r"Site\.parse returned list, wanted a StepLog"):
-        log_format.parse(iter(()))
+    log_format = guarded_format(Site(lambda: Site(list)), list)  # type: ignore[arg-type]
+    with pytest.raises(LogError, match=r"the parser of Site returned list, wanted a StepLog"):
+        log_format.reader().log()
 
 
 @pytest.mark.parametrize(

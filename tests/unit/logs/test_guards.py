@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -57,10 +56,21 @@ class Bare:
     wraps = False
     shows_progress = True
 
-    def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
-        found = ((offset, re.search(rb"tick (\d+) took ([\d.]+) s", line)) for offset, line in lines)
-        steps = tuple(Step(int(m[1]), seconds=float(m[2]), offset=offset) for offset, m in found if m)
-        return StepLog(self.name, steps, attempts=1)
+    def reader(self) -> BareParser:
+        return BareParser()
+
+
+class BareParser:
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+
+    def feed(self, offset: int, record: bytes) -> None:
+        found = re.search(rb"tick (\d+) took ([\d.]+) s", record)
+        if found is not None:
+            self.steps.append(Step(int(found[1]), seconds=float(found[2]), offset=offset))
+
+    def log(self) -> StepLog:
+        return StepLog("bare", tuple(self.steps), attempts=1)
 
 
 def ticks(*numbers: int, took: str = "0.7", rest: str = "", label: str = "") -> bytes:
@@ -203,18 +213,26 @@ def test_a_format_that_sorts_nothing_out(write_log: WriteLog, content: bytes, fa
     ],
 )
 def test_steps_that_cannot_be(write_log: WriteLog, steps: tuple[Step, ...], fault: str) -> None:
+    class OddParser(BareParser):
+        def log(self) -> StepLog:
+            return StepLog("odd", steps, attempts=1)
+
     class Odd(Bare):
-        def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
-            return StepLog("odd", steps, attempts=len(list(lines)))
+        def reader(self) -> BareParser:
+            return OddParser()
 
     with pytest.raises(LogError, match=re.escape(fault)):
         read_log(write_log(ticks(1)), Odd())
 
 
 def test_a_time_that_is_none(write_log: WriteLog) -> None:
+    class NegativeParser(BareParser):
+        def feed(self, offset: int, record: bytes) -> None:
+            self.steps.append(Step(1, seconds=-1.0, offset=offset))
+
     class Negative(Bare):
-        def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
-            return StepLog("odd", tuple(Step(1, seconds=-1.0, offset=at) for at, _ in lines), attempts=1)
+        def reader(self) -> BareParser:
+            return NegativeParser()
 
     assert read_log(write_log(ticks(1)), Negative()).not_finite == (1, "step time -1.0")
     assert isinstance(write_log(b""), Path)

@@ -438,9 +438,17 @@ def test_line_number(write_log: WriteLog) -> None:
 
 
 def test_a_third_partys_format_needs_only_the_protocol(write_log: WriteLog) -> None:
-    from collections.abc import Iterator
-
     from pytest_gsw.logs.model import LogFormat, Step, StepLog
+
+    class MyParser:
+        def __init__(self) -> None:
+            self.steps: tuple[Step, ...] = ()
+
+        def feed(self, offset: int, record: bytes) -> None:
+            self.steps += (Step(None, seconds=float(record.split()[1]), offset=offset),)
+
+        def log(self) -> StepLog:
+            return StepLog("mine", self.steps, attempts=1 if self.steps else 0)
 
     class Mine:
         name = "mine"
@@ -449,9 +457,8 @@ def test_a_third_partys_format_needs_only_the_protocol(write_log: WriteLog) -> N
         wraps = False
         shows_progress = True
 
-        def parse(self, lines: Iterator[tuple[int, bytes]]) -> StepLog:
-            steps = tuple(Step(None, seconds=float(line.split()[1]), offset=offset) for offset, line in lines)
-            return StepLog("mine", steps, attempts=1 if steps else 0)
+        def reader(self) -> MyParser:
+            return MyParser()
 
     mine: LogFormat = Mine()
     assert seconds(read_log(write_log(b"tick 4.5\nnoise\ntick 4.25\n"), mine)) == [4.5, 4.25]
