@@ -66,7 +66,7 @@ STEPS = 50
 #: A job that hangs is ended by the session after this time without a step.
 STALL_S = 900.0
 
-_SIGHTS = tuple(Sample(steps=steps, of=STEPS, step_time_s=20.0, finished=steps == STEPS) for steps in range(STEPS + 1))
+_SAMPLES = tuple(Sample(steps=steps, of=STEPS, step_time_s=20.0, finished=steps == STEPS) for steps in range(STEPS + 1))
 _HUNG = Sample(steps=STEPS // 2, of=STEPS, stop=Stop("stalled", "look for the rank that printed last"))
 _PENDING = JobStatus(JobState.PENDING, raw_state="PENDING", reason="Resources")
 _SILENCE = JobStatus(JobState.UNKNOWN, reason="squeue: Unable to contact slurm controller (connect failure)")
@@ -623,20 +623,20 @@ class Glance:
         """How far the job is, by the time since its start."""
         self._cluster.tally.looks += 1
         if log is None:
-            return _SIGHTS[0]
+            return _SAMPLES[0]
         passed_s = now_s - self._record.start_s
         if self._record.fate.hangs:
             if passed_s < STALL_S:
-                return _SIGHTS[min(STEPS // 2, int(passed_s / self._step_s))]
+                return _SAMPLES[min(STEPS // 2, int(passed_s / self._step_s))]
             self._cluster.seen_last_step(now_s)
             return _HUNG
         steps = int(passed_s / self._step_s)
         if steps < STEPS:
-            return _SIGHTS[steps]
+            return _SAMPLES[steps]
         if not self._finished:
             self._finished = True
             self._cluster.seen_last_step(now_s)
-        return _SIGHTS[STEPS]
+        return _SAMPLES[STEPS]
 
 
 # -- a session ----------------------------------------------------------------------------------------

@@ -142,9 +142,9 @@ def test_rows_that_are_submitted_together_share_a_sync(watched: Watched) -> None
     for _ in ROWS:
         fleet.next_over()
     fleet.close()
-    # For the session's line and its copy; for the intents of each half of the twelve that are under way; and for the
+    # For the session's line and its copy; for the intents of each half of the 36 that are under way; and for the
     # answers, which on a busy machine may come one by one. A sync for each intent would be as many again.
-    assert watched.syncs <= 2 + -(-len(ROWS) // 6) + len(ROWS) + 2
+    assert watched.syncs <= 2 + -(-len(ROWS) // 18) + len(ROWS) + 2
 
 
 def test_rows_that_were_not_begun_are_not_asked_for_again(watched: Watched) -> None:
