@@ -14,7 +14,9 @@ if find_spec("hypothesis"):
 
     #: A submission must not fail because a machine is slow, nor for an example that no other run tries.
     _STEADY = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
-    settings.register_profile("steady", derandomize=True, max_examples=30, **_STEADY)
+    #: Few where one parameter set of each test is run, too (tests/sample.py).
+    _EXAMPLES = 5 if os.environ.get("GSW_TESTS") == "one-of-each" else 30
+    settings.register_profile("steady", derandomize=True, max_examples=_EXAMPLES, **_STEADY)
     #: ``HYPOTHESIS_PROFILE=nightly`` looks further, at other examples each time.
     settings.register_profile("nightly", max_examples=300, **_STEADY)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
