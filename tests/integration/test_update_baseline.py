@@ -186,7 +186,7 @@ def test_a_replay_adds_no_jobs(pytester: pytest.Pytester, eos: Path) -> None:
     write_runs(pytester.path / ".gsw", eos, (1.02, 1.03, 1.05))
     run(pytester, "-k", "H100x8]").stdout.fnmatch_lines(["*: 4 jobs, at least 5 needed *"])
     newest = max(pytester.path.glob(".gsw/runs/*"), key=lambda path: path.stat().st_mtime)
-    assert read_records(newest)[0].row == ROW
+    assert read_records(newest)[0].row.id == ROW
     again = run(pytester, f"--gsw-replay={newest}")
     again.assert_outcomes(passed=1, deselected=2)
     again.stdout.fnmatch_lines(["*: 4 jobs, at least 5 needed *"])
