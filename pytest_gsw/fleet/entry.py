@@ -27,7 +27,7 @@ Watcher = Callable[[str], Watch | None]
 
 
 @dataclass(frozen=True)
-class Again:
+class RepeatRequest:
     """That one more job of a row is wanted although its last one can be measured."""
 
     #: In a few words: ``10.8 % below, to be confirmed (1 of 2)``.
@@ -37,7 +37,7 @@ class Again:
 
 
 #: Asked of a row's job that ended well, with its log: is one more wanted?
-OnceMore = Callable[[str, Run], Again | None]
+OnceMore = Callable[[str, Run], RepeatRequest | None]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_gsw.fleet.entry import Again, Ended, OnceMore, RepeatObserver, Row, Waiting, is_healthy
+from pytest_gsw.fleet.entry import Ended, OnceMore, RepeatObserver, RepeatRequest, Row, Waiting, is_healthy
 from pytest_gsw.fleet.notes import Notes
 from pytest_gsw.fleet.rows import Rows
 from pytest_gsw.jobs.journal import Journal
@@ -58,10 +58,10 @@ class Repeating:
         failure = infrastructure_failure(run) if len(row.failures) < self._retries else None
         if failure is not None:
             return Attempt(run.job_id, run.status, failure.why, failure.nodes)
-        again: Again | None = None
+        wanted: RepeatRequest | None = None
         if is_healthy(run.status):
             try:
-                again = self._once_more(row.row_id, run)
+                wanted = self._once_more(row.row_id, run)
             except Exception:  # of a site's own rule: told when the row is judged
                 return None
-        return None if again is None else Attempt(run.job_id, run.status, again.why, again.avoiding, measured=True)
+        return None if wanted is None else Attempt(run.job_id, run.status, wanted.why, wanted.avoiding, measured=True)

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.fleet.entry import Again
+from pytest_gsw.fleet.entry import RepeatRequest
 from pytest_gsw.hooks.checks import verdict_problems
 from pytest_gsw.hooks.faults import wrong_answer
 from pytest_gsw.performance.measurement import Measurement
@@ -82,7 +82,7 @@ class Judging:
             source.drift(run, self._judged_s(first)) if is_usual else None,
         )
 
-    def once_more(self, run: Run) -> Again | None:
+    def once_more(self, run: Run) -> RepeatRequest | None:
         """Why one more job of the row is wanted after this one, which ended well; ``None`` where it is not.
 
         Raises:
@@ -95,7 +95,7 @@ class Judging:
         measurement = self._jobs.measure(run, self._source).measurement
         assert measurement is not None  # rows that are to fail are not measured, and have ended above
         if jobs < repeats.first:
-            return Again(f"{measurement.judged_s:.4g} s, to be repeated ({jobs} of {repeats.first})")
+            return RepeatRequest(f"{measurement.judged_s:.4g} s, to be repeated ({jobs} of {repeats.first})")
         if self._canaries:
             return None  # whatever further jobs would say, the night is inconclusive
         verdict = self._ask(run, measurement, self._source.accepted(run)[0])
@@ -104,7 +104,7 @@ class Judging:
         if not (fails if verdict.more is None or is_too_fast else verdict.more > 0):
             return None
         confirmed = f"to be confirmed ({jobs - repeats.first + 1} of {repeats.confirm})"
-        return Again(f"{row_text.worst_change(verdict)}, {confirmed}", _nodes_of(run))
+        return RepeatRequest(f"{row_text.worst_change(verdict)}, {confirmed}", _nodes_of(run))
 
     def _judged_s(self, run: Run) -> float | None:
         measurement = self._jobs.of_job(run.job_id, run.status)

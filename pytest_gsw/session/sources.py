@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,8 @@ from pytest_gsw.tables.definition import accepted_for, definition_hash
 from pytest_gsw.tables.images import image_name, image_of
 from pytest_gsw.tables.model import Accepted, Baseline
 
+#: The name of a directory, or the log's own.
+_TRACED = re.compile(r"-nccl-trace(?:/|\Z)")
 _Error = TypeVar("_Error", bound=RunError)
 
 
@@ -342,4 +345,4 @@ def steps_of(baseline: Baseline, *, traced: bool) -> int | None:
 
 def in_traced_results(run: Run) -> bool:
     """Whether the log lies where the recipes put those of runs that trace NCCL."""
-    return run.log is not None and any(part.endswith("-nccl-trace") for part in run.log.parts)
+    return run.log is not None and _TRACED.search(str(run.log)) is not None

@@ -18,7 +18,7 @@ from pytest_gsw.errors import (
     SchedulerAwayError,
     SubmissionError,
 )
-from pytest_gsw.fleet.entry import Again, Limits, RowStatus
+from pytest_gsw.fleet.entry import Limits, RepeatRequest, RowStatus
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.patience import LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S
 from pytest_gsw.fleet.polling import MOST_POLLS_PER_INTERVAL, SETTLE_S
@@ -579,8 +579,8 @@ def wanting(launcher: FakeLauncher, clock: Clock, jobs: int, **options: Any) -> 
     """A fleet whose rows want so many jobs that end well."""
     told: list[tuple[str, Attempt]] = []
 
-    def once_more(row_id: str, run: Run) -> Again | None:
-        return Again(f"{len(run.jobs)} of {jobs}", (run.status.nodes,)) if len(run.jobs) < jobs else None
+    def once_more(row_id: str, run: Run) -> RepeatRequest | None:
+        return RepeatRequest(f"{len(run.jobs)} of {jobs}", (run.status.nodes,)) if len(run.jobs) < jobs else None
 
     fleet = Fleet(
         launcher,
@@ -698,7 +698,7 @@ def test_a_further_job_that_fails_ends_the_row(clock: Clock, status: JobStatus) 
 
 
 def test_a_rule_that_breaks_wants_no_further_job(launcher: FakeLauncher, clock: Clock) -> None:
-    def broken(row_id: str, run: Run) -> Again | None:
+    def broken(row_id: str, run: Run) -> RepeatRequest | None:
         raise ZeroDivisionError
 
     fleet = Fleet(launcher, POLL_S, once_more=broken, clock=clock, sleep=clock.sleep)

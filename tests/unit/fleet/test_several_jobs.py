@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError, SubmissionError
-from pytest_gsw.fleet.entry import Again
+from pytest_gsw.fleet.entry import RepeatRequest
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.jobs.journal import Journal, Past, read_journal
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Named
@@ -115,8 +115,8 @@ class Night:
             sleep=self.clock.sleep,
         )
 
-    def _once_more(self, _row_id: str, run: Run) -> Again | None:
-        return Again(f"{len(run.jobs)} of {self.jobs}") if len(run.jobs) < self.jobs else None
+    def _once_more(self, _row_id: str, run: Run) -> RepeatRequest | None:
+        return RepeatRequest(f"{len(run.jobs)} of {self.jobs}") if len(run.jobs) < self.jobs else None
 
 
 @pytest.fixture
