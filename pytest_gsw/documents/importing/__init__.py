@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_gsw.documents.importing.document import read_rows
+from pytest_gsw.documents.importing.draft import Remark
 from pytest_gsw.documents.importing.emit import yaml_text
 from pytest_gsw.documents.importing.facts import DocumentFacts, read_facts
 from pytest_gsw.documents.importing.markdown import Unread, read_document
 from pytest_gsw.documents.importing.model import JoinedTable, Read, Row, RowFile, RowTable
-from pytest_gsw.documents.importing.rows import Remark
 from pytest_gsw.tables.stated import Stated, StatedRow
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from pytest_gsw.documents.importing import conventions
+from pytest_gsw.documents.importing.draft import Draft
 from pytest_gsw.documents.importing.facts import DocumentFacts, Facts
 from pytest_gsw.documents.importing.join import Section
 from pytest_gsw.documents.importing.labels import FIGURES, JUDGED, accelerator
@@ -14,7 +15,7 @@ from pytest_gsw.documents.importing.markdown import Document
 from pytest_gsw.documents.importing.model import CONVENTION, FACT, NEEDED, UNSAID, RecipeKeys, Row
 from pytest_gsw.documents.importing.model_flops import model_flops
 from pytest_gsw.documents.importing.prose import Prose
-from pytest_gsw.documents.importing.rows import Draft, DraftTable
+from pytest_gsw.documents.importing.rows import DraftTable
 from pytest_gsw.documents.importing.titles import Title, framework_of, read_title, same_model
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.performance.peaks import PEAKS

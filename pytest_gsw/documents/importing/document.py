@@ -6,22 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pytest_gsw.documents.importing.complete import Context, complete
+from pytest_gsw.documents.importing.draft import Draft, Remark, proven, repaired
 from pytest_gsw.documents.importing.facts import DocumentFacts
 from pytest_gsw.documents.importing.files import check_facts, files_of
 from pytest_gsw.documents.importing.join import fitting, joined, section_of
 from pytest_gsw.documents.importing.markdown import Document, Unread
 from pytest_gsw.documents.importing.model import JoinedTable, Read, Row
 from pytest_gsw.documents.importing.prose import read_prose
-from pytest_gsw.documents.importing.rows import (
-    Configuration,
-    Draft,
-    DraftTable,
-    Extracted,
-    Remark,
-    extract,
-    proven,
-    repaired,
-)
+from pytest_gsw.documents.importing.rows import Configuration, DraftTable, Extracted, extract
 
 
 def read_rows(document: Document, facts: DocumentFacts, *, directory: str | None = None) -> Read:

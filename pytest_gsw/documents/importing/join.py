@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from pytest_gsw.documents.importing.draft import Draft, Remark
 from pytest_gsw.documents.importing.markdown import Document, Table
 from pytest_gsw.documents.importing.prose import Prose, section_degree, section_scripts
-from pytest_gsw.documents.importing.rows import Configuration, Draft, DraftTable, Remark
+from pytest_gsw.documents.importing.rows import Configuration, DraftTable
 from pytest_gsw.documents.importing.titles import Title, is_model, read_title, same_model
 from pytest_gsw.tables.stated import Stated
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from pytest_gsw.documents.importing.draft import Remark
 from pytest_gsw.documents.importing.markdown import Document, Unread
 from pytest_gsw.documents.importing.prose import Architecture
-from pytest_gsw.documents.importing.rows import Remark
 from pytest_gsw.tables.stated import Stated
 
 #: The keys of a recipe; ``environment`` is a mapping of its own.

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import enum
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pytest_gsw.documents.importing.cells import (
     Number,
-    Unreadable,
     is_nothing,
-    is_out_of_memory,
-    joined_digits,
-    plain,
     read_number,
-    to_seconds,
 )
+from pytest_gsw.documents.importing.draft import COUNTS, Draft, Remark, Share, blank, share_of, take
 from pytest_gsw.documents.importing.labels import (
-    CONFIGURATION,
     DTYPE,
     FIGURES,
     JUDGED,
-    Label,
     accelerator,
     attribute_name,
     gpu_count,
@@ -33,38 +25,7 @@ from pytest_gsw.documents.importing.labels import (
 from pytest_gsw.documents.importing.markdown import Cell, Document, Table, Unread
 from pytest_gsw.documents.importing.shapes import ByRun, ByScale, Configurations, NoBaseline, Scale, shape_of
 from pytest_gsw.documents.importing.titles import Title, is_model, read_title, settings
-from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME
 from pytest_gsw.tables.stated import Stated
-
-_TIMES = frozenset({STEP_TIME.key, SAVE_TIME.key})
-_COUNTS = CONFIGURATION | {"gpus", "nodes", "gpus_per_node"}
-
-
-@dataclass(frozen=True)
-class Remark:
-    """Something about a cell that a reader of the tables must know: what it says, and what was made of it."""
-
-    line: int
-    column: int
-    #: ``step_time_s``, or another key.
-    key: str
-    message: str
-
-
-@dataclass(frozen=True)
-class Draft:
-    """One row as far as its own table says."""
-
-    values: Mapping[str, Stated]
-    #: Columns of the document that have no key, by the name that they get.
-    attributes: Mapping[str, str] = field(default_factory=dict)
-    #: Cells that are there and cannot be read, by key: a blank in the YAML, with this reason.
-    blanks: Mapping[str, str] = field(default_factory=dict)
-    remarks: tuple[Remark, ...] = ()
-    #: Keys of which the row's own table says that there is none.
-    absent: frozenset[str] = frozenset()
-    #: Why its cells may be of other columns, until an identity proves that they are not.
-    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -221,10 +182,10 @@ def _column(table: Table, shape: ByScale, scale: Scale, title: Title) -> Draft |
         row = table.rows[number]
         misplaced = _misplaced(row, table)
         if misplaced:
-            draft = _blank(draft, label.key, row[0], misplaced) if label.key in FIGURES else draft
+            draft = blank(draft, label.key, row[0], misplaced) if label.key in FIGURES else draft
         elif scale.column < len(row):
-            share = _share_of(cell.text for cell in row[1:]) if label.key == "mfu" else Share.MIXED
-            draft = _take(draft, label, row[scale.column], share)
+            share = share_of(cell.text for cell in row[1:]) if label.key == "mfu" else Share.MIXED
+            draft = take(draft, label, row[scale.column], share)
     if not any(key in FIGURES for key in (*draft.values, *draft.blanks)):
         return None
     return draft if JUDGED & {*draft.values, *draft.blanks} else None
@@ -255,7 +216,7 @@ def _by_run(table: Table, shape: ByRun) -> DraftTable:
     memory = re.search(r"(?<![0-9])([0-9]{2,3})[ ]?GB nodes", text)
     names = _attribute_names(table)
     shares = [n for n, label in shape.labels.items() if label is not None and label.key == "mfu"]
-    share = _share_of(row[n].text for row in table.rows for n in shares if n < len(row))
+    share = share_of(row[n].text for row in table.rows for n in shares if n < len(row))
     rows = []
     for row in table.rows:
         if not any(cell.text for cell in row):
@@ -297,7 +258,7 @@ def _run(table: Table, shape: ByRun, row: Sequence[Cell], share: Share, names: S
             if not is_nothing(row[number].text) or row[number].text.lower() == "na":
                 draft = replace(draft, attributes={**draft.attributes, name: row[number].text})
         else:
-            draft = _take(draft, label, row[number], share)
+            draft = take(draft, label, row[number], share)
     counted = {"gpus", "nodes"} & {*draft.values, *draft.blanks}
     failed = "expected_failure" in draft.values
     return draft if counted and (failed or JUDGED & {*draft.values, *draft.blanks}) else None
@@ -320,14 +281,14 @@ def _configurations(table: Table, shape: Configurations) -> Iterator[Configurati
         for number, label in shape.labels.items():
             if label is None:
                 continue
-            if label.key in _COUNTS:
-                draft = _take(draft, label, row[number], Share.MIXED)
+            if label.key in COUNTS:
+                draft = take(draft, label, row[number], Share.MIXED)
             else:
                 words[label.key] = row[number].text
         named, sized = read_title(words.get("model", "")), read_title(words.get("size", ""))
         model = named.model or about.model
         size = sized.size or named.size or about.size
-        values = {key: stated for key, stated in draft.values.items() if key in _COUNTS}
+        values = {key: stated for key, stated in draft.values.items() if key in COUNTS}
         if size:
             values["size"] = Stated(size, row[0].line, row[0].column)
         yield Configuration(
@@ -341,178 +302,3 @@ def _configurations(table: Table, shape: Configurations) -> Iterator[Configurati
             variant=about.variant,
             absent=draft.absent,
         )
-
-
-def _take(draft: Draft, label: Label, cell: Cell, share: Share) -> Draft:
-    """The draft with what one cell says.
-
-    Args:
-        draft: The row so far.
-        label: What the cell's row or column is about.
-        cell: The cell.
-        share: How its row or column writes shares.
-    """
-    key = label.key
-    if key in {"notes", "model", "size", "dtype", "accelerator", "framework"}:
-        known = {k: v for k, v in draft.values.items() if k != key}
-        if is_nothing(cell.text):
-            return replace(draft, values=known, absent=draft.absent | {key})
-        return _set(_with_precision(draft, key, cell), key, cell, cell.text)
-    if key in JUDGED and is_out_of_memory(cell.text):
-        return _set(draft, "expected_failure", cell, "out_of_memory")
-    number = read_number(cell.text)
-    # "FSDP 0" is not used; "FSDP 1" says that it is, not in groups of what size.
-    least = 2 if key == "fsdp" else 1
-    unused = isinstance(number, Number) and key in CONFIGURATION and number.value < least
-    if number is None or unused:
-        kept = {k: v for k, v in draft.values.items() if k != key}
-        return replace(draft, values=kept, absent=draft.absent | {key})
-    if isinstance(number, Unreadable):
-        return _unreadable(draft, key, cell)
-    if number.mark:
-        draft = _remark(draft, key, cell, f"'{cell.text}' carries a footnote mark, which may restrict it")
-    text = _in_unit(key, number, label.unit, share)
-    if text is None:
-        return _unreadable(draft, key, cell)
-    if key == "mfu" and not number.unit and label.unit != "%" and share is not Share.PERCENT:
-        what = "has no percent sign" if text == f"{number.digits}%" else "is a fraction, as all cells of its kind"
-        draft = _remark(draft, key, cell, f"'{cell.text}' {what}: taken as {text}")
-    return _set(draft, key, cell, text)
-
-
-def _with_precision(draft: Draft, key: str, cell: Cell) -> Draft:
-    """The draft that keeps what a precision such as ``FP8-CS`` says beside its dtype."""
-    if key != "dtype" or DTYPE.fullmatch(cell.text) is None or DTYPE.fullmatch(cell.text)[2] is None:  # type: ignore[index]
-        return draft
-    return replace(draft, attributes={**draft.attributes, "precision": cell.text})
-
-
-def _in_unit(key: str, number: Number, unit: str, share: Share) -> str | None:
-    """A number's digits in the unit of its key; ``None`` where it has another kind of unit, or is impossible."""
-    if number.value <= 0:
-        return None
-    if key in _TIMES:
-        return to_seconds(number, unit)
-    if key == "mfu":
-        return _percentage(replace(number, unit=number.unit or unit), share)
-    if key in _COUNTS:
-        return None if number.unit or number.value != int(number.value) else str(int(number.value))
-    expected = {
-        "days_to_train_1t_tokens": {"", "d", "day", "days"},
-        "tokens_per_s": {"", "tok/s", "tokens/s"},
-        "tokens_per_s_per_gpu": {"", "tok/s", "tokens/s", "tok/s/gpu", "tokens/s/gpu"},
-        "samples_per_s": {"", "samples/s", "it/s"},
-        "tflops_per_gpu": {"", "tflops", "tflop/s", "tflop/s/gpu", "tf"},
-    }
-    return number.digits if number.unit.lower() in expected.get(key, {""}) else None
-
-
-class Share(enum.Enum):
-    """How the cells of a share, such as MFU, are written."""
-
-    #: None with a percent sign, and none above one.
-    FRACTION = "fraction"
-    #: None with a percent sign, all above one, and more than one of them.
-    PERCENT = "percent"
-    #: With percent signs, or not alike: each cell must say what it is.
-    MIXED = "mixed"
-
-
-def _share_of(texts: Iterable[str]) -> Share:
-    numbers = [found for text in texts if isinstance(found := read_number(text), Number)]
-    if not numbers or any(number.unit for number in numbers):
-        return Share.MIXED
-    if all(number.value <= 1 for number in numbers):
-        return Share.FRACTION
-    return Share.PERCENT if len(numbers) > 1 and all(number.value > 1 for number in numbers) else Share.MIXED
-
-
-def _percentage(number: Number, share: Share) -> str | None:
-    if number.unit == "%":
-        return f"{number.digits}%" if number.value <= 100 else None
-    if number.unit:
-        return None
-    if share is Share.FRACTION:
-        return f"{plain(number.value.scaleb(2))}%"
-    return f"{number.digits}%" if 1 < number.value <= 100 else None
-
-
-def _set(draft: Draft, key: str, cell: Cell, text: str) -> Draft:
-    return replace(draft, values={**draft.values, key: Stated(text, cell.line, cell.column)})
-
-
-def _remark(draft: Draft, key: str, cell: Cell, message: str) -> Draft:
-    return replace(draft, remarks=(*draft.remarks, Remark(cell.line, cell.column, key, message)))
-
-
-def _blank(draft: Draft, key: str, cell: Cell, reason: str) -> Draft:
-    remarked = _remark(draft, key, cell, f"left blank: {reason}")
-    kept = {k: v for k, v in remarked.values.items() if k != key}
-    return replace(remarked, values=kept, blanks={**draft.blanks, key: reason})
-
-
-def _unreadable(draft: Draft, key: str, cell: Cell) -> Draft:
-    """The cell stays as written for now; an identity may prove what its digits are, see :func:`repaired`."""
-    blanked = replace(draft, blanks={**draft.blanks, key: f"the cell reads '{cell.text}'"})
-    kept = {k: v for k, v in blanked.values.items() if k != key}
-    return replace(blanked, values={**kept, f"unread.{key}": Stated(cell.text, cell.line, cell.column)})
-
-
-def repaired(draft: Draft) -> Draft:
-    """The draft with the cells that an identity proves; the others stay blank, each with a remark.
-
-    ``8.7  5`` is 8.75 where sequence length * GBS / 8.75 s is the documented throughput to its last digit.
-    """
-    for key in [name.removeprefix("unread.") for name in draft.values if name.startswith("unread.")]:
-        stated = draft.values[f"unread.{key}"]
-        kept = {k: v for k, v in draft.values.items() if k != f"unread.{key}"}
-        digits = joined_digits(stated.text)
-        proof = None if digits is None else _proof(key, digits, kept)
-        cell = Cell(stated.text, stated.line, stated.column)
-        if digits is None or proof is None:
-            message = f"left blank: the cell reads '{stated.text}'"
-            draft = _remark(replace(draft, values=kept), key, cell, message)
-        else:
-            blanks = {k: v for k, v in draft.blanks.items() if k != key}
-            message = f"the cell reads '{stated.text}': it is {digits}, as {proof}"
-            draft = _remark(_set(replace(draft, values=kept, blanks=blanks), key, cell, digits), key, cell, message)
-    return draft
-
-
-def proven(draft: Draft) -> bool:
-    """Whether the figures of a row agree with each other, so that none of its cells is of another column.
-
-    Two of them are enough: the step time, and a throughput that follows from it to within one percent.
-    """
-    numbers = {
-        key: Decimal(stated.text) for key, stated in draft.values.items() if re.fullmatch(r"[0-9.]+", stated.text)
-    }
-    seconds, batch = numbers.get("step_time_s"), numbers.get("global_batch_size")
-    if seconds is None or batch is None or seconds <= 0:
-        return False
-    tokens = batch * numbers.get("sequence_length", Decimal(0))
-    follows = {
-        "samples_per_s": batch / seconds,
-        "tokens_per_s": tokens / seconds,
-        "tokens_per_s_per_gpu": tokens / seconds / (numbers.get("gpus") or 1),
-    }
-    stated = [key for key in follows if key in numbers]
-    return bool(stated) and all(
-        abs(numbers[key] / follows[key] - 1) < Decimal("0.01") for key in stated if follows[key]
-    )
-
-
-def _proof(key: str, digits: str, values: Mapping[str, Stated]) -> str | None:
-    """The identity that proves a cell's digits, as text; ``None`` where there is none or it says otherwise."""
-    other = {"step_time_s": "tokens_per_s", "tokens_per_s": "step_time_s"}.get(key)
-    needed = ("sequence_length", "global_batch_size", other or "")
-    if other is None or any(name not in values for name in needed):
-        return None
-    sequence, batch, known = (values[name].text for name in needed)
-    tokens = Decimal(sequence) * Decimal(batch)
-    stated = known if key == "step_time_s" else digits
-    seconds = digits if key == "step_time_s" else known
-    unit = Decimal(1).scaleb(int(Decimal(stated).as_tuple().exponent))
-    if Decimal(seconds) <= 0 or abs(tokens / Decimal(seconds) - Decimal(stated)) > unit:
-        return None
-    return f"{sequence} * {batch} / {seconds} = {stated}"
