@@ -2,8 +2,9 @@
 
     python benchmarks/read_logs.py [--size-mb 1024] [--json]
 
-Writes a MaxText and a Megatron log of the given size to a temporary directory (few step lines
-among NCCL's noise), and compares in pairs, each the best of five with a warm cache:
+Writes logs of MaxText and Megatron of the given size to a temporary directory (few step lines
+among NCCL's noise, among lines that all hold commas, and among sentences), and compares in pairs,
+each the best of five with a warm cache:
 
 - the full series (``read_log``) with ``grep -F`` for the step lines,
 - the last step (``last_step``) with ``tail -c 1M``.
@@ -38,6 +39,26 @@ def noise(count: int) -> bytes:
     return "".join(lines).encode()
 
 
+def commas(count: int) -> bytes:
+    """Lines as NCCL prints them, with five commas in each."""
+    lines = (
+        f"node{n % 64:04d}:{n}:{n + 7} [{n % 8}] NCCL INFO comm 0x7f{n:08x}, rank {n % 512}, nranks 512, "
+        f"cudaDev {n % 8}, nvmlDev {n % 8}, busId {n % 8}a000\n"
+        for n in range(count)
+    )
+    return "".join(lines).encode()
+
+
+def sentences(count: int) -> bytes:
+    """Lines of a logger that hold every letter of MaxText's step lines, so that no byte of those is rare."""
+    lines = (
+        f"2031-02-03 04:05:{n % 60:02d},{n % 1000:03d} - datapipe - INFO - rank {n % 512}, host node{n % 64:04d}: "
+        f"prefetch queue holds {n % 97} items, moved {n % 13}, dropped 0\n"
+        for n in range(count)
+    )
+    return "".join(lines).encode()
+
+
 def maxtext(step: int) -> bytes:
     """One step line of MaxText."""
     return (
@@ -54,15 +75,18 @@ def megatron(step: int) -> bytes:
     ).encode()
 
 
-LOGS: dict[str, tuple[str, Callable[[int], bytes]]] = {
-    "maxtext": ("completed step: ", maxtext),
-    "megatron": ("elapsed time per iteration", megatron),
+#: By what is said of the log: its format, what to search for, a step line and what stands between.
+LOGS: dict[str, tuple[str, str, Callable[[int], bytes], Callable[[int], bytes]]] = {
+    "maxtext": ("maxtext", "completed step: ", maxtext, noise),
+    "megatron": ("megatron", "elapsed time per iteration", megatron, noise),
+    "maxtext, commas": ("maxtext", "completed step: ", maxtext, commas),
+    "maxtext, sentences": ("maxtext", "completed step: ", maxtext, sentences),
 }
 
 
-def write_log(path: Path, size_bytes: int, step_line: Callable[[int], bytes]) -> None:
+def write_log(path: Path, size_bytes: int, step_line: Callable[[int], bytes], between: Callable[[int], bytes]) -> None:
     """A log of about this size with its step lines spread over it."""
-    block = noise(20_000)
+    block = between(20_000)
     repeats = max(1, size_bytes // len(block) // STEPS)
     with path.open("wb") as log:
         for step in range(STEPS):
@@ -85,10 +109,10 @@ def pairs(ours: Callable[[], object], theirs: Callable[[], object], rounds: int 
 def measure(directory: Path, size_bytes: int) -> Iterator[tuple[str, str, float, float]]:
     """What was done, against what, and the two times in seconds."""
     environ = {**os.environ, "LC_ALL": "C"}
-    for name, (marker, step_line) in LOGS.items():
+    for name, (format_name, marker, step_line, between) in LOGS.items():
         path = directory / f"{name}.log"
-        write_log(path, size_bytes, step_line)
-        log_format = FORMATS[name]
+        write_log(path, size_bytes, step_line, between)
+        log_format = FORMATS[format_name]
         assert len(read_log(path, log_format).steps) == STEPS
 
         def grep(marker: str = marker, path: Path = path) -> None:
@@ -114,9 +138,9 @@ def main() -> None:
             measured = measure(Path(directory), size_mb << 20)
             print(json.dumps([dict(zip(keys, figures, strict=True)) for figures in measured]))
             return
-        print(f"{'what':<24}{'against':<14}{'ours':>10}{'theirs':>10}{'ratio':>8}   ({size_mb} MB)")
+        print(f"{'what':<32}{'against':<14}{'ours':>10}{'theirs':>10}{'ratio':>8}   ({size_mb} MB)")
         for what, against, ours_s, theirs_s in measure(Path(directory), size_mb << 20):
-            print(f"{what:<24}{against:<14}{ours_s:>9.4f}s{theirs_s:>9.4f}s{ours_s / theirs_s:>8.2f}")
+            print(f"{what:<32}{against:<14}{ours_s:>9.4f}s{theirs_s:>9.4f}s{ours_s / theirs_s:>8.2f}")
 
 
 if __name__ == "__main__":

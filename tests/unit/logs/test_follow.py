@@ -453,6 +453,7 @@ def grow(content: bytes, cuts: Iterable[int], read_bytes: int) -> None:
 @FEW
 @given(CONTENTS, st.lists(st.integers(0, 8000), max_size=12), st.sampled_from([300, 1 << 20]))
 @example(b"".join(EXAMPLES.values()), list(range(0, 2000, 13)), 1 << 20)
+@example(maxtext(1, "9.125") + b"GSW: MODEL=m JOB_ID=4711\r", [150, 160], 1 << 20)
 def test_any_content_however_it_grows(content: bytes, cuts: list[int], read_bytes: int) -> None:
     grow(content, cuts, read_bytes)
 

@@ -35,6 +35,7 @@ LINES = st.one_of(
     st.builds(lines.summary, NUMBERS),
     st.sampled_from(
         [
+            b"GSW: MODEL=m JOB_ID=4711\n", b"GSW: MODEL=m JOB_ID=4711\r",
             b"***** Running training *****\n", b"  Total optimization steps = ,\n", b"  Total optimization steps = 8\n",
             b"GSW: MODEL=m JOB_NUM_NODES=\xb2 GPUS_PER_NODE=8 JOB_ID='\n", b"time (ms) | save-checkpoint: nan\n",
             b"train_step_timing in s: [1.0, nan, ]\n", b"train_step_timing in s: [\n", b"\r", b"\n", b"\0\0\0",

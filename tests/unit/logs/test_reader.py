@@ -437,6 +437,14 @@ def test_line_number(write_log: WriteLog) -> None:
     assert [line_number(path, offset) for offset in (0, 1, 2, 4, 6, 99)] == [1, 1, 2, 3, 4, 4]
 
 
+def test_an_earlier_run_that_diverged_before_its_first_step(write_log: WriteLog) -> None:
+    recipe = b"GSW: MODEL=m JOB_ID=4711\n"
+    lost = b" validation loss at iteration 9 | lm loss value: nan | \n"
+    runs = recipe + lost + recipe + megatron(1, "4500.0") + recipe + megatron(2, "4500.0")
+    (diverged,) = read_log(write_log(runs), FORMATS["megatron"]).diverged
+    assert (diverged.attempt, diverged.text) == (1, "validation loss at iteration 9 | lm loss value: nan")
+
+
 def test_a_third_partys_format_needs_only_the_protocol(write_log: WriteLog) -> None:
     from pytest_gsw.logs.model import LogFormat, Step, StepLog
 
