@@ -270,7 +270,7 @@ def collect(bench: Bench) -> Iterator[Line]:
     ours, theirs = taken["tables"], taken["parametrize"]
     what = f"collecting {rows:,} rows"
     yield _compared_usage(f"{what}, wall", ours, "parametrize", theirs, lambda usage: usage.wall_s, "s", 1.5)
-    yield _compared_usage(f"{what}, peak memory", ours, "parametrize", theirs, lambda u: u.peak_mib, "MiB", 1.5)
+    yield _compared_usage(f"{what}, peak memory", ours, "parametrize", theirs, lambda u: u.peak_mib, "MiB", 1.3)
 
 
 def logs(bench: Bench) -> Iterator[Line]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tabulate import tabulate
-
 
 def plain_table(rows: Iterable[Sequence[str]], headers: Sequence[str], align: Sequence[str]) -> str:
     """Cells as lines of text, column by column.
@@ -15,4 +13,6 @@ def plain_table(rows: Iterable[Sequence[str]], headers: Sequence[str], align: Se
         headers: What stands above the columns.
         align: ``left`` or ``right`` for each column.
     """
+    from tabulate import tabulate  # a session that only collects writes no table
+
     return tabulate(rows, headers=headers, colalign=align, tablefmt="plain", disable_numparse=True)
