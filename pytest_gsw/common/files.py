@@ -45,8 +45,8 @@ def write_whole(path: Path, text: str, mode: int = SHARED) -> None:
     draft = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}")
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-        with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor has no path
-            file.write(text)
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor has no path
+            file.write(text.encode())
         draft.replace(path)
     except OSError:
         with contextlib.suppress(OSError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -52,8 +53,12 @@ class Spool:
         self._own: dict[Path, Record] = {}
         self._directory = directory / hashlib.sha256(place.encode()).hexdigest()[:12] if place else directory
 
-    def put(self, record: Record) -> Path:
+    def put(self, record: Record, written: Path | None = None) -> Path:
         """Keep a record, whole or not at all.
+
+        Args:
+            record: The record.
+            written: A file that holds it already: where it can have a second name, nothing is written again.
 
         Raises:
             OSError: It cannot be written.
@@ -62,7 +67,8 @@ class Spool:
         # A name of its own each time: a delivery must not remove a later record of the same row unread.
         name = record_name(f"{uuid.uuid4().hex}-{record.run.id}-{record.row.node_id}")
         path = self._directory / name
-        write_whole(path, record_text(record), PRIVATE)
+        if written is None or not _is_linked(written, path):
+            write_whole(path, record_text(record), PRIVATE)
         self._own[path] = record
         return path
 
@@ -84,6 +90,15 @@ class Spool:
                 break
         left = len(waiting) - count
         return Delivered(count, left, problems[0] if problems else None, unreadable)
+
+
+def _is_linked(written: Path, path: Path) -> bool:
+    """Whether a file has got a second name; some file systems know none, and none reaches another one."""
+    try:
+        os.link(written, path)
+    except OSError:
+        return False
+    return True
 
 
 def _hand_over(history: History, records: dict[Path, Record], problems: list[str]) -> int:

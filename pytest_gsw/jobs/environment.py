@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 
 from pytest_gsw.common.redact import MASK, is_secret, masked_text
@@ -70,14 +71,20 @@ def job_environment(session: Mapping[str, str], spec: JobSpec) -> dict[str, str]
     """The environment in which a job is submitted: the session's, less what misleads, plus the row's."""
     inside_a_job = "SLURM_JOB_ID" in session or "SLURM_JOBID" in session
     inherited = {
-        name: value
-        for name, value in session.items()
-        if name not in CHANGES_THE_SUBMISSION | _NOT_FOR_JOBS
-        and not name.startswith(_OF_PYTEST)
-        and name not in spec.unset
-        and not (inside_a_job and name.startswith(_SET_INSIDE_A_JOB) and name not in KEPT_INSIDE_A_JOB)
+        name: value for name, value in session.items() if _is_for_jobs(name, inside_a_job) and name not in spec.unset
     }
     return inherited | dict(spec.environment)
+
+
+@lru_cache(maxsize=4096)
+def _is_for_jobs(name: str, inside_a_job: bool) -> bool:
+    """Whether a session hands a variable on; the same ones are asked about for each job."""
+    return (
+        name not in CHANGES_THE_SUBMISSION
+        and name not in _NOT_FOR_JOBS
+        and not name.startswith(_OF_PYTEST)
+        and not (inside_a_job and name.startswith(_SET_INSIDE_A_JOB) and name not in KEPT_INSIDE_A_JOB)
+    )
 
 
 def query_environment(session: Mapping[str, str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ import glob
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -124,12 +124,16 @@ def find_logs(stage: Path, log_glob: str, nccl_trace: bool, job_id: str | None =
     Links that lead out of the results are not followed: what is there is another place's run.
     """
     home = _home(stage, log_glob)
-    found = []
-    for log in _named_like_logs(stage, log_glob, job_id):
-        traced = any(part.endswith(_NCCL_TRACE) for part in log.path.relative_to(stage.parent).parts)
-        if _is_inside(log.path, home) and (nccl_trace or not traced):
-            found.append(log)
-    return found
+    return [
+        log
+        for log in _named_like_logs(stage, log_glob, job_id)
+        if _is_inside(log.path, home) and (nccl_trace or not _is_traced(log.path, stage))
+    ]
+
+
+def _is_traced(path: Path, stage: Path) -> bool:
+    """Whether a log is where jobs that trace NCCL write, the stage's own name included."""
+    return _NCCL_TRACE in str(path) and any(part.endswith(_NCCL_TRACE) for part in path.relative_to(stage.parent).parts)
 
 
 def links_passed_over(stage: Path, log_glob: str, job_id: str | None = None) -> tuple[tuple[str, str], ...]:
@@ -150,16 +154,52 @@ def _named_like_logs(stage: Path, log_glob: str, job_id: str | None) -> Iterator
     """What is named like a log of a row or of one job, wherever links lead, in the order of the paths."""
     if JOB_ID not in Path(log_glob).name:
         return
-    for path in sorted(stage.glob(_with_job_id(log_glob, "*" if job_id is None else glob.escape(job_id)))):
+    for path in sorted(_glob(stage, _with_job_id(log_glob, "*" if job_id is None else glob.escape(job_id)))):
         found = job_id_in(path.name, log_glob, job_id)
-        if found is not None and path.is_file():
+        if found is not None and _is_file(path):
             yield FoundLog(path, found)
+
+
+def _glob(stage: Path, pattern: str) -> Iterable[Path]:
+    """What a glob may find below the staging area; where no wildcard comes any more, that it is there is not looked at.
+
+    Path.glob takes a look at each directory on the way, and this is asked for each job, more than once.
+    """
+    parts = pattern.split("/")
+    if "**" in pattern or not {"", ".", ".."}.isdisjoint(parts):
+        return stage.glob(pattern)
+    return map(Path, _below(str(stage).rstrip("/"), parts))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except PermissionError:  # of a directory on the way, as Path.glob has it
+        return False
+
+
+def _below(place: str, parts: Sequence[str]) -> Iterator[str]:
+    for position, part in enumerate(parts):
+        if glob.has_magic(part):
+            try:
+                names = os.listdir(place)  # noqa: PTH208 - Path costs more than the look
+            except (FileNotFoundError, NotADirectoryError, PermissionError):
+                return
+            for name in fnmatch.filter(names, part):
+                yield from _below(f"{place}/{name}", parts[position + 1 :])
+            return
+        place = f"{place}/{part}"
+    yield place
 
 
 def _is_inside(path: Path, home: Path) -> bool:
     """Whether no link on the way to a path below a directory leads out of it."""
-    on_the_way = [path, *path.parents][: len(path.parts) - len(home.parts)]
-    return not any(map(os.path.islink, on_the_way)) or path.resolve().is_relative_to(home.resolve())
+    place = str(path)
+    for _ in range(len(path.parts) - len(home.parts)):
+        if os.path.islink(place):  # noqa: PTH114 - Path costs more than the look
+            return path.resolve().is_relative_to(home.resolve())
+        place = place.rpartition("/")[0]
+    return True
 
 
 def _leads_out(place: Path, home: Path, inside: Path) -> bool:

@@ -199,6 +199,8 @@ def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Pro
 
 def _recipe_environment(baseline: Baseline, nodes: int) -> dict[str, str]:
     """The recipe's own variables; one whose facts the document does not give is left to the script."""
+    if not baseline.recipe.environment:
+        return {}  # as of most recipes
     parallelism = baseline.parallelism
     facts: dict[str, Any] = {
         **{

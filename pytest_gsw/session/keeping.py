@@ -69,13 +69,13 @@ def keep(config: pytest.Config, record: Record, source: RowSource) -> tuple[Reco
     """
     settings = config.stash[SETTINGS]
     try:
-        write_record(settings.run_directory, record)
+        written = write_record(settings.run_directory, record)
         failure = _tell_observers(config, record, source)
         if failure is not None:
             record = dataclasses.replace(record, outcome=outcomes.ERROR.word, fact=failure.fact)
-            write_record(settings.run_directory, record)
+            written = write_record(settings.run_directory, record)
         if settings.replay is None:  # a replayed run is in the history already
-            config.stash[NIGHTS].keep(record)
+            config.stash[NIGHTS].keep(record, written)
     except OSError as error:
         # A result that nobody can read again is not one.
         raise NotWrittenError(

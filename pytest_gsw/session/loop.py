@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -64,6 +65,8 @@ def run_session(session: pytest.Session, fleet: Fleet, interrupts: Interrupts, *
     waiting = _waiting(session, fleet)
     others = [item for item in session.items if not isinstance(item, BaselineItem)]
     skipped = [item for item in _rows(session) if item.baseline.id not in waiting]
+    if not others:
+        _leave_to_the_end(session.config)
     first = [*others, *skipped]
     for position, item in enumerate(first):
         last = position + 1 == len(first)
@@ -78,6 +81,15 @@ def run_session(session: pytest.Session, fleet: Fleet, interrupts: Interrupts, *
     except KeyboardInterrupt:
         _interrupt(session, fleet, waiting, detach)
         raise
+
+
+def _leave_to_the_end(config: pytest.Config) -> None:
+    """Let Python's collector pass over what there is by now, and at the session's end over all there is.
+
+    Of a session of rows alone nothing is garbage: it would look through all of it time and again, to find that.
+    """
+    gc.freeze()
+    config.add_cleanup(gc.freeze)
 
 
 def interrupt_session(session: pytest.Session, fleet: Fleet, *, detach: bool) -> None:

@@ -73,12 +73,12 @@ class Nights:
                 return ()
         return self._known[key]
 
-    def keep(self, record: Record) -> None:
+    def keep(self, record: Record, written: Path) -> None:
         """Put a record where it waits for the history; one that cannot be put there is among the run's all the same."""
         if self._history is None:
             return
         try:
-            self._spool.put(record)
+            self._spool.put(record, written)
         except OSError as error:
             self.not_kept = f"{error.strerror}: {error.filename}"
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pytest_gsw.history import Delivered, History, HistoryAwayError, HistoryError, Spool, open_history
 from pytest_gsw.history.sqlite import SqliteDatabase
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import Record, read_record, write_record
 from tests.unit.history.nights import KEY, night
 
 
@@ -153,6 +153,28 @@ def test_what_waits_for_one_history_does_not_go_to_another(place: str, tmp_path:
         assert file.deliver(history) == Delivered(1)
         assert [point.run_id for point in history.points(KEY)] == [night(1).run.id]
         assert server.deliver(history) == Delivered(1)  # as the server would have it
+
+
+def test_a_record_that_is_written_already_gets_a_second_name(spool: Spool, place: str, tmp_path: Path) -> None:
+    written = write_record(tmp_path, night(0))
+    assert spool.put(night(0), written).samefile(written)
+    with open_history(place) as history:
+        spool.deliver(history)
+        assert len(history.points(KEY)) == 1
+    assert read_record(written) == night(0)
+
+
+def test_where_files_have_one_name_only_a_record_is_written_again(
+    spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: object) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    written = write_record(tmp_path, night(0))
+    kept = spool.put(night(0), written)
+    assert not kept.samefile(written)
+    assert read_record(kept) == read_record(written) == night(0)
 
 
 def test_a_full_disk_says_so(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
