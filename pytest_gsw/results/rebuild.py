@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 from pytest_gsw.common.redact import quoted
@@ -131,7 +132,7 @@ def _missing(node_id: str, why: str) -> ET.Element:
 
 def _outcome(record: Record, directory: Path, strict: bool) -> ET.Element | None:
     """The element of an outcome; what is not known is an error, never a pass."""
-    row = told(record, _facts(record, directory), strict=strict)
+    row = told(record, partial(_facts, record, directory), strict=strict)
     match row.outcome.pytest:
         case "passed":
             return None

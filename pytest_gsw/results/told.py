@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pytest_gsw.performance.verdict import Reason, Verdict
@@ -24,7 +24,7 @@ class Told:
 
 def told(
     record: Record,
-    facts: Sequence[tuple[str, str]],
+    facts: Callable[[], Sequence[tuple[str, str]]],
     *,
     strict: bool,
     verdict: Verdict | None = None,
@@ -34,7 +34,7 @@ def told(
 
     Args:
         record: The row's record.
-        facts: Where its things are and how it is repeated, each with its name.
+        facts: Where its things are and how it is repeated, each with its name; of most rows nobody asks.
         strict: Whether rows faster than the tolerance allows have failed.
         verdict: Its verdict as it was judged; by default the one that the record is of.
         canaries: The canary rows that were too slow in the session, where that is known.
@@ -55,9 +55,9 @@ def told(
             why = _not_judged(record) if outcome is outcomes.PROFILED else _inconclusive(record, verdict, canaries)
             return Told(outcome, why, why)
         case "failed" if verdict is not None:
-            return Told(outcome, record.fact, row_text.failure_text(record, verdict, facts))
+            return Told(outcome, record.fact, row_text.failure_text(record, verdict, facts()))
         case _:
-            return Told(outcome, record.fact, "\n".join([record.fact, "", *row_text.fact_lines(facts)]))
+            return Told(outcome, record.fact, "\n".join([record.fact, "", *row_text.fact_lines(facts())]))
 
 
 def has_failed(outcome: str, reason: str, *, strict: bool) -> bool:

@@ -8,7 +8,7 @@ So whatever keeps a row from being judged, a hook that raises included, is an ER
 from __future__ import annotations
 
 import os
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NoReturn
 
 import pytest
@@ -153,7 +153,7 @@ class BaselineItem(OfTheSession, MarkedItem):
         else:
             found = self.judging.judge(measured.run, measured.measurement)
         record, canaries = self._record(found, measured.run), self.config.stash[CANARIES]
-        facts, strict = facts_of(record, self._settings), self._settings.strict
+        facts, strict = partial(facts_of, record, self._settings), self._settings.strict
         row = told(record, facts, strict=strict, verdict=found.verdict, canaries=canaries)
         return row.outcome.pytest, row.text
 

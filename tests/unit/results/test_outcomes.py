@@ -57,7 +57,7 @@ def test_severities_are_an_order() -> None:
 
 def test_an_outcome_that_nobody_knows_is_an_error() -> None:
     record = varied(SLOW, outcome="splendid")
-    row = told(record, [], strict=False)
+    row = told(record, list, strict=False)
     assert (row.outcome.pytest, row.outcome.junit) == ("error", "error")
     assert row.text == "the record has the outcome 'splendid', which this pytest-gsw does not know"
     passed = varied(SLOW, outcome="passed", row="another")
@@ -80,4 +80,4 @@ def test_an_outcome_that_nobody_knows_is_an_error() -> None:
     ],
 )
 def test_strict_sessions_fail_rows_that_are_too_fast(outcome: str, reason: str, strict: bool, as_what: str) -> None:
-    assert told(varied(SLOW, outcome=outcome, reason=reason), [], strict=strict).outcome.pytest == as_what
+    assert told(varied(SLOW, outcome=outcome, reason=reason), list, strict=strict).outcome.pytest == as_what
