@@ -66,7 +66,6 @@ def begin(config: pytest.Config) -> None:
     except ConfigurationError as error:
         raise pytest.UsageError(quoted(str(error), os.environ)) from None
     config.stash[SETTINGS] = settings
-    gc.unfreeze()  # what an earlier session in this process has left
     if settings.judges:
         config.stash[TALLY] = Tally(profiled_on_purpose=settings.profile is not None)
         config.pluginmanager.register(config.stash[TALLY], "gsw-tally")

@@ -88,6 +88,9 @@ def _leave_to_the_end(config: pytest.Config) -> None:
 
     Of a session of rows alone nothing is garbage: it would look through all of it time and again, to find that.
     """
+    if gc.get_freeze_count():  # of an earlier session in this process, whose rows are garbage by now
+        gc.unfreeze()
+        gc.collect()
     gc.freeze()
     config.add_cleanup(gc.freeze)
 
