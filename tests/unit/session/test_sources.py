@@ -14,13 +14,12 @@ from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.model import Launcher
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import Repeats
-from pytest_gsw.results.record import Record
 from pytest_gsw.runs.run import Run
 from pytest_gsw.session.nights import Nights
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.sources import LiveRow, ReplayedRow
 from pytest_gsw.tables.definition import definition_hash
-from tests.unit.results.records import JOB, SLOW
+from tests.unit.results.records import JOB, SLOW, varied
 from tests.unit.rows import LLAMA2_FP8_X128 as ROW
 from tests.unit.runs.ended import GOOD, IDENTITY
 
@@ -38,8 +37,7 @@ def live(submitted: Submission | None = None) -> LiveRow:
 
 
 def recorded(**changed: object) -> ReplayedRow:
-    record: Record = replace(SLOW, job=JOB, **changed)  # type: ignore[arg-type]
-    return ReplayedRow(ROW, settings(Path("/run")), None, record)
+    return ReplayedRow(ROW, settings(Path("/run")), None, varied(SLOW, **changed))
 
 
 def test_a_live_row_is_known_by_its_log_and_its_launcher(tmp_path: Path) -> None:
