@@ -557,10 +557,10 @@ MADE = {
     "hooks/checks.py: METRIC_KEY",
     "jobs/layout.py: pattern.replace(stand_in, f'(?P<job_id>{job_id})', 1)",
     "jobs/slurm/refusals.py: pattern",
-    "results/record.py: metrics.METRIC_KEY",
+    "results/verdicts.py: metrics.METRIC_KEY",
     "tables/fields.py: regex",
     "tables/yamlfile.py: f'[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}'",
-    "tables/yamlfile.py: field.names",
+    "tables/yamlfile.py: names",
 }
 
 FORBIDDEN = {
