@@ -19,7 +19,7 @@ RAISING = {
     "pytest_gsw_make_job_spec(baseline)": "if baseline.gpus == 128: return {}['rule']",
     "pytest_gsw_log_format(baseline)": "if baseline.gpus == 128: return {}['rule']",
     "pytest_gsw_job_state_changed(baseline)": "if baseline.gpus == 128: return {}['rule']",
-    "pytest_gsw_run_recorded(record)": "if record.gpus == 128: return {}['rule']",
+    "pytest_gsw_run_recorded(record)": "if record.row.gpus == 128: return {}['rule']",
 }
 
 

@@ -1,0 +1,149 @@
+"""Records of schema 1 are read, and their verdict is what their keys tell; schema 2 holds it whole."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gsw.history.codec import decode, encode
+from pytest_gsw.performance.doubts import RanksApart
+from pytest_gsw.performance.noise import Noise
+from pytest_gsw.performance.verdict import MetricVerdict, Outcome, Reason, Verdict
+from pytest_gsw.results.junit import properties
+from pytest_gsw.results.record import Record, read_record, write_record
+from pytest_gsw.tables.metrics import Direction, Metric
+from tests.unit.results.records import SLOW, varied
+
+#: As a session of a release with schema 1 wrote it.
+OLD = Path(__file__).with_name("schema_1.json")
+
+MEMORY = MetricVerdict(
+    Metric("peak_memory_gib", "GiB", Direction.LOWER_IS_BETTER, "peak memory"), Outcome.REGRESSED, 70.1, 61.2, 0.05
+)
+
+#: By a rule of the site's own, with another tolerance than the session's, and with all that a verdict can say.
+DECIDED = Verdict(
+    Outcome.INCONCLUSIVE,
+    measured_s=5.11,
+    documented_s=4.556,
+    tolerance=0.025,
+    accepted_s=4.9,
+    limit=0.03,
+    noise=Noise(0.01, 24),
+    jobs_s=(5.1, 5.12),
+    steady_s=5.1,
+    given_reason=Reason.RANKS_DIFFER,
+    more=1,
+    max_gain=0.25,
+    ranks=RanksApart((("3", 6.0), ("node 7", 5.9)), 5.1),
+    metrics=(replace(MEMORY, outcome=Outcome.PASSED),),
+    own_outcome=Outcome.PASSED,
+)
+
+
+def test_the_verdict_of_schema_1() -> None:
+    content = json.loads(OLD.read_text())
+    record = read_record(OLD)
+    assert record.judged == Verdict(
+        Outcome.REGRESSED,
+        measured_s=content["measured"]["step_time_s"],
+        documented_s=content["documented"]["step_time_s"],
+        tolerance=0.04,
+        accepted_s=content["accepted"]["step_time_s"],
+        limit=0.09,
+        noise=Noise(0.03, 12),
+        jobs_s=(content["repeats"][0]["judged_s"], content["job"]["judged_s"]),
+        steady_s=content["median_s"],
+        given_reason=Reason.WITHIN_NOISE,
+        max_gain=0.25,
+        metrics=(MEMORY,),
+        own_outcome=Outcome.INCONCLUSIVE,
+    )
+    assert (record.row.id, record.run.id, record.jobs.last and record.jobs.last.id) == (
+        content["row"],
+        content["run_id"],
+        "481230",
+    )
+    assert (record.by_own_metric, record.reference) == ("inconclusive", "accepted")
+
+
+def test_nothing_of_schema_1_is_lost(tmp_path: Path) -> None:
+    old = json.loads(OLD.read_text())
+    new = json.loads(write_record(tmp_path, read_record(OLD)).read_text())
+    assert new.pop("verdict")["jobs_s"] == [old["repeats"][0]["judged_s"], old["job"]["judged_s"]]
+    assert new == {**old, "schema": 2}
+
+
+def test_schema_1_in_a_run_and_in_a_history() -> None:
+    record = read_record(OLD)
+    assert decode(encode(record)) == record
+
+
+@pytest.mark.parametrize("outcome", ["profiled", "error", "splendid"])
+def test_an_outcome_of_schema_1_that_is_no_verdict_s(tmp_path: Path, outcome: str) -> None:
+    content = {**json.loads(OLD.read_text()), "outcome": outcome}
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(content))
+    record = read_record(path)
+    assert record.judged is None
+    # What was known of the row beside its outcome is told all the same.
+    assert {("gsw_sigma", 0.03), ("gsw_measured_peak_memory_gib", 70.1)} <= set(properties(record))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"outcome": "profiled", "not_comparable": "a profile"}, {"outcome": "error", "fact": "a hook raised"}],
+)
+def test_a_verdict_reads_back_as_it_was_decided(tmp_path: Path, changes: dict[str, Any]) -> None:
+    record: Record = replace(replace(SLOW, outcome="inconclusive", verdict=DECIDED), **changes)
+    read = read_record(write_record(tmp_path, record))
+    assert read == record
+    assert read.verdict == DECIDED
+    assert decode(encode(record)) == record
+
+
+def test_the_limit_of_a_rule_of_the_site_s_own_is_its_verdict_s() -> None:
+    record = varied(SLOW, reason="slower than allowed")
+    strict = replace(record, verdict=record.verdict and replace(record.verdict, tolerance=0.025))
+    assert (record.limit, strict.limit, strict.row.tolerance) == (0.05, 0.025, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"outcome": "passed"}, '\'outcome\' is "passed", and that of its verdict "regressed"'),
+        ({"verdict": []}, "'verdict' is []"),
+        ({"verdict": {"outcome": "regressed"}}, "it has no 'verdict.measured_s'"),
+    ],
+)
+def test_a_verdict_that_is_none(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
+    path = write_record(tmp_path, SLOW)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(ValueError, match="is no record") as caught:
+        read_record(path)
+    assert str(caught.value) == f"{path} is no record: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("outcome", "splendid", "'verdict.outcome' is \"splendid\""),
+        ("measured_s", float("nan"), "'verdict.measured_s' is NaN"),
+        ("given_reason", 5, "'verdict.given_reason' is 5"),
+        ("ranks", {"ranks": [["3"]], "median_s": 5.0}, "'verdict.ranks.ranks' is [[\"3\"]]"),
+        ("noise", {"sigma": 0.1, "jobs": 3, "mood": 1}, "it has an unknown key 'verdict.noise.mood'"),
+        ("mood", 1, "it has an unknown key 'verdict.mood'"),
+    ],
+)
+def test_a_verdict_with_what_is_none_of_its_keys(tmp_path: Path, key: str, value: object, problem: str) -> None:
+    path = write_record(tmp_path, SLOW)
+    content = json.loads(path.read_text())
+    content["verdict"][key] = value
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="is no record") as caught:
+        read_record(path)
+    assert str(caught.value) == f"{path} is no record: {problem}"
