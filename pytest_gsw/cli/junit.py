@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_gsw.cli.answer import Answer, Commands, write_answer
 from pytest_gsw.cli.report import NAME
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.reports.night import page_names
+from pytest_gsw.reports.rows import page_names
 from pytest_gsw.results.rebuild import counts, junit_text, read_whole_run, rebuild_junit
 
 

@@ -48,9 +48,7 @@ def test_the_package_can_be_imported_without_pytest() -> None:
 
 #: What is longer than a reader can hold, with its lines today. A number here only shrinks, and goes at the limit.
 LONG_CLASSES: dict[str, int] = {}
-LONG_MODULES = {
-    "reports/night.py": 490,
-}
+LONG_MODULES: dict[str, int] = {}
 
 
 def _classes(path: Path) -> dict[str, int]:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from pytest_gsw.reports.html.write import write_report
-from pytest_gsw.reports.night import Run, accepted_in
+from pytest_gsw.reports.night import Run
+from pytest_gsw.reports.read import accepted_in
 
 __all__ = ["Run", "accepted_in", "write_report"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_gsw.common.words import command
 from pytest_gsw.performance.noise import jobs_to_resolve
 from pytest_gsw.performance.verdict import Reason
-from pytest_gsw.reports.night import Row
+from pytest_gsw.reports.rows import Row
 from pytest_gsw.results import attention
 from pytest_gsw.results.record import Record
 

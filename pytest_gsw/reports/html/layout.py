@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pytest_gsw.reports.html.drawing import Plot
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.texts import moment, percent
-from pytest_gsw.reports.night import Row
+from pytest_gsw.reports.rows import Row
 from pytest_gsw.results.attention import ATTENTIONS
 from pytest_gsw.results.record import Record
 

@@ -34,7 +34,8 @@ from pytest_gsw.reports.html.texts import (
     shortened,
     since_facts,
 )
-from pytest_gsw.reports.night import Cause, Night, Row
+from pytest_gsw.reports.night import Cause, Night
+from pytest_gsw.reports.rows import Row
 from pytest_gsw.results import attention
 from pytest_gsw.tables.metrics import MFU
 

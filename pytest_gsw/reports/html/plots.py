@@ -41,7 +41,8 @@ from pytest_gsw.reports.html.drawing import (
     upright,
 )
 from pytest_gsw.reports.html.elements import element
-from pytest_gsw.reports.night import Curve, Night, NightJob, Row
+from pytest_gsw.reports.night import Curve, Night, NightJob
+from pytest_gsw.reports.rows import Row
 from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables import metrics

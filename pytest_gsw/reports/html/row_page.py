@@ -36,7 +36,8 @@ from pytest_gsw.reports.html.texts import (
     shortened,
     since_facts,
 )
-from pytest_gsw.reports.night import Night, Row, advice_of
+from pytest_gsw.reports.night import Night, advice_of
+from pytest_gsw.reports.rows import Row
 from pytest_gsw.results import attention, row_text
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record

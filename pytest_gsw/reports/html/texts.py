@@ -10,7 +10,8 @@ from pytest_gsw.common.words import counted
 from pytest_gsw.history import texts as history_texts
 from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.verdict import UNUSUAL
-from pytest_gsw.reports.night import Cause, Night, Row, Since
+from pytest_gsw.reports.night import Cause, Night
+from pytest_gsw.reports.rows import Row, Since
 from pytest_gsw.results import attention, row_text
 from pytest_gsw.results.record import Record
 

@@ -21,7 +21,9 @@ from pytest_gsw.reports.html.layout import Picture
 from pytest_gsw.reports.html.overview import JOBS, SCALING, jobs_page, scaling_page
 from pytest_gsw.reports.html.pages import night_page
 from pytest_gsw.reports.html.row_page import row_page
-from pytest_gsw.reports.night import Curve, Night, Row, Run, nights_by_run
+from pytest_gsw.reports.night import Curve, Night, Run
+from pytest_gsw.reports.read import nights_by_run
+from pytest_gsw.reports.rows import Row
 from pytest_gsw.results import attention
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted

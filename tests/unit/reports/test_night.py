@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.reports.night import Night, Row, Run, Since, nights_by_run, page_names
+from pytest_gsw.reports.night import Night, Run
+from pytest_gsw.reports.read import nights_by_run
+from pytest_gsw.reports.rows import Row, Since, page_names
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import DAY_S, FIRST_S
 from tests.unit.reports.nights import (

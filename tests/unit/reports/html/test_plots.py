@@ -11,7 +11,8 @@ import pytest
 from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.reports.html.drawing import Plot, Scale, round_numbers, ticks, upright
 from pytest_gsw.reports.html.plots import MFU, THROUGHPUT, history_plot, jobs_plot, scaling_plot, steps_plot, window_of
-from pytest_gsw.reports.night import Row, nights_by_run
+from pytest_gsw.reports.read import nights_by_run
+from pytest_gsw.reports.rows import Row
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.statistic import parse_statistic
 from tests.unit.reports.nights import BROKEN, FAST, PASSED, SLOW, TONIGHT, attempt, history_of, row, runs

@@ -23,7 +23,8 @@ from pytest_gsw.reports.html.texts import (
     since_facts,
     since_text,
 )
-from pytest_gsw.reports.night import Row, Since, nights_by_run
+from pytest_gsw.reports.read import nights_by_run
+from pytest_gsw.reports.rows import Row, Since
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import FIRST_S
 from tests.unit.reports.nights import BROKEN, FAST, PASSED, RUN_ID, SLOW, attempt, failed, runs

@@ -1,0 +1,121 @@
+"""Nights from records and the history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_gsw.history.drifting import drifting, nights_of, since
+from pytest_gsw.history.model import Point, SeriesKey, points_of, record_time_s, series_key
+from pytest_gsw.history.model import by_run as newest_of
+from pytest_gsw.history.store import History
+from pytest_gsw.reports.night import Night, Run
+from pytest_gsw.reports.rows import KINDS, Row, page_names
+from pytest_gsw.reports.since import errors_since, since_of
+from pytest_gsw.results import attention
+from pytest_gsw.results.record import Record
+from pytest_gsw.results.row_text import inconclusive_text
+from pytest_gsw.tables.load import load_tables
+from pytest_gsw.tables.model import Accepted
+
+
+def accepted_in(tables: Sequence[Path], records: Iterable[Record]) -> Mapping[str, Mapping[str, Accepted]] | None:
+    """By row and cluster, what clusters have accepted; ``None`` where that counts for none of the records.
+
+    Args:
+        tables: Directories and files of tables.
+        records: The records of a report.
+    """
+    if all(record.reference != "accepted" for record in records):
+        return None
+    return {row.id: row.accepted for row in load_tables(tables)}
+
+
+def nights_by_run(
+    records: Iterable[Record],
+    history: History | None,
+    runs: Mapping[str, Run],
+    accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
+) -> tuple[Night, ...]:
+    """Each run as a night, the newest first.
+
+    Args:
+        records: The records of all of them.
+        history: The nights before; ``None`` where there are none.
+        runs: What the records do not say, by run id.
+        accepted: By row and cluster, what clusters have accepted: the nights that count begin with that.
+
+    Raises:
+        HistoryError: The history did not answer.
+    """
+    by_run: dict[str, list[Record]] = {run_id: [] for run_id in runs}
+    for record in newest_of(records).values():
+        by_run.setdefault(record.run.id, []).append(record)
+    points = _known_points(by_run, history)
+    nights = [
+        _night(run_id, of_run, history, points, runs.get(run_id) or Run(Path(".gsw", "runs", run_id)), accepted or {})
+        for run_id, of_run in by_run.items()
+    ]
+    return tuple(sorted(nights, key=lambda night: (night.begin_s or 0.0, night.run_id), reverse=True))
+
+
+def _known_points(
+    by_run: Mapping[str, Sequence[Record]], history: History | None
+) -> Mapping[SeriesKey, tuple[Point, ...]]:
+    keys = [key for of_run in by_run.values() for record in of_run if (key := series_key(record)) is not None]
+    return {} if history is None else history.points_of(keys)
+
+
+def _night(
+    run_id: str,
+    records: Sequence[Record],
+    history: History | None,
+    points: Mapping[SeriesKey, tuple[Point, ...]],
+    run: Run,
+    accepted: Mapping[str, Mapping[str, Accepted]],
+) -> Night:
+    names = page_names(record.row.node_id for record in records)
+    rows, missing = [], dict(run.missing)
+    for record in records:
+        try:
+            rows.append(_checked(_row(record, names[record.row.node_id], points, _accepted(record, accepted))))
+        except ValueError as error:  # numbers that nothing can be made of
+            missing[record.row.node_id] = f"its record cannot be shown: {error}"
+    errors = errors_since(rows, history, run_id)
+    dated = [replace(row, since=errors[row.name]) if row.name in errors else row for row in rows]
+    return Night(run_id, replace(run, missing=missing), tuple(sorted(dated, key=_worst_first)))
+
+
+def _checked(row: Row) -> Row:
+    """A row whose numbers can be put into words.
+
+    Raises:
+        ValueError: They cannot.
+    """
+    if row.verdict is not None and row.needs is attention.INCONCLUSIVE:
+        inconclusive_text(row.record, row.verdict)
+    return row
+
+
+def _worst_first(row: Row) -> tuple[int, float, str]:
+    return KINDS.index(row.kind), row.change or 0.0, row.record.row.id
+
+
+def _accepted(record: Record, accepted: Mapping[str, Mapping[str, Accepted]]) -> Accepted | None:
+    """What counts from a cluster's own figure, where the outcome rests on one."""
+    known = accepted.get(record.row.id, {}).get(record.run.cluster)
+    return known if known is not None and known.definition == record.row.definition else None
+
+
+def _row(record: Record, name: str, points: Mapping[SeriesKey, tuple[Point, ...]], accepted: Accepted | None) -> Row:
+    key = series_key(record)
+    if key is None:
+        return Row(record, name)
+    tonight = [point.point for point in points_of(record)]
+    now_s = max([record_time_s(record), *(point.time_s for point in tonight)])
+    earlier = (point for point in points.get(key, ()) if point.run_id != record.run.id and point.time_s <= now_s)
+    known = (*earlier, *tonight)
+    counted = nights_of(since(known, accepted))
+    row = Row(record, name, nights_of(known), counted, drifting(counted) if tonight else None)
+    return replace(row, since=since_of(row))

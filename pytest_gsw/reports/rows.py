@@ -1,0 +1,109 @@
+"""One row of a night with its nights before: what is wrong with it, and since when."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pytest_gsw.history.drifting import Drifting
+from pytest_gsw.history.model import Point
+from pytest_gsw.performance.verdict import Verdict
+from pytest_gsw.results import attention, outcomes
+from pytest_gsw.results.attention import Attention
+from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.record import Record
+
+#: What a row can need attention for, the worst first; the last two need none.
+KINDS = tuple(one.kind for one in attention.ATTENTIONS if one.sign)
+
+
+#: File names may have 255 bytes, and a picture's has a few more than its page's.
+_LONGEST_NAME = 120
+
+
+@dataclass(frozen=True)
+class Since:
+    """Since when a row is what it is tonight."""
+
+    #: The first night of which that is known, seconds since the epoch, and its run and job.
+    time_s: float
+    run_id: str
+    job_id: str
+    #: How many nights that are, tonight among them.
+    nights: int
+    #: The run of the last night before in which it was not; empty where none is known.
+    good_run_id: str = ""
+    good_time_s: float | None = None
+    good_s: float | None = None
+    #: By name, what of the environment was another before that night.
+    changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a night."""
+
+    record: Record
+    #: The name of its page, without an extension.
+    name: str
+    #: Its nights by the history, the oldest first, this one included where it was measured.
+    nights: tuple[Point, ...] = ()
+    #: Those that count: since its cluster has accepted a figure, or all.
+    counted: tuple[Point, ...] = ()
+    drifting: Drifting | None = None
+    since: Since | None = None
+
+    @cached_property
+    def needs(self) -> Attention:
+        """What it needs attention for."""
+        needs = outcomes.of(self.record.outcome).attention.in_report
+        return attention.DRIFT if needs is attention.PASSED and (self.drifting or self.record.drift) else needs
+
+    @property
+    def kind(self) -> str:
+        """The same, one of :data:`KINDS`."""
+        return self.needs.kind
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        """Its verdict, ``None`` where it has none."""
+        return self.record.judged
+
+    @cached_property
+    def change(self) -> float | None:
+        """Measured throughput over what the outcome rests on, less one; ``None`` where nothing was judged."""
+        verdict = self.verdict
+        return None if verdict is None else verdict.throughput_change
+
+    @cached_property
+    def jobs(self) -> tuple[JobFacts, ...]:
+        """Its jobs in the order in which they ran."""
+        return tuple(sorted(self.record.jobs.all, key=lambda job: job.submit_s or job.end_s or 0))
+
+
+def page_names(node_ids: Iterable[str]) -> dict[str, str]:
+    """The name of each row's page: letters, digits, ``_`` and ``-``, and different ones for different rows.
+
+    A row's page has the same name every night, so that a link to it stays right. Names that differ only in case are
+    one file on some file systems.
+
+    Args:
+        node_ids: The rows.
+    """
+    wanted = {node_id: re.sub(r"[^A-Za-z0-9-]+", "_", node_id.rpartition("::")[2]).strip("_-") for node_id in node_ids}
+    counts = Counter(name.lower() for name in wanted.values())
+    return {
+        node_id: name
+        if name and len(name) <= _LONGEST_NAME and counts[name.lower()] == 1
+        else _with_hash(name, node_id)
+        for node_id, name in wanted.items()
+    }
+
+
+def _with_hash(name: str, node_id: str) -> str:
+    digest = hashlib.sha256(node_id.encode("utf-8", "replace")).hexdigest()[:12]
+    return f"{name[:_LONGEST_NAME]}-{digest}" if name else f"row-{digest}"
