@@ -70,7 +70,7 @@ def test_the_steps_of_a_job() -> None:
     )
     assert {"warm-up", "last", "5 s", "step"} <= set(texts(plot))
     assert steps_plot(varied(SLOW, series_s=(5.0,))) is None
-    assert steps_plot(varied(SLOW, series_s=(5.0, float("nan")))) is None
+    assert steps_plot(replace(SLOW, timing=replace(SLOW.timing, series_s=(5.0, float("nan"))))) is None
     assert steps_plot(varied(SLOW, series_s=(5.0, 1e300))) is None
 
 
@@ -91,8 +91,8 @@ def nights_of_slow(directory: Path, *before: Record) -> Row:
 
 
 def test_the_nights_of_a_row(tmp_path: Path) -> None:
-    before = [row(SLOW.row, number) for number in range(TONIGHT - 1)]
-    before += [row(SLOW.row, TONIGHT - 1, 5.2, outcome="inconclusive")]
+    before = [row(SLOW.row.id, number) for number in range(TONIGHT - 1)]
+    before += [row(SLOW.row.id, TONIGHT - 1, 5.2, outcome="inconclusive")]
     plot = history_plot(nights_of_slow(tmp_path, *before))
     assert plot is not None
     assert (
@@ -109,7 +109,7 @@ def test_one_night_is_no_picture(tmp_path: Path) -> None:
 
 def test_the_first_suspect_night_is_marked(tmp_path: Path) -> None:
     drift = [
-        row(SLOW.row, number, (4.5 if number < 32 else 4.62) * (1 + number % 5 / 1000)) for number in range(TONIGHT)
+        row(SLOW.row.id, number, (4.5 if number < 32 else 4.62) * (1 + number % 5 / 1000)) for number in range(TONIGHT)
     ]
     found = nights_of_slow(tmp_path, *drift)
     plot = history_plot(found)
@@ -119,7 +119,7 @@ def test_the_first_suspect_night_is_marked(tmp_path: Path) -> None:
 
 
 def test_the_newest_200_nights_are_drawn(tmp_path: Path) -> None:
-    plot = history_plot(nights_of_slow(tmp_path, *(row(SLOW.row, number) for number in range(-300, TONIGHT))))
+    plot = history_plot(nights_of_slow(tmp_path, *(row(SLOW.row.id, number) for number in range(-300, TONIGHT))))
     assert plot is not None
     assert "200 nights" in plot.alt
     assert "reference" not in texts(plot)  # they were before
