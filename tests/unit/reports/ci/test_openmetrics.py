@@ -57,11 +57,11 @@ def test_units_are_base_units() -> None:
 
 
 def test_what_was_measured() -> None:
-    assert values(NIGHT, "gsw_step_time_seconds")[REGRESSED.row] == 5.11
-    assert ERROR.row not in values(NIGHT, "gsw_step_time_seconds")
-    assert values(NIGHT, "gsw_throughput_change_ratio")[REGRESSED.row] == pytest.approx(-0.1084, abs=1e-4)
-    assert values(NIGHT, "gsw_allowed_loss_ratio")[REGRESSED.row] == 0.05
-    assert {row for row, value in values(NIGHT, "gsw_drift").items() if value} == {DRIFTING.row}
+    assert values(NIGHT, "gsw_step_time_seconds")[REGRESSED.row.id] == 5.11
+    assert ERROR.row.id not in values(NIGHT, "gsw_step_time_seconds")
+    assert values(NIGHT, "gsw_throughput_change_ratio")[REGRESSED.row.id] == pytest.approx(-0.1084, abs=1e-4)
+    assert values(NIGHT, "gsw_allowed_loss_ratio")[REGRESSED.row.id] == 0.05
+    assert {row for row, value in values(NIGHT, "gsw_drift").items() if value} == {DRIFTING.row.id}
 
 
 def test_every_row_has_one_outcome_of_all() -> None:
