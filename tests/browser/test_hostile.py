@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record, write_record
-from tests.unit.results.records import JOB, SLOW, varied
+from tests.unit.results.records import JOB, SLOW, keys_of, varied
 
 from .chromium import Chromium
 from .conftest import write_report
@@ -29,9 +29,9 @@ _TEXTS = (
 def hostile(record: Record, text: str) -> Record:
     """The record with this text wherever a record has text of others."""
     kept = {"outcome", "metric", "run_id", "definition", "log", "reference"}
-    texts = {
-        field.name: text for field in fields(Record) if field.type in ("str", "str | None") and field.name not in kept
-    }
+    optional = {"image", "not_comparable", "accepted_note", "drift"}
+    keys = {key for key, value in keys_of(record).items() if isinstance(value, str)} | optional
+    texts = dict.fromkeys(keys - kept, text)
     job = {field.name: text for field in fields(JobFacts) if field.type == "str" and field.name != "state"}
     facts = replace(JOB, **job)
     return varied(
