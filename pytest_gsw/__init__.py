@@ -11,26 +11,47 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pytest_gsw.clusters.model import Cluster
-    from pytest_gsw.errors import ConfigurationError, GswError, JobError, LogError, RunError, SubmissionError
-    from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
+    from pytest_gsw.errors import (
+        ConfigurationError,
+        GswError,
+        JobError,
+        LogError,
+        QueueFullError,
+        RefusedError,
+        RunError,
+        SchedulerAwayError,
+        SubmissionError,
+    )
+    from pytest_gsw.jobs.environment import job_environment
+    from pytest_gsw.jobs.layout import log_of
+    from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher, Named
+    from pytest_gsw.jobs.orphans import SubmissionLock
     from pytest_gsw.logs.formats.lineformat import LineFormat, StepLine
-    from pytest_gsw.logs.model import Identity, LastWords, LogFormat, Step, StepLog
+    from pytest_gsw.logs.model import Identity, LastWords, LogFormat, Parser, Step, StepLog
     from pytest_gsw.performance.measurement import Measurement
-    from pytest_gsw.performance.verdict import Outcome, Verdict
+    from pytest_gsw.performance.verdict import Outcome, Verdict, judge
     from pytest_gsw.results.facts import JobFacts
     from pytest_gsw.results.record import Record
+    from pytest_gsw.runs.metrics import MetricLog
     from pytest_gsw.tables.metrics import Direction, Metric
     from pytest_gsw.tables.model import Accepted, Baseline, Figures, Parallelism, Recipe, Source
 
 _NAMES = {
     "clusters.model": ("Cluster",),
-    "errors": ("ConfigurationError", "GswError", "JobError", "LogError", "RunError", "SubmissionError"),
-    "jobs.model": ("Job", "JobSpec", "JobState", "JobStatus", "Launcher"),
+    "errors": (
+        *("ConfigurationError", "GswError", "JobError", "LogError", "QueueFullError", "RefusedError", "RunError"),
+        *("SchedulerAwayError", "SubmissionError"),
+    ),
+    "jobs.environment": ("job_environment",),
+    "jobs.layout": ("log_of",),
+    "jobs.model": ("Job", "JobSpec", "JobState", "JobStatus", "Launcher", "Named"),
+    "jobs.orphans": ("SubmissionLock",),
     "logs.formats.lineformat": ("LineFormat", "StepLine"),
-    "logs.model": ("Identity", "LastWords", "LogFormat", "Step", "StepLog"),
+    "logs.model": ("Identity", "LastWords", "LogFormat", "Parser", "Step", "StepLog"),
     "performance.measurement": ("Measurement",),
-    "performance.verdict": ("Outcome", "Verdict"),
+    "performance.verdict": ("Outcome", "Verdict", "judge"),
     "results.record": ("JobFacts", "Record"),
+    "runs.metrics": ("MetricLog",),
     "tables.metrics": ("Direction", "Metric"),
     "tables.model": ("Accepted", "Baseline", "Figures", "Parallelism", "Recipe", "Source"),
 }
@@ -58,17 +79,27 @@ __all__ = [
     "LogFormat",
     "Measurement",
     "Metric",
+    "MetricLog",
+    "Named",
     "Outcome",
     "Parallelism",
+    "Parser",
+    "QueueFullError",
     "Recipe",
     "Record",
+    "RefusedError",
     "RunError",
+    "SchedulerAwayError",
     "Source",
     "Step",
     "StepLine",
     "StepLog",
     "SubmissionError",
+    "SubmissionLock",
     "Verdict",
+    "job_environment",
+    "judge",
+    "log_of",
 ]
 
 

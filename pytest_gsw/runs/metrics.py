@@ -77,7 +77,7 @@ def _begin(path: Path, log: StepLog) -> int:
             f"the log holds {log.attempts} attempts, and its format does not say where the last one begins",
             evidence=(("log", str(path)),),
             advice="the row documents further metrics, which are those of the last attempt: "
-            "let the format's parse() give each Step its offset",
+            "let the format's parser give each Step its offset",
         )
     return offset
 

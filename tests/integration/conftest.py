@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import pytest_gsw.demo
+from tests.integration.flux import end_all, install
 
 SIX_ROWS = [
     f"baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x{gpus}]" for gpus in (64, 128, 256, 512, 1024, 2048)
@@ -76,6 +79,18 @@ def recipes(pytester: pytest.Pytester) -> Path:
         (root / name).mkdir(parents=True)
         shutil.copy(launch, root / name / "launch.sh")
     return root
+
+
+@pytest.fixture
+def flux(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An instance of the stand-in for Flux, whose command is on the PATH; its jobs end with the test."""
+    root = tmp_path_factory.mktemp("flux")
+    command, instance = install(root / "bin"), root / "instance"
+    instance.mkdir()
+    monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("FLUX_URI", f"local://{instance}")
+    yield instance
+    end_all(instance)
 
 
 def junit(path: Path) -> dict[str, ET.Element]:
