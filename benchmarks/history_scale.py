@@ -33,8 +33,10 @@ from tabulate import tabulate
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from pytest_gsw.history import History, SeriesKey, open_history  # noqa: E402 - found from the checkout
+from pytest_gsw.history import open_history  # noqa: E402 - found from the checkout
 from pytest_gsw.history.comparison import compare_runs, series_of  # noqa: E402
+from pytest_gsw.history.model import SeriesKey  # noqa: E402 - found from the checkout
+from pytest_gsw.history.store import History  # noqa: E402 - found from the checkout
 from pytest_gsw.performance.noise import REFERENCE_JOBS, noise_of  # noqa: E402
 from pytest_gsw.results.facts import JobFacts  # noqa: E402
 from pytest_gsw.results.record import Record  # noqa: E402

@@ -39,7 +39,7 @@ from tabulate import tabulate
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from pytest_gsw.fleet.entry import Limits  # noqa: E402
+from pytest_gsw.fleet.limits import Limits  # noqa: E402
 from tests.unit.fleet.slurm_model import DAY_S, Scenario, simulate  # noqa: E402
 
 SIZES = (1000, 3000, 10_000, 30_000, 100_000)

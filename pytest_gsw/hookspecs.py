@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pytest_gsw.logs.model import LogFormat
     from pytest_gsw.performance.measurement import Measurement
     from pytest_gsw.performance.noise import Noise
-    from pytest_gsw.performance.verdict import Repeats, Verdict
+    from pytest_gsw.performance.repeats import Repeats
+    from pytest_gsw.performance.verdict import Verdict
     from pytest_gsw.results.record import Record
     from pytest_gsw.tables.metrics import Metric
     from pytest_gsw.tables.model import Accepted, Baseline

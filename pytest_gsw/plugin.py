@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pytest_gsw.logs.model import LogFormat
     from pytest_gsw.performance.measurement import Measurement
     from pytest_gsw.performance.noise import Noise
-    from pytest_gsw.performance.verdict import Repeats, Verdict
+    from pytest_gsw.performance.repeats import Repeats
+    from pytest_gsw.performance.verdict import Verdict
     from pytest_gsw.session.collect import BaselineFile
     from pytest_gsw.tables.model import Accepted, Baseline
 
@@ -57,10 +58,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "canary: the row says whether the cluster is in its usual state")
     if _has_rows(config) or are_given(config, config.option):
         _begin(config)
-    elif config.pluginmanager.has_plugin("pytester"):
+    if config.pluginmanager.has_plugin("pytester"):
         # It forgets the modules that a session within this process imports, but their packages keep them: the
         # next session would have some of them twice. What is imported here is not forgotten.
-        from pytest_gsw.session import builtin, hooks  # noqa: F401
+        from pytest_gsw.session import builtin, hooks, row, running  # noqa: F401
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> BaselineFile | None:

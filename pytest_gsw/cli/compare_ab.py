@@ -33,7 +33,7 @@ from pytest_gsw.jobs.environment import job_environment, masked_environment
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.spec import default_time_limit_s, expected_run_s, make_job_spec
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.results.record import new_run_id
+from pytest_gsw.results.run_id import new_run_id
 from pytest_gsw.runs.checks import check_job
 from pytest_gsw.runs.run import Run, job_evidence
 from pytest_gsw.tables.model import Baseline

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -38,16 +37,6 @@ class RepeatRequest:
 
 #: Asked of a row's job that ended well, with its log: is one more wanted?
 OnceMore = Callable[[str, Run], RepeatRequest | None]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How much of the cluster a session may take at once; infinity is no limit."""
-
-    jobs: float = math.inf
-    gpus: float = math.inf
-    #: Jobs that are pending.
-    pending: float = math.inf
 
 
 @dataclass(frozen=True)

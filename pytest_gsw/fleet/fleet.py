@@ -12,18 +12,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from pytest_gsw.errors import RunError
-from pytest_gsw.fleet.entry import (
-    Limits,
-    OnceMore,
-    Over,
-    RepeatObserver,
-    RowStatus,
-    StateObserver,
-    Watcher,
-    row_status_of,
-)
+from pytest_gsw.fleet.entry import OnceMore, Over, RepeatObserver, RowStatus, StateObserver, Watcher, row_status_of
 from pytest_gsw.fleet.finish import Finish
 from pytest_gsw.fleet.intake import Intake
+from pytest_gsw.fleet.limits import Limits
 from pytest_gsw.fleet.logs import Logs
 from pytest_gsw.fleet.notes import Notes
 from pytest_gsw.fleet.polling import Polling, Turns

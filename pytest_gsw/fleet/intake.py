@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pytest_gsw.errors import LogError, RunError, SubmissionError
-from pytest_gsw.fleet.entry import Limits, Over, Row, Seen, Waiting
+from pytest_gsw.fleet.entry import Over, Row, Seen, Waiting
+from pytest_gsw.fleet.limits import Limits
 from pytest_gsw.fleet.logs import batch_output_of, log_of
 from pytest_gsw.fleet.polling import Polling
 from pytest_gsw.fleet.rows import Rows

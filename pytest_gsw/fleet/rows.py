@@ -7,19 +7,8 @@ from collections import deque
 from collections.abc import Callable
 
 from pytest_gsw.errors import JobError, RunError
-from pytest_gsw.fleet.entry import (
-    Ended,
-    Limits,
-    Live,
-    Over,
-    Phase,
-    Row,
-    Seen,
-    Submitting,
-    Waiting,
-    seen_of,
-    unanswered_s,
-)
+from pytest_gsw.fleet.entry import Ended, Live, Over, Phase, Row, Seen, Submitting, Waiting, seen_of, unanswered_s
+from pytest_gsw.fleet.limits import Limits
 from pytest_gsw.jobs.claims import Claims
 from pytest_gsw.jobs.model import Job, JobState, Launcher
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from pytest_gsw.common.words import duration
 from pytest_gsw.errors import LogError
+from pytest_gsw.fleet.limits import Policies
 from pytest_gsw.jobs.model import Stop
 from pytest_gsw.logs.follow import Follower, Progress
 from pytest_gsw.logs.model import LogFormat, StepLog
@@ -38,16 +39,6 @@ _STALL_PAUSES = 3
 START_STALLS = 3
 #: How many steps must have been seen before they are compared with the documented time.
 _FIRST_STEPS = 10
-
-
-@dataclass(frozen=True)
-class Policies:
-    """When a running job is ended before its time."""
-
-    #: Seconds without a new step; ``None`` for the default by the documented step time, infinity for never.
-    stall_s: float | None = None
-    #: Multiple of the documented step time that the first steps may take; infinity for any.
-    slow_start: float = 3.0
 
 
 @dataclass(frozen=True)

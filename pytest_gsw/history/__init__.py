@@ -5,21 +5,6 @@ A history is a SQLite file or a PostgreSQL database. Nothing here prints, and no
 
 from __future__ import annotations
 
-from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
-from pytest_gsw.history.model import Point, RunSummary, SeriesKey
 from pytest_gsw.history.place import open_history
-from pytest_gsw.history.spool import Delivered, Spool
-from pytest_gsw.history.store import History
 
-__all__ = [
-    "Delivered",
-    "History",
-    "HistoryAwayError",
-    "HistoryError",
-    "HistoryUnusableError",
-    "Point",
-    "RunSummary",
-    "SeriesKey",
-    "Spool",
-    "open_history",
-]
+__all__ = ["open_history"]

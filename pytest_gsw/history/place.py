@@ -6,11 +6,12 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.postgresql import PostgresqlDatabase, is_postgresql
-from pytest_gsw.history.sqlite import SqliteDatabase
-from pytest_gsw.history.store import History
+
+if TYPE_CHECKING:
+    from pytest_gsw.history.store import History
 
 #: Where a history is below the directory of results.
 NAME = "history.sqlite"
@@ -19,6 +20,11 @@ VARIABLE = "GSW_HISTORY"
 
 #: How libpq takes a database that is no URL: ``host=db password=x``. No file that anybody means is named so.
 _PAIRS = re.compile(r"^(?:host|hostaddr|port|dbname|user|password|passfile|service)\s*=|=.*\s|\s.*=", re.DOTALL)
+
+
+def is_postgresql(where: str) -> bool:
+    """Whether a history is named by a URL of PostgreSQL."""
+    return re.match(r"postgres(?:ql)?:", where, re.IGNORECASE) is not None
 
 
 def open_history(where: str | Path) -> History:
@@ -30,6 +36,11 @@ def open_history(where: str | Path) -> History:
     Raises:
         ConfigurationError: It is neither, or psycopg is not installed.
     """
+    # A session that only collects rows opens none.
+    from pytest_gsw.history.postgresql import PostgresqlDatabase
+    from pytest_gsw.history.sqlite import SqliteDatabase
+    from pytest_gsw.history.store import History
+
     if isinstance(where, str) and is_postgresql(where):
         return History(PostgresqlDatabase(where))
     if isinstance(where, str) and "://" in where:  # which may have a password in it

@@ -49,11 +49,6 @@ _URL = re.compile(
 )
 
 
-def is_postgresql(where: str) -> bool:
-    """Whether a history is named by a URL of PostgreSQL."""
-    return re.match(r"postgres(?:ql)?:", where, re.IGNORECASE) is not None
-
-
 def shown_url(url: str) -> str:
     """A URL without its secrets.
 

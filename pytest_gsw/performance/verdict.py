@@ -12,6 +12,7 @@ from pytest_gsw.performance.decision import decide, is_above, is_below
 from pytest_gsw.performance.doubts import RanksApart, believed_gain, is_too_good, ranks_apart
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
+from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.tables.metrics import Direction, Metric
 from pytest_gsw.tables.model import Accepted, Baseline
 
@@ -68,21 +69,6 @@ _USUAL_REASON = {
     Outcome.REGRESSED: Reason.SLOWER,
     Outcome.INCONCLUSIVE: Reason.WITHIN_NOISE,
 }
-
-
-@dataclass(frozen=True)
-class Repeats:
-    """How many jobs a row has in a night."""
-
-    #: Jobs that run in any case.
-    first: int = 1
-    #: Most jobs that follow where those say that the row is slow.
-    confirm: int = 0
-
-    @property
-    def most(self) -> int:
-        """The most jobs that a row can have."""
-        return self.first + self.confirm
 
 
 #: Of several outcomes of a row, the first counts.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import enum
 import json
 import re
-import time
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,16 +111,6 @@ class Record:
     def measured_jobs(self) -> tuple[JobFacts, ...]:
         """The jobs whose median is the record's figure, see :meth:`~pytest_gsw.results.facts.Jobs.measured`."""
         return self.jobs.measured(self.judged_s)
-
-
-def new_run_id() -> str:
-    """An id for a run that begins now: day, time, and six hexadecimal digits that no other run has.
-
-    The first three count within the second, so that runs of one machine are by name in the order in which they began.
-    """
-    now_s = time.time()
-    begun = time.strftime("%Y%m%d-%H%M%S", time.localtime(now_s))
-    return f"{begun}-{int(now_s % 1 * 0x1000):03x}{uuid.uuid4().hex[:3]}"
 
 
 def used_gpu_hours(record: Record) -> float:

@@ -13,7 +13,8 @@ from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.performance.figures import figures, figures_of
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.peaks import documented_peak_flops
-from pytest_gsw.performance.verdict import Repeats, Verdict
+from pytest_gsw.performance.repeats import Repeats
+from pytest_gsw.performance.verdict import Verdict
 from pytest_gsw.results.facts import FigureFacts, JobFacts, Jobs, RowFacts, RunFacts, Timing
 from pytest_gsw.results.record import Record
 from pytest_gsw.runs.run import Run

@@ -1,12 +1,11 @@
 """pytest's hooks in a session that judges or collects rows; no other session imports this module.
 
-The only long-lived object is the session's Fleet.
+What runs rows is imported where rows run: :mod:`pytest_gsw.session.running` knows the fleet, whoever collects does not.
 """
 
 from __future__ import annotations
 
 import gc
-import math
 import os
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -15,41 +14,19 @@ from typing import Any
 import pytest
 
 from pytest_gsw.clusters.local import uses_gpus
-from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
-from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.fleet.fleet import Fleet
-from pytest_gsw.jobs.spec import expected_run_s
-from pytest_gsw.results.outcomes import ERROR
-from pytest_gsw.results.record import record_name
-from pytest_gsw.session import judged, workers, xdist
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.session import xdist
+from pytest_gsw.session.chosen import check_faults, keep_rows_of_run, runnable, runs_nothing
 from pytest_gsw.session.collect import BaselineFile, BaselineTables
-from pytest_gsw.session.ending import add_json, leave_files, tell_summary
 from pytest_gsw.session.item import BaselineItem
-from pytest_gsw.session.loop import handling_signals, interrupt_session, run_session
-from pytest_gsw.session.lost import find_lost, not_taken_over, row_of
 from pytest_gsw.session.node_ids import node_id_of
-from pytest_gsw.session.resume import check_owner, leave_run
-from pytest_gsw.session.screen import TALLY, Tally, clear_live, write
-from pytest_gsw.session.selection import SELECTION, point_at_tables, table_of
+from pytest_gsw.session.selection import SELECTION, point_at_tables
 from pytest_gsw.session.settings import Settings, read_settings
-from pytest_gsw.session.start import (
-    check_faults,
-    make_launcher,
-    make_spec,
-    print_plan,
-    recorded_rows,
-    runnable,
-    start_fleet,
-    tell_delivery,
-)
-from pytest_gsw.session.stash import FLEET, NIGHTS, RECORD, SETTINGS
-
-#: Set once all rows have run.
-FINISHED = pytest.StashKey[bool]()
-#: What ``--gsw-update-baseline`` has to say at the end.
-PROPOSED = pytest.StashKey["tuple[str, ...]"]()
+from pytest_gsw.session.stash import FINISHED, SETTINGS
+from pytest_gsw.session.summary import tell_summary
+from pytest_gsw.session.tally import TALLY, Tally
 
 
 def begin(config: pytest.Config) -> None:
@@ -62,7 +39,10 @@ def begin(config: pytest.Config) -> None:
         return
     try:
         settings = read_settings(config)
-        check_owner(config, settings)
+        if settings.past is not None:
+            from pytest_gsw.session.resume import check_owner
+
+            check_owner(config, settings)
     except ConfigurationError as error:
         raise pytest.UsageError(quoted(str(error), os.environ)) from None
     config.stash[SETTINGS] = settings
@@ -85,7 +65,10 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Under pytest-xdist, take signals before the first worker starts."""
-    workers.take_signals(session.config)
+    if _runs(session.config):
+        from pytest_gsw.session import workers
+
+        workers.take_signals(session.config)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -123,40 +106,15 @@ def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, None, None]:
     """Of a run that is replayed or resumed, keep the rows that it had; those that are gone are errors."""
-    _keep_rows_of_run(config, items)
+    keep_rows_of_run(config, items)
     yield
     past = config.stash[SETTINGS].past
     if past is not None:
+        from pytest_gsw.session.lost import find_lost
+
         lost = find_lost(session, past, [item.baseline.id for item in runnable(items)])
         gone = {item.nodeid for item in lost}
         items[:] = [*(item for item in items if item.nodeid not in gone), *lost]
-
-
-def _keep_rows_of_run(config: pytest.Config, items: list[pytest.Item]) -> None:
-    settings = config.stash[SETTINGS]
-    recorded = recorded_rows(config)
-    rows = [item for item in items if isinstance(item, BaselineItem)]
-    if xdist.is_worker(config):
-        # Its loop runs items in this order, not in that in which jobs end: the shortest first comes near it.
-        items.sort(key=_expected_order)
-    if recorded is not None:
-        dropped = [item for item in rows if item.baseline.id not in recorded]
-    elif settings.past is not None:
-        rows_then = {row_of(node_id) for node_id in settings.past.rows}
-        dropped = [item for item in rows if item.baseline.id not in rows_then]
-    else:
-        return
-    if dropped:
-        gone = set(dropped)
-        items[:] = [item for item in items if item not in gone]
-        config.hook.pytest_deselected(items=dropped)
-
-
-def _expected_order(item: pytest.Item) -> tuple[bool, float]:
-    """Other tests first, in their order, then rows by the time that they are expected to take."""
-    if not isinstance(item, BaselineItem):
-        return False, 0.0
-    return True, -1.0 if item.baseline.canary else expected_run_s(item.baseline) or math.inf
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
@@ -168,6 +126,8 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     count = counted(len(rows), "row")
     if settings.replay is not None:
         return [f"gsw: {count} to replay from {settings.replay}"]
+    from pytest_gsw.jobs.spec import expected_run_s
+
     times_s = [(item.baseline.gpus, expected_run_s(item.baseline)) for item in rows]
     hours = settings.repeats.first * sum(gpus * run_s for gpus, run_s in times_s if run_s is not None) / 3600
     if settings.cluster is not None and settings.cluster.simulated:
@@ -191,7 +151,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Submit every selected row, run other tests meanwhile, then judge rows in the order in which their jobs end."""
+    """Run the rows in the order in which their jobs end."""
     config = session.config
     settings = config.stash[SETTINGS]
     broken = session.testsfailed and not config.option.continue_on_collection_errors
@@ -199,49 +159,22 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if not settings.judges or not items or broken or xdist.is_worker(config):
         return None
     check_faults(items, settings)
-    if config.option.collectonly or judged.runs_nothing(config):
+    if config.option.collectonly or runs_nothing(config):
         return None
-    if settings.plan:
-        launcher = make_launcher(config, settings, {})
-        rows = runnable(items)
-        print_plan(session, rows, {item.baseline.id: make_spec(item, settings) for item in rows}, launcher)
-        return True
-    with handling_signals() as interrupts:
-        try:
-            fleet = start_fleet(session, settings)
-        except KeyboardInterrupt:
-            if FLEET in config.stash:
-                interrupt_session(session, config.stash[FLEET], detach=settings.detach)
-            raise
-        run_session(session, fleet, interrupts, detach=settings.detach)
+    from pytest_gsw.session.running import run_rows
+
+    run_rows(session)
     return True
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-    """Make room for the row's line, and see that it is reported; where the loop is not ours, submit all rows first.
+    """Look after the rows where each item runs: a worker of pytest-xdist, or another plugin, has a loop of its own."""
+    if not _runs(item.config):
+        return (yield)
+    from pytest_gsw.session.running import run_item
 
-    A worker of pytest-xdist runs its items by a loop of its own, and so may another plugin.
-    """
-    clear_live(item.config)
-    if not isinstance(item, BaselineItem):
-        done = yield
-    else:
-        if FLEET not in item.config.stash and not judged.runs_nothing(item.config):
-            _submit_in_a_foreign_loop(item.session)
-        workers.wait_for(item)
-        done = yield
-        judged.report_swallowed(item)
-    workers.stop_if_interrupted(item, nextitem)
-    return done
-
-
-def _submit_in_a_foreign_loop(session: pytest.Session) -> None:
-    settings = session.config.stash[SETTINGS]
-    if not settings.judges or settings.plan:
-        return
-    check_faults([row for row in session.items if isinstance(row, BaselineItem)], settings)
-    start_fleet(session, settings)
+    return (yield from run_item(item, nextitem))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -253,7 +186,10 @@ def pytest_xdist_node_collection_finished(node: Any, ids: Sequence[str]) -> None
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell a worker of pytest-xdist which run it is part of."""
-    workers.add_worker(node)
+    if _runs(node.config):
+        from pytest_gsw.session import workers
+
+        workers.add_worker(node)
     xdist.tell_worker(node, node.config.stash[SETTINGS].run_id)
 
 
@@ -266,104 +202,30 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Say what a worker of pytest-xdist had to say at its end."""
-    workers.drop_worker(node)
-    for line in xdist.messages_of(node):
-        write(node.config, line)
+    if _runs(node.config):
+        from pytest_gsw.session import workers
+
+        workers.drop_worker(node)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """End whatever still runs: after -x, after Ctrl-C, after an internal error."""
-    try:
-        _finish(session)
-    finally:
-        leave_run(session.config)
-        workers.leave_signals(session.config)
+    if _runs(session.config) or session.config.stash[SETTINGS].past is not None:
+        from pytest_gsw.session.running import finish
 
-
-def _finish(session: pytest.Session) -> None:
-    config = session.config
-    config.stash[FINISHED] = True
-    clear_live(config)
-    fleet = config.stash.get(FLEET, None)
-    if fleet is not None:
-        _close(session, fleet)
-    for line in not_taken_over(session, fleet):
-        write(config, line)
-    _remember(config)
-    _propose(config)
-    tally = config.stash.get(TALLY, None)
-    if tally is not None:
-        session.exitstatus = judged.exit_status(session, tally)
-    if not leave_files(config, int(session.exitstatus)):
-        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
-
-
-def _remember(config: pytest.Config) -> None:
-    """Give the session's records to the history."""
-    nights = config.stash.get(NIGHTS, None)
-    if nights is None:
-        return
-    if nights.problem:
-        write(config, f"gsw: rows were judged by their tolerance alone: {nights.problem}")
-    if nights.not_kept:
-        run = from_here(config.stash[SETTINGS].run_directory)
-        write(config, f"gsw: records could not be kept for the history: {nights.not_kept}")
-        write(config, f"next: pytest-gsw history --add {run}")
-    tell_delivery(config, nights)
-    nights.close()
-
-
-def _propose(config: pytest.Config) -> None:
-    """With ``--gsw-update-baseline``: write the diff, once, from the records of all workers."""
-    settings = config.stash[SETTINGS]
-    ran = settings.judges and not (settings.plan or config.option.collectonly or judged.runs_nothing(config))
-    if settings.update_baseline is None or not ran or xdist.is_worker(config):
-        return
-    # Few sessions ask for it.
-    from pytest_gsw.session.update import update_baseline
-
-    config.stash[PROPOSED] = update_baseline(
-        settings.update_baseline,
-        settings.run_directory,
-        lambda name: table_of(name, config, settings.baselines),
-        settings.max_gain,
-    )
-
-
-def _close(session: pytest.Session, fleet: Fleet) -> None:
-    config = session.config
-    try:
-        cancelled = fleet.close(detach=config.stash[SETTINGS].detach)
-    except RunError as error:
-        # Jobs that may still burn GPU-hours are worth a red session, whatever its rows were.
-        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
-        write(config, f"gsw: {error}")
-    else:
-        if cancelled:
-            jobs = "1 job was" if cancelled == 1 else f"{cancelled} jobs were"
-            write(config, f"gsw: {jobs} still pending or running, and cancelled")
-    if fleet.journal_problem:
-        why = f"the run's journal could not be written: {fleet.journal_problem}"
-        write(config, f"gsw: {why}; a session that resumes this run would not know all of its jobs")
+        finish(session)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """See that a row's report says what its record says, and give it the figures that stand behind its outcome."""
+    """See that a row's report says what its record says."""
     report = yield
-    if not isinstance(item, BaselineItem):
-        return report
-    report.gsw_row = True  # type: ignore[attr-defined]
-    judged.hold_to_the_record(item, call, report)
-    record = item.stash.get(RECORD, None)
-    if record is not None:
-        add_json(item, record)
-        report.gsw_fails = item.judged[0] == "failed" or record.outcome == ERROR.word  # type: ignore[attr-defined]
-        # pytest-xdist hands these to the session that has the screen.
-        vars(report).update(judged.facts_of(item, record))
-        item.config.stash[TALLY].records[record_name(record.row.node_id)] = record
+    if isinstance(item, BaselineItem) and _runs(item.config):
+        from pytest_gsw.session.running import make_report
+
+        make_report(item, call, report)
     return report
 
 
@@ -385,8 +247,12 @@ def pytest_report_teststatus(report: Any, config: pytest.Config) -> tuple[str, s
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say what the night came to, what stands out, and that a simulation is one."""
-    proposed: tuple[str, ...] = config.stash.get(PROPOSED, ())
-    tell_summary(terminalreporter, config, proposed)
+    tell_summary(terminalreporter, config)
+
+
+def _runs(config: pytest.Config) -> bool:
+    """Whether the session runs or replays rows, if it finds any."""
+    return config.stash[SETTINGS].judges and not config.option.collectonly
 
 
 def _place(settings: Settings) -> str:

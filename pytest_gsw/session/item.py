@@ -1,74 +1,35 @@
-"""A row as pytest sees it.
-
-A row's set-up waits for its job, reads its log and asks the rule; its call tells what came of it.
-So whatever keeps a row from being judged, a hook that raises included, is an ERROR (JUnit
-``<error>``), and a regression is a FAILURE.
-"""
+"""A row as pytest sees it; what judges it is imported where it is run."""
 
 from __future__ import annotations
 
 import os
-from functools import cached_property, partial
-from typing import Any, NoReturn
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted
-from pytest_gsw.errors import HookError, JobError, RunError
-from pytest_gsw.hooks.faults import hook_error
-from pytest_gsw.results import outcomes, row_text
-from pytest_gsw.results.record import Record
-from pytest_gsw.results.recording import Asked, Found, record_of
-from pytest_gsw.results.told import told
-from pytest_gsw.runs.checks import check_identity, check_job, read_identity
-from pytest_gsw.runs.run import Run, ran_out_of_memory
-from pytest_gsw.session.judging import Judging
-from pytest_gsw.session.keeping import NotWrittenError, facts_of, keep, ran, tell_junit
 from pytest_gsw.session.markers import MarkedItem
-from pytest_gsw.session.measuring import Measured, Measuring
 from pytest_gsw.session.selection import OfTheSession
-from pytest_gsw.session.settings import Settings
-from pytest_gsw.session.sources import LiveRow, RowSource
-from pytest_gsw.session.stash import CANARIES, FLEET, NIGHTS, RECORD, SETTINGS, environment_of
 from pytest_gsw.tables.model import Baseline
+
+if TYPE_CHECKING:
+    from pytest_gsw.session.row import SessionRow
 
 
 class BaselineItem(OfTheSession, MarkedItem):
     """One documented row."""
 
-    #: As what pytest is to report the row, and the report's text, once it was judged.
-    _judged: tuple[str, str] | None = None
-    _is_measured = False
-    #: What a hook that observes the row's job has raised.
-    hook_failure: HookError | None = None
-    #: What is to be reported of a result that could not be written down.
-    not_written = ""
-
     def __init__(self, *, baseline: Baseline, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.baseline = baseline
 
-    @property
-    def _settings(self) -> Settings:
-        return self.config.stash[SETTINGS]
-
     @cached_property
-    def source(self) -> RowSource:
-        """What is known of the row; the session sets it, unless it is interrupted before it knows more."""
-        config = self.config
-        launcher, nights = config.stash[FLEET].launcher, config.stash[NIGHTS]
-        return LiveRow(self.baseline, self._settings, launcher, nights, environment_of(config))
+    def row(self) -> SessionRow:
+        """What becomes of the row in this session."""
+        from pytest_gsw.session.row import SessionRow
 
-    @cached_property
-    def jobs(self) -> Measuring:
-        """What the row's jobs measured."""
-        return Measuring(self.config, self.baseline)
-
-    @cached_property
-    def judging(self) -> Judging:
-        """How the row is judged, once its source is known."""
-        return Judging(self.config, self.source, self.jobs)
+        return SessionRow(self, self.baseline)
 
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
         """Where the row is written."""
@@ -78,119 +39,13 @@ class BaselineItem(OfTheSession, MarkedItem):
 
     def setup(self) -> None:
         """Wait for the job, measure its log, and judge."""
-        fleet = self.config.stash.get(FLEET, None)
-        if fleet is None or not fleet.knows(self.baseline.id):
-            pytest.skip("not run: this session judges nothing (--setup-only, --setup-plan, --gsw-plan)")
-        run: Run | None = None
-        try:
-            run = fleet.take(self.baseline.id)
-            run = self.source.with_earlier_jobs(run)
-            self.source.check_logs(run)
-            self._check_observers()
-            if self.baseline.expected_failure and ran_out_of_memory(run):
-                self._expected_failure(run)
-            check_job(run, self.baseline.recipe.may_fail)
-            measured = self.jobs.measure(run, self.source)
-            self._is_measured = True
-            if fleet.interrupted:
-                self._check_had_its_jobs(run)
-            self._judged = self._decide(measured)
-        except RunError as error:
-            self._raise_error(error, run)
-        except Exception as error:
-            self._raise_error(hook_error(error, self.config.pluginmanager.list_name_plugin()), run)
+        self.row.set_up()
 
     def runtest(self) -> None:
         """Tell what the set-up has found."""
-        assert self._judged is not None, "a row is told only after its set-up has judged it"
-        kind, text = self._judged
-        if kind == "skipped":
-            pytest.skip(text)
-        if kind == "failed":
-            _fail(text)
+        self.row.tell()
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """A report's text; a traceback shows arguments, and those may be the environment."""
         shown = super().repr_failure(excinfo, style)
         return shown if isinstance(excinfo.value, pytest.fail.Exception) else quoted(str(shown), os.environ)
-
-    @property
-    def judged(self) -> tuple[str, str]:
-        """As what pytest is to report the row, and the report's text; passed as long as it was not judged."""
-        return self._judged or ("passed", "")
-
-    def leave_error(self, error: RunError) -> str:
-        """Leave a record of a row that something else ended than its own set-up, and return the text of its report."""
-        try:
-            return self._error_text(error, None)
-        except pytest.fail.Exception:
-            return self.not_written
-
-    def _check_observers(self) -> None:
-        if self.hook_failure is not None:
-            raise self.hook_failure
-
-    def _check_had_its_jobs(self, run: Run) -> None:
-        """A row is not judged by fewer jobs than it was to have, because its session was interrupted."""
-        if self.judging.once_more(run) is not None:
-            had = counted(len(run.jobs), "job")
-            raise JobError(f"interrupted: the row had {had}, and was to have more", advice="run it again")
-
-    def _expected_failure(self, run: Run) -> None:
-        """The row ran out of memory, as its document says."""
-        if run.log is not None:
-            check_identity(self.baseline, run, read_identity(run.log, self.baseline.log_format))
-        fact = "ran out of memory, as documented"
-        self._record(Found(outcomes.EXPECTED_FAILURE.word, fact), run)
-        pytest.xfail(fact)
-        _fail(fact)  # with --runxfail
-
-    def _decide(self, measured: Measured) -> tuple[str, str]:
-        """Judge what was measured, record it, and say as what pytest is to report it, with which text."""
-        if measured.measurement is None:
-            fact = "is documented to run out of memory, but its job completed"
-            found = Found(outcomes.UNEXPECTED_SUCCESS.word, fact)
-        else:
-            found = self.judging.judge(measured.run, measured.measurement)
-        record, canaries = self._record(found, measured.run), self.config.stash[CANARIES]
-        facts, strict = partial(facts_of, record, self._settings), self._settings.strict
-        row = told(record, facts, strict=strict, verdict=found.verdict, canaries=canaries)
-        return row.outcome.pytest, row.text
-
-    def _record(self, found: Found, run: Run | None) -> Record:
-        """Write down what is known of this run, and give it to JUnit and to observers."""
-        source, run_id = self.source, self._settings.run_id
-        asked = Asked(
-            run_id,
-            self.nodeid,
-            self.baseline,
-            source.cluster or "replay",
-            self.judging.tolerance,
-            source.repeats,
-            self.jobs.known_peak_flops(),
-        )
-        made = record_of(asked, ran(run, self.config.stash[FLEET], source, self.jobs), found)
-        try:
-            record, failure = keep(self.config, made, source)
-        except NotWrittenError as error:
-            self.not_written = str(error)
-            _fail(self.not_written)
-        self.stash[RECORD] = record
-        tell_junit(self, record, "call" if self._is_measured else "setup")
-        if failure is not None and found.outcome != outcomes.ERROR.word:
-            _fail(row_text.error_text(failure, facts_of(record, self._settings)))
-        return record
-
-    def _error_text(self, error: RunError, run: Run | None) -> str:
-        """Record an error, and return the text of the row's report."""
-        error = self.source.shown(error)
-        record = self._record(Found(outcomes.ERROR.word, error.fact), run)
-        return row_text.error_text(error, facts_of(record, self._settings))
-
-    def _raise_error(self, error: RunError, run: Run | None) -> NoReturn:
-        _fail(self._error_text(error, run))
-
-
-def _fail(text: str) -> NoReturn:
-    # pytest's own exception, without a traceback: the text is the report, in set-up and call alike.
-    raise pytest.fail.Exception(text, pytrace=False) from None

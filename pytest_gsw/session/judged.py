@@ -20,8 +20,9 @@ from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem
-from pytest_gsw.session.screen import TALLY, Tally, write
+from pytest_gsw.session.screen import write
 from pytest_gsw.session.stash import FLEET, RECORD, SETTINGS
+from pytest_gsw.session.tally import TALLY, Tally
 
 #: Exit status of a session in which nothing failed, and in which rows are inconclusive; pytest's own end at 5.
 INCONCLUSIVE = 6
@@ -31,11 +32,6 @@ _MOST_NAMED = 10
 _PHASES = frozenset({"setup", "call"})
 #: What the reports of a row say of a record.
 _FACTS = pytest.StashKey["tuple[Record, Mapping[str, object]]"]()
-
-
-def runs_nothing(config: pytest.Config) -> bool:
-    """Whether pytest only shows what it would set up."""
-    return bool(config.option.setuponly or config.option.setupplan)
 
 
 # -- one row ----------------------------------------------------------------------------------
@@ -51,14 +47,14 @@ def hold_to_the_record(item: BaselineItem, call: pytest.CallInfo[None], report: 
     """
     if report.when not in _PHASES or not _was_to_be_judged(item):
         return
-    if item.not_written:
-        _fail(report, item.not_written)
+    if item.row.not_written:
+        _fail(report, item.row.not_written)
     elif RECORD not in item.stash:
         error = _why_not_judged(item, call, report)
         if error is not None:
-            _fail(report, item.leave_error(error))
-    elif report.outcome == "passed" and report.when == "call" and item.judged[0] != "passed":
-        _fail(report, item.judged[1])
+            _fail(report, item.row.leave_error(error))
+    elif report.outcome == "passed" and report.when == "call" and item.row.judged[0] != "passed":
+        _fail(report, item.row.judged[1])
     elif report.outcome == "passed" and call.excinfo is not None:
         _fail(report, str(call.excinfo.value))
 
@@ -103,7 +99,7 @@ def report_swallowed(item: BaselineItem) -> None:
     """Report a row of which its protocol has left no report, because another plugin took its place."""
     if not _was_to_be_judged(item) or item.nodeid in item.config.stash[TALLY]:
         return
-    text = item.leave_error(_taken("pytest_runtest_protocol"))
+    text = item.row.leave_error(_taken("pytest_runtest_protocol"))
     report = pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "setup")
     report.user_properties = item.user_properties
     report.gsw_row = True  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.jobs.journal import Past, Submission
 from pytest_gsw.jobs.model import in_words, scancel
 from pytest_gsw.session.item import BaselineItem
+from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.stash import SETTINGS
 
 #: What is to be said of jobs that are left alone on purpose.
@@ -38,11 +39,6 @@ class LostRow(pytest.Item):
 
     def runtest(self) -> None:
         """Nothing is left to be run."""
-
-
-def row_of(node_id: str) -> str:
-    """The row's id in a node id."""
-    return node_id.partition("::")[2]
 
 
 def find_lost(session: pytest.Session, past: Past, runnable: Sequence[str]) -> list[LostRow]:

@@ -35,3 +35,8 @@ def node_id_below(path: Path, root: Path, rootpath: Path) -> str:
     """
     inside = path.is_relative_to(rootpath) and "site-packages" not in path.parts
     return path.relative_to(rootpath if inside else root.parent).as_posix()
+
+
+def row_of(node_id: str) -> str:
+    """The row's id in a node id."""
+    return node_id.partition("::")[2]

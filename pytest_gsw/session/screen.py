@@ -1,4 +1,4 @@
-"""What a session says while it waits, and what its rows came to: lines through pytest's own terminal reporter."""
+"""What a session says while it waits: lines through pytest's own terminal reporter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
@@ -19,9 +18,8 @@ from pytest_gsw.fleet.fleet import Fleet, Ticker
 from pytest_gsw.fleet.watch import Sample
 from pytest_gsw.jobs.model import Attempt
 from pytest_gsw.jobs.spec import expected_run_s
-from pytest_gsw.results import outcomes, progress_text
+from pytest_gsw.results import progress_text
 from pytest_gsw.results.facts import JobFacts
-from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem
@@ -35,70 +33,6 @@ LIVE_S = 1.0
 
 #: Set while that line is shown.
 _LIVE = pytest.StashKey[bool]()
-
-
-class Tally:
-    """What the rows' reports say together; in the session that has the screen, whoever ran the rows."""
-
-    def __init__(self, *, profiled_on_purpose: bool) -> None:
-        self._profiled_on_purpose = profiled_on_purpose
-        #: By node id, the outcome of each row that was run; "" where it was skipped.
-        self._outcomes: dict[str, str] = {}
-        #: Node ids of rows that have failed by their records, and of rows that pytest was told have not passed.
-        self._failing: set[str] = set()
-        self._told: set[str] = set()
-        #: By node id, the row's jobs before its last, and GPU-hours.
-        self.attempts: dict[str, list[str]] = {}
-        self.used: dict[str, float] = {}
-        self.saved: dict[str, float | None] = {}
-        #: By the names of their files, the records that this process has made.
-        self.records: dict[str, Record] = {}
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        """Take what the report of a row says."""
-        if not getattr(report, "gsw_row", False):
-            return
-        if getattr(report, "gsw_fails", False):
-            self._failing.add(report.nodeid)
-        if report.failed or report.skipped:
-            self._told.add(report.nodeid)
-        outcome = getattr(report, "gsw_outcome", "")
-        self._outcomes[report.nodeid] = outcome or self._outcomes.get(report.nodeid, "")
-        if report.failed and not outcome:
-            self._outcomes[report.nodeid] = outcomes.ERROR.word
-        if outcome:
-            self.attempts[report.nodeid] = report.gsw_attempts
-            self.used[report.nodeid] = report.gsw_used_gpu_hours
-            self.saved[report.nodeid] = report.gsw_saved_gpu_hours
-
-    def __contains__(self, node_id: str) -> bool:
-        """Whether a row was reported."""
-        return node_id in self._outcomes
-
-    def hides(self, node_id: str) -> bool:
-        """Whether a row has failed by its record, and passed by its reports."""
-        return node_id in self._failing - self._told
-
-    @property
-    def rows(self) -> int:
-        """How many rows were reported."""
-        return len(self._outcomes)
-
-    @property
-    def outcomes(self) -> list[str]:
-        """The outcome of each row that was run."""
-        return [outcome for outcome in self._outcomes.values() if outcome]
-
-    @property
-    def inconclusive(self) -> bool:
-        """Whether what was measured of some row does not tell whether it is as fast as documented."""
-        return outcomes.INCONCLUSIVE.word in self._outcomes.values()
-
-    @property
-    def judged_none(self) -> bool:
-        """Whether there were rows, and all of them were skipped."""
-        skipped = {""} if self._profiled_on_purpose else {"", outcomes.PROFILED.word}
-        return bool(self._outcomes) and set(self._outcomes.values()) <= skipped
 
 
 def make_ticker(config: pytest.Config, rows: Mapping[str, BaselineItem]) -> Ticker:
@@ -202,7 +136,3 @@ def clear_live(config: pytest.Config) -> None:
         with contextlib.suppress(OSError):
             reporter.rewrite("", erase=True)
             reporter.write("\r")
-
-
-#: What the session's rows came to.
-TALLY = pytest.StashKey[Tally]()

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,18 +22,18 @@ from pytest_gsw.clusters.model import DEMO, LOCAL, Cluster, cluster_files, find_
 from pytest_gsw.common.words import positive
 from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.fleet.entry import Limits
-from pytest_gsw.fleet.watch import Policies
+from pytest_gsw.fleet.limits import Limits, Policies
 from pytest_gsw.history.place import history_place, open_history
-from pytest_gsw.jobs.journal import NAME as JOURNAL
-from pytest_gsw.jobs.journal import Past, read_journal
-from pytest_gsw.jobs.spec import Profile
-from pytest_gsw.performance.verdict import Repeats
-from pytest_gsw.results.record import new_run_id
+from pytest_gsw.performance.repeats import Repeats
+from pytest_gsw.results.run_id import new_run_id
 from pytest_gsw.session import xdist
 from pytest_gsw.session.options import OPTIONS, Option
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.fields import nearest, read_gain, read_tolerance
+
+if TYPE_CHECKING:
+    from pytest_gsw.jobs.journal import Past
+    from pytest_gsw.jobs.spec import Profile
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,8 @@ def read_settings(config: pytest.Config) -> Settings:
     run_id = xdist.run_id(config) or new_run_id()
     past = None
     if values["resume"]:
+        from pytest_gsw.jobs.journal import read_journal
+
         resumed = _resumed(values["resume"], results)
         past, run_id = read_journal(resumed), resumed.name
         if values["cluster"] not in {None, past.cluster}:
@@ -229,6 +231,8 @@ def _cluster(config: pytest.Config, values: Mapping[str, Any], run_directory: Pa
 def _resumed(given: str, results: Path) -> Path:
     """The directory of the run to resume."""
     if given == "last":
+        from pytest_gsw.jobs.journal import NAME as JOURNAL
+
         # A session that ended before it began has left an empty one.
         journals = [path for path in results.glob(f"runs/*/{JOURNAL}") if path.stat().st_size]
         runs = sorted((path.parent for path in journals), key=lambda path: path.name)
@@ -313,10 +317,10 @@ def _history(config: pytest.Config, given: str | None, results: Path) -> str | P
     """
     base = _base(config, "gsw_history") if given else config.invocation_params.dir
     place = history_place(given, results, os.environ, base, "--gsw-history")
-    if place is not None:
+    if isinstance(place, str):
         with open_history(place):  # which connects to nothing yet
             return place
-    return None
+    return place
 
 
 def _profile(values: Mapping[str, Any]) -> Profile | None:
@@ -324,6 +328,8 @@ def _profile(values: Mapping[str, Any]) -> Profile | None:
     kind = given[0] if isinstance(given, list) else given
     if kind is None:
         return None
+    from pytest_gsw.jobs.spec import Profile
+
     kinds = ("nsight", "nccl-trace")
     if kind not in kinds:
         raise ConfigurationError(f"--gsw-profile: got '{kind}', wanted nsight or nccl-trace{nearest(kind, kinds)}")

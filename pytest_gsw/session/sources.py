@@ -25,7 +25,8 @@ from pytest_gsw.jobs.layout import is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.jobs.spec import NCCL_TRACE_STEPS, profiling_in
 from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.verdict import Reason, Repeats
+from pytest_gsw.performance.repeats import Repeats
+from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results.record import Record
 from pytest_gsw.runs.provenance import Provenance, provenance_in
 from pytest_gsw.runs.run import Run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,6 @@ from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import command, counted
-from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import RunError, SubmissionError, WrongAnswerError
 from pytest_gsw.fleet.entry import StateObserver
 from pytest_gsw.fleet.fleet import Fleet
@@ -27,8 +26,9 @@ from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
 from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s, profiling_in
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.results import progress_text
-from pytest_gsw.results.record import Record, read_records
+from pytest_gsw.results.record import Record
 from pytest_gsw.session import answers
+from pytest_gsw.session.chosen import recorded_rows, runnable
 from pytest_gsw.session.ending import begin_json
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.lost import LEFT_ALONE
@@ -43,9 +43,6 @@ from pytest_gsw.tables.definition import accepted_to_expect, definition_hash
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.images import image_name, image_of
 from pytest_gsw.tables.model import Baseline
-
-#: What the replayed run recorded, once it was read.
-_RECORDED = pytest.StashKey["dict[str, Record] | None"]()
 
 
 def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
@@ -68,7 +65,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
         ticker=make_ticker(config, by_row),
         watcher=(lambda row_id: _watch(by_row[row_id])) if submits else None,
         retries=settings.retries if submits else 0,
-        once_more=(lambda row_id, run: by_row[row_id].judging.once_more(run)) if submits else (lambda *_: None),
+        once_more=(lambda row_id, run: by_row[row_id].row.judging.once_more(run)) if submits else (lambda *_: None),
         on_repeat=repeat_teller(config),
         environ=environ,
     )
@@ -89,10 +86,10 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
         planned = specs.get(row_id) or fleet.spec(row_id)
         spec = planned if isinstance(planned, JobSpec) else None
         if row_id in recorded:
-            item.source = ReplayedRow(row, settings, spec, recorded[row_id])
+            item.row.source = ReplayedRow(row, settings, spec, recorded[row_id])
         else:
             submitted = attached.get(row_id) or lost.get(row_id)
-            item.source = LiveRow(row, settings, launcher, nights, environ, spec, submitted)
+            item.row.source = LiveRow(row, settings, launcher, nights, environ, spec, submitted)
     # Canaries first: the rows that are too slow wait for what they say. Then those that take the longest.
     weights = {item.baseline.id: (item.baseline.canary, _gpu_seconds(item.baseline)) for item in rows}
     fleet.submit(dict(sorted(specs.items(), key=lambda pair: weights[pair[0]], reverse=True)), lost)
@@ -101,7 +98,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
 
 def _watch(item: BaselineItem) -> Watch | None:
     """What watches a row's job by its log; ``None`` where nobody reads such logs."""
-    log_format, source = item.jobs.log_format(), item.source
+    log_format, source = item.row.jobs.log_format(), item.row.source
     spec, settings, row = source.spec, source.settings, item.baseline
     if log_format is None or spec is None:
         return None
@@ -140,50 +137,6 @@ def tell_delivery(config: pytest.Config, nights: Nights) -> None:
         write(config, f"gsw: not delivered to the history: {why}")
 
 
-def runnable(items: Iterable[pytest.Item]) -> list[BaselineItem]:
-    """The rows that are to run: neither this plugin nor anybody else has marked them as ones that are not."""
-    return [item for item in items if isinstance(item, BaselineItem) and not _is_left_out(item)]
-
-
-def _is_left_out(row: BaselineItem) -> bool:
-    """Whether a marker keeps pytest from running a row; conditions in words are pytest's own affair."""
-    conditions = [bool(one) for mark in row.iter_markers("skipif") for one in mark.args if not isinstance(one, str)]
-    not_run = any(not mark.args and mark.kwargs.get("run", True) is False for mark in row.iter_markers("xfail"))
-    return row.get_closest_marker("skip") is not None or any(conditions) or not_run
-
-
-def recorded_rows(config: pytest.Config) -> dict[str, Record] | None:
-    """What a replayed run's directory recorded, by row; ``None`` if it is no such directory. It is read once."""
-    if _RECORDED not in config.stash:
-        config.stash[_RECORDED] = _read_recorded(config.stash[SETTINGS])
-    return config.stash[_RECORDED]
-
-
-def _read_recorded(settings: Settings) -> dict[str, Record] | None:
-    if settings.replay is None or not (settings.replay / "records").is_dir():
-        return None
-    try:
-        records = read_records(settings.replay)
-    except ValueError as error:
-        raise pytest.UsageError(f"--gsw-replay: {error}") from None
-    _check_cluster(settings, records)
-    return {record.row.id: record for record in records if record.jobs.last is not None}
-
-
-def _check_cluster(settings: Settings, records: Iterable[Record]) -> None:
-    """Make sure that a replayed run is not taken for one of another cluster, by whose figures it would be judged."""
-    if settings.cluster is None:
-        return
-    name = settings.cluster.name
-    # A replay without a cluster has left open where its logs are from.
-    other = next((record for record in records if record.run.cluster not in {name, "replay"}), None)
-    if other is not None:
-        raise pytest.UsageError(
-            f"--gsw-replay: the run {other.run.id} was of the cluster '{other.run.cluster}', not '{name}'\n"
-            f"next: give --gsw-cluster={other.run.cluster}, or leave it out to judge by the document"
-        )
-
-
 def make_launcher(config: pytest.Config, settings: Settings, recorded: dict[str, Record]) -> Launcher:
     """How this session's jobs are started; a replay's are only looked up.
 
@@ -217,7 +170,7 @@ def _observer(config: pytest.Config, rows: list[BaselineItem]) -> StateObserver:
         if status.unchecked and not told:
             told = True  # once: it is so of all jobs
             write(config, f"gsw: of job {job_id}, {status.unchecked}")
-        row = by_row[row_id]
+        row = by_row[row_id].row
         try:
             config.hook.pytest_gsw_job_state_changed(config=config, baseline=row.baseline, job_id=job_id, status=status)
         except Exception as error:  # the row's alone: the other rows' jobs are still to be looked after
@@ -237,9 +190,9 @@ def make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
         spec: JobSpec | None = item.config.hook.pytest_gsw_make_job_spec(
             config=item.config, baseline=item.baseline, cluster=settings.cluster or Cluster("replay", "replay")
         )
-        log_format = item.jobs.log_format()
+        log_format = item.row.jobs.log_format()
         unread = unknown_metric(item.baseline, site_metrics(item.config))
-        item.jobs.peak_flops()
+        item.row.jobs.peak_flops()
     except WrongAnswerError as error:
         raise pytest.UsageError(quoted(str(error), os.environ)) from None
     except pytest.UsageError:
@@ -303,10 +256,3 @@ def print_plan(
         )
     for line in progress_text.plan_text(planned, skipped):
         write(session.config, line)
-
-
-def check_faults(items: list[BaselineItem], settings: Settings) -> None:
-    """Make sure that every fault of ``--gsw-demo`` is some row's: a row that is not broken looks healthy."""
-    for fault in parse_faults(settings.demo):
-        if not any(fault.matches(item.baseline.id) for item in items):
-            raise pytest.UsageError(f"--gsw-demo: no selected row matches '{fault.pattern}'")

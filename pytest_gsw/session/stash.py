@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_gsw.fleet.fleet import Fleet
-from pytest_gsw.jobs.environment import session_environment
-from pytest_gsw.results.record import Record
-from pytest_gsw.session.nights import Nights
 from pytest_gsw.session.settings import Settings
 
+if TYPE_CHECKING:
+    from pytest_gsw.fleet.fleet import Fleet
+    from pytest_gsw.results.record import Record
+    from pytest_gsw.session.nights import Nights
+
 SETTINGS = pytest.StashKey[Settings]()
-FLEET = pytest.StashKey[Fleet]()
+FLEET: pytest.StashKey[Fleet] = pytest.StashKey()
 #: What earlier nights measured.
-NIGHTS = pytest.StashKey[Nights]()
+NIGHTS: pytest.StashKey[Nights] = pytest.StashKey()
 #: Ids of the canary rows that were too slow in this session.
 CANARIES = pytest.StashKey[list[str]]()
 #: A row's record, once it has been run.
-RECORD = pytest.StashKey[Record]()
+RECORD: pytest.StashKey[Record] = pytest.StashKey()
+#: Set once all rows have run.
+FINISHED = pytest.StashKey[bool]()
+#: What ``--gsw-update-baseline`` has to say at the end.
+PROPOSED = pytest.StashKey["tuple[str, ...]"]()
 _ENVIRON = pytest.StashKey["Mapping[str, str]"]()
 
 
 def environment_of(config: pytest.Config) -> Mapping[str, str]:
     """The session's environment: read once, when its first job is about to be planned, so that conftests may set it."""
+    from pytest_gsw.jobs.environment import session_environment
+
     if _ENVIRON not in config.stash:
         config.stash[_ENVIRON] = session_environment()
     return config.stash[_ENVIRON]

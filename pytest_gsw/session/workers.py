@@ -19,6 +19,7 @@ from pytest_gsw.errors import RunError
 from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.loop import SIGNALS, Interrupts, taking_signals
+from pytest_gsw.session.screen import write
 from pytest_gsw.session.stash import FLEET, SETTINGS
 from pytest_gsw.session.terminals import leave_closed, terminals
 
@@ -51,10 +52,8 @@ _HANDED_ON = pytest.StashKey[_HandedOn]()
 
 
 def take_signals(config: pytest.Config) -> None:
-    """Take signals from now on, in a session of pytest-xdist that judges rows; others are no affair of this module."""
+    """Take signals from now on, in a session of pytest-xdist; others are no affair of this module."""
     held = config.stash[_HELD] = contextlib.ExitStack()
-    if not config.stash[SETTINGS].judges:
-        return
     if xdist.is_worker(config):
         interrupts = config.stash[_INTERRUPTS] = Interrupts()
         interrupts.waiting = False
@@ -87,10 +86,12 @@ def add_worker(node: Any) -> None:
 
 
 def drop_worker(node: Any) -> None:
-    """Note that a worker has ended: its process's number may soon be another's."""
+    """Note that a worker has ended, whose process's number may soon be another's, and say what it had to say."""
     handed_on = node.config.stash.get(_HANDED_ON, None)
     if handed_on is not None:
         handed_on.workers.pop(node.gateway.id, None)
+    for line in xdist.messages_of(node):
+        write(node.config, line)
 
 
 def wait_for(item: BaselineItem) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history import Delivered, HistoryAwayError, HistoryError, HistoryUnusableError, Spool, open_history
+from pytest_gsw.history import open_history
+from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
+from pytest_gsw.history.spool import Delivered, Spool
 from tests.unit.history.behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour
 from tests.unit.history.nights import KEY, night
 

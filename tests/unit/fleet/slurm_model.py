@@ -35,8 +35,8 @@ from typing import Any, cast
 from unittest import mock
 
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError
-from pytest_gsw.fleet.entry import Limits
 from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.fleet.limits import Limits
 from pytest_gsw.fleet.watch import Sample, Watch
 from pytest_gsw.fleet.watching import LOG_LOOK_S
 from pytest_gsw.jobs.journal import NAME, Journal

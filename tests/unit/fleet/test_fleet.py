@@ -18,8 +18,9 @@ from pytest_gsw.errors import (
     SchedulerAwayError,
     SubmissionError,
 )
-from pytest_gsw.fleet.entry import Limits, RepeatRequest, RowStatus
+from pytest_gsw.fleet.entry import RepeatRequest, RowStatus
 from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.fleet.limits import Limits
 from pytest_gsw.fleet.patience import LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S
 from pytest_gsw.fleet.polling import MOST_POLLS_PER_INTERVAL, SETTLE_S
 from pytest_gsw.fleet.watch import Sample, Watch

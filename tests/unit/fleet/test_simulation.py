@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.fleet.entry import Limits
+from pytest_gsw.fleet.limits import Limits
 from pytest_gsw.fleet.polling import MOST_POLLS_PER_INTERVAL
 from pytest_gsw.jobs.journal import read_journal
 from pytest_gsw.jobs.slurm.answers import Output

@@ -11,18 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.history import (
-    History,
-    HistoryError,
-    HistoryUnusableError,
-    RunSummary,
-    SeriesKey,
-    open_history,
-    schema,
-)
+from pytest_gsw.history import open_history, schema
 from pytest_gsw.history.database import Database
-from pytest_gsw.history.model import IMPORTED
+from pytest_gsw.history.errors import HistoryError, HistoryUnusableError
+from pytest_gsw.history.model import IMPORTED, RunSummary, SeriesKey
 from pytest_gsw.history.spool import Spool
+from pytest_gsw.history.store import History
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import FIRST_S, KEY, job, key_of, night
 from tests.unit.results.records import SLOW, varied

@@ -14,8 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_gsw.history import Delivered, History, HistoryAwayError, HistoryError, Spool, open_history
+from pytest_gsw.history import open_history
+from pytest_gsw.history.errors import HistoryAwayError, HistoryError
+from pytest_gsw.history.spool import Delivered, Spool
 from pytest_gsw.history.sqlite import SqliteDatabase
+from pytest_gsw.history.store import History
 from pytest_gsw.results.record import Record, read_record, write_record
 from tests.unit.history.nights import KEY, night
 
@@ -266,7 +269,8 @@ def test_nothing_is_lost_when_the_process_is_killed(place: str, tmp_path: Path) 
     program = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from pytest_gsw.history import Spool, open_history\n"
+        "from pytest_gsw.history import open_history\n"
+        "from pytest_gsw.history.spool import Spool\n"
         "from tests.unit.history.nights import night\n"
         "spool, history = Spool(Path(sys.argv[1])), open_history(sys.argv[2])\n"
         "for number in range(10_000):\n"

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_gsw.history import HistoryAwayError, HistoryError, HistoryUnusableError, open_history
+from pytest_gsw.history import open_history
+from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
 from pytest_gsw.results.record import Record
 from tests.unit.history.behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour, everything
 from tests.unit.history.nights import KEY, night

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history import open_history
-from pytest_gsw.history.postgresql import is_postgresql, shown_url
+from pytest_gsw.history.place import is_postgresql
+from pytest_gsw.history.postgresql import shown_url
 
 
 @pytest.mark.parametrize(

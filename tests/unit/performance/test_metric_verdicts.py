@@ -6,12 +6,12 @@ import math
 
 import pytest
 
+from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.performance.verdict import (
     WORST_FIRST,
     MetricVerdict,
     Outcome,
     Reason,
-    Repeats,
     judge,
     judge_metric,
     with_metrics,

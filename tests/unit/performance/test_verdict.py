@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.performance.noise import Noise, limit
+from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.performance.steady import steady
-from pytest_gsw.performance.verdict import Outcome, Reason, Repeats, Verdict, compare, judge
+from pytest_gsw.performance.verdict import Outcome, Reason, Verdict, compare, judge
 from pytest_gsw.tables.metrics import BY_KEY, METRICS, Direction
 from pytest_gsw.tables.model import Accepted, Figures
 from tests.unit.rows import LLAMA2_FP8_X128, measured

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.performance.verdict import Outcome
 from pytest_gsw.results.facts import JobFacts
-from pytest_gsw.results.record import Record, new_run_id, read_record, read_records, used_gpu_hours, write_record
+from pytest_gsw.results.record import Record, read_record, read_records, used_gpu_hours, write_record
 from pytest_gsw.results.row_text import attempt_text
+from pytest_gsw.results.run_id import new_run_id
 from pytest_gsw.results.verdicts import MetricFacts
 from pytest_gsw.tables.metrics import Direction
 from tests.unit.results.records import JOB, SLOW, keys_of, recorded, varied

@@ -13,7 +13,7 @@ from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.model import Launcher
 from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.verdict import Repeats
+from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.runs.run import Run
 from pytest_gsw.session.nights import Nights
 from pytest_gsw.session.settings import Settings

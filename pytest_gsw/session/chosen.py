@@ -1,0 +1,110 @@
+"""Which of the collected rows a session is about: those that run, and of an earlier run those that it had."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_gsw.demo.faults import parse_faults
+from pytest_gsw.session import xdist
+from pytest_gsw.session.item import BaselineItem
+from pytest_gsw.session.node_ids import row_of
+from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.stash import SETTINGS
+
+if TYPE_CHECKING:
+    from pytest_gsw.results.record import Record
+
+#: What the replayed run recorded, once it was read.
+_RECORDED = pytest.StashKey["dict[str, Record] | None"]()
+
+
+def runnable(items: Iterable[pytest.Item]) -> list[BaselineItem]:
+    """The rows that are to run: neither this plugin nor anybody else has marked them as ones that are not."""
+    return [item for item in items if isinstance(item, BaselineItem) and not _is_left_out(item)]
+
+
+def _is_left_out(row: BaselineItem) -> bool:
+    """Whether a marker keeps pytest from running a row; conditions in words are pytest's own affair."""
+    conditions = [bool(one) for mark in row.iter_markers("skipif") for one in mark.args if not isinstance(one, str)]
+    not_run = any(not mark.args and mark.kwargs.get("run", True) is False for mark in row.iter_markers("xfail"))
+    return row.get_closest_marker("skip") is not None or any(conditions) or not_run
+
+
+def recorded_rows(config: pytest.Config) -> dict[str, Record] | None:
+    """What a replayed run's directory recorded, by row; ``None`` if it is no such directory. It is read once."""
+    if _RECORDED not in config.stash:
+        config.stash[_RECORDED] = _read_recorded(config.stash[SETTINGS])
+    return config.stash[_RECORDED]
+
+
+def _read_recorded(settings: Settings) -> dict[str, Record] | None:
+    if settings.replay is None or not (settings.replay / "records").is_dir():
+        return None
+    from pytest_gsw.results.record import read_records
+
+    try:
+        records = read_records(settings.replay)
+    except ValueError as error:
+        raise pytest.UsageError(f"--gsw-replay: {error}") from None
+    _check_cluster(settings, records)
+    return {record.row.id: record for record in records if record.jobs.last is not None}
+
+
+def _check_cluster(settings: Settings, records: Iterable[Record]) -> None:
+    """Make sure that a replayed run is not taken for one of another cluster, by whose figures it would be judged."""
+    if settings.cluster is None:
+        return
+    name = settings.cluster.name
+    # A replay without a cluster has left open where its logs are from.
+    other = next((record for record in records if record.run.cluster not in {name, "replay"}), None)
+    if other is not None:
+        raise pytest.UsageError(
+            f"--gsw-replay: the run {other.run.id} was of the cluster '{other.run.cluster}', not '{name}'\n"
+            f"next: give --gsw-cluster={other.run.cluster}, or leave it out to judge by the document"
+        )
+
+
+def runs_nothing(config: pytest.Config) -> bool:
+    """Whether pytest only shows what it would set up."""
+    return bool(config.option.setuponly or config.option.setupplan)
+
+
+def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a run that is replayed or resumed, keep the rows that it had."""
+    settings = config.stash[SETTINGS]
+    recorded = recorded_rows(config)
+    rows = [item for item in items if isinstance(item, BaselineItem)]
+    if xdist.is_worker(config):
+        # Its loop runs items in this order, not in that in which jobs end: the shortest first comes near it.
+        items.sort(key=_expected_order)
+    if recorded is not None:
+        dropped = [item for item in rows if item.baseline.id not in recorded]
+    elif settings.past is not None:
+        rows_then = {row_of(node_id) for node_id in settings.past.rows}
+        dropped = [item for item in rows if item.baseline.id not in rows_then]
+    else:
+        return
+    if dropped:
+        gone = set(dropped)
+        items[:] = [item for item in items if item not in gone]
+        config.hook.pytest_deselected(items=dropped)
+
+
+def _expected_order(item: pytest.Item) -> tuple[bool, float]:
+    """Other tests first, in their order, then rows by the time that they are expected to take."""
+    if not isinstance(item, BaselineItem):
+        return False, 0.0
+    from pytest_gsw.jobs.spec import expected_run_s
+
+    return True, -1.0 if item.baseline.canary else expected_run_s(item.baseline) or math.inf
+
+
+def check_faults(items: list[BaselineItem], settings: Settings) -> None:
+    """Make sure that every fault of ``--gsw-demo`` is some row's: a row that is not broken looks healthy."""
+    for fault in parse_faults(settings.demo):
+        if not any(fault.matches(item.baseline.id) for item in items):
+            raise pytest.UsageError(f"--gsw-demo: no selected row matches '{fault.pattern}'")

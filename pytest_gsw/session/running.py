@@ -1,0 +1,156 @@
+"""What a session does that runs rows; one that only collects them imports nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from pytest_gsw.common.files import from_here
+from pytest_gsw.errors import RunError
+from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.results.outcomes import ERROR
+from pytest_gsw.results.record import record_name
+from pytest_gsw.session import judged, workers, xdist
+from pytest_gsw.session.chosen import check_faults, runnable, runs_nothing
+from pytest_gsw.session.ending import add_json, leave_files
+from pytest_gsw.session.item import BaselineItem
+from pytest_gsw.session.loop import handling_signals, interrupt_session, run_session
+from pytest_gsw.session.lost import not_taken_over
+from pytest_gsw.session.resume import leave_run
+from pytest_gsw.session.screen import clear_live, write
+from pytest_gsw.session.selection import table_of
+from pytest_gsw.session.start import make_launcher, make_spec, print_plan, start_fleet, tell_delivery
+from pytest_gsw.session.stash import FINISHED, FLEET, NIGHTS, PROPOSED, RECORD, SETTINGS
+from pytest_gsw.session.tally import TALLY
+
+
+def run_rows(session: pytest.Session) -> None:
+    """Submit every selected row, run other tests meanwhile, then judge rows in the order in which their jobs end."""
+    config = session.config
+    settings = config.stash[SETTINGS]
+    if settings.plan:
+        launcher = make_launcher(config, settings, {})
+        rows = runnable(session.items)
+        print_plan(session, rows, {item.baseline.id: make_spec(item, settings) for item in rows}, launcher)
+        return
+    with handling_signals() as interrupts:
+        try:
+            fleet = start_fleet(session, settings)
+        except KeyboardInterrupt:
+            if FLEET in config.stash:
+                interrupt_session(session, config.stash[FLEET], detach=settings.detach)
+            raise
+        run_session(session, fleet, interrupts, detach=settings.detach)
+
+
+def run_item(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Make room for the row's line, and see that it is reported; where the loop is not ours, submit all rows first."""
+    clear_live(item.config)
+    if not isinstance(item, BaselineItem):
+        done = yield
+    else:
+        if FLEET not in item.config.stash and not runs_nothing(item.config):
+            _submit_in_a_foreign_loop(item.session)
+        workers.wait_for(item)
+        done = yield
+        judged.report_swallowed(item)
+    workers.stop_if_interrupted(item, nextitem)
+    return done
+
+
+def _submit_in_a_foreign_loop(session: pytest.Session) -> None:
+    settings = session.config.stash[SETTINGS]
+    if settings.plan:
+        return
+    check_faults([row for row in session.items if isinstance(row, BaselineItem)], settings)
+    start_fleet(session, settings)
+
+
+def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """See that a row's report says what its record says, and give it the figures that stand behind its outcome."""
+    report.gsw_row = True  # type: ignore[attr-defined]
+    judged.hold_to_the_record(item, call, report)
+    record = item.stash.get(RECORD, None)
+    if record is not None:
+        add_json(item, record)
+        report.gsw_fails = item.row.judged[0] == "failed" or record.outcome == ERROR.word  # type: ignore[attr-defined]
+        # pytest-xdist hands these to the session that has the screen.
+        vars(report).update(judged.facts_of(item, record))
+        item.config.stash[TALLY].records[record_name(record.row.node_id)] = record
+
+
+def finish(session: pytest.Session) -> None:
+    """End whatever still runs: after -x, after Ctrl-C, after an internal error."""
+    try:
+        _finish(session)
+    finally:
+        leave_run(session.config)
+        workers.leave_signals(session.config)
+
+
+def _finish(session: pytest.Session) -> None:
+    config = session.config
+    config.stash[FINISHED] = True
+    clear_live(config)
+    fleet = config.stash.get(FLEET, None)
+    if fleet is not None:
+        _close(session, fleet)
+    for line in not_taken_over(session, fleet):
+        write(config, line)
+    _remember(config)
+    _propose(config)
+    tally = config.stash.get(TALLY, None)
+    if tally is not None:
+        session.exitstatus = judged.exit_status(session, tally)
+    if not leave_files(config, int(session.exitstatus)):
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
+def _remember(config: pytest.Config) -> None:
+    """Give the session's records to the history."""
+    nights = config.stash.get(NIGHTS, None)
+    if nights is None:
+        return
+    if nights.problem:
+        write(config, f"gsw: rows were judged by their tolerance alone: {nights.problem}")
+    if nights.not_kept:
+        run = from_here(config.stash[SETTINGS].run_directory)
+        write(config, f"gsw: records could not be kept for the history: {nights.not_kept}")
+        write(config, f"next: pytest-gsw history --add {run}")
+    tell_delivery(config, nights)
+    nights.close()
+
+
+def _propose(config: pytest.Config) -> None:
+    """With ``--gsw-update-baseline``: write the diff, once, from the records of all workers."""
+    settings = config.stash[SETTINGS]
+    ran = not (settings.plan or config.option.collectonly or runs_nothing(config))
+    if settings.update_baseline is None or not ran or xdist.is_worker(config):
+        return
+    # Few sessions ask for it.
+    from pytest_gsw.session.update import update_baseline
+
+    config.stash[PROPOSED] = update_baseline(
+        settings.update_baseline,
+        settings.run_directory,
+        lambda name: table_of(name, config, settings.baselines),
+        settings.max_gain,
+    )
+
+
+def _close(session: pytest.Session, fleet: Fleet) -> None:
+    config = session.config
+    try:
+        cancelled = fleet.close(detach=config.stash[SETTINGS].detach)
+    except RunError as error:
+        # Jobs that may still burn GPU-hours are worth a red session, whatever its rows were.
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+        write(config, f"gsw: {error}")
+    else:
+        if cancelled:
+            jobs = "1 job was" if cancelled == 1 else f"{cancelled} jobs were"
+            write(config, f"gsw: {jobs} still pending or running, and cancelled")
+    if fleet.journal_problem:
+        why = f"the run's journal could not be written: {fleet.journal_problem}"
+        write(config, f"gsw: {why}; a session that resumes this run would not know all of its jobs")

@@ -1,0 +1,104 @@
+"""What a session says at its end: the summary on the screen."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.common.redact import quoted
+from pytest_gsw.results import outcomes, progress_text
+from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.stash import PROPOSED, SETTINGS
+from pytest_gsw.session.tally import TALLY, Tally
+
+#: What the summary says of rows beside their outcome, and which of a report's attributes has it: rows that passed by
+#: what their cluster has accepted; rows of which nobody can say; and rows that creep, none of which fails for it, and
+#: at which somebody should look before one does.
+_SECTIONS = {
+    "accepted figures": "gsw_accepted",
+    outcomes.INCONCLUSIVE.text: "gsw_inconclusive",
+    "drift": "gsw_drift",
+}
+
+
+def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what the night came to: counts, a table, errors by cause, and what stands out among the rows that passed."""
+    settings = config.stash[SETTINGS]
+    improved = [r for r in reporter.getreports("passed") if getattr(r, "gsw_outcome", "") == outcomes.IMPROVED.word]
+    if improved:
+        by_document = all(report.gsw_reference == "documented" for report in improved)
+        reporter.section("faster than documented" if by_document else "faster than documented or accepted")
+        for report in improved:
+            reporter.write_line(f"{report.nodeid}  {report.gsw_headline}")
+        reporter.write_line(
+            "These rows passed. If the gain stays, a tighter baseline keeps it (pytest-gsw baseline propose); "
+            "--gsw-strict makes such rows fail."
+        )
+    for section, name in _SECTIONS.items():
+        _tell_section(reporter, section, name)
+    _tell_night(reporter, config)
+    proposed = config.stash.get(PROPOSED, ())
+    if proposed:
+        reporter.section("figures to accept")
+    for line in proposed:
+        reporter.write_line(line)
+    tally = config.stash.get(TALLY, None)
+    if tally is not None and tally.judged_none:
+        one = tally.rows == 1
+        what = "the only row was not judged: it was" if one else f"none of {tally.rows} rows was judged: all were"
+        reporter.ensure_newline()
+        reporter.write_line(f"gsw: {what} skipped (-rs tells why)")
+    if config.getoption("verbose") < 0 or settings.cluster is None:
+        return
+    if tally is not None:
+        _tell_cost(reporter, tally, settings, settings.cluster)
+    if settings.cluster.simulated:
+        reporter.section("simulation")
+        reporter.write_line("The cluster 'demo' is simulated: no GPU was used, and its figures say nothing.")
+
+
+def _tell_section(reporter: pytest.TerminalReporter, section: str, name: str) -> None:
+    """Say what stands out among the rows in one respect, a line each."""
+    reports = [report for kind in ("passed", "failed", "skipped") for report in reporter.getreports(kind)]
+    lines = [f"{report.nodeid}  {text}" for report in reports if (text := getattr(report, name, ""))]
+    if lines:
+        reporter.section(section)
+    for line in lines:
+        reporter.write_line(line)
+
+
+def _tell_cost(reporter: pytest.TerminalReporter, tally: Tally, settings: Settings, cluster: Cluster) -> None:
+    """Say which rows were run again, and what the session has cost the cluster."""
+    repeated = {node_id: texts for node_id, texts in tally.attempts.items() if texts}
+    if repeated:
+        reporter.section("run again because the infrastructure failed")
+    for node_id, texts in repeated.items():
+        reporter.write_line(f"{node_id}  " + "; ".join(f"job {text}" for text in texts))
+    stopped = [hours for hours in tally.saved.values() if hours is not None]
+    if settings.replay is None and (stopped or not cluster.simulated):
+        reporter.write_line(progress_text.gpu_hours(sum(tally.used.values()), sum(stopped), len(stopped)))
+
+
+def _tell_night(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """A night of several rows on one screen; with -q, and of a single row, its own line says it all."""
+    settings, tally = config.stash[SETTINGS], config.stash.get(TALLY, None)
+    if config.getoption("verbose") < 0 or tally is None or tally.rows < 2:
+        return
+    # Only a session that has run rows has a night.
+    from pytest_gsw.results import summary
+    from pytest_gsw.results.rebuild import read_run
+
+    records, _ = read_run(settings.run_directory, tally.records)
+    if len(records) < 2:
+        return
+    records = quoted(records, os.environ)
+    reporter.section("night")
+    width = shutil.get_terminal_size().columns
+    for line in (*summary.night_table(records, width), "", summary.counts_line(records)):
+        reporter.write_line(line)
+    for line in (*summary.error_lines(records), summary.slow_node_line(records)):
+        if line:
+            reporter.write_line(line)
