@@ -8,6 +8,7 @@ or cannot be entered twice for the same letters.
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -165,6 +166,9 @@ _LONGEST_KNOWN = 512
 
 Quotable = TypeVar("Quotable")
 
+#: Most fields of a record are of these, and are left as they are without a call.
+_NO_TEXTS = frozenset({type(None), bool, int, float})
+
 
 @lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
@@ -213,8 +217,11 @@ def _quoted(value: Any, secrets: Sequence[str]) -> Any:
         arguments = _quoted(value.args, secrets)
         return value if arguments == value.args else type(value)(*arguments)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        shown = {name: other for name, entry in fields.items() if (other := _quoted(entry, secrets)) != entry}
+        shown = {
+            name: other
+            for name in _field_names(type(value))
+            if type(entry := getattr(value, name)) not in _NO_TEXTS and (other := _quoted(entry, secrets)) != entry
+        }
         return dataclasses.replace(value, **shown) if shown else value
     return value
 
@@ -249,8 +256,20 @@ def _values(environments: Iterable[Mapping[str, str]]) -> list[str]:
     lines = {
         line.strip()
         for environment in environments
-        for name in list(environment)  # others may set variables meanwhile
-        if is_secret(name) and _PLACE_NAME.search(name) is None
+        # os.environ decodes each name that it is asked for, and pytest changes a value of it with each phase of a test.
+        for name in _secret_names(frozenset(getattr(environment, "_data", environment)))
         for line in printable(environment.get(name, "")).split("\n")
     }
     return sorted((line for line in lines if len(line) >= SHORTEST_SECRET), key=len, reverse=True)
+
+
+@lru_cache(maxsize=64)
+def _secret_names(names: frozenset[str | bytes]) -> tuple[str, ...]:
+    """The names of those variables that hold secrets."""
+    decoded = map(os.fsdecode, names)
+    return tuple(name for name in decoded if is_secret(name) and _PLACE_NAME.search(name) is None)
+
+
+@lru_cache(maxsize=512)
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import string
 from pathlib import Path
 
@@ -157,6 +158,18 @@ def test_the_documents_hold_no_secrets(path: Path) -> None:
 def test_values_of_secret_variables_are_masked(environment: dict[str, str], text: str, shown: str | None) -> None:
     assert masked_text(text, environment) == (text if shown is None else shown)
     assert masked_text(text, {}, environment) == masked_text(text, environment)
+
+
+def test_a_secret_of_this_process_is_masked_from_when_it_is_set_until_it_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert quoted("correct-horse", os.environ) == "correct-horse"
+    monkeypatch.setenv("HF_TOKEN", "correct-horse")
+    assert quoted("correct-horse", os.environ) == MASK
+    monkeypatch.setenv("HF_TOKEN", "bätterie-staple")
+    assert quoted("correct-horse bätterie-staple", os.environ) == f"correct-horse {MASK}"
+    monkeypatch.delenv("HF_TOKEN")
+    assert quoted("bätterie-staple", os.environ) == "bätterie-staple"
 
 
 def test_a_secret_that_is_coloured_or_torn_is_still_one() -> None:
