@@ -14,6 +14,7 @@ from pytest_gsw.hooks.faults import hook_error, not_that, wrong_answer
 from pytest_gsw.hooks.guard import guarded_launcher
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.logs.formats.series import BuiltIn
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.settings import Settings
@@ -52,6 +53,10 @@ def _shown(error: RunError) -> str:
     return quoted(str(error), os.environ)
 
 
+def _is_built_in(log_format: object) -> bool:
+    return isinstance(log_format, BuiltIn) and log_format is FORMATS.get(log_format.name)
+
+
 def check_answers(item: BaselineItem, spec: object, log_format: object) -> None:
     """Make sure that what hooks returned is what their contracts say, before anything is submitted.
 
@@ -65,7 +70,7 @@ def check_answers(item: BaselineItem, spec: object, log_format: object) -> None:
         problem = f"a JobSpec of {spec.row_id!r} for {item.baseline.id}: the row's id is not to be changed"
     elif problems := spec_problems(spec):
         problem = not_that(spec, "job spec", problems)
-    elif log_format is not None and all(log_format is not known for known in FORMATS.values()):
+    elif log_format is not None and not _is_built_in(log_format):
         hook = item.config.hook.pytest_gsw_log_format
         problems = format_problems(log_format)
         problem = not_that(log_format, "log format", problems) if problems else None

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from pytest_gsw.logs.formats import deepspeed, huggingface, maxtext, megatron, nemo, paxml, torchtitan
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pytest_gsw.logs.model import LogFormat
 
-#: In the order of precedence where a log fits several: a framework before the engine that it runs on.
-#: Megatron's lines come before those of DeepSpeed's pipeline engine, which tell the same steps; Hugging
-#: Face's summary of the run before DeepSpeed's rates.
-FORMATS: Mapping[str, LogFormat] = MappingProxyType(
-    {
-        module.FORMAT.name: module.FORMAT
-        for module in (maxtext, paxml, nemo, megatron, torchtitan, huggingface, deepspeed)
-    }
-)
+#: Each with a module of its own name, in the order of precedence where a log fits several: a framework before the
+#: engine that it runs on. Megatron's lines come before those of DeepSpeed's pipeline engine, which tell the same
+#: steps; Hugging Face's summary of the run before DeepSpeed's rates.
+_NAMES = ("maxtext", "paxml", "nemo", "megatron", "torchtitan", "huggingface", "deepspeed")
+
+
+class _Formats(Mapping[str, "LogFormat"]):
+    """The formats, whose modules and patterns are loaded when they are asked for: most sessions need one."""
+
+    def __getitem__(self, name: str) -> LogFormat:
+        if name not in _NAMES:
+            raise KeyError(name)
+        found: LogFormat = import_module(f"pytest_gsw.logs.formats.{name}").FORMAT
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+
+FORMATS: Mapping[str, LogFormat] = _Formats()
 
 #: Formats that look like a known one and are not, by what tells them.
 REFUSED: Mapping[str, bytes] = MappingProxyType({"nanotron": b"elapsed_time_per_iteration_ms: "})
