@@ -177,6 +177,8 @@ def _stated(settings: Iterable[_Settings]) -> Iterator[tuple[str, tuple[int | st
     """The settings with the offset of the line that says so, the most certain source of each."""
     seen: set[str] = set()
     for one in settings:
+        if not one.said:
+            continue
         found: dict[str, tuple[int | str, int] | None] = {name: _number(one, name) for name in _NUMBERS}
         encoder = one.get("encoder_tp")
         if encoder is not None and number_of(encoder.value) is not None:

@@ -74,7 +74,7 @@ def log_interval(steps: Sequence[TimedStep], first_index: int | None = None) -> 
             return rest
     gaps = [later - earlier for earlier, later in itertools.pairwise(numbers)]
     interval = min(gaps)
-    if interval < 1 or any(gap % interval for gap in gaps) or 2 * gaps.count(interval) <= len(gaps):
+    if interval < 1 or math.gcd(*gaps) != interval or 2 * gaps.count(interval) <= len(gaps):
         return 1
     fits = first_index is None or numbers[0] == first_index + interval - 1
     return interval if fits else 1
