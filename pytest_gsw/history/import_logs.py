@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from pytest_gsw.demo.writers.events import FIRST_LINE
 from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.history.imported import Imported, Known, imported_record
 from pytest_gsw.history.model import IMPORTED
@@ -25,7 +24,7 @@ from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record
 from pytest_gsw.runs.checks import read_steps
 from pytest_gsw.runs.measure import measure_as_documented
-from pytest_gsw.runs.provenance import provenance_in
+from pytest_gsw.runs.provenance import is_simulated, provenance_in
 from pytest_gsw.runs.run import Run
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.model import Baseline
@@ -139,8 +138,7 @@ def _measured(candidate: _Candidate, format_of: FormatOf) -> tuple[Baseline, Mea
 
 def _is_simulated(path: Path) -> bool:
     try:
-        with path.open("rb") as log:
-            return log.read(len(FIRST_LINE)) == FIRST_LINE.encode()
+        return is_simulated(path)
     except OSError:
         return False  # its reader says why it cannot be read
 

@@ -8,8 +8,7 @@ from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.text import quoted_text, safe_text, shortened, without_escapes
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from pytest_gsw.logs.logfile import LogFile
     from pytest_gsw.logs.model import LastWords, LogFormat, StepLog
 
 #: How much of a log's ends is searched for what is said once.
@@ -29,11 +28,11 @@ def before_step(first: int, begin: int = 0) -> tuple[tuple[int, int], tuple[int,
     return (begin, head), (max(head, first - END_BYTES), first)
 
 
-def says_its_end(path: Path, log_format: LogFormat, log: StepLog, begin: int, block_bytes: int) -> bool | None:
+def says_its_end(file: LogFile, log_format: LogFormat, log: StepLog, begin: int, block_bytes: int) -> bool | None:
     """Whether a run's last words stand behind its last step; ``None`` where its first do not stand before its steps.
 
     Args:
-        path: The log.
+        file: The log.
         log_format: Its format; the words are its ``last_words``, if it has them.
         log: The steps.
         begin: Where the last run in the file begins, bytes.
@@ -44,26 +43,24 @@ def says_its_end(path: Path, log_format: LogFormat, log: StepLog, begin: int, bl
         return None
 
     def holds(markers: tuple[bytes, ...], start: int, stop: int) -> bool:
-        return next(matching_records(path, markers, start=start, stop=stop, block_bytes=block_bytes), None) is not None
+        return next(matching_records(file, markers, start=start, stop=stop, block_bytes=block_bytes), None) is not None
 
     pieces = before_step(log.steps[0].offset or 0, begin)
     if not any(holds(words.first, start, stop) for start, stop in pieces if start < stop):
         return None
-    size, last = path.stat().st_size, log.steps[-1].offset or 0
+    size, last = file.size, log.steps[-1].offset or 0
     head = min(last + END_BYTES, size)
     # What is torn down behind them may say more than anybody wants to read.
     return holds(words.last, last, head) or holds(words.last, max(head, size - END_BYTES), size)
 
 
-def open_line(path: Path) -> str | None:
+def open_line(file: LogFile) -> str | None:
     """The last line, fit to be shown, where it has no line end; ``None`` for a whole line, and for a whole bar.
 
     A bar is repainted within one line, which may never end; its last repaint is whole where its bracket is closed.
     """
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - _TAIL_BYTES))
-        line = without_escapes(file.read(_TAIL_BYTES).rpartition(b"\n")[2])
+    tail = file.read(max(0, file.size - _TAIL_BYTES), _TAIL_BYTES)
+    line = without_escapes(tail.rpartition(b"\n")[2])
     repaint = line.rpartition(b"\r")[2]
     if not safe_text(repaint) or (repaint != line and repaint.rstrip().endswith(b"]")):
         return None

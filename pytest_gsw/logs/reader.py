@@ -6,7 +6,9 @@ Nothing here holds a log in memory, and whatever is wrong with one is a
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +22,7 @@ from pytest_gsw.logs.ends import before_step, open_line, says_its_end
 from pytest_gsw.logs.formats.registry import FORMATS, REFUSED
 from pytest_gsw.logs.guards import parser_of
 from pytest_gsw.logs.identity import RECIPE_MARKER, identity_markers, with_identity
+from pytest_gsw.logs.logfile import LogFile
 from pytest_gsw.logs.model import LogFormat, Step, StepLog, Tail
 from pytest_gsw.logs.runs import Runs
 from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
@@ -41,24 +44,36 @@ _SHOWN_CHARACTERS = 240
 Result = TypeVar("Result")
 
 
-def read_log(path: Path, log_format: LogFormat, *, block_bytes: int = BLOCK_BYTES) -> StepLog:
+def read_log(file: Path | LogFile, log_format: LogFormat, *, block_bytes: int = BLOCK_BYTES) -> StepLog:
     """All steps of the last attempt in a log.
 
     Args:
-        path: The log.
+        file: The log.
         log_format: The format of the framework that wrote it.
         block_bytes: How much to read at once; it does not change the result.
 
     Raises:
         LogError: The log is missing, no file, empty, or holds no step times, or none of the last run in it.
     """
-    size = _size(path)
-    log = reading(path, lambda: _read(path, log_format, block_bytes))
+    if not isinstance(file, LogFile):
+        with open_log(file) as opened:
+            return read_log(opened, log_format, block_bytes=block_bytes)
+    log = reading(file.path, lambda: _read(file, log_format, block_bytes))
     if log.fault is not None:
-        raise _untrusted(path, log_format, log.fault)
+        raise _untrusted(file.path, log_format, log.fault)
     if not log.steps:
-        raise _no_steps(path, size, log_format, log)
+        raise _no_steps(file.path, file.size, log_format, log)
     return log
+
+
+def open_log(path: Path) -> LogFile:
+    """A log, opened to be read.
+
+    Raises:
+        LogError: It is missing, no file, empty, or cannot be opened.
+    """
+    _size(path)
+    return reading(path, lambda: LogFile(path))
 
 
 def _untrusted(path: Path, log_format: LogFormat, fault: str) -> LogError:
@@ -70,23 +85,23 @@ def _untrusted(path: Path, log_format: LogFormat, fault: str) -> LogError:
     )
 
 
-def _read(path: Path, log_format: LogFormat, block_bytes: int) -> StepLog:
+def _read(file: LogFile, log_format: LogFormat, block_bytes: int) -> StepLog:
     for dialect in log_format.dialects:
         runs = Runs(log_format, dialect)
         markers = (RECIPE_MARKER, *dialect)
-        for offset, record in matching_records(path, markers, wraps=log_format.wraps, block_bytes=block_bytes):
+        for offset, record in matching_records(file, markers, wraps=log_format.wraps, block_bytes=block_bytes):
             runs.feed(offset, record)
         log = runs.log()
         if runs.is_unstepped:
-            raise _later_run(path, runs.begin)
+            raise _later_run(file.path, runs.begin)
         if log.attempts:
             log = replace(
                 log,
-                says_its_end=says_its_end(path, log_format, log, runs.begin, block_bytes),
-                open_line=open_line(path),
-                calibration_flops=calibration_flops(_last_records(path, log, block_bytes)),
+                says_its_end=says_its_end(file, log_format, log, runs.begin, block_bytes),
+                open_line=open_line(file),
+                calibration_flops=calibration_flops(_last_records(file, log, block_bytes)),
             )
-            return with_identity(log, _identity_records(path, log, block_bytes))
+            return with_identity(log, _identity_records(file, log, block_bytes))
     return StepLog(log_format.name, steps=(), attempts=0)
 
 
@@ -99,25 +114,25 @@ def _later_run(path: Path, begin: int) -> LogError:
     )
 
 
-def _identity_records(path: Path, log: StepLog, block_bytes: int) -> Iterator[tuple[int, bytes]]:
+def _identity_records(file: LogFile, log: StepLog, block_bytes: int) -> Iterator[tuple[int, bytes]]:
     """Records that may tell whose run it was.
 
     They stand at a run's beginning: what follows the first step may be another run's. Searching
     gigabytes for them would take longer than for the steps, so only the log's beginning is
     searched, and what directly precedes the last attempt.
     """
-    first = path.stat().st_size if not log.steps or log.steps[0].offset is None else log.steps[0].offset
+    first = file.size if not log.steps or log.steps[0].offset is None else log.steps[0].offset
     markers = identity_markers(log.format)
     for start, stop in before_step(first):
         if start < stop:
-            yield from matching_records(path, markers, start=start, stop=stop, block_bytes=block_bytes)
+            yield from matching_records(file, markers, start=start, stop=stop, block_bytes=block_bytes)
 
 
-def _last_records(path: Path, log: StepLog, block_bytes: int) -> Iterator[bytes]:
+def _last_records(file: LogFile, log: StepLog, block_bytes: int) -> Iterator[bytes]:
     """Records behind the last step that may tell how fast the machine was."""
-    size, last = path.stat().st_size, log.steps[-1].offset if log.steps else None
+    size, last = file.size, log.steps[-1].offset if log.steps else None
     start = max(last or 0, size - _END_BYTES)
-    for _, record in matching_records(path, (CALIBRATION,), start=start, stop=size, block_bytes=block_bytes):
+    for _, record in matching_records(file, (CALIBRATION,), start=start, stop=size, block_bytes=block_bytes):
         yield record
 
 
@@ -246,26 +261,38 @@ def _size(path: Path, *, empty: bool = False) -> int:
     Raises:
         LogError: There is no such file, or it is none, or it is empty and may not be.
     """
-    if not reading(path, path.exists):
+    status = reading(path, lambda: _status(path))
+    if status is None:
         raise LogError(
             f"the log does not exist: {path.name}",
             evidence=(("log", str(path)), ("folder", _folder(path))),
             advice="find out whether the job started, and whether it writes where this path says",
         )
-    if not path.is_file():
+    if not stat.S_ISREG(status.st_mode):
         raise LogError(
-            f"the log is a directory: {path.name}" if path.is_dir() else f"the log is no regular file: {path.name}",
+            f"the log is a directory: {path.name}"
+            if stat.S_ISDIR(status.st_mode)
+            else f"the log is no regular file: {path.name}",
             evidence=(("log", str(path)),),
             advice="name the log file itself",
         )
-    size = reading(path, lambda: path.stat().st_size)
-    if size == 0 and not empty:
+    if status.st_size == 0 and not empty:
         raise LogError(
             f"the log is empty: {path.name}",
             evidence=(("log", f"{path}, 0 bytes"),),
             advice="the job ended before it wrote anything: look at the batch shell's output and at sacct",
         )
-    return size
+    return status.st_size
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """What there is, ``None`` where there is nothing."""
+    try:
+        return path.stat()
+    except (OSError, ValueError):
+        if path.exists():
+            raise
+        return None
 
 
 def _folder(path: Path) -> str:

@@ -8,15 +8,17 @@ blocks, by the C code of ``bytes.find``.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from pytest_gsw.logs.logfile import opened
 from pytest_gsw.logs.text import without_escapes
 
 if TYPE_CHECKING:
-    import io
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from pytest_gsw.logs.logfile import LogFile
     from pytest_gsw.logs.model import Dialect
 
 #: Large enough that Python's own work does not count, small enough for a processor's cache.
@@ -27,13 +29,15 @@ LONGEST_LINE_BYTES = 1 << 20
 _NEAR_BYTES = 1 << 16
 #: ``SLURM_IO_MAX_MSG_LEN`` of Slurm's slurmstepd/io.c: ``srun --label`` breaks longer messages.
 _SRUN_MESSAGE_BYTES = 1024
+#: In less than this, to search for each word takes less time than to find out what is rare.
+SMALL_BYTES = 1 << 16
 _LABEL = re.compile(rb" {0,8}\d{1,7}: ")
 #: The shell's own trace (``set -x``): it shows commands that search for steps, not steps.
 _TRACE = re.compile(rb"(?: {0,8}\d{1,7}: )?\+{1,9} ")
 
 
 def matching_records(
-    path: Path,
+    log: Path | LogFile,
     markers: Dialect,
     *,
     start: int = 0,
@@ -46,7 +50,7 @@ def matching_records(
     A record ends in a line feed or a carriage return; what follows the last of them is not whole and does not count.
 
     Args:
-        path: The file.
+        log: The file.
         markers: The byte strings; of those in a tuple a record holds all.
         start: Where to begin; a line that begins before is left out.
         stop: Where to end, by default the file's end; a line that ends after is left out.
@@ -56,12 +60,27 @@ def matching_records(
     Raises:
         OSError: The file cannot be read.
     """
-    scanner = Scanner(markers, wraps=wraps)
-    with path.open("rb", buffering=0) as file:
+    with opened(log) as file:
+        if not wraps and _lacks_all(file, alternatives(markers), start, stop):
+            return
+        scanner = Scanner(markers, wraps=wraps)
         for offset, block, end in _blocks(file, start, stop, block_bytes):
             yield from scanner.records(block, end, offset)
 
 
+def _lacks_all(file: LogFile, wanted: Iterable[tuple[bytes, ...]], start: int, stop: int | None) -> bool:
+    """Whether a small part of a file holds nothing of what is wanted, as most parts do."""
+    count = min(file.size, file.size if stop is None else stop) - start
+    if count >= SMALL_BYTES:
+        return False
+    part = file.read(start, count)
+    for words in wanted:  # noqa: SIM110 - a generator takes three times as long
+        if words[0] in part:
+            return False
+    return True
+
+
+@lru_cache(maxsize=64)
 def alternatives(dialect: Dialect) -> tuple[tuple[bytes, ...], ...]:
     """The strings of a dialect as groups: a wanted record holds all of at least one."""
     return tuple((marker,) if isinstance(marker, bytes) else marker for marker in dialect)
@@ -71,9 +90,16 @@ def is_wanted(record: bytes, wanted: Iterable[tuple[bytes, ...]]) -> bool:
     """Whether a record holds all strings of at least one group of :func:`alternatives`."""
     # A generator takes three times as long, and this is asked for each record and marker.
     for words in wanted:  # noqa: SIM110
-        if words[0] in record and (len(words) == 1 or all(word in record for word in words)):
+        if words[0] in record and (len(words) == 1 or _holds_all(record, words)):
             return True
     return False
+
+
+def _holds_all(record: bytes, words: tuple[bytes, ...]) -> bool:
+    for word in words:  # noqa: SIM110 - as above
+        if word not in record:
+            return False
+    return True
 
 
 def is_labelled(line: bytes | bytearray) -> bool:
@@ -129,22 +155,17 @@ def _records(offset: int, line: bytes, markers: tuple[tuple[bytes, ...], ...]) -
         offset += len(part) + 1
 
 
-def _blocks(file: io.FileIO, start: int, stop: int | None, block_bytes: int) -> Iterator[tuple[int, bytearray, int]]:
+def _blocks(file: LogFile, start: int, stop: int | None, block_bytes: int) -> Iterator[tuple[int, bytearray, int]]:
     """Whole lines of a file: ``(offset, buffer, end)``; the buffer is used again for the next block."""
-    size = file.seek(0, 2)
-    stop = size if stop is None else min(stop, size)
-    skipping = False
-    if start > 0:
-        file.seek(start - 1)
-        skipping = file.read(1) not in (b"\n", b"\r")
-    file.seek(start)
+    stop = file.size if stop is None else min(stop, file.size)
+    skipping = start > 0 and file.read(start - 1, 1) not in (b"\n", b"\r")
     # No larger than what there is: most logs that are looked through again and again are small.
     buffer = bytearray(min(block_bytes + LONGEST_LINE_BYTES, max(0, stop - start)) + 1)
     view = memoryview(buffer)
     offset = start  # of buffer[0]
     held = 0  # bytes of an unfinished line at the front
     while (wanted := min(block_bytes, stop - offset - held)) > 0:
-        got = file.readinto(view[held : held + wanted])
+        got = file.read_into(view[held : held + wanted], offset + held)
         if not got:
             break
         filled = held + got
@@ -204,7 +225,6 @@ class _Finder:
     _SAMPLE_BYTES = 4096
     #: Where a byte comes more often than this, to look at each takes longer than to search for the word.
     _RARE_EVERY_BYTES = 2048
-    _SMALL_BYTES = 1 << 16
     #: Blocks after which to sample again.
     _SAMPLE_EVERY = 16
 
@@ -238,8 +258,7 @@ class _Finder:
 
     def _choose(self, block: bytearray, end: int) -> None:
         """Decide for each marker which of its words, and which byte of it, to search for."""
-        if end < self._SMALL_BYTES:
-            # To search for each word takes less time than to find out what is rare.
+        if end < SMALL_BYTES:
             self._by_byte, self._words = {}, [words[0] for words in self._markers]
             return
         size = self._SAMPLE_BYTES

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from pytest_gsw.logs.logfile import LogFile
     from pytest_gsw.logs.model import StepLog
 
 _MARKERS = (b"kipping step", b", skipped=")
@@ -34,7 +35,7 @@ _OVERFLOW = re.compile(rb"(?:OVERFLOW|[Oo]verflow)(?:!|\.| detected\.)(?: Rank (
 _COUNT = re.compile(rb"\bstep=(\d{1,12}), skipped=(\d{1,12}),")
 
 
-def with_skipped(path: Path, log: StepLog) -> StepLog:
+def with_skipped(file: Path | LogFile, log: StepLog) -> StepLog:
     """The log, whose steps know how many of them were skipped.
 
     Raises:
@@ -47,7 +48,7 @@ def with_skipped(path: Path, log: StepLog) -> StepLog:
     lines: dict[int, dict[object, int]] = {}
     counts: dict[int, tuple[int, int]] = {}
     start = offsets[0] if log.attempts > 1 else 0
-    for offset, record in matching_records(path, _MARKERS, start=start, stop=offsets[-1]):
+    for offset, record in matching_records(file, _MARKERS, start=start, stop=offsets[-1]):
         place = offsets[bisect_left(offsets, offset)]
         overflow = _OVERFLOW.search(record)
         if overflow is not None:

@@ -17,8 +17,9 @@ from pytest_gsw.jobs.steps import StepProblem, is_well, problem_of
 from pytest_gsw.logs.failures import FoundCause
 from pytest_gsw.logs.fatal import find_fatal
 from pytest_gsw.logs.identity import identity_markers, with_identity
+from pytest_gsw.logs.logfile import LogFile
 from pytest_gsw.logs.model import Identity, LogFormat, StepLog
-from pytest_gsw.logs.reader import line_number, read_log, reading
+from pytest_gsw.logs.reader import line_number, open_log, read_log, reading
 from pytest_gsw.logs.requeues import is_requeued
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.skips import with_skipped
@@ -122,11 +123,12 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
     """
     if run.log is None:
         raise LogError(f"job {run.job_id} left no log", evidence=job_evidence(run))
-    log = read_log(run.log, log_format)
-    path, read = run.log, log
-    log = reading(path, lambda: with_skipped(path, read))
-    check_identity(baseline, run, log.identity)
-    check_end(run, log, log_format)
+    path = run.log
+    with open_log(path) as file:
+        read = read_log(file, log_format)
+        log = reading(path, lambda: with_skipped(file, read))
+        check_identity(baseline, run, log.identity)
+        check_end(run, file, log, log_format)
     not_finite = log.not_finite
     if not_finite is None and log.overflows is not None and baseline.dtype not in SCALED_DTYPES:
         not_finite = (None, log.overflows.text)  # of a step that no loss scaler has skipped
@@ -150,19 +152,18 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
     return log
 
 
-def check_end(run: Run, log: StepLog, log_format: LogFormat) -> None:
+def check_end(run: Run, file: LogFile, log: StepLog, log_format: LogFormat) -> None:
     """Make sure that neither the log nor the batch shell's output tells of an end that was not well.
 
     Raises:
         LogError: One of them does.
     """
-    assert run.log is not None  # its steps have been read
     # Steps that did not end well and are no problem (check_job): what srun says of them is none either.
     excused = frozenset(step.id for step in run.status.steps or () if not is_well(step))
-    found = find_fatal(run.log, log, log_format, run.batch_output, excused)
+    found = find_fatal(file, log, log_format, run.batch_output, excused)
     if found is None:
         return
-    where = "its log" if found.path == run.log else "its batch output"
+    where = "its log" if found.path == file.path else "its batch output"
     raise LogError(
         f"the log tells of an end by {found.cause.name}"
         if replayed(run)

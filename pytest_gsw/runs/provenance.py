@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pytest_gsw.demo.writers.events import FIRST_LINE
 from pytest_gsw.logs.identity import RECIPE_MARKER
+from pytest_gsw.logs.logfile import LogFile, opened
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.text import safe_text
 from pytest_gsw.tables.images import image_name
@@ -36,23 +38,36 @@ class Provenance:
     image: str | None = None
     #: By what they are of: ``nccl``, ``driver``, ``cuda``, ``cuda_driver``.
     versions: Mapping[str, str] = field(default_factory=dict)
+    #: Whether its first line says that nothing was run.
+    is_simulated: bool = False
 
 
-def provenance_in(log: Path) -> Provenance:
-    """The image that a recipe's own line in a log names, and the versions that the log names.
+def provenance_in(log: Path | LogFile) -> Provenance:
+    """The image that a recipe's own line in a log names, the versions that the log names, and whether anything was run.
 
     Raises:
         OSError: The log cannot be read.
     """
     image = b""
     versions: dict[str, str] = {}
-    for _, record in matching_records(log, _MARKERS, stop=_SEARCHED_BYTES):
-        named = _IMAGE.search(record)
-        # A shell that traces its commands shows the one that is to print the line, variables and all.
-        if named is not None and b"$" not in named[0]:
-            image = named[1] or named[2]
-        for name, pattern in _VERSIONS.items():
-            version = pattern.search(record[:8000])
-            if version is not None:
-                versions[name] = safe_text(version[1])
-    return Provenance(image_name(safe_text(image)) or None, versions)
+    with opened(log) as file:
+        for _, record in matching_records(file, _MARKERS, stop=_SEARCHED_BYTES):
+            named = _IMAGE.search(record)
+            # A shell that traces its commands shows the one that is to print the line, variables and all.
+            if named is not None and b"$" not in named[0]:
+                image = named[1] or named[2]
+            for name, pattern in _VERSIONS.items():
+                version = pattern.search(record[:8000])
+                if version is not None:
+                    versions[name] = safe_text(version[1])
+        return Provenance(image_name(safe_text(image)) or None, versions, is_simulated(file))
+
+
+def is_simulated(log: Path | LogFile) -> bool:
+    """Whether a log's first line says that nothing was run.
+
+    Raises:
+        OSError: The log cannot be read.
+    """
+    with opened(log) as file:
+        return file.read(0, len(FIRST_LINE)) == FIRST_LINE.encode()

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.demo.writers.events import FIRST_LINE
 from pytest_gsw.errors import LogError, RunError
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.texts import drift_text
@@ -81,7 +80,7 @@ class RowSource(ABC):
     def provenance(self, run: Run | None) -> Provenance:
         """What a run's log says of its image and versions; read once."""
         path = None if run is None else run.log
-        if path != self._provenance[0]:
+        if path is not self._provenance[0]:
             try:
                 self._provenance = path, Provenance() if path is None else provenance_in(path)
             except OSError:
@@ -263,10 +262,7 @@ class LiveRow(RowSource):
         return (None, "") if of_table is None else (image_name(of_table), "table")
 
     def _says_simulated(self, run: Run | None) -> bool:
-        if run is None or run.log is None:
-            return False
-        with run.log.open("rb") as log:
-            return log.read(len(FIRST_LINE)) == FIRST_LINE.encode()
+        return self.provenance(run).is_simulated
 
     def _started(self) -> JobSpec | None:
         """How this session starts the row; how it would be started says nothing of a log that exists already."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -300,3 +301,15 @@ def test_the_exit_code_of_a_batch_shell_that_slurm_ended_is_not_told(log: Path, 
     with pytest.raises(JobError) as error:
         check_job(run(log, JobStatus(state, exit_code=143)))
     assert error.value.fact == f"job 481221 ended {state.value}"
+
+
+def test_a_log_is_opened_once_to_be_read_and_checked(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, plain = [], Path.open
+
+    def counted(path: Path, *arguments: Any, **named: Any) -> Any:
+        opened.append(path)
+        return plain(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, "open", counted)
+    assert len(read_steps(LLAMA2_FP8_X128, run(log), FORMATS["maxtext"]).steps) == 50
+    assert opened == [log]
