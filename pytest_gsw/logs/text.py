@@ -24,6 +24,7 @@ NUMBER = rb"(?:[-+]?%b|\d[\d,]{0,20}(?:\.\d{0,25})?(?:[eE][-+]?\d{1,3})?)" % NOT
 #: Moves of the cursor and clearing of lines: progress bars use them the way they use ``\r``.
 _MOVES = re.compile(rb"\x1b\[[0-9;]{0,16}[A-HJKST]")
 _ESCAPES = re.compile(ESCAPES.encode())
+_BLANKS = str.maketrans("\t\r\n", "   ")
 
 _RANK = re.compile(
     rb" {0,8}(?:(\d{1,7}): "  # srun --label
@@ -74,7 +75,7 @@ def safe_text(raw: bytes) -> str:
     Bytes that are no UTF-8 become U+FFFD; line ends and tabs become blanks.
     """
     text = _ESCAPES.sub(b"", raw).decode("utf-8", errors="replace")
-    return UNSAFE.sub("", re.sub(r"[\t\r\n]", " ", text)).strip()
+    return UNSAFE.sub("", text.translate(_BLANKS)).strip()
 
 
 def quoted_text(raw: bytes) -> str:
