@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from subprocess import CompletedProcess
+from subprocess import DEVNULL, CompletedProcess
 from types import ModuleType
 from typing import Any
 
@@ -37,8 +38,8 @@ def example_module(tmp_path: Path) -> ModuleType:
 
 
 @pytest.fixture
-def launcher(example_module: ModuleType, flux: Path, tmp_path: Path) -> Iterator[Any]:
-    launcher = example_module.FluxLauncher(f"test-{tmp_path.parent.name}-{tmp_path.name}", ["--bank=eng"])
+def launcher(example_module: ModuleType, flux: Path) -> Iterator[Any]:
+    launcher = example_module.FluxLauncher(f"test-{os.getpid()}", ["--bank=eng"])
     yield launcher
     launcher.close()
 
@@ -84,10 +85,10 @@ def ended(launcher: Any, job: Job) -> JobStatus:
     return wait_for(launcher, job, lambda state: state.ended)
 
 
-def cluster(pytester: pytest.Pytester, recipes: Path) -> None:
+def cluster(pytester: pytest.Pytester, recipes: Path, first: str = "") -> None:
     pytester.makeconftest(example("pytest_gsw_make_launcher"))
     for launch in recipes.glob("*/launch.sh"):
-        launch.write_text(FOR_FLUX + launch.read_text())
+        launch.write_text(FOR_FLUX + first + launch.read_text())
     (pytester.path / "clusters.yaml").write_text(
         "clusters: {tuo: {scheduler: flux, account: eng, partition: pbatch, gpus: 256, "
         f"stage: {pytester.path}/stage, recipes: {recipes}}}}}\n"
@@ -131,6 +132,23 @@ def test_a_run_is_resumed_with_the_job_that_flux_has(pytester: pytest.Pytester, 
     journal = run / "journal.jsonl"
     kept = [line for line in journal.read_bytes().split(b"\n") if b'"ended"' not in line and b'"submitted"' not in line]
     journal.write_bytes(b"\n".join(kept))
+    pytester.runpytest("--gsw-resume=last", *ROW).assert_outcomes(passed=1, deselected=140)
+    assert len(list(flux.glob("*/job.json"))) == 1
+
+
+def test_a_killed_session_s_job_goes_on_and_is_judged(pytester: pytest.Pytester, recipes: Path, flux: Path) -> None:
+    cluster(pytester, recipes, f"until [[ -e {pytester.path}/go ]]; do sleep 0.1; done\n")
+    session = pytester.popen(
+        [*pytester._getpytestargs(), "--gsw-cluster=tuo", *ROW], stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL
+    )
+    give_up_s = time.monotonic() + 120
+    while not list(flux.glob("*/job.json")):
+        assert session.poll() is None
+        assert time.monotonic() < give_up_s
+        time.sleep(0.05)
+    session.kill()
+    session.wait()
+    (pytester.path / "go").touch()
     pytester.runpytest("--gsw-resume=last", *ROW).assert_outcomes(passed=1, deselected=140)
     assert len(list(flux.glob("*/job.json"))) == 1
 
