@@ -147,5 +147,8 @@ def _is_number(value: Any) -> bool:
 
 def shown(value: Any) -> str:
     """A value of JSON in a message."""
-    text = json.dumps(value)
+    try:
+        text = json.dumps(value)
+    except RecursionError:  # it could be read all the same, by fewer callers
+        return "nested too deeply"
     return text if len(text) <= 60 else f"{text[:60]}..."

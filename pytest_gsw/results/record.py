@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -205,11 +206,12 @@ def of_content(content: Any, *, strict: bool = True) -> Record:
     jobs = read(Jobs, content, strict=strict, **_JOBS)
     figures, timing = read(FigureFacts, content, strict=strict), read(Timing, content, strict=strict)
     own, keys = read(_OwnKeys, content, strict=strict), read(VerdictKeys, content, strict=strict)
-    if version == 1:
-        verdict = verdicts.of_keys(keys, own.outcome, row, jobs, figures, timing)
-    else:
-        verdict = verdicts.of_json(content, keys, strict=strict)
-        if verdict is not None and own.outcome in outcomes.JUDGED and own.outcome != verdict.outcome.value:
+    told = partial(verdicts.of_keys, keys, own.outcome, row, jobs, figures, timing)
+    verdict = told() if version == 1 else verdicts.of_json(content, keys, strict=strict)
+    if own.outcome in outcomes.JUDGED:
+        if verdict is None and told() is not None:
+            raise ValueError(f"'outcome' is {shown(own.outcome)}, and it has no verdict")
+        if verdict is not None and own.outcome != verdict.outcome.value:
             raise ValueError(f"'outcome' is {shown(own.outcome)}, and that of its verdict \"{verdict.outcome.value}\"")
     return Record(row=row, run=run, jobs=jobs, figures=figures, timing=timing, verdict=verdict, **vars(own))
 

@@ -11,7 +11,7 @@ from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import MetricVerdict, Outcome, Reason, Verdict, compare
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.facts import FigureFacts, Jobs, RowFacts, Timing, judged_metric
-from pytest_gsw.results.json_shape import read, shown
+from pytest_gsw.results.json_shape import read, shapes, shown
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Direction, Metric
 
@@ -55,9 +55,7 @@ class MetricFacts:
         """
         if re.fullmatch(metrics.METRIC_KEY, self.key) is None:
             raise ValueError(f"'{prefix}key' is {shown(self.key)}, which is no key of a metric")
-        for name in ("measured", "documented", "tolerance"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"'{prefix}{name}' is {shown(getattr(self, name))}, wanted a number above 0")
+        _check_above_0(self, ("measured", "documented", "tolerance"), prefix)
 
 
 @dataclass(frozen=True)
@@ -89,9 +87,32 @@ class _Decided:
     verdict: Verdict | None
 
 
+def _check_above_0(holder: object, names: tuple[str, ...], prefix: str) -> None:
+    """Make sure that numbers, where they are known, can be divided by.
+
+    Raises:
+        ValueError: One cannot.
+    """
+    for name in names:
+        value = getattr(holder, name)
+        wrong = [one for one in (value if isinstance(value, tuple) else (value,)) if one is not None and one <= 0]
+        if wrong:
+            raise ValueError(f"'{prefix}{name}' is {shown(wrong[0])}, wanted a number above 0")
+
+
+def _checked(verdict: Verdict) -> Verdict:
+    """A verdict of which all texts can be made.
+
+    Raises:
+        ValueError: It has a number that none has.
+    """
+    _check_above_0(verdict, ("measured_s", "documented_s", "tolerance", "accepted_s", "jobs_s"), "verdict.")
+    return verdict
+
+
 def to_json(verdict: Verdict) -> dict[str, Any]:
     """A verdict as JSON has it, without the site's metrics, which a record has beside it."""
-    return {name: value for name, value in vars(verdict).items() if name != "metrics"}
+    return {name: getattr(verdict, name) for name in shapes(Verdict) if name != "metrics"}
 
 
 def of_json(content: Mapping[str, Any], keys: VerdictKeys, *, strict: bool) -> Verdict | None:
@@ -101,7 +122,7 @@ def of_json(content: Mapping[str, Any], keys: VerdictKeys, *, strict: bool) -> V
         ValueError: It is none.
     """
     verdict = read(_Decided, content, strict=strict).verdict
-    return verdict and replace(verdict, metrics=tuple(one.verdict for one in keys.metrics))
+    return verdict and replace(_checked(verdict), metrics=tuple(one.verdict for one in keys.metrics))
 
 
 def of_keys(
@@ -118,7 +139,7 @@ def of_keys(
     accepted_s = figures.accepted.get(judged) or None
     limit = keys.limit if keys.limit is not None and keys.limit > row.tolerance else None
     is_judged = outcome in outcomes.JUDGED
-    return Verdict(
+    verdict = Verdict(
         Outcome(outcome) if is_judged else compare(measured_s, accepted_s or documented_s, limit or row.tolerance),
         measured_s,
         documented_s,
@@ -133,3 +154,7 @@ def of_keys(
         own_outcome=Outcome(keys.own_outcome) if keys.own_outcome in outcomes.JUDGED else None,
         metrics=tuple(one.verdict for one in keys.metrics),
     )
+    try:
+        return _checked(verdict)
+    except ValueError:  # nothing rests on such numbers
+        return None

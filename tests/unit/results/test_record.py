@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -138,6 +139,17 @@ def test_a_record_of_another_version(tmp_path: Path, version: object) -> None:
     with pytest.raises(ValueError, match="version") as error:
         read_records(tmp_path)
     assert str(error.value) == f"{path} is a record of version {version}, this pytest-gsw reads versions up to 2"
+
+
+def test_a_record_that_is_nested_to_any_depth_is_refused_in_words(tmp_path: Path) -> None:
+    path = write_record(tmp_path, SLOW)
+    fact = f'"fact": "{SLOW.fact}"'
+    whole = path.read_text()
+    assert fact in whole
+    for depth in range(700, sys.getrecursionlimit()):
+        path.write_text(whole.replace(fact, f'"fact": {"[" * depth}{"]" * depth}'))
+        with pytest.raises(ValueError, match="is no record"):
+            read_record(path)
 
 
 WHOLE = keys_of(SLOW)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +118,7 @@ def test_the_limit_of_a_rule_of_the_site_s_own_is_its_verdict_s() -> None:
         ({"outcome": "passed"}, '\'outcome\' is "passed", and that of its verdict "regressed"'),
         ({"verdict": []}, "'verdict' is []"),
         ({"verdict": {"outcome": "regressed"}}, "it has no 'verdict.measured_s'"),
+        ({"verdict": None}, "'outcome' is \"regressed\", and it has no verdict"),
     ],
 )
 def test_a_verdict_that_is_none(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
@@ -137,6 +138,10 @@ def test_a_verdict_that_is_none(tmp_path: Path, change: dict[str, Any], problem:
         ("ranks", {"ranks": [["3"]], "median_s": 5.0}, "'verdict.ranks.ranks' is [[\"3\"]]"),
         ("noise", {"sigma": 0.1, "jobs": 3, "mood": 1}, "it has an unknown key 'verdict.noise.mood'"),
         ("mood", 1, "it has an unknown key 'verdict.mood'"),
+        ("measured_s", 0, "'verdict.measured_s' is 0, wanted a number above 0"),
+        ("documented_s", -1.5, "'verdict.documented_s' is -1.5, wanted a number above 0"),
+        ("accepted_s", 0.0, "'verdict.accepted_s' is 0.0, wanted a number above 0"),
+        ("jobs_s", [5.1, 0], "'verdict.jobs_s' is 0, wanted a number above 0"),
     ],
 )
 def test_a_verdict_with_what_is_none_of_its_keys(tmp_path: Path, key: str, value: object, problem: str) -> None:
@@ -147,3 +152,19 @@ def test_a_verdict_with_what_is_none_of_its_keys(tmp_path: Path, key: str, value
     with pytest.raises(ValueError, match="is no record") as caught:
         read_record(path)
     assert str(caught.value) == f"{path} is no record: {problem}"
+
+
+@pytest.mark.parametrize("changes", [{"tolerance": 0.0}, {"measured": {"step_time_s": -5.11}}])
+def test_numbers_of_schema_1_that_no_verdict_rests_on(tmp_path: Path, changes: dict[str, Any]) -> None:
+    record = varied(SLOW, **changes)
+    assert record.verdict is None
+    assert read_record(write_record(tmp_path, record)) == record
+
+
+def test_what_a_rule_of_the_site_s_own_keeps_beside_its_verdict_is_not_recorded(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Own(Verdict):
+        model: object = None
+
+    record = replace(SLOW, verdict=Own(**vars(DECIDED), model=object()), outcome="inconclusive")
+    assert read_record(write_record(tmp_path, record)).verdict == DECIDED
