@@ -97,11 +97,6 @@ def _why_not(name: str) -> str | None:
 def check_sides(environment: Mapping[str, str], a: Mapping[str, str], b: Mapping[str, str]) -> None:
     """Make sure that two sides differ, and that both can be compared.
 
-    Args:
-        environment: That of the job.
-        a: The variables of side A.
-        b: Those of side B.
-
     Raises:
         ConfigurationError: They do not, or cannot.
     """

@@ -70,9 +70,6 @@ def find_accelerators(environ: Mapping[str, str]) -> Accelerators:
 
     ``CUDA_VISIBLE_DEVICES`` counts as it does for CUDA: where it names none, there is none.
 
-    Args:
-        environ: The environment.
-
     Raises:
         ConfigurationError: There is nvidia-smi, and it fails: a machine whose driver is broken is not one without GPUs.
     """

@@ -13,13 +13,7 @@ _STEPS_BEFORE_FAILURE = 3
 
 
 def damage(healthy: Sequence[Event], run: Run, word: str) -> tuple[Event, ...]:
-    """The events of a run with a fault; faults that do not show in the log leave it whole.
-
-    Args:
-        healthy: All events of the run.
-        run: The run.
-        word: The fault's word.
-    """
+    """The events of a run with a fault; faults that do not show in the log leave it whole."""
     count = run.logged_steps
     match word:
         case "oom":

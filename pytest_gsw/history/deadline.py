@@ -11,11 +11,7 @@ Result = TypeVar("Result")
 
 
 class OverdueError(Exception):
-    """There was no answer in time.
-
-    Args:
-        limit_s: How long it was waited for.
-    """
+    """There was no answer in time."""
 
     def __init__(self, limit_s: float) -> None:
         super().__init__(f"no answer within {limit_s:g} s")

@@ -17,12 +17,7 @@ _LONGEST_LINE = 300
 
 
 def hook_error(error: BaseException, plugins: Iterable[tuple[str, object]]) -> HookError:
-    """What a site's own code has raised, with its plugin, its place, and the traceback's last line.
-
-    Args:
-        error: What was raised, with its traceback.
-        plugins: The session's plugins by their names.
-    """
+    """What a site's own code has raised, with its plugin, its place, and the traceback's last line."""
     said = last_line(error)
     frames = list(traceback.walk_tb(error.__traceback__))
     first = next((number for number, (frame, _) in enumerate(frames) if _is_foreign(frame)), None)

@@ -27,9 +27,6 @@ class SubmissionLock:
 
     The file is in the machine's own directory for temporary files, not in the run's: locks on
     shared file systems do not pass on to child processes.
-
-    Args:
-        run_id: The run, whose name the file bears.
     """
 
     def __init__(self, run_id: str) -> None:

@@ -21,12 +21,7 @@ from pytest_gsw.tables.model import Accepted
 
 
 def accepted_in(tables: Sequence[Path], records: Iterable[Record]) -> Mapping[str, Mapping[str, Accepted]] | None:
-    """By row and cluster, what clusters have accepted; ``None`` where that counts for none of the records.
-
-    Args:
-        tables: Directories and files of tables.
-        records: The records of a report.
-    """
+    """By row and cluster, what clusters have accepted; ``None`` where that counts for none of the records."""
     if all(record.reference != "accepted" for record in records):
         return None
     return {row.id: row.accepted for row in load_tables(tables)}

@@ -90,9 +90,6 @@ def page_names(node_ids: Iterable[str]) -> dict[str, str]:
 
     A row's page has the same name every night, so that a link to it stays right. Names that differ only in case are
     one file on some file systems.
-
-    Args:
-        node_ids: The rows.
     """
     wanted = {node_id: re.sub(r"[^A-Za-z0-9-]+", "_", node_id.rpartition("::")[2]).strip("_-") for node_id in node_ids}
     counts = Counter(name.lower() for name in wanted.values())

@@ -36,13 +36,7 @@ from pytest_gsw.tables.model import Accepted
 
 
 class Judging:
-    """The outcome of one row.
-
-    Args:
-        config: The pytest config.
-        source: What is known of the row.
-        jobs: What its jobs measured.
-    """
+    """The outcome of one row."""
 
     def __init__(self, config: pytest.Config, source: RowSource, jobs: Measuring) -> None:
         settings, baseline = source.settings, source.baseline

@@ -32,11 +32,6 @@ FILES: Mapping[str, str] = {
 def leave_report(settings: Settings, exit_status: int, environ: Mapping[str, str]) -> list[str]:
     """Write the report with the files for CI, and what GitHub Actions takes.
 
-    Args:
-        settings: The session's.
-        exit_status: pytest's.
-        environ: The session's environment.
-
     Returns:
         Lines to print.
 

@@ -49,14 +49,7 @@ class Nights:
         return noise_of(frozen) if frozen else None
 
     def drifting(self, row: str, definition: str, accepted: Accepted | None, tonight: Point) -> Drifting | None:
-        """Whether the newest nights of a row, with this one, are slower than its first ones.
-
-        Args:
-            row: The row's id.
-            definition: What it is now.
-            accepted: What its cluster has accepted for it.
-            tonight: What its first job in this session measured.
-        """
+        """Whether the newest nights of a row, with this one, are slower than its first ones."""
         nights = nights_of(since(self.points(row, definition), accepted))
         return drifting((*(night for night in nights if night.run_id != tonight.run_id), tonight))
 

@@ -11,13 +11,7 @@ from pytest_gsw.tables.bundled import is_table
 
 
 def node_id_of(path: Path, config: pytest.Config, roots: Iterable[Path]) -> str | None:
-    """The node id of a baseline file that pytest comes across, or ``None`` for any other YAML file.
-
-    Args:
-        path: The YAML file.
-        config: The pytest config.
-        roots: The directories and files of baseline tables.
-    """
+    """The node id of a baseline file that pytest comes across, or ``None`` for any other YAML file."""
     for root in roots:
         if path == root or (root in path.parents and is_table(path)):
             return node_id_below(path, root, config.rootpath)

@@ -30,12 +30,7 @@ from pytest_gsw.tables.model import Baseline
 
 
 class SessionRow:
-    """What becomes of one row.
-
-    Args:
-        item: The row as pytest sees it.
-        baseline: The row as its table has it.
-    """
+    """What becomes of one row."""
 
     def __init__(self, item: pytest.Item, baseline: Baseline) -> None:
         self.baseline = baseline

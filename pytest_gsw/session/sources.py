@@ -154,12 +154,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def drift(self, run: Run, judged_s: float | None) -> str | None:
-        """That the newest nights of the row, with this one, differ from its first ones; one line.
-
-        Args:
-            run: The row's last job.
-            judged_s: What its first one measured.
-        """
+        """That the newest nights of the row, with this one, differ from its first ones; one line."""
 
     @abstractmethod
     def _image_beside_log(self, run: Run | None) -> tuple[str | None, str]: ...
@@ -279,14 +274,7 @@ class LiveRow(RowSource):
 
 
 class ReplayedRow(RowSource):
-    """A row that an earlier session ran: what it recorded is known of it, and its logs are measured again.
-
-    Args:
-        baseline: The row.
-        settings: The session's.
-        spec: How the session would start the row.
-        record: What the earlier session recorded.
-    """
+    """A row that an earlier session ran: what it recorded is known of it, and its logs are measured again."""
 
     def __init__(self, baseline: Baseline, settings: Settings, spec: JobSpec | None, record: Record) -> None:
         super().__init__(baseline, settings, spec)

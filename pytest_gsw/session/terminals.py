@@ -19,9 +19,6 @@ def leave_closed(known: AbstractSet[int]) -> None:
     """Let what goes to a terminal that was closed go nowhere.
 
     pytest keeps descriptors of its own while it captures output; all of them are found by the device.
-
-    Args:
-        known: Device numbers of the terminals that were there.
     """
     nowhere = os.open(os.devnull, os.O_RDWR)
     try:

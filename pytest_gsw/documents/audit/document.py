@@ -122,11 +122,7 @@ class Document:
 
 
 def read_document(lines: Sequence[str]) -> Document:
-    """What a document says beside its tables.
-
-    Args:
-        lines: Its lines, decoded.
-    """
+    """What a document says beside its tables."""
     kept = [line if len(line) <= LONGEST_LINE else "" for line in lines]
     statements = _first(_statements(kept), _MOST_STATEMENTS)
     return Document(

@@ -60,16 +60,7 @@ _TOLD = 3
 def figure(
     row: Row, others: Sequence[Row], key: str, written: Written, step: StepTime, law: Law
 ) -> tuple[Explanation, ...]:
-    """Why a figure may be other than its law gives from the row's step time.
-
-    Args:
-        row: The row.
-        others: All rows of its file.
-        key: The figure's key.
-        written: The figure as documented.
-        step: What it was computed from.
-        law: How it follows from that.
-    """
+    """Why a figure may be other than its law gives from the row's step time."""
     slipped = not _throughput_agrees(row, key, step)
     value = law.at(step.seconds)
     found = _told(

@@ -14,13 +14,7 @@ from pytest_gsw.documents.audit.statements import chains, equations
 
 
 def prose(file: str, document: Document, rows: Sequence[Row]) -> Iterator[Finding | None]:
-    """Everything that the text says and that can be computed: ``None`` where it agrees.
-
-    Args:
-        file: The document's name.
-        document: What its text says.
-        rows: The rows of its tables.
-    """
+    """Everything that the text says and that can be computed: ``None`` where it agrees."""
     place = Place(file)
     yield from equations(place, document, rows)
     yield from chains(place, document)

@@ -55,14 +55,7 @@ class Draft:
 
 
 def take(draft: Draft, label: Label, cell: Cell, share: Share) -> Draft:
-    """The draft with what one cell says.
-
-    Args:
-        draft: The row so far.
-        label: What the cell's row or column is about.
-        cell: The cell.
-        share: How its row or column writes shares.
-    """
+    """The draft with what one cell says."""
     key = label.key
     if key in {"notes", "model", "size", "dtype", "accelerator", "framework"}:
         known = {k: v for k, v in draft.values.items() if k != key}

@@ -34,12 +34,7 @@ _WIDTH = 160
 
 
 def yaml_text(file: RowFile, document: str) -> str:
-    """The YAML of one file.
-
-    Args:
-        file: Its rows.
-        document: The document's name.
-    """
+    """The YAML of one file."""
     rows = [row for table in file.tables for row in table.rows]
     shared = _shared(rows, (*_HEAD, *_ORDER))
     recipe = _shared_recipe(rows)

@@ -19,11 +19,7 @@ _LOCAL_BITS = 26
 
 
 class Places:
-    """Where jobs are.
-
-    Args:
-        ask: Runs one of Slurm's commands.
-    """
+    """Where jobs are."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask

@@ -23,12 +23,7 @@ class SessionOutputs:
 
 
 def session_outputs(night: Night, environ: Mapping[str, str]) -> SessionOutputs:
-    """A summary and annotations in GitHub Actions, and nothing elsewhere.
-
-    Args:
-        night: The session's rows.
-        environ: The session's environment.
-    """
+    """A summary and annotations in GitHub Actions, and nothing elsewhere."""
     if environ.get("GITHUB_ACTIONS") != "true":
         return SessionOutputs()
     place = environ.get("GITHUB_STEP_SUMMARY")

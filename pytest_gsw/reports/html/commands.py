@@ -24,13 +24,7 @@ _MOST_REPEATS = 9
 
 
 def again(records: Iterable[Record], directory: Path, *options: str) -> str:
-    """Rows once more, each with a new job; what was replayed without a cluster is replayed again.
-
-    Args:
-        records: The rows' records.
-        directory: Their run's directory.
-        options: Further options of pytest.
-    """
+    """Rows once more, each with a new job; what was replayed without a cluster is replayed again."""
     listed = list(records)
     node_ids = [record.row.node_id for record in listed] if len(listed) <= _NAMED else ["--lf"]
     return command("pytest", *_where(listed[0], directory), *options, *node_ids)
@@ -43,12 +37,7 @@ def offline(record: Record, directory: Path) -> str:
 
 
 def next_command(row: Row, directory: Path) -> str:
-    """The one thing to type next for a row that needs attention.
-
-    Args:
-        row: The row.
-        directory: Its run's directory.
-    """
+    """The one thing to type next for a row that needs attention."""
     record, verdict = row.record, row.verdict
     match row.needs:
         case attention.IMPROVED:

@@ -98,13 +98,7 @@ def _cell(content: Content, tag: str = "td", **attributes: str) -> ET.Element:
 
 
 def section(name: str, heading: str, *contents: Content) -> ET.Element | None:
-    """A part of a page under its heading; nothing where there is nothing in it.
-
-    Args:
-        name: What links to it call it.
-        heading: Its heading.
-        contents: What is in it.
-    """
+    """A part of a page under its heading; nothing where there is nothing in it."""
     there = [content for content in contents if content is not None]
     if not there:
         return None

@@ -37,13 +37,7 @@ _NODES, _CAUSES, _JOBS = 40, 100, 1500
 def scaling_page(
     night: Night, pictures: Mapping[str, Sequence[Picture]], links: Sequence[tuple[str, str]]
 ) -> ET.Element:
-    """Throughput and MFU of each workload over GPU counts.
-
-    Args:
-        night: The night.
-        pictures: By workload, its pictures.
-        links: Names and addresses of the night's pages.
-    """
+    """Throughput and MFU of each workload over GPU counts."""
     sections = [
         section(
             f"workload-{number}",
@@ -90,13 +84,7 @@ def _scaling_lines(curve: Curve) -> list[list[Content]]:
 
 
 def jobs_page(night: Night, shown: Picture | None, links: Sequence[tuple[str, str]]) -> ET.Element:
-    """The night's jobs: GPU-hours, the time line, failures by cause and by node.
-
-    Args:
-        night: The night.
-        shown: The time line.
-        links: Names and addresses of the night's pages.
-    """
+    """The night's jobs: GPU-hours, the time line, failures by cause and by node."""
     title = f"Jobs of the night, {day(night.begin_s)}"
     main = [
         element("h1", title),
