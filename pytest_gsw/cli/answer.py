@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, _SubParsersAction
+import re
+from argparse import ArgumentParser, ArgumentTypeError, _SubParsersAction
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -31,3 +32,10 @@ def write_answer(path: Path, text: str) -> None:
         write_whole(path, f"{text}\n")
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def whole_number(text: str) -> int:
+    """What an option says that is a number of things."""
+    if re.fullmatch(r"[0-9]{1,6}", text) is None or int(text) == 0:
+        raise ArgumentTypeError(f"got '{text}', wanted a whole number above 0")
+    return int(text)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from pytest_gsw.ageing.patch import make_patch, proposal_text, review_text
 from pytest_gsw.ageing.proposals import MAX_SPREAD, MIN_JOBS, LeftOut, Proposal, Rules, Tables, propose, selects
-from pytest_gsw.cli.answer import Answer, Commands, write_answer
+from pytest_gsw.cli.answer import Answer, Commands, whole_number, write_answer
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.results.rebuild import read_run
@@ -31,7 +30,7 @@ def add_parser(commands: Commands) -> None:
     asked.add_argument("--cluster", metavar="NAME", help="only what was measured on this cluster")
     asked.add_argument(
         "--min-jobs",
-        type=_count,
+        type=whole_number,
         default=MIN_JOBS,
         metavar="N",
         help=f"fewest jobs behind a figure (default: {MIN_JOBS})",
@@ -55,12 +54,6 @@ def add_parser(commands: Commands) -> None:
     asked.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="where the tables are now")
     asked.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the diff there (default: print it)")
     asked.set_defaults(run=_propose)
-
-
-def _count(text: str) -> int:
-    if re.fullmatch(r"[0-9]{1,6}", text) is None or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"got '{text}', wanted a whole number above 0")
-    return int(text)
 
 
 def _percentage(text: str) -> float:

@@ -19,7 +19,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from pytest_gsw.cli.answer import Answer, Commands
+from pytest_gsw.cli.answer import Answer, Commands, whole_number
 from pytest_gsw.cli.site import add_plugin_option, format_of
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, percent
@@ -59,7 +59,7 @@ def add_parser(commands: Commands) -> None:
     history = commands.add_parser("history", help="show what rows took, night by night; import older nights")
     history.add_argument("rows", nargs="*", metavar="ROW", help="only these rows; * and ? stand for any letters")
     history.add_argument("--cluster", metavar="NAME", help="only this cluster; of an import: where the runs ran")
-    history.add_argument("--last", type=_count, default=LAST, metavar="N", help=f"newest jobs (default: {LAST})")
+    history.add_argument("--last", type=whole_number, default=LAST, metavar="N", help=f"newest jobs (default: {LAST})")
     history.add_argument("--all", action="store_true", help="earlier definitions of the rows, too")
     add_history_option(history)
     form = history.add_mutually_exclusive_group()
@@ -116,12 +116,6 @@ def opened(asked: argparse.Namespace, *, make: bool = False) -> Iterator[History
 def exists(place: str | Path | None) -> bool:
     """Whether there is a history at a place, as far as that can be told without asking a server."""
     return isinstance(place, str) or (place is not None and os.path.lexists(place))
-
-
-def _count(text: str) -> int:
-    if re.fullmatch(r"[0-9]{1,6}", text) is None or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"got '{text}', wanted a whole number above 0")
-    return int(text)
 
 
 def _history(asked: argparse.Namespace) -> Answer:
