@@ -106,13 +106,6 @@ def run_job(
 ) -> tuple[Job, JobStatus]:
     """Submit the job and wait for its end.
 
-    Args:
-        launcher: How it starts.
-        spec: The job.
-        observe: Told of it.
-        again: The command that judges what is there later.
-        say: Told what there is to say before there is a job.
-
     Returns:
         The job, and how it ended.
 

@@ -32,13 +32,7 @@ class Untrained(NamedTuple):
 
 
 def untrained(run: Run, healthy: Sequence[Event], diverged: Sequence[Event]) -> Iterator[Untrained]:
-    """Logs of runs that did not train.
-
-    Args:
-        run: The healthy run.
-        healthy: Its events, as a later process writes them.
-        diverged: The events of a run whose loss becomes NaN.
-    """
+    """Logs of runs that did not train."""
     log_format, whole = run.baseline.log_format, b"".join(event.data for event in healthy)
     both = b"".join(event.data for event in diverged) + whole
     yield Untrained("diverged-then", "a run before it whose loss is NaN", both, "attempt * of * diverged*")

@@ -15,16 +15,7 @@ from pytest_gsw.jobs.model import Job, Launcher
 
 
 class Finish:
-    """Ends the session's wait, its jobs, and what it holds.
-
-    Args:
-        rows: All rows.
-        launcher: How jobs are ended.
-        notes: The run's journal.
-        submitting: Knows what is under way, and has the threads.
-        repeating: Told that each row's job is its last.
-        logs: Told that nobody waits for logs any more.
-    """
+    """Ends the session's wait, its jobs, and what it holds."""
 
     def __init__(
         self, rows: Rows, launcher: Launcher, notes: Notes, submitting: Submitter, repeating: Repeating, logs: Logs

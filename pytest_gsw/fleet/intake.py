@@ -17,13 +17,7 @@ from pytest_gsw.runs.run import Run
 
 
 class Intake:
-    """Takes rows over, with what an earlier session knew of them.
-
-    Args:
-        rows: All rows.
-        launcher: Knows where logs are.
-        polling: Takes the jobs that are known to have ended.
-    """
+    """Takes rows over, with what an earlier session knew of them."""
 
     def __init__(self, rows: Rows, launcher: Launcher, polling: Polling) -> None:
         self._rows = rows

@@ -41,14 +41,7 @@ def batch_output_of(launcher: Launcher, job: Job) -> Path | None:
 
 
 class Logs:
-    """Hands over rows whose job has ended, once its log is there.
-
-    Args:
-        rows: All rows.
-        launcher: Knows where logs are.
-        repeating: Knows which rows have another job.
-        clock: Monotonic seconds.
-    """
+    """Hands over rows whose job has ended, once its log is there."""
 
     def __init__(self, rows: Rows, launcher: Launcher, repeating: Repeating, clock: Callable[[], float]) -> None:
         self._rows = rows

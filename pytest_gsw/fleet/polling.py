@@ -34,12 +34,7 @@ _NO_ANSWER = JobStatus(JobState.UNKNOWN, reason="no answer")
 
 
 class Turns:
-    """When the scheduler is asked; all times are monotonic seconds.
-
-    Args:
-        interval_s: Seconds between two questions.
-        clock: Monotonic seconds.
-    """
+    """When the scheduler is asked; all times are monotonic seconds."""
 
     def __init__(self, interval_s: float, clock: Callable[[], float]) -> None:
         self._interval_s = interval_s

@@ -31,14 +31,7 @@ _NO_ROOM = "make room there, or give another directory with --gsw-results=DIR"
 
 
 class Submitter:
-    """Submits rows in their order, in threads where the launcher takes several at once.
-
-    Args:
-        rows: All rows.
-        launcher: How jobs are started.
-        notes: Told of every submission, before and after it.
-        clock: Monotonic seconds.
-    """
+    """Submits rows in their order, in threads where the launcher takes several at once."""
 
     def __init__(self, rows: Rows, launcher: Launcher, notes: Notes, clock: Callable[[], float]) -> None:
         self._rows = rows

@@ -53,17 +53,7 @@ def imported_record(
     *,
     calibration_flops: float | None = None,
 ) -> Record:
-    """The record of an imported job.
-
-    Args:
-        row: What it ran.
-        cluster: Where.
-        source: What it is imported from.
-        job: The job.
-        judged_s: What was measured of it.
-        image: The container image that it used, where that is known.
-        calibration_flops: The job's own calibration, where its MFU is of that.
-    """
+    """The record of an imported job."""
     peak = documented_peak_flops(row)
     assert row.judged_s is not None  # a row without a documented figure is not imported
     outcome, reason = compare(judged_s, row.judged_s, row.tolerance), None

@@ -38,13 +38,7 @@ _FACTS = pytest.StashKey["tuple[Record, Mapping[str, object]]"]()
 
 
 def hold_to_the_record(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """Make an error of the report of a row that ended without a record, and a failure of one that hides its record.
-
-    Args:
-        item: The row.
-        call: The phase that has ended.
-        report: Its report, which is amended.
-    """
+    """Make an error of the report of a row that ended without a record, and a failure of one that hides its record."""
     if report.when not in _PHASES or not _was_to_be_judged(item):
         return
     if item.row.not_written:

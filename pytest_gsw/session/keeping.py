@@ -96,13 +96,7 @@ def _tell_observers(config: pytest.Config, record: Record, source: RowSource) ->
 
 
 def tell_junit(item: pytest.Item, record: Record, when: str) -> None:
-    """Give JUnit a row's properties, and its attachments where Jenkins' plugin for them reads them.
-
-    Args:
-        item: The row.
-        record: Its record.
-        when: The phase in which its report will be made.
-    """
+    """Give JUnit a row's properties, and its attachments where Jenkins' plugin for them reads them."""
     config = item.config
     has_junit = config.pluginmanager.has_plugin("junitxml")
     if has_junit and config.getini("junit_logging") in {"system-out", "out-err", "all"}:

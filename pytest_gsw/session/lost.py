@@ -42,13 +42,7 @@ class LostRow(pytest.Item):
 
 
 def find_lost(session: pytest.Session, past: Past, runnable: Sequence[str]) -> list[LostRow]:
-    """An item for each row of the run that is not going to run; none where rows were left out on purpose.
-
-    Args:
-        session: The session.
-        past: What the earlier session has left.
-        runnable: Ids of the rows that are going to run.
-    """
+    """An item for each row of the run that is not going to run; none where rows were left out on purpose."""
     there = set(runnable)
     missing = [node_id for node_id in past.rows if row_of(node_id) not in there]
     left_out = [node_id for node_id in missing if _selects(session.config) or not _is_named(session.config, node_id)]

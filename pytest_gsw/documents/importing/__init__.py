@@ -61,10 +61,6 @@ class Imported:
 def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
     """Read one document.
 
-    Args:
-        path: A recipe's README, or another Markdown document with tables.
-        facts: What it does not say.
-
     Raises:
         ConfigurationError: It cannot be read, the facts are of something else, or the extra is not installed.
     """

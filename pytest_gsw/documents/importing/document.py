@@ -19,11 +19,6 @@ from pytest_gsw.documents.importing.rows import Configuration, DraftTable, Extra
 def read_rows(document: Document, facts: DocumentFacts, *, directory: str | None = None) -> Read:
     """All rows of a document.
 
-    Args:
-        document: The document.
-        facts: What it does not say.
-        directory: The recipe's directory, where the document's place tells it.
-
     Raises:
         ConfigurationError: Facts of a table, a row or a file that the document does not have, or that contradict
             what a table states.

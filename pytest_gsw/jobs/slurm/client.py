@@ -23,13 +23,7 @@ COMMAND_TIMEOUT_S = 150.0
 
 
 class Client:
-    """Runs Slurm's commands.
-
-    Args:
-        environ: The session's environment.
-        query_timeout_s: How long one question may take.
-        command_timeout_s: How long one submission or cancellation may take.
-    """
+    """Runs Slurm's commands."""
 
     def __init__(self, environ: Mapping[str, str], query_timeout_s: float, command_timeout_s: float) -> None:
         self._environ = environ
@@ -54,11 +48,6 @@ class Client:
 
     def submit(self, command: tuple[str, ...], spec: JobSpec, inherited: tuple[int, ...]) -> Output:
         """What sbatch says.
-
-        Args:
-            command: The call of sbatch.
-            spec: The job.
-            inherited: Descriptors that sbatch keeps open.
 
         Raises:
             OSError: It cannot be run.

@@ -44,12 +44,7 @@ _REVOKED = JobState.REVOKED
 
 
 class Poller:
-    """Asks about jobs, and remembers what a later question needs.
-
-    Args:
-        ask: Runs one of Slurm's commands.
-        clock: Monotonic seconds.
-    """
+    """Asks about jobs, and remembers what a later question needs."""
 
     def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask

@@ -16,10 +16,6 @@ _NIGHTS = 400
 def since_of(history: History, records: Iterable[Record]) -> Mapping[str, str]:
     """Since when rows that are too slow are so, by their node ids, as far as the history tells it.
 
-    Args:
-        history: The nights before.
-        records: The night's rows.
-
     Raises:
         HistoryError: It does not answer.
     """

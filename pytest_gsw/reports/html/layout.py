@@ -32,15 +32,7 @@ class Picture:
 def page(
     title: str, main: Iterable[Content], links: Sequence[tuple[str, str]], *, here: str = "", root: str = ""
 ) -> ET.Element:
-    """A whole page.
-
-    Args:
-        title: Its title.
-        main: What is on it.
-        links: Names and addresses of the night's pages.
-        here: The address of this one, where it is among them.
-        root: The way from it to the report's directory.
-    """
+    """A whole page."""
     named = [
         element("li", element("a", name, href=f"{root}{address}", aria_current="page" if address == here else None))
         for name, address in links
