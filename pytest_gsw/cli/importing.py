@@ -14,6 +14,7 @@ from pytest_gsw.documents.audit.model import Severity
 from pytest_gsw.documents.audit.run import Source, audit
 from pytest_gsw.documents.importing import DocumentFacts, Imported, import_document, read_facts
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.logs.text import shortened
 from pytest_gsw.tables.bundled import FACTS_FILE
 
 
@@ -138,22 +139,18 @@ def _told(one: Imported, contradictions: Mapping[str, Sequence[str]]) -> Iterato
     yield f"{one.name}: {counted(len(one.rows), 'row')}"
     for table in one.joined:
         rows = counted(table.rows, "row")
-        yield f"  joined     line {table.line}: the settings of '{_short(table.title)}' to {rows}"
+        yield f"  joined     line {table.line}: the settings of '{shortened(table.title, 60)}' to {rows}"
     for part in one.left_out:
-        title = f" '{_short(part.title)}'" if part.title else ""
+        title = f" '{shortened(part.title, 60)}'" if part.title else ""
         yield f"  left out   line {part.line}: the {part.what}{title} {part.reason}"
     for row, remark in one.remarks:
         of = f"{row}, " if row else ""
-        yield f"  look at    line {remark.line}: {of}{remark.key}: {_short(remark.message, 200)}"
+        yield f"  look at    line {remark.line}: {of}{remark.key}: {shortened(remark.message, 200)}"
     for row, texts in contradictions.items():
-        yield from (f"  look at    {row}, {_short(text, 240)}" for text in texts)
+        yield from (f"  look at    {row}, {shortened(text, 240)}" for text in texts)
     blanks: dict[tuple[str, str, str], list[str]] = {}
     for file, row, key, reason in one.blanks:
         blanks.setdefault((file, key, reason), []).append(row)
     for (file, key, reason), of_rows in blanks.items():
         number = f"{len(of_rows)} rows" if len(of_rows) > 1 else of_rows[0]
         yield f"  fill in    {file}: {key} of {number}: {reason}"
-
-
-def _short(text: str, longest: int = 60) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -17,7 +17,7 @@ def damage(healthy: Sequence[Event], run: Run, word: str) -> tuple[Event, ...]:
     count = run.logged_steps
     match word:
         case "oom":
-            return _ending(_before_training(healthy), _out_of_memory(run))
+            return _ending(before_training(healthy), _out_of_memory(run))
         case "fail":
             return _ending(_until(healthy, min(_STEPS_BEFORE_FAILURE, count - 1)), _TRACEBACK)
         case "oom-kill":
@@ -34,7 +34,8 @@ def damage(healthy: Sequence[Event], run: Run, word: str) -> tuple[Event, ...]:
             return tuple(healthy)
 
 
-def _before_training(events: Sequence[Event]) -> tuple[Event, ...]:
+def before_training(events: Sequence[Event]) -> tuple[Event, ...]:
+    """The events before the first that tells of a step."""
     return tuple(takewhile(lambda event: not event.step and not event.figure_end, events))
 
 

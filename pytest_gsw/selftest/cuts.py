@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
-from pytest_gsw.demo.damage import damage
+from pytest_gsw.demo.damage import before_training, damage
 from pytest_gsw.demo.writers.events import Event, identity
 from pytest_gsw.logs.identity import RECIPE_MARKER
 from pytest_gsw.results import outcomes
-from pytest_gsw.selftest.logs import as_bytes, before_training, figure_start, restarted, steps_of
+from pytest_gsw.selftest.logs import as_bytes, figure_start, restarted, steps_of
 from pytest_gsw.selftest.model import Case, Unchecked
 from pytest_gsw.selftest.trial import Trial
 from pytest_gsw.selftest.truth import logged_steps

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Iterable, Iterator
 
 from pytest_gsw.demo.writers.events import Event
 
@@ -20,11 +19,6 @@ def as_bytes(events: Iterable[Event]) -> bytes:
 def steps_of(events: Iterable[Event]) -> list[int]:
     """The steps whose figures the events hold, without those of MaxText's run for the profile."""
     return sorted({event.step for event in events if event.figure_end} - {0})
-
-
-def before_training(events: Sequence[Event]) -> Iterator[Event]:
-    """The events before the first that tells of a step."""
-    return takewhile(lambda event: not event.step and not event.figure_end, events)
 
 
 def figure_start(event: Event) -> int:
