@@ -210,9 +210,9 @@ def _quoted(value: Any, secrets: Sequence[str]) -> Any:
     if value is None or isinstance(value, (int, float)):
         return value  # as most fields of a record are
     if isinstance(value, tuple):
-        return tuple([_quoted(entry, secrets) for entry in value])
+        return tuple([entry if type(entry) in _NO_TEXTS else _quoted(entry, secrets) for entry in value])
     if isinstance(value, (dict, Mapping)):
-        return {key: _quoted(entry, secrets) for key, entry in value.items()}
+        return {key: entry if type(entry) in _NO_TEXTS else _quoted(entry, secrets) for key, entry in value.items()}
     if isinstance(value, Exception):
         arguments = _quoted(value.args, secrets)
         return value if arguments == value.args else type(value)(*arguments)

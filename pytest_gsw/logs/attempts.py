@@ -118,7 +118,7 @@ class Series:
     @property
     def losses(self) -> array[float]:
         """The losses of the attempt that goes on, in the order of its steps."""
-        return array("d", (self._losses[index] for index in sorted(self._losses)))
+        return array("d", [self._losses[index] for index in sorted(self._losses)])
 
     @property
     def without_loss(self) -> tuple[int | None, ...]:
@@ -281,7 +281,7 @@ class ManyPrinters(Series):
         return tuple(map(self._step, self._timed if last is None else self._timed[-last:]))
 
     def _step(self, index: int) -> Step:
-        value = median(value for value in self._values[index] if can_be(value))
+        value = median([value for value in self._values[index] if can_be(value)])
         return self.unit.step(index, value, self._offsets[index], self._skipped.get(index, 0))
 
     def printed(self, step: Step) -> Sequence[tuple[str | None, float]]:

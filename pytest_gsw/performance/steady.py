@@ -46,8 +46,8 @@ def steady(series_s: Sequence[float]) -> Steady:
     first = _settled_at(series_s)
     chosen = series_s[first:]
     median_s = statistics.median(chosen)
-    spikes = sum(seconds > SPIKE * median_s for seconds in chosen)
-    mean_s = math.fsum(seconds / len(chosen) for seconds in chosen)  # the sum of what a log says may have no float
+    spikes = sum([seconds > SPIKE * median_s for seconds in chosen])
+    mean_s = math.fsum([seconds / len(chosen) for seconds in chosen])  # the sum of what a log says may have no float
     return Steady(first, len(chosen), median_s, mean_s, p90(chosen), spikes / len(chosen))
 
 

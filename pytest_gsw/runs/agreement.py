@@ -175,7 +175,7 @@ def stated_parallelism(baseline: Baseline) -> Parallelism:
     """
     own = baseline.parallelism
     degrees = (own.tp, own.pp, own.cp, own.dp)
-    product = math.prod(degree or 1 for degree in degrees)
+    product = math.prod([degree or 1 for degree in degrees])
     whole = own.tp is not None and own.pp is not None and own.dp is not None
     if product == baseline.gpus or (not whole and baseline.gpus % product == 0):
         return own

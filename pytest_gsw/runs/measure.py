@@ -87,7 +87,7 @@ def measure(
             evidence=log_evidence(run, log),
             advice="the log shows when steps were dispatched, not how long they took; check its statistic",
         )
-    trained = tuple(step for step in timed if step.trained)
+    trained = tuple([step for step in timed if step.trained])
     measurement = replace(
         summarize(baseline, trained, judged_s, calibration_flops or peak_flops),
         ranks_s=_ranks_s(baseline, log, chosen, timed),
@@ -121,7 +121,7 @@ def summarize(
     baseline: Baseline, timed: tuple[TimedStep, ...], judged_s: float, peak_flops: float | None
 ) -> Measurement:
     """A measurement from its steps and the judged number."""
-    series_s = tuple(step.seconds for step in timed)
+    series_s = tuple([step.seconds for step in timed])
     return Measurement(
         judged_s=judged_s,
         statistic=baseline.statistic,
@@ -165,11 +165,12 @@ def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:
     if CALIBRATION in baseline.judged_by.needs and log.calibration_flops is not None:
         factor = calibration_factor(baseline, log.calibration_flops)
     each_line = steps_each_line(log, log_interval(lines_of(log))) if any(step.skipped for step in log.steps) else 1
-    timed = ((step, step_seconds(step, baseline)) for step in log.steps)
     return tuple(
-        TimedStep(step.index, seconds * factor, is_trained(step, each_line))
-        for step, seconds in timed
-        if seconds is not None
+        [
+            TimedStep(step.index, seconds * factor, is_trained(step, each_line))
+            for step in log.steps
+            if (seconds := step_seconds(step, baseline)) is not None
+        ]
     )
 
 

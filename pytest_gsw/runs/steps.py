@@ -160,7 +160,7 @@ def _steps_each_line(log: StepLog, first_index: int, interval: int) -> int:
 
 def lines_of(log: StepLog) -> tuple[TimedStep, ...]:
     """The log's lines by their numbers alone."""
-    return tuple(TimedStep(step.index, 0.0) for step in log.steps)
+    return tuple([TimedStep(step.index, 0.0) for step in log.steps])
 
 
 def _cut_short(fact: str, run: Run, log: StepLog, then: str = "look at the last lines") -> LogError:

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,7 @@ class Settings:
     #: Faults of the simulated recipe, in the words that it reads.
     demo: str
 
-    @property
+    @cached_property
     def run_directory(self) -> Path:
         """Where this session keeps its files."""
         return self.results / "runs" / self.run_id

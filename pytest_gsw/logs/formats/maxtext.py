@@ -33,7 +33,7 @@ class _Parser(SeriesParser):
             value = number(step[2])
             # The search takes longer than all else, and hardly a line needs it.
             low = rest.lower()
-            problem = _NOT_FINITE.search(rest) if any(word in low for word in (b"nan", b"inf", b"1.#")) else None
+            problem = _NOT_FINITE.search(rest) if b"nan" in low or b"inf" in low or b"1.#" in low else None
             if value is not None:
                 text = None if problem is None else safe_text(problem[0])
                 rank = rank_of(record) if step.start() else None
