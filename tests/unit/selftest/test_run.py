@@ -15,9 +15,10 @@ import pytest
 from pytest_gsw import cli
 from pytest_gsw.demo.writers.registry import WRITERS
 from pytest_gsw.errors import LogError
-from pytest_gsw.logs import reader
+from pytest_gsw.logs import runs
 from pytest_gsw.logs.attempts import OnePrinter
 from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.logs.logfile import LogFile
 from pytest_gsw.logs.model import Identity, LogFormat, StepLog
 from pytest_gsw.logs.reader import read_log
 from pytest_gsw.performance.measurement import Measurement
@@ -186,7 +187,7 @@ def _all_attempts_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _a_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "recipe_identity", lambda _: None)
+    monkeypatch.setattr(runs, "recipe_identity", lambda _: None)
 
 
 _no_identity = _read(lambda log: replace(log, identity=Identity()))
@@ -215,10 +216,10 @@ def _no_peak(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(*_: Any) -> StepLog:
+    def opened(_: Path) -> LogFile:
         raise KeyError("step")
 
-    monkeypatch.setattr(checks, "read_log", read)
+    monkeypatch.setattr(checks, "open_log", opened)
 
 
 @pytest.mark.sampled(5)
