@@ -155,6 +155,18 @@ _STATUS: Mapping[str, _Check] = {
 }
 
 
+def _is_rank(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and _is_above_0(value[1])
+
+
+def _are_ranks(value: Any) -> bool:
+    return isinstance(value, tuple) and all(map(_is_rank, value))
+
+
+def _are_apart(value: Any) -> bool:
+    return isinstance(value, RanksApart) and _are_ranks(value.ranks) and _is_above_0(value.median_s)
+
+
 _ABOVE_0: _Check = ("a number above 0", _is_above_0)
 _VERDICT: Mapping[str, _Check] = {
     "outcome": ("an Outcome", lambda value: isinstance(value, Outcome)),
@@ -172,7 +184,7 @@ _VERDICT: Mapping[str, _Check] = {
     "given_reason": _or_none("a Reason", lambda value: isinstance(value, Reason)),
     "more": _or_none("a whole number", _is_whole),
     "max_gain": _or_none(*_ABOVE_0),
-    "ranks": _or_none("RanksApart", lambda value: isinstance(value, RanksApart)),
+    "ranks": _or_none("RanksApart", _are_apart),
     # Those by a site's metrics are added to it.
     "metrics": ("an empty tuple", lambda value: value == ()),
     "own_outcome": ("None", lambda value: value is None),

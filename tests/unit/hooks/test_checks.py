@@ -20,6 +20,7 @@ from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.replay import ReplayLauncher
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.verdict import Outcome, Verdict
 from pytest_gsw.tables.metrics import Direction, Metric
 
@@ -157,11 +158,21 @@ VERDICT = Verdict(Outcome.PASSED, 1.0, 1.0, 0.05)
         ("more", 1.0, "more: got 1.0, wanted a whole number or None"),
         ("max_gain", 0, "max_gain: got 0, wanted a number above 0 or None"),
         ("ranks", (), "ranks: got (), wanted RanksApart or None"),
+        (
+            "ranks",
+            RanksApart(((3, 6.0),), 5.0),  # type: ignore[arg-type]  # the label of a rank is a text
+            "ranks: got RanksApart(ranks=((3, 6.0),), median_s=5.0), wanted RanksApart or None",
+        ),
     ],
 )
 def test_which_field_of_a_verdict_is_wrong(field: str, value: Any, problem: str) -> None:
     assert verdict_problems(VERDICT) == []
     assert verdict_problems(replace(VERDICT, **{field: value})) == [problem]
+
+
+def test_what_ranks_of_a_verdict_are() -> None:
+    whole = replace(VERDICT, ranks=RanksApart((("3", 6.0), ("node 7", 6)), 5.0))
+    assert verdict_problems(whole) == []
 
 
 def test_each_field_of_a_verdict_is_checked() -> None:
