@@ -360,11 +360,13 @@ def _repeats_facts(record: Record) -> list[tuple[str, str]]:
     if not record.jobs.repeats:
         return []
     jobs = record.measured_jobs
-    if not jobs:  # the last one was not measured, so that there is no figure
-        return [(f"job {n}", repeat_text(job)) for n, job in enumerate(record.jobs.repeats, 1)]
-    interval = median_interval([job.judged_s for job in jobs if job.judged_s is not None])
+    listed = [(f"job {n}", repeat_text(job)) for n, job in enumerate(jobs or record.jobs.repeats, 1)]
+    times_s = [job.judged_s for job in jobs if job.judged_s is not None]
+    if min(times_s, default=0.0) <= 0:  # without the last one's there is no figure, and a damaged record may have any
+        return listed
+    interval = median_interval(times_s)
     sure = f"{interval.low_s:.4g} to {interval.high_s:.4g} s with {interval.confidence * 100:.3g} % confidence"
-    return [*((f"job {n}", repeat_text(job)) for n, job in enumerate(jobs, 1)), ("median", sure)]
+    return [*listed, ("median", sure)]
 
 
 def error_text(error: RunError, facts: Sequence[tuple[str, str]]) -> str:
