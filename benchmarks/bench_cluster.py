@@ -96,8 +96,10 @@ def measured(cluster: SlurmCluster, contender: Contender, work: Work, timeout_s:
         return Seen(usage, queries, accounting)
 
 
-def cancelled(cluster: SlurmCluster, contender: Contender, work: Work, limit_s: float) -> Cancelled:
-    """Interrupt a contender once all of its jobs are in the queue.
+def cancelled(
+    cluster: SlurmCluster, contender: Contender, work: Work, limit_s: float, *, by_hand: bool = False
+) -> Cancelled:
+    """Interrupt a contender once all of its jobs are in the queue, or end them with one scancel by hand.
 
     Raises:
         BenchmarkError: The jobs are not all there, or some ended otherwise.
@@ -119,8 +121,11 @@ def cancelled(cluster: SlurmCluster, contender: Contender, work: Work, limit_s: 
             time.sleep(3 + (work.interval_s or 0))  # for it to have read the last answers, and to wait
             watch = _QueueWatch(cluster)
             start_s = time.monotonic()
-            process.interrupt()
+            if not by_hand:
+                process.interrupt()
             watch.start()
+            if by_hand:
+                cluster.run("scancel", "--user=root")
             process_s: float | None = None
             while time.monotonic() < start_s + limit_s and (process_s is None or watch.gone_s is None):
                 if process_s is None and process.ended():
