@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from pytest_gsw.jobs.resume import take_up
 from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.slurm.poll import RECORD_WAIT_S
+from pytest_gsw.results import json_shape
 from pytest_gsw.results.facts import JobFacts
 from tests.unit.jobs.clusters import Clusters, Entry
 
@@ -428,4 +430,4 @@ def test_a_record_keeps_the_cluster_that_had_the_job() -> None:
     facts = JobFacts.of("7", "slurm", JobStatus(JobState.COMPLETED, exit_code=0, cluster="eos"))
     assert (facts.cluster, facts.status.cluster) == ("eos", "eos")
     before = {name: value for name, value in vars(facts).items() if name != "cluster"}
-    assert JobFacts.of_json(before).cluster == ""
+    assert json_shape.read(JobFacts, json.loads(json.dumps(before))).cluster == ""
