@@ -181,7 +181,6 @@ _NCCL, _OLD_NCCL, _DRIVER = "2.23.4", "2.21.5", "550.90.07"
 #: What keeps the night short; nothing that a verdict rests on.
 CONFTEST = """\
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
-from tests.unit.results.records import varied
 
 SlurmLauncher.log_wait_s = 3.0
 """
