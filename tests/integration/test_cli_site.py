@@ -69,7 +69,7 @@ def test_a_format_that_fails_is_told(pytester: pytest.Pytester, log: Path) -> No
     result.stderr.fnmatch_lines(["pytest-gsw metrics: TickFormat.step of conftest.py raised ZeroDivisionError: *"])
 
 
-def test_a_launcher_of_a_conftest(pytester: pytest.Pytester, recipes: Path) -> None:
+def test_a_launcher_of_a_conftest(pytester: pytest.Pytester, recipes: Path, flux: Path) -> None:
     pytester.makeconftest(example("pytest_gsw_make_launcher"))
     (pytester.path / "clusters.yaml").write_text(
         f"clusters: {{ours: {{scheduler: flux, gpus: 256, stage: {pytester.path}/stage, recipes: {recipes}}}}}\n"
