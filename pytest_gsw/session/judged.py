@@ -21,7 +21,7 @@ from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.screen import write
-from pytest_gsw.session.stash import FLEET, RECORD, SETTINGS
+from pytest_gsw.session.stash import RECORD, SETTINGS
 from pytest_gsw.session.tally import TALLY, Tally
 
 #: Exit status of a session in which nothing failed, and in which rows are inconclusive; pytest's own end at 5.
@@ -39,7 +39,7 @@ _FACTS = pytest.StashKey["tuple[Record, Mapping[str, object]]"]()
 
 def hold_to_the_record(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Make an error of the report of a row that ended without a record, and a failure of one that hides its record."""
-    if report.when not in _PHASES or not _was_to_be_judged(item):
+    if report.when not in _PHASES or not item.row.is_to_be_judged:
         return
     if item.row.not_written:
         _fail(report, item.row.not_written)
@@ -91,7 +91,7 @@ def facts_of(item: BaselineItem, record: Record) -> Mapping[str, object]:
 
 def report_swallowed(item: BaselineItem) -> None:
     """Report a row of which its protocol has left no report, because another plugin took its place."""
-    if not _was_to_be_judged(item) or item.nodeid in item.config.stash[TALLY]:
+    if not item.row.is_to_be_judged or item.nodeid in item.config.stash[TALLY]:
         return
     text = item.row.leave_error(_taken("pytest_runtest_protocol"))
     report = pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "setup")
@@ -105,11 +105,6 @@ def _taken(hook: str) -> HookError:
         f"the row was not judged: a plugin took {hook} in place of pytest's own",
         advice="pytest --trace-config lists the plugins; -p no:NAME leaves one out",
     )
-
-
-def _was_to_be_judged(item: BaselineItem) -> bool:
-    fleet = item.config.stash.get(FLEET, None)
-    return fleet is not None and fleet.knows(item.baseline.id)
 
 
 def _fail(report: pytest.TestReport, text: str) -> None:

@@ -13,6 +13,7 @@ from pytest_gsw.common.words import command
 from pytest_gsw.errors import HookError
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.hooks.faults import hook_error
+from pytest_gsw.jobs.model import JobStatus
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.attachments import attachment_lines
 from pytest_gsw.results.facts import JobFacts
@@ -31,30 +32,27 @@ class NotWrittenError(Exception):
 
 def ran(run: Run | None, fleet: Fleet, source: RowSource, jobs: Measuring) -> Ran:
     """What is known of a row's jobs; without a run its last one has not ended."""
-    row_id = source.baseline.id
-    job_id = run.job_id if run else fleet.job_id(row_id)
-    status = run.status if run else fleet.status(row_id)
+
+    def facts(job_id: str, status: JobStatus, run: Run | None) -> JobFacts:
+        return job_facts(job_id, source.launcher, status, run, jobs.of_job(job_id, status))
+
+    row_id, launcher = source.baseline.id, fleet.launcher.name
+    job_id, status = (run.job_id, run.status) if run else (fleet.job_id(row_id), fleet.status(row_id))
+    earlier = fleet.earlier(row_id) if run is None else run.earlier
     image, image_from = source.image(run)
     written = (source.environment(run), image, jobs.agreed(run))
     environment, image, compared = quoted(written, os.environ)
-    earlier = fleet.earlier(row_id) if run is None else run.earlier
-    last = None if job_id is None or status is None else (job_id, status, run)
-    of_jobs = [
-        job_facts(job_id, source.launcher, status, run, jobs.of_job(job_id, status))
-        for job_id, status, run in (*((job.job_id, job.status, job) for job in earlier), *([last] if last else []))
-    ]
-    name = fleet.launcher.name
     return Ran(
-        run,
-        of_jobs.pop() if last else None,
-        tuple(JobFacts.of(one.job_id, name, one.status, one.why) for one in fleet.attempts(row_id)),
-        tuple(of_jobs),
-        source.is_simulated(run),
-        source.definition(run),
-        image,
-        image_from,
-        environment,
-        compared,
+        run=run,
+        job=None if job_id is None or status is None else facts(job_id, status, run),
+        attempts=tuple(JobFacts.of(one.job_id, launcher, one.status, one.why) for one in fleet.attempts(row_id)),
+        repeats=tuple(facts(job.job_id, job.status, job) for job in earlier),
+        simulated=source.is_simulated(run),
+        definition=source.definition(run),
+        image=image,
+        image_from=image_from,
+        environment=environment,
+        compared=compared,
     )
 
 

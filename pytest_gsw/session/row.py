@@ -62,11 +62,17 @@ class SessionRow:
         """How the row is judged, once its source is known."""
         return Judging(self._config, self.source, self.jobs)
 
+    @property
+    def is_to_be_judged(self) -> bool:
+        """Whether the session's fleet has the row: no marker, cluster or option leaves it out."""
+        fleet = self._config.stash.get(FLEET, None)
+        return fleet is not None and fleet.knows(self.baseline.id)
+
     def set_up(self) -> None:
         """Wait for the job, measure its log, and judge."""
-        fleet = self._config.stash.get(FLEET, None)
-        if fleet is None or not fleet.knows(self.baseline.id):
+        if not self.is_to_be_judged:
             pytest.skip("not run: this session judges nothing (--setup-only, --setup-plan, --gsw-plan)")
+        fleet = self._config.stash[FLEET]
         run: Run | None = None
         try:
             run = fleet.take(self.baseline.id)
@@ -140,15 +146,15 @@ class SessionRow:
 
     def _record(self, found: Found, run: Run | None) -> Record:
         """Write down what is known of this run, and give it to JUnit and to observers."""
-        source, run_id = self.source, self._settings.run_id
+        source = self.source
         asked = Asked(
-            run_id,
-            self._item.nodeid,
-            self.baseline,
-            source.cluster or "replay",
-            self.judging.tolerance,
-            source.repeats,
-            self.jobs.known_peak_flops(),
+            run_id=self._settings.run_id,
+            node_id=self._item.nodeid,
+            baseline=self.baseline,
+            cluster=source.cluster or "replay",
+            tolerance=self.judging.tolerance,
+            repeats=source.repeats,
+            peak_flops=self.jobs.known_peak_flops(),
         )
         made = record_of(asked, ran(run, self._config.stash[FLEET], source, self.jobs), found)
         try:

@@ -10,7 +10,7 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -53,8 +53,6 @@ class RowSource(ABC):
     repeats: Repeats
     #: The launcher of its last job.
     launcher: str
-    #: Sizes of its jobs' logs when they were recorded.
-    log_bytes: Sequence[int | None] = ()
     #: A canary row has excused it already.
     was_excused = False
 
@@ -111,26 +109,19 @@ class RowSource(ABC):
         cluster = self.settings.cluster
         return (cluster is not None and cluster.simulated) or self._says_simulated(run)
 
+    # -- each in its own way ------------------------------------------------------------------
+
+    def with_earlier_jobs(self, run: Run) -> Run:
+        """The run with the row's jobs before it, whose median its figure is."""
+        return run
+
+    @abstractmethod
     def check_logs(self, run: Run) -> None:
         """Make sure that logs are what they were when they were recorded.
 
         Raises:
             LogError: One has changed.
         """
-        for log, then in zip([job.log for job in run.jobs], self.log_bytes, strict=False):
-            now = log.stat().st_size if log is not None and log.is_file() else None
-            if then is not None and now is not None and now != then:
-                raise LogError(
-                    f"the log has changed since the run was recorded: {then:,} bytes then, {now:,} now",
-                    evidence=(("log", str(log)),),
-                    advice=f"to judge it as it is now, name it: --gsw-replay={log}",
-                )
-
-    # -- each in its own way ------------------------------------------------------------------
-
-    def with_earlier_jobs(self, run: Run) -> Run:
-        """The run with the row's jobs before it, whose median its figure is."""
-        return run
 
     @abstractmethod
     def not_comparable(self, run: Run) -> str | None:
@@ -192,6 +183,9 @@ class LiveRow(RowSource):
         self._nights = nights
         self._environ = environ
         self._submitted = submitted
+
+    def check_logs(self, run: Run) -> None:
+        """Nothing was recorded yet."""
 
     def not_comparable(self, run: Run) -> str | None:
         """A profile or a trace of NCCL was asked for, here or by the environment."""
@@ -281,7 +275,6 @@ class ReplayedRow(RowSource):
         assert record.jobs.last is not None  # others are not replayed
         self.launcher = record.jobs.last.launcher
         self.repeats = Repeats(record.jobs.first_jobs, record.jobs.confirm_jobs)
-        self.log_bytes = [*(job.log_bytes for job in record.jobs.repeats), record.run.log_bytes]
         # The canary may not be replayed with it.
         self.was_excused = record.reason == Reason.CANARY.value
         self._record = record
@@ -291,6 +284,18 @@ class ReplayedRow(RowSource):
         jobs = self._record.jobs.repeats
         earlier = tuple(Run(job.id, job.status, Path(job.log) if job.log else None) for job in jobs)
         return dataclasses.replace(run, earlier=earlier) if earlier else run
+
+    def check_logs(self, run: Run) -> None:
+        """By their sizes."""
+        sizes = [*(job.log_bytes for job in self._record.jobs.repeats), self._record.run.log_bytes]
+        for log, then in zip([job.log for job in run.jobs], sizes, strict=True):
+            now = log.stat().st_size if log is not None and log.is_file() else None
+            if then is not None and now is not None and now != then:
+                raise LogError(
+                    f"the log has changed since the run was recorded: {then:,} bytes then, {now:,} now",
+                    evidence=(("log", str(log)),),
+                    advice=f"to judge it as it is now, name it: --gsw-replay={log}",
+                )
 
     def not_comparable(self, run: Run) -> str | None:
         """As recorded."""
