@@ -21,7 +21,7 @@ from pytest_gsw.session.settings import Settings
 
 
 def ask_for_launcher(config: pytest.Config, settings: Settings) -> Launcher | None:
-    """What the hook answers, guarded where it is a site's own; ``None`` where nobody knows the scheduler.
+    """What the hook answers, guarded where it is a site's own; ``None`` where no plugin knows the scheduler.
 
     Raises:
         pytest.UsageError: The hook raised, or what it returned is no launcher.

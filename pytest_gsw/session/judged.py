@@ -115,7 +115,7 @@ def _fail(report: pytest.TestReport, text: str) -> None:
 
 
 def exit_status(session: pytest.Session, tally: Tally) -> int:
-    """The session's exit status, which is not 0 where a row that was to be judged was not, or nobody can say of one."""
+    """The session's exit status, which is not 0 where a row that was to be judged was not, or is inconclusive."""
     config = session.config
     status = int(session.exitstatus)
     if status != pytest.ExitCode.OK:

@@ -75,7 +75,7 @@ def keep(config: pytest.Config, record: Record, source: RowSource) -> tuple[Reco
         if settings.replay is None:  # a replayed run is in the history already
             config.stash[NIGHTS].keep(record, written)
     except OSError as error:
-        # A result that nobody can read again is not one.
+        # A result that cannot be read again is not one.
         raise NotWrittenError(
             f"the record cannot be written: {error.strerror}: {error.filename or settings.run_directory}\n"
             f"it would have said: {record.outcome}: {record.fact}\n"

@@ -184,7 +184,7 @@ def taking_signals(
     wanted = [number for number in numbers if not (nohup and number == signal.SIGHUP)]
     try:
         previous = {number: signal.signal(number, handler) for number in wanted}
-    except ValueError:  # not the main thread: somebody else looks after signals
+    except ValueError:  # not the main thread, which alone may take signals
         yield
         return
     try:

@@ -14,7 +14,7 @@ from pytest_gsw.tables.model import Baseline
 
 
 class MarkedItem(pytest.Item):
-    """A row whose markers are made when somebody looks at them: those of ten thousand rows take 12 MB."""
+    """A row whose markers are made when they are first looked at: those of ten thousand rows take 12 MB."""
 
     baseline: Baseline
     _is_marked = False

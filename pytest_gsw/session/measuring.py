@@ -52,7 +52,7 @@ class Measuring:
         self._peak_asked = False
 
     def log_format(self) -> LogFormat | None:
-        """How the row's logs are read; ``None`` where nobody can."""
+        """How the row's logs are read; ``None`` where no plugin can."""
         log_format: LogFormat | None = self._config.hook.pytest_gsw_log_format(
             config=self._config, baseline=self._baseline
         )

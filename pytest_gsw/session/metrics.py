@@ -50,7 +50,7 @@ def _ask(config: pytest.Config) -> dict[str, Metric]:
 
 
 def unknown_metric(baseline: Baseline, known: Mapping[str, Metric]) -> SubmissionError | None:
-    """That a row documents a metric which nobody reads; ``None`` where it does not."""
+    """That a row documents a metric which no plugin reads; ``None`` where it does not."""
     for key in baseline.metrics:
         if key not in known:
             return SubmissionError(

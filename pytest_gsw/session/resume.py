@@ -31,7 +31,7 @@ _LINES_TOLD = 5
 
 
 def check_owner(config: pytest.Config, settings: Settings) -> None:
-    """Make sure that the run which is to be resumed is nobody's, before anything is collected.
+    """Make sure that the run which is to be resumed has no owner, before anything is collected.
 
     Raises:
         ConfigurationError: A session owns it.
@@ -41,7 +41,7 @@ def check_owner(config: pytest.Config, settings: Settings) -> None:
     try:
         problem = owner_of(settings.run_directory)
     except OSError:
-        return  # whoever takes it says so
+        return  # the session that takes the run says so
     if problem is not None:
         raise ConfigurationError(f"--gsw-resume: {problem}")
 
@@ -156,7 +156,7 @@ class _Taking:
         """Ask for all jobs of these rows at once, if the launcher can do so.
 
         Raises:
-            pytest.UsageError: The journal is damaged, and nobody tells what it lacks.
+            pytest.UsageError: The journal is damaged, and the scheduler does not tell what it lacks.
         """
         named = getattr(self._launcher, "named", None)
         unique = [spec for spec in specs if spec.unique_name]
@@ -182,7 +182,7 @@ class _Taking:
         """Where a row stands.
 
         Raises:
-            RunError: Nobody can tell, or it has two jobs.
+            RunError: That is not known, or it has two jobs.
         """
         past = self._past.submissions.get(spec.row_id)
         if self._named is not None and spec.unique_name:
@@ -214,7 +214,7 @@ class _Taking:
             try:
                 job = self._launcher.find(spec, since_s)
             except SchedulerAwayError:
-                self._away = True  # one question that nobody answers is enough: the fleet asks again in a while
+                self._away = True  # one question without an answer is enough: the fleet asks again in a while
         if job is not None and not is_next(job, past.attempts):
             job = None
         since_s = since_s if self._away else 0.0

@@ -95,7 +95,7 @@ def repeat_teller(config: pytest.Config) -> RepeatObserver:
 
 
 def _reporter(config: pytest.Config) -> pytest.TerminalReporter | None:
-    """Who writes to the screen; ``None`` where nobody does, as in a worker of pytest-xdist."""
+    """What writes to the screen; ``None`` where nothing does, as in a worker of pytest-xdist."""
     if xdist.is_worker(config):
         return None
     reporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")

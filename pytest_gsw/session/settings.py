@@ -217,7 +217,7 @@ def _cluster(config: pytest.Config, values: Mapping[str, Any], run_directory: Pa
         raise ConfigurationError(f"--gsw-clusters: there is no file {values['clusters']}")
     cluster = find_cluster(values["cluster"], files, os.environ)
     if cluster is LOCAL:
-        # A replay asks nobody what this machine has: the logs may be another's.
+        # A replay does not ask what this machine has: the logs may be another's.
         return cluster if values["replay"] else local_cluster(cluster, run_directory, os.environ)
     if cluster.simulated:
         return _demo_cluster(cluster, run_directory, ";".join(values["demo"]))

@@ -133,7 +133,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def definition(self, run: Run | None) -> str:
-        """The row's definition when the run was started; empty where nobody wrote it down."""
+        """The row's definition when the run was started; empty where it was not written down."""
 
     @abstractmethod
     def environment(self, run: Run | None) -> dict[str, str]:
@@ -302,7 +302,7 @@ class ReplayedRow(RowSource):
         return quoted(self._record.not_comparable, os.environ)
 
     def image_was_chosen(self, run: Run) -> bool:
-        """Nobody recorded that it was not."""
+        """A record does not say that it was not."""
         return True
 
     def definition(self, run: Run | None) -> str:

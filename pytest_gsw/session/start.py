@@ -20,6 +20,7 @@ from pytest_gsw.fleet.watch import Watch
 from pytest_gsw.history.place import open_history
 from pytest_gsw.hooks.faults import hook_error
 from pytest_gsw.jobs.environment import job_environment, masked_command, masked_environment
+from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.layout import is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
 from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
@@ -72,12 +73,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
     config.stash[FLEET] = fleet
     specs = {item.baseline.id: make_spec(item, settings) for item in rows}
     begin_json(config, [item for item in session.items if isinstance(item, BaselineItem)])
-    if journal is not None and settings.cluster is not None:
-        repeats = settings.repeats
-        try:
-            journal.session(settings.cluster.name, [item.nodeid for item in rows], repeats.first, repeats.confirm)
-        except OSError as error:
-            raise unwritable(settings.run_directory, error) from None
+    _note_rows(journal, settings, rows)
     if left_alone := config.stash.get(LEFT_ALONE, ""):
         write(config, left_alone)
     lost, attached = take_over(fleet, settings.past, specs, lambda line: write(config, line))
@@ -90,14 +86,33 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
         else:
             submitted = attached.get(row_id) or lost.get(row_id)
             item.row.source = LiveRow(row, settings, launcher, nights, environ, spec, submitted)
-    # Canaries first: the rows that are too slow wait for what they say. Then those that take the longest.
-    weights = {item.baseline.id: (item.baseline.canary, _gpu_seconds(item.baseline)) for item in rows}
-    fleet.submit(dict(sorted(specs.items(), key=lambda pair: weights[pair[0]], reverse=True)), lost)
+    fleet.submit(_in_order(rows, specs), lost)
     return fleet
 
 
+def _note_rows(journal: Journal | None, settings: Settings, rows: list[BaselineItem]) -> None:
+    """Write down which rows the run has, before any of them has a job.
+
+    Raises:
+        pytest.UsageError: Nothing can be written there.
+    """
+    if journal is None or settings.cluster is None:
+        return
+    repeats = settings.repeats
+    try:
+        journal.session(settings.cluster.name, [item.nodeid for item in rows], repeats.first, repeats.confirm)
+    except OSError as error:
+        raise unwritable(settings.run_directory, error) from None
+
+
+def _in_order(rows: list[BaselineItem], specs: dict[str, JobSpec | RunError]) -> dict[str, JobSpec | RunError]:
+    """Canaries first: the rows that are too slow wait for what they say. Then those that take the longest."""
+    weights = {item.baseline.id: (item.baseline.canary, _gpu_seconds(item.baseline)) for item in rows}
+    return dict(sorted(specs.items(), key=lambda pair: weights[pair[0]], reverse=True))
+
+
 def _watch(item: BaselineItem) -> Watch | None:
-    """What watches a row's job by its log; ``None`` where nobody reads such logs."""
+    """What watches a row's job by its log; ``None`` where no plugin reads such logs."""
     log_format, source = item.row.jobs.log_format(), item.row.source
     spec, settings, row = source.spec, source.settings, item.baseline
     if log_format is None or spec is None:
@@ -141,7 +156,7 @@ def make_launcher(config: pytest.Config, settings: Settings, recorded: dict[str,
     """How this session's jobs are started; a replay's are only looked up.
 
     Raises:
-        pytest.UsageError: Nobody knows the cluster's scheduler.
+        pytest.UsageError: No plugin knows the cluster's scheduler.
     """
     if settings.replay is not None:
         runs = {
@@ -180,7 +195,7 @@ def _observer(config: pytest.Config, rows: list[BaselineItem]) -> StateObserver:
 
 
 def _gpu_seconds(baseline: Baseline) -> float:
-    """What a row is expected to take, for the order of submission; one whose time nobody knows counts its GPUs."""
+    """What a row is expected to take, for the order of submission; one whose time is not known counts its GPUs."""
     return baseline.gpus * (expected_run_s(baseline) or 1.0)
 
 

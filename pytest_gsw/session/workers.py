@@ -52,7 +52,7 @@ _HANDED_ON = pytest.StashKey[_HandedOn]()
 
 
 def take_signals(config: pytest.Config) -> None:
-    """Take signals from now on, in a session of pytest-xdist; others are no affair of this module."""
+    """Take signals from now on, in a session of pytest-xdist; in others pytest's own handling stays."""
     held = config.stash[_HELD] = contextlib.ExitStack()
     if xdist.is_worker(config):
         interrupts = config.stash[_INTERRUPTS] = Interrupts()
