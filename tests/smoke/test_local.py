@@ -9,8 +9,8 @@ from .session import session
 
 
 def test_every_row_of_smoke_gpt_passes(tmp_path: Path) -> None:
-    # Others may use this machine, too: a job that they disturb is followed by more.
-    options = ("--gsw-cluster=local", "-k", "smoke_gpt", "--gsw-confirm=2", "--gsw-max-gain=100%")
+    # Others may use this machine, too, and slow the training down more than the calibration.
+    options = ("--gsw-cluster=local", "-k", "smoke_gpt", "--gsw-tolerance=75%", "--gsw-max-gain=100%")
     ended = session(tmp_path, os.environ | {"CUDA_VISIBLE_DEVICES": ""}, *options, timeout_s=600)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     ran = [line for line in ended.stdout.splitlines() if " PASSED " in line]

@@ -74,9 +74,9 @@ def run(
 
 
 def test_two_ranks_on_two_nodes_train(slurm2: SlurmCluster, tmp_path: Path) -> None:
-    # Others may use this machine, too: a job that they disturb is followed by more, and one whose calibration alone
-    # they disturb is faster than documented.
-    ended = run(slurm2, tmp_path, "", "--gsw-confirm=2", "--gsw-max-gain=100%")
+    # Others may use this machine, too: where they disturb the training alone it is slower than documented, and where
+    # they disturb the calibration alone it is faster.
+    ended = run(slurm2, tmp_path, "", "--gsw-tolerance=75%", "--gsw-max-gain=100%")
     assert ended.exit_status == 0, ended.output
     record = ended.record
     assert record["outcome"] in {"passed", "improved"}
