@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ALL_COMPLETED, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from pytest_gsw.errors import QueueFullError, RefusedError, RunError, SchedulerAwayError, SubmissionError
@@ -119,7 +119,8 @@ class Submitter:
                 self._rows.submitting.pop(one.row.row_id, None)
                 self._take_answer(one.waiting, SubmissionError(problem, advice=_NO_ROOM))
             elif self._threads is not None:
-                one.answer = self._threads.submit(self._submit, one, look)
+                one.answer = Future()  # there before a thread has begun: Ctrl-C may hit in between
+                self._threads.submit(_let_answer, one.answer, partial(self._submit, one, look))
             else:
                 self._take_answers([(one, self._answer(one, look))])
 
@@ -180,8 +181,9 @@ class Submitter:
         if any(isinstance(answer, QueueFullError | SchedulerAwayError) for _, answer in answers):
             self._withdraw()  # what no thread has begun need not be refused as well
         for one, answer in answers:
-            self._rows.submitting.pop(one.row.row_id, None)
             self._take_answer(one.waiting, answer)
+            # Only then: Ctrl-C may hit in between, and an answer that is taken twice is none that is lost.
+            self._rows.submitting.pop(one.row.row_id, None)
 
     def _take_answer(self, waiting: Waiting, answer: Job | RunError) -> None:
         rows, row = self._rows, waiting.row
@@ -204,6 +206,15 @@ class Submitter:
         if waiting.away_since_s is None:
             waiting.away_since_s = now_s
         return self.patience.is_worth_waiting(waiting.away_since_s, now_s)
+
+
+def _let_answer(submission: Future[Job], submit: Callable[[], Job]) -> None:
+    """Let a submission have its answer, unless it was withdrawn."""
+    if submission.set_running_or_notify_cancel():
+        try:
+            submission.set_result(submit())
+        except BaseException as error:
+            submission.set_exception(error)
 
 
 def _answer_of(submission: Future[Job]) -> Job | RunError:

@@ -1,0 +1,67 @@
+"""Ctrl-C at any moment of a submission leaves no job behind that nobody knows."""
+
+from __future__ import annotations
+
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from pytest_gsw.errors import JobError
+from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.fleet.rows import Rows
+from tests.unit.fleet.test_fleet import POLL_S, Clock, ManyThreads, spec
+
+
+def interrupted_after(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+    """Let Ctrl-C hit once, as this method returns."""
+    method = getattr(owner, name)
+
+    def once(*arguments: Any, **named: Any) -> Any:
+        monkeypatch.setattr(owner, name, method)
+        method(*arguments, **named)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(owner, name, once)
+
+
+def interrupted_before(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+    """Let Ctrl-C hit once, as this method is called."""
+    method = getattr(owner, name)
+
+    def once(*_: Any, **__: Any) -> Any:
+        monkeypatch.setattr(owner, name, method)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(owner, name, once)
+
+
+def ended(clock: Clock) -> tuple[str, list[list[str]], list[str]]:
+    """What an interrupted session says of its row, which jobs it has cancelled, and which it has submitted."""
+    launcher = ManyThreads(clock)
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    with contextlib.suppress(KeyboardInterrupt):
+        fleet.submit({"a": spec("a")})
+        fleet.take("a")
+    fleet.interrupt(detach=False)
+    with pytest.raises(JobError) as caught:
+        fleet.take("a")
+    fleet.close()
+    return caught.value.fact, launcher.cancelled, launcher.submitted
+
+
+def test_while_a_submission_is_handed_to_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted_after(monkeypatch, ThreadPoolExecutor, "submit")
+    fact, cancelled, submitted = ended(Clock())
+    # The thread has begun by then or has not: the row has a job that is cancelled, or none.
+    assert (fact, cancelled, submitted) in (
+        ("interrupted: job job-a was cancelled", [["a"]], ["a"]),
+        ("interrupted: it was never submitted", [], []),
+    )
+
+
+@pytest.mark.parametrize("name", ["go_live", "is_shared"])
+def test_while_an_answer_is_taken(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    interrupted_before(monkeypatch, Rows, name)
+    assert ended(Clock()) == ("interrupted: job job-a was cancelled", [["a"]], ["a"])
