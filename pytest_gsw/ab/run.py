@@ -1,28 +1,26 @@
-"""The one job of a comparison: submitted, waited for, and ended where the session is."""
+"""The one job of a comparison: a fleet of one row submits it, waits for it, and ends it where the session is ended."""
 
 from __future__ import annotations
 
 import glob
-import os
 import shlex
 import signal
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 from pytest_gsw.clusters.local import uses_gpus
 from pytest_gsw.clusters.model import Cluster
-from pytest_gsw.common.redact import quoted
-from pytest_gsw.errors import JobError, RunError, SchedulerAwayError
-from pytest_gsw.fleet.patience import BACK_OFF_S, LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S
+from pytest_gsw.common.signals import taking_signals
+from pytest_gsw.errors import JobError, SchedulerAwayError
+from pytest_gsw.fleet.entry import Live, Waiting, unanswered_s
+from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.jobs.local import LocalLauncher
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
+from pytest_gsw.runs.run import Run
 
-#: Called with the job each time that it was asked about, and once when it is submitted.
-Observer = Callable[[Job, JobStatus], None]
+#: What is said of a submitted job, by its id and what is known of it.
+Progress = Callable[[str, JobStatus], tuple[str, ...]]
 
 
 def launcher_of(cluster: Cluster, directory: Path) -> Launcher | None:
@@ -35,139 +33,90 @@ def launcher_of(cluster: Cluster, directory: Path) -> Launcher | None:
     return None
 
 
-class _Submission:
-    """The way of one job to the scheduler, which may have it although nobody has heard so."""
+def run_job(launcher: Launcher, spec: JobSpec, progress: Progress, again: str, say: Callable[[str], None]) -> Run:
+    """Submit the job, wait for its end, and let go of the launcher.
 
-    def __init__(self, launcher: Launcher, spec: JobSpec) -> None:
-        self._launcher = launcher
-        self.spec = spec
-        self.job: Job | None = None
-        #: When a submission was first tried whose answer was lost, seconds since the epoch.
-        self._since_s: float | None = None
-
-    def submit(self, again: str, say: Callable[[str], None]) -> Job:
-        """Submit the job; where the answer is lost, find it, or submit it again where it did not get there.
-
-        Raises:
-            SchedulerAwayError: The scheduler does not answer for longer than its restart takes.
-            SubmissionError: It refused the job.
-        """
-        lost: SchedulerAwayError | None = None
-        give_up_s, pause_s = 0.0, BACK_OFF_S
-        while self.job is None:
-            try:
-                self.job = self.find()
-                if self.job is not None:
-                    say("the job was submitted all the same")
-                    break
-                self._try()
-            except SchedulerAwayError as error:
-                now_s = time.monotonic()
-                if lost is None:
-                    lost, give_up_s = error, now_s + UNKNOWN_LIMIT_S
-                    say(f"{error.fact}; whether it has the job is asked until it answers")
-                elif now_s >= give_up_s:
-                    raise SchedulerAwayError(lost.fact, lost.evidence, lost.tail, self.advice(again)) from None
-                time.sleep(pause_s)
-                pause_s = min(2 * pause_s, LONGEST_BACK_OFF_S)
-        assert self.job is not None  # nothing else ends the loop
-        return self.job
-
-    def find(self) -> Job | None:
-        """The job, where a submission whose answer was lost has got through.
-
-        Raises:
-            SchedulerAwayError: Nobody can tell now.
-        """
-        return None if self._since_s is None else self._launcher.find(self.spec, self._since_s)
-
-    def advice(self, again: str) -> str:
-        """What to do where nobody can tell whether the scheduler has the job."""
-        named = f"--me --name={shlex.quote(self.spec.name)}"
-        return (
-            f"it may have the job all the same: squeue {named}; scancel {named} ends it, and once it has ended: {again}"
-        )
-
-    def _try(self) -> None:
-        began_s = time.time()
-        try:
-            self.job = self._launcher.submit(self.spec)
-        except SchedulerAwayError:
-            self._since_s = self._since_s or began_s
-            raise
-
-
-def run_job(
-    launcher: Launcher,
-    spec: JobSpec,
-    observe: Observer,
-    again: str,
-    say: Callable[[str], None] = lambda _line: None,
-) -> tuple[Job, JobStatus]:
-    """Submit the job and wait for its end.
-
-    Returns:
-        The job, and how it ended.
+    Args:
+        launcher: How the job starts.
+        spec: The job.
+        progress: What is said of the job while it waits and runs.
+        again: The command that judges its turns later.
+        say: Told each line once.
 
     Raises:
         SubmissionError: The scheduler refused it, or has been away for too long.
         JobError: It was cancelled by Ctrl-C or SIGTERM, or nobody can tell how it ended.
     """
-    submission = _Submission(launcher, spec)
-    with _interruptible():
+    told = _Told(spec.row_id, progress, say)
+    fleet = Fleet(launcher, launcher.poll_interval_s, ticker=told, await_logs=False)
+    run: Run | None = None
+    with taking_signals(signal.default_int_handler, (signal.SIGINT, signal.SIGTERM)):
         try:
-            job = submission.submit(again, say)
-            observe(job, JobStatus(JobState.PENDING))
-            return job, _wait(launcher, job, observe, again)
+            fleet.submit({spec.row_id: spec})
+            run = fleet.take(spec.row_id)
         except KeyboardInterrupt:
-            raise _interrupted(launcher, submission, again) from None
+            fleet.interrupt(detach=True)  # its end cancels what there is, also what it has not heard of
+        except SchedulerAwayError as error:
+            lost = told.lost or error
+            raise SchedulerAwayError(lost.fact, lost.evidence, lost.tail, _advice(spec, again)) from None
+        finally:
+            fleet.close(detach=not fleet.interrupted)
+    if run is None:
+        raise _interrupted(fleet, spec, again)
+    if not run.status.state.ended:
+        raise JobError(
+            f"the end of job {run.job_id} is not known: {run.status.reason or run.status.raw_state or 'no answer'}",
+            advice=f"it may still run; once it has ended: {again}",
+        )
+    return run
 
 
-def _interrupted(launcher: Launcher, submission: _Submission, again: str) -> JobError:
+class _Told:
+    """Tells where the job is on its way, each line once."""
+
+    def __init__(self, row_id: str, progress: Progress, say: Callable[[str], None]) -> None:
+        self._row_id = row_id
+        self._progress = progress
+        self._say = say
+        self._lines: set[str] = set()
+        #: The first submission that had no answer.
+        self.lost: SchedulerAwayError | None = None
+
+    def __call__(self, fleet: Fleet) -> None:
+        """Tell what is new."""
+        phase = fleet.phase(self._row_id)
+        if isinstance(phase, Waiting):
+            self._tell_lost(phase.away)
+            self._tell(fleet.full)
+        if isinstance(phase, Live):
+            if self._tell_lost(phase.seen.away):
+                self._tell("the job was submitted all the same")
+            self._tell(*self._progress(phase.seen.job.id, phase.seen.status))
+
+    def _tell_lost(self, away: SchedulerAwayError | None) -> bool:
+        if away is not None:
+            self.lost = self.lost or away
+            self._tell(f"{self.lost.fact}; whether it has the job is asked until it answers")
+        return away is not None
+
+    def _tell(self, *lines: str) -> None:
+        for line in lines:
+            if line and line not in self._lines:
+                self._lines.add(line)
+                self._say(line)
+
+
+def _interrupted(fleet: Fleet, spec: JobSpec, again: str) -> JobError:
     """What to say of an interrupted session, whose job is cancelled, also one that nobody has heard of yet."""
-    try:
-        job = submission.job or submission.find()
-    except RunError:
-        fact = "interrupted: nobody can tell whether the job was submitted"
-        return JobError(fact, advice=submission.advice(again))
-    if job is None:
+    job_id, phase = fleet.job_id(spec.row_id), fleet.phase(spec.row_id)
+    if job_id is not None:
+        return JobError(f"interrupted: job {job_id} was cancelled", advice=f"{again} judges its turns")
+    if phase is None or unanswered_s(phase) is None:
         return JobError("interrupted before the job was submitted")
-    launcher.cancel([job])
-    return JobError(f"interrupted: job {job.id} was cancelled", advice=f"{again} judges its turns")
+    return JobError("interrupted: nobody can tell whether the job was submitted", advice=_advice(spec, again))
 
 
-def _wait(launcher: Launcher, job: Job, observe: Observer, again: str) -> JobStatus:
-    """How the job ended; what is not known is no end."""
-    unknown_since_s: float | None = None
-    while True:
-        status = quoted(launcher.poll([job])[job.spec.row_id], os.environ, job.spec.environment)
-        if status.state.ended:
-            return status
-        now_s = time.monotonic()
-        if status.state is not JobState.UNKNOWN:
-            unknown_since_s = None
-        elif unknown_since_s is None:
-            unknown_since_s = now_s
-        elif now_s - unknown_since_s >= UNKNOWN_LIMIT_S:
-            raise JobError(
-                f"the end of job {job.id} is not known: {status.reason or status.raw_state or 'no answer'}",
-                advice=f"it may still run; once it has ended: {again}",
-            )
-        observe(job, status)
-        time.sleep(launcher.poll_interval_s)
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let SIGTERM, by which CI servers end what they have started, be what Ctrl-C is."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    # SIGINT too: a shell lets its background jobs ignore it, and then nobody could end the job in order.
-    previous = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+def _advice(spec: JobSpec, again: str) -> str:
+    """What to do where nobody can tell whether the scheduler has the job."""
+    named = f"--me --name={shlex.quote(spec.name)}"
+    return f"it may have the job all the same: squeue {named}; scancel {named} ends it, and once it has ended: {again}"

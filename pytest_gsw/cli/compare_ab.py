@@ -30,7 +30,7 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, positive
 from pytest_gsw.errors import ConfigurationError, JobError
 from pytest_gsw.jobs.environment import job_environment, masked_environment
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.spec import default_time_limit_s, expected_run_s, make_job_spec
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results.run_id import new_run_id
@@ -113,9 +113,9 @@ def _run(asked: argparse.Namespace) -> Answer:
     table = str(row.location.path.absolute())
     plan = Plan(name, row.id, table, cluster.name, cluster.simulated, _shown_side(a), _shown_side(b), pairs)
     _prepare(directory, plan, script)
-    ended, status = _run_job(launcher, job, plan, directory)
+    run = _run_job(launcher, job, plan, directory)
     done = Done(plan, directory, row, log_format, environment=job.environment)
-    return answer_of(done._replace(job=_check_turns(launcher, ended, status, done)), as_json=asked.json)
+    return answer_of(done._replace(job=_check_turns(run, launcher.log_wait_s, done)), as_json=asked.json)
 
 
 # -- what was asked ---------------------------------------------------------------------------
@@ -228,23 +228,17 @@ def _again(directory: Path) -> str:
     return f"pytest-gsw compare-ab --of {shlex.quote(str(from_here(directory)))}"
 
 
-def _run_job(launcher: Launcher, spec: JobSpec, plan: Plan, directory: Path) -> tuple[Job, JobStatus]:
+def _run_job(launcher: Launcher, spec: JobSpec, plan: Plan, directory: Path) -> Run:
     """Run the job to its end, and say meanwhile how far it is."""
-    told: list[str] = []
 
-    def observe(job: Job, status: JobStatus) -> None:
-        if not told:
-            line = f"job {job.id} on {plan.cluster}: {counted(len(plan.order), 'turn')}, kept in {from_here(directory)}"
-        else:
-            line = f"{status.state.value.lower()}, {ended_turns(plan, directory)} of {len(plan.order)} turns have ended"
-        if line not in told:
-            told.append(line)
-            _say(line)
+    def progress(job_id: str, status: JobStatus) -> tuple[str, str]:
+        turns = len(plan.order)
+        return (
+            f"job {job_id} on {plan.cluster}: {counted(turns, 'turn')}, kept in {from_here(directory)}",
+            f"{status.state.value.lower()}, {ended_turns(plan, directory)} of {turns} turns have ended",
+        )
 
-    try:
-        return run_job(launcher, spec, observe, _again(directory), _say)
-    finally:
-        launcher.close()
+    return run_job(launcher, spec, progress, _again(directory), _say)
 
 
 def _say(line: str) -> None:
@@ -256,22 +250,21 @@ def _say(line: str) -> None:
         pass  # nobody listens any more; the job must be waited for all the same
 
 
-def _check_turns(launcher: Launcher, job: Job, status: JobStatus, done: Done) -> tuple[tuple[str, str], ...]:
+def _check_turns(run: Run, log_wait_s: float, done: Done) -> tuple[tuple[str, str], ...]:
     """What is known of the job that has ended, once its turns are there.
 
     Raises:
         JobError: It has left none.
     """
-    healthy = status.state is JobState.COMPLETED and status.exit_code == 0
-    give_up_s = time.monotonic() + (launcher.log_wait_s if healthy else 0.0)
+    healthy = run.status.state is JobState.COMPLETED and run.status.exit_code == 0
+    give_up_s = time.monotonic() + (log_wait_s if healthy else 0.0)
     # A shared file system may be slow to show what compute nodes have written.
     while ended_turns(done.plan, done.directory) < len(done.plan.order) and time.monotonic() < give_up_s:
         time.sleep(0.1)
-    run = Run(job.id, status, None, launcher.batch_output(job))
     if not ended_turns(done.plan, done.directory):
         check_job(run)
         raise JobError(
-            f"job {job.id} left no turn",
+            f"job {run.job_id} left no turn",
             job_evidence(run),
             advice=f"do compute nodes write to {done.directory}? If not, --results=DIR",
         )

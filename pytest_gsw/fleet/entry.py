@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_gsw.errors import RunError
+from pytest_gsw.errors import RunError, SchedulerAwayError
 from pytest_gsw.fleet.watch import Sample, Watch
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
 from pytest_gsw.runs.run import Run
@@ -75,6 +75,8 @@ class Seen:
     job: Job
     status: JobStatus = field(default_factory=lambda: JobStatus(JobState.PENDING))
     sample: Sample | None = None
+    #: What became of its submission; ``None`` where that had an answer.
+    away: SchedulerAwayError | None = None
     #: Why the job is to be ended early, and whether the launcher has been told by this session.
     stopped: Stop | None = None
     stop_sent: bool = False
@@ -94,6 +96,8 @@ class Waiting:
     row: Row
     #: When it was submitted first without an answer, so that there may be a job: seconds since the epoch.
     since_s: float | None = None
+    #: Why it waits: the scheduler was out of reach, and may have its job.
+    away: SchedulerAwayError | None = None
     #: Since when the scheduler has been out of reach for its submission; monotonic seconds.
     away_since_s: float | None = None
     #: What was named like a log of the row before it was first submitted; ``None`` where nobody looked.
@@ -168,7 +172,7 @@ def seen_of(phase: Phase) -> Seen | None:
     return None if isinstance(phase, Waiting | Submitting) else phase.seen
 
 
-def row_status_of(named: tuple[str, Phase]) -> RowStatus:
+def status_of(named: tuple[str, Phase]) -> RowStatus:
     """Where a row stands that is named by its id."""
     row_id, phase = named
     seen, gpus = seen_of(phase), 0 if phase.row is None else phase.row.spec.gpus

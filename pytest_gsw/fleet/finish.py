@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 
 from pytest_gsw.errors import JobError, RunError, SchedulerAwayError
-from pytest_gsw.fleet.entry import Phase, seen_of, unanswered_s
+from pytest_gsw.fleet.entry import Over, Phase, Seen, seen_of, unanswered_s
 from pytest_gsw.fleet.logs import Logs
 from pytest_gsw.fleet.notes import Notes
 from pytest_gsw.fleet.repeating import Repeating
@@ -70,6 +70,8 @@ class Finish:
                     break  # nor will it tell of the others
                 except RunError:
                     continue
+                if isinstance(phase, Over):
+                    phase.seen, phase.since_s = None if job is None else Seen(job), None
                 found += [job] if job is not None else []
         return found
 

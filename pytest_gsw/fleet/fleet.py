@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from pytest_gsw.errors import RunError
-from pytest_gsw.fleet.entry import OnceMore, Over, RepeatObserver, RowStatus, StateObserver, Watcher, row_status_of
+from pytest_gsw.fleet.entry import OnceMore, Over, Phase, RepeatObserver, RowStatus, StateObserver, Watcher, status_of
 from pytest_gsw.fleet.finish import Finish
 from pytest_gsw.fleet.intake import Intake
 from pytest_gsw.fleet.limits import Limits
@@ -46,6 +46,7 @@ class Fleet:
         retries: How often a row is run again when the infrastructure failed.
         once_more: Asked of each job that ended well whether its row wants another one.
         on_repeat: Told of every job that is not its row's last.
+        await_logs: Whether a job that ended well must have left a log.
         environ: The session's environment, whose secrets are not shown; by default that of this process now.
         clock: Monotonic seconds.
         sleep: Waits for some seconds.
@@ -63,6 +64,7 @@ class Fleet:
         retries: int = 0,
         once_more: OnceMore = lambda *_: None,
         on_repeat: RepeatObserver = lambda *_: None,
+        await_logs: bool = True,
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
@@ -79,7 +81,7 @@ class Fleet:
         self._turns = turns = Turns(poll_interval_s, clock)
         self._submitting = submitting = Submitter(rows, launcher, notes, clock)
         repeating = Repeating(rows, notes, retries, once_more, on_repeat)
-        self._logs = logs = Logs(rows, launcher, repeating, clock)
+        self._logs = logs = Logs(rows, launcher, repeating, await_logs, clock)
         self._polling = Polling(
             rows, launcher, turns, notes, submitting.patience, logs, repeating, observer, environ, clock
         )
@@ -150,9 +152,9 @@ class Fleet:
                 return phase.end
             self._wait()
 
-    def knows(self, row_id: str) -> bool:
-        """Whether this row was handed over for submission."""
-        return row_id in self._rows.phases
+    def phase(self, row_id: str) -> Phase | None:
+        """Where this row is on its way; ``None`` where it was not handed over for submission."""
+        return self._rows.phases.get(row_id)
 
     def spec(self, row_id: str) -> JobSpec | None:
         """How this row's last job was started, or is to be."""
@@ -181,7 +183,7 @@ class Fleet:
 
     def row_statuses(self) -> Iterator[RowStatus]:
         """Where every row stands, in the order of submission."""
-        return map(row_status_of, self._rows.phases.items())
+        return map(status_of, self._rows.phases.items())
 
     # -- the end ------------------------------------------------------------------------------
 

@@ -43,10 +43,13 @@ def batch_output_of(launcher: Launcher, job: Job) -> Path | None:
 class Logs:
     """Hands over rows whose job has ended, once its log is there."""
 
-    def __init__(self, rows: Rows, launcher: Launcher, repeating: Repeating, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, rows: Rows, launcher: Launcher, repeating: Repeating, awaited: bool, clock: Callable[[], float]
+    ) -> None:
         self._rows = rows
         self._launcher = launcher
         self._repeating = repeating
+        self._awaited = awaited
         self._clock = clock
 
     @property
@@ -83,7 +86,7 @@ class Logs:
         job = ended.seen.job
         log: Path | None = None
         try:
-            log = log_of(self._launcher, job)
+            log = log_of(self._launcher, job) if self._awaited else None
         except LogError as error:
             if is_healthy(ended.seen.status):
                 # A shared file system is given its time.

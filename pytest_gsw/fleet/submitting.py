@@ -130,6 +130,7 @@ class Submitter:
         found = None if waiting.since_s is None else self._launcher.find(spec, waiting.since_s)
         if found is not None and is_next(found, waiting.row.attempts):
             return _with_logs_before(found, waiting.names)
+        waiting.away = None
         if waiting.names is None and self._notes.kept:
             waiting.names = names_before(spec, look)
         try:
@@ -188,7 +189,7 @@ class Submitter:
     def _take_answer(self, waiting: Waiting, answer: Job | RunError) -> None:
         rows, row = self._rows, waiting.row
         if isinstance(answer, Job):
-            rows.go_live(row, Seen(answer))
+            rows.go_live(row, Seen(answer, away=waiting.away))
             self.patience.taken()
             rows.is_shared(rows.claims.job(answer), row.row_id)
             return
@@ -197,6 +198,7 @@ class Submitter:
             self.patience.no_room(answer.fact, self._clock())
             rows.wait(waiting, first=True)
         elif isinstance(answer, SchedulerAwayError) and self._is_worth_waiting(waiting):
+            waiting.away = waiting.away or answer
             rows.wait(waiting, first=True)
         else:
             rows.finish(Over(row.row_id, answer, row, since_s=waiting.since_s))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import signal
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 import pytest
 
+from pytest_gsw.common.signals import taking_signals
 from pytest_gsw.errors import RunError
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.session.item import BaselineItem
@@ -115,7 +116,7 @@ def _rows(session: pytest.Session) -> list[BaselineItem]:
 
 def _waiting(session: pytest.Session, fleet: Fleet) -> dict[str, BaselineItem]:
     """The rows that have a job or are to have one, by id."""
-    return {item.baseline.id: item for item in _rows(session) if fleet.knows(item.baseline.id)}
+    return {item.baseline.id: item for item in _rows(session) if fleet.phase(item.baseline.id) is not None}
 
 
 def _in_order(fleet: Fleet, waiting: Mapping[str, BaselineItem], interrupts: Interrupts) -> Iterator[str]:
@@ -169,26 +170,3 @@ def handling_signals() -> Iterator[Interrupts]:
     interrupts = Interrupts()
     with taking_signals(interrupts, SIGNALS):
         yield interrupts
-
-
-@contextmanager
-def taking_signals(
-    handler: Callable[[int, FrameType | None], None], numbers: Iterable[signal.Signals]
-) -> Iterator[None]:
-    """Let signals be handled by this.
-
-    A SIGHUP that is ignored stays so: ``nohup`` means that. An ignored SIGINT means only that a shell has started the
-    session in the background; who sends one all the same wants it to end.
-    """
-    nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    wanted = [number for number in numbers if not (nohup and number == signal.SIGHUP)]
-    try:
-        previous = {number: signal.signal(number, handler) for number in wanted}
-    except ValueError:  # not the main thread, which alone may take signals
-        yield
-        return
-    try:
-        yield
-    finally:
-        for number, old in previous.items():
-            signal.signal(number, old)

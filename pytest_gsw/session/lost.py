@@ -103,7 +103,7 @@ def not_taken_over(session: pytest.Session, fleet: Fleet | None) -> list[str]:
         return []
     rows = [item.baseline.id for item in session.items if isinstance(item, BaselineItem)]
     wanted = rows or settings.past.submissions  # Ctrl-C may have hit before any row was found
-    jobs = _going_on(settings.past, (row_id for row_id in wanted if fleet is None or not fleet.knows(row_id)))
+    jobs = _going_on(settings.past, (row_id for row_id in wanted if fleet is None or fleet.phase(row_id) is None))
     if not jobs:
         return []
     known = [(one.cluster, one.job_id) for one in jobs if one.job_id]

@@ -66,7 +66,7 @@ class SessionRow:
     def is_to_be_judged(self) -> bool:
         """Whether the session's fleet has the row: no marker, cluster or option leaves it out."""
         fleet = self._config.stash.get(FLEET, None)
-        return fleet is not None and fleet.knows(self.baseline.id)
+        return fleet is not None and fleet.phase(self.baseline.id) is not None
 
     def set_up(self) -> None:
         """Wait for the job, measure its log, and judge."""

@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
+from pytest_gsw.common.signals import taking_signals
 from pytest_gsw.errors import RunError
 from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem
-from pytest_gsw.session.loop import SIGNALS, Interrupts, taking_signals
+from pytest_gsw.session.loop import SIGNALS, Interrupts
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.stash import FLEET, SETTINGS
 from pytest_gsw.session.terminals import leave_closed, terminals
@@ -98,7 +99,7 @@ def wait_for(item: BaselineItem) -> None:
     """Let a worker wait for a row's job; a signal ends the wait for all of its rows, and they say so."""
     fleet = item.config.stash.get(FLEET, None)
     interrupts = item.config.stash.get(_INTERRUPTS, None)
-    if fleet is None or interrupts is None or not fleet.knows(item.baseline.id):
+    if fleet is None or interrupts is None or fleet.phase(item.baseline.id) is None:
         return
     try:
         with interrupts.wait():

@@ -349,7 +349,7 @@ def test_an_unknown_end_is_no_end(
         (commands / name).write_text(f"#!/bin/bash\n{script}\n")
         (commands / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(commands), prepend=os.pathsep)
-    monkeypatch.setattr("pytest_gsw.ab.run.UNKNOWN_LIMIT_S", 0.2)
+    monkeypatch.setattr("pytest_gsw.fleet.patience.UNKNOWN_LIMIT_S", 0.2)
     monkeypatch.setattr("pytest_gsw.jobs.slurm.launcher.SlurmLauncher.poll_interval_s", 0.1)
     assert main(["compare-ab", ROW, "--cluster=here", "--b=X=1"]) == 1
     out, err = capsys.readouterr()

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.ab import run
 from pytest_gsw.ab.run import run_job
-from pytest_gsw.errors import JobError, SchedulerAwayError
+from pytest_gsw.errors import JobError, QueueFullError, SchedulerAwayError
+from pytest_gsw.fleet import patience
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 
 SPEC = JobSpec("row", "gsw-row-1", Path("launch.sh"), Path(), Path(), 1, 8, {})
@@ -30,6 +30,8 @@ class Lost:
     """
 
     poll_interval_s = 0.0
+    log_wait_s = 0.0
+    parallel_submissions = 1
 
     def __init__(self, taken: int | None = 1, found_after: int = 0, interrupt: bool = False) -> None:
         self.taken = taken
@@ -38,6 +40,7 @@ class Lost:
         self.submitted = 0
         self.asked: list[float] = []
         self.cancelled: list[str] = []
+        self.closed = 0
 
     def submit(self, spec: JobSpec) -> Job:
         self.submitted += 1
@@ -60,19 +63,25 @@ class Lost:
     def cancel(self, jobs: Sequence[Job]) -> None:
         self.cancelled += [job.id for job in jobs]
 
+    def batch_output(self, job: Job) -> Path | None:
+        return None
+
+    def close(self) -> None:
+        self.closed += 1
+
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "BACK_OFF_S", 0.001)
-    monkeypatch.setattr(run, "LONGEST_BACK_OFF_S", 0.002)
+    monkeypatch.setattr(patience, "BACK_OFF_S", 0.001)
+    monkeypatch.setattr(patience, "LONGEST_BACK_OFF_S", 0.002)
 
 
 def ran(launcher: Any) -> tuple[str, list[str]]:
     """The id of the job that was waited for, and what was said."""
     said: list[str] = []
-    job, status = run_job(launcher, SPEC, lambda *_: None, AGAIN, said.append)
-    assert status.state is JobState.COMPLETED
-    return job.id, said
+    run = run_job(launcher, SPEC, lambda *_: (), AGAIN, said.append)
+    assert (run.status.state, launcher.closed) == (JobState.COMPLETED, 1)
+    return run.job_id, said
 
 
 @pytest.mark.parametrize("found_after", [0, 3])
@@ -101,10 +110,10 @@ def test_one_that_got_there_only_then_is_found() -> None:
 
 
 def test_a_scheduler_that_stays_away_says_what_to_look_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "UNKNOWN_LIMIT_S", 0.05)
+    monkeypatch.setattr(patience, "UNKNOWN_LIMIT_S", 0.05)
     launcher = Lost(found_after=10**9)
     with pytest.raises(SchedulerAwayError) as caught:
-        run_job(launcher, SPEC, lambda *_: None, AGAIN)  # type: ignore[arg-type]
+        run_job(launcher, SPEC, lambda *_: (), AGAIN, print)  # type: ignore[arg-type]
     assert str(caught.value) == (
         f"{AWAY}\n\ncommand    sbatch\n"
         "next       it may have the job all the same: squeue --me --name=gsw-row-1; scancel --me --name=gsw-row-1 "
@@ -124,6 +133,37 @@ def test_an_interrupted_session_ends_a_job_that_it_has_not_heard_of(
     launcher: Any, fact: str, cancelled: list[str]
 ) -> None:
     with pytest.raises(JobError) as caught:
-        run_job(launcher, SPEC, lambda *_: None, AGAIN)
+        run_job(launcher, SPEC, lambda *_: (), AGAIN, print)
     assert caught.value.fact == fact
     assert launcher.cancelled == cancelled
+
+
+class Interrupted(Lost):
+    """A scheduler that takes a job while the session is ended: submissions have threads of their own, as on Slurm."""
+
+    parallel_submissions = 8
+
+    def submit(self, spec: JobSpec) -> Job:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return Job("7", spec, time.time())
+
+
+def test_a_session_that_is_ended_while_it_submits_ends_the_job() -> None:
+    launcher: Any = Interrupted()
+    with pytest.raises(JobError) as caught:
+        run_job(launcher, SPEC, lambda *_: (), AGAIN, print)
+    assert (caught.value.fact, launcher.cancelled) == ("interrupted: job 7 was cancelled", ["7"])
+
+
+class Full(Lost):
+    """A queue that is full when the job comes."""
+
+    def submit(self, spec: JobSpec) -> Job:
+        self.submitted += 1
+        if self.submitted == 1:
+            raise QueueFullError("sbatch refused the job: no more jobs (QOSMaxSubmitJobPerUserLimit)")
+        return Job("7", spec, time.time())
+
+
+def test_a_full_queue_is_waited_for_and_told() -> None:
+    assert ran(Full()) == ("7", ["sbatch refused the job: no more jobs (QOSMaxSubmitJobPerUserLimit)"])

@@ -18,7 +18,7 @@ from pytest_gsw.errors import (
     SchedulerAwayError,
     SubmissionError,
 )
-from pytest_gsw.fleet.entry import RepeatRequest, RowStatus
+from pytest_gsw.fleet.entry import Over, RepeatRequest, RowStatus
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.limits import Limits
 from pytest_gsw.fleet.patience import LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S
@@ -218,8 +218,12 @@ def test_what_is_known_of_a_row(fleet: Fleet, launcher: FakeLauncher) -> None:
     assert (fleet.status("a"), fleet.job_id("a")) == (PENDING, "job-a")
     fleet.take("b")
     assert (fleet.status("a"), fleet.status("b")) == (RUNNING, COMPLETED)
-    assert (fleet.knows("refused"), fleet.status("refused"), fleet.job_id("refused")) == (True, None, None)
-    assert (fleet.knows("other"), fleet.status("other"), fleet.job_id("other")) == (False, None, None)
+    assert (isinstance(fleet.phase("refused"), Over), fleet.status("refused"), fleet.job_id("refused")) == (
+        True,
+        None,
+        None,
+    )
+    assert (fleet.phase("other"), fleet.status("other"), fleet.job_id("other")) == (None, None, None)
 
 
 @pytest.mark.parametrize("unknown", [UNKNOWN, None], ids=["unknown", "no-answer"])
