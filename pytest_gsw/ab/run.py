@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import glob
 import shlex
 import signal
 from collections.abc import Callable
-from pathlib import Path
 
-from pytest_gsw.clusters.local import uses_gpus
-from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.signals import taking_signals
 from pytest_gsw.errors import JobError, SchedulerAwayError
 from pytest_gsw.fleet.entry import Live, Waiting, unanswered_s
 from pytest_gsw.fleet.fleet import Fleet
-from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
-from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.runs.run import Run
 
 #: What is said of a submitted job, by its id and what is known of it.
 Progress = Callable[[str, JobStatus], tuple[str, ...]]
-
-
-def launcher_of(cluster: Cluster, directory: Path) -> Launcher | None:
-    """How the job starts on a cluster; ``None`` where only a plugin of pytest knows."""
-    if cluster.scheduler == "slurm":
-        return SlurmLauncher()
-    if cluster.scheduler == "local":
-        slots = cluster.gpus or len(glob.glob("/dev/nvidia[0-9]*"))  # noqa: PTH207 - as the plugin counts them
-        return LocalLauncher(slots, work_directory=directory, real_gpus=uses_gpus(cluster))
-    return None
 
 
 def run_job(launcher: Launcher, spec: JobSpec, progress: Progress, again: str, say: Callable[[str], None]) -> Run:

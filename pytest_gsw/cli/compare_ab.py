@@ -9,27 +9,26 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
-import pytest_gsw.demo
 from pytest_gsw.ab import plan as plans
 from pytest_gsw.ab.judge import LEAST_PAIRS, MOST_PAIRS, least_p
 from pytest_gsw.ab.plan import Plan
-from pytest_gsw.ab.run import launcher_of, run_job
+from pytest_gsw.ab.run import run_job
 from pytest_gsw.ab.turns import ended_turns
 from pytest_gsw.cli.ab_answer import Done, answer_of
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.cli.metrics import cluster_of, find_row
 from pytest_gsw.cli.site import add_plugin_option, format_of, launcher_for, unknown_format
-from pytest_gsw.clusters.local import local_cluster
-from pytest_gsw.clusters.model import LOCAL, Cluster, check_keys
+from pytest_gsw.clusters.local import ready_cluster
+from pytest_gsw.clusters.model import Cluster, check_keys
 from pytest_gsw.common.files import from_here, make_directory, write_whole
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, positive
 from pytest_gsw.errors import ConfigurationError, JobError
 from pytest_gsw.jobs.environment import job_environment, masked_environment
+from pytest_gsw.jobs.launchers import launcher_of
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.spec import default_time_limit_s, expected_run_s, make_job_spec
 from pytest_gsw.logs.model import LogFormat
@@ -93,7 +92,8 @@ def _run(asked: argparse.Namespace) -> Answer:
     assert found is not None  # a name was given
     name = new_run_id()
     directory = ((asked.results or Path(".gsw")) / "ab" / name).absolute()
-    cluster = _ready(found, name, directory)
+    seed = os.environ.get("GSW_DEMO_SEED") or name
+    cluster = ready_cluster(found, directory, os.environ, {"GSW_DEMO_SEED": seed})
     _check_fits(row, cluster)
     log_format = _log_format(row, asked.plugins)
     spec = make_job_spec(row, cluster, run_id=name)
@@ -144,22 +144,6 @@ def _timeout_s(given: str | None) -> float | None:
     return minutes * 60
 
 
-def _ready(cluster: Cluster, name: str, directory: Path) -> Cluster:
-    """The cluster with all that its jobs need; the demo with its staging area among the results."""
-    if cluster.simulated:
-        recipe = Path(pytest_gsw.demo.__file__).parent
-        environment = {"GSW_PYTHON": sys.executable, "GSW_DEMO_SEED": os.environ.get("GSW_DEMO_SEED") or name}
-        return replace(cluster, stage=str(directory / "stage"), recipes=str(recipe), environment=environment)
-    if cluster is LOCAL:
-        return local_cluster(cluster, directory, os.environ)
-    if cluster.stage is None:
-        raise ConfigurationError(
-            f"the cluster '{cluster.name}' has no staging area\n"
-            f"next: export STAGE_PATH=DIR, or write 'stage: DIR' for it in {cluster.path}"
-        )
-    return cluster
-
-
 def _check_fits(row: Baseline, cluster: Cluster) -> None:
     """Make sure that the row can be compared on this cluster.
 
@@ -186,7 +170,7 @@ def _log_format(row: Baseline, plugins: Sequence[str]) -> LogFormat:
 
 def _launcher(cluster: Cluster, directory: Path, plugins: Sequence[str]) -> Launcher:
     """How the job starts: as pytest-gsw does, else as a site's plugins do."""
-    launcher = launcher_of(cluster, directory) or launcher_for(cluster, directory, plugins)
+    launcher = launcher_of(cluster, directory, os.environ) or launcher_for(cluster, directory, plugins)
     check_keys(cluster, launcher.name, getattr(launcher, "cluster_keys", ()))
     return launcher
 

@@ -1,4 +1,4 @@
-"""The machine itself as a cluster: its GPUs, by nvidia-smi, or else its cores."""
+"""Clusters made ready for a run, and this machine as one: its GPUs, by nvidia-smi, or else its cores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.clusters.model import LOCAL, Cluster
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError
 
@@ -41,14 +41,33 @@ class Accelerators:
     number: int
 
 
-def local_cluster(cluster: Cluster, directory: Path, environ: Mapping[str, str]) -> Cluster:
-    """The built-in cluster ``local`` with what this machine has, and its staging area in a directory of the run.
+def ready_cluster(cluster: Cluster, directory: Path, environ: Mapping[str, str], demo: Mapping[str, str]) -> Cluster:
+    """A cluster with all that its jobs need.
 
-    Recipes are run by this Python, unless RUN_CONF_PYTHON names another.
+    Args:
+        cluster: As its file has it.
+        directory: The run's own, in which the built-in clusters have their staging area.
+        environ: The session's environment.
+        demo: What the simulated recipe is told.
 
     Raises:
-        ConfigurationError: As :func:`find_accelerators` does.
+        ConfigurationError: It has no staging area; or as :func:`find_accelerators` does.
     """
+    if cluster is LOCAL:
+        return local_cluster(cluster, directory, environ)
+    if cluster.simulated:  # one recipe for every row
+        recipes, environment = str(Path(__file__).parents[1] / "demo"), {"GSW_PYTHON": sys.executable, **demo}
+        return replace(cluster, stage=str(directory / "stage"), recipes=recipes, environment=environment)
+    if cluster.stage is None:
+        raise ConfigurationError(
+            f"the cluster '{cluster.name}' has no staging area\n"
+            f"next: export STAGE_PATH=DIR, or write 'stage: DIR' for it in {cluster.path}"
+        )
+    return cluster
+
+
+def local_cluster(cluster: Cluster, directory: Path, environ: Mapping[str, str]) -> Cluster:
+    """The built-in cluster ``local`` with what this machine has; RUN_CONF_PYTHON, or else this Python, runs recipes."""
     found = find_accelerators(environ)
     return replace(
         cluster,

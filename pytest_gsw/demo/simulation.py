@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from random import Random
 
+from pytest_gsw.demo.faults import Fault
 from pytest_gsw.tables.metrics import Series
+from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.statistic import parse_statistic
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from random import Random
-
-    from pytest_gsw.demo.faults import Fault
-    from pytest_gsw.tables.model import Baseline
 
 #: Steps of a run whose document does not say how many it had.
 DEFAULT_STEPS = 12
@@ -80,6 +77,36 @@ class Run:
     def global_batch_size(self) -> int:
         """Samples of one step; one for each GPU where the document does not say."""
         return self.baseline.global_batch_size or self.job.gpus
+
+    @property
+    def micro_batch_size(self) -> int:
+        """Samples of one pass of a GPU."""
+        return self.baseline.micro_batch_size or 1
+
+    @property
+    def precision(self) -> str:
+        """What everything is computed in that is not FP8."""
+        return self.baseline.dtype if self.baseline.dtype in {"fp16", "fp32"} else "bf16"
+
+    @property
+    def layers(self) -> int:
+        """The model's layers."""
+        return self.baseline.all_layers or 24
+
+    @property
+    def hidden_size(self) -> int:
+        """The width of one layer."""
+        return self.baseline.hidden_size or 8192
+
+    @property
+    def degrees(self) -> Mapping[str, int]:
+        """Degrees of parallelism that give the job's GPUs: the row's, as far as they can be true."""
+        own, gpus = self.baseline.parallelism, self.job.gpus
+        tp, cp = own.tp or 1, own.cp or 1
+        pp = own.pp or 1
+        if gpus % (tp * pp * cp) or (own.dp and own.pp and not own.ep and tp * pp * cp * own.dp != gpus):
+            pp = max(1, gpus // (tp * cp * (own.dp or 1)))  # the document contradicts itself
+        return {"tp": tp, "pp": pp, "cp": cp, "ep": own.ep or 1, "dp": max(1, gpus // (tp * pp * cp))}
 
 
 def simulate(baseline: Baseline, job: Job, fault: Fault | None, random: Random, started: datetime) -> Run:

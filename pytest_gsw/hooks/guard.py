@@ -47,7 +47,7 @@ def guarded_format(log_format: LogFormat, plugins: Callable[[], Plugins]) -> Log
 
 
 class _GuardedFormat:
-    """A log format of a site."""
+    """A log format of a site; a fault of it is a ``LogError``."""
 
     def __init__(self, log_format: LogFormat, plugins: Callable[[], Plugins]) -> None:
         self._format = log_format
@@ -58,11 +58,7 @@ class _GuardedFormat:
         return getattr(self._format, name)
 
     def reader(self) -> Parser:
-        """A parser that has been fed nothing yet.
-
-        Raises:
-            LogError: The format fails.
-        """
+        """A parser that has been fed nothing yet."""
         return _GuardedParser(_asked(self._plugins, self._format.reader), type(self._format).__name__, self._plugins)
 
 
@@ -76,19 +72,11 @@ class _GuardedParser:
         self.guards_itself: bool = getattr(parser, "guards_itself", False)
 
     def feed(self, offset: int, record: bytes) -> None:
-        """Take the next record.
-
-        Raises:
-            LogError: The format fails.
-        """
+        """Take the next record."""
         _asked(self._plugins, self._parser.feed, offset, record)
 
     def log(self) -> StepLog:
-        """What all records fed by now say.
-
-        Raises:
-            LogError: The format fails, or its answer is none.
-        """
+        """What all records fed by now say."""
         log: object = _asked(self._plugins, self._parser.log)
         if not isinstance(log, StepLog):
             raise LogError(f"the parser of {self._name} returned {type(log).__name__}, wanted a StepLog")
@@ -142,6 +130,8 @@ def guarded_launcher(
 class GuardedLauncher:
     """A launcher of a site. What it says of itself is read once; its version, which may take a command, when asked for.
 
+    Each method raises what :class:`~pytest_gsw.jobs.model.Launcher` says, whatever the site's own raises.
+
     Args:
         launcher: The site's.
         plugins: The session's plugins, for the names of those that fail.
@@ -175,37 +165,21 @@ class GuardedLauncher:
         return version if isinstance(version, str) else ""
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
-        """The exact command that :meth:`submit` runs.
-
-        Raises:
-            HookError: The launcher fails.
-        """
+        """The exact command that :meth:`submit` runs."""
         command = self._ask(HookError, self._launcher.command, spec)
         return tuple(map(str, command))
 
     def submit(self, spec: JobSpec) -> Job:
-        """Start one job.
-
-        Raises:
-            SubmissionError: It was refused, or the launcher fails.
-        """
+        """Start one job."""
         return self._job("submit", self._ask(SubmissionError, self._launcher.submit, spec), spec)
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
-        """The job that was submitted for this spec at or after a time, by its name.
-
-        Raises:
-            SubmissionError: The launcher fails.
-        """
+        """The job that was submitted for this spec at or after a time, by its name."""
         job = self._ask(SubmissionError, self._launcher.find, spec, since_s)
         return None if job is None else self._job("find", job, spec)
 
     def _all_named(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
-        """All jobs that bear these rows' own names, whichever attempt they are.
-
-        Raises:
-            SubmissionError: The launcher fails, or its answer is none.
-        """
+        """All jobs that bear these rows' own names, whichever attempt they are."""
         named = getattr(self._launcher, "named")  # noqa: B009 - it is optional, so that the contract lacks it
         jobs: object = self._ask(SubmissionError, named, specs, since_s)
         if not isinstance(jobs, Collection) or not all(isinstance(job, Named) for job in jobs):
@@ -228,19 +202,11 @@ class GuardedLauncher:
         return {job.spec.row_id: self._status(job, answers) for job in jobs}
 
     def cancel(self, jobs: Sequence[Job]) -> None:
-        """End all these jobs.
-
-        Raises:
-            JobError: They may go on.
-        """
+        """End all these jobs."""
         self._ask(JobError, self._launcher.cancel, jobs)
 
     def find_log(self, job: Job) -> Path:
-        """The one log that belongs to this job.
-
-        Raises:
-            LogError: There is none (yet), or more than one.
-        """
+        """The one log that belongs to this job."""
         log = self._ask(LogError, self._launcher.find_log, job)
         if not isinstance(log, Path):
             raise LogError(self._wrong("find_log", f"{log!r}, wanted a pathlib.Path; none is a LogError"))
@@ -255,11 +221,7 @@ class GuardedLauncher:
         return output if isinstance(output, Path) else None
 
     def close(self) -> None:
-        """Let go of whatever is held.
-
-        Raises:
-            JobError: The launcher fails.
-        """
+        """Let go of whatever is held."""
         self._ask(JobError, self._launcher.close)
 
     def _ask(self, kind: type[RunError], method: Callable[..., _Answer], *arguments: object) -> _Answer:

@@ -8,18 +8,16 @@ from __future__ import annotations
 import math
 import os
 import re
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import pytest_gsw.demo
-from pytest_gsw.clusters.local import local_cluster
-from pytest_gsw.clusters.model import DEMO, LOCAL, Cluster, cluster_files, find_cluster
+from pytest_gsw.clusters.local import ready_cluster
+from pytest_gsw.clusters.model import DEMO, Cluster, cluster_files, find_cluster
 from pytest_gsw.common.words import positive
 from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import ConfigurationError
@@ -216,17 +214,10 @@ def _cluster(config: pytest.Config, values: Mapping[str, Any], run_directory: Pa
     if values["clusters"] and not values["clusters"].is_file():
         raise ConfigurationError(f"--gsw-clusters: there is no file {values['clusters']}")
     cluster = find_cluster(values["cluster"], files, os.environ)
-    if cluster is LOCAL:
-        # A replay does not ask what this machine has: the logs may be another's.
-        return cluster if values["replay"] else local_cluster(cluster, run_directory, os.environ)
-    if cluster.simulated:
-        return _demo_cluster(cluster, run_directory, ";".join(values["demo"]))
-    if cluster.stage is None and not values["replay"]:
-        raise ConfigurationError(
-            f"the cluster '{cluster.name}' has no staging area\n"
-            f"next: export STAGE_PATH=DIR, or write 'stage: DIR' for it in {cluster.path}"
-        )
-    return cluster
+    if values["replay"] and not cluster.simulated:
+        return cluster  # the logs may be another machine's, and nothing is staged
+    faults = ";".join(values["demo"])
+    return ready_cluster(cluster, run_directory, os.environ, {"GSW_DEMO": faults} if faults else {})
 
 
 def _resumed(given: str, results: Path) -> Path:
@@ -244,13 +235,6 @@ def _resumed(given: str, results: Path) -> Path:
         if directory.is_dir():
             return directory.resolve()
     raise ConfigurationError(f"--gsw-resume: there is no run '{given}' in {results / 'runs'}")
-
-
-def _demo_cluster(cluster: Cluster, run_directory: Path, faults: str) -> Cluster:
-    """The demo with its staging area in the run's own directory and the simulated recipe for every row."""
-    recipe = Path(pytest_gsw.demo.__file__).parent
-    environment = {"GSW_PYTHON": sys.executable, **({"GSW_DEMO": faults} if faults else {})}
-    return replace(cluster, stage=str(run_directory / "stage"), recipes=str(recipe), environment=environment)
 
 
 def _baselines(given: tuple[Path, ...]) -> tuple[Path, ...]:

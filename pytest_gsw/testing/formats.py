@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.hooks.checks import format_problems
 from pytest_gsw.logs.follow import Follower
+from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import read_log
-
-if TYPE_CHECKING:
-    from pytest_gsw.logs.model import LogFormat, Step, StepLog
 
 #: Other programs write into a log, too, and not all of it is UTF-8.
 _NOISE = b"node7:4242:4311 [3] NCCL INFO Channel 05/0 \xff\xfe\x80 via P2P\n"

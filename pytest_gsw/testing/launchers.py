@@ -6,16 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import pytest
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.hooks.checks import job_id_problem, launcher_problems
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
-
-if TYPE_CHECKING:
-    from pytest_gsw.jobs.model import Launcher
+from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
 
 #: Makes the spec of a job that runs a script.
 SpecMaker: TypeAlias = Callable[[str], JobSpec]

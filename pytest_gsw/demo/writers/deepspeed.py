@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from pytest_gsw.demo import configuration
-from pytest_gsw.demo.writers.events import STARTUP_S, clock, lines, preamble, step_ends_s, step_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pytest_gsw.demo.simulation import Run
-    from pytest_gsw.demo.writers.events import Event
+from pytest_gsw.demo.simulation import Run
+from pytest_gsw.demo.writers.events import STARTUP_S, Event, clock, lines, step_ends_s, step_line
 
 
 def info_line(run: Run, at_s: float, place: str, text: str) -> str:
@@ -35,13 +29,25 @@ def iteration_lines(run: Run, at_s: float, index: int) -> Iterator[Event]:
         yield from lines(at_s, info_line(run, at_s, "timer.py:157:stop", throughput))
 
 
+def settings(run: Run) -> Iterator[str]:
+    """What DeepSpeed prints of its own configuration; its ``world_size`` counts data-parallel ranks."""
+    named = {
+        "bfloat16_enabled": run.precision == "bf16",
+        "fp16_auto_cast": None,
+        "fp16_enabled": run.precision == "fp16",
+        "train_batch_size": run.global_batch_size,
+        "train_micro_batch_size_per_gpu": run.micro_batch_size,
+        "world_size": run.degrees["dp"],
+    }
+    yield from (f"  {name} {'.' * (29 - len(name))} {value}" for name, value in named.items())
+
+
 def deepspeed(run: Run) -> Iterator[Event]:
     """A training loop around the DeepSpeed engine: its throughput timer, which never measures the first two steps."""
-    yield from preamble(run)
     yield from lines(
         30.0,
         info_line(run, 30.0, "logging.py:96:log_dist", "[Rank 0] DeepSpeed info: version=0.14.4"),
-        *(info_line(run, 30.0, "config.py:1001:print", line) for line in configuration.deepspeed(run)),
+        *(info_line(run, 30.0, "config.py:1001:print", line) for line in settings(run)),
     )
     accumulation = run.baseline.gradient_accumulation_steps or 1
     for index, at_s in enumerate(step_ends_s(run.steps_s, STARTUP_S)):

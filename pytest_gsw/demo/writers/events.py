@@ -9,14 +9,11 @@ much of it looks like a step time and is none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from pytest_gsw.demo.simulation import Run
+from pytest_gsw.demo.simulation import Run
 
 FIRST_LINE = "pytest-gsw demo: this is a simulation, no GPU was used"
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
-from pytest_gsw.demo import configuration
-from pytest_gsw.demo.writers.bars import bar_of, interval
-from pytest_gsw.demo.writers.deepspeed import info_line
-from pytest_gsw.demo.writers.events import STARTUP_S, Event, clock, lines, preamble, step_ends_s, step_line
+from pytest_gsw.demo.simulation import Run
+from pytest_gsw.demo.writers.bars import bar_of
+from pytest_gsw.demo.writers.deepspeed import info_line, settings
+from pytest_gsw.demo.writers.events import STARTUP_S, Event, clock, lines, step_ends_s, step_line
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-    from pytest_gsw.demo.simulation import Run
+def _training_arguments(run: Run) -> Iterator[str]:
+    """What scripts of Hugging Face print of their ``TrainingArguments``."""
+    yield "TrainingArguments("
+    yield f"bf16={run.precision == 'bf16'},"
+    yield "bf16_full_eval=False,"
+    yield f"fp16={run.precision == 'fp16'},"
+    yield f"per_device_train_batch_size={run.micro_batch_size},"
+    yield ")"
 
 
 def huggingface(run: Run) -> Iterator[Event]:
@@ -29,14 +34,12 @@ def huggingface(run: Run) -> Iterator[Event]:
     def bar(done: int, elapsed_s: float) -> str:
         rate = elapsed_s / done if done else None
         speed = "?it/s" if rate is None else f"{rate:5.2f}s/it" if rate > 1 else f"{1 / rate:5.2f}it/s"
-        left = "?" if rate is None else interval(rate * (total - done))
-        return f"\r{bar_of(done, total)}| {done}/{total} [{interval(elapsed_s)}<{left}, {speed}]"
+        return f"\r{bar_of(done, total, elapsed_s)}, {speed}]"
 
-    yield from preamble(run)
-    yield from lines(25.0, *configuration.training_arguments(run))
+    yield from lines(25.0, *_training_arguments(run))
     if run.baseline.dtype == "fp16":  # these rows train under DeepSpeed
         place = "config.py:752:print"
-        yield from lines(28.0, *(info_line(run, 28.0, place, line) for line in configuration.deepspeed(run)))
+        yield from lines(28.0, *(info_line(run, 28.0, place, line) for line in settings(run)))
     for _ in nodes:
         yield from lines(
             30.0,
@@ -46,7 +49,7 @@ def huggingface(run: Run) -> Iterator[Event]:
             info(
                 30.0,
                 "trainer.py:1146",
-                f"  Instantaneous batch size per device = {run.baseline.micro_batch_size or 1}",
+                f"  Instantaneous batch size per device = {run.micro_batch_size}",
             ),
             info(
                 30.0,

@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from pytest_gsw.demo import configuration
-from pytest_gsw.demo.writers.events import STARTUP_S, lines, preamble, step_ends_s, step_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pytest_gsw.demo.simulation import Run
-    from pytest_gsw.demo.writers.events import Event
+from pytest_gsw.demo.simulation import Run
+from pytest_gsw.demo.writers.events import STARTUP_S, Event, lines, step_ends_s, step_line
 
 _PROFILING_STEPS = 15
 #: The profiling run of the MaxText recipe has latency hiding off.
 _PROFILING_SLOWDOWN = 1.15
+
+
+def _parameters(run: Run, steps: int) -> Iterator[str]:
+    """MaxText's parameters, in the order of the alphabet."""
+    row = run.baseline
+    fsdp = row.parallelism.fsdp or run.job.gpus
+    inner = math.gcd(fsdp, run.job.gpus_per_node)
+    parameters = {
+        "base_num_decoder_layers": run.layers,
+        "dcn_data_parallelism": -1,
+        "dcn_fsdp_parallelism": fsdp // inner,
+        "dtype": {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}[run.precision],
+        "emb_dim": run.hidden_size,
+        "global_batch_size_to_load": run.global_batch_size,
+        "global_batch_size_to_train_on": run.global_batch_size,
+        "ici_fsdp_parallelism": inner,
+        "learning_rate_schedule_steps": steps,
+        "max_target_length": row.sequence_length,
+        "num_decoder_layers": run.layers,
+        "per_device_batch_size": run.global_batch_size / run.job.gpus,
+        "quantization": "fp8" if row.dtype == "fp8" else "",
+        "steps": steps,
+        "weight_dtype": "float32",
+    }
+    yield from (f"Config param {name}: {value}" for name, value in parameters.items())
 
 
 def maxtext(run: Run) -> Iterator[Event]:
@@ -31,12 +50,11 @@ def maxtext(run: Run) -> Iterator[Event]:
         after = f", {rates}, total_weights: {tokens_per_step}, loss: {loss:.3f}\n"
         return step_line(at_s, step, f"completed step: {index}, seconds: ", f"{seconds:.3f}", after)
 
-    yield from preamble(run)
     yield from lines(
         25.0,
         f"Num_devices: {gpus}, shape (1, {gpus}, 1, 1, 1)",
         "Setting up checkpoint logger...",
-        *configuration.maxtext(run, _PROFILING_STEPS),
+        *_parameters(run, _PROFILING_STEPS),
     )
     at_s = STARTUP_S
     for index in range(_PROFILING_STEPS):
@@ -49,7 +67,7 @@ def maxtext(run: Run) -> Iterator[Event]:
         at_s + 20,
         "Generating '/tmp/nsys-report-demo.qdstrm'",
         "[1/1] [========================100%] profile.nsys-rep",
-        *configuration.maxtext(run, len(run.steps_s)),
+        *_parameters(run, len(run.steps_s)),
     )
     for index, end_s in enumerate(step_ends_s(run.steps_s, at_s + 60)):
         for rank_s in (run.steps_s, run.second_rank_s):

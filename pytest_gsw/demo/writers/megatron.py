@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
-from pytest_gsw.demo import configuration
+from pytest_gsw.demo.simulation import Run
 from pytest_gsw.demo.writers.deepspeed import iteration_lines
-from pytest_gsw.demo.writers.events import STARTUP_S, clock, lines, preamble, step_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from pytest_gsw.demo.simulation import Run
-    from pytest_gsw.demo.writers.events import Event
+from pytest_gsw.demo.writers.events import STARTUP_S, Event, clock, lines, step_line
 
 
 def _moment(run: Run, at_s: float, what: str) -> str:
@@ -57,10 +51,46 @@ def _checkpoint(at_s: float, iteration: int, seconds: float, step: int) -> Itera
     yield step_line(at_s, step, "time (ms) | save-checkpoint: ", f"{seconds * 1000:.2f}", "\n")
 
 
+def _arguments(run: Run) -> Iterator[str]:
+    """Megatron-LM's table of arguments; some of them look like results, others like each other."""
+    row, parallel, precision = run.baseline, run.degrees, run.precision
+    arguments = {
+        "bf16": precision == "bf16",
+        "check_for_nan_in_loss_and_grad": True,
+        "context_parallel_size": parallel["cp"],
+        "data_parallel_size": parallel["dp"],
+        "encoder_seq_length": row.sequence_length,
+        "expert_model_parallel_size": parallel["ep"],
+        "ffn_hidden_size": 4 * run.hidden_size,
+        "fp16": precision == "fp16",
+        "fp16_lm_cross_entropy": False,
+        "fp8": "hybrid" if row.dtype == "fp8" else None,
+        "global_batch_size": run.global_batch_size,
+        "hidden_size": run.hidden_size,
+        "log_interval": run.log_interval,
+        "micro_batch_size": run.micro_batch_size,
+        "num_layers": run.layers,
+        "params_dtype": {"bf16": "torch.bfloat16", "fp16": "torch.float16", "fp32": "torch.float32"}[precision],
+        "pipeline_model_parallel_size": parallel["pp"],
+        "retriever_seq_length": 256,
+        "seq_length": row.sequence_length,
+        "tensor_model_parallel_size": parallel["tp"],
+        "train_iters": len(run.steps_s),
+        "virtual_pipeline_model_parallel_size": row.parallelism.vp,
+        "world_size": run.job.gpus,
+    }
+    yield (
+        f"using world size: {run.job.gpus}, data-parallel-size: {parallel['dp']}, tensor-model-parallel size:"
+        f" {parallel['tp']}, pipeline-model-parallel size: {parallel['pp']} "
+    )
+    yield "------------------------ arguments ------------------------"
+    yield from (f"  {name} {'.' * (48 - len(name))} {value}" for name, value in arguments.items())
+    yield "-------------------- end of arguments ---------------------"
+
+
 def megatron(run: Run) -> Iterator[Event]:
     """Megatron-LM, alone or under DeepSpeed, whose engines report every iteration too."""
-    yield from preamble(run)
-    yield from lines(15.0, *configuration.megatron(run), "> initializing torch distributed ...")
+    yield from lines(15.0, *_arguments(run), "> initializing torch distributed ...")
     yield from lines(40.0, "time (ms) | model-and-optimizer-setup: 11002.57 | train/valid/test-data-iterators: 1280.95")
     yield from lines(STARTUP_S, "training ...", _moment(run, STARTUP_S, "before the start of training step"))
     saves, total = _checkpoint_iterations(run), len(run.steps_s)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from pytest_gsw.demo import configuration
-from pytest_gsw.demo.writers.bars import bar_of, interval
-from pytest_gsw.demo.writers.events import STARTUP_S, Event, clock, lines, preamble, step_ends_s, step_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pytest_gsw.demo.simulation import Run
+from pytest_gsw.demo.simulation import Run
+from pytest_gsw.demo.writers.bars import bar_of
+from pytest_gsw.demo.writers.events import STARTUP_S, Event, clock, lines, step_ends_s, step_line
 
 
 def _lightning(value: float) -> str:
@@ -37,6 +32,39 @@ def _nemo_metrics(run: Run, index: int) -> tuple[str, str]:
     return f"{before}, train_step_timing in s=", _lightning(run.steps_s[index])
 
 
+def _configuration(run: Run) -> Iterator[str]:
+    """NeMo 1's configuration, as OmegaConf writes it below a message."""
+    row, parallel = run.baseline, run.degrees
+    yield from (
+        "    name: megatron_gpt",
+        "    trainer:",
+        f"      num_nodes: {run.job.nodes}",
+        "      precision: " + {"bf16": "bf16", "fp16": "16", "fp32": "32"}[run.precision],
+        f"      max_steps: {len(run.steps_s)}",
+        "    exp_manager:",
+        "      log_step_timing: true",
+        "      step_timing_kwargs:",
+        "        sync_cuda: true",
+        "        buffer_size: 5",
+        "    model:",
+        f"      micro_batch_size: {run.micro_batch_size}",
+        f"      global_batch_size: {run.global_batch_size}",
+        f"      tensor_model_parallel_size: {parallel['tp']}",
+        f"      pipeline_model_parallel_size: {parallel['pp']}",
+        f"      virtual_pipeline_model_parallel_size: {row.parallelism.vp or 'null'}",
+        f"      context_parallel_size: {parallel['cp']}",
+        f"      expert_model_parallel_size: {parallel['ep']}",
+        f"      encoder_seq_length: {row.sequence_length}",
+        "      max_position_embeddings: ${.encoder_seq_length}",
+        f"      num_layers: {run.layers}",
+        f"      hidden_size: {run.hidden_size}",
+        f"      fp8: {str(row.dtype == 'fp8').lower()}",
+        "      fp8_amax_history_len: 1024",
+        "      data:",
+        f"        seq_length: {row.sequence_length}",
+    )
+
+
 def nemo(run: Run) -> Iterator[Event]:
     """A bar on one line of carriage returns. Each step is drawn twice, first with the step before's metrics.
 
@@ -49,16 +77,13 @@ def nemo(run: Run) -> Iterator[Event]:
         return f"[NeMo {level} {clock(run, at_s):%Y-%m-%d %H:%M:%S} {place}] {text}"
 
     def head(done: int, at_s: float) -> str:
-        elapsed_s = at_s - STARTUP_S
-        left = interval(elapsed_s / done * (total - done)) if done else "?"
-        return f"\rEpoch 0: : {bar_of(done, total)}| {done}/{total} [{interval(elapsed_s)}<{left}"
+        return f"\rEpoch 0: : {bar_of(done, total, at_s - STARTUP_S)}"
 
-    yield from preamble(run)
     yield from lines(
         20.0,
         status(20.0, "I", "exp_manager:396", "Experiments will be logged at /results/demo"),
         status(20.0, "I", "megatron_gpt_pretraining:37", ""),
-        *configuration.nemo(run),
+        *_configuration(run),
         "Sanity Checking DataLoader 0: 100%|██████████| 2/2 [00:03<00:00,  1.63s/it]",
     )
     yield Event(STARTUP_S, head(0, STARTUP_S).encode() + b"]")

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
-from pytest_gsw.demo import configuration
-from pytest_gsw.demo.writers.events import STARTUP_S, clock, lines, preamble, step_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from pytest_gsw.demo.simulation import Run
-    from pytest_gsw.demo.writers.events import Event
+from pytest_gsw.demo.simulation import Run
+from pytest_gsw.demo.writers.events import STARTUP_S, Event, clock, lines, step_line
 
 
 def _absl(run: Run, at_s: float, rank: int, place: str, text: str) -> str:
     thread = 139683713698688 + 4096 * rank
     return f"I{clock(run, at_s):%m%d %H:%M:%S.%f} {thread} {place}] {text}"
+
+
+def _configuration(run: Run) -> Iterator[tuple[str, str]]:
+    """Fiddle's configuration of Paxml, each line with the place in ``train.py`` that prints it."""
+    row, model = run.baseline, "model.lm_tpl"
+    yield "train.py:186", f"  input.seq_len : {row.sequence_length}"
+    lines = {
+        "model.dtype": "type/jax.numpy/float32",
+        "model.fprop_dtype": "dtype[bfloat16]",
+        f"{model}.fprop_dtype": "NoneType",
+        f"{model}.model_dims": run.hidden_size,
+        f"{model}.stacked_transformer_tpl.block.num_layers": 1,
+        f"{model}.stacked_transformer_tpl.x_times": run.layers,
+        "train.num_train_steps": len(run.steps_s),
+    }
+    yield from (("train.py:189", f"  {name} : {value}") for name, value in lines.items())
 
 
 def paxml(run: Run) -> Iterator[Event]:
@@ -25,10 +35,9 @@ def paxml(run: Run) -> Iterator[Event]:
     def say(at_s: float, place: str, text: str, ranks: Iterable[int] = (0, 1)) -> Iterator[Event]:
         return lines(at_s, *(_absl(run, at_s, rank, place, text) for rank in ranks))
 
-    yield from preamble(run)
     yield from say(20.0, "py_utils.py:1018", "[PAX STATUS]: E2E time: Starting timer for <_main> @ <.../paxml/main.py>")
     yield from say(21.0, "setup_jax.py:80", f"jax.device_count(): {run.job.gpus}")
-    for place, line in configuration.paxml(run):
+    for place, line in _configuration(run):
         yield from say(21.5, place, line)
     yield from say(22.0, "executors.py:229", "[PAX STATUS]: Starting checkpoint load / variable init.")
     yield from say(40.0, "executors.py:244", "[PAX STATUS]: Checkpoint load / variable init took 18 seconds")

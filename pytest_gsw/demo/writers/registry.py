@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from pytest_gsw.demo.simulation import Run
 from pytest_gsw.demo.writers.deepspeed import deepspeed
-from pytest_gsw.demo.writers.events import Event, Writer, lines
+from pytest_gsw.demo.writers.events import Event, Writer, lines, preamble
 from pytest_gsw.demo.writers.huggingface import huggingface
 from pytest_gsw.demo.writers.maxtext import maxtext
 from pytest_gsw.demo.writers.megatron import megatron
 from pytest_gsw.demo.writers.nemo import nemo
 from pytest_gsw.demo.writers.paxml import paxml
 
-if TYPE_CHECKING:
-    from pytest_gsw.demo.simulation import Run
 
-
-def _then_calibrating(writer: Writer) -> Writer:
-    """A writer whose runs tell the documented calibration when they have trained, where the row has one."""
+def _whole(writer: Writer) -> Writer:
+    """A writer whose runs say first who they are, and last the documented calibration, where the row has one."""
 
     def write(run: Run) -> Iterator[Event]:
+        yield from preamble(run)
         at_s = 0.0
         for event in writer(run):
             at_s = event.at_s
@@ -40,4 +38,4 @@ _TRAINERS: Mapping[str, Writer] = {
     "huggingface": huggingface,
 }
 #: The writer of each log format.
-WRITERS: Mapping[str, Writer] = {name: _then_calibrating(writer) for name, writer in _TRAINERS.items()}
+WRITERS: Mapping[str, Writer] = {name: _whole(writer) for name, writer in _TRAINERS.items()}
