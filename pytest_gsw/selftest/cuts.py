@@ -24,7 +24,9 @@ _ENDS_UNTOLD = ("the log lacks what * prints when a run has ended", "the log ann
 
 def cut(trial: Trial) -> Iterator[Case | Unchecked]:
     """Logs that end too early, from an empty one to one that lacks the last digit."""
-    events, none = trial.events(trial.run), f"no {trial.baseline.log_format} step times in the log: *"
+    events, none = trial.events(trial.run), trial.no_steps
+    last = max(event.step for event in events)
+    end = next(number for number, event in enumerate(events) if event.step == last and event.figure_end)
     yield trial.broken("no-log", "no log is left", None, "the log does not exist: *")
     yield trial.broken("empty", "the log is empty", b"", "the log is empty: *")
     yield trial.broken("no-steps", "the log ends before the first step", as_bytes(before_training(events)), none)
@@ -36,10 +38,8 @@ def cut(trial: Trial) -> Iterator[Case | Unchecked]:
             "few", f"the log ends after {steps} of {trial.baseline.min_steps} needed {what}", log, _TOO_FEW
         )
     short = as_bytes(damage(events, trial.run, "short"))
-    yield trial.broken("short", "the log ends after 60 % of the steps", short, *_facts_of_short(trial, none))
-    yield from _cut_in_a_figure(trial, events, none)
-    last = max(event.step for event in events)
-    end = next(number for number, event in enumerate(events) if event.step == last and event.figure_end)
+    yield trial.broken("short", "the log ends after 60 % of the steps", short, *_facts_of_short(trial))
+    yield from _cut_in_a_figure(trial, events, end)
     if trial.saves or trial.baseline.log_format == "paxml":
         log = as_bytes(events[:end])
         yield trial.broken("line", "the log ends with the line before the last figure", log, *_ENDS_UNTOLD, _TOO_FEW)
@@ -63,36 +63,30 @@ def _few(trial: Trial, events: Sequence[Event]) -> tuple[int, bytes] | None:
     return steps, as_bytes(takewhile(lambda event: event.step <= upto, events))
 
 
-def _facts_of_short(trial: Trial, none: str) -> tuple[str, ...]:
-    """Why six tenths of the steps are not measured."""
+def _facts_of_short(trial: Trial) -> tuple[str, ...]:
+    """Why a part of the steps is not measured."""
     if trial.one_number:
-        return (none,)
+        return (trial.no_steps,)
     return (_ENDS_EARLY_BY_ITSELF, _TOO_FEW) if trial.end_named else (_TOO_FEW,)
 
 
-def _cut_in_a_figure(trial: Trial, events: Sequence[Event], none: str) -> Iterator[Case | Unchecked]:
-    """What is left of the figure looks like another number, which must not count."""
-    last = max(event.step for event in events)
-    end = next(number for number, event in enumerate(events) if event.step == last and event.figure_end)
-    event = events[end]
-    start = figure_start(event)
-    before = as_bytes(events[:end])
-    logs = {
-        "truncated": ("before its last digit", as_bytes(damage(events, trial.run, "truncated"))),
-        "digit": ("behind its first digit", before + event.data[: start + 1]),
-    }
-    for name, (place, log) in logs.items():
-        done = f"the log is cut off in the last step's figure, {place}"
-        if trial.one_number:
-            yield trial.broken(name, done, log, none)
-        elif trial.end_known:
-            yield trial.broken(name, done, log, _ENDS_EARLY, _TOO_FEW)
-        elif trial.end_named and not trial.saves:
-            yield trial.broken(name, done, log, _ENDS_EARLY_BY_ITSELF, _TOO_FEW)
-        elif trial.steps_known and len(logged_steps(trial.run)) == trial.baseline.min_steps:
-            yield trial.broken(name, done, log, _TOO_FEW)
-        else:
-            yield trial.broken(name, done, log, _IN_A_LINE)
+def _cut_in_a_figure(trial: Trial, events: Sequence[Event], end: int) -> Iterator[Case | Unchecked]:
+    """What is left of the last figure, in the event of this number, looks like another one, which must not count."""
+    if trial.one_number:
+        facts: tuple[str, ...] = (trial.no_steps,)
+    elif trial.end_known:
+        facts = (_ENDS_EARLY, _TOO_FEW)
+    elif trial.end_named and not trial.saves:
+        facts = (_ENDS_EARLY_BY_ITSELF, _TOO_FEW)
+    elif trial.steps_known and len(logged_steps(trial.run)) == trial.baseline.min_steps:
+        facts = (_TOO_FEW,)
+    else:
+        facts = (_IN_A_LINE,)
+    first_digit = as_bytes(events[:end]) + events[end].data[: figure_start(events[end]) + 1]
+    done = "the log is cut off in the last step's figure,"
+    truncated = as_bytes(damage(events, trial.run, "truncated"))
+    yield trial.broken("truncated", f"{done} before its last digit", truncated, *facts)
+    yield trial.broken("digit", f"{done} behind its first digit", first_digit, *facts)
     if trial.steps_known and not trial.end_known and trial.baseline.log_format != "paxml":
         yield trial.unchecked("that the last step is there: steps have no number from a fixed start")
 
@@ -117,11 +111,7 @@ def of_two_runs(trial: Trial) -> Iterator[Case]:
     done = "a slow run behind it, cut off half way"
     if trial.one_number:
         log = healthy + as_bytes(damage(again, slow, "short"))
-        yield trial.broken("then-cut", done, log, f"no {trial.baseline.log_format} step times in the log: *")
-    elif trial.end_named:
-        yield trial.broken("then-cut", done, log, _ENDS_EARLY_BY_ITSELF, _TOO_FEW)
-    else:
-        yield trial.broken("then-cut", done, log, _TOO_FEW)
+    yield trial.broken("then-cut", done, log, *_facts_of_short(trial))
     if trial.steps_known and not trial.one_number:
         events = trial.events(trial.run)
         before = tuple(takewhile(lambda event: event.step <= upto, events))

@@ -93,7 +93,7 @@ def not_ended_well(trial: Trial) -> Iterator[Case]:
         if status is killed:
             fact_of_log = f"{job} completed, but its log tells of an end by host out of memory"
             if trial.one_number:
-                fact_of_log = f"no {trial.baseline.log_format} step times in the log: *"
+                fact_of_log = trial.no_steps
             yield trial.broken(f"{word}-lost", f"the demo's fault {word}, exit code 0", log, fact_of_log)
         yield trial.failed(word, f"the demo's fault {word}", log, status, fact)
     name, line, text = trial.random.choice(_FATAL)

@@ -77,6 +77,9 @@ class Trial:
         #: The same where no table says which the last step is.
         self.end_named = baseline.recipe.steps is None and baseline.log_format in _NAMING_THEIR_END
 
+        #: What is said of a log of this format that holds no step.
+        self.no_steps = f"no {baseline.log_format} step times in the log: *"
+
     def simulate(self, fault: Fault | None = None) -> SimulatedRun:
         """The row's run, with a fault of the demo's."""
         return simulate(self.baseline, self.job, fault, seeded(f"{self._randomness} noise"), _STARTED)
