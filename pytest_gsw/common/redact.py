@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
@@ -204,9 +204,9 @@ def quoted(value: Quotable, *environments: Mapping[str, str]) -> Quotable:
     return cast(Quotable, _quoted(value, _values(environments)))
 
 
-def _quoted(value: Any, secrets: Sequence[str]) -> Any:
+def _quoted(value: Any, secrets: tuple[str, ...]) -> Any:
     if isinstance(value, str):
-        return _masked(printable(value), secrets)
+        return _known(value, secrets) if len(value) <= _LONGEST_KNOWN else _masked(printable(value), secrets)
     if value is None or isinstance(value, (int, float)):
         return value  # as most fields of a record are
     if isinstance(value, tuple):
@@ -226,14 +226,16 @@ def _quoted(value: Any, secrets: Sequence[str]) -> Any:
     return value
 
 
-def _masked(text: str, secrets: Sequence[str]) -> str:
+@lru_cache(maxsize=4096)
+def _known(text: str, secrets: tuple[str, ...]) -> str:
+    """A row's texts are looked through when they are recorded, told and summed up, and most are other rows' as well."""
+    return _masked(printable(text), secrets)
+
+
+def _masked(text: str, secrets: Iterable[str]) -> str:
+    """A text without secrets, and without what looks like one by itself."""
     for secret in secrets:
         text = text.replace(secret, MASK)
-    return _known(text) if len(text) <= _LONGEST_KNOWN else _without_tokens(text)
-
-
-def _without_tokens(text: str) -> str:
-    """A text without what looks like a secret by itself."""
     small = text.lower()
     # Beyond ASCII there are letters that a pattern takes for others, and lower() does not.
     if text.isascii() and _HINT.search(small) is None:
@@ -247,11 +249,7 @@ def _without_tokens(text: str) -> str:
     return text
 
 
-#: A row's texts are looked through when they are recorded, told and summed up: its log's path, its fact.
-_known = lru_cache(maxsize=4096)(_without_tokens)
-
-
-def _values(environments: Iterable[Mapping[str, str]]) -> list[str]:
+def _values(environments: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
     """The secrets of environments, line by line as a log would show them; the longest first."""
     lines = {
         line.strip()
@@ -260,7 +258,7 @@ def _values(environments: Iterable[Mapping[str, str]]) -> list[str]:
         for name in _secret_names(frozenset(getattr(environment, "_data", environment)))
         for line in printable(environment.get(name, "")).split("\n")
     }
-    return sorted((line for line in lines if len(line) >= SHORTEST_SECRET), key=len, reverse=True)
+    return tuple(sorted([line for line in lines if len(line) >= SHORTEST_SECRET], key=len, reverse=True))
 
 
 @lru_cache(maxsize=64)
