@@ -21,6 +21,7 @@ from pytest_gsw.tables.statistic import parse_statistic
 _PLAIN = frozenset({"bf16", "fp16", "fp32", "tf32"})
 #: Kinds of fewer bits, which the names of their variants hold: ``mxfp8``, ``nvfp4``.
 _QUANTIZED = ("fp8", "fp4", "int8", "int4")
+_NAMES = frozenset({"model", "size", "framework", "dtype", "gpus", "global_batch_size", "job_id"})
 _VERSION = re.compile(r"v?(\d\d)\.(\d\d)(?:\.\d{1,3})?")
 #: The scripts of a release whose constant GSW_VERSION is an earlier one's.
 _SCRIPTS_OF = {("25", "03"): ("25", "02")}
@@ -35,9 +36,12 @@ class Compared:
     wanted: str
     #: The field of :class:`~pytest_gsw.logs.model.Identity`, by which the line is found.
     field: str
-    #: It tells whose log it is; other things tell how the run was set up.
-    is_name: bool = False
     agrees: bool = True
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it tells whose log it is; other things tell how the run was set up."""
+        return self.field in _NAMES
 
     @property
     def text(self) -> str:
@@ -130,6 +134,7 @@ def agreed(compared: tuple[Compared, ...]) -> dict[str, str]:
 
 
 def _compared(baseline: Baseline, said: Identity, job_id: str | None, image: str | None) -> Iterator[Compared]:
+    parallelism = stated_parallelism(baseline)
     for name, wanted, field in (
         ("model", baseline.model, "model"),
         ("model size", baseline.size, "size"),
@@ -138,33 +143,23 @@ def _compared(baseline: Baseline, said: Identity, job_id: str | None, image: str
         ("GPUs", baseline.gpus, "gpus"),
         ("global batch size", baseline.global_batch_size, "global_batch_size"),
         ("job", job_id, "job_id"),
-    ):
-        yield from _pair(name, said, wanted, field, is_name=True)
-    parallelism = stated_parallelism(baseline)
-    for name, wanted, field in (
         ("sequence length", baseline.sequence_length, "sequence_length"),
         ("layers", baseline.all_layers, "layers"),
         ("hidden size", baseline.hidden_size, "hidden_size"),
         ("micro-batch size", _micro_batch_size(baseline), "micro_batch_size"),
         *((name.upper(), getattr(parallelism, name), name) for name in ("tp", "pp", "cp", "ep", "dp", "fsdp")),
     ):
-        yield from _pair(name, said, wanted, field)
+        # What ran, and where that is the row's, what the recipe had asked for.
+        for found in (getattr(said, field), said.asked.get(field)):
+            if found is not None and wanted is not None:
+                agrees = str(found).lower() == str(wanted).lower()
+                yield Compared(name, str(found), str(wanted), field, agrees=agrees)
+                if not agrees:
+                    break
     yield from _gpus_of_degrees(baseline, said)
     yield from _precision(baseline, said)
     yield from _release(baseline, said)
     yield from _image(said, image)
-
-
-def _pair(
-    name: str, said: Identity, wanted: str | int | None, field: str, *, is_name: bool = False
-) -> Iterator[Compared]:
-    """What ran, and where that is the row's, what the recipe had asked for."""
-    for found in (getattr(said, field), said.asked.get(field)):
-        if found is not None and wanted is not None:
-            agrees = str(found).lower() == str(wanted).lower()
-            yield Compared(name, str(found), str(wanted), field, is_name=is_name, agrees=agrees)
-            if not agrees:
-                return
 
 
 def stated_parallelism(baseline: Baseline) -> Parallelism:
