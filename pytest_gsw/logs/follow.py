@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_gsw.logs.model import LogFormat
+    from pytest_gsw.logs.scan import Record
 
 __all__ = ["Follower", "Progress"]
 
@@ -37,8 +38,6 @@ _RECENT = 10
 _OPEN_BYTES = 4096
 #: How many of the last bytes must still be there for a log to be the one that was read before.
 _MARK_BYTES = 64
-
-Record = tuple[int, bytes]
 
 
 @dataclass(frozen=True)
@@ -215,7 +214,7 @@ class _Lines:
         end_of_lines = block.rfind(b"\n") + 1
         if len(block) - end_of_lines > _OPEN_BYTES:
             end_of_lines = max(end_of_lines, block.rfind(b"\r", end_of_lines) + 1)
-        whole = self._fresh(list(self._scanner.records(block, end_of_lines, self._offset))) if end_of_lines else []
+        whole = self._fresh(self._scanner.records(block, end_of_lines, self._offset)) if end_of_lines else []
         self._drop(end_of_lines)
         if len(block) > LONGEST_LINE_BYTES:
             self._skipping = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_gsw.logs.logfile import opened
 from pytest_gsw.logs.text import without_escapes
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
     from pytest_gsw.logs.logfile import LogFile
     from pytest_gsw.logs.model import Dialect
+
+#: A line, or one repaint of a bar, with its byte offset in the file.
+Record: TypeAlias = tuple[int, bytes]
+#: Byte strings: what is wanted holds all strings of at least one group.
+Groups: TypeAlias = tuple[tuple[bytes, ...], ...]
 
 #: Large enough that Python's own work does not count, small enough for a processor's cache.
 BLOCK_BYTES = 1 << 20
@@ -44,7 +49,7 @@ def matching_records(
     stop: int | None = None,
     wraps: bool = False,
     block_bytes: int = BLOCK_BYTES,
-) -> Iterator[tuple[int, bytes]]:
+) -> Iterator[Record]:
     """The records of a file that hold one of the markers, each with its byte offset, in order.
 
     A record ends in a line feed or a carriage return; what follows the last of them is not whole and does not count.
@@ -68,38 +73,29 @@ def matching_records(
             yield from scanner.records(block, end, offset)
 
 
-def _lacks_all(file: LogFile, wanted: Iterable[tuple[bytes, ...]], start: int, stop: int | None) -> bool:
+def _lacks_all(file: LogFile, wanted: Groups, start: int, stop: int | None) -> bool:
     """Whether a small part of a file holds nothing of what is wanted, as most parts do."""
     count = min(file.size, file.size if stop is None else stop) - start
-    if count >= SMALL_BYTES:
-        return False
-    part = file.read(start, count)
-    for words in wanted:  # noqa: SIM110 - a generator takes three times as long
-        if words[0] in part:
-            return False
-    return True
+    # Escape sequences may stand between the words of a record, and within all but its first.
+    return count < SMALL_BYTES and not is_wanted(file.read(start, count), [words[:1] for words in wanted])
 
 
 @lru_cache(maxsize=64)
-def alternatives(dialect: Dialect) -> tuple[tuple[bytes, ...], ...]:
+def alternatives(dialect: Dialect) -> Groups:
     """The strings of a dialect as groups: a wanted record holds all of at least one."""
     return tuple((marker,) if isinstance(marker, bytes) else marker for marker in dialect)
 
 
-def is_wanted(record: bytes, wanted: Iterable[tuple[bytes, ...]]) -> bool:
-    """Whether a record holds all strings of at least one group of :func:`alternatives`."""
-    # A generator takes three times as long, and this is asked for each record and marker.
-    for words in wanted:  # noqa: SIM110
-        if words[0] in record and (len(words) == 1 or _holds_all(record, words)):
+def is_wanted(text: bytes, wanted: Iterable[tuple[bytes, ...]]) -> bool:
+    """Whether a record, or a part of a file, holds all strings of at least one group."""
+    # Generators take three times as long, and this is asked for each record and marker.
+    for words in wanted:
+        for word in words:
+            if word not in text:
+                break
+        else:
             return True
     return False
-
-
-def _holds_all(record: bytes, words: tuple[bytes, ...]) -> bool:
-    for word in words:  # noqa: SIM110 - as above
-        if word not in record:
-            return False
-    return True
 
 
 def is_labelled(line: bytes | bytearray) -> bool:
@@ -121,7 +117,7 @@ class Scanner:
         self._mender = _Mender()
         self._wraps = wraps
 
-    def records(self, block: bytearray, end: int, offset: int) -> Iterator[tuple[int, bytes]]:
+    def records(self, block: bytearray, end: int, offset: int) -> list[Record]:
         """The records of whole lines, each with its byte offset in the file.
 
         Args:
@@ -132,27 +128,27 @@ class Scanner:
         if self._wraps and self._mender.is_needed(block, end):
             lines = self._mender.lines(bytes(memoryview(block)[:end]), offset)
         else:
-            lines = ((offset + at, line) for at, line in _lines_at(block, end, self._finder.places(block, end)))
-        for at, line in lines:
-            yield from _records(at, line, self._wanted)
+            lines = _lines_at(block, end, offset, self._finder.places(block, end))
+        return [record for at, line in lines for record in _records(at, line, self._wanted)]
 
-    def glance(self, block: bytearray, end: int, offset: int) -> list[tuple[int, bytes]]:
+    def glance(self, block: bytearray, end: int, offset: int) -> list[Record]:
         """The same of a line that is not whole yet: it is remembered as if it had not been seen."""
         mender = self._mender
         self._mender = mender.copy()
         try:
-            return list(self.records(block, end, offset))
+            return self.records(block, end, offset)
         finally:
             self._mender = mender
 
 
-def _records(offset: int, line: bytes, markers: tuple[tuple[bytes, ...], ...]) -> Iterator[tuple[int, bytes]]:
+def _records(offset: int, line: bytes, wanted: Groups) -> list[Record]:
     """The parts of a line that hold a marker, cleaned."""
+    found: list[Record] = []
     for part in line.split(b"\r"):
-        for record in without_escapes(part).split(b"\r"):
-            if is_wanted(record, markers) and not _TRACE.match(record):
-                yield offset, record
+        cleaned = without_escapes(part).split(b"\r") if b"\x1b" in part or b"\0" in part else (part,)
+        found += [(offset, record) for record in cleaned if is_wanted(record, wanted) and not _TRACE.match(record)]
         offset += len(part) + 1
+    return found
 
 
 def _blocks(file: LogFile, start: int, stop: int | None, block_bytes: int) -> Iterator[tuple[int, bytearray, int]]:
@@ -198,8 +194,9 @@ def _after_first_end(buffer: bytearray, begin: int, end: int) -> int:
     return min((place + 1 for place in places if place >= 0), default=0)
 
 
-def _lines_at(block: bytearray, end: int, places: list[int]) -> Iterator[tuple[int, bytes]]:
-    """The lines that hold the places, each once."""
+def _lines_at(block: bytearray, end: int, offset: int, places: list[int]) -> list[Record]:
+    """The lines that hold the places, each once; the block begins at an offset in the file."""
+    found = []
     done = 0
     for place in places:
         if place < done:
@@ -210,8 +207,9 @@ def _lines_at(block: bytearray, end: int, places: list[int]) -> Iterator[tuple[i
         carriage_return = block.find(b"\r", place, finish)
         finish = finish if carriage_return < 0 else carriage_return
         if finish - begin <= LONGEST_LINE_BYTES:
-            yield begin, bytes(memoryview(block)[begin:finish])
+            found.append((offset + begin, bytes(memoryview(block)[begin:finish])))
         done = finish + 1
+    return found
 
 
 class _Finder:
@@ -228,7 +226,7 @@ class _Finder:
     #: Blocks after which to sample again.
     _SAMPLE_EVERY = 16
 
-    def __init__(self, markers: tuple[tuple[bytes, ...], ...]) -> None:
+    def __init__(self, markers: Groups) -> None:
         self._markers = markers
         self._blocks = 0
         #: A rare byte, and the words that hold it, each with the byte's place in it.
@@ -300,7 +298,7 @@ class _Mender:
                 return True
         return _holds_broken_line(block, end)
 
-    def lines(self, data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
+    def lines(self, data: bytes, offset: int) -> Iterable[Record]:
         """All lines, broken ones mended; each with the offset at which it begins."""
         for line in data.split(b"\n")[:-1] if data.endswith(b"\n") else data.split(b"\n"):
             yield from self._mend(offset, line)

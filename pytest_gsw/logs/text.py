@@ -5,13 +5,8 @@ from __future__ import annotations
 import math
 import os
 import re
-from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 from pytest_gsw.common.redact import ESCAPES, UNSAFE, masked_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: How Microsoft's C runtime writes a figure that is not finite, without its sign: ``1.#INF``, ``1.#IND00``,
 #: ``1.#QNAN``, and where it rounds that to one or two decimals, ``1.#J`` and ``1.#R``.
@@ -56,11 +51,14 @@ def without_escapes(raw: bytes) -> bytes:
     return raw.replace(b"\0", b"") if b"\0" in raw else raw
 
 
-def pieces(head: re.Pattern[bytes], line: bytes) -> Iterator[tuple[re.Match[bytes], bytes]]:
+def pieces(head: re.Pattern[bytes], line: bytes) -> list[tuple[re.Match[bytes], bytes]]:
     """The records of a line, which another process may have glued together: a head, and what follows it."""
-    heads = list(head.finditer(line))
-    for this, following in zip_longest(heads, heads[1:]):
-        yield this, line[this.end() : len(line) if following is None else following.start()]
+    found = []
+    end = len(line)
+    for this in reversed([*head.finditer(line)]):
+        found.append((this, line[this.end() : end]))
+        end = this.start()
+    return found[::-1]
 
 
 def rank_of(line: bytes) -> int | None:
