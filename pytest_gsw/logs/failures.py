@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_gsw.errors import LogError
+from pytest_gsw.logs.logfile import unreadable
 from pytest_gsw.logs.reader import line_number
 from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
 from pytest_gsw.logs.text import quoted_text
@@ -351,15 +351,6 @@ def find_cause(path: Path, start: int = 0, *, block_bytes: int = BLOCK_BYTES) ->
     except OSError as error:
         raise unreadable(path, error) from error
     return None
-
-
-def unreadable(path: Path, error: OSError) -> LogError:
-    """A log that is there and cannot be read."""
-    return LogError(
-        f"the log cannot be read: {path.name}: {error.strerror or error}",
-        evidence=(("log", str(path)),),
-        advice="check the permissions and the file system",
-    )
 
 
 def _shown(line: bytes, found: bytes) -> str:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from pytest_gsw.errors import LogError
 from pytest_gsw.logs.identity import RECIPE_MARKER
+from pytest_gsw.logs.logfile import unreadable
 from pytest_gsw.logs.model import Step, Tail
 from pytest_gsw.logs.runs import Runs
 from pytest_gsw.logs.scan import BLOCK_BYTES, LONGEST_LINE_BYTES, Scanner, is_labelled
@@ -107,7 +107,7 @@ class Follower:
             read, left = self._read()
         except OSError as error:
             if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ESTALE}:
-                raise _unreadable(self.path, error.strerror or str(error)) from error
+                raise unreadable(self.path, error) from error
             read = left = 0
         before, known = self._known, self._tail()
         self._known = known
@@ -119,7 +119,7 @@ class Follower:
         """Take what was appended; how much was read, and how much is left."""
         status = os.stat(self.path)  # noqa: PTH116 - one call that a test can count on every Python
         if not stat.S_ISREG(status.st_mode):
-            raise _unreadable(self.path, "it is no regular file")
+            raise unreadable(self.path, "it is no regular file")
         identity = (status.st_dev, status.st_ino)
         if identity != self._identity or status.st_size < self._position:
             self._identity = identity
@@ -175,14 +175,6 @@ class Follower:
         for offset, record in self._glanced:
             fork.feed(offset, record)
         return fork
-
-
-def _unreadable(path: Path, why: str) -> LogError:
-    return LogError(
-        f"the log cannot be read: {path.name}: {why}",
-        evidence=(("log", str(path)),),
-        advice="check the permissions and the file system",
-    )
 
 
 class _Lines:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
+from pytest_gsw.errors import LogError
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -59,6 +61,16 @@ class LogFile:
         """Fill a piece of memory from a place on; how many bytes there were."""
         self._file.seek(start)
         return self._file.readinto(view) or 0
+
+
+def unreadable(path: Path, why: OSError | str) -> LogError:
+    """A log that is there and cannot be read."""
+    said = (why.strerror or why) if isinstance(why, OSError) else why
+    return LogError(
+        f"the log cannot be read: {path.name}: {said}",
+        evidence=(("log", str(path)),),
+        advice="check the permissions and the file system",
+    )
 
 
 def opened(log: Path | LogFile) -> LogFile:

@@ -22,7 +22,7 @@ from pytest_gsw.logs.ends import before_step, open_line, says_its_end
 from pytest_gsw.logs.formats.registry import FORMATS, REFUSED
 from pytest_gsw.logs.guards import parser_of
 from pytest_gsw.logs.identity import RECIPE_MARKER, identity_markers, with_identity
-from pytest_gsw.logs.logfile import LogFile
+from pytest_gsw.logs.logfile import LogFile, unreadable
 from pytest_gsw.logs.model import LogFormat, Step, StepLog, Tail
 from pytest_gsw.logs.runs import Runs
 from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
@@ -315,11 +315,7 @@ def reading(path: Path, read: Callable[[], Result]) -> Result:
     try:
         return read()
     except OSError as error:
-        raise LogError(
-            f"the log cannot be read: {path.name}: {error.strerror or error}",
-            evidence=(("log", str(path)),),
-            advice="check the permissions and the file system",
-        ) from error
+        raise unreadable(path, error) from error
 
 
 def _no_steps(path: Path, size: int, log_format: LogFormat, log: StepLog) -> LogError:
