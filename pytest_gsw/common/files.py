@@ -24,7 +24,7 @@ def make_directory(path: Path, *, private: bool = False) -> None:
     Raises:
         OSError: It cannot be made.
     """
-    if path.is_dir():
+    if os.path.isdir(path):  # noqa: PTH112 - Path costs more than the look
         return  # as each time but the first
     for directory in (*reversed(path.parents), path):
         if not directory.is_dir():
@@ -42,15 +42,15 @@ def write_whole(path: Path, text: str, mode: int = SHARED) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    draft = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}")
+    draft = f"{path.parent}/.{path.name[:200]}.{secrets.token_hex(6)}"
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor has no path
             file.write(text.encode())
-        draft.replace(path)
+        os.replace(draft, path)  # noqa: PTH105 - as above
     except OSError:
         with contextlib.suppress(OSError):
-            draft.unlink()
+            os.unlink(draft)  # noqa: PTH108 - as above
         raise
 
 

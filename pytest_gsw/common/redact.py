@@ -211,18 +211,18 @@ def _quoted(value: Any, secrets: tuple[str, ...]) -> Any:
         return value  # as most fields of a record are
     if isinstance(value, tuple):
         return tuple([entry if type(entry) in _NO_TEXTS else _quoted(entry, secrets) for entry in value])
+    if names := _field_names(value.__class__):
+        shown = {
+            name: other
+            for name in names
+            if type(entry := getattr(value, name)) not in _NO_TEXTS and (other := _quoted(entry, secrets)) != entry
+        }
+        return dataclasses.replace(value, **shown) if shown else value
     if isinstance(value, (dict, Mapping)):
         return {key: entry if type(entry) in _NO_TEXTS else _quoted(entry, secrets) for key, entry in value.items()}
     if isinstance(value, Exception):
         arguments = _quoted(value.args, secrets)
         return value if arguments == value.args else type(value)(*arguments)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        shown = {
-            name: other
-            for name in _field_names(type(value))
-            if type(entry := getattr(value, name)) not in _NO_TEXTS and (other := _quoted(entry, secrets)) != entry
-        }
-        return dataclasses.replace(value, **shown) if shown else value
     return value
 
 
@@ -270,4 +270,5 @@ def _secret_names(names: frozenset[str | bytes]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=512)
 def _field_names(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
+    """The fields of a dataclass; of what is none there are none."""
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()

@@ -12,6 +12,8 @@ from pytest_gsw.history.database import Database
 from pytest_gsw.history.model import JobPoint, SeriesKey, points_of, record_time_s, series_key
 from pytest_gsw.results.record import Record, record_text
 
+_to_json = json.JSONEncoder(sort_keys=True).encode
+
 # The condition is that of model.rank().
 _UPSERT_RECORD = """
 INSERT INTO gsw_record (run_id, node_id, row_id, cluster, definition, outcome, time_s, recorded_s)
@@ -82,7 +84,8 @@ def known_ids(database: Database, keys: Sequence[SeriesKey]) -> dict[SeriesKey, 
 
 def plain(*texts: str) -> tuple[str, ...]:
     """Texts that every database takes: PostgreSQL stores no zero byte, and neither stores half a character."""
-    return tuple(printable(text) for text in texts)
+    whole = "".join(texts)
+    return texts if printable(whole) == whole else tuple(map(printable, texts))
 
 
 def _series_ids(database: Database, keys: Iterable[SeriesKey]) -> Mapping[SeriesKey, int]:
@@ -116,9 +119,9 @@ def _point_values(one: JobPoint) -> tuple[Any, ...]:
         point.judged_s,
         *plain(point.outcome, point.nodes),
         None if point.image is None else printable(point.image),
-        json.dumps(dict(point.environment), sort_keys=True),
+        _to_json(dict(point.environment)),
         *plain(point.reason),
-        json.dumps(dict(point.metrics), sort_keys=True),
+        _to_json(dict(point.metrics)),
     )
 
 

@@ -75,7 +75,9 @@ class Spool:
     def deliver(self, history: History) -> Delivered:
         """Give all records to a history, and remove those that it has taken; what goes wrong is told, not raised."""
         try:
-            found = {path: self._own.get(path) or _read(path) for path in sorted(self._directory.glob("*.json"))}
+            found = {
+                path: self._own.get(path) or _read(path) for path in sorted(self._directory.glob("*.json"), key=str)
+            }
         except OSError as error:
             return Delivered(why=f"{self._directory} cannot be read: {error.strerror}")
         waiting = {path: record for path, record in found.items() if isinstance(record, Record)}

@@ -38,7 +38,7 @@ class JobState(enum.Enum):
         return self not in _OPEN
 
 
-_OPEN = frozenset({JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN})
+_OPEN = (JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN)
 
 
 #: Tells a job that its row had others before it in this session; unset in the first.

@@ -270,7 +270,7 @@ class _Search:
         self._of_every_start = of_every_start
         self._excused = excused
         self.has_steps = steps is not None
-        offsets = sorted(step.offset or 0 for step in steps.steps) if steps is not None else []
+        offsets = sorted([step.offset or 0 for step in steps.steps]) if steps is not None else []
         #: Where the first step is, and where the last ones begin.
         self._first = offsets[0] if offsets else 0
         self._last = offsets[max(0, len(offsets) - _lines_after(steps))] if offsets and steps is not None else 0
@@ -377,7 +377,7 @@ class _Search:
 def _lines_after(steps: StepLog) -> int:
     """How many lines of steps stand for :data:`STEPS_AFTER` steps; of the first, its last step may be all behind."""
     numbers = [step.index for step in steps.steps if step.index is not None]
-    interval = min((after - before for before, after in pairwise(numbers)), default=1)
+    interval = min([after - before for before, after in pairwise(numbers)], default=1)
     return 1 + math.ceil((STEPS_AFTER - 1) / max(1, interval))
 
 

@@ -26,8 +26,7 @@ _SHOWN_CHARACTERS = 120
 _ONE_CONFIGURATION_BYTES = 1 << 13
 
 
-@dataclass(frozen=True)
-class _Fact:
+class _Fact(NamedTuple):
     """A number that a line gives, after the words by which the line is found."""
 
     marker: bytes

@@ -41,7 +41,7 @@ def with_skipped(file: Path | LogFile, log: StepLog) -> StepLog:
     Raises:
         OSError: The log cannot be read.
     """
-    offsets = sorted(step.offset for step in log.steps if step.offset is not None)
+    offsets = sorted([step.offset for step in log.steps if step.offset is not None])
     if not offsets:
         return log
     #: By the step's place and by who says so: old versions print on every rank.

@@ -70,7 +70,9 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_document": f"{record.row.document}:{record.row.document_line}",
     }
     # What a session records is quoted already; a record of an earlier release may not be.
-    return [(name, _rounded(value)) for name, value in quoted(facts, os.environ).items() if value is not None]
+    shown = quoted({name: value for name, value in facts.items() if value is not None}, os.environ)
+    # Microseconds and parts per million; what stands behind is noise of the arithmetic.
+    return [(name, round(value, 6) if isinstance(value, float) else value) for name, value in shown.items()]
 
 
 def _site_metrics(record: Record) -> dict[str, Any]:
@@ -94,11 +96,6 @@ def _repeats(record: Record) -> dict[str, Any]:
     jobs = record.measured_jobs or record.jobs.repeats
     listed = {f"gsw_job_{n}": repeat_text(job) for n, job in enumerate(jobs, 1)}
     return {"gsw_jobs": len(jobs), **listed}
-
-
-def _rounded(value: Property) -> Property:
-    # Microseconds and parts per million; what stands behind is noise of the arithmetic.
-    return round(value, 6) if isinstance(value, float) else value
 
 
 def _figures(prefix: str, figures: Any) -> dict[str, float]:

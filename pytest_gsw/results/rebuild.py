@@ -70,7 +70,8 @@ def read_run(directory: Path, known: Mapping[str, Record] | None = None) -> tupl
         known: By the names of their files, records that need not be read.
     """
     known = known or {}
-    found = {path: known.get(path.name) or _read(path) for path in sorted((directory / "records").glob("*.json"))}
+    files = sorted((directory / "records").glob("*.json"), key=str)
+    found = {path: known.get(path.name) or _read(path) for path in files}
     records = tuple(record for record in found.values() if isinstance(record, Record))
     # One that cannot be read must not hide the others, nor be lost itself.
     return records, {f"records/{path.name}": why for path, why in found.items() if isinstance(why, str)}

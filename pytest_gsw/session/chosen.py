@@ -29,9 +29,13 @@ def runnable(items: Iterable[pytest.Item]) -> list[BaselineItem]:
 
 def _is_left_out(row: BaselineItem) -> bool:
     """Whether a marker keeps pytest from running a row; conditions in words are pytest's own affair."""
-    conditions = [bool(one) for mark in row.iter_markers("skipif") for one in mark.args if not isinstance(one, str)]
-    not_run = any(not mark.args and mark.kwargs.get("run", True) is False for mark in row.iter_markers("xfail"))
-    return row.get_closest_marker("skip") is not None or any(conditions) or not_run
+    return any(map(_leaves_out, row.iter_markers()))
+
+
+def _leaves_out(mark: pytest.Mark) -> bool:
+    if mark.name == "skipif":
+        return any(bool(condition) for condition in mark.args if not isinstance(condition, str))
+    return mark.name == "skip" or (mark.name == "xfail" and not mark.args and mark.kwargs.get("run", True) is False)
 
 
 def recorded_rows(config: pytest.Config) -> dict[str, Record] | None:

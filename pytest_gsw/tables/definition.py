@@ -17,6 +17,7 @@ from pytest_gsw.tables.model import Accepted, Baseline
 
 #: Hexadecimal digits of a hash: that two of a million definitions share one has a chance of 0.2 %.
 _DIGITS = 12
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def definition_facts(baseline: Baseline, image: str | None = None) -> dict[str, Any]:
@@ -66,8 +67,7 @@ def definition_hash(baseline: Baseline, image: str | None = None) -> str:
         image: The container image that was run; the recipe's own by default.
     """
     facts = definition_facts(baseline, image)
-    canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(canonical.encode("ascii")).hexdigest()[:_DIGITS]
+    return hashlib.sha256(_CANONICAL.encode(facts).encode("ascii")).hexdigest()[:_DIGITS]
 
 
 def accepted_for(baseline: Baseline, cluster: str | None, definition: str) -> tuple[Accepted | None, Accepted | None]:

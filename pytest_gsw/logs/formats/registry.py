@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -16,14 +17,19 @@ if TYPE_CHECKING:
 _NAMES = ("maxtext", "paxml", "nemo", "megatron", "torchtitan", "huggingface", "deepspeed")
 
 
+@cache
+def _loaded(name: str) -> LogFormat:
+    if name not in _NAMES:
+        raise KeyError(name)
+    found: LogFormat = import_module(f"pytest_gsw.logs.formats.{name}").FORMAT
+    return found
+
+
 class _Formats(Mapping[str, "LogFormat"]):
     """The formats, whose modules and patterns are loaded when they are asked for: most sessions need one."""
 
     def __getitem__(self, name: str) -> LogFormat:
-        if name not in _NAMES:
-            raise KeyError(name)
-        found: LogFormat = import_module(f"pytest_gsw.logs.formats.{name}").FORMAT
-        return found
+        return _loaded(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(_NAMES)

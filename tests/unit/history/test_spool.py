@@ -181,10 +181,10 @@ def test_where_files_have_one_name_only_a_record_is_written_again(
 
 
 def test_a_full_disk_says_so(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Path, target: Path) -> Path:
+    def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(OSError, match="No space left"):
         spool.put(night(0))
     assert waiting(spool) == []

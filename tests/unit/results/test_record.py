@@ -110,10 +110,10 @@ def test_the_last_record_of_a_row_stands(tmp_path: Path) -> None:
 def test_a_write_that_fails_leaves_the_old_record_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_record(tmp_path, SLOW)
 
-    def full_disk(self: Path, target: Path) -> Path:
+    def full_disk(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", full_disk)
+    monkeypatch.setattr(os, "replace", full_disk)
     with pytest.raises(OSError, match="No space left"):
         write_record(tmp_path, replace(SLOW, fact="second"))
     assert read_records(tmp_path) == (SLOW,)
