@@ -6,7 +6,7 @@ import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.errors import SubmissionError
@@ -14,6 +14,7 @@ from pytest_gsw.jobs.layout import log_glob, slurm_name
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.tables.definition import accepted_to_expect
 from pytest_gsw.tables.images import image_of
+from pytest_gsw.tables.keys import PLACEHOLDERS
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted, Baseline
 
@@ -24,12 +25,10 @@ NCCL_TRACE_STEPS = 10
 #: container start, process-group set-up and compilation, as the recipes' example logs show them.
 START_UP_S = 300.0
 
-
 #: The default limit on a job's run time: a multiple of the documented duration, and the least. Slower than that is
 #: a regression beyond doubt, and start-up takes its time on any cluster.
 LIMIT_FACTOR = 3
 LEAST_LIMIT_S = 1800.0
-
 
 #: The recipes' variables that turn profiling or tracing on; NeMo 2 recipes spell the last one so.
 PROFILING_VARIABLES = ("ENABLE_PROFILE", "ENABLE_NCCL_TRACE", "ENABLE_NCCLTRACE")
@@ -201,30 +200,8 @@ def _recipe_environment(baseline: Baseline, nodes: int) -> dict[str, str]:
     """The recipe's own variables; one whose facts the document does not give is left to the script."""
     if not baseline.recipe.environment:
         return {}  # as of most recipes
-    parallelism = baseline.parallelism
-    facts: dict[str, Any] = {
-        **{
-            key: getattr(baseline, key)
-            for key in (
-                "model",
-                "size",
-                "framework",
-                "dtype",
-                "accelerator",
-                "gpus",
-                "gpus_per_node",
-                "sequence_length",
-                "global_batch_size",
-                "micro_batch_size",
-                "gradient_accumulation_steps",
-                "layers",
-                "parameters_in_billions",
-            )
-        },
-        **{key: getattr(parallelism, key) for key in parallelism.__dataclass_fields__},
-        "nodes": nodes,
-        "steps": baseline.recipe.steps,
-    }
+    other = {**vars(baseline.parallelism), "nodes": nodes, "steps": baseline.recipe.steps}
+    facts = {name: other[name] if name in other else getattr(baseline, name) for name in PLACEHOLDERS}
     return {
         variable: template.format_map(facts)
         for variable, template in baseline.recipe.environment.items()

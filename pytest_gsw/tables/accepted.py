@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import datetime
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 
 from pytest_gsw.errors import Fault, FileError
@@ -23,10 +21,7 @@ from pytest_gsw.tables.yamlfile import Value, Values, read_mapping
 
 def read_spread(raw: str) -> float:
     """A spread as it is written, as a fraction."""
-    match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,12})?) ?%", raw)
-    if match is None:
-        raise ValueError(f"got '{raw}', wanted a percentage such as 0.8%")
-    return float(Decimal(match[1]) / 100)
+    return f.read_percent(raw, "a percentage such as 0.8%", lambda percent: percent >= 0)
 
 
 def _read_date(raw: str) -> str:
@@ -109,10 +104,7 @@ def accepted_beside(table: Path) -> Sequence[Value]:
 def with_accepted(table: Path, rows: Sequence[Baseline], inside: Sequence[Value]) -> tuple[Baseline, ...]:
     """A table's rows with what clusters have accepted for them.
 
-    Args:
-        table: The table's file.
-        rows: All its rows.
-        inside: Entries that stand in the table itself, in which :func:`accepted_faults` has found no fault.
+    ``inside`` are entries that stand in the table itself, in which :func:`accepted_faults` has found no fault.
 
     Raises:
         FileError: The file beside the table is wrong, or has a figure that stands in the table as well.

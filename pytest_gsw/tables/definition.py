@@ -19,35 +19,25 @@ from pytest_gsw.tables.model import Accepted, Baseline
 _DIGITS = 12
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
+#: Facts of a row that are part of its definition under their own names: of what is run, and of how it is measured.
+_RUN = (
+    *("model", "size", "framework", "dtype", "accelerator", "gpus", "gpus_per_node"),
+    *("sequence_length", "global_batch_size", "micro_batch_size", "gradient_accumulation_steps", "layers"),
+)
+_MEASURED = ("formula", "activation_recomputation", "metric", "calibration_flops", "statistic")
+
 
 def definition_facts(baseline: Baseline, image: str | None = None) -> dict[str, Any]:
     """What the definition of a row consists of; what is not known is left out.
 
-    Args:
-        baseline: The row.
-        image: The container image that was run; the recipe's own by default.
+    ``image`` is the container image that was run, by default the recipe's own.
     """
     recipe, named = baseline.recipe, image or baseline.recipe.image
-    facts = {
-        "model": baseline.model,
-        "size": baseline.size,
-        "framework": baseline.framework,
-        "dtype": baseline.dtype,
-        "accelerator": baseline.accelerator,
-        "gpus": baseline.gpus,
-        "gpus_per_node": baseline.gpus_per_node,
-        "sequence_length": baseline.sequence_length,
-        "global_batch_size": baseline.global_batch_size,
-        "micro_batch_size": baseline.micro_batch_size,
-        "gradient_accumulation_steps": baseline.gradient_accumulation_steps,
-        "layers": baseline.layers,
+    facts: dict[str, Any] = {
+        **{name: getattr(baseline, name) for name in _RUN},
         **vars(baseline.parallelism),
         "model_flops": baseline.model_flops_per_sample,
-        "formula": baseline.formula,
-        "activation_recomputation": baseline.activation_recomputation,
-        "metric": baseline.metric,
-        "calibration_flops": baseline.calibration_flops,
-        "statistic": baseline.statistic,
+        **{name: getattr(baseline, name) for name in _MEASURED},
         "recipe.directory": recipe.directory,
         "recipe.script": recipe.script,
         "recipe.steps": recipe.steps,
@@ -60,12 +50,7 @@ def definition_facts(baseline: Baseline, image: str | None = None) -> dict[str, 
 
 
 def definition_hash(baseline: Baseline, image: str | None = None) -> str:
-    """Twelve hexadecimal digits that stand for :func:`definition_facts`.
-
-    Args:
-        baseline: The row.
-        image: The container image that was run; the recipe's own by default.
-    """
+    """Twelve hexadecimal digits that stand for :func:`definition_facts`."""
     facts = definition_facts(baseline, image)
     return hashlib.sha256(_CANONICAL.encode(facts).encode("ascii")).hexdigest()[:_DIGITS]
 
@@ -73,11 +58,8 @@ def definition_hash(baseline: Baseline, image: str | None = None) -> str:
 def accepted_for(baseline: Baseline, cluster: str | None, definition: str) -> tuple[Accepted | None, Accepted | None]:
     """What a cluster has accepted for a row, as ``(counts, does not count)``; at most one of the two is there.
 
-    Args:
-        baseline: The row.
-        cluster: Name of the cluster, ``None`` where there is none.
-        definition: The definition of the run that is to be judged. A figure that was measured under
-            another one is of another experiment.
+    It counts where it was measured under the definition of the run that is to be judged: under another one it is a
+    figure of another experiment.
     """
     accepted = None if cluster is None else baseline.accepted.get(cluster)
     if accepted is None:
@@ -88,10 +70,7 @@ def accepted_for(baseline: Baseline, cluster: str | None, definition: str) -> tu
 def accepted_to_expect(baseline: Baseline, cluster: str, image: str | None) -> Accepted | None:
     """What a cluster has accepted for a row and will count for a run that is not there yet, as far as can be told.
 
-    Args:
-        baseline: The row.
-        cluster: Name of the cluster.
-        image: The container image that the run is to have, ``None`` where only its log will tell.
+    ``image`` is the container image that the run is to have, ``None`` where only its log will tell.
     """
     accepted = baseline.accepted.get(cluster)
     named = None if accepted is None else image or accepted.image

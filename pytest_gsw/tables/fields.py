@@ -130,16 +130,21 @@ def number(help_: str, *, required: bool = False, largest: float = LARGEST) -> F
     return Field(read, "a number above 0", help_, schema, required)
 
 
-def read_percentage(raw: str) -> float:
-    """``52.59%`` as the fraction 0.5259.
+def read_percent(raw: str, wanted: str, fits: Callable[[Decimal], bool] = bool, digits: int = 3) -> float:
+    """A percentage that fits, with so many digits before its point, as a fraction.
 
     Raises:
-        ValueError: It is no percentage above 0 % and up to 100 %.
+        ValueError: It is none; the message says what is wanted.
     """
-    match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,12})?) ?%", raw)
-    if match is None or not 0 < Decimal(match.group(1)) <= 100:
-        raise ValueError(f"got '{raw}', wanted a percentage such as 5%")
-    return float(Decimal(match.group(1)) / 100)
+    match = re.fullmatch(rf"([0-9]{{1,{digits}}}(?:\.[0-9]{{1,12}})?) ?%", raw)
+    if match is None or not fits(Decimal(match[1])):
+        raise ValueError(f"got '{raw}', wanted {wanted}")
+    return float(Decimal(match[1]) / 100)
+
+
+def read_percentage(raw: str) -> float:
+    """``52.59%`` as the fraction 0.5259; it is above 0 % and up to 100 %, or a ValueError is raised."""
+    return read_percent(raw, "a percentage such as 5%", lambda percent: 0 < percent <= 100)
 
 
 def percentage(help_: str, *, required: bool = False) -> Field:
@@ -149,11 +154,7 @@ def percentage(help_: str, *, required: bool = False) -> Field:
 
 
 def read_tolerance(raw: str) -> float:
-    """A percentage that something can fail: with 100 % every run would pass.
-
-    Raises:
-        ValueError: It is no percentage above 0 % and below 100 %.
-    """
+    """A percentage above 0 % and below 100 %, or a ValueError: with 100 % every run would pass."""
     fraction = read_percentage(raw)
     if fraction >= 1:
         raise ValueError(f"got '{raw}', wanted a percentage above 0% and below 100%, such as 5%")
@@ -167,15 +168,8 @@ def tolerance(help_: str, *, required: bool = False) -> Field:
 
 
 def read_gain(raw: str) -> float:
-    """A percentage above 0 %, which may be far more than 100 %: ``900%`` is 9.0.
-
-    Raises:
-        ValueError: It is none.
-    """
-    match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,12})?) ?%", raw)
-    if match is None or Decimal(match.group(1)) == 0:
-        raise ValueError(f"got '{raw}', wanted a percentage above 0%, such as 25%")
-    return float(Decimal(match.group(1)) / 100)
+    """A percentage above 0 %, which may be far more than 100 %, or a ValueError: ``900%`` is 9.0."""
+    return read_percent(raw, "a percentage above 0%, such as 25%", digits=6)
 
 
 def gain(help_: str) -> Field:

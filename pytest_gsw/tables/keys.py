@@ -88,8 +88,8 @@ ROW_FIELDS: f.Fields = {
     "acknowledged": f.Nested(None, "Findings of pytest-gsw audit that are known, by name, each with its reason."),
 }
 
-#: What a recipe's environment may refer to.
-_PLACEHOLDERS = frozenset(
+#: What a recipe's environment may refer to: facts of a row, and how many nodes and steps its job has.
+PLACEHOLDERS = frozenset(
     {
         *("model", "size", "framework", "dtype", "accelerator", "gpus", "nodes", "gpus_per_node", "layers"),
         *("sequence_length", "global_batch_size", "micro_batch_size", "gradient_accumulation_steps"),
@@ -109,8 +109,8 @@ def _read_template(raw: str) -> str:
     for name, form in found:
         if name is None:
             continue
-        if name not in _PLACEHOLDERS:
-            raise ValueError(f"unknown placeholder {{{name}}}{f.nearest(name, _PLACEHOLDERS)}")
+        if name not in PLACEHOLDERS:
+            raise ValueError(f"unknown placeholder {{{name}}}{f.nearest(name, PLACEHOLDERS)}")
         if form:
             raise ValueError(f"got '{raw}', wanted placeholders without a format, such as {{{name}}}")
     return raw

@@ -15,21 +15,8 @@ from pytest_gsw.tables.bundled import is_table, table_of_accepted
 from pytest_gsw.tables.keys import FILE_FIELDS
 from pytest_gsw.tables.lines import read_by_line
 from pytest_gsw.tables.metrics import CALIBRATION, Metric, Series
-from pytest_gsw.tables.model import (
-    MAX_GAIN,
-    Baseline,
-    Documented,
-    Figures,
-    Location,
-    Parallelism,
-    Recipe,
-    Source,
-)
+from pytest_gsw.tables.model import Baseline, Documented, Figures, Location, Parallelism, Recipe, Source
 from pytest_gsw.tables.yamlfile import Values, read_mapping
-
-#: Accepted loss of throughput where neither document nor site says otherwise. The recipes'
-#: acceptance criterion is "above 95 % of the baseline".
-DEFAULT_TOLERANCE = 0.05
 
 #: Share of a run's steps that must be found in its log. Below 1, because a step's line is
 #: now and then lost among the lines of other ranks; the last step must always be there.
@@ -43,10 +30,16 @@ LOGGED_AT_MOST = {
     "huggingface": 1,
 }
 
-
 _NO_PARALLELISM = Parallelism()
 _NOTHING: Mapping[str, Any] = {}
 _STEP_TIME = metrics.STEP_TIME.name
+
+#: Keys whose values are a row's as they are; one that is not given has the field's default.
+_AS_GIVEN = tuple(
+    key
+    for key in FILE_FIELDS
+    if key in Baseline.__dataclass_fields__ and key not in {"accepted", "metrics", "min_steps", "recipe"}
+)
 
 #: What a row must have after file, table and row are merged.
 _NEEDED = ("size", "dtype", "accelerator", "gpus", "gpus_per_node", "sequence_length", "line")
@@ -245,47 +238,24 @@ def _parallelism(row: Mapping[str, Any]) -> Parallelism:
 
 def _baseline(row: Mapping[str, Any], judged: _Judged, recipe: Recipe, location: Location) -> Baseline:
     assert judged.min_steps is not None  # _row_problems has made sure of it
+    given: dict[str, Any] = {"log_format": row["framework"], "attributes": _NOTHING, "metrics": _NOTHING}
+    given |= {key: row[key] for key in _AS_GIVEN if key in row}
+    if "metrics" in row:
+        given["metrics"] = {key: Documented(**_merge(stated)) for key, stated in row["metrics"].items()}
     architecture = {key: value.value for key, value in row.get("architecture", {}).items()}
     case = f"-{row['case']}" if "case" in row else ""
     name = f"{row['model']}_{row['size']}_{row['dtype']}"
     return Baseline(
         id=f"{name}[{row['accelerator']}x{row['gpus']}{case}]",
-        model=row["model"],
-        size=row["size"],
-        framework=row["framework"],
-        log_format=row.get("log_format", row["framework"]),
-        dtype=row["dtype"],
-        accelerator=row["accelerator"],
-        gpus=row["gpus"],
-        gpus_per_node=row["gpus_per_node"],
-        sequence_length=row["sequence_length"],
-        global_batch_size=row.get("global_batch_size"),
-        micro_batch_size=row.get("micro_batch_size"),
-        gradient_accumulation_steps=row.get("gradient_accumulation_steps"),
-        layers=row.get("layers"),
         parallelism=_parallelism(row),
         documented=judged.documented,
-        metric=row.get("metric", _STEP_TIME),
-        statistic=row.get("statistic", "last"),
         min_steps=judged.min_steps,
-        tolerance=row.get("tolerance", DEFAULT_TOLERANCE),
         model_flops_per_sample=row.get("model_flops"),
-        activation_recomputation=row.get("activation_recomputation", False),
-        proxy=row.get("proxy", False),
-        canary=row.get("canary", False),
-        expected_failure=row.get("expected_failure"),
-        notes=row.get("notes"),
-        attributes=row.get("attributes", _NOTHING),
         recipe=recipe,
         source=Source(row["document"], row["line"], row.get("release")),
         location=location,
         formula=architecture.get("formula"),
-        calibration_flops=row.get("calibration_flops"),
         model_layers=architecture.get("layers"),
         hidden_size=architecture.get("hidden_size"),
-        loss=row.get("loss"),
-        max_gain=row.get("max_gain", MAX_GAIN),
-        metrics={key: Documented(**_merge(stated)) for key, stated in row["metrics"].items()}
-        if "metrics" in row
-        else _NOTHING,
+        **given,
     )

@@ -14,11 +14,12 @@ from pytest_gsw.tables.metrics import JUDGED, Metric
 #: matrices in the same job, or the time of saving one checkpoint.
 JudgedMetric = Literal["step_time", "calibrated_step_time", "checkpoint_save_time"]
 
-
 #: What the directory of a recipe begins with that lies beside its table.
 _BESIDE = "./"
 
-
+#: Accepted loss of throughput where neither document nor site says otherwise. The recipes' acceptance criterion is
+#: "above 95 % of the baseline".
+TOLERANCE = 0.05
 #: Gain of throughput that is believed of a row whose table says nothing else, as a fraction: a new driver or a new
 #: release of a framework makes training faster by some percent, and not by a quarter.
 MAX_GAIN = 0.25
@@ -147,7 +148,7 @@ class Location:
         return f"{self.path}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True)  # thousands of rows, and more fields than a small dictionary has
+@dataclass(frozen=True, slots=True, kw_only=True)  # thousands of rows, and more fields than a small dictionary has
 class Baseline:
     """One documented row: what was trained, on what, how fast it was, and who says so."""
 
@@ -165,28 +166,28 @@ class Baseline:
     #: Tokens per sample.
     sequence_length: int
     #: Samples per training step over the whole job.
-    global_batch_size: int | None
-    micro_batch_size: int | None
-    gradient_accumulation_steps: int | None
-    layers: int | None
+    global_batch_size: int | None = None
+    micro_batch_size: int | None = None
+    gradient_accumulation_steps: int | None = None
+    layers: int | None = None
     parallelism: Parallelism
     documented: Figures
-    metric: JudgedMetric
-    #: How the log's steps become one number, see :mod:`pytest_gsw.performance.statistic`.
-    statistic: str
+    metric: JudgedMetric = "step_time"
+    #: How the log's steps become one number, see :mod:`pytest_gsw.tables.statistic`.
+    statistic: str = "last"
     #: Fewest steps that must be read from the log.
     min_steps: int
     #: Accepted loss (and gain) of throughput as a fraction.
-    tolerance: float
+    tolerance: float = TOLERANCE
     #: Model floating-point operations for one sample, pinned as the document states or implies it.
-    model_flops_per_sample: float | None
+    model_flops_per_sample: float | None = None
     #: The document's TFLOP/s count the forward pass twice (activation recomputation): 4/3 of the model's.
-    activation_recomputation: bool
+    activation_recomputation: bool = False
     #: A smaller stand-in for the full model, made to fit fewer GPUs.
-    proxy: bool
+    proxy: bool = False
     #: ``"out_of_memory"`` where the document says that the row runs out of memory.
-    expected_failure: Literal["out_of_memory"] | None
-    notes: str | None
+    expected_failure: Literal["out_of_memory"] | None = None
+    notes: str | None = None
     #: Columns of the document that have no name of their own here, as written there.
     attributes: Mapping[str, str]
     recipe: Recipe

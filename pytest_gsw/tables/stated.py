@@ -13,16 +13,7 @@ from pathlib import Path
 
 from pytest_gsw.tables.keys import ROW_FIELDS
 from pytest_gsw.tables.load import load_table
-from pytest_gsw.tables.yamlfile import Spelt, Text, read_spelling
-
-
-@dataclass(frozen=True)
-class Stated:
-    """One value as written (``52.59%``, ``1.82E+15``), and where (line and column from 1)."""
-
-    text: str
-    line: int
-    column: int
+from pytest_gsw.tables.yamlfile import Spelt, Stated, read_spelling
 
 
 @dataclass(frozen=True)
@@ -82,16 +73,12 @@ def _values(levels: Sequence[Mapping[str, Spelt]]) -> dict[str, Stated]:
     values: dict[str, Stated] = {}
     for level in levels:
         for key, spelt in level.items():
-            if isinstance(spelt, Text) and (key in ROW_FIELDS or key in _FILE_KEYS):
-                values[key] = Stated(spelt.text, spelt.line, spelt.column)
+            if isinstance(spelt, Stated) and (key in ROW_FIELDS or key in _FILE_KEYS):
+                values[key] = spelt
             elif isinstance(spelt, Mapping) and key in _MAPPINGS:
                 # A nearer mapping takes the place of the whole other one.
                 values = {name: stated for name, stated in values.items() if not name.startswith(f"{key}.")}
-                values |= {
-                    f"{key}.{name}": Stated(text.text, text.line, text.column)
-                    for name, text in spelt.items()
-                    if isinstance(text, Text)
-                }
+                values |= {f"{key}.{name}": text for name, text in spelt.items() if isinstance(text, Stated)}
     return values
 
 
@@ -100,5 +87,5 @@ def _acknowledged(levels: Sequence[Mapping[str, Spelt]]) -> dict[str, str]:
     for level in levels:
         spelt = level.get("acknowledged", {})
         assert isinstance(spelt, Mapping)
-        reasons |= {name: text.text for name, text in spelt.items() if isinstance(text, Text)}
+        reasons |= {name: text.text for name, text in spelt.items() if isinstance(text, Stated)}
     return reasons

@@ -362,8 +362,8 @@ def _one_line(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Text:
-    """A scalar as it is spelt, and where it stands (line and column from 1)."""
+class Stated:
+    """One value as written (``52.59%``, ``1.82E+15``), and where (line and column from 1)."""
 
     text: str
     line: int
@@ -371,14 +371,11 @@ class Text:
 
 
 #: A file as it is spelt: mappings and lists of scalars that know their places.
-Spelt: TypeAlias = "Text | Mapping[str, Spelt] | Sequence[Spelt]"
+Spelt: TypeAlias = "Stated | Mapping[str, Spelt] | Sequence[Spelt]"
 
 
 def read_spelling(path: Path) -> Spelt:
-    """The texts of a YAML file, digit for digit: ``52.50`` is not 52.5 here.
-
-    Args:
-        path: A file that :func:`read_mapping` has found right.
+    """The texts of a YAML file in which there is no fault, digit for digit: ``52.50`` is not 52.5 here.
 
     Raises:
         FileError: It is not YAML.
@@ -394,4 +391,4 @@ def _spelt(node: yaml.Node) -> Spelt:
     if isinstance(node, yaml.SequenceNode):
         return [_spelt(item) for item in node.value]
     place = _value(node, None)
-    return Text(str(node.value), place.line, place.column)
+    return Stated(str(node.value), place.line, place.column)

@@ -18,7 +18,8 @@ from pytest_gsw.performance import flops
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.tables import metrics
-from pytest_gsw.tables.stated import Stated, StatedRow
+from pytest_gsw.tables.stated import StatedRow
+from pytest_gsw.tables.yamlfile import Stated
 
 TRILLION = 10**12
 #: Forward, backward and the forward pass once more, over forward and backward.

@@ -18,7 +18,8 @@ from pytest_gsw.documents.importing.emit import yaml_text
 from pytest_gsw.documents.importing.facts import DocumentFacts, read_facts
 from pytest_gsw.documents.importing.markdown import Unread, read_document
 from pytest_gsw.documents.importing.model import JoinedTable, Read, Row, RowFile, RowTable
-from pytest_gsw.tables.stated import Stated, StatedRow
+from pytest_gsw.tables.stated import StatedRow
+from pytest_gsw.tables.yamlfile import Stated
 
 
 @dataclass(frozen=True)

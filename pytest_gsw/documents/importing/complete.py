@@ -22,7 +22,7 @@ from pytest_gsw.performance.peaks import PEAKS
 from pytest_gsw.tables.fields import Field
 from pytest_gsw.tables.keys import FILE_FIELDS, ROW_FIELDS
 from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME
-from pytest_gsw.tables.stated import Stated
+from pytest_gsw.tables.yamlfile import Stated
 
 Values = dict[str, Stated]
 

@@ -21,7 +21,7 @@ from pytest_gsw.documents.importing.cells import (
 from pytest_gsw.documents.importing.labels import CONFIGURATION, DTYPE, JUDGED, Label
 from pytest_gsw.documents.importing.markdown import Cell
 from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME
-from pytest_gsw.tables.stated import Stated
+from pytest_gsw.tables.yamlfile import Stated
 
 _TIMES = frozenset({STEP_TIME.key, SAVE_TIME.key})
 COUNTS = CONFIGURATION | {"gpus", "nodes", "gpus_per_node"}

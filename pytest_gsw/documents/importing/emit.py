@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pytest_gsw.documents.importing.labels import FIGURES
 from pytest_gsw.documents.importing.model import CONVENTION, FACT, Row, RowFile, RowTable
 from pytest_gsw.documents.importing.prose import Architecture
-from pytest_gsw.tables.stated import Stated
+from pytest_gsw.tables.yamlfile import Stated
 
 #: Keys of rows in the order in which they are written; figures last.
 _ORDER = (

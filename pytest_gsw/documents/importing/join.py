@@ -12,7 +12,7 @@ from pytest_gsw.documents.importing.markdown import Document, Table
 from pytest_gsw.documents.importing.prose import Prose, section_degree, section_scripts
 from pytest_gsw.documents.importing.rows import Configuration, DraftTable
 from pytest_gsw.documents.importing.titles import Title, is_model, read_title, same_model
-from pytest_gsw.tables.stated import Stated
+from pytest_gsw.tables.yamlfile import Stated
 
 #: Step times of two digits give a sequence length to within some percent; another one is half or twice as long.
 _NEAR = Decimal("0.1")

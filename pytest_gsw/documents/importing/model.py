@@ -9,7 +9,7 @@ from typing import TypeAlias
 from pytest_gsw.documents.importing.draft import Remark
 from pytest_gsw.documents.importing.markdown import Document, Unread
 from pytest_gsw.documents.importing.prose import Architecture
-from pytest_gsw.tables.stated import Stated
+from pytest_gsw.tables.yamlfile import Stated
 
 #: The keys of a recipe; ``environment`` is a mapping of its own.
 RecipeKeys: TypeAlias = Mapping[str, Stated | Mapping[str, str]]

@@ -11,7 +11,7 @@ from pytest_gsw.documents.importing.model import FACT
 from pytest_gsw.documents.importing.prose import Architecture, Prose
 from pytest_gsw.documents.importing.titles import same_model
 from pytest_gsw.performance import flops
-from pytest_gsw.tables.stated import Stated
+from pytest_gsw.tables.yamlfile import Stated
 
 
 def model_flops(text: Mapping[str, str], prose: Prose) -> Stated | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pytest_gsw.documents.importing.labels import ACCELERATOR
 from pytest_gsw.documents.importing.markdown import Document
 from pytest_gsw.documents.importing.titles import Title, framework_of, read_title
-from pytest_gsw.tables.stated import Stated
+from pytest_gsw.tables.yamlfile import Stated
 
 #: No line of prose that says anything is longer; what is, is data.
 _LONGEST = 2_000

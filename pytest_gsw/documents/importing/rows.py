@@ -25,7 +25,7 @@ from pytest_gsw.documents.importing.labels import (
 from pytest_gsw.documents.importing.markdown import Cell, Document, Table, Unread
 from pytest_gsw.documents.importing.shapes import ByRun, ByScale, Configurations, NoBaseline, Scale, shape_of
 from pytest_gsw.documents.importing.titles import Title, is_model, read_title, settings
-from pytest_gsw.tables.stated import Stated
+from pytest_gsw.tables.yamlfile import Stated
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import pytest
 from pytest_gsw.errors import FileError
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table, table_files
-from pytest_gsw.tables.stated import Stated, stated_rows
+from pytest_gsw.tables.stated import stated_rows
+from pytest_gsw.tables.yamlfile import Stated
 
 TABLE = """\
 model: tiny

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from pytest_gsw.documents.audit.model import Audit, Finding
 from pytest_gsw.documents.audit.run import Source, audit
-from pytest_gsw.tables.stated import Stated, StatedRow
+from pytest_gsw.tables.stated import StatedRow
+from pytest_gsw.tables.yamlfile import Stated
 
 #: A row whose figures follow from each other to the last digit.
 LLAMA2 = {

@@ -14,7 +14,7 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.documents.audit.model import Audit, Finding, Severity
 from pytest_gsw.documents.audit.report import _escaped, github_report, json_report, junit_report, summary, text_report
 from pytest_gsw.documents.audit.run import Source, audit
-from pytest_gsw.tables.stated import Stated
+from pytest_gsw.tables.yamlfile import Stated
 from tests.unit.documents.audit.rows import row
 
 DOCUMENT = Source("docs/README.md", (), ("8 * 8 = 63",))

@@ -13,7 +13,8 @@ from pytest_gsw.documents.audit.report import json_report, text_report
 from pytest_gsw.documents.audit.run import Source, audit
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import table_files
-from pytest_gsw.tables.stated import Stated, StatedRow, stated_rows
+from pytest_gsw.tables.stated import StatedRow, stated_rows
+from pytest_gsw.tables.yamlfile import Stated
 from tests.unit.documents.audit.rows import LLAMA2, row
 
 WRONG = {"mfu": "25.59%"}
