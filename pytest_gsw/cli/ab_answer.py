@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tabulate import tabulate
-
 from pytest_gsw.ab.judge import LEAST_PAIRS, Comparison, Result, compare, least_p
 from pytest_gsw.ab.plan import Plan
 from pytest_gsw.ab.turns import Pair, Turn, read_pairs
-from pytest_gsw.cli.answer import Answer
+from pytest_gsw.cli.answer import Answer, json_answer
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, percent
 from pytest_gsw.logs.model import LogFormat
+from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.model import Baseline
 
 
@@ -42,8 +40,7 @@ def answer_of(done: Done, *, as_json: bool) -> Answer:
     conclusion = conclusion_text(comparison, done.plan.pairs)
     status = 1 if comparison.result in {Result.SLOWER, Result.NOT_MEASURED} else 0
     if as_json:
-        facts = _facts(done, pairs, comparison, conclusion)
-        return Answer(json.dumps(facts, indent=2, allow_nan=False), status)
+        return json_answer(_facts(done, pairs, comparison, conclusion), status)
     return Answer("\n".join(_lines(done, pairs, conclusion)), status)
 
 
@@ -83,8 +80,7 @@ def _lines(done: Done, pairs: Sequence[Pair], conclusion: str) -> list[str]:
         )
         for pair in pairs
     ]
-    headers = ("pair", "turns", f"A, {unit}", f"B, {unit}", "throughput of B")
-    align = ("right", "left", "right", "right", "right")
+    columns = (">pair", "turns", f">A, {unit}", f">B, {unit}", ">throughput of B")
     problems = [turn for pair in pairs for turn in (pair.a, pair.b) if turn.problem]
     problems.sort(key=lambda turn: turn.number)
     return [
@@ -94,7 +90,7 @@ def _lines(done: Done, pairs: Sequence[Pair], conclusion: str) -> list[str]:
         *(f"{name:<10} {value}" for name, value in _job_facts(done, pairs)),
         f"{'turns':<10} {from_here(done.directory)}",
         "",
-        tabulate(table, headers=headers, colalign=align, tablefmt="simple", disable_numparse=True),
+        plain_table(table, *columns, style="simple"),
         "",
         *(f"turn {turn.name}: {turn.problem}" for turn in problems),
         *([""] if problems else []),

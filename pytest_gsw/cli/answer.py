@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
 from argparse import ArgumentParser, ArgumentTypeError, _SubParsersAction
+from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from pytest_gsw.common.files import make_directory, write_whole
 from pytest_gsw.errors import ConfigurationError
@@ -19,6 +23,32 @@ class Answer(NamedTuple):
 
     text: str
     status: int = 0
+
+
+def json_answer(facts: Any, status: int = 0) -> Answer:
+    """Facts as JSON for people and programs to read."""
+    return Answer(json.dumps(facts, indent=2, allow_nan=False), status)
+
+
+def csv_text(header: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
+    """Cells as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(lines)
+    return text.getvalue().removesuffix("\n")
+
+
+def answer_to(path: Path | None, text: str, said: str, status: int = 0) -> Answer:
+    """A text as the answer, or, where a file was asked for, the file and what is said of it.
+
+    Raises:
+        ConfigurationError: The file cannot be written.
+    """
+    if path is None:
+        return Answer(text, status)
+    write_answer(path, text)
+    return Answer(f"{path}: {said}", status)
 
 
 def write_answer(path: Path, text: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_gsw.cli.answer import Answer, Commands, write_answer
+from pytest_gsw.cli.answer import Answer, Commands, answer_to
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.documents.audit.model import Audit
@@ -53,10 +53,7 @@ def _audit(asked: argparse.Namespace) -> Answer:
     found = quoted(audit(_sources(asked.paths or [bundled_baselines()])), os.environ)
     text = _text(found, asked.format, strict=strict)
     status = 1 if found.fails(strict=strict) else 0
-    if asked.output is None:
-        return Answer(text, status)
-    write_answer(asked.output, text)
-    return Answer(f"{asked.output}: {summary(found)}", status)
+    return answer_to(asked.output, text, summary(found), status)
 
 
 def _text(found: Audit, form: str, *, strict: bool) -> str:

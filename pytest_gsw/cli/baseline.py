@@ -11,6 +11,7 @@ from pathlib import Path
 from pytest_gsw.ageing.patch import make_patch, proposal_text, review_text
 from pytest_gsw.ageing.proposals import MAX_SPREAD, MIN_JOBS, LeftOut, Proposal, Rules, Tables, propose, selects
 from pytest_gsw.cli.answer import Answer, Commands, whole_number, write_answer
+from pytest_gsw.cli.runs import RUNS
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.results.rebuild import read_run
@@ -123,7 +124,7 @@ def _read_runs(runs: Sequence[Path]) -> tuple[list[Record], list[LeftOut]]:
     left_out: list[LeftOut] = []
     for run in runs:
         if not run.is_dir():
-            raise ConfigurationError(f"there is no directory {run}\nnext: ls {Path('.gsw', 'runs')}")
+            raise ConfigurationError(f"there is no directory {run}\nnext: ls {RUNS}")
         of_run, unreadable = read_run(run)
         records += of_run
         left_out += (LeftOut(str(run / name), "", why) for name, why in unreadable.items())

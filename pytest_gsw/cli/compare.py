@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
-import json
+import contextlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 
-from tabulate import tabulate
-
-from pytest_gsw.cli.answer import Answer, Commands
-from pytest_gsw.cli.history import RESULTS, add_history_option, exists, opened
+from pytest_gsw.cli.answer import Answer, Commands, csv_text, json_answer
+from pytest_gsw.cli.runs import (
+    NOISE_NOTE,
+    RESULTS,
+    add_history_option,
+    exists,
+    noise_cell,
+    opened,
+    records_in,
+    run_directory,
+)
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, percent
 from pytest_gsw.errors import ConfigurationError, RunError
@@ -24,6 +28,7 @@ from pytest_gsw.history.model import SeriesKey
 from pytest_gsw.history.place import history_place
 from pytest_gsw.history.store import History
 from pytest_gsw.performance.noise import REFERENCE_JOBS, Noise, noise_of
+from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
 
@@ -44,16 +49,15 @@ def _compare(asked: argparse.Namespace) -> Answer:
     before, after = _of_directory(asked.before), _of_directory(asked.after)
     if before is not None and after is not None:
         noises = _known_noises(asked, before, after)
-    elif _has_history(asked):
-        with opened(asked) as history:
-            before, after = (_run(given, history) for given in (asked.before, asked.after))
-            noises = _noises(history, before, after)
     else:
-        raise ConfigurationError(_no_run(asked.before if before is None else asked.after))
+        with opened(asked) if _has_history(asked) else contextlib.nullcontext() as history:
+            before = records_in(history, asked.before) if before is None else before
+            after = records_in(history, asked.after) if after is None else after
+            noises = {} if history is None else _noises(history, before, after)
     compared = quoted(compare_runs(before, after, noises), os.environ)
     status = 1 if _is_worse(compared) else 0
     if asked.json:
-        return Answer(json.dumps(_facts(asked, compared), indent=2, allow_nan=False), status)
+        return json_answer(_facts(asked, compared), status)
     return Answer(_csv(compared) if asked.csv else _text(compared), status)
 
 
@@ -82,37 +86,19 @@ def _known_noises(asked: argparse.Namespace, *runs: Sequence[Record]) -> Mapping
         return {}
 
 
-def _run(given: str, history: History) -> tuple[Record, ...]:
-    """The records of a run: of a directory, of one among the results, or of the history.
-
-    Raises:
-        ConfigurationError: There is no such run.
-    """
-    found = _of_directory(given)
-    if found is None:
-        found = history.records(given)
-        if not found:
-            raise ConfigurationError(_no_run(given, f", and none in the history {history.shown}"))
-    return found
-
-
 def _of_directory(given: str) -> tuple[Record, ...] | None:
     """The records of a run that has a directory, which is named or among the results.
 
     Raises:
         ConfigurationError: One of them cannot be read.
     """
-    for directory in (Path(given), RESULTS / "runs" / given):
-        if (directory / "records").is_dir():
-            records, unreadable = read_run(directory)
-            if unreadable:
-                raise ConfigurationError(next(iter(unreadable.values())))
-            return records
-    return None
-
-
-def _no_run(given: str, where: str = "") -> str:
-    return f"there is no run '{given}' in {RESULTS / 'runs'}{where}\nnext: ls {RESULTS / 'runs'}"
+    directory = run_directory(given, holding="records")
+    if directory is None:
+        return None
+    records, unreadable = read_run(directory)
+    if unreadable:
+        raise ConfigurationError(next(iter(unreadable.values())))
+    return records
 
 
 def _noises(history: History, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:
@@ -129,11 +115,10 @@ def _text(compared: Comparison) -> str:
     lines = []
     if compared.rows:
         table = [_line(row) for row in compared.rows]
-        headers = ("row", "before", "after", "throughput", f"{CONFIDENCE * 100:g} % interval", "noise", "")
-        align = ("left", "right", "right", "right", "right", "right", "left")
-        lines += [tabulate(table, headers=headers, colalign=align, tablefmt="simple", disable_numparse=True)]
+        columns = ("row", ">before", ">after", ">throughput", f">{CONFIDENCE * 100:g} % interval", ">noise", "")
+        lines.append(plain_table(table, *columns, style="simple"))
         if any(row.noise.jobs == 0 for row in compared.rows):
-            lines.append("* of fewer jobs than tell their noise: what is usual")
+            lines.append(NOISE_NOTE)
         lines.append("")
     lines += [f"not compared: {other.row} {other.why}" for other in compared.others]
     return "\n".join([*lines, _sum(compared)])
@@ -141,7 +126,7 @@ def _text(compared: Comparison) -> str:
 
 def _line(row: RowRatio) -> Sequence[str]:
     interval = f"{percent(row.low - 1)} to {percent(row.high - 1)}"
-    noise = f"{row.noise.sigma * 100:.1f} %{'' if row.noise.jobs else '*'}"
+    noise = noise_cell(row.noise)
     change = "" if row.change == "same" else row.change
     return row.row, f"{row.before_s:.4g} s", f"{row.after_s:.4g} s", percent(row.ratio - 1), interval, noise, change
 
@@ -169,12 +154,10 @@ def _facts(asked: argparse.Namespace, compared: Comparison) -> Mapping[str, obje
 
 
 def _csv(compared: Comparison) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("row", "before_s", "after_s", "ratio", "low", "high", "sigma", "jobs", "change", "why_not"))
+    header = ("row", "before_s", "after_s", "ratio", "low", "high", "sigma", "jobs", "change", "why_not")
+    lines: list[tuple[object, ...]] = []
     for row in compared.rows:
         numbers = (row.before_s, row.after_s, row.ratio, row.low, row.high, row.noise.sigma)
-        writer.writerow((row.row, *(f"{number:.6g}" for number in numbers), row.noise.jobs, row.change, ""))
-    for other in compared.others:
-        writer.writerow((other.row, *[""] * 7, "lost" if other.lost else "", other.why))
-    return text.getvalue().removesuffix("\n")
+        lines.append((row.row, *(f"{number:.6g}" for number in numbers), row.noise.jobs, row.change, ""))
+    lines += [(other.row, *[""] * 7, "lost" if other.lost else "", other.why) for other in compared.others]
+    return csv_text(header, lines)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from tabulate import tabulate
-
-from pytest_gsw.cli.answer import Answer, Commands
+from pytest_gsw.cli.answer import Answer, Commands, json_answer
 from pytest_gsw.common.redact import MASK, is_secret, quoted
 from pytest_gsw.common.words import counted, percent
 from pytest_gsw.documents.diff import Change, RowChange, compare
 from pytest_gsw.errors import ConfigurationError, FileError
+from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.metrics import PERCENTAGES
 from pytest_gsw.tables.model import Baseline
@@ -42,7 +40,7 @@ def _diff(asked: argparse.Namespace) -> Answer:
     status = 1 if changes else 0
     if asked.json:
         facts = {"before": len(before), "after": len(after), "changes": [asdict(change) for change in changes]}
-        return Answer(json.dumps(facts, indent=2, allow_nan=False), status)
+        return json_answer(facts, status)
     return Answer(_text(changes, len(before), len(after)), status)
 
 
@@ -89,11 +87,9 @@ def _text(changes: Sequence[RowChange], before: int, after: int) -> str:
         for change in changes
         if change.kind == "changed"
     ]
-    align = ("left", "right", "right", "left")
-    headers = ("row", "seconds", "throughput", "changed")
     lines = []
     if table:
-        lines += [tabulate(table, headers=headers, colalign=align, tablefmt="simple", disable_numparse=True), ""]
+        lines += [plain_table(table, "row", ">seconds", ">throughput", "changed", style="simple"), ""]
     lines += [f"{change.kind}: {change.id}" for change in changes if change.kind != "changed"]
     return "\n".join([*lines, _sum(changes, before, after)])
 

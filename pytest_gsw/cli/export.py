@@ -8,15 +8,13 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from pytest_gsw.cli.answer import Answer, Commands, write_answer
-from pytest_gsw.cli.history import RESULTS, add_history_option, exists, opened
+from pytest_gsw.cli.answer import Answer, Commands, answer_to
+from pytest_gsw.cli.runs import RUNS, add_history_option, has_history, opened, run_directory, whole_run
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.history.place import history_place
 from pytest_gsw.reports.ci import FORMATS, quoted_night
 from pytest_gsw.reports.ci.history import since_of
 from pytest_gsw.reports.ci.night import is_slow
-from pytest_gsw.results.rebuild import read_whole_run
 from pytest_gsw.results.record import Record
 
 
@@ -31,33 +29,18 @@ def add_parser(commands: Commands) -> None:
 
 
 def _export(asked: argparse.Namespace) -> Answer:
-    directory = _directory(asked.run_directory)
-    records, missing = read_whole_run(directory)
-    if not records and not missing:
-        raise ConfigurationError(f"there are no records in {directory}\nnext: ls {RESULTS / 'runs'}")
+    directory = run_directory(asked.run_directory) if asked.run_directory else None
+    if directory is None:
+        raise ConfigurationError(f"there is no run '{asked.run_directory}'\nnext: ls {RUNS}")
+    records, missing = whole_run(directory)
     text = FORMATS[asked.format](quoted_night(records, missing, _since(asked, records), os.environ))
-    if asked.output is None:
-        return Answer(text)
-    write_answer(asked.output, text)
-    return Answer(f"{asked.output}: {asked.format}")
-
-
-def _directory(given: str) -> Path:
-    """The directory of a run that is named by it or by its id.
-
-    Raises:
-        ConfigurationError: There is none.
-    """
-    for directory in (Path(given), RESULTS / "runs" / given):
-        if given and directory.is_dir():
-            return directory
-    raise ConfigurationError(f"there is no run '{given}'\nnext: ls {RESULTS / 'runs'}")
+    return answer_to(asked.output, text, asked.format)
 
 
 def _since(asked: argparse.Namespace, records: Iterable[Record]) -> Mapping[str, str]:
     """Since when rows that are too slow are so, by their node ids, as far as there is a history that tells it."""
     slow = [record for record in records if is_slow(record)]
-    if not slow or (asked.history is None and not exists(history_place(None, RESULTS))):
+    if not slow or not has_history(asked):
         return {}
     try:
         with opened(asked) as history:

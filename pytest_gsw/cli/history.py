@@ -3,46 +3,36 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import csv
-import io
-import json
 import math
 import os
 import re
 import statistics
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from tabulate import tabulate
-
-from pytest_gsw.cli.answer import Answer, Commands, whole_number
+from pytest_gsw.cli.answer import Answer, Commands, csv_text, json_answer, whole_number
+from pytest_gsw.cli.runs import NOISE_NOTE, RUNS, add_history_option, noise_cell, opened
 from pytest_gsw.cli.site import add_plugin_option, format_of
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, percent
 from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.import_logs import import_logs
 from pytest_gsw.history.import_runs import import_runs
 from pytest_gsw.history.imported import Imported
 from pytest_gsw.history.llmb import import_llmb
 from pytest_gsw.history.model import Point, SeriesKey, newest_definitions
-from pytest_gsw.history.place import VARIABLE, history_place, open_history
 from pytest_gsw.history.store import History
 from pytest_gsw.performance.noise import Noise, noise_of
-from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
 
-#: Points of each row, where nobody says how many.
+#: Points of each row by default.
 LAST = 30
-
-#: Where sessions keep their results, where nobody says otherwise.
-RESULTS = Path(".gsw")
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 #: For terminals and files that take nothing else: the more ink, the slower.
@@ -74,50 +64,6 @@ def add_parser(commands: Commands) -> None:
     history.set_defaults(run=_history)
 
 
-def add_history_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names the history."""
-    parser.add_argument(
-        "--history",
-        metavar="PLACE",
-        help=f"a file, or postgresql://USER@HOST/DATABASE (default: ${VARIABLE}, else {RESULTS / 'history.sqlite'})",
-    )
-
-
-@contextlib.contextmanager
-def opened(asked: argparse.Namespace, *, make: bool = False) -> Iterator[History]:
-    """The history that is asked for.
-
-    Args:
-        asked: What :func:`add_history_option` has added to.
-        make: Whether it is made where there is none.
-
-    Raises:
-        ConfigurationError: There is none.
-        RunError: It did not do what it was asked.
-    """
-    place = history_place(asked.history, RESULTS)
-    if place is None:
-        raise ConfigurationError(
-            f"{'--history' if asked.history else VARIABLE} says 'none': there is no history\n"
-            "next: name one with --history=PLACE"
-        )
-    if not make and not exists(place):
-        raise ConfigurationError(
-            f"there is no history {place}\n"
-            f"next: pytest-gsw history --add {RESULTS / 'runs'}/*, or name another one with --history=PLACE"
-        )
-    with open_history(place) as history:
-        try:
-            yield history
-        except HistoryError as error:
-            raise RunError(str(error)) from None
-
-
-def exists(place: str | Path | None) -> bool:
-    """Whether there is a history at a place, as far as that can be told without asking a server."""
-    return isinstance(place, str) or (place is not None and os.path.lexists(place))
-
-
 def _history(asked: argparse.Namespace) -> Answer:
     if asked.add or asked.from_logs or asked.from_llmb:
         return _import(asked)
@@ -132,7 +78,7 @@ def _history(asked: argparse.Namespace) -> Answer:
         chosen = keys if asked.all else newest_definitions(keys)
         points = history.points_of(chosen, asked.last)
     if asked.json:
-        return Answer(json.dumps([_facts(key, points[key]) for key in chosen], indent=2, allow_nan=False))
+        return json_answer([_facts(key, points[key]) for key in chosen])
     if asked.csv:
         return Answer(_csv(points))
     return Answer(_table(points, hidden=len(keys) - len(chosen)))
@@ -142,7 +88,7 @@ def _nothing(asked: argparse.Namespace, history: History) -> str:
     """That nothing of what is in the history is asked for, and what is there."""
     known = history.series()
     if not known:
-        return f"the history {history.shown} has no measured job\nnext: pytest-gsw history --add {RESULTS / 'runs'}/*"
+        return f"the history {history.shown} has no measured job\nnext: pytest-gsw history --add {RUNS}/*"
     clusters = sorted({key.cluster for key in known})
     if asked.cluster is not None and asked.cluster not in clusters:
         return f"--cluster: the history {history.shown} is of {', '.join(clusters)}, not of {asked.cluster}"
@@ -157,24 +103,10 @@ def _nothing(asked: argparse.Namespace, history: History) -> str:
 def _table(points: Mapping[SeriesKey, Sequence[Point]], hidden: int) -> str:
     several = len({(key.row, key.cluster) for key in points}) < len(points)
     table = [_line(key, of_row, several) for key, of_row in points.items()]
-    headers = [
-        "row",
-        "cluster",
-        *(["definition"] if several else []),
-        "jobs",
-        "median",
-        "noise",
-        "newest",
-        "throughput",
-    ]
-    align = ["left", "left", *(["left"] if several else []), "right", "right", "right", "left", "right", "left"]
-    lines = [
-        tabulate(
-            table, headers=[*headers, "seconds, oldest first"], colalign=align, tablefmt="simple", disable_numparse=True
-        )
-    ]
+    columns = ["row", "cluster", *(["definition"] if several else []), ">jobs", ">median", ">noise", "newest"]
+    lines = [plain_table(table, *columns, ">throughput", "seconds, oldest first", style="simple")]
     if any(_noise(of_row).jobs == 0 for of_row in points.values()):
-        lines.append("* of fewer jobs than tell their noise: what is usual")
+        lines.append(NOISE_NOTE)
     if hidden:
         lines.append(f"{counted(hidden, 'earlier definition')} not shown; --all shows them")
     return quoted("\n".join(lines), os.environ)
@@ -190,7 +122,7 @@ def _line(key: SeriesKey, points: Sequence[Point], several: bool) -> list[str]:
         *([key.definition] if several else []),
         str(len(points)),
         f"{median_s:.4g} s",
-        f"{noise.sigma * 100:.1f} %{'' if noise.jobs else '*'}",
+        noise_cell(noise),
         f"{_day(newest.time_s)} {newest.judged_s:.4g} s",
         percent(median_s / newest.judged_s - 1),
         sparkline(times_s, _letters(), _LEAST_SPAN * median_s),
@@ -240,27 +172,16 @@ def _point_facts(point: Point) -> dict[str, Any]:
 
 
 def _csv(points: Mapping[SeriesKey, Sequence[Point]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        ("row", "cluster", "definition", "time", "run", "job", "seconds", "outcome", "reason", "nodes", "image")
+    header = ("row", "cluster", "definition", "time", "run", "job", "seconds", "outcome", "reason", "nodes", "image")
+    lines = (
+        (
+            *(key.row, key.cluster, key.definition, _moment(one.time_s), one.run_id, one.job_id),
+            *(f"{one.judged_s:.9g}", one.outcome, one.reason, one.nodes, one.image or ""),
+        )
+        for key, of_row in points.items()
+        for one in of_row
     )
-    for key, of_row in points.items():
-        for one in of_row:
-            cells = (
-                *(
-                    key.row,
-                    key.cluster,
-                    key.definition,
-                    _moment(one.time_s),
-                    one.run_id,
-                    one.job_id,
-                    f"{one.judged_s:.9g}",
-                ),
-                *(one.outcome, one.reason, one.nodes, one.image or ""),
-            )
-            writer.writerow([_cell(cell) for cell in quoted(cells, os.environ)])
-    return text.getvalue().removesuffix("\n")
+    return csv_text(header, (map(_cell, quoted(line, os.environ)) for line in lines))
 
 
 def _cell(text: str) -> str:
@@ -333,5 +254,5 @@ def _imported(asked: argparse.Namespace, history: History) -> Imported:
 def _rows(asked: argparse.Namespace) -> tuple[Baseline, ...]:
     from pytest_gsw.ageing.proposals import selects
 
-    rows = load_tables(asked.baselines or [bundled_baselines()])
+    rows = load_tables(asked.baselines)
     return tuple(row for row in rows if not asked.rows or any(selects(pattern, row.id) for pattern in asked.rows))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pytest_gsw.cli.answer import Answer, Commands, write_answer
+from pytest_gsw.cli.answer import Answer, Commands, answer_to
 from pytest_gsw.cli.report import NAME
+from pytest_gsw.cli.runs import RUNS, whole_run
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.reports.rows import page_names
-from pytest_gsw.results.rebuild import counts, junit_text, read_whole_run, rebuild_junit
+from pytest_gsw.results.rebuild import counts, junit_text, rebuild_junit
 
 
 def add_parser(commands: Commands) -> None:
@@ -24,15 +25,10 @@ def add_parser(commands: Commands) -> None:
 def _junit(asked: argparse.Namespace) -> Answer:
     directory: Path = asked.run_directory
     if not directory.is_dir():
-        raise ConfigurationError(f"there is no directory {directory}\nnext: ls {Path('.gsw', 'runs')}")
-    records, missing = read_whole_run(directory)
-    if not records and not missing:
-        raise ConfigurationError(f"there are no records in {directory}\nnext: ls {Path('.gsw', 'runs')}")
+        raise ConfigurationError(f"there is no directory {directory}\nnext: ls {RUNS}")
+    records, missing = whole_run(directory)
     names = page_names(record.row.node_id for record in records)
     pages = {node_id: directory / NAME / "rows" / f"{name}.html" for node_id, name in names.items()}
     root = rebuild_junit(directory, records, missing, strict=asked.strict, pages=pages)
-    if asked.output is None:
-        return Answer(junit_text(root))
-    write_answer(asked.output, junit_text(root))
     found = (f"{number} {name.removesuffix('s') if number == 1 else name}" for name, number in counts(root).items())
-    return Answer(f"{asked.output}: {', '.join(found)}")
+    return answer_to(asked.output, junit_text(root), ", ".join(found))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, Commands
+from pytest_gsw.cli.answer import Answer, Commands, json_answer
 from pytest_gsw.cli.site import add_plugin_option, format_called, format_of
 from pytest_gsw.clusters.model import Cluster, cluster_files, find_cluster
 from pytest_gsw.common.redact import quoted
@@ -29,7 +28,6 @@ from pytest_gsw.runs.checks import read_steps
 from pytest_gsw.runs.measure import measure_as_documented
 from pytest_gsw.runs.provenance import provenance_in
 from pytest_gsw.runs.run import Run
-from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.definition import accepted_for, definition_hash
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.images import image_name, image_of
@@ -72,7 +70,7 @@ def _metrics(asked: argparse.Namespace) -> Answer:
         if isinstance(value, float) and not math.isfinite(value):
             raise LogError(f"{name} is {value:g}: the numbers in {asked.log} cannot be measured")
     if asked.json:
-        return Answer(json.dumps(facts, indent=2, allow_nan=False))
+        return json_answer(facts)
     return Answer("\n".join(f"{name:<24} {_shown(name, value)}" for name, value in facts.items() if value is not None))
 
 
@@ -93,7 +91,7 @@ def _format_of(row: Baseline | None, asked: argparse.Namespace) -> LogFormat:
 def find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
     """The row of this id; a node id of pytest will do as well."""
     wanted = given.rpartition("::")[2]
-    rows = load_tables(tables or [bundled_baselines()])
+    rows = load_tables(tables)
     found = [row for row in rows if row.id == wanted]
     if not found:
         raise ConfigurationError(

@@ -9,19 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.cli.answer import Answer, Commands
-from pytest_gsw.cli.history import RESULTS, add_history_option, exists, opened
+from pytest_gsw.cli.runs import RUNS, add_history_option, has_history, opened, records_in, run_directory, whole_run
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.place import history_place
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.html import Run, accepted_in, write_report
-from pytest_gsw.results.rebuild import read_whole_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import counts_line
 from pytest_gsw.tables.bundled import bundled_baselines
 
-#: Where a run's report is in its directory, where nobody says otherwise.
+#: Where a run's report is in its directory by default.
 NAME = "report"
 
 
@@ -47,7 +45,8 @@ def add_parser(commands: Commands) -> None:
 
 
 def _report(asked: argparse.Namespace) -> Answer:
-    with _history(asked) as history:
+    # A night can be shown without others.
+    with opened(asked) if has_history(asked) else contextlib.nullcontext() as history:
         found = [_asked(given, history) for given in dict.fromkeys(asked.runs)]
         directory = asked.output or _default_output(found)
         records = [record for one in found for record in one.records]
@@ -60,33 +59,17 @@ def _report(asked: argparse.Namespace) -> Answer:
     return Answer(f"{index}: {_said(found)}")
 
 
-def _history(asked: argparse.Namespace) -> contextlib.AbstractContextManager[History | None]:
-    """The history, ``None`` where there is none and none is named: a night can be shown without others."""
-    if asked.history is not None or exists(history_place(None, RESULTS)):
-        return opened(asked)
-    return contextlib.nullcontext()
-
-
 def _asked(given: str, history: History | None) -> _Asked:
     """A run: of a directory, of one among the results, or of the history.
 
     Raises:
         ConfigurationError: There is no such run, or nothing in it.
     """
-    for directory in (Path(given), RESULTS / "runs" / given):
-        if directory.is_dir():
-            return _of_directory(from_here(directory))
-    records = () if history is None else history.records(given)
-    if not records:
-        where = "" if history is None else f", and none in the history {history.shown}"
-        raise ConfigurationError(f"there is no run '{given}' in {RESULTS / 'runs'}{where}\nnext: ls {RESULTS / 'runs'}")
-    return _Asked(given, records, Run(RESULTS / "runs" / given), is_here=False)
-
-
-def _of_directory(directory: Path) -> _Asked:
-    records, missing = read_whole_run(directory)
-    if not records and not missing:
-        raise ConfigurationError(f"there are no records in {directory}\nnext: ls {RESULTS / 'runs'}")
+    found = run_directory(given)
+    if found is None:
+        return _Asked(given, records_in(history, given), Run(RUNS / given), is_here=False)
+    directory = from_here(found)
+    records, missing = whole_run(directory)
     run_id = records[0].run.id if records else directory.name
     return _Asked(run_id, records, Run(directory, missing), is_here=True)
 

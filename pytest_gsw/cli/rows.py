@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tabulate import tabulate
-
-from pytest_gsw.cli.answer import Answer, Commands
+from pytest_gsw.cli.answer import Answer, Commands, json_answer
 from pytest_gsw.common.words import counted
 from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.peaks import documented_peak_flops
-from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.definition import counts_with_its_image
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted, Baseline
+
+#: What a row runs, by the names of its fields.
+_RUN = (
+    *("id", "workload", "framework", "dtype", "accelerator", "gpus", "nodes", "sequence_length"),
+    *("global_batch_size", "micro_batch_size", "gradient_accumulation_steps", "layers"),
+)
 
 
 def add_parser(commands: Commands) -> None:
@@ -32,9 +35,9 @@ def add_parser(commands: Commands) -> None:
 
 
 def _rows(asked: argparse.Namespace) -> Answer:
-    rows = load_tables(asked.paths or [bundled_baselines()])
+    rows = load_tables(asked.paths)
     if asked.json:
-        return Answer(json.dumps([row_facts(row) for row in rows], indent=2, allow_nan=False))
+        return json_answer([row_facts(row) for row in rows])
     table = [
         (
             row.id,
@@ -50,12 +53,9 @@ def _rows(asked: argparse.Namespace) -> Answer:
         )
         for row in rows
     ]
-    headers = ["row", "nodes", "GBS", "seconds", "tokens/s", "MFU", "TFLOP/s/GPU", "tolerance", "document"]
-    align = ["left", *["right"] * 7, "left"]
-    if asked.cluster is not None:
-        headers.append(f"accepted on {asked.cluster}")
-        align.append("left")
-    listing = tabulate(table, headers=headers, colalign=align, tablefmt="simple", disable_numparse=True)
+    columns = ["row", *(">nodes", ">GBS", ">seconds", ">tokens/s", ">MFU", ">TFLOP/s/GPU", ">tolerance"), "document"]
+    columns += [] if asked.cluster is None else [f"accepted on {asked.cluster}"]
+    listing = plain_table(table, *columns, style="simple")
     return Answer(f"{listing}\n{counted(len(rows), 'row')}")
 
 
@@ -83,31 +83,14 @@ def row_facts(row: Baseline) -> dict[str, Any]:
     """One row as ``pytest-gsw rows --json`` lists it; ``None`` where there is no such figure."""
     computed = figures(row, row.documented.step_time_s, documented_peak_flops(row))
     return {
-        "id": row.id,
-        "workload": row.workload,
-        "framework": row.framework,
-        "dtype": row.dtype,
-        "accelerator": row.accelerator,
-        "gpus": row.gpus,
-        "nodes": row.nodes,
-        "sequence_length": row.sequence_length,
-        "global_batch_size": row.global_batch_size,
-        "micro_batch_size": row.micro_batch_size,
-        "gradient_accumulation_steps": row.gradient_accumulation_steps,
-        "layers": row.layers,
+        **{name: getattr(row, name) for name in _RUN},
         "parallelism": asdict(row.parallelism),
-        "metric": row.metric,
-        "statistic": row.statistic,
-        "tolerance": row.tolerance,
-        "max_gain": row.max_gain,
+        **{name: getattr(row, name) for name in ("metric", "statistic", "tolerance", "max_gain")},
         "metrics": {key: asdict(stated) for key, stated in row.metrics.items()},
         "step_time_s": row.documented.step_time_s,
         "documented": _derived(row.documented),
         "computed": _derived(computed),
-        "model_flops_per_sample": row.model_flops_per_sample,
-        "proxy": row.proxy,
-        "canary": row.canary,
-        "expected_failure": row.expected_failure,
+        **{name: getattr(row, name) for name in ("model_flops_per_sample", "proxy", "canary", "expected_failure")},
         "notes": row.notes,
         "attributes": dict(row.attributes),
         "accepted": {

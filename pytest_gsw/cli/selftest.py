@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tabulate import tabulate
-
-from pytest_gsw.cli.answer import Answer, Commands
+from pytest_gsw.cli.answer import Answer, Commands, json_answer
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.selftest.model import Report
+from pytest_gsw.results.plain_table import plain_table
+from pytest_gsw.selftest.model import Report, Wrong
 from pytest_gsw.selftest.run import selftest
 
 #: Wrong cases of a self-test that are shown in full.
@@ -33,8 +31,8 @@ def _selftest(asked: argparse.Namespace) -> Answer:
         report = selftest(asked.seed, keep=asked.keep)
     except OSError as error:
         raise ConfigurationError(f"{error.filename} cannot be written: {error.strerror}") from None
-    text = json.dumps(_selftest_facts(report), indent=2) if asked.json else _selftest_text(report)
-    return Answer(text, 1 if report.wrong else 0)
+    status = 1 if report.wrong else 0
+    return json_answer(_selftest_facts(report), status) if asked.json else Answer(_selftest_text(report), status)
 
 
 def _selftest_facts(report: Report) -> dict[str, Any]:
@@ -44,26 +42,19 @@ def _selftest_facts(report: Report) -> dict[str, Any]:
         "right": report.right,
         "formats": [asdict(tally) for tally in report.tallies],
         "not_checked": [asdict(unchecked) for unchecked in report.unchecked],
-        "wrong": [
-            {
-                "case": wrong.case.name,
-                "row": wrong.case.baseline.id,
-                "seed": wrong.case.seed,
-                "done": wrong.case.done,
-                "expected": str(wrong.case.expected),
-                "got": wrong.got,
-                "again": wrong.again,
-            }
-            for wrong in report.wrong
-        ],
+        "wrong": [{"case": wrong.case.name, **_wrong_facts(wrong, wrong.case.baseline.id)} for wrong in report.wrong],
     }
+
+
+def _wrong_facts(wrong: Wrong, row: str) -> dict[str, Any]:
+    case = wrong.case
+    facts = {"row": row, "seed": case.seed, "done": case.done, "expected": str(case.expected)}
+    return {**facts, "got": wrong.got, "again": wrong.again}
 
 
 def _selftest_text(report: Report) -> str:
     table = [(t.log_format, t.framework, t.rows, f"{t.cases:,}", f"{t.right:,}") for t in report.tallies]
-    headers = ("format", "framework", "rows", "cases", "right")
-    align = ("left", "left", "right", "right", "right")
-    lines = [tabulate(table, headers=headers, colalign=align, tablefmt="simple", disable_numparse=True), ""]
+    lines = [plain_table(table, "format", "framework", ">rows", ">cases", ">right", style="simple"), ""]
     kinds: dict[str, list[str]] = {}
     for unchecked in report.unchecked:
         kind = unchecked.log_format
@@ -73,15 +64,7 @@ def _selftest_text(report: Report) -> str:
     lines += ["not checked, because such a log does not show it, or nothing looks for it:"]
     lines += [f"  {what}: {', '.join(where)}" for what, where in kinds.items()]
     for wrong in report.wrong[:_SHOWN_WRONG]:
-        facts = {
-            "wrong": wrong.case.name,
-            "row": wrong.case.row,
-            "seed": wrong.case.seed,
-            "done": wrong.case.done,
-            "expected": wrong.case.expected,
-            "got": wrong.got,
-            "again": wrong.again,
-        }
+        facts = {"wrong": wrong.case.name, **_wrong_facts(wrong, wrong.case.row)}
         lines += ["", *(f"{name:<10} {value}" for name, value in facts.items())]
     if len(report.wrong) > _SHOWN_WRONG:
         lines += ["", f"and {len(report.wrong) - _SHOWN_WRONG:,} more; --json lists all"]

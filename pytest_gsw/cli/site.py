@@ -12,7 +12,6 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.model import Launcher
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
@@ -50,7 +49,7 @@ def format_called(name: str, plugins: Sequence[str]) -> LogFormat:
     if name in FORMATS:
         return FORMATS[name]
     # Plugins are asked about rows; of this one they are to look at the format alone.
-    row = load_tables([bundled_baselines()])[0]
+    row = load_tables()[0]
     found = format_of(replace(row, framework=name, log_format=name), plugins)
     if found is None:
         raise ConfigurationError(unknown_format(name))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 from collections.abc import Mapping, Sequence
@@ -11,10 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tabulate import tabulate
-
-from pytest_gsw.cli.answer import Answer, Commands
-from pytest_gsw.cli.history import add_history_option, opened
+from pytest_gsw.cli.answer import Answer, Commands, json_answer
+from pytest_gsw.cli.runs import add_history_option, opened
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, day, percent
 from pytest_gsw.errors import ConfigurationError
@@ -23,7 +20,7 @@ from pytest_gsw.history.model import Point, SeriesKey, newest_definitions
 from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.drift import NEWEST
 from pytest_gsw.performance.noise import REFERENCE_JOBS, reference
-from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted
 
@@ -57,7 +54,7 @@ def add_parser(commands: Commands) -> None:
 
 
 def _trend(asked: argparse.Namespace) -> Answer:
-    accepted = {row.id: row.accepted for row in load_tables(asked.baselines or [bundled_baselines()])}
+    accepted = {row.id: row.accepted for row in load_tables(asked.baselines)}
     with opened(asked) as history:
         newest = newest_definitions(history.series(asked.rows, asked.cluster))
         if not newest:
@@ -67,7 +64,7 @@ def _trend(asked: argparse.Namespace) -> Answer:
     trends.sort(key=lambda one: (one.found is None, one.throughput_change or 0.0, one.key))
     status = 1 if any(one.found for one in trends) else 0
     if asked.json:
-        return Answer(json.dumps(quoted([_facts(one) for one in trends], os.environ), indent=2), status)
+        return json_answer(quoted([_facts(one) for one in trends], os.environ), status)
     return Answer(quoted(_text(trends), os.environ), status)
 
 
@@ -86,9 +83,8 @@ def _trend_of(key: SeriesKey, nights: Sequence[Point]) -> _Trend:
 
 
 def _text(trends: Sequence[_Trend]) -> str:
-    headers = ["row", "cluster", "nights", "first", "newest", "throughput", "a week", "since", "what changed then"]
-    align = ["left", "left", *["right"] * 5, "left", "left"]
-    lines = [tabulate(map(_line, trends), headers=headers, colalign=align, tablefmt="simple", disable_numparse=True)]
+    columns = ("row", "cluster", ">nights", ">first", ">newest", ">throughput", ">a week", "since", "what changed then")
+    lines = [plain_table(map(_line, trends), *columns, style="simple")]
     drifts = sum(one.found is not None for one in trends)
     few = sum(one.first_s is None for one in trends)
     if few:

@@ -1,18 +1,18 @@
-"""Columns of text: the one place where results know of tabulate."""
+"""Columns of text: the only door to tabulate."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 
-def plain_table(rows: Iterable[Sequence[str]], headers: Sequence[str], align: Sequence[str]) -> str:
-    """Cells as lines of text, column by column.
+def plain_table(rows: Iterable[Sequence[object]], *columns: str, style: str = "plain") -> str:
+    """Cells as lines of text.
 
-    Args:
-        rows: The cells.
-        headers: What stands above the columns.
-        align: ``left`` or ``right`` for each column.
+    A column is what stands above it; one that begins with ``>`` is aligned to the right. With the style ``simple``
+    there is a line below the headers.
     """
     from tabulate import tabulate  # a session that only collects writes no table
 
-    return tabulate(rows, headers=headers, colalign=align, tablefmt="plain", disable_numparse=True)
+    headers = [column.removeprefix(">") for column in columns]
+    align = ["right" if column.startswith(">") else "left" for column in columns]
+    return tabulate(rows, headers=headers, colalign=align, tablefmt=style, disable_numparse=True)

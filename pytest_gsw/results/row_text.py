@@ -294,12 +294,10 @@ def figures_table(record: Record, verdict: Verdict) -> str:
         held = (percent(one.allowed_change), one.outcome.value)
         against = ("", "", *held, *stated) if is_accepted else (*stated, *held)
         rows.append((f"{one.metric.label} ({one.metric.unit})", f"{one.measured:,.4g}", *against))
-    headers = ["metric", "measured", "documented", "change", "allowed", ""]
-    align = ["left", "right", "right", "right", "right", "left"]
+    columns = ["metric", ">measured", ">documented", ">change", ">allowed", ""]
     if is_accepted:
-        headers = ["metric", "measured", "accepted", "change", "allowed", "", "documented", "change"]
-        align += ["right", "right"]
-    return plain_table(rows, headers, align)
+        columns = ["metric", ">measured", ">accepted", ">change", ">allowed", "", ">documented", ">change"]
+    return plain_table(rows, *columns)
 
 
 def fact_lines(facts: Iterable[tuple[str, str]]) -> list[str]:

@@ -86,12 +86,7 @@ def _part(cells: Mapping[str, Mapping[int, Record]], gpus: Sequence[int], width:
         for name, of_line in cells.items()
         if any(number in of_line for number in gpus)
     ]
-    return _table(rows, ["GPUs", *map(str, gpus)])
-
-
-def _table(rows: Iterable[Sequence[str]], headers: Sequence[str]) -> list[str]:
-    align = ["left", *["right"] * (len(headers) - 1)]
-    return [line.rstrip() for line in plain_table(rows, headers, align).splitlines()]
+    return [line.rstrip() for line in plain_table(rows, "GPUs", *(f">{number}" for number in gpus)).splitlines()]
 
 
 def _cell(record: Record | None) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import STEP_SHARE, load_tables
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Baseline
@@ -26,7 +25,7 @@ def rows_of(seed: str) -> Iterator[Baseline]:
     """Bundled rows of every kind of log, and variants of them that no document has."""
     random = seeded(f"{seed} rows")
     kinds: dict[tuple[object, ...], list[Baseline]] = {}
-    for row in load_tables([bundled_baselines()]):
+    for row in load_tables():
         if row.expected_failure is None:  # such a row is judged by its job, not by its log
             pipeline = (row.parallelism.pp or 1) > 1
             kind = row.log_format, row.framework, row.metric, row.statistic, pipeline

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.accepted import accepted_faults, with_accepted
-from pytest_gsw.tables.bundled import is_table, table_of_accepted
+from pytest_gsw.tables.bundled import bundled_baselines, is_table, table_of_accepted
 from pytest_gsw.tables.keys import FILE_FIELDS
 from pytest_gsw.tables.lines import read_by_line
 from pytest_gsw.tables.metrics import CALIBRATION, Metric, Series
@@ -102,14 +102,14 @@ def table_files(path: Path) -> tuple[Path, ...]:
     return tuple(sorted(p for p in found if is_table(p)))
 
 
-def load_tables(paths: Iterable[Path]) -> tuple[Baseline, ...]:
-    """All rows of all these files and directories.
+def load_tables(paths: Sequence[Path] | None = None) -> tuple[Baseline, ...]:
+    """All rows of all these files and directories; where none is given, of the tables that come with pytest-gsw.
 
     Raises:
         ConfigurationError: A path does not exist or holds no table, or a file is wrong.
     """
     rows: list[Baseline] = []
-    for path in paths:
+    for path in paths or (bundled_baselines(),):
         files = table_files(path)
         if not files:
             raise ConfigurationError(f"no baselines in {path}: there is no .yaml or .yml file")
