@@ -144,13 +144,7 @@ class Journal:
 
     def ended(self, *ends: tuple[Job, JobStatus]) -> None:
         """Jobs were seen to have ended; the scheduler may soon forget them."""
-        events = []
-        for job, status in ends:
-            facts = {name: getattr(status, name) for name in _STATUS_FIELDS} | _more_facts(status)
-            events.append(
-                {"event": "ended", "row": job.spec.row_id, "job": job.id, "state": status.state.value, **facts}
-            )
-        self._write(*events)
+        self._write(*(_ended(job, status) for job, status in ends))
 
     def stopped(self, job: Job, stop: Stop) -> None:
         """A job is about to be ended early."""
@@ -194,6 +188,20 @@ def _submitted(job: Job) -> dict[str, Any]:
     where = {"cluster": job.cluster} if job.cluster else {}
     facts = {"row": job.spec.row_id, "job": job.id, **where, "time_s": job.submitted_s, **logs}
     return {"event": "submitted", **facts}
+
+
+def _ended(job: Job, status: JobStatus) -> dict[str, Any]:
+    """An end; journals of earlier releases say nothing of what only some ends have."""
+    some = {
+        "steps": kept(status.steps),
+        "derived_exit_code": status.derived_exit_code or None,
+        "unchecked": status.unchecked or None,
+        "siblings": list(status.siblings) or None,
+        "cluster": status.cluster or None,
+    }
+    facts = {"row": job.spec.row_id, "job": job.id, "state": status.state.value}
+    facts |= {name: getattr(status, name) for name in _STATUS_FIELDS}
+    return {"event": "ended", **facts, **{name: value for name, value in some.items() if value is not None}}
 
 
 def read_journal(directory: Path) -> Past:
@@ -299,7 +307,7 @@ def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Su
         return Submission(
             number(event, "time_s"),
             text(event, "job"),
-            cluster=_cluster(event),
+            cluster=text(event, "cluster", ""),
             attempts=before.attempts,
             definition=before.definition,
             image=before.image,
@@ -322,10 +330,6 @@ def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Su
     return before
 
 
-def _cluster(event: Mapping[str, Any]) -> str:
-    return text({"cluster": "", **event}, "cluster")
-
-
 def _logs_before(event: Mapping[str, Any]) -> tuple[LogBefore, ...] | None:
     noted = event.get("logs_before")
     return None if noted is None else tuple(LogBefore(str(path), *map(int, facts)) for path, *facts in noted)
@@ -337,23 +341,11 @@ def _defined(event: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(documented, dict):
         raise ValueError("documented is no mapping")  # noqa: TRY004 - of a file's content
     return {
-        "definition": text(event, "definition") if "definition" in event else "",
+        "definition": text(event, "definition", ""),
         "image": None if image is None else text(event, "image"),
-        "name": text(event, "name") if "name" in event else "",
+        "name": text(event, "name", ""),
         "documented": {name: number(documented, name) for name in documented},
     }
-
-
-def _more_facts(status: JobStatus) -> dict[str, Any]:
-    """What only some ends have; journals of earlier releases say nothing of it."""
-    facts = {
-        "steps": kept(status.steps),
-        "derived_exit_code": status.derived_exit_code or None,
-        "unchecked": status.unchecked or None,
-        "siblings": list(status.siblings) or None,
-        "cluster": status.cluster or None,
-    }
-    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _status(event: Mapping[str, Any]) -> JobStatus:
@@ -369,8 +361,8 @@ def _status(event: Mapping[str, Any]) -> JobStatus:
         start_s=maybe_number(event, "start_s"),
         end_s=maybe_number(event, "end_s"),
         steps=of_kept(event.get("steps")),
-        derived_exit_code=text({"derived_exit_code": "", **event}, "derived_exit_code"),
-        unchecked=text({"unchecked": "", **event}, "unchecked"),
-        siblings=texts({"siblings": [], **event}, "siblings"),
-        cluster=_cluster(event),
+        derived_exit_code=text(event, "derived_exit_code", ""),
+        unchecked=text(event, "unchecked", ""),
+        siblings=texts(event, "siblings", []),
+        cluster=text(event, "cluster", ""),
     )

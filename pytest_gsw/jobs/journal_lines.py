@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,14 +58,13 @@ def read_lines(content: bytes) -> Lines:
         if not piece:
             continue  # the end, or what a session of an earlier release put behind a line that was cut
         event = _unsealed(piece)
-        if event is None and not is_sealed:
-            event = _old_event(piece)
-            if event is not None:
-                readable.append(Line(place, event))
-                continue
         if event is None:
-            cut = place == len(pieces)
-            damage.append((place, "is cut: its session ended while it was written" if cut else "is not readable"))
+            old = None if is_sealed else _old_event(piece)
+            if old is not None:
+                readable.append(Line(place, old))
+            else:
+                cut = place == len(pieces)
+                damage.append((place, "is cut: its session ended while it was written" if cut else "is not readable"))
             continue
         is_sealed = True
         found = event["n"]
@@ -73,10 +72,9 @@ def read_lines(content: bytes) -> Lines:
             damage.append((place, f"is number {found}, and number {number} comes before it"))
             continue
         if found > number + 1:
-            lost = f"number {found - 1}" if found == number + 2 else f"numbers {number + 1} to {found - 1}"
-            damage.append(
-                (place, f"is number {found}: {lost} of the journal {'is' if found == number + 2 else 'are'} lost")
-            )
+            one, several = f"number {found - 1}", f"numbers {number + 1} to {found - 1}"
+            lost = f"{one} of the journal is" if found == number + 2 else f"{several} of the journal are"
+            damage.append((place, f"is number {found}: {lost} lost"))
         number = found
         readable.append(Line(place, event))
         if place == len(pieces):
@@ -108,39 +106,27 @@ def _object(text: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-# -- fields: what has the wrong type is damage, too ------------------------------------------------
+# -- fields: what is missing without a default, or has the wrong type, is damage, too: a ValueError ----
 
 
-def text(event: Mapping[str, Any], name: str) -> str:
-    """A text.
-
-    Raises:
-        ValueError: It is not there, or is none.
-    """
-    value = event.get(name)
+def text(event: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    """A text."""
+    value = event.get(name, default)
     if not isinstance(value, str):
         raise ValueError(f"{name} is no text")  # noqa: TRY004 - of a file's content, not of an argument
     return value
 
 
-def texts(event: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """A list of texts.
-
-    Raises:
-        ValueError: It is not there, or is none.
-    """
-    value = event.get(name)
+def texts(event: Mapping[str, Any], name: str, default: Sequence[str] | None = None) -> tuple[str, ...]:
+    """A list of texts."""
+    value = event.get(name, default)
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise ValueError(f"{name} is no list of texts")
     return tuple(value)
 
 
 def number(event: Mapping[str, Any], name: str) -> float:
-    """A finite number.
-
-    Raises:
-        ValueError: It is not there, or is none.
-    """
+    """A finite number."""
     value = event.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"{name} is no number")
@@ -148,20 +134,12 @@ def number(event: Mapping[str, Any], name: str) -> float:
 
 
 def maybe_number(event: Mapping[str, Any], name: str) -> float | None:
-    """A finite number, or ``None`` where there is none.
-
-    Raises:
-        ValueError: It is something else.
-    """
+    """A finite number, or ``None`` where there is none."""
     return None if event.get(name) is None else number(event, name)
 
 
 def whole(event: Mapping[str, Any], name: str, default: int) -> int:
-    """A whole number from 0, or the default where there is none.
-
-    Raises:
-        ValueError: It is something else.
-    """
+    """A whole number from 0, or the default where there is none."""
     value = event.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{name} is no whole number")

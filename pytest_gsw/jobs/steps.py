@@ -47,12 +47,9 @@ class StepProblem:
 
 
 def problem_of(status: JobStatus, may_fail: Collection[str] = (), uid: int | None = None) -> StepProblem | None:
-    """What the steps of a job say against its end; ``None`` where they say nothing.
+    """What the steps of a job that COMPLETED with exit code 0 say against its end; ``None`` where they say nothing.
 
-    Args:
-        status: How a job ended that COMPLETED with exit code 0.
-        may_fail: Names of steps that may fail.
-        uid: The user whose job it is; by default the session's.
+    Steps with the names ``may_fail`` may fail. ``uid`` is the user whose job it is, by default the session's.
     """
     uid = os.getuid() if uid is None else uid
     steps = status.steps or ()
@@ -70,7 +67,7 @@ def problem_of(status: JobStatus, may_fail: Collection[str] = (), uid: int | Non
             f"its step {first.id} ({first.name}) {how_it_ended(first)}{others}", tuple(map(line, failed))
         )
     if not steps and worst == signal.SIGTERM:
-        # Nobody told of steps, or the site keeps none. slurmctld counts helpers, and most other ends are worse.
+        # Steps were not told, or the site keeps none. slurmctld counts helpers, and most other ends are worse.
         return None
     if worst and not any(worst in {_step_status(step), _step_status(step) + _CUT} for step in steps):
         which = "" if status.steps is None else ", and none that is on record did"
@@ -114,14 +111,9 @@ def is_well(step: JobStep) -> bool:
 
 
 def _ended_with_its_job(step: JobStep, steps: Collection[JobStep], status: JobStatus, worst: int, uid: int) -> bool:
-    """Whether a step still ran when the batch script had ended, and Slurm ended it for that.
+    """Whether a step that did not end well still ran when the batch script had ended, and Slurm ended it for that.
 
-    Args:
-        step: One that did not end well.
-        steps: All steps of its job.
-        status: Its job's end.
-        worst: The worst end of the steps that Slurm has counted, as wait(2) has it.
-        uid: The user whose job it is.
+    ``worst`` is the worst end of the steps that Slurm has counted, as wait(2) has it.
     """
     if step.exit_code or step.end_s is None or status.end_s is None:
         return False
@@ -162,8 +154,13 @@ def _step_status(step: JobStep) -> int:
 
 
 def _wait_status(code: str) -> int:
+    exit_code, signal_number = _exit_and_signal(code)
+    return ((exit_code or 0) << 8) | signal_number
+
+
+def _exit_and_signal(code: str) -> tuple[int | None, int]:
     match = _CODE.fullmatch(code)
-    return 0 if match is None else (int(match[1]) << 8) | int(match[2])
+    return (None, 0) if match is None else (int(match[1]), int(match[2]))
 
 
 def _text(step: JobStep) -> str:
@@ -177,7 +174,5 @@ def _of_text(text: str) -> JobStep:
     if len(fields) < 7:
         return JobStep("?", text, JobState.UNKNOWN)
     number, raw_state, code, nodes, start, end, name = fields
-    match = _CODE.fullmatch(code)
-    exit_code, number_of_signal = (None, 0) if match is None else (int(match[1]), int(match[2]))
     times = [float(time) if re.fullmatch(r"[0-9]{1,12}", time) else None for time in (start, end)]
-    return JobStep(number, name, job_state(raw_state), raw_state, exit_code, number_of_signal, nodes, *times)
+    return JobStep(number, name, job_state(raw_state), raw_state, *_exit_and_signal(code), nodes, *times)
