@@ -50,10 +50,10 @@ def decide(
     first: int = 1,
     confirm: int = 0,
 ) -> Decision:
-    """Decide a row by all its jobs of this night, or say how many more it needs.
+    """Decide a row by all its jobs of this night, in any order, or say how many more it needs.
 
     Args:
-        times_s: The step time of each job so far, seconds, in any order.
+        times_s: The step time of each job so far, seconds.
         reference_s: The step time that they are held against, seconds.
         tolerance: Accepted loss (and gain) of throughput, as a fraction.
         noise: Noise between jobs.

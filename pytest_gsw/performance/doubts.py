@@ -24,10 +24,7 @@ class RanksApart:
 def believed_gain(max_gain: float, tolerance: float, noise: Noise) -> float:
     """The gain of throughput beyond which nothing is believed, as a fraction.
 
-    Args:
-        max_gain: What is believed of a row without noise, as a fraction.
-        tolerance: Gain of throughput that is still no improvement, as a fraction.
-        noise: Noise between jobs: what a single job gains by it now and then is believed.
+    It is that of a row without noise, or what a single job gains by noise now and then, where that is more.
 
     Raises:
         ValueError: The tolerance is not finite and above zero.
@@ -36,22 +33,12 @@ def believed_gain(max_gain: float, tolerance: float, noise: Noise) -> float:
 
 
 def is_too_good(jobs_s: Sequence[float], reference_s: float, believed: float) -> bool:
-    """Whether any job gains more than is believed: a median has a job that trained nothing in it as well.
-
-    Args:
-        jobs_s: The step time of each job, seconds.
-        reference_s: What they are held against, seconds.
-        believed: The gain of throughput that is believed, as a fraction.
-    """
+    """Whether any job gains more than is believed: a median has a job that trained nothing in it as well."""
     return is_above(reference_s / min(jobs_s), believed)
 
 
 def ranks_of_jobs(jobs: Iterable[Mapping[str, float]]) -> Mapping[str, float]:
-    """Of several jobs' ranks, those of the job in which they differ the most.
-
-    Args:
-        jobs: Each rank's seconds above zero by its label, for each job; empty for one whose ranks are not known.
-    """
+    """Of several jobs' ranks, those of the job in which they differ the most; one job's may be unknown, and empty."""
     return min(jobs, key=lambda ranks_s: min(ranks_s.values()) / max(ranks_s.values()) if ranks_s else 1.0)
 
 
@@ -59,11 +46,8 @@ def ranks_apart(ranks_s: Mapping[str, float], tolerance: float) -> RanksApart | 
     """The ranks that differ from the others; ``None`` where the slowest and the fastest are within the tolerance.
 
     Each step of synchronous training ends when all ranks have exchanged their gradients, so that all take the same
-    time. Where they do not, not all of them took part, or the lines are not of what they seem to be.
-
-    Args:
-        ranks_s: Each rank's median over the measured steps, seconds above zero, by its label.
-        tolerance: The loss of throughput that is accepted, as a fraction.
+    time. Where they do not, not all of them took part, or the lines are not of what they seem to be. A rank's time is
+    its median over the measured steps, above zero.
     """
     if len(ranks_s) < 2 or not is_below(min(ranks_s.values()) / max(ranks_s.values()), tolerance):
         return None

@@ -109,9 +109,7 @@ def autocorrelation(logs: Sequence[float]) -> float:
     A block's level and trend are taken out, so that neither a creep nor the level before or after a step counts as
     autocorrelation. What that takes along of the autocorrelation itself is given back: of n nights (1 + 3 rho) / n with
     a mean (M. G. Kendall, Biometrika 41 (1954), p. 403), and (2 + 4 rho) / n with a trend; the tests simulate it.
-
-    Args:
-        logs: The natural logarithm of each night's step time, oldest first.
+    ``logs`` are natural logarithms of step times, oldest first.
 
     Returns:
         From 0 to 0.9; 0 where it is too small to be told from none, or there is not one whole block.

@@ -50,12 +50,9 @@ def figures(baseline: Baseline, step_time_s: float | None, peak_flops: float | N
 
 
 def figures_of(baseline: Baseline, judged_s: float, peak_flops: float | None) -> Figures:
-    """What follows from the seconds that a row's verdict rests on.
+    """What follows from the seconds of what :attr:`Baseline.metric` names.
 
-    Args:
-        baseline: The row.
-        judged_s: Seconds of what :attr:`Baseline.metric` names.
-        peak_flops: Peak FLOP/s of one GPU, as for :func:`figures`; of a calibrated row, the job's calibration.
+    ``peak_flops`` is as for :func:`figures`; of a calibrated row, it is the job's calibration.
     """
     judged = baseline.judged_by
     if judged.series is Series.SAVES:
@@ -71,11 +68,8 @@ def figures_of(baseline: Baseline, judged_s: float, peak_flops: float | None) ->
 def calibration_factor(baseline: Baseline, calibration_flops: float) -> float:
     """What makes of a job's step time one of a machine that is as fast as the documented one.
 
-    By it, a machine that multiplies matrices half as fast may take twice as long for a step.
-
-    Args:
-        baseline: The row, which has a documented calibration.
-        calibration_flops: FLOP/s that a matrix product reached in the job, on one GPU or core.
+    By it, a machine that multiplies matrices half as fast may take twice as long for a step. The row has a documented
+    calibration; the job's is the FLOP/s that a matrix product reached on one GPU or core.
     """
     assert baseline.calibration_flops is not None
     return calibration_flops / baseline.calibration_flops

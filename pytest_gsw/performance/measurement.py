@@ -59,10 +59,7 @@ def log_interval(steps: Sequence[TimedStep], first_index: int | None = None) -> 
     """How many steps each line stands for: 10 for a Megatron log with ``--log-interval 10``.
 
     More than 1 only where the numbers leave no doubt: a log that lost most of its lines has gaps, too.
-
-    Args:
-        steps: The log's lines.
-        first_index: The number that the log's format gives to a run's first step, ``None`` where it is not known.
+    ``first_index`` is as for :func:`selected`.
     """
     numbers = [step.index for step in steps if step.index is not None]
     if len(numbers) < max(3, len(steps)):
@@ -81,21 +78,18 @@ def log_interval(steps: Sequence[TimedStep], first_index: int | None = None) -> 
 
 
 def select(statistic: Statistic, steps: Sequence[TimedStep], *, first_index: int | None = None) -> tuple[float, ...]:
-    """The seconds that a statistic is taken over.
-
-    Args:
-        statistic: The statistic.
-        steps: The log's lines.
-        first_index: The number that the log's format gives to a run's first step, ``None`` where it is not known.
-
-    Raises:
-        ValueError: The steps do not fill the statistic's window.
-    """
+    """The seconds that a statistic is taken over; the arguments and errors of :func:`selected`."""
     return tuple(steps[position].seconds for position in selected(statistic, steps, first_index=first_index))
 
 
 def selected(statistic: Statistic, steps: Sequence[TimedStep], *, first_index: int | None = None) -> tuple[int, ...]:
-    """The positions of the steps that a statistic is taken over; the arguments and errors of :func:`select`."""
+    """The positions of the steps that a statistic is taken over.
+
+    ``first_index`` is the number that the log's format gives to a run's first step, ``None`` where it is not known.
+
+    Raises:
+        ValueError: The steps do not fill the statistic's window.
+    """
     trained = [position for position, step in enumerate(steps) if step.trained]
     if not trained:
         raise ValueError("there are no steps")
@@ -132,16 +126,7 @@ def _check_filled(statistic: Statistic, window: range, steps: Sequence[TimedStep
 
 
 def apply(statistic: Statistic, steps: Sequence[TimedStep], *, first_index: int | None = None) -> float:
-    """The statistic of these steps, in seconds.
-
-    Args:
-        statistic: The statistic.
-        steps: The log's lines.
-        first_index: The number that the log's format gives to a run's first step, ``None`` where it is not known.
-
-    Raises:
-        ValueError: The steps do not fill the statistic's window.
-    """
+    """The statistic of these steps, in seconds; the arguments and errors of :func:`selected`."""
     chosen = select(statistic, steps, first_index=first_index)
     return statistics.median(chosen) if statistic.kind == "median" else statistics.fmean(chosen)
 
@@ -152,9 +137,7 @@ def ranks_s(printed: Sequence[Sequence[tuple[str | None, float]]]) -> dict[str, 
     Ranks without labels print in no order, so that no line tells which rank it is of: a place in each step's order
     stands for a rank. The first and the last of many lie far apart by chance, neighbours do not, so that the widest
     gap between two neighbours is kept, as "slowest of 4" and "fastest of 4", and "middle of 4" for the larger part.
-
-    Args:
-        printed: For each step, what each rank printed: its label, ``None`` without one, and seconds.
+    What is printed of each step is each rank's label, ``None`` without one, and seconds.
     """
     by_label: dict[str, list[float]] = {}
     by_place: list[list[float]] = []

@@ -95,12 +95,10 @@ class Interval:
 
 
 def reference(points_s: Sequence[float], start: int = 0) -> Sequence[float]:
-    """The frozen reference of a row: its first nights, and never any later ones.
+    """The frozen reference of a row: its first nights, and never any later ones, from jobs' seconds, oldest first.
 
-    Args:
-        points_s: The step time of each job, seconds, oldest first.
-        start: Index of the first job that counts: the first after a figure was accepted, or after what the row is
-            defined by has changed.
+    ``start`` is the index of the first job that counts: the first after a figure was accepted, or after what the row is
+    defined by has changed.
 
     Raises:
         ValueError: ``start`` is negative.
@@ -114,9 +112,6 @@ def noise_of(reference_s: Sequence[float]) -> Noise:
     """The noise between the jobs of a reference; :data:`PRIOR` until there are :data:`FEWEST_JOBS`.
 
     The jobs' own spread comes from :func:`spread`; the prior's variance counts for :data:`PRIOR_JOBS` beside it.
-
-    Args:
-        reference_s: The step time of each job of the reference, seconds.
 
     Raises:
         ValueError: A time is not finite and above zero.
@@ -136,9 +131,6 @@ def spread(values: Sequence[float]) -> float:
     that it is quiet as soon as one of the two is in the majority. For 30 normal values it is as sharp as the
     standard deviation of 26, and within 1 % of it on average; for 8, of 6 and within 2 % (the tests simulate it).
 
-    Args:
-        values: Two or more finite numbers.
-
     Raises:
         ValueError: There are fewer than two.
     """
@@ -150,9 +142,6 @@ def spread(values: Sequence[float]) -> float:
 
 def median_sd(jobs: int) -> float:
     """The standard deviation of the median of so many jobs, over that of one job.
-
-    Args:
-        jobs: How many.
 
     Raises:
         ValueError: There is none.
@@ -167,19 +156,14 @@ def median_sd(jobs: int) -> float:
     return math.sqrt(math.pi / (2 * odd) * (1 - (4 - math.pi) / (2 * odd)))
 
 
+# -- limits by a tolerance, a fraction: a ValueError where it is not finite and above zero, or there is no job ----
+
+
 def limit(tolerance: float, noise: Noise, jobs: int = 1) -> float:
     """The loss of throughput beyond which the median of so many jobs is a regression, as a fraction.
 
     max(tolerance, 1 - exp(-K · sigma · c)) with c from :func:`median_sd`: never less than the tolerance, and never so
     little that noise alone goes beyond it more often than in one of a thousand nights.
-
-    Args:
-        tolerance: Accepted loss of throughput, as a fraction.
-        noise: Noise between jobs.
-        jobs: How many the median is of.
-
-    Raises:
-        ValueError: The tolerance is not finite and above zero, or there is no job.
     """
     return _bound(tolerance, K * noise.sigma * median_sd(jobs))
 
@@ -188,29 +172,12 @@ def screen(tolerance: float, noise: Noise, jobs: int = 1) -> float:
     """The loss of throughput beyond which a row needs more jobs before it is judged, as a fraction.
 
     It is the tolerance, and for a noisy row :data:`SCREEN` standard deviations where those are more.
-
-    Args:
-        tolerance: Accepted loss of throughput, as a fraction.
-        noise: Noise between jobs.
-        jobs: How many have run.
-
-    Raises:
-        ValueError: The tolerance is not finite and above zero, or there is no job.
     """
     return _bound(tolerance, SCREEN * noise.sigma * median_sd(jobs) if noise.noisy else 0.0)
 
 
 def gain_limit(tolerance: float, noise: Noise, jobs: int = 1) -> float:
-    """The gain of throughput beyond which the median of so many jobs is an improvement, as a fraction.
-
-    Args:
-        tolerance: Gain of throughput that is still no improvement, as a fraction.
-        noise: Noise between jobs.
-        jobs: How many the median is of.
-
-    Raises:
-        ValueError: The tolerance is not finite and above zero, or there is no job.
-    """
+    """The gain of throughput beyond which the median of so many jobs is an improvement, as a fraction."""
     _check(tolerance)
     return max(tolerance, math.expm1(K * noise.sigma * median_sd(jobs)))
 
@@ -219,12 +186,7 @@ def jobs_to_resolve(tolerance: float, noise: Noise, power: float = 0.9, alpha: f
     """How many jobs it takes until their median tells a loss as large as the tolerance from none.
 
     The fewest n for which (z(alpha) + z(power)) · sigma · c(n) is at most -ln(1 - tolerance), a billion at most.
-
-    Args:
-        tolerance: Loss of throughput to be found, as a fraction below 1.
-        noise: Noise between jobs.
-        power: Probability of finding it.
-        alpha: Probability of finding one where there is none.
+    ``power`` is the probability of finding it, ``alpha`` that of finding one where there is none.
 
     Raises:
         ValueError: The tolerance is not between 0 and 1, or ``power`` and ``alpha`` are not, or find less than
@@ -253,9 +215,6 @@ def median_interval(times_s: Sequence[float]) -> Interval:
     with fewer than six jobs no interval has as much, and it goes from the fastest to the slowest with the confidence
     that this has: 50 % of two jobs, 75 % of three, 87.5 % of four, 93.75 % of five, and none of a single one.
     The confidence is 1 - 2 · P(B < k), B binomial of n and one half.
-
-    Args:
-        times_s: The step time of each job, seconds.
 
     Raises:
         ValueError: There is no job, or a time is not finite and above zero.

@@ -40,10 +40,7 @@ def documented_peak_flops(baseline: Baseline, known: float | None = None) -> flo
     """What the MFU of a row's documented figures is of: its accelerator's peak, or the calibration beside them.
 
     Of a row that is judged by a calibrated time, it is the calibration in any case: all of its figures are of that.
-
-    Args:
-        baseline: The row.
-        known: The accelerator's peak, where a session has asked for it; the table's by default.
+    ``known`` is the accelerator's peak where a session has asked for it; by default it is the table's.
     """
     if CALIBRATION in baseline.judged_by.needs:
         return baseline.calibration_flops

@@ -48,10 +48,6 @@ def rank_sum(first: Sequence[float], second: Sequence[float]) -> RankTest:
     Source: E. L. Lehmann, Nonparametrics (1975), chapter 1: the variance with ties is
     m n / 12 · (N + 1 - sum(t^3 - t) / (N (N - 1))).
 
-    Args:
-        first: One sample.
-        second: The other one.
-
     Raises:
         ValueError: One of them is empty, or a value is not finite.
     """
@@ -72,10 +68,7 @@ def rank_sum(first: Sequence[float], second: Sequence[float]) -> RankTest:
 
 
 def sign_test(differences: Sequence[float]) -> RankTest:
-    """The exact sign test: do differences tend to be positive? Those that are zero say nothing and are left out.
-
-    Args:
-        differences: One number for each pair.
+    """The exact sign test: do the pairs' differences tend to be positive? Those that are zero are left out.
 
     Raises:
         ValueError: A value is not finite.
@@ -90,13 +83,10 @@ def sign_test(differences: Sequence[float]) -> RankTest:
 
 
 def signed_rank(differences: Sequence[float]) -> RankTest:
-    """The Wilcoxon signed-rank test: do differences tend to be positive, by their size too?
+    """The Wilcoxon signed-rank test: do the pairs' differences tend to be positive, by their size too?
 
     Differences of zero are left out before ranking, as Wilcoxon did; equal sizes share their mean rank, and the exact
     distribution is that over all signs of these very ranks.
-
-    Args:
-        differences: One number for each pair.
 
     Raises:
         ValueError: A value is not finite.
@@ -125,10 +115,6 @@ def theil_sen(xs: Sequence[float], ys: Sequence[float]) -> float:
     """The median of the slopes between any two points: 29 % of the points can be outliers before it breaks.
 
     Source: P. K. Sen, JASA 63 (1968), p. 1379.
-
-    Args:
-        xs: Where the points are.
-        ys: How high they are.
 
     Raises:
         ValueError: There are not as many of one as of the other, a value is not finite, or there are no two

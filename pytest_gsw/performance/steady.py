@@ -35,9 +35,6 @@ class Steady:
 def steady(series_s: Sequence[float]) -> Steady:
     """The steady state of a run; of one that never settles it is the last steps, as few as make a steady state.
 
-    Args:
-        series_s: Seconds of each step, in order.
-
     Raises:
         ValueError: There are no steps.
     """
