@@ -11,38 +11,23 @@ from pytest_gsw.tables.model import Accepted
 
 def accepted_text(accepted: Accepted) -> str:
     """What a cluster has accepted, and what that is made of, in one line."""
-    jobs = rounded(accepted.jobs, "job")
-    made_of = f"median of {jobs}, spread {_spread(accepted.spread)}"
+    made_of = f"median of {rounded(accepted.jobs, 'job')}, spread {accepted.spread * 100:.2g} %"
     return f"accepted on {accepted.cluster} {accepted.date}: {accepted.judged_s:.4g} s, {made_of} ({accepted.job_ids})"
 
 
 def unused_text(accepted: Accepted, definition: str, image: str | None) -> str:
-    """Why what a cluster has accepted does not count, and what does.
-
-    Args:
-        accepted: The cluster's figure.
-        definition: The run's definition.
-        image: The container image that it used, as far as that is known.
-    """
+    """Why what a cluster has accepted does not count for a run of this definition and image, and what does."""
     if accepted.image != image:
         other = f"with {_image(accepted.image)}, this run used {_image(image)}"
     else:
         other = f"under another definition ({accepted.definition}, now {definition})"
-    figure = f"the accepted figure of {accepted.cluster} ({accepted.judged_s:.4g} s, {accepted.date})"
-    return f"{figure} was measured {other}: the documented one is used"
+    return f"{_figure(accepted)} was measured {other}: the documented one is used"
 
 
 def outdated_text(accepted: Accepted, then: str, now: str) -> str:
-    """That the row was another one when the run was started, so that what a cluster has accepted does not count.
-
-    Args:
-        accepted: The cluster's figure.
-        then: The run's definition, empty where nobody wrote it down.
-        now: The row's.
-    """
-    figure = f"the accepted figure of {accepted.cluster} ({accepted.judged_s:.4g} s, {accepted.date})"
+    """That the row was another one when the run was started, so that what a cluster has accepted does not count."""
     other = f"this run was recorded under another definition ({then or 'none'}, now {now})"
-    return f"{figure} does not count: {other}, and the documented one is used"
+    return f"{_figure(accepted)} does not count: {other}, and the documented one is used"
 
 
 def accepted_line(record: Record) -> str:
@@ -62,13 +47,12 @@ def accepted_line(record: Record) -> str:
 
 def ignored_text(accepted: Accepted) -> str:
     """That a rule of the session's own did not look at what the cluster has accepted."""
-    figure = f"the accepted figure of {accepted.cluster} ({accepted.judged_s:.4g} s, {accepted.date})"
-    return f"{figure} was left aside by this session's pytest_gsw_judge: the documented one is used"
+    return f"{_figure(accepted)} was left aside by this session's pytest_gsw_judge: the documented one is used"
+
+
+def _figure(accepted: Accepted) -> str:
+    return f"the accepted figure of {accepted.cluster} ({accepted.judged_s:.4g} s, {accepted.date})"
 
 
 def _image(image: str | None) -> str:
     return "an image that is not known" if image is None else f"the image {image}"
-
-
-def _spread(fraction: float) -> str:
-    return f"{fraction * 100:.2g} %"

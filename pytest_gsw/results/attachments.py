@@ -12,12 +12,7 @@ def attachment_lines(record: Record, directory: Path, page: Path | None = None) 
     """A line for each file of a row that there is: its log, its record, and its page in a report.
 
     The plugin wants an absolute path that Jenkins' agent can read, nothing beside it on its line, and takes the last
-    lines for sure: it cuts long outputs in the middle.
-
-    Args:
-        record: The row's record.
-        directory: The run's directory.
-        page: The row's page, where a report was written.
+    lines for sure: it cuts long outputs in the middle. ``directory`` is the run's.
     """
     log = None if record.run.log is None else Path(record.run.log)
     files = (log, directory / "records" / record_name(record.row.node_id), page)

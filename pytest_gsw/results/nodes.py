@@ -6,7 +6,7 @@ import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-#: A longer list is nobody's night; it is not taken apart.
+#: No night has more nodes; a longer list is not taken apart.
 _MOST_NODES = 20_000
 #: A prefix and one bracket; a list in which brackets stand elsewhere stays as it is.
 _RANGED = re.compile(r"([^\[\],]{0,200})\[([0-9,-]{1,20000})\]([^\[\],]{0,200})")
@@ -14,11 +14,7 @@ _PART = re.compile(r"(?:[^\[\],]|\[[^\[\]]*\])+")
 
 
 def expand(nodes: str) -> tuple[str, ...]:
-    """The names in a node list; what is no list is one name.
-
-    Args:
-        nodes: As Slurm writes it: ``n[1-3,7],m2``.
-    """
+    """The names in a node list as Slurm writes it, ``n[1-3,7],m2``; what is no list is one name."""
     names: list[str] = []
     for part in _PART.findall(nodes):
         match = _RANGED.fullmatch(part)
@@ -37,11 +33,7 @@ def _ranged(prefix: str, ranges: str, suffix: str, most: int) -> Iterator[str]:
 
 
 def changes_by_node(changes: Iterable[tuple[str, float]]) -> Mapping[str, Sequence[float]]:
-    """The changes of throughput of all jobs that ran on each node.
-
-    Args:
-        changes: Of each job its node list and its change of throughput, as a fraction.
-    """
+    """The changes of throughput, as fractions, of all jobs that ran on each node, from those of each node list."""
     found: dict[str, list[float]] = {}
     for nodes, change in changes:
         for node in expand(nodes):

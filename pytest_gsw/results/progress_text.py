@@ -46,16 +46,12 @@ class RowProgress:
 def standing(rows: Sequence[RowProgress], gpus: float = math.inf, full: str = "") -> str:
     """Where a session stands: jobs by state, what the pending ones wait for, how long it takes at least.
 
-    Args:
-        rows: All rows of the session.
-        gpus: How many GPUs the session can have at once.
-        full: Why nothing more is submitted for now; empty where that is not so.
+    ``gpus`` is how many the session can have at once; ``full`` is why nothing more is submitted for now, if so.
     """
-    submitted = [row for row in rows if row.status is not None]
     waiting = sum(row.status is None and not row.over for row in rows)
     open_rows = [row for row in rows if not row.over]
-    running = [row for row in submitted if row.status is not None and row.status.state is JobState.RUNNING]
-    pending = [row.status for row in submitted if row.status is not None and row.status.state is JobState.PENDING]
+    running = [row for row in rows if row.status is not None and row.status.state is JobState.RUNNING]
+    pending = [row.status for row in rows if row.status is not None and row.status.state is JobState.PENDING]
     reasons = sorted({status.reason for status in pending if status.reason and status.reason != "None"})
     in_use = rounded(sum(row.gpus for row in running), "GPU")
     # Of many running jobs the one that is the furthest from its end decides how long the night is.

@@ -44,11 +44,11 @@ def headline(record: Record) -> str:
     parts = (f"{measured:.4g} {unit}", change, *site, "" if mfu is None else f"MFU {share(mfu)}{_of_peak(record)}", job)
     marks = (
         "simulated" if record.run.simulated else "",
-        # No job ended here: that it ended well is what whoever gave the log says.
+        # No job ended here: who gave the log vouches for its end.
         "log only" if record.jobs.last and record.jobs.last.state == "REPLAYED" else "",
         record.outcome if record.outcome in {outcomes.IMPROVED.word, outcomes.INCONCLUSIVE.word} else "",
         record.reason
-        if (record.by_own_metric) == outcomes.INCONCLUSIVE.word or record.reason == Reason.GAIN_WITHIN_NOISE.value
+        if record.by_own_metric == outcomes.INCONCLUSIVE.word or record.reason == Reason.GAIN_WITHIN_NOISE.value
         else "",
         f"median of {len(record.jobs.repeats) + 1} jobs" if record.jobs.repeats else "",
         f"attempt {len(record.jobs.attempts) + 1}" if record.jobs.attempts else "",
@@ -100,19 +100,20 @@ def verdict_fact(
     Args:
         record_documented: The document's figures.
         verdict: The verdict.
-        tokens_per_s: What was measured, ``None`` for rows that are not judged by their throughput.
+        tokens_per_s: What was measured; ``None`` for rows that are not judged by their throughput.
         cluster: Whose the accepted figure is, where the verdict rests on one.
-        metric: What the seconds of such a row are, ``calibrated_step_time`` for one.
+        metric: What is timed in a row that is not judged by its throughput, such as ``calibrated_step_time``.
     """
     is_accepted = verdict.accepted_s is not None
+    of_jobs = _of_jobs(len(verdict.jobs_s))
     kind, of_whom = ("accepted", f" of {cluster}") if is_accepted else ("documented", "")
     if tokens_per_s is None:
         name = f"{metrics.JUDGED[metric].label} " if metric and metrics.JUDGED[metric].needs else ""
-        measured, unit = f"{name}{verdict.measured_s:.4g} s{_of_jobs(verdict)}", " s"
+        measured, unit = f"{name}{verdict.measured_s:.4g} s{of_jobs}", " s"
         words = ("slower than", "faster than")
         reference, documented = f"{verdict.reference_s:.4g}", f"{verdict.documented_s:.4g}"
     else:
-        measured, unit = f"throughput {tokens_per_s:,.0f} tokens/s{_of_jobs(verdict)}", ""
+        measured, unit = f"throughput {tokens_per_s:,.0f} tokens/s{of_jobs}", ""
         words = ("below", "above")
         per_second = tokens_per_s * verdict.measured_s
         # The table's throughput where there is one; the comparison itself rests on the step time.
@@ -127,11 +128,10 @@ def verdict_fact(
 
 def metric_fact(found: MetricVerdict, jobs: int = 1) -> str:
     """What was measured of a site's metric, against what, and what is allowed, in one clause."""
-    metric, change = found.metric, found.change
-    of_jobs = f", the median of {jobs} jobs," if jobs > 1 else ""
-    more = f"{abs(change) * 100:.1f} % {'below' if change < 0 else 'above'}"
+    metric = found.metric
+    more = _changed(found.change, ("below", "above"))
     against = f"the documented {found.documented:.4g} {metric.unit}"
-    fact = f"{metric.label} {found.measured:.4g} {metric.unit}{of_jobs} is {more} {against}"
+    fact = f"{metric.label} {found.measured:.4g} {metric.unit}{_of_jobs(jobs)} is {more} {against}"
     allowed = f"allowed {found.tolerance * 100:g} %, {metric.direction.value}"
     doubt = ", and no job is believed to be so much better: look at its unit"
     return f"{fact} ({allowed}{doubt if found.outcome is Outcome.INCONCLUSIVE else ''})"
@@ -146,21 +146,15 @@ def worst_change(verdict: Verdict) -> str:
 
 
 def row_fact(own: str, verdict: Verdict) -> str:
-    """The first line of a row: what is the worst of it comes first.
-
-    Args:
-        own: What is to be said of the row's own metric.
-        verdict: The row's verdict.
-    """
+    """The first line of a row, with ``own`` of its own metric: what is the worst of it comes first."""
     worst_first = sorted(verdict.metrics, key=lambda one: WORST_FIRST.index(one.outcome))
     facts = [metric_fact(one, len(verdict.jobs_s)) for one in worst_first]
     place = sum(WORST_FIRST.index(one.outcome) < WORST_FIRST.index(verdict.own) for one in worst_first)
     return "; ".join([*facts[:place], own, *facts[place:]])
 
 
-def _of_jobs(verdict: Verdict) -> str:
+def _of_jobs(jobs: int) -> str:
     """What the figure is of several jobs."""
-    jobs = len(verdict.jobs_s)
     return f", the median of {jobs} jobs," if jobs > 1 else ""
 
 
@@ -215,10 +209,7 @@ def _statistic_gap(verdict: Verdict) -> str:
 def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] = ()) -> str:
     """Why a row that was measured is neither passed nor regressed.
 
-    Args:
-        record: The row's record.
-        verdict: Its verdict.
-        canaries: The canary rows that were too slow in the session, where that is known.
+    ``canaries`` are the canary rows that were too slow in the session, where that is known.
     """
     fact = f"inconclusive: {record.fact}"
     if verdict.own is not Outcome.INCONCLUSIVE:  # one of the site's metrics is, which the fact says

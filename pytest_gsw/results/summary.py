@@ -45,12 +45,7 @@ def counts_line(records: Sequence[Record]) -> str:
 
 
 def night_table(records: Sequence[Record], width: int) -> list[str]:
-    """Each row's change of throughput, by workload and dtype down and GPUs across, as far as that fits.
-
-    Args:
-        records: The night's rows.
-        width: Columns of the screen.
-    """
+    """Each row's change of throughput, by workload and dtype down and GPUs across, in so many columns of the screen."""
     if not records:
         return []
     gpus = sorted({record.row.gpus for record in records})

@@ -34,7 +34,7 @@ def told(
 
     Args:
         record: The row's record.
-        facts: Where its things are and how it is repeated, each with its name; of most rows nobody asks.
+        facts: Where its things are and how it is repeated, each with its name; not asked for of most rows.
         strict: Whether rows faster than the tolerance allows have failed.
         verdict: Its verdict as it was judged; by default the one that the record is of.
         canaries: The canary rows that were too slow in the session, where that is known.
@@ -52,7 +52,13 @@ def told(
         case "xfailed":
             return Told(outcome, record.fact, "")
         case "skipped":
-            why = _not_judged(record) if outcome is outcomes.PROFILED else _inconclusive(record, verdict, canaries)
+            if outcome is outcomes.PROFILED:
+                judged = row_text.headline(record)
+                why = f"not judged, because {record.not_comparable} makes the figures not comparable: {judged}"
+            elif verdict is None:
+                why = f"inconclusive: {record.fact}"
+            else:
+                why = row_text.inconclusive_text(record, verdict, canaries)
             return Told(outcome, why, why)
         case "failed" if verdict is not None:
             return Told(outcome, record.fact, row_text.failure_text(record, verdict, facts()))
@@ -61,21 +67,6 @@ def told(
 
 
 def has_failed(outcome: str, reason: str, *, strict: bool) -> bool:
-    """Whether a judged row is told as failed.
-
-    Args:
-        outcome: The outcome that its record or its verdict has.
-        reason: The reason, likewise.
-        strict: Whether rows faster than the tolerance allows have failed.
-    """
+    """Whether a judged row of this outcome and reason is told as failed; strictly, also one that is too fast."""
     is_too_fast = outcome == outcomes.IMPROVED.word or reason == Reason.TOO_GOOD.value
     return outcomes.of(outcome).pytest == "failed" or (strict and is_too_fast and outcome in outcomes.JUDGED)
-
-
-def _not_judged(record: Record) -> str:
-    judged = row_text.headline(record)
-    return f"not judged, because {record.not_comparable} makes the figures not comparable: {judged}"
-
-
-def _inconclusive(record: Record, verdict: Verdict | None, canaries: Sequence[str]) -> str:
-    return f"inconclusive: {record.fact}" if verdict is None else row_text.inconclusive_text(record, verdict, canaries)
