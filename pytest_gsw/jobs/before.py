@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.layout import job_id_in
+from pytest_gsw.jobs.layout import JOB_ID, job_id_in
 from pytest_gsw.jobs.model import Job, JobSpec, LogBefore
 
 #: How far this machine's clock and a file server's may be apart.
@@ -31,13 +31,11 @@ def names_in(stage: Path, place: str) -> frozenset[str]:
 def names_before(spec: JobSpec, look: Callable[[Path, str], frozenset[str]] = names_in) -> frozenset[str]:
     """The files where logs of a row are, as paths below the staging area.
 
-    Which of them have the name of a log is told by :func:`logs_before`, for the one job of which it is asked.
-
-    Args:
-        spec: How the row is started.
-        look: :func:`names_in`, or one that remembers for the rows that are submitted together.
+    Which of them have the name of a log is told by :func:`logs_before`, for the one job of which it is asked. ``look``
+    may remember what it has seen for the rows that are submitted together.
     """
-    return look(spec.stage, _any_job(spec.log_glob).rpartition("/")[0]) if spec.log_glob else frozenset()
+    place = spec.log_glob.replace(JOB_ID, "*").rpartition("/")[0]
+    return look(spec.stage, place) if spec.log_glob else frozenset()
 
 
 def logs_before(spec: JobSpec, job_id: str, names: Collection[str]) -> tuple[LogBefore, ...]:
@@ -48,7 +46,7 @@ def logs_before(spec: JobSpec, job_id: str, names: Collection[str]) -> tuple[Log
             try:
                 facts = (spec.stage / path).stat()
             except OSError:
-                continue  # gone: whatever is there later came after
+                continue  # gone: what is there later came after
             noted.append(LogBefore(path, facts.st_size, facts.st_ino, facts.st_mtime_ns))
     return tuple(noted)
 
@@ -62,7 +60,7 @@ def check_new(job: Job, log: Path) -> None:
     try:
         facts = log.stat()
     except OSError:
-        return  # gone again: whoever reads it will say so
+        return  # gone again: its reader will say so
     if job.logs_before is None:
         is_old, then_ns = facts.st_mtime < job.submitted_s - CLOCK_SKEW_S, facts.st_mtime_ns
     else:
@@ -91,10 +89,6 @@ def _is_put_there(facts: os.stat_result, job: Job) -> bool:
 
 def _when(time_s: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_s))
-
-
-def _any_job(glob: str) -> str:
-    return glob.replace("{job_id}", "*")
 
 
 def _walk(stage: str, below: str, directories: list[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""One row, one job, one log: whose each of a session's job ids and logs is.
+"""One row, one job, one log: to which row each of a session's job ids and logs belongs.
 
 A controller that lost its state gives out ids again. Two rows that have the same one would share its answers, its
 log, and its cancellation; neither can be told from the other by what a user sees.
@@ -19,7 +19,7 @@ _Key = TypeVar("_Key")
 
 @dataclass
 class Claims:
-    """Whose each job id and each log is, in one session."""
+    """To which job each id and each log belongs, in one session."""
 
     _jobs: dict[JobKey, Job] = field(default_factory=dict)
     _logs: dict[str, Job] = field(default_factory=dict)

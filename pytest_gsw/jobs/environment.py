@@ -27,7 +27,7 @@ CHANGES_THE_SUBMISSION = frozenset(
         # The job would go to a cluster that is then not asked about it.
         "SBATCH_CLUSTERS",
         "SLURM_CLUSTERS",
-        # All jobs would share one log, or log where nobody looks.
+        # All jobs would share one log, or log where the recipe does not.
         "SRUN_OUTPUT",
         "SRUN_ERROR",
     }
@@ -58,9 +58,6 @@ def session_environment(environ: Mapping[str, str] | None = None) -> Mapping[str
 
     pytest sets and deletes variables while other threads submit jobs, and so may a site's fixtures: a walk
     through ``os.environ`` then fails in its midst. What is gone before it was read was not there.
-
-    Args:
-        environ: What is read; by default the environment of this process.
     """
     source: Mapping[str, str] = os.environ if environ is None else environ
     found = ((name, source.get(name)) for name in list(source))

@@ -45,10 +45,10 @@ class Submission:
     stopped: Stop | None = None
     #: The row's jobs before this one.
     attempts: tuple[Attempt, ...] = ()
-    #: The row's definition when it was submitted, and the image that was known by then; empty where nobody says.
+    #: The row's definition when it was submitted, and the image that was known by then; empty where that is not told.
     definition: str = ""
     image: str | None = None
-    #: What had the name of its job's log before it; ``None`` where nobody wrote it down.
+    #: What had the name of its job's log before it; ``None`` where that was not noted.
     logs_before: tuple[LogBefore, ...] | None = None
     #: The name of the job as it was submitted, and the figures that were documented for the row then.
     name: str = field(default="", compare=False)
@@ -78,7 +78,7 @@ class Past:
     confirm_jobs: int = 0
     #: What of the journal cannot be relied on, a line each: ``…/journal.jsonl:17 is not readable``.
     damage: tuple[str, ...] = ()
-    #: When the run began, seconds since the epoch; 0 where nobody knows.
+    #: When the run began, seconds since the epoch; 0 where that is not known.
     begun_s: float = field(default=0.0, compare=False)
 
 
@@ -223,12 +223,7 @@ def read_journal(directory: Path) -> Past:
 
 
 def past_of(content: bytes, copy: bytes, directory: Path) -> Past:
-    """What a journal's bytes say.
-
-    Args:
-        content: Those of the journal.
-        copy: Those of the copy of its first session's line; empty where there is none.
-        directory: The run's directory, as messages name it.
+    """What a journal's bytes say, and those of the copy of its first session's line, which may be empty.
 
     Raises:
         ConfigurationError: Nothing names the run's rows.

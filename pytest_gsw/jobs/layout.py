@@ -5,8 +5,8 @@ Below the staging area::
     results/$GSW_VERSION/$DTYPE/$MODEL_SIZE/$GPUS/log-<framework>_<model>_<size>_<gpus>_<job id>.out
 
 All runs of a row share one directory and differ in the job's id alone, and other recipes with the
-same size, dtype and number of GPUs write there too. The last one by name is nobody's run in
-particular (999999 sorts after 1000000), so a log is found by its job's id or not at all.
+same size, dtype and number of GPUs write there too. The last one by name need not be the
+last run (999999 sorts after 1000000), so a log is found by its job's id or not at all.
 """
 
 from __future__ import annotations
@@ -60,13 +60,7 @@ def is_nccl_traced(environment: Mapping[str, str]) -> bool:
 
 
 def cut_name(name: str, longest: int, whole: str) -> str:
-    """A name of at most so many characters; one that must be cut keeps apart by a hash what was apart.
-
-    Args:
-        name: The name.
-        longest: How many characters it may have.
-        whole: What it names, from which the hash is made.
-    """
+    """A name of at most so many characters; one that must be cut has a hash of what it names, to stay its own."""
     if len(name) <= longest:
         return name
     return f"{name[: longest - 17]}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}"
@@ -88,13 +82,9 @@ def log_of(job: Job) -> Path:
 
 
 def find_log(stage: Path, log_glob: str, job_id: str, nccl_trace: bool) -> Path:
-    """The one log of a job.
+    """The one log of a job, by the glob of its row's logs below the staging area, as :func:`log_glob` makes it.
 
-    Args:
-        stage: The staging area.
-        log_glob: The glob of the row's logs below it, with :data:`JOB_ID` for the job's id.
-        job_id: The job's id.
-        nccl_trace: Whether the job traces NCCL, and so writes to a directory of its own.
+    A job that traces NCCL writes to a directory of its own.
 
     Raises:
         LogError: There is none (yet), or more than one.
@@ -209,10 +199,7 @@ def _leads_out(place: Path, home: Path, inside: Path) -> bool:
 def job_id_in(name: str, log_glob: str, job_id: str | None = None) -> str | None:
     """The job's id in a log's file name, ``None`` if it is not the name of one of this row's logs.
 
-    Args:
-        name: The file's name.
-        log_glob: The glob of the row's logs.
-        job_id: The job's id where it is known; else any that looks like one.
+    Where the id is not known, it is any that looks like one.
     """
     name_glob = log_glob.rpartition("/")[2]
     if JOB_ID not in name_glob:

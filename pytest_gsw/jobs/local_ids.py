@@ -1,4 +1,4 @@
-"""Ids of local jobs, which nobody but the user gives out: the counter is in a directory of the user's own.
+"""Ids of local jobs, from a counter in a directory of the user's own.
 
 A staging area may be one that others write to, who could put a link in the counter's place.
 """
@@ -26,10 +26,8 @@ def next_job_id(environ: Mapping[str, str]) -> str:
     """A number that no local job of the user has had, whichever session asks.
 
     It is at least the time in milliseconds, so that a lost counter does not give out the ids of old logs again, and
-    two users who share a staging area have different ones.
-
-    Args:
-        environ: The session's environment, which says where the user's directories are.
+    two users who share a staging area have different ones. The session's environment says where the user's directories
+    are.
 
     Raises:
         OSError: The counter cannot be read or written.
@@ -45,7 +43,7 @@ def next_job_id(environ: Mapping[str, str]) -> str:
     except OSError as error:
         if error.errno not in _NO_LOCKS or directory == _temporary():
             raise
-    # A home on a file server that has no locks; whoever asks on this machine comes here.
+    # A home on a file server that has no locks; all who ask on this machine come here.
     directory = _made(_temporary())
     with FileLock(directory / f"{_COUNTER}.lock", timeout=_PATIENCE_S):
         return _count(directory / _COUNTER)

@@ -21,7 +21,7 @@ from pytest_gsw.jobs.model import Job, JobState, JobStatus
 MARK = "GSW_LOCAL"
 
 HOST = "localhost"
-#: A process that hangs in a driver survives even SIGKILL; nobody should wait for it for ever.
+#: A process that hangs in a driver survives even SIGKILL, and is not waited for any longer than this.
 KILL_PATIENCE_S = 10.0
 _KILLED_EXIT_CODE = 128 + signal.SIGKILL
 

@@ -40,7 +40,6 @@ class JobState(enum.Enum):
 
 _OPEN = (JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN)
 
-
 #: Tells a job that its row had others before it in this session; unset in the first.
 ATTEMPT = "GSW_ATTEMPT"
 
@@ -88,12 +87,7 @@ class JobSpec:
     documented: Mapping[str, float] = field(default_factory=dict)
 
     def again(self, without: tuple[str, ...] = (), avoiding: tuple[str, ...] = ()) -> JobSpec:
-        """The next job of the row.
-
-        Args:
-            without: Nodes that it must do without, besides those that the row had to do without already.
-            avoiding: Nodes that it does without where that is possible, besides those so far.
-        """
+        """The next job of the row, which has to do without, and where possible avoids, these nodes as well."""
         attempt = self.attempt + 1
         base = self.name if self.attempt == 1 else self.name.partition(".")[2]
         return replace(
@@ -197,7 +191,7 @@ class JobStatus:
     submit_s: float | None = None
     start_s: float | None = None
     end_s: float | None = None
-    #: The steps of a job that has ended; ``None`` where nobody tells them.
+    #: The steps of a job that has ended; ``None`` where they are not told.
     steps: tuple[JobStep, ...] | None = None
     #: The worst end of the steps that ended before the batch script, as Slurm writes it (``1:0``); empty if not told.
     derived_exit_code: str = ""
@@ -256,7 +250,7 @@ class Stop:
     fact: str
     #: What to do about it.
     advice: str = ""
-    #: Run time that the job would have gone on for, ``None`` where nobody knows.
+    #: Run time that the job would have gone on for, ``None`` where that is not known.
     saved_s: float | None = None
 
 
@@ -330,7 +324,7 @@ class Launcher(Protocol):
         not outlive their session.
 
         Raises:
-            SchedulerAwayError: Nobody can tell now.
+            SchedulerAwayError: It cannot be told now.
         """
         ...
 
@@ -366,5 +360,5 @@ class Launcher(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of whatever is held. Jobs of a scheduler that still run are not touched; processes are ended."""
+        """Let go of what is held. Jobs of a scheduler that still run are not touched; processes are ended."""
         ...

@@ -1,7 +1,7 @@
 """Submissions that outlive their session: a killed session's sbatch may still be talking to the controller.
 
 Each submission holds a shared lock on a file of the run, by a descriptor that it inherits; the
-kernel lets go of it when the last of them has ended, however its session ended. Whoever takes
+kernel lets go of it when the last of them has ended, however its session ended. A session that takes
 the exclusive lock knows that no submission of the run is under way any more, and that what
 Slurm does not list was not submitted.
 """
@@ -43,15 +43,11 @@ class SubmissionLock:
                 if self._is_there(descriptor):
                     self._descriptor = descriptor
                 else:
-                    os.close(descriptor)  # somebody has removed the file meanwhile
+                    os.close(descriptor)  # the file was removed meanwhile
             return self._descriptor
 
     def wait_for_orphans(self) -> bool:
-        """Wait until no submission of an earlier session is under way.
-
-        Returns:
-            Whether that is so; not if one hangs for longer than :data:`PATIENCE_S`.
-        """
+        """Wait until no submission of an earlier session is under way; false if one hangs beyond :data:`PATIENCE_S`."""
         if self._is_held():
             return True  # this session has begun to submit: it has waited before
         descriptor = self._open()
@@ -84,7 +80,7 @@ class SubmissionLock:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                pass  # whoever goes on with the run waits for it, and removes the file then
+                pass  # a session that goes on with the run waits for it, and removes the file then
             else:
                 self._remove(descriptor)
             os.close(descriptor)

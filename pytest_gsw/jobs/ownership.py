@@ -1,8 +1,8 @@
 """Who owns a run: one session at a time, on whichever machine it is.
 
-The owner is whoever made the file ``owner.N`` with the highest N in the run's directory. Such a file is made with
-its content in one step, by a hard link, and the next owner makes ``owner.N+1``: of two that both take the last one
-for dead, exactly one succeeds, and nobody ever takes a file away from under another. Without hard links the file is
+The owner is the session that made the file ``owner.N`` with the highest N in the run's directory. Such a file is made
+with its content in one step, by a hard link, and the next owner makes ``owner.N+1``: of two that both take the last one
+for dead, exactly one succeeds, and no session ever takes a file away from under another. Without hard links the file is
 made anew (``O_EXCL``), with the same guarantee; it is empty for a moment, and an empty one is an owner of unknown name.
 ``flock`` would not do: many shared file systems keep it within one machine, or have none.
 
@@ -49,7 +49,7 @@ class Owner:
 
     host: str
     pid: int
-    #: When the process started, in the kernel's ticks since its own start; 0 where nobody knows.
+    #: When the process started, in the kernel's ticks since its own start; 0 where that is not known.
     start: int
     #: The machine's kernel and the name space in which the process has this number.
     machine: str
@@ -87,14 +87,10 @@ class RunLock:
         return self._directory / f"{_NAME}.{self._number}"
 
     def take(self, patience_s: float = 0.0, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Become the owner.
-
-        Args:
-            patience_s: How long to wait for an owner that may be about to die: a worker of this very session.
-            sleep: Waits for some seconds.
+        """Become the owner, if need be after one that may be about to die, as a worker of this very session.
 
         Raises:
-            ConfigurationError: Another session owns the run, or nobody can tell.
+            ConfigurationError: Another session owns the run, or that cannot be told.
         """
         until_s = time.monotonic() + patience_s
         while True:
@@ -188,7 +184,7 @@ def _living(directory: Path, number: int, dead_after_s: float) -> str | None:
     try:
         owner = _read(path)
         silent_s = _silent_s(path)
-    except FileNotFoundError:  # gone meanwhile: whoever tries next will see why
+    except FileNotFoundError:  # gone meanwhile: the next try will see why
         return None
     if owner is not None and owner.released:
         return None
@@ -238,7 +234,7 @@ def _read(path: Path) -> Owner | None:
     content = path.read_bytes()
     try:
         owner = Owner(**json.loads(content))
-        time.localtime(owner.since_s)  # a time that nobody can show is none
+        time.localtime(owner.since_s)  # a time that cannot be shown is none
     except (ValueError, TypeError, OverflowError, OSError, RecursionError):
         return None
     kinds = {"host": str, "pid": int, "start": int, "machine": str, "user": str, "since_s": float, "released": bool}
@@ -268,7 +264,7 @@ def _make(draft: Path, path: Path) -> bool:
 def _make_anew(draft: Path, path: Path) -> bool:
     """The same where there are no hard links: of two that make a new file, one succeeds on every file system.
 
-    Between its making and its content it says nothing. Whoever dies there leaves a file that counts by its age.
+    Between its making and its content it says nothing. A session that dies there leaves a file that counts by its age.
     """
     try:
         _write_new(path, draft.read_bytes())

@@ -63,12 +63,7 @@ def by_row(specs: Iterable[JobSpec], named: Iterable[Named]) -> dict[str, list[N
 
 
 def take_up(spec: JobSpec, past: Submission | None, named: Sequence[Named]) -> Standing:
-    """Where a row stands.
-
-    Args:
-        spec: How the row's first job is started.
-        past: What the journal says of the row; ``None`` where it says nothing.
-        named: All jobs that the scheduler has of the row.
+    """Where a row stands, by how its first job is started, its journal, and all jobs that the scheduler has of it.
 
     Raises:
         SubmissionError: Two jobs have a name that only one can have, or the journal and the scheduler name two.
@@ -110,7 +105,7 @@ def is_next(job: Job, attempts: Iterable[Attempt]) -> bool:
     """Whether a job that was found by its name is the one that follows these attempts.
 
     A name that is the row's own is that of one attempt. Its id tells nothing more: a scheduler that lost its state
-    gives ids out again, and whoever claims them says so.
+    gives ids out again, and :class:`~pytest_gsw.jobs.claims.Claims` says so.
     """
     return job.spec.unique_name or not any(is_same_job(job.key, attempt.key) for attempt in attempts)
 

@@ -65,13 +65,10 @@ class Profile:
 def profiling_in(environment: Mapping[str, str]) -> str | None:
     """The variable that turns profiling or tracing on in this environment, or ``None``.
 
-    A profiled run "is not valid for comparison", whoever turned the profiling on: it may
-    as well have been left exported in the shell. NeMo 2 recipes spell it ENABLE_NCCLTRACE.
+    A profiled run "is not valid for comparison", also where the variable was left exported in the shell.
     """
-    for name in PROFILING_VARIABLES:
-        if environment.get(name, "").lower() in {"1", "true", "yes", "on"}:
-            return name
-    return None
+    said = (name for name in PROFILING_VARIABLES if environment.get(name, "").lower() in {"1", "true", "yes", "on"})
+    return next(said, None)
 
 
 def nodes_for(baseline: Baseline, cluster: Cluster) -> int:
@@ -90,12 +87,7 @@ def nodes_for(baseline: Baseline, cluster: Cluster) -> int:
 
 
 def expected_run_s(baseline: Baseline, accepted: Accepted | None = None) -> float | None:
-    """How long a job runs by the documented step times, or ``None`` where they cannot say.
-
-    Args:
-        baseline: The row.
-        accepted: What the job's cluster has accepted in the document's place.
-    """
+    """How long a job runs by the documented step times, or by what its cluster has accepted in their place, if told."""
     step_time_s = baseline.documented.step_time_s
     if accepted is not None and baseline.judged_by is STEP_TIME:
         step_time_s = accepted.judged_s
@@ -105,7 +97,7 @@ def expected_run_s(baseline: Baseline, accepted: Accepted | None = None) -> floa
 
 
 def default_time_limit_s(baseline: Baseline, cluster: Cluster) -> float | None:
-    """The limit on a row's run time where nobody gave one, ``None`` for the launch script's own.
+    """The default limit on a row's run time, ``None`` for the launch script's own.
 
     The script's own also stands where the document does not say how long the row runs, and where the
     cluster's options, or its variables, have a limit.
@@ -156,7 +148,7 @@ def make_job_spec(
         environment=_environment(baseline, cluster, stage, profile),
         options=_options(baseline, cluster),
         time_limit_s=time_limit_s or (None if profile else default_time_limit_s(baseline, cluster)),
-        # The directory of a recipe that came with its table may be nobody's to write to.
+        # A recipe that came with its table may be in a directory that users may not write to.
         batch_output=f"{stage}/slurm-%j.out" if recipe.beside_table else None,
         log_glob=log_glob(baseline.framework, baseline.model, baseline.size, baseline.dtype, baseline.gpus),
     )
