@@ -176,7 +176,7 @@ def _launcher(cluster: Cluster, directory: Path, plugins: Sequence[str]) -> Laun
 
 
 def _time_limit_s(row: Baseline, cluster: Cluster, turns: int) -> float | None:
-    """The limit on the whole job where nobody gave one: the launch script's own is one for a single run."""
+    """The default limit on the whole job: the launch script's own is one for a single run."""
     expected_s = expected_run_s(row)
     if expected_s is not None:
         return LIMIT_FACTOR * turns * expected_s
@@ -226,12 +226,12 @@ def _run_job(launcher: Launcher, spec: JobSpec, plan: Plan, directory: Path) -> 
 
 
 def _say(line: str) -> None:
-    """Tell whoever waits; the answer itself goes to the standard output."""
+    """Tell on the standard error what happens; the answer itself goes to the standard output."""
     try:
         sys.stderr.write(f"compare-ab: {quoted(line, os.environ)}\n")
         sys.stderr.flush()
     except OSError:
-        pass  # nobody listens any more; the job must be waited for all the same
+        pass  # the terminal is gone; the job must be waited for all the same
 
 
 def _check_turns(run: Run, log_wait_s: float, done: Done) -> tuple[tuple[str, str], ...]:

@@ -58,7 +58,7 @@ def _read(path: Path, facts: DocumentFacts, release: str | None) -> Imported:
 
 
 def _contradictions(one: Imported) -> dict[str, list[str]]:
-    """What no rounding explains and nobody has acknowledged, by row: the figure stays, and the YAML says so."""
+    """What no rounding explains and is not acknowledged, by row: the figure stays, and the YAML says so."""
     found: dict[str, list[str]] = {}
     for finding in audit([Source(one.name, one.rows)]).findings:
         if finding.severity is Severity.CONTRADICTION and finding.acknowledged is None and finding.row is not None:

@@ -30,11 +30,11 @@ def add_plugin_option(parser: argparse.ArgumentParser) -> None:
 
 
 def format_of(row: Baseline, plugins: Sequence[str]) -> LogFormat | None:
-    """How logs of a row are read: as pytest-gsw does, else as a site's plugins do; ``None`` where nobody can."""
+    """How logs of a row are read: as pytest-gsw does, else as a site's plugins do; ``None`` where neither does."""
     known = FORMATS.get(row.log_format)
     if known is not None:
         return known
-    # pytest and a site's plugins, which nobody else has to wait for.
+    # pytest and a site's plugins take a while to import, and are seldom needed.
     from pytest_gsw.session import site
 
     return site.log_format(row, plugins)
@@ -44,7 +44,7 @@ def format_called(name: str, plugins: Sequence[str]) -> LogFormat:
     """The log format of this name.
 
     Raises:
-        ConfigurationError: Nobody has it.
+        ConfigurationError: There is none.
     """
     if name in FORMATS:
         return FORMATS[name]
@@ -57,7 +57,7 @@ def format_called(name: str, plugins: Sequence[str]) -> LogFormat:
 
 
 def unknown_format(name: str) -> str:
-    """That nobody reads logs of a format, and what is known."""
+    """That logs of a format cannot be read, and which can."""
     return (
         f"nobody reads logs of the format '{name}'{nearest(name, FORMATS)}\n"
         f"known: {', '.join(sorted(FORMATS))}, and what the plugins of {Path.cwd()} add\n"

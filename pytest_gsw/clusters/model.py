@@ -40,7 +40,6 @@ _NOT_FOR_CLUSTERS = {
 #: Short options without a value, which may stand before another: -HW is -H -W.
 _SHORT_FLAGS = "HIOQVhksuv"
 
-
 #: Every key of one cluster.
 CLUSTER_FIELDS: f.Fields = {
     "scheduler": f.pattern(
@@ -121,13 +120,9 @@ def cluster_files(given: Path | None, directories: Sequence[Path], environ: Mapp
 def find_cluster(
     name: str, files: Sequence[Path], environ: Mapping[str, str], option: str = "--gsw-clusters"
 ) -> Cluster:
-    """The cluster of this name from the first of these files that defines it.
+    """The cluster of this name from the first of these files that defines it; missing files are passed over.
 
-    Args:
-        name: What ``--gsw-cluster`` says.
-        files: ``clusters.yaml`` files in order of precedence; those that do not exist are passed over.
-        environ: The environment that fills ``${VAR}`` and stands in for keys that are left out.
-        option: How another file is given.
+    The environment fills ``${VAR}``, and stands in for keys that are left out. ``option`` is how a file is given.
 
     Raises:
         FileError: A file is wrong, or a variable that the cluster uses is not set.
@@ -173,29 +168,20 @@ def _cluster(name: str, value: Value, path: Path, environ: Mapping[str, str]) ->
 def check_keys(cluster: Cluster, launcher: str, used: Iterable[str]) -> None:
     """Make sure that a cluster's file gives no key which nothing reads there: what it asks for would be dropped.
 
-    Args:
-        cluster: The cluster.
-        launcher: The name of its launcher.
-        used: The keys that this launcher uses besides the common ones.
+    ``used`` are the keys that the launcher of this name uses besides the common ones.
 
     Raises:
         FileError: It gives one.
     """
     known = CLUSTER_FIELDS.keys() - LAUNCHER_KEYS | set(used)
+    unused = f"the launcher '{launcher}' of the scheduler '{cluster.scheduler}' does not use it; leave it out"
     faults = tuple(
-        Fault(*place, f"clusters.{cluster.name}.{key}", _unused(key, launcher, known, cluster.scheduler))
+        Fault(*place, f"clusters.{cluster.name}.{key}", f"{unused}{f.nearest(key, sorted(known))}")
         for key, place in cluster.given.items()
         if key not in known
     )
     if faults and cluster.path is not None:
         raise FileError(cluster.path, faults)
-
-
-def _unused(key: str, launcher: str, known: Iterable[str], scheduler: str) -> str:
-    return (
-        f"the launcher '{launcher}' of the scheduler '{scheduler}' does not use it; leave it out"
-        f"{f.nearest(key, sorted(known))}"
-    )
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -252,11 +238,8 @@ def _check_placeholders(entry: Value, key: str, _filled: Any) -> _Problems:
 def _check_environment(entry: Value, key: str, filled: Mapping[str, str]) -> _Problems:
     for name in filled:
         if name in CONTRACT_VARIABLES or name.startswith(_CONTRACT_PREFIXES):
-            yield (
-                entry,
-                f"{key}.{name}",
-                f"{name} is part of the launch contract, which sets it for each row; leave it out",
-            )
+            problem = f"{name} is part of the launch contract, which sets it for each row; leave it out"
+            yield entry, f"{key}.{name}", problem
 
 
 def _check_sbatch(entry: Value, key: str, filled: Sequence[str]) -> _Problems:

@@ -10,16 +10,14 @@ from pathlib import Path
 
 #: Of what people share, by their umask, but never written to by everybody.
 SHARED = 0o664
-#: Of what decides on rows: nobody else reads or writes it.
+#: Of what decides on rows: no other user reads or writes it.
 PRIVATE = 0o600
 
 
 def make_directory(path: Path, *, private: bool = False) -> None:
     """Make a directory and those above it that are missing, by the user's umask, but none that everybody may write to.
 
-    Args:
-        path: The directory.
-        private: Whether nobody but the user may look into it, if it is made.
+    Into a private one that is made here, no other user may look.
 
     Raises:
         OSError: It cannot be made.
@@ -32,12 +30,7 @@ def make_directory(path: Path, *, private: bool = False) -> None:
 
 
 def write_whole(path: Path, text: str, mode: int = SHARED) -> None:
-    """Write a file whole or not at all; a link in its place is replaced, not followed.
-
-    Args:
-        path: The file.
-        text: What it is to hold.
-        mode: Its permissions, of which the umask takes away.
+    """Write a file whole or not at all, with a mode less the umask; a link in its place is replaced, not followed.
 
     Raises:
         OSError: It cannot be written.
@@ -57,10 +50,7 @@ def write_whole(path: Path, text: str, mode: int = SHARED) -> None:
 def open_own(path: Path, flags: int, mode: int = PRIVATE) -> int:
     """A descriptor of a file where others may write, too: a new one, or one that is the user's own.
 
-    Args:
-        path: The file.
-        flags: ``os.O_WRONLY`` or ``os.O_RDWR``.
-        mode: Its permissions.
+    The flags are ``os.O_WRONLY`` or ``os.O_RDWR``.
 
     Raises:
         OSError: It is a link, no regular file, another user's, or one that has a second name; or it cannot be opened.

@@ -65,7 +65,7 @@ _AUTHORIZATION = re.compile(
 _BEARER = re.compile(r"\b(Bearer[ \t]{1,3})[A-Za-z0-9._~+/=-]{16,}")
 #: What Google gives to a program for an hour.
 _GOOGLE = re.compile(r"(?<![\w.])ya29\.[\w-]{16,}", re.ASCII)
-#: Whoever knows the address may write there.
+#: Who knows the address may write there.
 _WEBHOOK = re.compile(r"(hooks\.slack\.com/(?:services|workflows|triggers)/)[^\s\"'<>]{8,}", re.IGNORECASE)
 #: Azure's keys and signatures, as its connection strings and addresses have them: base64, of which / may be %2F.
 _AZURE = re.compile(r"((?:\bAccountKey|\bSharedAccessKey|[?&;]sig|SharedAccessSignature)=)[A-Za-z0-9+/%=_-]{20,}")
@@ -93,7 +93,7 @@ _KEY_LINE = re.compile(
 
 # name=value, "name": "value", name: value, --name value.
 _GIVEN = r"((?:{names})[\"']?[ \t]{{0,3}}[:=][ \t]{{0,3}}|(?<![\w-])--[\w-]{{0,40}}(?:{names})[ \t]{{1,3}})"
-#: What nobody keeps secret.
+#: What is no secret.
 _NO_VALUE = r"(?![\"']?(?:none|null|true|false|yes|no)(?=[\s\"',;)\]}&]|$))"
 #: Behind these words stands a secret, whatever it looks like.
 _PASSWORD = re.compile(

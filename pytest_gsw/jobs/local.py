@@ -83,7 +83,7 @@ class LocalLauncher:
         return ("bash", str(spec.script))
 
     def submit(self, spec: JobSpec) -> Job:
-        """Queue one job; it starts at once if its GPUs are free and nobody waits before it.
+        """Queue one job; it starts at once if its GPUs are free and no other waits before it.
 
         Raises:
             SubmissionError: It can never run here.

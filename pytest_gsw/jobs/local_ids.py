@@ -88,7 +88,7 @@ def _made(directory: Path) -> Path:
     """A directory below the one for temporary files, where others write, too.
 
     Raises:
-        OSError: It is somebody else's.
+        OSError: It is another user's.
     """
     make_directory(directory, private=True)
     found = directory.lstat()

@@ -150,7 +150,7 @@ def _has_exited(run: LocalRun) -> bool:
     assert run.process is not None
     try:
         return os.waitid(os.P_PID, run.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:  # somebody else in this process has waited for it
+    except ChildProcessError:  # other code of this process has waited for it
         return True
 
 

@@ -28,7 +28,7 @@ from pytest_gsw.jobs.states import job_state
 MOST_KEPT = 64
 
 #: Slurm asks a step that outlives its script to end, and kills it when KillWait is over, which is 30 s unless
-#: a site has less. One that was killed within this time of the script's end was killed by somebody else: slurmctld
+#: a site has less. One that was killed within this time of the script's end was killed by another: slurmctld
 #: hears of a step's end after its script may have gone on, and so a second late.
 KILL_WAIT_S = 2.0
 #: sacct takes 128 from a step's exit code above that; DerivedExitCode keeps it.
@@ -117,11 +117,11 @@ def _ended_with_its_job(step: JobStep, steps: Collection[JobStep], status: JobSt
     """
     if step.exit_code or step.end_s is None or status.end_s is None:
         return False
-    # "CANCELLED by" somebody else is an end of neither Slurm nor the job's script.
+    # "CANCELLED by" another user is an end of neither Slurm nor the job's script.
     if step.raw_state not in {"CANCELLED", f"CANCELLED by {uid}"}:
         return False
     if step.signal == signal.SIGTERM and _step_status(step) == worst:
-        # 24.11 counts helpers, and "by" somebody is none of Slurm's own ends.
+        # 24.11 counts helpers, and "by" a user is none of Slurm's own ends.
         return step.end_s >= status.end_s and step.raw_state == "CANCELLED" and _one_completed_beside(step, steps)
     if step.signal == signal.SIGTERM:
         return step.end_s >= status.end_s

@@ -1,7 +1,7 @@
 """Whether a row creeps away from what it was: its newest nights against a reference that never moves.
 
 A loss of 1 % a week is within every tolerance for weeks, and a reference that follows the nights follows it. So the
-reference is the first nights after a figure was accepted, for good, and the newest nights are compared with it by rank
+reference is always the first nights after a figure was accepted, and the newest nights are compared with it by rank
 sum, which knows no distribution and to which one slow night is one slow night. Nights are not independent, however:
 a busy cluster stays busy. Their autocorrelation is estimated along the way, without any level, and the more there is
 of it, the more nights it takes to say something, and the less each of them says.
@@ -55,7 +55,7 @@ class Drift:
     #: Change of the median step time, newest nights against reference, as a fraction: 0.03 is 3 % more time.
     shift: float
     #: Change of the step time a week since the first suspect night, as a fraction, by Theil and Sen; ``None`` where
-    #: nobody said when the nights were, or they are at one time only.
+    #: it is not said when the nights were, or they are at one time only.
     slope_per_week: float | None
     #: Index of the night from which on the row most likely became slower.
     first_suspect: int

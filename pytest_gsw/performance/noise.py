@@ -40,7 +40,7 @@ SCREEN = 1.5
 #: Mathematical Statistics 27 (1956), p. 410, table I).
 _MEDIAN_SD = (1.0, 0.70711, 0.66983, 0.54609, 0.53557, 0.46343, 0.45874, 0.41015, 0.40756, 0.37200)
 
-#: More jobs than anybody runs; what a tolerance of next to nothing needs is beyond all numbers.
+#: More jobs than are ever run; what a tolerance of next to nothing needs is beyond all numbers.
 _MOST_JOBS = 10**9
 
 #: The share of all distances between two jobs that the spread is not beyond, and what makes it the standard deviation

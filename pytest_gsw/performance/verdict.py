@@ -45,7 +45,7 @@ class Reason(enum.Enum):
     WITHIN_NOISE = "within noise"
     #: Inconclusive: a canary row says that the cluster is not in its usual state.
     CANARY = "canary"
-    #: Inconclusive: a job is faster than anybody believes.
+    #: Inconclusive: a job is faster than is believed.
     TOO_GOOD = "too good to be true"
     #: Inconclusive: ranks of one job show different times for the same steps.
     RANKS_DIFFER = "ranks differ"
@@ -59,10 +59,10 @@ UNUSUAL = DOUBTS | {Reason.CANARY.value}
 #: What binary fractions make of decimal numbers on both sides of a limit is less than this.
 _METRIC_ROUNDING = 1e-12
 
-#: Of a row whose noise nobody knows, the tolerance is all that is allowed.
+#: Of a row whose noise is not known, the tolerance is all that is allowed.
 _NOISELESS = Noise(sigma=0.0, jobs=0)
 
-#: The reason of an outcome that somebody else's rule has given without one.
+#: The reason of an outcome that a site's rule has given without one.
 _USUAL_REASON = {
     Outcome.PASSED: Reason.WITHIN_TOLERANCE,
     Outcome.IMPROVED: Reason.FASTER,
@@ -234,7 +234,7 @@ def judge(
         measurement: What was measured; of several jobs it is their median.
         tolerance: Accepted loss (and gain) of throughput as a fraction.
         accepted: The cluster's figure, which then is what the outcome rests on.
-        noise: By how much jobs of this row differ on its cluster, ``None`` where nobody knows: then the
+        noise: By how much jobs of this row differ on its cluster, ``None`` where that is not known: then the
             tolerance is all that is allowed.
         repeats: How many jobs the row may have, so that the verdict can say how many are still needed.
         max_gain: Gain of throughput that is believed, as a fraction; the row's own by default.

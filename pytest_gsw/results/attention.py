@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class Level(enum.Enum):
-    """How much somebody has to do about a row; the values are GitHub's words."""
+    """How urgent a row is; the values are GitHub's words."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -20,7 +20,7 @@ class Attention:
 
     #: Its name, as exports and the report's style sheet have it.
     kind: str
-    #: How much somebody has to do about it, ``None`` where nobody has to.
+    #: How urgent it is; ``None`` where nothing has to be done.
     level: Level | None = None
     #: Its sign in the report, and the word beside it; without a sign the report has no such kind.
     sign: str = ""

@@ -37,7 +37,7 @@ class JobFacts:
     log: str | None = None
     #: Size of the log when it was measured, by which a replay notices that it has changed.
     log_bytes: int | None = None
-    #: The job's steps in short, see :func:`~pytest_gsw.jobs.steps.kept`; ``None`` where nobody told them.
+    #: The job's steps in short, see :func:`~pytest_gsw.jobs.steps.kept`; ``None`` where they were not told.
     steps: tuple[str, ...] | None = None
     derived_exit_code: str = ""
     #: What could not be asked of the job's end, and why; one line.
@@ -174,10 +174,7 @@ class Jobs:
     def measured(self, judged_s: float | None) -> tuple[JobFacts, ...]:
         """The jobs whose median is the run's figure, in the order in which they ran, each with its ``judged_s``.
 
-        Empty where nothing was measured, or where nobody knows which job it was.
-
-        Args:
-            judged_s: The figure.
+        Empty where nothing was measured, or where it is not known which job it was.
         """
         if self.last is None or judged_s is None:
             return ()

@@ -53,7 +53,7 @@ def read(kind: type[Kind], content: Mapping[str, Any], prefix: str = "", *, stri
 
 
 def check_known(content: Mapping[str, Any], known: Mapping[str, Any] | frozenset[str], prefix: str = "") -> None:
-    """Make sure that JSON has no key that nobody reads.
+    """Make sure that JSON has no key that is not read.
 
     Raises:
         ValueError: It has one.

@@ -78,5 +78,5 @@ SLOW = frozenset(one.word for one in (REGRESSED, INCONCLUSIVE))
 
 
 def of(word: str) -> Outcome:
-    """What is known of a record's outcome; one that nobody knows is an error, never a pass."""
+    """What is known of a record's outcome; one that is not known is an error, never a pass."""
     return _BY_WORD.get(word) or replace(ERROR, word=word, short=word, known=False)

@@ -193,7 +193,7 @@ def of_content(content: Any, *, strict: bool = True) -> Record:
 
     Args:
         content: The JSON.
-        strict: Whether a key that nobody reads is an error; what a later release has added is left out otherwise.
+        strict: Whether a key that is not read is an error; what a later release has added is left out otherwise.
 
     Raises:
         ValueError: It is no record.

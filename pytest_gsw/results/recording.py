@@ -33,7 +33,7 @@ class Asked:
     tolerance: float
     #: How many jobs the row may have.
     repeats: Repeats
-    #: Peak FLOP/s of the row's accelerator, ``None`` where nobody knows it.
+    #: Peak FLOP/s of the row's accelerator, ``None`` where it is not known.
     peak_flops: float | None
 
 
