@@ -43,7 +43,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from svg import Chart, draw  # noqa: E402
 
-from pytest_gsw.performance.decision import decide  # noqa: E402
+from pytest_gsw.performance.decision import Outcome, decide  # noqa: E402
 from pytest_gsw.performance.drift import drift  # noqa: E402
 from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, noise_of  # noqa: E402
 
@@ -188,7 +188,7 @@ class Ours:
         while True:
             answer = decide(times_s, self.reference_s, TOLERANCE, self.noise, confirm=self.confirm)
             if not answer.more:
-                return answer.outcome == "regressed", answer.outcome == "inconclusive", len(times_s)
+                return answer.outcome is Outcome.REGRESSED, answer.outcome is Outcome.INCONCLUSIVE, len(times_s)
             times_s.append(math.exp(jobs.again() + slower))
 
 

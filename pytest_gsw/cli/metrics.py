@@ -32,7 +32,18 @@ from pytest_gsw.tables.definition import accepted_for, definition_hash
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.images import image_name, image_of
 from pytest_gsw.tables.load import load_tables
-from pytest_gsw.tables.metrics import PERCENTAGES
+from pytest_gsw.tables.metrics import (
+    CALIBRATED_STEP_TIME,
+    DAYS_TO_TRAIN,
+    MFU,
+    PERCENTAGES,
+    SAMPLES_PER_S,
+    SAVE_TIME,
+    STEP_TIME,
+    TFLOPS_PER_GPU,
+    TOKENS_PER_S,
+    TOKENS_PER_S_PER_GPU,
+)
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.statistic import parse_statistic
 
@@ -130,9 +141,9 @@ def _last_facts(path: Path, log_format: LogFormat) -> dict[str, Any]:
 
 def _rates(step: Step) -> dict[str, Any]:
     return {
-        "step_time_s": step.seconds,
-        "samples_per_s": step.samples_per_s,
-        "tokens_per_s_per_gpu": step.tokens_per_s_per_gpu,
+        STEP_TIME.key: step.seconds,
+        SAMPLES_PER_S.key: step.samples_per_s,
+        TOKENS_PER_S_PER_GPU: step.tokens_per_s_per_gpu,
     }
 
 
@@ -156,14 +167,14 @@ def _log_metrics(log: StepLog, statistic: str) -> dict[str, Any]:
         "format": log.format,
         "steps": len(log.steps),
         "statistic": str(chosen),
-        "step_time_s": judged_s,
+        STEP_TIME.key: judged_s,
         "first_step_time_s": timed[0].seconds if timed else None,
         "last_step_time_s": timed[-1].seconds if timed else None,
         "median_step_time_s": steady([step.seconds for step in timed]).median_s if timed else None,
-        "samples_per_s": last.samples_per_s if last else None,
-        "tokens_per_s_per_gpu": last.tokens_per_s_per_gpu if last else None,
+        SAMPLES_PER_S.key: last.samples_per_s if last else None,
+        TOKENS_PER_S_PER_GPU: last.tokens_per_s_per_gpu if last else None,
         "global_batch_size": log.identity.global_batch_size,
-        "checkpoint_save_time_s": log.checkpoint_saves_s[-1] if log.checkpoint_saves_s else None,
+        SAVE_TIME.key: log.checkpoint_saves_s[-1] if log.checkpoint_saves_s else None,
         "calibration_flops": log.calibration_flops,
         "runs_in_file": log.attempts,
         "not_finite": quoted(log.not_finite[1], os.environ) if log.not_finite else None,
@@ -204,12 +215,12 @@ def _row_metrics(
         "format": log.format,
         "steps": measurement.steps,
         "statistic": measurement.statistic,
-        "step_time_s": found.step_time_s,
+        STEP_TIME.key: found.step_time_s,
         "first_step_time_s": measurement.first_s * scale,
         "last_step_time_s": measurement.last_s * scale,
         "median_step_time_s": measurement.steady.median_s * scale,
-        "checkpoint_save_time_s": found.checkpoint_save_time_s,
-        "calibrated_step_time_s": found.calibrated_step_time_s,
+        SAVE_TIME.key: found.checkpoint_save_time_s,
+        CALIBRATED_STEP_TIME.key: found.calibrated_step_time_s,
         "calibration_flops": measurement.calibration_flops,
         "runs_in_file": log.attempts,
         "row": row.id,
@@ -218,10 +229,10 @@ def _row_metrics(
         "documented_time_s": verdict.documented_s,
         "accepted_time_s": verdict.accepted_s,
         "accepted_not_used": unused_text(unused, definition, shown) if unused else None,
-        "tokens_per_s": found.tokens_per_s,
-        "mfu": found.mfu,
-        "tflops_per_gpu": found.tflops_per_gpu,
-        "days_to_train_1t_tokens": found.days_to_train_1t_tokens,
+        TOKENS_PER_S.key: found.tokens_per_s,
+        MFU.key: found.mfu,
+        TFLOPS_PER_GPU.key: found.tflops_per_gpu,
+        DAYS_TO_TRAIN.key: found.days_to_train_1t_tokens,
         "change": verdict.time_change,
         "throughput_change": verdict.throughput_change,
         "tolerance": verdict.tolerance,

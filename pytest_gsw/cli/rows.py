@@ -16,6 +16,7 @@ from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.definition import counts_with_its_image
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.load import load_tables
+from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted, Baseline
 
 #: What a row runs, by the names of its fields.
@@ -87,7 +88,7 @@ def row_facts(row: Baseline) -> dict[str, Any]:
         "parallelism": asdict(row.parallelism),
         **{name: getattr(row, name) for name in ("metric", "statistic", "tolerance", "max_gain")},
         "metrics": {key: asdict(stated) for key, stated in row.metrics.items()},
-        "step_time_s": row.documented.step_time_s,
+        STEP_TIME.key: row.documented.step_time_s,
         "documented": _derived(row.documented),
         "computed": _derived(computed),
         **{name: getattr(row, name) for name in ("model_flops_per_sample", "proxy", "canary", "expected_failure")},
@@ -107,5 +108,5 @@ def row_facts(row: Baseline) -> dict[str, Any]:
 
 def _derived(of: Any) -> dict[str, float | None]:
     found = asdict(of)
-    del found["step_time_s"]
+    del found[STEP_TIME.key]
     return {name: value if value is None or math.isfinite(value) else None for name, value in found.items()}

@@ -10,19 +10,20 @@ from pytest_gsw.common.redact import printable
 from pytest_gsw.history.codec import body_text, encode
 from pytest_gsw.history.database import Database
 from pytest_gsw.history.model import JobPoint, SeriesKey, points_of, record_time_s, series_key
+from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import Record, record_text
 
 _to_json = json.JSONEncoder(sort_keys=True).encode
 
 # The condition is that of model.rank().
-_UPSERT_RECORD = """
+_UPSERT_RECORD = f"""
 INSERT INTO gsw_record (run_id, node_id, row_id, cluster, definition, outcome, time_s, recorded_s)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run_id, node_id) DO UPDATE SET row_id = excluded.row_id, cluster = excluded.cluster,
     definition = excluded.definition, outcome = excluded.outcome, time_s = excluded.time_s,
     recorded_s = excluded.recorded_s
-WHERE (CASE excluded.outcome WHEN 'error' THEN 0 ELSE 1 END, excluded.recorded_s)
-    >= (CASE gsw_record.outcome WHEN 'error' THEN 0 ELSE 1 END, gsw_record.recorded_s)"""
+WHERE (CASE excluded.outcome WHEN '{ERROR.word}' THEN 0 ELSE 1 END, excluded.recorded_s)
+    >= (CASE gsw_record.outcome WHEN '{ERROR.word}' THEN 0 ELSE 1 END, gsw_record.recorded_s)"""  # noqa: S608 - a word of ours
 
 # What is there of a record, and after the statement above: what nobody else changes before this transaction ends.
 _STORED = """

@@ -9,11 +9,11 @@ outcome, or they have all run. No job is ever left out, so that a row does not g
 
 from __future__ import annotations
 
+import enum
 import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from pytest_gsw.performance import noise as noises
 from pytest_gsw.performance.noise import Noise
@@ -23,12 +23,22 @@ from pytest_gsw.performance.noise import Noise
 _ROUNDING = 1e-12
 
 
+class Outcome(enum.Enum):
+    """How a measured run compares with its document."""
+
+    PASSED = "passed"
+    IMPROVED = "improved"
+    REGRESSED = "regressed"
+    #: It was measured, and what was measured does not tell which of the others it is.
+    INCONCLUSIVE = "inconclusive"
+
+
 @dataclass(frozen=True)
 class Decision:
     """What is known of a row after the jobs that it has had this night."""
 
     #: What the jobs say so far; it counts when no more are needed.
-    outcome: Literal["passed", "improved", "regressed", "inconclusive"]
+    outcome: Outcome
     #: The median of all jobs, seconds.
     median_s: float
     #: Loss of throughput of that median against the reference, as a fraction; below zero it is a gain.
@@ -73,11 +83,11 @@ def decide(
 
     def decision(limit: float, more: int) -> Decision:
         if is_below(ratio, limit):
-            outcome: Literal["passed", "improved", "regressed", "inconclusive"] = "regressed"
+            outcome = Outcome.REGRESSED
         elif is_below(ratio, tolerance):
-            outcome = "inconclusive"
+            outcome = Outcome.INCONCLUSIVE
         else:
-            outcome = "improved" if is_above(ratio, gain) else "passed"
+            outcome = Outcome.IMPROVED if is_above(ratio, gain) else Outcome.PASSED
         return Decision(outcome, median_s, 1 - ratio, limit, gain, more)
 
     if jobs < first:

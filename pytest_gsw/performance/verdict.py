@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pytest_gsw.performance.decision import Outcome as Outcome
 from pytest_gsw.performance.decision import decide, is_above, is_below
 from pytest_gsw.performance.doubts import RanksApart, believed_gain, is_too_good, ranks_apart
 from pytest_gsw.performance.measurement import Measurement
@@ -18,16 +19,6 @@ from pytest_gsw.tables.model import Accepted, Baseline
 
 #: A statistic that differs by more than this from the median of the steady steps says something else than it.
 NOTABLE_GAP = 0.02
-
-
-class Outcome(enum.Enum):
-    """How a measured run compares with its document."""
-
-    PASSED = "passed"
-    IMPROVED = "improved"
-    REGRESSED = "regressed"
-    #: It was measured, and what was measured does not tell which of the others it is.
-    INCONCLUSIVE = "inconclusive"
 
 
 class Reason(enum.Enum):
@@ -260,7 +251,7 @@ def judge(
     repeats = repeats or Repeats()
     known = noise or _NOISELESS
     decision = decide(jobs_s, reference_s, tolerance, known, first=repeats.first, confirm=repeats.confirm)
-    outcome = Outcome(decision.outcome)
+    outcome = decision.outcome
     allowed = decision.allowed_gain if outcome is Outcome.IMPROVED else decision.limit
     direction = baseline.judged_by.direction
     is_within = compare(decision.median_s, reference_s, tolerance, direction) is Outcome.PASSED

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from pytest_gsw.performance import decision
 from pytest_gsw.results import attention
 from pytest_gsw.results.attention import Attention
 
@@ -38,10 +39,10 @@ class Outcome:
         return self.named or self.word.replace("_", " ")
 
 
-PASSED = Outcome("passed", "passed", "", 1, "", attention.PASSED)
-IMPROVED = Outcome("improved", "passed", "", 3, "FAST", attention.IMPROVED)
-REGRESSED = Outcome("regressed", "failed", "failure", 6, "SLOW", attention.REGRESSED)
-INCONCLUSIVE = Outcome("inconclusive", "skipped", "skipped", 4, "NOISY", attention.INCONCLUSIVE)
+PASSED = Outcome(decision.Outcome.PASSED.value, "passed", "", 1, "", attention.PASSED)
+IMPROVED = Outcome(decision.Outcome.IMPROVED.value, "passed", "", 3, "FAST", attention.IMPROVED)
+REGRESSED = Outcome(decision.Outcome.REGRESSED.value, "failed", "failure", 6, "SLOW", attention.REGRESSED)
+INCONCLUSIVE = Outcome(decision.Outcome.INCONCLUSIVE.value, "skipped", "skipped", 4, "NOISY", attention.INCONCLUSIVE)
 UNEXPECTED_SUCCESS = Outcome(
     "unexpected_success",
     "failed",
@@ -71,8 +72,8 @@ OUTCOMES = (
 )
 _BY_WORD = {one.word: one for one in OUTCOMES}
 
-#: Words of those that a verdict has, see :class:`pytest_gsw.performance.verdict.Outcome`.
-JUDGED = frozenset(one.word for one in (PASSED, IMPROVED, REGRESSED, INCONCLUSIVE))
+#: Words of those that a verdict has, see :class:`pytest_gsw.performance.decision.Outcome`.
+JUDGED = frozenset(one.value for one in decision.Outcome)
 #: Words of those of a measured row that is slower than it should be, or may be.
 SLOW = frozenset(one.word for one in (REGRESSED, INCONCLUSIVE))
 

@@ -12,6 +12,7 @@ from pytest_gsw.selftest.logs import as_bytes, restarted, steps_of, with_all_fig
 from pytest_gsw.selftest.model import Case, Unchecked
 from pytest_gsw.selftest.trial import Trial
 from pytest_gsw.selftest.truth import loss_count
+from pytest_gsw.tables.metrics import MFU
 
 _NOT_FINITE = "the loss or a step time is not finite*"
 #: So many losses have a first and a last tenth.
@@ -48,7 +49,7 @@ def impossible_times(trial: Trial) -> Iterator[Case | Unchecked]:
     if trial.mfu is not None:
         wanted = trial.random.uniform(1.02, 5)
         log = as_bytes(trial.events(trial.at(wanted / trial.mfu)))
-        yield trial.broken("mfu", f"an MFU of {wanted:.0%}", log, "MFU * is impossible: *")
+        yield trial.broken(MFU.key, f"an MFU of {wanted:.0%}", log, "MFU * is impossible: *")
 
 
 def untrained_runs(trial: Trial) -> Iterator[Case]:

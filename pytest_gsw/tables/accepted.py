@@ -46,11 +46,11 @@ ACCEPTED_FIELDS: f.Fields = {
         "The cluster on which the figure counts.",
         required=True,
     ),
-    "step_time_s": f.number("Accepted time of one training step, seconds."),
-    "calibrated_step_time_s": f.number(
+    metrics.STEP_TIME.key: f.number("Accepted time of one training step, seconds."),
+    metrics.CALIBRATED_STEP_TIME.key: f.number(
         "Accepted calibrated time of one training step, seconds, for rows judged by it."
     ),
-    "checkpoint_save_time_s": f.number("Accepted time of saving one checkpoint, seconds, for rows judged by it."),
+    metrics.SAVE_TIME.key: f.number("Accepted time of saving one checkpoint, seconds, for rows judged by it."),
     "jobs": f.whole("Jobs whose median the figure is.", required=True),
     "spread": f.Field(
         read_spread,

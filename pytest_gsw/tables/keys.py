@@ -46,14 +46,14 @@ ROW_FIELDS: f.Fields = {
     "model_flops": f.number(
         "Model floating-point operations of one sample, pinned as the document states it.", largest=1e30
     ),
-    "step_time_s": f.number("Documented time of one training step, seconds."),
-    "tokens_per_s": f.number("Documented throughput of the whole job, tokens per second."),
-    "tokens_per_s_per_gpu": f.number("Documented throughput, tokens per second and GPU, where it is stated so."),
-    "samples_per_s": f.number("Documented throughput of the whole job, samples per second."),
-    "mfu": f.percentage("Documented model FLOPS utilization."),
-    "days_to_train_1t_tokens": f.number("Documented days to train one trillion tokens."),
-    "tflops_per_gpu": f.number("Documented TFLOP/s of one GPU."),
-    "checkpoint_save_time_s": f.number("Documented time of saving one checkpoint, seconds."),
+    metrics.STEP_TIME.key: f.number("Documented time of one training step, seconds."),
+    metrics.TOKENS_PER_S.key: f.number("Documented throughput of the whole job, tokens per second."),
+    metrics.TOKENS_PER_S_PER_GPU: f.number("Documented throughput, tokens per second and GPU, where it is stated so."),
+    metrics.SAMPLES_PER_S.key: f.number("Documented throughput of the whole job, samples per second."),
+    metrics.MFU.key: f.percentage("Documented model FLOPS utilization."),
+    metrics.DAYS_TO_TRAIN.key: f.number("Documented days to train one trillion tokens."),
+    metrics.TFLOPS_PER_GPU.key: f.number("Documented TFLOP/s of one GPU."),
+    metrics.SAVE_TIME.key: f.number("Documented time of saving one checkpoint, seconds."),
     "calibration_flops": f.number(
         "FLOP/s that a matrix product reached, for each GPU, when the figures were measured.", largest=1e30
     ),

@@ -14,7 +14,7 @@ from pytest_gsw.tables.accepted import accepted_faults, with_accepted
 from pytest_gsw.tables.bundled import bundled_baselines, is_table, table_of_accepted
 from pytest_gsw.tables.keys import FILE_FIELDS
 from pytest_gsw.tables.lines import read_by_line
-from pytest_gsw.tables.metrics import CALIBRATION, Metric, Series
+from pytest_gsw.tables.metrics import CALIBRATION, TOKENS_PER_S_PER_GPU, Metric, Series
 from pytest_gsw.tables.model import Baseline, Documented, Figures, Location, Parallelism, Recipe, Source
 from pytest_gsw.tables.yamlfile import Values, read_mapping
 
@@ -207,8 +207,8 @@ def _documented(row: Mapping[str, Any], metric: Metric) -> Figures:
     seconds per step = sequence length * global batch size / tokens/s = global batch size / samples/s.
     """
     stated = Figures(**{key: row[key] for key in Figures.__dataclass_fields__ if key in row})
-    if stated.tokens_per_s is None and "tokens_per_s_per_gpu" in row and "gpus" in row:
-        stated = replace(stated, tokens_per_s=row["tokens_per_s_per_gpu"] * row["gpus"])
+    if stated.tokens_per_s is None and TOKENS_PER_S_PER_GPU in row and "gpus" in row:
+        stated = replace(stated, tokens_per_s=row[TOKENS_PER_S_PER_GPU] * row["gpus"])
     if metric.series is Series.SAVES:
         return stated
     step_time_s = _stated_step_time_s(row, stated)

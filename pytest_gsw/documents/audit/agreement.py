@@ -16,6 +16,7 @@ from pytest_gsw.documents.audit.figures import DERIVED, THROUGHPUTS, TRILLION, L
 from pytest_gsw.documents.audit.model import Severity
 from pytest_gsw.documents.audit.written import Span, Written
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
+from pytest_gsw.tables.metrics import DAYS_TO_TRAIN, MFU, TFLOPS_PER_GPU, TOKENS_PER_S
 
 
 @dataclass(frozen=True)
@@ -79,10 +80,10 @@ def compare(row: Row, key: str, law: Law | None = None) -> Comparison | None:
     law = law or row.laws.get(key)
     if step is not None and law is not None:
         return _by_step_time(row, key, written, step, law)
-    if key == "days_to_train_1t_tokens" and (tokens := row.value("tokens_per_s")) is not None:
-        return _by_figure(row, key, written, TRILLION / tokens / SECONDS_PER_DAY, "tokens_per_s")
-    if key == "mfu" and (tflops := row.value("tflops_per_gpu")) is not None and row.peak is not None:
-        return _by_figure(row, key, written, 100 * tflops * TRILLION / row.peak, "tflops_per_gpu")
+    if key == DAYS_TO_TRAIN.key and (tokens := row.value(TOKENS_PER_S.key)) is not None:
+        return _by_figure(row, key, written, TRILLION / tokens / SECONDS_PER_DAY, TOKENS_PER_S.key)
+    if key == MFU.key and (tflops := row.value(TFLOPS_PER_GPU.key)) is not None and row.peak is not None:
+        return _by_figure(row, key, written, 100 * tflops * TRILLION / row.peak, TFLOPS_PER_GPU.key)
     return None
 
 
@@ -100,7 +101,7 @@ def _by_figure(row: Row, key: str, written: Written, value: Fraction, source: st
     of = row.numbers[source]
     ends = [above_zero(of.either).low, of.either.high]
     # Days fall with the throughput, MFU grows with TFLOP/s.
-    values = sorted(value * end / of.value if key == "mfu" else value * of.value / end for end in ends)
+    values = sorted(value * end / of.value if key == MFU.key else value * of.value / end for end in ends)
     fits = written.either.overlap(Span(*values))
     severity = None if written.is_rounding_of(value) else _severity(written, value, fits)
     return Comparison(key, written, value, severity, source)
@@ -113,8 +114,8 @@ def _severity(written: Written, value: Fraction, fits: Span | None) -> Severity:
 
 def _follows_from_throughput(row: Row, key: str, written: Written) -> bool:
     """Days may have been computed from the documented throughput, which was rounded before."""
-    tokens = row.value("tokens_per_s")
-    if key != "days_to_train_1t_tokens" or tokens is None:
+    tokens = row.value(TOKENS_PER_S.key)
+    if key != DAYS_TO_TRAIN.key or tokens is None:
         return False
     return written.is_rounding_of(TRILLION / tokens / SECONDS_PER_DAY)
 

@@ -10,6 +10,7 @@ from pytest_gsw.documents.audit.agreement import BySteps, Comparison, comparison
 from pytest_gsw.documents.audit.figures import Row, StepTime, above_zero
 from pytest_gsw.documents.audit.model import Explanation, Finding, Kind, Severity, Uses
 from pytest_gsw.documents.audit.written import Written, about, decimals, read_written, short, spelt
+from pytest_gsw.tables.metrics import STEP_TIME
 
 
 def derived(row: Row, others: Sequence[Row], shared: Mapping[str, Explanation]) -> Iterator[Finding | None]:
@@ -67,7 +68,7 @@ def _roundings(compared: Comparison, steps: BySteps) -> tuple[Explanation, ...]:
         return (Explanation(Kind.CUT, f"{_more_digits(value, written)} was cut, not rounded"),)
     if fits is None:
         return (Explanation(Kind.LAST_DIGIT, explain.LESS_THAN_A_UNIT),)
-    if step.key != "step_time_s":
+    if step.key != STEP_TIME.key:
         return (Explanation(Kind.STEP_TIME_ROUNDED, f"the rounding of {step.key} explains it"),)
     # A step time that rounds to the documented one and gives the figure rounded, where there is one, reads best.
     best = fits
@@ -91,7 +92,7 @@ def _of_another(compared: Comparison, source: str) -> Explanation:
 
 
 def _step_text(step: StepTime) -> str:
-    return f"{step.written.text} s" if step.key == "step_time_s" else f"{about(step.seconds)} s"
+    return f"{step.written.text} s" if step.key == STEP_TIME.key else f"{about(step.seconds)} s"
 
 
 def _more_digits(value: Fraction, written: Written) -> str:

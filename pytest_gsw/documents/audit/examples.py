@@ -13,6 +13,7 @@ from pytest_gsw.documents.audit.spots import Place, of_batch, rows_words, same_t
 from pytest_gsw.documents.audit.statements import tokens_equation
 from pytest_gsw.documents.audit.written import read_written, scientific
 from pytest_gsw.performance.peaks import PEAKS, peak_flops
+from pytest_gsw.tables.metrics import STEP_TIME
 
 
 def _rows_of(example: Example, rows: Sequence[Row]) -> list[Row]:
@@ -42,7 +43,7 @@ def examples(place: Place, document: Document, rows: Sequence[Row]) -> Iterator[
 def _example_time(
     place: Place, document: Document, spot: Spot, same: Sequence[Row], rows: Sequence[Row]
 ) -> Finding | None:
-    times = [(row, step.text) for row in same if (step := row.numbers.get("step_time_s")) is not None]
+    times = [(row, step.text) for row in same if (step := row.numbers.get(STEP_TIME.key)) is not None]
     if not times or with_time(same, spot.written):
         return None
     owner = whose(rows, spot.written)
@@ -162,7 +163,7 @@ def step_times(place: Place, document: Document, rows: Sequence[Row]) -> Iterato
 
     An example that names its run was compared with its row already; its step time is not reported again.
     """
-    if not any("step_time_s" in row.numbers for row in rows):
+    if not any(STEP_TIME.key in row.numbers for row in rows):
         return
     told = [example.step_time.written for example in document.examples if example.step_time and _rows_of(example, rows)]
     for log in document.logs:

@@ -25,6 +25,15 @@ from pytest_gsw.documents.audit.written import (
     swapped,
 )
 from pytest_gsw.performance.peaks import PEAKS
+from pytest_gsw.tables.metrics import (
+    DAYS_TO_TRAIN,
+    MFU,
+    SAMPLES_PER_S,
+    STEP_TIME,
+    TFLOPS_PER_GPU,
+    TOKENS_PER_S,
+    TOKENS_PER_S_PER_GPU,
+)
 
 LESS_THAN_A_UNIT = "less than one unit of the last digit away"
 NOTHING = "no single change of what it is computed from gives it"
@@ -52,7 +61,7 @@ _LORA: Mapping[Fraction, str] = {
     Fraction(3, 2): "3/2 of what the formula gives, as for full fine-tuning in place of LoRA",
 }
 #: Figures that are computed from model FLOPs.
-_OF_FLOPS = frozenset({"mfu", "tflops_per_gpu", "model_flops"})
+_OF_FLOPS = frozenset({MFU.key, TFLOPS_PER_GPU.key, "model_flops"})
 #: Explanations that are told for one figure; the likeliest come first.
 _TOLD = 3
 
@@ -112,7 +121,7 @@ def _unknown(written: Written, step: StepTime, law: Law) -> Explanation:
     needed = law.seconds(written.value)
     span = law.seconds_span(Span(max(written.rounded.low, written.value / 2), written.rounded.high))
     text = f"{NOTHING}; a step time of {short(needed, span, decimals(step.written))} s would"
-    return Explanation(Kind.UNKNOWN, text if step.key == "step_time_s" else NOTHING)
+    return Explanation(Kind.UNKNOWN, text if step.key == STEP_TIME.key else NOTHING)
 
 
 def _step_time_swapped(written: Written, step: StepTime, law: Law) -> Iterator[Explanation]:
@@ -132,7 +141,7 @@ def _step_times(
     written: Written, step: StepTime, law: Law, texts: Iterable[str], *, exactly: bool = False
 ) -> Iterator[str]:
     """Those of these step times that give the figure: as written, or as any value that is written so."""
-    if step.key != "step_time_s":
+    if step.key != STEP_TIME.key:
         return
     for text in texts:
         other = read_written(text)
@@ -164,10 +173,10 @@ def _values(written: Written, computed: Fraction, texts: Iterable[str], *, exact
 
 
 def _peaks(row: Row, key: str, written: Written, step: StepTime) -> Iterator[Explanation]:
-    if key != "mfu":
+    if key != MFU.key:
         return
     for peak, words in other_peaks(row):
-        law = laws(row, peak=peak).get("mfu")
+        law = laws(row, peak=peak).get(MFU.key)
         if law is not None and written.states(law.at(step.seconds)):
             yield Explanation(Kind.WRONG_PEAK, f"{words} gives it")
 
@@ -190,7 +199,7 @@ def other_peaks(row: Row) -> Iterator[tuple[Fraction, str]]:
 
 def _formulas(row: Row, key: str, written: Written, step: StepTime) -> Iterator[Explanation]:
     """Model FLOPs in another form: before they were rounded, of the full model, without recomputation."""
-    if key not in {"mfu", "tflops_per_gpu"}:
+    if key not in {MFU.key, TFLOPS_PER_GPU.key}:
         return
     stated, exact = row.value("model_flops"), row.computed_flops
     if stated is not None and exact is not None and exact != stated:
@@ -245,13 +254,13 @@ def _copies(row: Row, others: Sequence[Row], key: str, written: Written, law: La
             if mine is None or theirs_value is None or mine == theirs_value:
                 continue
             ratio = theirs_value / mine if name != "gpus" else mine / theirs_value
-            if name == "gpus" and key in {"tokens_per_s", "samples_per_s", "days_to_train_1t_tokens"}:
+            if name == "gpus" and key in {TOKENS_PER_S.key, SAMPLES_PER_S.key, DAYS_TO_TRAIN.key}:
                 continue
-            if key == "days_to_train_1t_tokens":
+            if key == DAYS_TO_TRAIN.key:
                 ratio = 1 / ratio
-            if name == "sequence_length" and key not in {"tokens_per_s", "tokens_per_s_per_gpu"}:
+            if name == "sequence_length" and key not in {TOKENS_PER_S.key, TOKENS_PER_S_PER_GPU}:
                 continue
-            if name == "model_flops" and key not in {"mfu", "tflops_per_gpu"}:
+            if name == "model_flops" and key not in {MFU.key, TFLOPS_PER_GPU.key}:
                 continue
             assert row.step_time is not None
             if written.is_rounding_of(law.scaled(ratio).at(row.step_time.seconds)) and _is_right(other, key):
@@ -273,7 +282,7 @@ def _is_right(row: Row, key: str) -> bool:
 
 
 def _time(step: StepTime) -> str:
-    return f"{step.written.text} s" if step.key == "step_time_s" else f"{step.key} {step.written.text}"
+    return f"{step.written.text} s" if step.key == STEP_TIME.key else f"{step.key} {step.written.text}"
 
 
 def factors(row: Row, key: str) -> Mapping[Fraction, str]:

@@ -18,6 +18,15 @@ from pytest_gsw.performance import flops
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.tables import metrics
+from pytest_gsw.tables.metrics import (
+    DAYS_TO_TRAIN,
+    MFU,
+    SAMPLES_PER_S,
+    STEP_TIME,
+    TFLOPS_PER_GPU,
+    TOKENS_PER_S,
+    TOKENS_PER_S_PER_GPU,
+)
 from pytest_gsw.tables.stated import StatedRow
 from pytest_gsw.tables.yamlfile import Stated
 
@@ -165,18 +174,18 @@ class Row:
         step = self.step_time
         if step is None:
             return "no figure of this row"
-        if step.key == "step_time_s":
+        if step.key == STEP_TIME.key:
             return f"the step time, {step.written.text} s"
         return f"{step.key} {step.written.text}, which is {about(step.seconds)} s"
 
     @cached_property
     def step_time(self) -> StepTime | None:
         """What the row's figures are computed from, ``None`` where it states no such thing."""
-        for key in ("step_time_s", *THROUGHPUTS):
+        for key in (STEP_TIME.key, *THROUGHPUTS):
             written = self.numbers.get(key)
             if written is None or self.value(key) is None:
                 continue
-            if key == "step_time_s":
+            if key == STEP_TIME.key:
                 return StepTime(key, written, written.value, above_zero(written.rounded), above_zero(written.either))
             law = self.laws.get(key)
             if law is not None:
@@ -189,7 +198,7 @@ def read_row(stated: StatedRow) -> Row:
     """The row with its numbers read; what is no number is left out."""
     numbers = {}
     for key, value in stated.values.items():
-        if key in _COUNTS or key in DERIVED or key in {"step_time_s", "model_flops"} or key.startswith("architecture."):
+        if key in _COUNTS or key in DERIVED or key in {STEP_TIME.key, "model_flops"} or key.startswith("architecture."):
             written = read_written(value.text)
             if written is not None:
                 numbers[key] = _as_percent(key, written)
@@ -203,7 +212,7 @@ def read_rows(stated: Iterable[StatedRow]) -> tuple[Row, ...]:
 
 def _as_percent(key: str, written: Written) -> Written:
     """MFU as a percentage, where it is written as a fraction (``0.4254``)."""
-    if key != "mfu" or written.text.endswith("%") or written.value > 1:
+    if key != MFU.key or written.text.endswith("%") or written.value > 1:
         return written
     return Written(written.text, written.value * 100, written.unit * 100)
 
@@ -227,21 +236,21 @@ def laws(row: Row, *, model_flops: Fraction | None = None, peak: Fraction | None
     found: dict[str, Law] = {}
     if batch is None:
         return found
-    found["samples_per_s"] = Law(batch, f"{_plain(batch)}")
+    found[SAMPLES_PER_S.key] = Law(batch, f"{_plain(batch)}")
     if sequence is not None:
         tokens = f"{_plain(sequence)} * {_plain(batch)}"
-        found["tokens_per_s"] = Law(sequence * batch, tokens)
+        found[TOKENS_PER_S.key] = Law(sequence * batch, tokens)
         days = TRILLION / (sequence * batch) / SECONDS_PER_DAY
-        found["days_to_train_1t_tokens"] = Law(days, f"1e12 / ({tokens})", grows=True)
+        found[DAYS_TO_TRAIN.key] = Law(days, f"1e12 / ({tokens})", grows=True)
         if gpus is not None:
-            found["tokens_per_s_per_gpu"] = Law(sequence * batch / gpus, f"{tokens} / {_plain(gpus)} GPUs")
+            found[TOKENS_PER_S_PER_GPU] = Law(sequence * batch / gpus, f"{tokens} / {_plain(gpus)} GPUs")
     if work is not None and gpus is not None:
         share = f"{_plain(batch)} * {_plain(work)} FLOPs / {_plain(gpus)} GPUs"
         again = RECOMPUTATION if row.text("activation_recomputation") == "true" else Fraction(1)
         shown = f"{share} * 4 / 3" if again != 1 else share
-        found["tflops_per_gpu"] = Law(batch * work / gpus / TRILLION * again, f"{shown} / 1e12")
+        found[TFLOPS_PER_GPU.key] = Law(batch * work / gpus / TRILLION * again, f"{shown} / 1e12")
         if peak is not None:
-            found["mfu"] = Law(100 * batch * work / gpus / peak, f"{share} / {_plain(peak)} FLOP/s")
+            found[MFU.key] = Law(100 * batch * work / gpus / peak, f"{share} / {_plain(peak)} FLOP/s")
     return found
 
 

@@ -11,6 +11,7 @@ from pytest_gsw.documents.audit.agreement import wrong
 from pytest_gsw.documents.audit.figures import DERIVED, Row
 from pytest_gsw.documents.audit.model import Explanation, Finding, Kind, Severity, Uses
 from pytest_gsw.documents.audit.written import about, share, spelt
+from pytest_gsw.tables.metrics import SAMPLES_PER_S, SAVE_TIME, STEP_TIME, TOKENS_PER_S, TOKENS_PER_S_PER_GPU
 
 #: What makes two rows runs of one configuration at different scales.
 _FAMILY = (
@@ -18,7 +19,7 @@ _FAMILY = (
     *("model_flops", "proxy", "metric", "expected_failure", "attributes.scaling", "variant"),
 )
 #: What two rows of one configuration may differ in.
-_NO_CONFIGURATION = frozenset({*DERIVED, "step_time_s", "checkpoint_save_time_s", "case", "notes", "line", "title"})
+_NO_CONFIGURATION = frozenset({*DERIVED, STEP_TIME.key, SAVE_TIME.key, "case", "notes", "line", "title"})
 #: More throughput for each GPU than this share of that at fewer GPUs is not what scaling gives.
 _SUPERLINEAR = Fraction(11, 10)
 #: Rows of a series that swapped figures are looked for in: each pair of them takes as many computations.
@@ -61,27 +62,27 @@ class _Run:
     @property
     def documented(self) -> str:
         """That figure with its unit."""
-        return f"{self.row.text(self.key)} {'s' if self.key == 'step_time_s' else self.unit}"
+        return f"{self.row.text(self.key)} {'s' if self.key == STEP_TIME.key else self.unit}"
 
     def figure_at(self, throughput: Fraction) -> str:
         """What that figure is at another throughput."""
-        if self.key == "step_time_s":
-            return f"{about(self.row.laws['tokens_per_s'].seconds(throughput))} s"
+        if self.key == STEP_TIME.key:
+            return f"{about(self.row.laws[TOKENS_PER_S.key].seconds(throughput))} s"
         return f"{_short(throughput)} {self.unit}"
 
 
 def _run(row: Row) -> _Run | None:
     """A row's throughput by its step time where there is one, else as stated."""
-    gpus, step, law = row.value("gpus"), row.step_time, row.laws.get("tokens_per_s")
+    gpus, step, law = row.value("gpus"), row.step_time, row.laws.get(TOKENS_PER_S.key)
     if gpus is None:
         return None
-    if step is not None and step.key == "step_time_s" and law is not None:
+    if step is not None and step.key == STEP_TIME.key and law is not None:
         return _Run(row, gpus, law.at(step.seconds), "tokens/s", step.key)
-    per_gpu = row.value("tokens_per_s_per_gpu")
+    per_gpu = row.value(TOKENS_PER_S_PER_GPU)
     stated = (
-        ("tokens_per_s", row.value("tokens_per_s"), "tokens/s"),
-        ("tokens_per_s_per_gpu", None if per_gpu is None else per_gpu * gpus, "tokens/s"),
-        ("samples_per_s", row.value("samples_per_s"), "samples/s"),
+        (TOKENS_PER_S.key, row.value(TOKENS_PER_S.key), "tokens/s"),
+        (TOKENS_PER_S_PER_GPU, None if per_gpu is None else per_gpu * gpus, "tokens/s"),
+        (SAMPLES_PER_S.key, row.value(SAMPLES_PER_S.key), "samples/s"),
     )
     return next((_Run(row, gpus, value, unit, key) for key, value, unit in stated if value is not None), None)
 
@@ -89,7 +90,7 @@ def _run(row: Row) -> _Run | None:
 def _falling(fewer: _Run, more: _Run, swap: str | None) -> Finding:
     """More GPUs with less throughput: arithmetic does not refute it, unless other figures say what was swapped."""
     throughput = f"{_short(fewer.throughput)} {fewer.unit} of {fewer.row.id}"
-    if more.key == "step_time_s":
+    if more.key == STEP_TIME.key:
         formula = f"the step time with which {more.gpus} GPUs give more than the {throughput}"
         limit = f"less than {more.figure_at(fewer.throughput)}"
     else:
@@ -103,10 +104,10 @@ def _falling(fewer: _Run, more: _Run, swap: str | None) -> Finding:
 
 
 def _superlinear(fewer: _Run, more: _Run, efficiency: Fraction) -> Finding:
-    figure = "step time" if more.key == "step_time_s" else "throughput"
+    figure = "step time" if more.key == STEP_TIME.key else "throughput"
     formula = f"the {figure} with which {more.gpus} GPUs give as much each as those of {fewer.row.id}"
     at = more.figure_at(fewer.throughput * more.gpus / fewer.gpus)
-    limit = f"about {at} at {'least' if more.key == 'step_time_s' else 'most'}"
+    limit = f"about {at} at {'least' if more.key == STEP_TIME.key else 'most'}"
     text = f"each of {more.gpus} GPUs gives {share(efficiency)} of what each of {fewer.gpus} gives"
     return _scaled(more, Severity.NOTICE, limit, formula, Explanation(Kind.UNKNOWN, text))
 
@@ -204,4 +205,4 @@ def _exact(row: Row) -> Fraction:
 def _seconds(row: Row) -> str:
     assert row.step_time is not None
     step = row.step_time
-    return step.written.text if step.key == "step_time_s" else about(step.seconds)
+    return step.written.text if step.key == STEP_TIME.key else about(step.seconds)

@@ -10,6 +10,7 @@ from pytest_gsw.documents.audit.figures import Row, flops_of
 from pytest_gsw.documents.audit.model import Explanation, Finding, Kind, Severity, Uses
 from pytest_gsw.documents.audit.published import published
 from pytest_gsw.documents.audit.written import about
+from pytest_gsw.tables.metrics import STEP_TIME
 
 #: A result of floating-point arithmetic may be off by so much.
 _FLOAT = Fraction(1, 10**12)
@@ -118,7 +119,7 @@ def _identity(
     row: Row, key: str, documented: Fraction, computed: Fraction, formula: str, explanations: tuple[Explanation, ...]
 ) -> Finding:
     step = row.step_time
-    uses = Uses.DOCUMENTED if step is not None and step.key != "step_time_s" else Uses.NEITHER
+    uses = Uses.DOCUMENTED if step is not None and step.key != STEP_TIME.key else Uses.NEITHER
     return Finding(
         identity=key,
         severity=Severity.CONTRADICTION,

@@ -11,10 +11,11 @@ from pytest_gsw.documents.audit.figures import Row
 from pytest_gsw.documents.audit.model import Explanation, Finding, Kind, Severity
 from pytest_gsw.documents.audit.spots import Place, times_of, whose, with_time
 from pytest_gsw.documents.audit.written import spelt
+from pytest_gsw.tables.metrics import STEP_TIME
 
 #: What the documents' scripts call the facts of a row.
 _NAMES = {
-    "step_time_s": ("sp", "throughput", "step_time", "time"),
+    STEP_TIME.key: ("sp", "throughput", "step_time", "time"),
     "size": ("ms", "msize"),
     "gpus": ("ng", "ngpus", "gpus"),
     "nodes": ("nnodes",),
@@ -54,7 +55,7 @@ def _variable(script: Script, key: str) -> Spot | None:
 
 def _script_row(place: Place, script: Script, rows: Sequence[Row]) -> Finding | None:
     """A script's run among the table's: the rows of its size, GPUs and batch have its step time, or none is its."""
-    time, size, gpus, nodes = (_variable(script, key) for key in ("step_time_s", "size", "gpus", "nodes"))
+    time, size, gpus, nodes = (_variable(script, key) for key in (STEP_TIME.key, "size", "gpus", "nodes"))
     batch = _script_batch(script)
     if time is None or size is None or batch is None or (gpus is None and nodes is None):
         return None

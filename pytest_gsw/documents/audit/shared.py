@@ -18,6 +18,7 @@ from pytest_gsw.documents.audit.agreement import BySteps, Comparison, compare, c
 from pytest_gsw.documents.audit.figures import DERIVED, Law, Row, laws
 from pytest_gsw.documents.audit.model import Explanation, Kind
 from pytest_gsw.documents.audit.written import about, decimal
+from pytest_gsw.tables.metrics import MFU
 
 #: Rows that another input is computed from: the first may be wrong in more than one way.
 _ASKED = 3
@@ -148,7 +149,7 @@ def _with_law(key: str, law: Callable[[Row], Mapping[str, Law]]) -> Callable[[Ro
 def _peaks(group: Sequence[Row]) -> Iterator[_Change]:
     """Other peaks. All rows of a workload have one accelerator and one dtype."""
     for peak, words in explain.other_peaks(group[0]):
-        yield _Change(Kind.WRONG_PEAK, f"{words} gives it", group, _with_law("mfu", partial(laws, peak=peak)))
+        yield _Change(Kind.WRONG_PEAK, f"{words} gives it", group, _with_law(MFU.key, partial(laws, peak=peak)))
 
 
 def _factors(group: Sequence[Row], suspects: Sequence[Row]) -> Iterator[_Change]:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from pytest_gsw.documents.audit.figures import Row
 from pytest_gsw.documents.audit.model import Explanation, Finding, Kind, Severity, Uses
 from pytest_gsw.documents.audit.written import Written
+from pytest_gsw.tables.metrics import STEP_TIME
 
 _OF_TABLES = "the tables' figures"
 
@@ -54,13 +55,13 @@ def same_time(one: Written, other: Written) -> bool:
 
 def with_time(rows: Iterable[Row], time: Written) -> list[Row]:
     """The rows that have this step time."""
-    return [row for row in rows if (step := row.numbers.get("step_time_s")) is not None and same_time(step, time)]
+    return [row for row in rows if (step := row.numbers.get(STEP_TIME.key)) is not None and same_time(step, time)]
 
 
 def whose(rows: Sequence[Row], time: Written) -> Explanation:
     """Whose step time it is, if it is any row's. Nobody copies more digits than there are."""
     for owner in with_time(rows, time):
-        step = owner.numbers["step_time_s"]
+        step = owner.numbers[STEP_TIME.key]
         if step.value == time.value or step.unit < time.unit:
             return Explanation(Kind.STALE_COPY, f"{time.text} s is the step time of {owner.id}")
     return Explanation(Kind.ANOTHER_RUN, f"no row has a step time of {time.text} s: it is of another run")
@@ -80,6 +81,6 @@ def rows_words(rows: Sequence[Row], batch: Fraction | None) -> str:
 
 def times_of(rows: Sequence[Row]) -> str:
     """The step times of rows, in words; a few of them where there are many."""
-    times = [step.text for row in rows if (step := row.numbers.get("step_time_s")) is not None]
+    times = [step.text for row in rows if (step := row.numbers.get(STEP_TIME.key)) is not None]
     shown = ", ".join(dict.fromkeys(times[:6]))
     return f"{shown} s" if len(times) <= 6 else f"{shown} … s"

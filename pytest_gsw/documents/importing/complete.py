@@ -21,7 +21,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.performance.peaks import PEAKS
 from pytest_gsw.tables.fields import Field
 from pytest_gsw.tables.keys import FILE_FIELDS, ROW_FIELDS
-from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME
+from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME, TFLOPS_PER_GPU
 from pytest_gsw.tables.yamlfile import Stated
 
 Values = dict[str, Stated]
@@ -98,7 +98,7 @@ def _blanks(values: Mapping[str, Stated], refused: Mapping[str, str], draft: Dra
     # A throughput that cannot be read is no loss where the step time is there; the other way round, a reader decides.
     first = {STEP_TIME.key, SAVE_TIME.key} if throughputs else JUDGED
     blanks |= {k: reason for k, reason in {**refused, **draft.blanks}.items() if k in first and k not in values}
-    if throughputs and not {"step_time_s", "metric", "global_batch_size"} & set(values):
+    if throughputs and not {STEP_TIME.key, "metric", "global_batch_size"} & set(values):
         blanks["global_batch_size"] = f"{UNSAID}, and the step time follows from it and {throughputs[0]}"
     return blanks
 
@@ -234,10 +234,10 @@ def _refused(values: Mapping[str, Stated]) -> dict[str, str]:
                 known.read(stated.text)
             except ValueError as error:
                 found[key] = str(error)[:200]
-    flops, kind = values.get("tflops_per_gpu"), values.get("accelerator")
+    flops, kind = values.get(TFLOPS_PER_GPU.key), values.get("accelerator")
     most = max((peak.flops / 1e12 for (name, _), peak in PEAKS.items() if kind and name == kind.text), default=None)
     if flops is not None and most is not None and float(flops.text) > most:
-        found["tflops_per_gpu"] = f"{flops.text} TFLOP/s is more than one {kind.text if kind else ''} can do"
+        found[TFLOPS_PER_GPU.key] = f"{flops.text} TFLOP/s is more than one {kind.text if kind else ''} can do"
     return found
 
 

@@ -20,7 +20,16 @@ from pytest_gsw.documents.importing.cells import (
 )
 from pytest_gsw.documents.importing.labels import CONFIGURATION, DTYPE, JUDGED, Label
 from pytest_gsw.documents.importing.markdown import Cell
-from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME
+from pytest_gsw.tables.metrics import (
+    DAYS_TO_TRAIN,
+    MFU,
+    SAMPLES_PER_S,
+    SAVE_TIME,
+    STEP_TIME,
+    TFLOPS_PER_GPU,
+    TOKENS_PER_S,
+    TOKENS_PER_S_PER_GPU,
+)
 from pytest_gsw.tables.yamlfile import Stated
 
 _TIMES = frozenset({STEP_TIME.key, SAVE_TIME.key})
@@ -78,7 +87,7 @@ def take(draft: Draft, label: Label, cell: Cell, share: Share) -> Draft:
     text = _in_unit(key, number, label.unit, share)
     if text is None:
         return _unreadable(draft, key, cell)
-    if key == "mfu" and not number.unit and label.unit != "%" and share is not Share.PERCENT:
+    if key == MFU.key and not number.unit and label.unit != "%" and share is not Share.PERCENT:
         what = "has no percent sign" if text == f"{number.digits}%" else "is a fraction, as all cells of its kind"
         draft = _remark(draft, key, cell, f"'{cell.text}' {what}: taken as {text}")
     return _set(draft, key, cell, text)
@@ -97,16 +106,16 @@ def _in_unit(key: str, number: Number, unit: str, share: Share) -> str | None:
         return None
     if key in _TIMES:
         return to_seconds(number, unit)
-    if key == "mfu":
+    if key == MFU.key:
         return _percentage(replace(number, unit=number.unit or unit), share)
     if key in COUNTS:
         return None if number.unit or number.value != int(number.value) else str(int(number.value))
     expected = {
-        "days_to_train_1t_tokens": {"", "d", "day", "days"},
-        "tokens_per_s": {"", "tok/s", "tokens/s"},
-        "tokens_per_s_per_gpu": {"", "tok/s", "tokens/s", "tok/s/gpu", "tokens/s/gpu"},
-        "samples_per_s": {"", "samples/s", "it/s"},
-        "tflops_per_gpu": {"", "tflops", "tflop/s", "tflop/s/gpu", "tf"},
+        DAYS_TO_TRAIN.key: {"", "d", "day", "days"},
+        TOKENS_PER_S.key: {"", "tok/s", "tokens/s"},
+        TOKENS_PER_S_PER_GPU: {"", "tok/s", "tokens/s", "tok/s/gpu", "tokens/s/gpu"},
+        SAMPLES_PER_S.key: {"", "samples/s", "it/s"},
+        TFLOPS_PER_GPU.key: {"", "tflops", "tflop/s", "tflop/s/gpu", "tf"},
     }
     return number.digits if number.unit.lower() in expected.get(key, {""}) else None
 
@@ -193,14 +202,14 @@ def proven(draft: Draft) -> bool:
     numbers = {
         key: Decimal(stated.text) for key, stated in draft.values.items() if re.fullmatch(r"[0-9.]+", stated.text)
     }
-    seconds, batch = numbers.get("step_time_s"), numbers.get("global_batch_size")
+    seconds, batch = numbers.get(STEP_TIME.key), numbers.get("global_batch_size")
     if seconds is None or batch is None or seconds <= 0:
         return False
     tokens = batch * numbers.get("sequence_length", Decimal(0))
     follows = {
-        "samples_per_s": batch / seconds,
-        "tokens_per_s": tokens / seconds,
-        "tokens_per_s_per_gpu": tokens / seconds / (numbers.get("gpus") or 1),
+        SAMPLES_PER_S.key: batch / seconds,
+        TOKENS_PER_S.key: tokens / seconds,
+        TOKENS_PER_S_PER_GPU: tokens / seconds / (numbers.get("gpus") or 1),
     }
     stated = [key for key in follows if key in numbers]
     return bool(stated) and all(
@@ -210,14 +219,14 @@ def proven(draft: Draft) -> bool:
 
 def _proof(key: str, digits: str, values: Mapping[str, Stated]) -> str | None:
     """The identity that proves a cell's digits, as text; ``None`` where there is none or it says otherwise."""
-    other = {"step_time_s": "tokens_per_s", "tokens_per_s": "step_time_s"}.get(key)
+    other = {STEP_TIME.key: TOKENS_PER_S.key, TOKENS_PER_S.key: STEP_TIME.key}.get(key)
     needed = ("sequence_length", "global_batch_size", other or "")
     if other is None or any(name not in values for name in needed):
         return None
     sequence, batch, known = (values[name].text for name in needed)
     tokens = Decimal(sequence) * Decimal(batch)
-    stated = known if key == "step_time_s" else digits
-    seconds = digits if key == "step_time_s" else known
+    stated = known if key == STEP_TIME.key else digits
+    seconds = digits if key == STEP_TIME.key else known
     unit = Decimal(1).scaleb(int(Decimal(stated).as_tuple().exponent))
     if Decimal(seconds) <= 0 or abs(tokens / Decimal(seconds) - Decimal(stated)) > unit:
         return None

@@ -12,6 +12,7 @@ from pytest_gsw.documents.importing.markdown import Document, Table
 from pytest_gsw.documents.importing.prose import Prose, section_degree, section_scripts
 from pytest_gsw.documents.importing.rows import Configuration, DraftTable
 from pytest_gsw.documents.importing.titles import Title, is_model, read_title, same_model
+from pytest_gsw.tables.metrics import STEP_TIME, TOKENS_PER_S
 from pytest_gsw.tables.yamlfile import Stated
 
 #: Step times of two digits give a sequence length to within some percent; another one is half or twice as long.
@@ -63,7 +64,7 @@ def _with_sequence_length(draft: Draft, table: DraftTable, prose: Prose) -> Draf
 
 def _given_by_throughput(draft: Draft) -> Decimal | None:
     """tokens/s * step time / global batch size, where the row has all three."""
-    needed = [draft.values.get(key) for key in ("tokens_per_s", "step_time_s", "global_batch_size")]
+    needed = [draft.values.get(key) for key in (TOKENS_PER_S.key, STEP_TIME.key, "global_batch_size")]
     numbers = [Decimal(stated.text) for stated in needed if stated is not None]
     return numbers[0] * numbers[1] / numbers[2] if len(numbers) == len(needed) else None
 

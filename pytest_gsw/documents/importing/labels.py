@@ -6,7 +6,18 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pytest_gsw.tables.metrics import DOCUMENTED, SAVE_TIME, STEP_TIME, THROUGHPUTS
+from pytest_gsw.tables.metrics import (
+    DAYS_TO_TRAIN,
+    DOCUMENTED,
+    MFU,
+    SAMPLES_PER_S,
+    SAVE_TIME,
+    STEP_TIME,
+    TFLOPS_PER_GPU,
+    THROUGHPUTS,
+    TOKENS_PER_S,
+    TOKENS_PER_S_PER_GPU,
+)
 
 _ACCELERATORS = (
     r"GB300|GB200|GH200|B300|B200|H200|H100|H20|A100|A40|L40S|V100|P100|MI355X|MI325X|MI300X|MI250X|TPU[ -]?v[0-9]\w?"
@@ -72,50 +83,53 @@ _UNIT = r"(?P<unit>s|sec|secs|seconds?|ms|msecs?|milliseconds?|us|usec)"
 _TIME = r"(?:train(?:ing)? )?(?:step|iteration|iter|batch)(?: train(?:ing)?)? (?:time|timing|duration|latency)"
 #: In this order, the first that fits: patterns over the label in lower case, its punctuation made blanks.
 _PATTERNS: tuple[tuple[str, str], ...] = (
-    (r"time to train (?:on )?1 ?t(?:rillion)?(?: tokens)?(?: in)? days", "days_to_train_1t_tokens"),
-    (r"(?:training )?days (?:to train|for) (?:on )?1 ?t(?:rillion)?(?: tokens)?", "days_to_train_1t_tokens"),
-    (r"(?:model flops? utili[sz]ation|mfu)(?: mfu)?(?: in)?(?: percent)?", "mfu"),
+    (r"time to train (?:on )?1 ?t(?:rillion)?(?: tokens)?(?: in)? days", DAYS_TO_TRAIN.key),
+    (r"(?:training )?days (?:to train|for) (?:on )?1 ?t(?:rillion)?(?: tokens)?", DAYS_TO_TRAIN.key),
+    (r"(?:model flops? utili[sz]ation|mfu)(?: mfu)?(?: in)?(?: percent)?", MFU.key),
     (
         (
             r"(?:achieved )?(?:model )?t ?flops?(?: s)?(?: per (?:gpu|device))?(?: gpu| device)?"
             r"(?: (?:per )?s(?:ec(?:ond)?)?)?"
         ),
-        "tflops_per_gpu",
+        TFLOPS_PER_GPU.key,
     ),
-    (r"(?:achieved )?(?:model )?t ?flops? (?:per )?(?:(?:s|sec|second) )?(?:per )?(?:gpu|device)", "tflops_per_gpu"),
+    (r"(?:achieved )?(?:model )?t ?flops? (?:per )?(?:(?:s|sec|second) )?(?:per )?(?:gpu|device)", TFLOPS_PER_GPU.key),
     (
         r"(?:train(?:ing)? )?(?:throughput )?(?:in )?(?:tokens?|tok) (?:per )?(?:s|sec|second) (?:per )?(?:gpu|device)",
-        "tokens_per_s_per_gpu",
+        TOKENS_PER_S_PER_GPU,
     ),
     (
         r"(?:throughput )?(?:in )?(?:tokens?|tok) (?:per )?(?:gpu|device) (?:per )?(?:s|sec|second)",
-        "tokens_per_s_per_gpu",
+        TOKENS_PER_S_PER_GPU,
     ),
-    (r"throughput (?:per gpu tokens? s|t s gpu)", "tokens_per_s_per_gpu"),
-    (r"throughput t s", "tokens_per_s"),
-    (r"throughput s s", "samples_per_s"),
+    (r"throughput (?:per gpu tokens? s|t s gpu)", TOKENS_PER_S_PER_GPU),
+    (r"throughput t s", TOKENS_PER_S.key),
+    (r"throughput s s", SAMPLES_PER_S.key),
     (
         r"(?:train(?:ing)? )?(?:throughput )?(?:in )?(?:total )?(?:tokens?|tok) (?:per )?(?:s|sec|second)",
-        "tokens_per_s",
+        TOKENS_PER_S.key,
     ),
-    (r"(?:train(?:ing)? )?(?:throughput )?(?:in )?(?:samples?|sequences?) (?:per )?(?:s|sec|second)", "samples_per_s"),
-    (r"global (?:train(?:ing)? )?throughput (?:in )?tokens? (?:per )?(?:s|sec|second)", "tokens_per_s"),
+    (
+        r"(?:train(?:ing)? )?(?:throughput )?(?:in )?(?:samples?|sequences?) (?:per )?(?:s|sec|second)",
+        SAMPLES_PER_S.key,
+    ),
+    (r"global (?:train(?:ing)? )?throughput (?:in )?tokens? (?:per )?(?:s|sec|second)", TOKENS_PER_S.key),
     (
         (
             rf"(?:mean |average |avg |median )?{_TIME}(?: mean| avg)?(?: in)?(?: {_UNIT})?"
             r"(?: per (?:training )?(?:step|iteration|iter))?"
         ),
-        "step_time_s",
+        STEP_TIME.key,
     ),
     (
         (
             rf"(?:{_UNIT}|time) (?:per )?(?:training )?(?:step|iteration|iter|it)(?: in)?"
             r"(?: (?P<unit2>s|sec|seconds?|ms))?"
         ),
-        "step_time_s",
+        STEP_TIME.key,
     ),
     (r"speed", "speed"),
-    (rf"(?:save )?checkpoint (?:save )?(?:time|speed)(?: {_UNIT})?", "checkpoint_save_time_s"),
+    (rf"(?:save )?checkpoint (?:save )?(?:time|speed)(?: {_UNIT})?", SAVE_TIME.key),
     (rf"time {_UNIT}", "time_s"),
     (r"gpus? (?:per |a )?node", "gpus_per_node"),
     (r"(?:number of |num |no |total |job total )?gpus?(?: count)?|gpu count|scale gpus|scale", "gpus"),
@@ -182,7 +196,7 @@ def read_label(text: str) -> Label | None:
         if match is not None:
             groups = match.groupdict()
             unit = groups.get("unit") or groups.get("unit2") or ""
-            if key == "mfu":
+            if key == MFU.key:
                 return Label(key, "%" if "percent" in words else "")
             return Label(key, "ms" if unit.startswith("m") else "us" if unit.startswith("u") else "s" if unit else "")
     return None

@@ -11,6 +11,7 @@ from pytest_gsw.documents.importing.model import FACT
 from pytest_gsw.documents.importing.prose import Architecture, Prose
 from pytest_gsw.documents.importing.titles import same_model
 from pytest_gsw.performance import flops
+from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.yamlfile import Stated
 
 
@@ -35,7 +36,7 @@ def model_flops(text: Mapping[str, str], prose: Prose) -> Stated | None:
 def _gpt2_flops(text: Mapping[str, str]) -> Stated | None:
     """By the size, which is all that the formula of the GPT-2 document needs."""
     size = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)b", text.get("size", ""))
-    if size is None or "sequence_length" not in text or not {"step_time_s", "expected_failure"} & set(text):
+    if size is None or "sequence_length" not in text or not {STEP_TIME.key, "expected_failure"} & set(text):
         return None
     number = 6 * Decimal(size[1]).scaleb(9) * int(text["sequence_length"])
     return Stated(_scientific(number.normalize()), FACT, 1)

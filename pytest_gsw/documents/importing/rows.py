@@ -25,6 +25,7 @@ from pytest_gsw.documents.importing.labels import (
 from pytest_gsw.documents.importing.markdown import Cell, Document, Table, Unread
 from pytest_gsw.documents.importing.shapes import ByRun, ByScale, Configurations, NoBaseline, Scale, shape_of
 from pytest_gsw.documents.importing.titles import Title, is_model, read_title, settings
+from pytest_gsw.tables.metrics import MFU
 from pytest_gsw.tables.yamlfile import Stated
 
 
@@ -184,7 +185,7 @@ def _column(table: Table, shape: ByScale, scale: Scale, title: Title) -> Draft |
         if misplaced:
             draft = blank(draft, label.key, row[0], misplaced) if label.key in FIGURES else draft
         elif scale.column < len(row):
-            share = share_of(cell.text for cell in row[1:]) if label.key == "mfu" else Share.MIXED
+            share = share_of(cell.text for cell in row[1:]) if label.key == MFU.key else Share.MIXED
             draft = take(draft, label, row[scale.column], share)
     if not any(key in FIGURES for key in (*draft.values, *draft.blanks)):
         return None
@@ -215,7 +216,7 @@ def _by_run(table: Table, shape: ByRun) -> DraftTable:
     title = _context(table, _of_heading(read_title(text)))
     memory = re.search(r"(?<![0-9])([0-9]{2,3})[ ]?GB nodes", text)
     names = _attribute_names(table)
-    shares = [n for n, label in shape.labels.items() if label is not None and label.key == "mfu"]
+    shares = [n for n, label in shape.labels.items() if label is not None and label.key == MFU.key]
     share = share_of(row[n].text for row in table.rows for n in shares if n < len(row))
     rows = []
     for row in table.rows:

@@ -19,6 +19,7 @@ from pytest_gsw.documents.importing.labels import (
     read_label,
 )
 from pytest_gsw.documents.importing.markdown import Cell, Table
+from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME
 
 
 @dataclass(frozen=True)
@@ -148,11 +149,11 @@ def _settled(label: Label, table: Table, cells: Sequence[Cell]) -> Label | None:
     """What a bare "time" or "speed" is, by what the table is about and by the units of its cells."""
     if label.key == "speed":
         units = {found.unit.lower() for cell in cells if isinstance(found := read_number(cell.text), Number)}
-        return Label("step_time_s", label.unit) if units & {"s", "sec", "ms"} else None
+        return Label(STEP_TIME.key, label.unit) if units & {"s", "sec", "ms"} else None
     if label.key != "time_s":
         return label
     about = " ".join((*table.headings[-1:], *table.captions)).lower()
     if "checkpoint" in about:
-        return Label("checkpoint_save_time_s", label.unit) if "sav" in about or "writ" in about else None
+        return Label(SAVE_TIME.key, label.unit) if "sav" in about or "writ" in about else None
     of_steps = re.search(r"step|iteration|train", about) and not re.search(r"data|download|compil|load|setup", about)
-    return Label("step_time_s", label.unit) if of_steps else None
+    return Label(STEP_TIME.key, label.unit) if of_steps else None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.performance.decision import Decision, decide
+from pytest_gsw.performance.decision import Decision, Outcome, decide
 from pytest_gsw.performance.noise import PRIOR, Noise, limit, noise_of, screen
 
 TOLERANCE = 0.05
@@ -33,19 +33,19 @@ def night(times_s: list[float], noise: Noise = PRIOR, confirm: int = 2, first: i
     ("times_s", "outcome", "ran"),
     [
         # A true loss: two jobs of at most three are beyond the limit, and the third cannot change it.
-        ([1.11, 1.10, 1.12], "regressed", 2),
+        ([1.11, 1.10, 1.12], Outcome.REGRESSED, 2),
         # One fast job of three does not make it green: this is not "any of three".
-        ([1.11, 0.98, 1.12], "passed", 2),
-        ([1.20, 0.97, 1.12], "regressed", 3),
-        ([1.20, 1.00, 1.02], "passed", 3),
+        ([1.11, 0.98, 1.12], Outcome.PASSED, 2),
+        ([1.20, 0.97, 1.12], Outcome.REGRESSED, 3),
+        ([1.20, 1.00, 1.02], Outcome.PASSED, 3),
         # One slow job is an accident: a node, a neighbour.
-        ([1.30, 1.00, 1.01], "passed", 3),
-        ([1.08, 1.00, 1.01], "passed", 2),
-        ([1.05, 1.20, 1.20], "passed", 1),
-        ([0.90, 1.20, 1.20], "improved", 1),
+        ([1.30, 1.00, 1.01], Outcome.PASSED, 3),
+        ([1.08, 1.00, 1.01], Outcome.PASSED, 2),
+        ([1.05, 1.20, 1.20], Outcome.PASSED, 1),
+        ([0.90, 1.20, 1.20], Outcome.IMPROVED, 1),
     ],
 )
-def test_a_row_with_at_most_two_more_jobs(times_s: list[float], outcome: str, ran: int) -> None:
+def test_a_row_with_at_most_two_more_jobs(times_s: list[float], outcome: Outcome, ran: int) -> None:
     decision, jobs = night(times_s)
     assert (decision.outcome, jobs) == (outcome, ran)
     assert decision.median_s == statistics.median(times_s[:ran])
@@ -54,15 +54,15 @@ def test_a_row_with_at_most_two_more_jobs(times_s: list[float], outcome: str, ra
 @pytest.mark.parametrize(
     ("times_s", "outcome", "ran"),
     [
-        ([1.11, 1.10, 1.12, 1.0, 1.0], "regressed", 3),
-        ([1.11, 1.10, 1.00, 1.12, 1.0], "regressed", 4),
-        ([1.13, 1.12, 1.00, 1.00, 1.2], "regressed", 5),
-        ([1.20, 1.10, 1.00, 1.00, 1.0], "passed", 4),
-        ([1.20, 1.15, 1.00, 1.00, 1.0], "passed", 5),
-        ([1.40, 1.00, 1.01, 1.00, 1.0], "passed", 3),
+        ([1.11, 1.10, 1.12, 1.0, 1.0], Outcome.REGRESSED, 3),
+        ([1.11, 1.10, 1.00, 1.12, 1.0], Outcome.REGRESSED, 4),
+        ([1.13, 1.12, 1.00, 1.00, 1.2], Outcome.REGRESSED, 5),
+        ([1.20, 1.10, 1.00, 1.00, 1.0], Outcome.PASSED, 4),
+        ([1.20, 1.15, 1.00, 1.00, 1.0], Outcome.PASSED, 5),
+        ([1.40, 1.00, 1.01, 1.00, 1.0], Outcome.PASSED, 3),
     ],
 )
-def test_a_row_with_at_most_four_more_jobs(times_s: list[float], outcome: str, ran: int) -> None:
+def test_a_row_with_at_most_four_more_jobs(times_s: list[float], outcome: Outcome, ran: int) -> None:
     decision, jobs = night(times_s, confirm=4)
     assert (decision.outcome, jobs) == (outcome, ran)
 
@@ -70,10 +70,10 @@ def test_a_row_with_at_most_four_more_jobs(times_s: list[float], outcome: str, r
 def test_without_more_jobs_the_first_is_held_against_its_own_limit() -> None:
     noise = Noise(0.03, 30)
     assert limit(TOLERANCE, noise) == pytest.approx(0.0888, abs=1e-4)
-    assert night([1.05], noise, confirm=0)[0].outcome == "passed"
-    assert night([1.06], noise, confirm=0)[0].outcome == "inconclusive"
-    assert night([1.09], noise, confirm=0)[0].outcome == "inconclusive"
-    assert night([1.10], noise, confirm=0)[0].outcome == "regressed"
+    assert night([1.05], noise, confirm=0)[0].outcome == Outcome.PASSED
+    assert night([1.06], noise, confirm=0)[0].outcome == Outcome.INCONCLUSIVE
+    assert night([1.09], noise, confirm=0)[0].outcome == Outcome.INCONCLUSIVE
+    assert night([1.10], noise, confirm=0)[0].outcome == Outcome.REGRESSED
     assert night([1.10], noise, confirm=0)[0].limit == limit(TOLERANCE, noise)
 
 
@@ -82,7 +82,7 @@ def test_repeats_from_the_start_all_run_and_their_median_counts() -> None:
     assert decide([1.0], 1.0, TOLERANCE, noise, first=3).more == 2
     assert decide([1.0, 1.2], 1.0, TOLERANCE, noise, first=3).more == 1
     decision = decide([1.0, 1.2, 1.1], 1.0, TOLERANCE, noise, first=3)
-    assert (decision.outcome, decision.median_s, decision.more) == ("regressed", 1.1, 0)
+    assert (decision.outcome, decision.median_s, decision.more) == (Outcome.REGRESSED, 1.1, 0)
     assert decision.limit == limit(TOLERANCE, noise, 3)
     # With more jobs to come, three beyond the screen of three are not the end.
     assert decide([1.0, 1.2, 1.1], 1.0, TOLERANCE, noise, first=3, confirm=2).more == 1
@@ -100,21 +100,25 @@ def test_the_numbers_of_a_decision() -> None:
 @pytest.mark.parametrize("reference_s", [0.661, 4.324, 7.47, 17.96068, 435.0])
 def test_a_run_exactly_on_the_limit_passes(reference_s: float, tolerance: float) -> None:
     quiet = Noise(0.0, 30)
-    assert decide([reference_s / (1 - tolerance)], reference_s, tolerance, quiet).outcome == "passed"
-    assert decide([reference_s / (1 - tolerance) * (1 + 1e-9)], reference_s, tolerance, quiet).outcome == "regressed"
-    assert decide([reference_s / (1 + tolerance)], reference_s, tolerance, quiet).outcome == "passed"
-    assert decide([reference_s / (1 + tolerance) * (1 - 1e-9)], reference_s, tolerance, quiet).outcome == "improved"
+    assert decide([reference_s / (1 - tolerance)], reference_s, tolerance, quiet).outcome == Outcome.PASSED
+    assert (
+        decide([reference_s / (1 - tolerance) * (1 + 1e-9)], reference_s, tolerance, quiet).outcome == Outcome.REGRESSED
+    )
+    assert decide([reference_s / (1 + tolerance)], reference_s, tolerance, quiet).outcome == Outcome.PASSED
+    assert (
+        decide([reference_s / (1 + tolerance) * (1 - 1e-9)], reference_s, tolerance, quiet).outcome == Outcome.IMPROVED
+    )
 
 
 def test_on_a_noisy_cluster_a_loss_within_the_limit_is_inconclusive() -> None:
     noisy = Noise(0.08, 30)
-    assert night([1.04], noisy)[0].outcome == "passed"
+    assert night([1.04], noisy)[0].outcome == Outcome.PASSED
     # A few more jobs would tell nothing: one within the screen is the only one.
     assert night([1.10], noisy) == (decide([1.10], 1.0, TOLERANCE, noisy, confirm=2), 1)
-    assert night([1.10], noisy)[0].outcome == "inconclusive"
+    assert night([1.10], noisy)[0].outcome == Outcome.INCONCLUSIVE
     assert night([1.10], noisy)[0].limit == limit(TOLERANCE, noisy)
-    assert night([1.30, 1.12, 1.13], noisy)[0].outcome == "inconclusive"
-    assert night([1.30, 1.32, 1.33], noisy)[0].outcome == "regressed"
+    assert night([1.30, 1.12, 1.13], noisy)[0].outcome == Outcome.INCONCLUSIVE
+    assert night([1.30, 1.32, 1.33], noisy)[0].outcome == Outcome.REGRESSED
     assert screen(TOLERANCE, noisy) == pytest.approx(1 - math.exp(-1.5 * 0.08))
     # Up to a noise of 5 %, the screen is the tolerance.
     assert screen(TOLERANCE, Noise(0.05, 30)) == TOLERANCE
@@ -124,16 +128,18 @@ def test_on_a_noisy_cluster_a_loss_within_the_limit_is_inconclusive() -> None:
 @pytest.mark.parametrize(
     ("times_s", "outcome", "ran"),
     [
-        ([1.06, 1.00, 1.00, 1.00, 1.0], "passed", 2),
-        ([1.07, 1.06, 1.00, 1.00, 1.0], "passed", 4),
+        ([1.06, 1.00, 1.00, 1.00, 1.0], Outcome.PASSED, 2),
+        ([1.07, 1.06, 1.00, 1.00, 1.0], Outcome.PASSED, 4),
         # Three of five are beyond the tolerance and three within the limit: no further job could change that.
-        ([1.07, 1.06, 1.065, 0.90, 0.9], "inconclusive", 3),
-        ([1.07, 0.99, 1.065, 1.12, 1.0], "passed", 2),
-        ([1.30, 1.06, 1.065, 1.06, 1.0], "inconclusive", 4),
-        ([1.30, 1.30, 1.065, 1.06, 1.06], "inconclusive", 5),
+        ([1.07, 1.06, 1.065, 0.90, 0.9], Outcome.INCONCLUSIVE, 3),
+        ([1.07, 0.99, 1.065, 1.12, 1.0], Outcome.PASSED, 2),
+        ([1.30, 1.06, 1.065, 1.06, 1.0], Outcome.INCONCLUSIVE, 4),
+        ([1.30, 1.30, 1.065, 1.06, 1.06], Outcome.INCONCLUSIVE, 5),
     ],
 )
-def test_a_loss_between_tolerance_and_limit_asks_for_more_jobs(times_s: list[float], outcome: str, ran: int) -> None:
+def test_a_loss_between_tolerance_and_limit_asks_for_more_jobs(
+    times_s: list[float], outcome: Outcome, ran: int
+) -> None:
     decision, jobs = night(times_s, Noise(0.045, 30), confirm=4)
     assert (decision.outcome, jobs) == (outcome, ran)
 
@@ -144,7 +150,7 @@ def test_a_first_job_within_the_tolerance_is_the_only_one_and_passes(time_s: flo
     if 1 / time_s >= 1 - TOLERANCE:
         decision, ran = night([time_s], noise, confirm)
         assert ran == 1
-        assert decision.outcome in ("passed", "improved")
+        assert decision.outcome in (Outcome.PASSED, Outcome.IMPROVED)
 
 
 @given(st.lists(TIMES, min_size=7, max_size=7), NOISES, CONFIRM)
@@ -153,11 +159,11 @@ def test_jobs_that_have_run_all_count(times_s: list[float], noise: Noise, confir
     assert 1 <= ran <= 1 + confirm
     assert decision.median_s == statistics.median(times_s[:ran])
     assert decision.loss == pytest.approx(1 - 1 / decision.median_s)
-    if decision.outcome in {"passed", "improved"}:
+    if decision.outcome in {Outcome.PASSED, Outcome.IMPROVED}:
         assert decision.loss <= TOLERANCE + 1e-9
     else:
         assert decision.loss > TOLERANCE
-    if decision.outcome == "regressed":
+    if decision.outcome == Outcome.REGRESSED:
         assert decision.loss > limit(TOLERANCE, noise, 1 + confirm) - 1e-9
 
 
@@ -166,9 +172,9 @@ def test_jobs_that_are_saved_could_not_have_made_a_failed_row_pass(
     times_s: list[float], noise: Noise, confirm: int
 ) -> None:
     decision, ran = night(times_s, noise, confirm)
-    if decision.outcome == "regressed":
+    if decision.outcome == Outcome.REGRESSED:
         fastest = [*times_s[:ran], *[0.01] * (1 + confirm - ran)]
-        assert decide(fastest, 1.0, TOLERANCE, noise, confirm=confirm).outcome == "regressed"
+        assert decide(fastest, 1.0, TOLERANCE, noise, confirm=confirm).outcome == Outcome.REGRESSED
 
 
 @given(st.lists(TIMES, min_size=7, max_size=7), st.lists(TIMES, min_size=7, max_size=7), NOISES, CONFIRM)
@@ -176,7 +182,7 @@ def test_jobs_that_are_saved_could_not_have_changed_what_is_not_passed(
     times_s: list[float], others_s: list[float], noise: Noise, confirm: int
 ) -> None:
     decision, ran = night(times_s, noise, confirm)
-    if decision.outcome in {"regressed", "inconclusive"} and not noise.noisy:
+    if decision.outcome in {Outcome.REGRESSED, Outcome.INCONCLUSIVE} and not noise.noisy:
         every = [*times_s[:ran], *others_s[ran : 1 + confirm]]
         assert decide(every, 1.0, TOLERANCE, noise, confirm=confirm).outcome == decision.outcome
 
@@ -200,7 +206,7 @@ def test_the_unit_does_not_matter(times_s: list[float], noise: Noise, confirm: i
 )
 def test_a_seeded_regression_and_a_seeded_improvement(sigma: float, first: int, confirm: int) -> None:
     noise = Noise(sigma, 30)
-    for factor, outcome in ((1.5, "regressed"), (1.0, "passed"), (1 / 1.5, "improved")):
+    for factor, outcome in ((1.5, Outcome.REGRESSED), (1.0, Outcome.PASSED), (1 / 1.5, Outcome.IMPROVED)):
         assert night([factor] * 10, noise, confirm, first)[0].outcome == outcome
 
 
@@ -232,7 +238,7 @@ def simulated(loss: float, confirm: int, history: int, series: int, sigma: float
         for _ in range(20):
             times_s = [math.exp(rng.gauss(0, sigma)) / (1 - loss) for _ in range(1 + confirm)]
             decision, ran = night(times_s, noise, confirm)
-            failed, jobs = failed + (decision.outcome == "regressed"), jobs + ran
+            failed, jobs = failed + (decision.outcome == Outcome.REGRESSED), jobs + ran
     return failed / series / 20, jobs / series / 20
 
 

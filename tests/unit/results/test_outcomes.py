@@ -14,9 +14,9 @@ from pytest_gsw.results.told import told
 from tests.unit.results.records import SLOW, varied
 
 PACKAGE = Path(pytest_gsw.__file__).parent
-#: Words that mean nothing else in the package, and the modules that have them: the tables, and what verdicts are.
+#: Words that mean nothing else in the package, and the modules that have them: the tables, and what is decided.
 WORDS = {"improved", "regressed", "inconclusive", "unexpected_success", "profiled"}
-TABLES = {"results/outcomes.py", "results/attention.py", "performance/verdict.py", "performance/decision.py"}
+TABLES = {"results/outcomes.py", "results/attention.py", "performance/decision.py"}
 
 
 def test_a_verdicts_outcomes_are_those_that_are_judged() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from pathlib import Path
 from typing import get_args
 
@@ -41,12 +42,21 @@ def test_what_stands_above_and_behind_numbers() -> None:
     assert [shown_by(metric)(0.5) for metric in (metrics.STEP_TIME, metrics.MFU)] == ["0.500", "50.0 %"]
 
 
-def test_nothing_beside_the_table_spells_what_a_row_is_judged_by() -> None:
-    spelled = {
+def spelling(words: Collection[str]) -> set[str]:
+    """The modules that have one of these words."""
+    return {
         str(path.relative_to(PACKAGE))
         for path in PACKAGE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Constant) and node.value in metrics.JUDGED
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in words
     }
+
+
+def test_nothing_beside_the_table_spells_what_a_row_is_judged_by() -> None:
     # The type of a row's 'metric', and names of variables in others' scripts.
-    assert spelled == {"tables/model.py", "documents/audit/scripts.py"}
+    assert spelling(metrics.JUDGED) == {"tables/model.py", "documents/audit/scripts.py"}
+
+
+def test_nothing_beside_the_table_spells_a_figure() -> None:
+    # Two fields of a log's step have the name of what they give.
+    assert spelling({*metrics.BY_KEY, *metrics.DOCUMENTED}) == {"tables/metrics.py", "logs/attempts.py"}
