@@ -20,7 +20,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from pytest_gsw.logs.formats.registry import FORMATS
@@ -29,34 +29,35 @@ from pytest_gsw.logs.reader import last_step, read_log
 STEPS = 50
 
 
+def _joined(lines: Iterable[str]) -> bytes:
+    return "".join(lines).encode()
+
+
 def noise(count: int) -> bytes:
     """Lines as NCCL prints them, one in ten with commas."""
-    lines = (
+    return _joined(
         f"node{n % 64:04d}:{n}:{n + 7} [{n % 8}] NCCL INFO Channel {n % 32:02d}/0 : {n % 512}[{n % 8}] -> "
         f"{(n + 1) % 512}[{(n + 1) % 8}] via P2P/CUMEM/read{', trees 2, rings 4' if n % 10 == 0 else ''}\n"
         for n in range(count)
     )
-    return "".join(lines).encode()
 
 
 def commas(count: int) -> bytes:
     """Lines as NCCL prints them, with five commas in each."""
-    lines = (
+    return _joined(
         f"node{n % 64:04d}:{n}:{n + 7} [{n % 8}] NCCL INFO comm 0x7f{n:08x}, rank {n % 512}, nranks 512, "
         f"cudaDev {n % 8}, nvmlDev {n % 8}, busId {n % 8}a000\n"
         for n in range(count)
     )
-    return "".join(lines).encode()
 
 
 def sentences(count: int) -> bytes:
     """Lines of a logger that hold every letter of MaxText's step lines, so that no byte of those is rare."""
-    lines = (
+    return _joined(
         f"2031-02-03 04:05:{n % 60:02d},{n % 1000:03d} - datapipe - INFO - rank {n % 512}, host node{n % 64:04d}: "
         f"prefetch queue holds {n % 97} items, moved {n % 13}, dropped 0\n"
         for n in range(count)
     )
-    return "".join(lines).encode()
 
 
 def maxtext(step: int) -> bytes:

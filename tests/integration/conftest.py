@@ -13,6 +13,7 @@ import pytest
 
 import pytest_gsw.demo
 from tests.integration.flux import end_all, install
+from tests.unit.tables.texts import HEAD
 
 SIX_ROWS = [
     f"baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x{gpus}]" for gpus in (64, 128, 256, 512, 1024, 2048)
@@ -21,22 +22,9 @@ SIX_ROWS = [
 
 def tiny_table(*rows: str, framework: str = "maxtext") -> str:
     """A small table of a site's own with these rows."""
-    head = f"""\
-model: tiny
-size: 1b
-framework: {framework}
-accelerator: H100
-gpus_per_node: 8
-document: site.md
-recipe: {{directory: tiny, steps: 20}}
-sequence_length: 1024
-global_batch_size: 64
-model_flops: 6.0e+12
-tables:
-  - dtype: bf16
-    rows:
-"""
-    return head + "".join(f"      - {{{row}}}\n" for row in rows)
+    head = HEAD.replace("maxtext", framework)
+    more = "global_batch_size: 64\nmodel_flops: 6.0e+12\ntables:\n  - dtype: bf16\n    rows:\n"
+    return head + more + "".join(f"      - {{{row}}}\n" for row in rows)
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from pytest_gsw.ageing.patch import check
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table, table_files
 from pytest_gsw.tables.model import Baseline
-from tests.unit.tables.texts import EOS, TINY
+from tests.unit.tables.texts import EOS, HEAD, TINY
 
 FILES = table_files(bundled_baselines())
 
@@ -47,26 +47,19 @@ def test_a_text_that_says_something_else_is_noticed(table: Path) -> None:
         check(table, good.replace("line: 10", ""), "", wanted)
 
 
-ROWS = """\
-model: tiny
-size: 1b
-framework: maxtext
-accelerator: H100
-gpus_per_node: 8
-document: site.md
-recipe: {directory: tiny, steps: 20}
-sequence_length: 1024
+ROWS = f"""\
+{HEAD}\
 global_batch_size: 64
 model_flops: 6.0e+12
 tables:
   - dtype: bf16
     rows:
       # the first one
-      - {gpus:  8, step_time_s:  1.5, tokens_per_s: 43690, mfu: 3.24%, line: 10}  # as printed
+      - {{gpus:  8, step_time_s:  1.5, tokens_per_s: 43690, mfu: 3.24%, line: 10}}  # as printed
       - gpus: 16
         step_time_s: "0.75"
         line: 11
-      - {gpus: 24, tokens_per_s_per_gpu: 5461.33, line: 12}
+      - {{gpus: 24, tokens_per_s_per_gpu: 5461.33, line: 12}}
 """
 MEASURED = "# measured on eos, 2026-11-20: median of 7 jobs, spread 0.83 % (481220, 481221), image nvidia+jax+maxtext-2024.12.09.sqsh"
 

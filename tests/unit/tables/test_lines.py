@@ -12,16 +12,10 @@ from pytest_gsw.tables import load
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.lines import read_by_line
 from pytest_gsw.tables.load import load_table, table_files
+from tests.budget.tables import HEAD
 
 _TABLE = """\
-model: llama2
-size: 70b
-framework: maxtext
-accelerator: H100
-gpus_per_node: 8
-document: benchmark.md
-recipe: {{directory: maxtext, steps: 10}}
-sequence_length: 4096
+{head}\
 {file}
 tables:
   - dtype: fp8
@@ -36,7 +30,7 @@ tables:
 def write(tmp_path: Path) -> Callable[..., Path]:
     def _write(rows: str = "", file: str = "", table: str = "") -> Path:
         path = tmp_path / "rows.yaml"
-        path.write_text(_TABLE.format(file=file, table=table, rows=rows))
+        path.write_text(_TABLE.format(head=HEAD, file=file, table=table, rows=rows))
         return path
 
     return _write

@@ -11,30 +11,24 @@ from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table, table_files
 from pytest_gsw.tables.stated import stated_rows
 from pytest_gsw.tables.yamlfile import Stated
+from tests.unit.tables.texts import HEAD
 
-TABLE = """\
-model: tiny
-size: 1b
-framework: maxtext
-accelerator: H100
-gpus_per_node: 8
-document: site.md
+TABLE = f"""\
 activation_recomputation: true
-recipe: {directory: tiny, steps: 20}
-sequence_length: 1024
-architecture: {formula: gpt3, layers: 96}
-attributes: {a: "1", b: "2"}
-acknowledged: {mfu: of the file, gpus: of the file}
+{HEAD}\
+architecture: {{formula: gpt3, layers: 96}}
+attributes: {{a: "1", b: "2"}}
+acknowledged: {{mfu: of the file, gpus: of the file}}
 tables:
   - dtype: bf16
     title: First
     mfu: 52.50%
-    acknowledged: {mfu: of the table}
+    acknowledged: {{mfu: of the table}}
     rows:
-      - {gpus: 8, step_time_s: 1.50, line: 10, attributes: {c: "3"}, acknowledged: {line_26: of the row}}
+      - {{gpus: 8, step_time_s: 1.50, line: 10, attributes: {{c: "3"}}, acknowledged: {{line_26: of the row}}}}
   - dtype: fp8
     rows:
-      - {gpus: 16, step_time_s: 2.0, line: 11}
+      - {{gpus: 16, step_time_s: 2.0, line: 11}}
 """
 
 

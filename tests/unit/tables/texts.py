@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pytest_gsw.tables.model import Accepted
 
-#: A small table; tests replace parts of it.
-TINY = """\
+#: What the rows of a small table share.
+HEAD = """\
 model: tiny
 size: 1b
 framework: maxtext
@@ -14,11 +14,15 @@ gpus_per_node: 8
 document: site.md
 recipe: {directory: tiny, steps: 20}
 sequence_length: 1024
+"""
+#: A small table; tests replace parts of it.
+TINY = f"""\
+{HEAD}\
 tables:
   - dtype: bf16
     rows:
-      - {gpus: 8, step_time_s: 1.5, line: 10}
-      - {gpus: 16, step_time_s: 0.75, line: 11}
+      - {{gpus: 8, step_time_s: 1.5, line: 10}}
+      - {{gpus: 16, step_time_s: 0.75, line: 11}}
 """
 #: What a cluster has accepted for the first row of it, and as it stands in a table.
 EOS = Accepted(
