@@ -164,5 +164,4 @@ def _record(candidate: _Candidate, row: Baseline, cluster: str, measurement: Mea
     image = provenance_in(candidate.path).image or (image_name(row.recipe.image) if row.recipe.image else None)
     path = candidate.path
     job = JobFacts(candidate.job_id, IMPORTED, JobState.REPLAYED.value, end_s=path.stat().st_mtime, log=str(path))
-    flops = measurement.calibration_flops
-    return imported_record(row, cluster, path, job, measurement.judged_s, image, calibration_flops=flops)
+    return imported_record(row, cluster, path, job, measurement, image)

@@ -11,13 +11,14 @@ from typing import TypeAlias
 
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.performance.doubts import is_too_good
-from pytest_gsw.performance.figures import figures, figures_of
+from pytest_gsw.performance.measurement import Measurement, TimedStep
 from pytest_gsw.performance.peaks import documented_peak_flops
-from pytest_gsw.performance.verdict import Outcome, Reason, Verdict, compare
-from pytest_gsw.results.facts import FigureFacts, JobFacts, Jobs, RunFacts, Timing
+from pytest_gsw.performance.repeats import Repeats
+from pytest_gsw.performance.verdict import judge
+from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.recording import row_facts
+from pytest_gsw.results.recording import Asked, Found, Ran, record_of
+from pytest_gsw.runs.measure import summarize
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.model import Baseline
@@ -43,40 +44,35 @@ def run_id(job_id: str, source: Path) -> str:
     return f"import-{job_id}-{hashlib.sha256(os.fsencode(source.resolve())).hexdigest()[:8]}"
 
 
+def figure_alone(row: Baseline, judged_s: float) -> Measurement:
+    """A measurement of which only its result is known, and not its steps."""
+    found = summarize(row, (TimedStep(None, judged_s),), judged_s, documented_peak_flops(row))
+    return replace(found, steps=0, series_s=())
+
+
 def imported_record(
-    row: Baseline,
-    cluster: str,
-    source: Path,
-    job: JobFacts,
-    judged_s: float,
-    image: str | None,
-    *,
-    calibration_flops: float | None = None,
+    row: Baseline, cluster: str, source: Path, job: JobFacts, measurement: Measurement, image: str | None
 ) -> Record:
-    """The record of an imported job."""
-    peak = documented_peak_flops(row)
-    assert row.judged_s is not None  # a row without a documented figure is not imported
-    outcome, reason = compare(judged_s, row.judged_s, row.tolerance), None
-    if is_too_good((judged_s,), row.judged_s, max(row.max_gain, row.tolerance)):
-        outcome, reason = Outcome.INCONCLUSIVE, Reason.TOO_GOOD
-    found = Record(
-        row=row_facts(
-            row, f"{_table(row.location.path)}::{row.id}", definition_hash(row, image), tolerance=row.tolerance
-        ),
-        run=RunFacts(run_id(job.id, source), cluster, simulated=False, log=job.log, image=image),
-        outcome=outcome.value,
-        fact=f"{judged_s:.4g} s, imported from {from_here(source)}",
-        figures=FigureFacts(
-            documented=dict(vars(row.documented)),
-            implied=dict(vars(figures(row, row.documented.step_time_s, peak))),
-            measured=dict(vars(figures_of(row, judged_s, calibration_flops or peak))),
-            calibration_flops=calibration_flops,
-        ),
-        jobs=Jobs(replace(job, judged_s=judged_s)),
-        timing=Timing(row.statistic),
-        verdict=Verdict(outcome, judged_s, row.judged_s, row.tolerance, jobs_s=(judged_s,), given_reason=reason),
+    """The record of an imported job, judged by the document alone.
+
+    Raises:
+        ValueError: A number is not finite and above zero.
+    """
+    verdict = judge(row, measurement, row.tolerance)
+    node_id, definition = f"{_table(row.location.path)}::{row.id}", definition_hash(row, image)
+    asked = Asked(run_id(job.id, source), node_id, row, cluster, row.tolerance, Repeats(), None)
+    ran = Ran(
+        None,
+        replace(job, judged_s=measurement.judged_s),
+        attempts=(),
+        repeats=(),
+        simulated=False,
+        definition=definition,
+        image=image,
+        image_from="",
     )
-    return quoted(found, os.environ)
+    fact = f"{measurement.judged_s:.4g} s, imported from {from_here(source)}"
+    return quoted(record_of(asked, ran, Found(verdict.outcome.value, fact, measurement, verdict), None), os.environ)
 
 
 def _table(path: Path) -> str:

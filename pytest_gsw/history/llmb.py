@@ -16,7 +16,7 @@ from typing import Any
 
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.imported import Imported, Known, imported_record
+from pytest_gsw.history.imported import Imported, Known, figure_alone, imported_record
 from pytest_gsw.history.sqlite import read_table
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.facts import JobFacts
@@ -160,7 +160,8 @@ def _record(facts: Mapping[str, Any], row: Baseline, cluster: str, path: Path) -
         run_s=_duration_s(facts.get("elapsed")),
     )
     image = image_name(row.recipe.image) if row.recipe.image else None
-    return imported_record(row, cluster, path, job, float(facts["train_step_time_seconds"]), image)
+    measurement = figure_alone(row, float(facts["train_step_time_seconds"]))
+    return imported_record(row, cluster, path, job, measurement, image)
 
 
 def _moment_s(text: object) -> float | None:

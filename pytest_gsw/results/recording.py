@@ -5,7 +5,6 @@ To write it down and to tell it are later steps.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -72,21 +71,27 @@ class Found:
     drift: str | None = None
 
 
-def record_of(asked: Asked, ran: Ran, found: Found) -> Record:
-    """The record of a row, as of now."""
-    baseline, run, measurement = asked.baseline, ran.run, found.measurement
-    log = run.log if run else None
+def record_of(asked: Asked, ran: Ran, found: Found, recorded_s: float | None) -> Record:
+    """The record of a row.
+
+    Args:
+        asked: What is asked of the row.
+        ran: Its jobs.
+        found: What came of them.
+        recorded_s: When that was, seconds since the epoch; ``None`` where nobody watched, and the job's end counts.
+    """
+    baseline, measurement = asked.baseline, found.measurement
     peak_flops = documented_peak_flops(baseline, asked.peak_flops)
     accepted_s = None if found.verdict is None else found.verdict.accepted_s
     return Record(
-        row=row_facts(baseline, asked.node_id, ran.definition, tolerance=asked.tolerance),
+        row=_row_facts(baseline, asked.node_id, ran.definition, tolerance=asked.tolerance),
         run=RunFacts(
             id=asked.run_id,
             cluster=asked.cluster,
             simulated=ran.simulated,
-            recorded_s=time.time(),
-            log=str(log) if log else None,
-            log_bytes=log.stat().st_size if log else None,
+            recorded_s=recorded_s,
+            log=ran.job.log if ran.job else None,
+            log_bytes=ran.job.log_bytes if ran.job else None,
             image=ran.image,
             image_from=ran.image_from,
             environment=ran.environment,
@@ -107,7 +112,7 @@ def record_of(asked: Asked, ran: Ran, found: Found) -> Record:
             repeats=ran.repeats,
             first_jobs=asked.repeats.first,
             confirm_jobs=asked.repeats.confirm,
-            saved_gpu_hours=_saved_gpu_hours(run, baseline),
+            saved_gpu_hours=_saved_gpu_hours(ran.run, baseline),
         ),
         timing=_timing(measurement) if measurement else Timing(),
         verdict=None if found.verdict is None else replace(found.verdict, given_reason=found.verdict.reason),
@@ -117,8 +122,7 @@ def record_of(asked: Asked, ran: Ran, found: Found) -> Record:
     )
 
 
-def row_facts(baseline: Baseline, node_id: str, definition: str, *, tolerance: float) -> RowFacts:
-    """What a record keeps of a row."""
+def _row_facts(baseline: Baseline, node_id: str, definition: str, *, tolerance: float) -> RowFacts:
     return RowFacts(
         id=baseline.id,
         node_id=node_id,
@@ -138,6 +142,8 @@ def row_facts(baseline: Baseline, node_id: str, definition: str, *, tolerance: f
 
 
 def _timing(measurement: Measurement) -> Timing:
+    if not measurement.series_s:
+        return Timing(measurement.statistic)
     steady = measurement.steady
     return Timing(
         statistic=measurement.statistic,

@@ -7,6 +7,7 @@ So whatever keeps a row from being judged, a hook that raises included, is an ER
 
 from __future__ import annotations
 
+import time
 from functools import cached_property, partial
 from typing import NoReturn
 
@@ -156,7 +157,7 @@ class SessionRow:
             repeats=source.repeats,
             peak_flops=self.jobs.known_peak_flops(),
         )
-        made = record_of(asked, ran(run, self._config.stash[FLEET], source, self.jobs), found)
+        made = record_of(asked, ran(run, self._config.stash[FLEET], source, self.jobs), found, time.time())
         try:
             record, failure = keep(self._config, made, source)
         except NotWrittenError as error:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest_gsw.demo
 from pytest_gsw.demo.writers.events import FIRST_LINE
-from pytest_gsw.history.imported import imported_record
+from pytest_gsw.history.imported import figure_alone, imported_record
 from pytest_gsw.history.place import open_history
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record, read_record
@@ -305,7 +305,7 @@ def _earlier_record(row: Baseline, directory: Path, ago: int, end_s: float, fact
     )
     table = row.location.path.relative_to(directory)
     return varied(
-        imported_record(row, "eos", directory, job, row.judged_s * factor, "simulation"),
+        imported_record(row, "eos", directory, job, figure_alone(row, row.judged_s * factor), "simulation"),
         node_id=f"{table}::{row.id}",
         baseline=f"{table}:{row.location.line}",
         canary=row.canary,
