@@ -1,8 +1,4 @@
-"""Documented figures of a table that is a site's own document, replaced where they stand; all else keeps its bytes.
-
-Places come from the loader, never from a guess at the file's style. Whoever uses the new text makes sure that it says
-what was meant and nothing else; a style that this module does not know shows there.
-"""
+"""Documented figures of a table that is a site's own document, replaced where they stand; all else keeps its bytes."""
 
 from __future__ import annotations
 
@@ -33,6 +29,10 @@ class EditError(ValueError):
 
 def with_documented(path: Path, text: str, changes: Sequence[tuple[Baseline, Mapping[str, float], Accepted]]) -> str:
     """A table's text with other documented figures, and a comment above each row that says what they are made of.
+
+    The text is edited, and not written anew from its rows: the table is somebody's own document, whose comments, order
+    and alignment no reader of YAML keeps. Places come from the loader, never from a guess at the file's style, and
+    :func:`pytest_gsw.ageing.patch.check` makes sure that the new text says what was meant and nothing else.
 
     Args:
         path: The table.
@@ -93,11 +93,9 @@ def _with_token(line: str, column: int, key: str, value: float) -> str:
     number = value * 100 if match["unit"] else value
     quote = match["quote"]
     new = f"{quote}{_like(match['number'], number)}{match['unit'] or ''}{quote}"
-    # Tables are often aligned: what a shorter number leaves is filled up, what stood in front of a longer one is taken.
-    start, missing = match.start(), len(match[0]) - len(new)
-    while missing < 0 and line[start - 2 : start] == "  ":
-        start, missing = start - 1, missing + 1
-    return f"{line[:start]}{' ' * max(0, missing)}{new}{line[match.end() :]}"
+    # Tables are often aligned: a number ends where the old one ended, as long as one of the blanks before it is left.
+    before = line[: min(len(line[:column].rstrip(" ")) + 1, column)]
+    return f"{before}{new.rjust(match.end() - len(before))}{line[match.end() :]}"
 
 
 def _like(old: str, value: float) -> str:

@@ -96,6 +96,15 @@ def test_a_row_that_states_a_throughput_alone(table: Path) -> None:
     )
 
 
+def test_a_figure_with_no_blank_or_many_before_it(table: Path) -> None:
+    row = "- {gpus: 24, tokens_per_s_per_gpu: 5461.33, line: 12}"
+    close, wide = '- {gpus: 24, "tokens_per_s_per_gpu":5461.33, line: 12}', row.replace("gpu: 5", "gpu:     5")
+    values = {"step_time_s": 0.06, "tokens_per_s": 1092267.0, "tokens_per_s_per_gpu": 45511.11}
+    for old, new in ((close, close.replace("5461.33", "45511.11")), (wide, wide.replace(" 5461.33", "45511.11"))):
+        text = ROWS.replace(row, old)
+        assert document(table, text, (2, values)) == text.replace(old, f"{MEASURED}\n      {new}")
+
+
 def test_a_figure_that_nothing_gives(table: Path) -> None:
     with pytest.raises(EditError) as error:
         document(table, ROWS, (0, {"step_time_s": 1.6, "tokens_per_s": 40960.0}))
