@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_gsw.cli.answer import Answer, Commands, answer_to
 from pytest_gsw.cli.runs import RUNS, add_history_option, has_history, opened, run_directory, whole_run
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.reports.ci import FORMATS, quoted_night
-from pytest_gsw.reports.ci.history import since_of
-from pytest_gsw.reports.ci.night import is_slow
+from pytest_gsw.reports.ci import FORMATS, exported_night
+from pytest_gsw.reports.night import Night
+from pytest_gsw.reports.rows import is_slow
 from pytest_gsw.results.record import Record
 
 
@@ -32,20 +32,17 @@ def _export(asked: argparse.Namespace) -> Answer:
     directory = run_directory(asked.run_directory) if asked.run_directory else None
     if directory is None:
         raise ConfigurationError(f"there is no run '{asked.run_directory}'\nnext: ls {RUNS}")
-    records, missing = whole_run(directory)
-    text = FORMATS[asked.format](quoted_night(records, missing, _since(asked, records), os.environ))
+    text = FORMATS[asked.format](_night(asked, *whole_run(directory)))
     return answer_to(asked.output, text, asked.format)
 
 
-def _since(asked: argparse.Namespace, records: Iterable[Record]) -> Mapping[str, str]:
-    """Since when rows that are too slow are so, by their node ids, as far as there is a history that tells it."""
-    slow = [record for record in records if is_slow(record)]
-    if not slow or not has_history(asked):
-        return {}
-    try:
-        with opened(asked) as history:
-            return since_of(history, slow)
-    except RunError as error:
-        # The night is to be shown in any case.
-        sys.stderr.write(f"pytest-gsw export: without the history: {quoted(str(error), os.environ)}\n")
-        return {}
+def _night(asked: argparse.Namespace, records: Sequence[Record], missing: Mapping[str, str]) -> Night:
+    """The run, with its history where rows are too slow and there is one: it tells since when."""
+    if any(map(is_slow, records)) and has_history(asked):
+        try:
+            with opened(asked) as history:
+                return exported_night(records, missing, history)
+        except RunError as error:
+            # The night is to be shown in any case.
+            sys.stderr.write(f"pytest-gsw export: without the history: {quoted(str(error), os.environ)}\n")
+    return exported_night(records, missing)

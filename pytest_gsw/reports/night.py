@@ -14,7 +14,7 @@ from pytest_gsw.results import attention
 from pytest_gsw.results.attention import Level
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.nodes import expand
-from pytest_gsw.results.record import used_gpu_hours
+from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.summary import cause_of
 
 _ADVICE = {signature.name: signature.advice for signature in SIGNATURES}
@@ -91,13 +91,18 @@ class Night:
 
     run_id: str
     run: Run
-    #: The worst first.
+    #: The worst first in the report, in the order of their files in exports.
     rows: tuple[Row, ...]
+
+    @cached_property
+    def records(self) -> tuple[Record, ...]:
+        """The records of its rows."""
+        return tuple(row.record for row in self.rows)
 
     @cached_property
     def clusters(self) -> tuple[str, ...]:
         """Where it ran."""
-        return tuple(sorted({row.record.run.cluster for row in self.rows}))
+        return tuple(sorted({record.run.cluster for record in self.records}))
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
@@ -120,12 +125,12 @@ class Night:
 
     @property
     def _recorded_s(self) -> list[float]:
-        return [row.record.run.recorded_s for row in self.rows if row.record.run.recorded_s]
+        return [record.run.recorded_s for record in self.records if record.run.recorded_s]
 
     @property
     def gpu_hours(self) -> float:
         """GPU-hours that its jobs ran for, as far as that is known."""
-        return sum(used_gpu_hours(row.record) for row in self.rows)
+        return sum(map(used_gpu_hours, self.records))
 
     @property
     def exit_status(self) -> int:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_gsw.common.redact import quoted
 from pytest_gsw.history.drifting import drifting, nights_of, since
 from pytest_gsw.history.model import Point, SeriesKey, points_of, record_time_s, series_key
 from pytest_gsw.history.model import by_run as newest_of
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.night import Night, Run
-from pytest_gsw.reports.rows import KINDS, Row, page_names
+from pytest_gsw.reports.rows import KINDS, Row, is_slow, page_names
 from pytest_gsw.reports.since import errors_since, since_of
 from pytest_gsw.results import attention
 from pytest_gsw.results.record import Record
@@ -47,7 +49,7 @@ def nights_by_run(
     by_run: dict[str, list[Record]] = {run_id: [] for run_id in runs}
     for record in newest_of(records).values():
         by_run.setdefault(record.run.id, []).append(record)
-    points = _known_points(by_run, history)
+    points = _known_points((record for of_run in by_run.values() for record in of_run), history)
     nights = [
         _night(run_id, of_run, history, points, runs.get(run_id) or Run(Path(".gsw", "runs", run_id)), accepted or {})
         for run_id, of_run in by_run.items()
@@ -55,11 +57,34 @@ def nights_by_run(
     return tuple(sorted(nights, key=lambda night: (night.begin_s or 0.0, night.run_id), reverse=True))
 
 
-def _known_points(
-    by_run: Mapping[str, Sequence[Record]], history: History | None
-) -> Mapping[SeriesKey, tuple[Point, ...]]:
-    keys = [key for of_run in by_run.values() for record in of_run if (key := series_key(record)) is not None]
-    return {} if history is None else history.points_of(keys)
+def exported_night(
+    records: Iterable[Record], missing: Mapping[str, str] | None = None, history: History | None = None
+) -> Night:
+    """A run as exports show it: its records without secrets, and the nights before of slow rows alone.
+
+    Args:
+        records: What it recorded.
+        missing: By node id, why a row has no record.
+        history: The nights before; ``None`` where there are none.
+
+    Raises:
+        HistoryError: The history did not answer.
+    """
+    # A session quotes what it records; a record of an earlier release may hold anything.
+    shown: list[Record] = [quoted(record, os.environ) for record in records]
+    rows, broken = _rows(shown, _known_points(filter(is_slow, shown), history), {})
+    safe = quoted_missing(missing or {})
+    return Night("", Run(Path(), {**safe, **broken}), tuple(rows))
+
+
+def quoted_missing(missing: Mapping[str, str]) -> dict[str, str]:
+    """Why rows have no record, without secrets."""
+    return {quoted(name, os.environ): quoted(why, os.environ) for name, why in missing.items()}
+
+
+def _known_points(records: Iterable[Record], history: History | None) -> Mapping[SeriesKey, tuple[Point, ...]]:
+    keys = [key for record in records if (key := series_key(record)) is not None]
+    return {} if history is None or not keys else history.points_of(keys)
 
 
 def _night(
@@ -70,16 +95,26 @@ def _night(
     run: Run,
     accepted: Mapping[str, Mapping[str, Accepted]],
 ) -> Night:
+    rows, broken = _rows(records, points, accepted)
+    errors = errors_since(rows, history, run_id)
+    dated = [replace(row, since=errors[row.name]) if row.name in errors else row for row in rows]
+    return Night(run_id, replace(run, missing={**run.missing, **broken}), tuple(sorted(dated, key=_worst_first)))
+
+
+def _rows(
+    records: Sequence[Record],
+    points: Mapping[SeriesKey, tuple[Point, ...]],
+    accepted: Mapping[str, Mapping[str, Accepted]],
+) -> tuple[list[Row], dict[str, str]]:
+    """The rows of a night, and by node id why a record cannot be shown."""
     names = page_names(record.row.node_id for record in records)
-    rows, missing = [], dict(run.missing)
+    rows, broken = [], {}
     for record in records:
         try:
             rows.append(_checked(_row(record, names[record.row.node_id], points, _accepted(record, accepted))))
         except ValueError as error:  # numbers that nothing can be made of
-            missing[record.row.node_id] = f"its record cannot be shown: {error}"
-    errors = errors_since(rows, history, run_id)
-    dated = [replace(row, since=errors[row.name]) if row.name in errors else row for row in rows]
-    return Night(run_id, replace(run, missing=missing), tuple(sorted(dated, key=_worst_first)))
+            broken[record.row.node_id] = f"its record cannot be shown: {error}"
+    return rows, broken
 
 
 def _checked(row: Row) -> Row:

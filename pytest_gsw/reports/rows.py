@@ -11,7 +11,7 @@ from functools import cached_property
 
 from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.history.model import Point
-from pytest_gsw.performance.verdict import Verdict
+from pytest_gsw.performance.verdict import DOUBTS, Verdict
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.facts import JobFacts
@@ -83,6 +83,11 @@ class Row:
     def jobs(self) -> tuple[JobFacts, ...]:
         """Its jobs in the order in which they ran."""
         return tuple(sorted(self.record.jobs.all, key=lambda job: job.submit_s or job.end_s or 0))
+
+
+def is_slow(record: Record) -> bool:
+    """Whether a row is slower than its tolerance allows, whatever that is put down to."""
+    return record.by_own_metric in outcomes.SLOW and record.reason not in DOUBTS
 
 
 def page_names(node_ids: Iterable[str]) -> dict[str, str]:

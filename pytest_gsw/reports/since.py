@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from pytest_gsw.common.words import day
 from pytest_gsw.history.drifting import changes_at
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.model import Point, record_time_s
@@ -15,6 +16,15 @@ from pytest_gsw.results.record import Record
 
 #: How many earlier runs are looked at for rows that could not be measured: each is read whole.
 _EARLIER_RUNS = 14
+
+
+def since_line(since: Since | None) -> str:
+    """Since when a row is what it is: ``2026-11-18, 3 nights``; empty where no night before is known."""
+    if since is None or (since.nights == 1 and not since.good_run_id):
+        return ""
+    if since.nights == 1:
+        return "tonight"
+    return f"{day(since.time_s)}{'' if since.good_run_id else ' or before'}, {since.nights} nights"
 
 
 def since_of(row: Row) -> Since | None:

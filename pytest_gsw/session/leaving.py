@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -11,9 +10,9 @@ from pytest_gsw.common.files import from_here, write_whole
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.place import open_history
 from pytest_gsw.history.store import History
-from pytest_gsw.reports.ci import FORMATS, Night, quoted_night, session_outputs
-from pytest_gsw.reports.ci.history import since_of
+from pytest_gsw.reports.ci import FORMATS, exported_night, session_outputs
 from pytest_gsw.reports.html import Run, accepted_in, write_report
+from pytest_gsw.reports.night import Night
 from pytest_gsw.results.rebuild import read_whole_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.session.settings import Settings
@@ -66,13 +65,11 @@ def _history(settings: Settings) -> Iterator[History | None]:
 
 
 def _night(records: tuple[Record, ...], missing: Mapping[str, str], history: History | None, said: list[str]) -> Night:
-    since: Mapping[str, str] = {}
-    if history is not None:
-        try:
-            since = since_of(history, records)
-        except HistoryError as error:
-            said.append(f"gsw: the report does without the history: {error}")
-    return quoted_night(records, missing, since, os.environ)
+    try:
+        return exported_night(records, missing, history)
+    except HistoryError as error:
+        said.append(f"gsw: the report does without the history: {error}")
+        return exported_night(records, missing)
 
 
 def _write(settings: Settings, records: tuple[Record, ...], history: History | None, run: Run, said: list[str]) -> Path:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from pytest_gsw.reports.ci import plot_csv
 from pytest_gsw.reports.ci.annotations import github, gitlab
 from pytest_gsw.reports.ci.markdown import markdown
-from pytest_gsw.reports.ci.night import Night, quoted_night, slow_since
 from pytest_gsw.reports.ci.openmetrics import openmetrics
 from pytest_gsw.reports.ci.session import SessionOutputs, session_outputs
 from pytest_gsw.reports.ci.warnings_ng import warnings_ng
+from pytest_gsw.reports.night import Night
+from pytest_gsw.reports.read import exported_night
 
 #: Every format by its name.
 FORMATS: Mapping[str, Callable[[Night], str]] = {
@@ -24,4 +25,4 @@ FORMATS: Mapping[str, Callable[[Night], str]] = {
     "warnings-ng": warnings_ng,
 }
 
-__all__ = ["FORMATS", "Night", "SessionOutputs", "quoted_night", "session_outputs", "slow_since"]
+__all__ = ["FORMATS", "SessionOutputs", "exported_night", "session_outputs"]

@@ -7,7 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_gsw.reports.ci.night import Finding, Night, counts_text, findings
+from pytest_gsw.reports.ci.night import Finding, counts_text, findings
+from pytest_gsw.reports.night import Night
 from pytest_gsw.results.attention import Level
 
 #: What GitLab calls them, of info, minor, major, critical and blocker.

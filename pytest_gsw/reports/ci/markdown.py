@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_gsw.common.words import counted, percent
-from pytest_gsw.reports.ci.night import Finding, Night, counts_text, findings
+from pytest_gsw.reports.ci.night import Finding, counts_text, findings
+from pytest_gsw.reports.night import Night
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.attention import IMPROVED, REGRESSED, Level
 from pytest_gsw.results.record import Record, used_gpu_hours

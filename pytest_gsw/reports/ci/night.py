@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import command, counted, day
+from pytest_gsw.common.words import command, counted
 from pytest_gsw.history.model import NO_CLUSTER
-from pytest_gsw.performance.verdict import DOUBTS
+from pytest_gsw.reports.night import Night
+from pytest_gsw.reports.rows import Row, is_slow
+from pytest_gsw.reports.since import since_line
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.accepted_text import accepted_line
 from pytest_gsw.results.attention import Attention, Level
@@ -20,31 +21,8 @@ from pytest_gsw.results.summary import throughput_change
 #: Where sessions keep their runs, where nobody says otherwise.
 _RUNS = ".gsw/runs"
 
-
 #: What can be found of a row, the worst first.
 KINDS = tuple(one.kind for one in attention.ATTENTIONS if one.level is not None)
-
-
-@dataclass(frozen=True)
-class Night:
-    """What is known of one run."""
-
-    records: tuple[Record, ...]
-    #: By node id, why a row of the run has no record: each is an error.
-    missing: Mapping[str, str] = field(default_factory=dict)
-    #: By node id, since when a row is too slow, where the history tells it.
-    since: Mapping[str, str] = field(default_factory=dict)
-
-
-def quoted_night(
-    records: tuple[Record, ...], missing: Mapping[str, str], since: Mapping[str, str], environ: Mapping[str, str]
-) -> Night:
-    """A night that may be shown: without control characters and without the secrets of an environment.
-
-    What a session records is quoted already; a record of an earlier release may not be.
-    """
-    shown = {quoted(node_id, environ): why for node_id, why in missing.items()}
-    return quoted(Night(records, shown, since), environ)
 
 
 @dataclass(frozen=True)
@@ -84,14 +62,18 @@ class Finding:
 
 def findings(night: Night) -> tuple[Finding, ...]:
     """All that needs attention, the worst first, and among equals the greatest loss."""
-    found = [one for record in night.records for one in _of_record(record, night.since.get(record.row.node_id, ""))]
-    recorded = {record.row.node_id for record in night.records}
+    found = [one for row in night.rows for one in _of_row(row)]
     found += [
         Finding(attention.ERROR.kind, node_id.rpartition("::")[2], node_id, "", why)
-        for node_id, why in night.missing.items()
-        if node_id not in recorded
+        for node_id, why in unrecorded(night).items()
     ]
     return tuple(sorted(found, key=_rank))
+
+
+def unrecorded(night: Night) -> Mapping[str, str]:
+    """By node id, why a row of the night has no record: each is an error."""
+    recorded = {record.row.node_id for record in night.records}
+    return {node_id: why for node_id, why in night.run.missing.items() if node_id not in recorded}
 
 
 def _rank(finding: Finding) -> tuple[int, float, str]:
@@ -99,7 +81,8 @@ def _rank(finding: Finding) -> tuple[int, float, str]:
     return KINDS.index(finding.kind), change or 0.0, finding.node_id
 
 
-def _of_record(record: Record, since: str) -> Iterator[Finding]:
+def _of_row(row: Row) -> Iterator[Finding]:
+    record, since = row.record, since_line(row.since)
     outcome = outcomes.of(record.outcome)
     if not outcome.known:
         why = f"the record has the outcome '{record.outcome}', which this pytest-gsw does not know"
@@ -112,11 +95,6 @@ def _of_record(record: Record, since: str) -> Iterator[Finding]:
     accepted = accepted_line(record)
     if accepted and outcome is outcomes.PASSED:
         yield _finding(attention.ACCEPTED, record, accepted)
-
-
-def is_slow(record: Record) -> bool:
-    """Whether a row is slower than its tolerance allows, whatever that is put down to."""
-    return (record.by_own_metric) in outcomes.SLOW and record.reason not in DOUBTS
 
 
 def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Finding:
@@ -140,23 +118,6 @@ def _next(needs: Attention, record: Record) -> str:
     return command("pytest-gsw", "history", record.row.id, f"--cluster={record.run.cluster}")
 
 
-def slow_since(before: Sequence[tuple[float, str]]) -> str:
-    """Since when a row that is too slow tonight has been too slow; empty where nothing is known of the nights before.
-
-    Args:
-        before: When each earlier night was, seconds since the epoch, and the row's outcome in it; the oldest first.
-    """
-    if not before:
-        return ""
-    slow = 0
-    while slow < len(before) and before[-1 - slow][1] == outcomes.REGRESSED.word:
-        slow += 1
-    if not slow:
-        return "tonight"
-    first = day(before[-slow][0])
-    return f"{first}, {slow + 1} nights" if slow < len(before) else f"{first} or before, {slow + 1} nights"
-
-
 def _counted(word: str) -> str:
     """What stands behind a number of rows of an outcome, where commas part the numbers."""
     outcome = outcomes.of(word)
@@ -166,8 +127,7 @@ def _counted(word: str) -> str:
 def counts_text(night: Night) -> str:
     """How many rows there were and what they came to: ``12 rows: 2 regressed, 1 error, 9 passed, 1 drifting``."""
     found = Counter(_counted(record.outcome) for record in night.records)
-    recorded = {record.row.node_id for record in night.records}
-    found[attention.ERROR.counted] += sum(node_id not in recorded for node_id in night.missing)
+    found[attention.ERROR.counted] += len(unrecorded(night))
     total = sum(found.values())
     bad = [one.counted for one in attention.ATTENTIONS if one.counted]
     ordered = [*(words for words in bad if found[words]), *sorted(set(+found) - set(bad))]

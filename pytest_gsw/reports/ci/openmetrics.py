@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pytest_gsw.history.model import SIMULATED
-from pytest_gsw.reports.ci.night import Night
+from pytest_gsw.reports.ci.night import unrecorded
+from pytest_gsw.reports.night import Night
 from pytest_gsw.results.outcomes import ERROR, OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import throughput_change
@@ -78,7 +79,7 @@ def openmetrics(night: Night) -> str:
     records = {tuple(_labels(record).items()): record for record in night.records}  # no series twice
     lines = [line for metric in FAMILIES for line in _family(metric, records)]
     lines += [line for metric in _of_sites(night) for line in _family(metric, records)]
-    lines += _outcomes(records, night.missing)
+    lines += _outcomes(records, unrecorded(night))
     lines += _times(night)
     return "\n".join(lines)
 
@@ -128,11 +129,9 @@ def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], missing: Ma
     for labels, record in records.items():
         for outcome in (*_OUTCOMES, *({record.outcome} - set(_OUTCOMES))):
             yield _sample("gsw_outcome", {**dict(labels), "outcome": outcome}, record.outcome == outcome)
-    recorded = {record.row.node_id for record in records.values()}
     for node_id in missing:
-        if node_id not in recorded:
-            table, _, row = node_id.rpartition("::")
-            yield _sample("gsw_outcome", {"row": row, "table": table, "outcome": ERROR.word}, 1)
+        table, _, row = node_id.rpartition("::")
+        yield _sample("gsw_outcome", {"row": row, "table": table, "outcome": ERROR.word}, 1)
 
 
 def _times(night: Night) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from pytest_gsw.reports.ci.night import Night
+from pytest_gsw.reports.night import Night
 from pytest_gsw.tables.metrics import MFU, STEP_TIME, TOKENS_PER_S
 
 

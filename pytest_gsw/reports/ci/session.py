@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_gsw.reports.ci.annotations import github
 from pytest_gsw.reports.ci.markdown import markdown
-from pytest_gsw.reports.ci.night import Night
+from pytest_gsw.reports.night import Night
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import json
 from collections.abc import Mapping
 
 from pytest_gsw.reports.ci.annotations import fingerprint
-from pytest_gsw.reports.ci.night import Finding, Night, findings
+from pytest_gsw.reports.ci.night import Finding, findings
+from pytest_gsw.reports.night import Night
 from pytest_gsw.results.attention import DRIFT, INCONCLUSIVE
 
 #: By kind, what the plugin calls it, of ERROR, HIGH, NORMAL and LOW. A row that creeps will fail one night.

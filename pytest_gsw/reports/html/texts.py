@@ -12,6 +12,7 @@ from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.reports.night import Cause, Night
 from pytest_gsw.reports.rows import Row, Since
+from pytest_gsw.reports.since import since_line
 from pytest_gsw.results import attention, row_text
 from pytest_gsw.results.record import Record
 
@@ -50,11 +51,9 @@ def drift_text(row: Row) -> str:
 def since_text(since: Since) -> str:
     """Since when a row is what it is, in one line: ``2026-11-18, 3 nights; before that 4.556 s on 2026-11-17``."""
     if not since.good_run_id:
-        several = f"{day(since.time_s)} or before, {since.nights} nights"
-        return "no night before is known" if since.nights == 1 else several
+        return since_line(since) or "no night before is known"
     before = f"{since.good_s:.4g} s" if since.good_s else "measured"
-    begin = "tonight" if since.nights == 1 else f"{day(since.time_s)}, {since.nights} nights"
-    return f"{begin}; before that {before} on {day(since.good_time_s)}"
+    return f"{since_line(since)}; before that {before} on {day(since.good_time_s)}"
 
 
 def since_facts(row: Row) -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ from pytest_gsw.reports.html.overview import JOBS, SCALING, jobs_page, scaling_p
 from pytest_gsw.reports.html.pages import night_page
 from pytest_gsw.reports.html.row_page import row_page
 from pytest_gsw.reports.night import Curve, Night, Run
-from pytest_gsw.reports.read import nights_by_run
+from pytest_gsw.reports.read import nights_by_run, quoted_missing
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.results import attention
 from pytest_gsw.results.record import Record
@@ -63,7 +63,8 @@ def write_report(
     # A session quotes what it records; a record of an earlier release may hold anything.
     shown = [quoted(record, os.environ) for record in records]
     safe = {
-        quoted(run_id, os.environ): replace(run, missing=_quoted_missing(run)) for run_id, run in (runs or {}).items()
+        quoted(run_id, os.environ): replace(run, missing=quoted_missing(run.missing))
+        for run_id, run in (runs or {}).items()
     }
     nights = nights_by_run(shown, history, safe, accepted)
     newest, *others = nights
@@ -72,10 +73,6 @@ def write_report(
         siblings = [(other, f"../../{addresses.get(other.run_id, INDEX)}") for other in nights if other is not night]
         _write_night(night, directory / "nights" / _folder(night.run_id), siblings)
     return _write_night(newest, directory, [(night, addresses[night.run_id]) for night in others])
-
-
-def _quoted_missing(run: Run) -> Mapping[str, str]:
-    return {quoted(name, os.environ): quoted(why, os.environ) for name, why in run.missing.items()}
 
 
 def _folder(run_id: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.reports.night import Night, Run
-from pytest_gsw.reports.read import nights_by_run
+from pytest_gsw.reports.read import exported_night, nights_by_run
 from pytest_gsw.reports.rows import Row, Since, page_names
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import DAY_S, FIRST_S
@@ -113,6 +113,17 @@ def test_a_row_that_is_slow_for_some_nights_and_what_changed_then(tmp_path: Path
     assert found.since is not None
     assert (found.since.run_id, found.since.nights) == (f"night-{TONIGHT - 3:03}", 4)
     assert found.since.changes == {"nccl": ("2.21.5", "2.23.4")}
+
+
+def test_an_export_tells_since_when_as_the_report_does(tmp_path: Path) -> None:
+    noisy = row(NAME, TONIGHT - 1, 4.9, outcome="inconclusive")
+    with history_of(tmp_path, row(NAME, TONIGHT - 3), slow(TONIGHT - 2), noisy) as history:
+        exported = exported_night([PASSED, SLOW], {}, history)
+        (reported,) = nights_by_run([PASSED, SLOW], history, runs(tmp_path))
+    assert [one.record for one in exported.rows] == [PASSED, SLOW]
+    since = exported.rows[1].since
+    assert since is not None
+    assert (since.nights, since) == (3, reported.rows[0].since)
 
 
 def test_a_row_that_was_never_well(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from hypothesis import strategies as st
 
-from pytest_gsw.reports.ci import Night
+from pytest_gsw.reports.night import Night, Run
+from pytest_gsw.reports.rows import Row, Since
 from pytest_gsw.results.record import Record
 from tests.unit.results.records import JOB, SLOW, varied
 
@@ -33,6 +36,14 @@ def record(gpus: int, seconds: float | None = None, **changes: object) -> Record
     return varied(one, **changes)
 
 
+def night_of(
+    records: Iterable[Record], missing: Mapping[str, str] | None = None, since: Mapping[str, Since] | None = None
+) -> Night:
+    """A night of these rows; by node id, why others have no record, and since when rows are slow."""
+    rows = (Row(one, one.row.id, since=(since or {}).get(one.row.node_id)) for one in records)
+    return Night("", Run(Path(), missing or {}), tuple(rows))
+
+
 PASSED = record(64, 4.6)
 REGRESSED = record(128, 5.11, outcome="regressed", fact=SLOW.fact)
 ERROR = record(256, outcome="error", fact="job 4812256 failed with exit code 1: CUDA out of memory", job=JOB)
@@ -41,9 +52,11 @@ INCONCLUSIVE = record(
 )
 DRIFTING = record(1024, 4.7, drift=DRIFT)
 IMPROVED = record(2048, 3.5, outcome="improved", fact="throughput 3 tokens/s is 30.2 % above the documented 2")
-NIGHT = Night(
+#: Noon in UTC: the same day wherever this runs.
+NOON_S = 1794312000.0
+NIGHT = night_of(
     (PASSED, REGRESSED, ERROR, INCONCLUSIVE, DRIFTING, IMPROVED),
-    since={REGRESSED.row.node_id: "2026-11-18, 3 nights"},
+    since={REGRESSED.row.node_id: Since(NOON_S + 8 * 86400, "first", "1", 3, "before")},
 )
 
 #: What may stand in a log, a table or a node's name, once it was quoted: no control characters but line ends.
@@ -88,4 +101,4 @@ def hostile_night(text: str) -> Night:
         for number, one in enumerate(NIGHT.records)
     ]
     odd = varied(rows[0], node_id=f"{text}::odd", outcome=text or "?", baseline=text)
-    return Night((*rows, odd), {f"{text}::gone": text})
+    return night_of((*rows, odd), {f"{text}::gone": text})

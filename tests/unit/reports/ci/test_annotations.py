@@ -8,9 +8,9 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.reports.ci import Night
 from pytest_gsw.reports.ci.annotations import escaped, github, gitlab
-from tests.unit.reports.ci.nights import ERROR, NIGHT, REGRESSED, hostile_night, texts
+from pytest_gsw.reports.night import Night
+from tests.unit.reports.ci.nights import ERROR, NIGHT, REGRESSED, hostile_night, night_of, texts
 from tests.unit.results.records import varied
 
 #: In the order in which the runner puts them back, https://github.com/actions/runner, ActionCommand.cs.
@@ -61,7 +61,7 @@ def test_a_command_for_each_finding() -> None:
 
 
 def test_a_quiet_night_has_no_command() -> None:
-    assert github(Night(())) == "0 rows"
+    assert github(night_of(())) == "0 rows"
 
 
 @given(st.text())
@@ -123,13 +123,13 @@ def test_a_finding_is_known_again_the_next_night() -> None:
         return [entry["fingerprint"] for entry in assert_code_quality(gitlab(night))]
 
     moved = varied(REGRESSED, run_id="later", fact="other figures", baseline="baselines/maxtext/llama2_70b.yaml:7")
-    assert prints(Night((moved,))) == prints(Night((REGRESSED,)))
-    assert prints(Night((varied(REGRESSED, cluster="ptyche"),))) != prints(Night((REGRESSED,)))
-    assert prints(Night((varied(ERROR, node_id=REGRESSED.row.node_id),))) != prints(Night((REGRESSED,)))
+    assert prints(night_of((moved,))) == prints(night_of((REGRESSED,)))
+    assert prints(night_of((varied(REGRESSED, cluster="ptyche"),))) != prints(night_of((REGRESSED,)))
+    assert prints(night_of((varied(ERROR, node_id=REGRESSED.row.node_id),))) != prints(night_of((REGRESSED,)))
 
 
 def test_a_quiet_night_is_an_empty_report() -> None:
-    assert gitlab(Night(())) == "[]"
+    assert gitlab(night_of(())) == "[]"
 
 
 @given(texts)

@@ -7,9 +7,8 @@ from hypothesis import given
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from pytest_gsw.reports.ci import Night
 from pytest_gsw.reports.ci.markdown import markdown
-from tests.unit.reports.ci.nights import HOSTILE, NIGHT, PASSED, hostile_night, record, texts
+from tests.unit.reports.ci.nights import HOSTILE, NIGHT, PASSED, hostile_night, night_of, record, texts
 from tests.unit.results.records import varied
 
 PARSER = MarkdownIt("gfm-like", {"linkify": False})
@@ -79,7 +78,7 @@ def test_the_whole_summary() -> None:
 
 
 def test_a_quiet_night() -> None:
-    assert markdown(Night((PASSED,))).splitlines()[:3] == [
+    assert markdown(night_of((PASSED,))).splitlines()[:3] == [
         "### pytest-gsw: no row needs attention",
         "",
         "`eos`, run `20261120-221000-7f3a`, 1 row: 1 passed, 11.8 GPU-hours",
@@ -87,14 +86,14 @@ def test_a_quiet_night() -> None:
 
 
 def test_a_night_of_which_nothing_is_left() -> None:
-    assert cells(markdown(Night((), {"t.yaml::one": "the session ended"})))[1:] == [
+    assert cells(markdown(night_of((), {"t.yaml::one": "the session ended"})))[1:] == [
         ["one", "error the session ended", "", "", "", "", ""]
     ]
 
 
 def test_a_simulation_says_so() -> None:
     assert "\nThis is a simulation: no GPU was used, and its figures say nothing.\n" in markdown(
-        Night((varied(PASSED, simulated=True),))
+        night_of((varied(PASSED, simulated=True),))
     )
 
 
@@ -105,7 +104,7 @@ def test_rows_of_one_cell_are_counted_the_bad_ones_first() -> None:
         varied(PASSED, node_id="c", outcome="regressed"),
         varied(PASSED, node_id="d", outcome="splendid"),
     )
-    assert cells(markdown(Night(rows)))[-1] == [
+    assert cells(markdown(night_of(rows)))[-1] == [
         "llama2_70b",
         "fp8",
         "H100",
@@ -118,7 +117,7 @@ def test_the_summary_is_as_long_as_it_may_be(limit_bytes: int) -> None:
     rows = tuple(
         record(gpus, 9.0, outcome="regressed", workload=f"w{gpus}", node_id=f"t::{gpus}") for gpus in range(500)
     )
-    text = markdown(Night(rows), limit_bytes)
+    text = markdown(night_of(rows), limit_bytes)
     assert len(text.encode()) <= limit_bytes
     shown = [row for row in cells(text) if row[0].startswith("llama2")]
     if len(shown) < 500:
@@ -129,7 +128,7 @@ def test_the_summary_is_as_long_as_it_may_be(limit_bytes: int) -> None:
 def test_by_default_a_big_night_is_below_githubs_limit() -> None:
     long = "x" * 10_000
     rows = tuple(record(8, outcome="error", fact=long, row=long, node_id=f"{long}{number}") for number in range(2000))
-    assert len(markdown(Night(rows)).encode()) < 1 << 20
+    assert len(markdown(night_of(rows)).encode()) < 1 << 20
 
 
 @given(texts)
@@ -147,4 +146,4 @@ def test_what_others_write_is_text(text: str) -> None:
 
 @pytest.mark.parametrize("text", [one for one in HOSTILE if one and "\n" not in one and "\\|" not in one])
 def test_what_others_write_can_be_read(text: str) -> None:
-    assert cells(markdown(Night((varied(PASSED, outcome="error", fact=text, job=None),))))[1][1] == f"error {text}"
+    assert cells(markdown(night_of((varied(PASSED, outcome="error", fact=text, job=None),))))[1][1] == f"error {text}"

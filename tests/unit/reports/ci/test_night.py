@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_gsw.reports.ci import Night, slow_since
+from pytest_gsw.history.model import Point
 from pytest_gsw.reports.ci.night import KINDS, counts_text, findings
+from pytest_gsw.reports.rows import Row, Since
+from pytest_gsw.reports.since import since_line, since_of
 from pytest_gsw.results.attention import Level
-from tests.unit.reports.ci.nights import DRIFT, ERROR, IMPROVED, NIGHT, PASSED, REGRESSED, record
+from tests.unit.reports.ci.nights import DRIFT, ERROR, IMPROVED, NIGHT, NOON_S, PASSED, REGRESSED, night_of, record
 from tests.unit.results.records import varied
 
 DAY_S = 86400.0
@@ -25,7 +27,7 @@ def test_the_worst_is_first() -> None:
 
 def test_among_equals_the_greatest_loss_is_first() -> None:
     slow = [record(gpus, seconds, outcome="regressed") for gpus, seconds in ((8, 5.0), (16, 9.0), (32, 6.0))]
-    assert [one.row for one in findings(Night(tuple(slow)))] == [slow[1].row.id, slow[2].row.id, slow[0].row.id]
+    assert [one.row for one in findings(night_of(tuple(slow)))] == [slow[1].row.id, slow[2].row.id, slow[0].row.id]
 
 
 def test_what_to_type_next() -> None:
@@ -40,21 +42,21 @@ def test_what_to_type_next() -> None:
 
 
 def test_a_row_that_was_confirmed_is_looked_up() -> None:
-    (found,) = findings(Night((varied(REGRESSED, repeats=(REGRESSED.jobs.last,)),)))  # type: ignore[arg-type]
+    (found,) = findings(night_of((varied(REGRESSED, repeats=(REGRESSED.jobs.last,)),)))  # type: ignore[arg-type]
     assert found.next == "pytest-gsw history 'llama2_70b_fp8[H100x128]' --cluster=eos"
 
 
 def test_a_replay_without_a_cluster_is_replayed_again() -> None:
-    (found,) = findings(Night((varied(ERROR, cluster="replay", log="/stage/a log.out"),)))
+    (found,) = findings(night_of((varied(ERROR, cluster="replay", log="/stage/a log.out"),)))
     assert found.next == (
         "pytest '--gsw-replay=/stage/a log.out' 'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x256]'"
     )
-    (found,) = findings(Night((varied(ERROR, cluster="replay", log=None),)))
+    (found,) = findings(night_of((varied(ERROR, cluster="replay", log=None),)))
     assert found.next.startswith("pytest --gsw-replay=.gsw/runs/20261120-221000-7f3a ")
 
 
 def test_a_row_without_a_record_is_an_error() -> None:
-    night = Night(
+    night = night_of(
         (PASSED,), {"t.yaml::one[H100x8]": "the session ended", PASSED.row.node_id: "has a record all the same"}
     )
     (found,) = findings(night)
@@ -68,7 +70,7 @@ def test_a_row_without_a_record_is_an_error() -> None:
 
 
 def test_an_outcome_that_is_not_known_is_an_error() -> None:
-    night = Night((varied(PASSED, outcome="splendid"),))
+    night = night_of((varied(PASSED, outcome="splendid"),))
     (found,) = findings(night)
     assert found.level is Level.ERROR
     assert found.text == "the record has the outcome 'splendid', which this pytest-gsw does not know"
@@ -76,14 +78,14 @@ def test_an_outcome_that_is_not_known_is_an_error() -> None:
 
 
 def test_a_row_that_failed_and_creeps_is_found_twice() -> None:
-    assert [one.kind for one in findings(Night((varied(REGRESSED, drift=DRIFT),)))] == ["regressed", "drift"]
+    assert [one.kind for one in findings(night_of((varied(REGRESSED, drift=DRIFT),)))] == ["regressed", "drift"]
 
 
 def test_what_passed_with_a_but_is_a_notice() -> None:
     accepted = record(
         64, 5.1, accepted={"step_time_s": 5.1}, reference="accepted", accepted_note="accepted 5.1 s, 2026-11-01"
     )
-    (other,) = findings(Night((accepted,)))
+    (other,) = findings(night_of((accepted,)))
     assert (other.kind, other.level) == ("accepted", Level.NOTICE)
     assert other.text == (
         "passed by what eos has accepted; it is 10.7 % below the documented throughput, and would have failed by it"
@@ -95,19 +97,19 @@ def test_what_passed_with_a_but_is_a_notice() -> None:
 )
 def test_what_is_inconclusive_says_why(reason: str, since: str) -> None:
     one = record(64, 4.95, outcome="inconclusive", reason=reason)
-    (found,) = findings(Night((one,), since={one.row.node_id: "tonight"}))
+    (found,) = findings(night_of((one,), since={one.row.node_id: Since(NOON_S, "tonight", "1", 1, "before")}))
     assert (found.kind, found.level, found.text) == ("inconclusive", Level.WARNING, f"{reason}: {one.fact}")
     assert found.since == since
 
 
 @pytest.mark.parametrize("outcome", ["passed", "profiled", "expected_failure"])
 def test_what_needs_nobody(outcome: str) -> None:
-    assert findings(Night((varied(PASSED, outcome=outcome),))) == ()
+    assert findings(night_of((varied(PASSED, outcome=outcome),))) == ()
 
 
 def test_every_kind_has_its_place() -> None:
     assert KINDS[:3] == ("regressed", "error", "unexpected success")
-    (found,) = findings(Night((varied(PASSED, outcome="unexpected_success", fact="ran"),)))
+    (found,) = findings(night_of((varied(PASSED, outcome="unexpected_success", fact="ran"),)))
     assert (found.kind, found.level) == ("unexpected success", Level.ERROR)
 
 
@@ -123,7 +125,7 @@ def test_every_kind_has_its_place() -> None:
     ],
 )
 def test_the_place_of_a_row(baseline: str, place: tuple[str, int]) -> None:
-    (found,) = findings(Night((varied(IMPROVED, baseline=baseline),)))
+    (found,) = findings(night_of((varied(IMPROVED, baseline=baseline),)))
     assert found.place == place
 
 
@@ -131,8 +133,8 @@ def test_the_counts() -> None:
     assert counts_text(NIGHT) == (
         "6 rows: 1 regressed, 1 not measured, 1 inconclusive, 1 improved, 2 passed, 1 drifting"
     )
-    assert counts_text(Night(())) == "0 rows"
-    documented = Night((varied(PASSED, outcome="expected_failure"), varied(PASSED, outcome="profiled", row="b")))
+    assert counts_text(night_of(())) == "0 rows"
+    documented = night_of((varied(PASSED, outcome="expected_failure"), varied(PASSED, outcome="profiled", row="b")))
     assert counts_text(documented) == "2 rows: 1 out of memory as documented, 1 profiled"
 
 
@@ -149,8 +151,10 @@ def test_the_counts() -> None:
     ],
 )
 def test_since_when_a_row_is_slow(outcomes: str, since: str) -> None:
-    noon_s = 1794312000.0  # 2026-11-10 12:00 UTC: the same day wherever this runs
+    words = [{"p": "passed", "r": "regressed"}[letter] for letter in f"{outcomes}r"]
+    first = len(words) - 1
     nights = [
-        (noon_s + number * DAY_S, {"p": "passed", "r": "regressed"}[letter]) for number, letter in enumerate(outcomes)
+        Point(f"{REGRESSED.run.id}{'-' * (first - number)}", "1", NOON_S + number * DAY_S, 5.0, word)
+        for number, word in enumerate(words)
     ]
-    assert slow_since(nights) == since
+    assert since_line(since_of(Row(REGRESSED, "", tuple(nights)))) == since

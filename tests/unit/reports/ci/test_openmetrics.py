@@ -7,9 +7,9 @@ from hypothesis import given
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from pytest_gsw.reports.ci import Night
 from pytest_gsw.reports.ci.openmetrics import openmetrics
-from tests.unit.reports.ci.nights import DRIFTING, ERROR, NIGHT, PASSED, REGRESSED, hostile_night, texts
+from pytest_gsw.reports.night import Night
+from tests.unit.reports.ci.nights import DRIFTING, ERROR, NIGHT, PASSED, REGRESSED, hostile_night, night_of, texts
 from tests.unit.results.records import varied
 
 
@@ -27,7 +27,7 @@ def test_a_sample() -> None:
         '{row="llama2_70b_fp8[H100x128]",table="baselines/maxtext/llama2_70b.yaml",cluster="eos",workload="llama2_70b",'
         'framework="maxtext",dtype="fp8",accelerator="H100",gpus="128"}'
     )
-    lines = openmetrics(Night((REGRESSED,))).splitlines()
+    lines = openmetrics(night_of((REGRESSED,))).splitlines()
     assert lines[:4] == [
         "# HELP gsw_step_time_seconds Measured time of a training step.",
         "# TYPE gsw_step_time_seconds gauge",
@@ -75,7 +75,7 @@ def test_every_row_has_one_outcome_of_all() -> None:
 
 
 def test_rows_without_a_record_are_errors() -> None:
-    night = Night((PASSED,), {"t.yaml::one": "the session ended", PASSED.row.node_id: "has a record"})
+    night = night_of((PASSED,), {"t.yaml::one": "the session ended", PASSED.row.node_id: "has a record"})
     samples = families(night)["gsw_outcome"].samples
     assert [sample.labels for sample in samples if sample.labels["row"] == "one"] == [
         {"row": "one", "table": "t.yaml", "outcome": "error"}
@@ -84,7 +84,7 @@ def test_rows_without_a_record_are_errors() -> None:
 
 
 def test_the_time_is_that_of_the_newest_record_of_a_cluster() -> None:
-    night = Night(
+    night = night_of(
         (
             varied(PASSED, recorded_s=5.0),
             varied(REGRESSED, recorded_s=7.0),
@@ -96,7 +96,7 @@ def test_the_time_is_that_of_the_newest_record_of_a_cluster() -> None:
 
 
 def test_nothing_is_nothing() -> None:
-    assert openmetrics(Night(())) == ""
+    assert openmetrics(night_of(())) == ""
 
 
 @given(texts)

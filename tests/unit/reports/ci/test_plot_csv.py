@@ -7,31 +7,32 @@ import io
 
 from hypothesis import given
 
-from pytest_gsw.reports.ci import Night
 from pytest_gsw.reports.ci.plot_csv import mfu, step_time, throughput
-from tests.unit.reports.ci.nights import ERROR, NIGHT, PASSED, REGRESSED, hostile_night, texts
+from tests.unit.reports.ci.nights import ERROR, NIGHT, PASSED, REGRESSED, hostile_night, night_of, texts
 from tests.unit.results.records import varied
 
 
 def test_a_line_of_labels_and_a_line_of_numbers() -> None:
-    night = Night((REGRESSED, PASSED, ERROR))
+    night = night_of((REGRESSED, PASSED, ERROR))
     assert step_time(night) == "llama2_70b_fp8[H100x128],llama2_70b_fp8[H100x64]\n5.11,4.6"
     assert mfu(night) == "llama2_70b_fp8[H100x128],llama2_70b_fp8[H100x64]\n0.36025,0.36025"
-    assert throughput(Night((PASSED,))) == "llama2_70b_fp8[H100x64]\n205200.78"
+    assert throughput(night_of((PASSED,))) == "llama2_70b_fp8[H100x64]\n205200.78"
 
 
 def test_a_night_without_figures_has_no_point() -> None:
-    assert step_time(Night((ERROR,))) == ""
+    assert step_time(night_of((ERROR,))) == ""
 
 
 def test_rows_keep_their_order_whatever_that_of_the_records() -> None:
-    turned = Night(tuple(reversed(NIGHT.records)))
+    turned = night_of(tuple(reversed(NIGHT.records)))
     assert step_time(turned) == step_time(NIGHT)
 
 
 @given(texts)
 def test_labels_are_one_cell_each(text: str) -> None:
-    night = Night(tuple(varied(one, row=f"{text}{number}") for number, one in enumerate(hostile_night(text).records)))
+    night = night_of(
+        tuple(varied(one, row=f"{text}{number}") for number, one in enumerate(hostile_night(text).records))
+    )
     header, numbers = csv.reader(io.StringIO(step_time(night)))
     assert len(header) == len(numbers) == 6
     assert all(float(number) > 0 for number in numbers)

@@ -7,9 +7,9 @@ from typing import Any
 
 from hypothesis import given
 
-from pytest_gsw.reports.ci import Night
 from pytest_gsw.reports.ci.warnings_ng import warnings_ng
-from tests.unit.reports.ci.nights import NIGHT, PASSED, hostile_night, texts
+from pytest_gsw.reports.night import Night
+from tests.unit.reports.ci.nights import NIGHT, PASSED, hostile_night, night_of, texts
 from tests.unit.results.records import varied
 
 #: What the plugin's parser looks for and how it reads it: JsonBaseParser.java of jenkinsci/analysis-model.
@@ -51,7 +51,7 @@ def test_rows_that_do_not_fail_and_are_not_well() -> None:
 
 
 def test_a_quiet_night_has_an_empty_list() -> None:
-    assert json.loads(warnings_ng(Night((PASSED,)))) == {"issues": []}
+    assert json.loads(warnings_ng(night_of((PASSED,)))) == {"issues": []}
 
 
 @given(texts)
@@ -62,5 +62,5 @@ def test_what_others_write_is_no_html(text: str) -> None:
 
 
 def test_markup_is_shown_as_it_is_written() -> None:
-    (issue,) = issues(Night((varied(PASSED, drift="<b> & 'x'"),)))
+    (issue,) = issues(night_of((varied(PASSED, drift="<b> & 'x'"),)))
     assert issue["message"] == "llama2_70b_fp8[H100x64]: &lt;b&gt; &amp; 'x'"
