@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from pytest_gsw.cli.answer import Answer, Commands, answer_to
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.documents.audit.model import Audit
 from pytest_gsw.documents.audit.report import github_report, json_report, junit_report, summary, text_report
 from pytest_gsw.documents.audit.run import Source, audit
 from pytest_gsw.errors import ConfigurationError
@@ -28,6 +27,15 @@ _TABLES = frozenset({".yaml", ".yml"})
 _DOCUMENTS = frozenset({".md", ".markdown"})
 
 
+#: How findings may be said, perhaps strictly.
+_FORMATS: Mapping[str, Callable[..., str]] = {
+    "text": text_report,
+    "json": lambda found, strict: json_report(found),  # noqa: ARG005 - which says all in any case
+    "github": github_report,
+    "junit": junit_report,
+}
+
+
 def add_parser(commands: Commands) -> None:
     """Add the subcommand."""
     command = commands.add_parser("audit", help="compute every documented figure again, and report what does not fit")
@@ -38,9 +46,7 @@ def add_parser(commands: Commands) -> None:
         metavar="PATH",
         help="tables, READMEs, or directories of them (default: the bundled tables)",
     )
-    command.add_argument(
-        "--format", choices=("text", "json", "github", "junit"), default="text", help="how to say it (default: text)"
-    )
+    command.add_argument("--format", choices=tuple(_FORMATS), default="text", help="how to say it (default: text)")
     command.add_argument("-o", "--output", type=Path, metavar="FILE", help="write it there (default: print it)")
     command.add_argument(
         "--strict", action="store_true", help="fail for roundings and notices, too, and for what is not found any more"
@@ -51,21 +57,9 @@ def add_parser(commands: Commands) -> None:
 def _audit(asked: argparse.Namespace) -> Answer:
     strict: bool = asked.strict
     found = quoted(audit(_sources(asked.paths or [bundled_baselines()])), os.environ)
-    text = _text(found, asked.format, strict=strict)
+    text = _FORMATS[asked.format](found, strict=strict)
     status = 1 if found.fails(strict=strict) else 0
     return answer_to(asked.output, text, summary(found), status)
-
-
-def _text(found: Audit, form: str, *, strict: bool) -> str:
-    match form:
-        case "json":
-            return json_report(found)
-        case "github":
-            return github_report(found, strict=strict)
-        case "junit":
-            return junit_report(found, strict=strict)
-        case _:
-            return text_report(found, strict=strict)
 
 
 def _sources(paths: Sequence[Path]) -> Iterator[Source]:

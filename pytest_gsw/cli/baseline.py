@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from pytest_gsw.ageing.patch import make_patch, proposal_text, review_text
@@ -38,14 +39,14 @@ def add_parser(commands: Commands) -> None:
     )
     asked.add_argument(
         "--max-spread",
-        type=_percentage,
+        type=partial(_read, read_percentage),
         default=MAX_SPREAD,
         metavar="PERCENT",
         help=f"largest standard deviation of the jobs (default: {MAX_SPREAD:.0%})".replace("%", "%%"),
     )
     asked.add_argument(
         "--max-gain",
-        type=_gain,
+        type=partial(_read, read_gain),
         metavar="PERCENT",
         help="count runs that were too good to be true, up to this gain of throughput",
     )
@@ -55,14 +56,6 @@ def add_parser(commands: Commands) -> None:
     asked.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="where the tables are now")
     asked.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the diff there (default: print it)")
     asked.set_defaults(run=_propose)
-
-
-def _percentage(text: str) -> float:
-    return _read(read_percentage, text)
-
-
-def _gain(text: str) -> float:
-    return _read(read_gain, text)
 
 
 def _read(read: Callable[[str], float], text: str) -> float:

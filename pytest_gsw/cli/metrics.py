@@ -136,11 +136,10 @@ def _last_facts(path: Path, log_format: LogFormat) -> dict[str, Any]:
     step = last_step(path, log_format)
     if step is None:
         raise LogError(f"no step of the format {log_format.name} in {path}")
-    return {"format": log_format.name, "statistic": "last", "step": step.index, **_rates(step)}
-
-
-def _rates(step: Step) -> dict[str, Any]:
     return {
+        "format": log_format.name,
+        "statistic": "last",
+        "step": step.index,
         STEP_TIME.key: step.seconds,
         SAMPLES_PER_S.key: step.samples_per_s,
         TOKENS_PER_S_PER_GPU: step.tokens_per_s_per_gpu,

@@ -299,17 +299,9 @@ def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Su
     if kind == "refused":
         return Submission(0.0, attempts=before.attempts)
     if kind == "submitted":
-        return Submission(
-            number(event, "time_s"),
-            text(event, "job"),
-            cluster=text(event, "cluster", ""),
-            attempts=before.attempts,
-            definition=before.definition,
-            image=before.image,
-            logs_before=_logs_before(event),
-            name=before.name,
-            documented=before.documented,
-        )
+        time_s, job_id, logs = number(event, "time_s"), text(event, "job"), _logs_before(event)
+        new = replace(before, intended_s=time_s, job_id=job_id, cluster=text(event, "cluster", ""), logs_before=logs)
+        return replace(new, ended=None, stopped=None)
     if kind == "stopped":
         saved_s = maybe_number(event, "saved_s")
         return replace(before, stopped=Stop(text(event, "fact"), text(event, "advice"), saved_s))
@@ -319,8 +311,7 @@ def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Su
         job_id, ended, measured = text(event, "job"), before.ended, bool(event.get("measured", False))
         if job_id != before.job_id:  # the line of its own end is lost, and the times are another job's
             ended = replace(ended, submit_s=None, start_s=None, end_s=None)
-        facts = (job_id, ended, text(event, "why"), texts(event, "without"), measured)
-        attempt = Attempt(*facts, cluster=before.cluster)
+        attempt = Attempt(job_id, ended, text(event, "why"), texts(event, "without"), measured, before.cluster)
         return Submission(0.0, attempts=(*before.attempts, attempt))
     return before
 

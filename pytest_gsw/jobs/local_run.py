@@ -23,6 +23,7 @@ MARK = "GSW_LOCAL"
 HOST = "localhost"
 #: A process that hangs in a driver survives even SIGKILL, and is not waited for any longer than this.
 KILL_PATIENCE_S = 10.0
+_MARKED_PATIENCE_S = 2.0
 _KILLED_EXIT_CODE = 128 + signal.SIGKILL
 
 # What the kernel and slurmstepd say. Being killed alone does not tell who did it, and why.
@@ -160,9 +161,9 @@ def _signal(run: LocalRun, number: signal.Signals) -> None:
         os.killpg(run.process.pid, number)
 
 
-def _kill_marked(mark: str, patience_s: float = 2.0) -> None:
+def _kill_marked(mark: str) -> None:
     """Kill what left the job's process group: torchrun gives its workers sessions of their own."""
-    give_up_s = time.monotonic() + patience_s
+    give_up_s = time.monotonic() + _MARKED_PATIENCE_S
     while (pids := marked(f"{MARK}={mark}".encode())) and time.monotonic() < give_up_s:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):

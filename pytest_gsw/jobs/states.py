@@ -7,38 +7,17 @@ from pytest_gsw.jobs.model import JobState
 #: Every base state and state flag that ``squeue``, ``sacct`` and ``scontrol`` print instead of or
 #: after a base state (Slurm 17.11 to 25.05, "JOB STATE CODES" of their manual pages).
 TABLE: dict[str, JobState] = {
-    # Will run.
-    "PENDING": JobState.PENDING,
-    "CONFIGURING": JobState.PENDING,  # nodes boot
-    "REQUEUED": JobState.PENDING,
-    "REQUEUE_FED": JobState.PENDING,
-    "REQUEUE_HOLD": JobState.PENDING,
-    "RESV_DEL_HOLD": JobState.PENDING,
-    "SPECIAL_EXIT": JobState.PENDING,  # ended with a special code, was requeued, and is held
-    "POWER_UP_NODE": JobState.PENDING,
-    "LAUNCH_FAILED": JobState.PENDING,  # could not be started, and was requeued and held
-    "RECONFIG_FAIL": JobState.PENDING,
-    # Has started and still holds its nodes, or may go on.
-    "RUNNING": JobState.RUNNING,
-    "COMPLETING": JobState.RUNNING,  # the epilog runs; how the job ended is told afterwards
-    "RESIZING": JobState.RUNNING,
-    "SIGNALING": JobState.RUNNING,
-    "STAGE_OUT": JobState.RUNNING,
-    "STOPPED": JobState.RUNNING,
-    "SUSPENDED": JobState.RUNNING,
-    "UPDATE_DB": JobState.RUNNING,
-    "EXPEDITING": JobState.RUNNING,
+    # Will run. CONFIGURING: nodes boot. SPECIAL_EXIT: it ended with a special code, was requeued, and is held.
+    # LAUNCH_FAILED: it could not be started, and was requeued and held.
+    **dict.fromkeys(("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD"), JobState.PENDING),
+    **dict.fromkeys(("RESV_DEL_HOLD", "SPECIAL_EXIT", "POWER_UP_NODE"), JobState.PENDING),
+    **dict.fromkeys(("LAUNCH_FAILED", "RECONFIG_FAIL"), JobState.PENDING),
+    # Has started and still holds its nodes, or may go on. COMPLETING: the epilog runs; how it ended is told afterwards.
+    **dict.fromkeys(("RUNNING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED"), JobState.RUNNING),
+    **dict.fromkeys(("SUSPENDED", "UPDATE_DB", "EXPEDITING"), JobState.RUNNING),
     # Will not run any more.
-    "COMPLETED": JobState.COMPLETED,
-    "FAILED": JobState.FAILED,
-    "CANCELLED": JobState.CANCELLED,
-    "TIMEOUT": JobState.TIMEOUT,
-    "OUT_OF_MEMORY": JobState.OUT_OF_MEMORY,
-    "NODE_FAIL": JobState.NODE_FAIL,
-    "BOOT_FAIL": JobState.BOOT_FAIL,
-    "DEADLINE": JobState.DEADLINE,
-    "PREEMPTED": JobState.PREEMPTED,
-    "REVOKED": JobState.REVOKED,
+    **{word: JobState(word) for word in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL")},
+    **{word: JobState(word) for word in ("BOOT_FAIL", "DEADLINE", "PREEMPTED", "REVOKED")},
 }
 
 #: ``sacct`` cuts a word to its column's width and marks that with a plus: ``CANCELLED+``, ``OUT_OF_ME+``.

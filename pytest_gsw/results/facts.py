@@ -61,19 +61,16 @@ class JobFacts:
         metrics: Mapping[str, float] | None = None,
     ) -> JobFacts:
         """What a record keeps of a job's last status."""
-        shared = {name: getattr(status, name) for name in _SHARED_WITH_STATUS}
-        facts = {**shared, "queue_s": status.queue_s, "run_s": status.run_s, "why_repeated": why_repeated}
-        place = None if log is None else str(log)
-        size = log.stat().st_size if log is not None and log.is_file() else None
         steps = kept(status.steps)
         return cls(
             job_id,
             launcher,
             status.state.value,
-            **facts,
+            **{name: getattr(status, name) for name in (*_SHARED_WITH_STATUS, "queue_s", "run_s")},
+            why_repeated=why_repeated,
             judged_s=judged_s,
-            log=place,
-            log_bytes=size,
+            log=None if log is None else str(log),
+            log_bytes=log.stat().st_size if log is not None and log.is_file() else None,
             steps=None if steps is None else tuple(steps),
             metrics=metrics or {},
         )

@@ -147,10 +147,10 @@ def read_percentage(raw: str) -> float:
     return read_percent(raw, "a percentage such as 5%", lambda percent: 0 < percent <= 100)
 
 
-def percentage(help_: str, *, required: bool = False) -> Field:
+def percentage(help_: str) -> Field:
     """A percentage above 0 % and up to 100 %, kept as a fraction."""
     schema = {"type": "string", "pattern": r"^\d{1,3}(\.\d{1,12})? ?%$"}
-    return Field(read_percentage, "a percentage such as 5%", help_, schema, required)
+    return Field(read_percentage, "a percentage such as 5%", help_, schema)
 
 
 def read_tolerance(raw: str) -> float:
