@@ -7,11 +7,12 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 Kind = TypeVar("Kind")
+_Fits = Callable[[Any], bool]
 _Reader = Callable[[Any, str, bool], Any]
 
 
@@ -21,7 +22,7 @@ class Shape:
 
     required: bool
     #: Whether a value of JSON is one of the field's.
-    fits: Callable[[Any], bool]
+    fits: _Fits
     #: Makes the field's value of it; what stands before the names of its keys in messages; whether it has no others.
     read: _Reader
 
@@ -68,34 +69,17 @@ def shapes(kind: type) -> Mapping[str, Shape]:
     """By the name of each field of a dataclass, how JSON has it."""
     hints = get_type_hints(kind)
     return {
-        known.name: Shape(
-            known.default is MISSING and known.default_factory is MISSING,
-            _fits(hints[known.name]),
-            _reader(hints[known.name]),
-        )
+        known.name: Shape(known.default is MISSING and known.default_factory is MISSING, *_shape(hints[known.name]))
         for known in fields(kind)
     }
 
 
-def _reader(hint: Any) -> _Reader:
-    arguments, origin = get_args(hint), get_origin(hint) or hint
-    if origin is UnionType:
-        (one,) = (_reader(argument) for argument in arguments if argument is not type(None))
-        return lambda value, prefix, strict: None if value is None else one(value, prefix, strict)
-    if origin is tuple:
-        entry = _reader(arguments[0])
-        if entry is _as_it_is or arguments[-1] is not Ellipsis:
-            return lambda value, *_: tuple(value)
-        return lambda value, prefix, strict: tuple([entry(one, prefix, strict) for one in value])
-    if _is_enum(origin):
-        return lambda value, *_: origin(value)
-    if is_dataclass(origin):
-        return lambda value, prefix, strict: _nested(origin, value, prefix, strict)
-    return _as_it_is
-
-
 def _as_it_is(value: Any, *_: object) -> Any:
     return value
+
+
+def _as_tuple(value: Any, *_: object) -> Any:
+    return tuple(value)
 
 
 def _nested(kind: Any, value: Mapping[str, Any], prefix: str, strict: bool) -> Any:
@@ -107,38 +91,45 @@ def _nested(kind: Any, value: Mapping[str, Any], prefix: str, strict: bool) -> A
     return found
 
 
-def _fits(hint: Any) -> Callable[[Any], bool]:
-    """Tells whether a value of JSON is what a field holds; made once for each field, asked for each row."""
+def _shape(hint: Any) -> tuple[_Fits, _Reader]:
+    """Tells whether a value of JSON is what a field holds, and makes the field's of it; made once for each field."""
     arguments, origin = get_args(hint), get_origin(hint) or hint
     if origin is UnionType:
-        checks = tuple(map(_fits, arguments))
-        return lambda value: any(check(value) for check in checks)
+        kinds = {argument: _shape(argument) for argument in arguments}
+        checks = tuple(fits for fits, _ in kinds.values())
+        (one,) = (read for argument, (_, read) in kinds.items() if argument is not type(None))
+        return (
+            lambda value: any(check(value) for check in checks),
+            lambda value, prefix, strict: None if value is None else one(value, prefix, strict),
+        )
     if origin is Mapping:
-        is_value = _fits(arguments[1])
-        return lambda value: isinstance(value, dict) and all(map(is_value, value.values()))
+        is_value, _ = _shape(arguments[1])
+        return lambda value: isinstance(value, dict) and all(map(is_value, value.values())), _as_it_is
     if origin is tuple and arguments[-1] is not Ellipsis:
-        entries = tuple(map(_fits, arguments))
-        return lambda value: (
-            isinstance(value, list)
-            and len(value) == len(entries)
-            and all(fits(entry) for fits, entry in zip(entries, value, strict=True))
+        entries = tuple(_shape(argument)[0] for argument in arguments)
+        return (
+            lambda value: (
+                isinstance(value, list)
+                and len(value) == len(entries)
+                and all(fits(entry) for fits, entry in zip(entries, value, strict=True))
+            ),
+            _as_tuple,
         )
     if origin is tuple:
-        is_entry = _fits(arguments[0])
-        return lambda value: isinstance(value, list) and all(map(is_entry, value))
+        is_entry, entry = _shape(arguments[0])
+        fits: _Fits = lambda value: isinstance(value, list) and all(map(is_entry, value))  # noqa: E731
+        if entry is _as_it_is:
+            return fits, _as_tuple
+        return fits, lambda value, prefix, strict: tuple([entry(one, prefix, strict) for one in value])
     if origin is float:
-        return _is_number
+        return _is_number, _as_it_is
     if is_dataclass(origin):
-        return lambda value: isinstance(value, dict)
-    if _is_enum(origin):
+        return lambda value: isinstance(value, dict), partial(_nested, origin)
+    if isinstance(origin, type) and issubclass(origin, enum.Enum):
         words = frozenset(one.value for one in origin)
-        return lambda value: isinstance(value, str) and value in words
+        return lambda value: isinstance(value, str) and value in words, lambda value, *_: origin(value)
     # JSON has no subclasses, and of Python's types bool alone is one of another's.
-    return lambda value: type(value) is origin
-
-
-def _is_enum(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, enum.Enum)
+    return lambda value: type(value) is origin, _as_it_is
 
 
 def _is_number(value: Any) -> bool:
