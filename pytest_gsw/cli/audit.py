@@ -85,15 +85,11 @@ def _files(path: Path) -> tuple[Path, ...]:
             raise ConfigurationError(f"there is nothing to audit at {path}: there is no such file or directory")
         return (path,)
     below = (file for file in path.rglob("*") if file.suffix.lower() in _DOCUMENTS and file.is_file())
-    documents = sorted(file for file in below if not _is_hidden(file.relative_to(path)))
+    documents = sorted(file for file in below if not any(part[0] == "." for part in file.relative_to(path).parts))
     found = (*table_files(path), *documents)
     if not found:
         raise ConfigurationError(f"there is nothing to audit in {path}: there is no .yaml, .yml or .md file")
     return found
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
 
 
 def _document(path: Path, facts: Mapping[str, DocumentFacts]) -> Source:

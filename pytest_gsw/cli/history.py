@@ -17,7 +17,7 @@ from pytest_gsw.cli.answer import Answer, Commands, csv_text, json_answer, whole
 from pytest_gsw.cli.runs import NOISE_NOTE, RUNS, add_history_option, noise_cell, opened
 from pytest_gsw.cli.site import add_plugin_option, format_of
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted, percent
+from pytest_gsw.common.words import counted, day, percent
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.import_logs import import_logs
 from pytest_gsw.history.import_runs import import_runs
@@ -123,7 +123,7 @@ def _line(key: SeriesKey, points: Sequence[Point], several: bool) -> list[str]:
         str(len(points)),
         f"{median_s:.4g} s",
         noise_cell(noise),
-        f"{_day(newest.time_s)} {newest.judged_s:.4g} s",
+        f"{day(newest.time_s)} {newest.judged_s:.4g} s",
         percent(median_s / newest.judged_s - 1),
         sparkline(times_s, _letters(), _LEAST_SPAN * median_s),
     ]
@@ -197,10 +197,6 @@ def _moment(time_s: float) -> str:
         return datetime.fromtimestamp(time_s, timezone.utc).astimezone().isoformat(timespec="seconds")
     except (OverflowError, ValueError, OSError):  # by how far off it is
         return ""
-
-
-def _day(time_s: float) -> str:
-    return _moment(time_s)[:10]
 
 
 # -- what is added -------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from pytest_gsw.performance.drift import NEWEST
 from pytest_gsw.performance.noise import REFERENCE_JOBS, reference
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.load import load_tables
-from pytest_gsw.tables.model import Accepted
 
 
 @dataclass(frozen=True)
@@ -60,18 +59,17 @@ def _trend(asked: argparse.Namespace) -> Answer:
         if not newest:
             raise ConfigurationError(f"the history {history.shown} has no such row\nnext: pytest-gsw history")
         points = history.points_of(newest)
-    trends = [_trend_of(key, nights_of(since(of_row, _accepted(accepted, key)))) for key, of_row in points.items()]
+    trends = []
+    for key, of_row in points.items():
+        figure = accepted.get(key.row, {}).get(key.cluster)
+        # Under another definition it is a figure of other nights.
+        counts = figure is not None and figure.definition == key.definition
+        trends.append(_trend_of(key, nights_of(since(of_row, figure if counts else None))))
     trends.sort(key=lambda one: (one.found is None, one.throughput_change or 0.0, one.key))
     status = 1 if any(one.found for one in trends) else 0
     if asked.json:
         return json_answer(quoted([_facts(one) for one in trends], os.environ), status)
     return Answer(quoted(_text(trends), os.environ), status)
-
-
-def _accepted(known: Mapping[str, Mapping[str, Accepted]], key: SeriesKey) -> Accepted | None:
-    """What a cluster has accepted for a row, where it was measured under the definition of these nights."""
-    accepted = known.get(key.row, {}).get(key.cluster)
-    return accepted if accepted is not None and accepted.definition == key.definition else None
 
 
 def _trend_of(key: SeriesKey, nights: Sequence[Point]) -> _Trend:

@@ -47,6 +47,24 @@ def write_whole(path: Path, text: str, mode: int = SHARED) -> None:
         raise
 
 
+def write_new(path: Path, content: bytes) -> None:
+    """Make a private file that was not there, and sync it; none is left where its content cannot be written.
+
+    Raises:
+        FileExistsError: It was there.
+        OSError: It cannot be written.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+
+
 def open_own(path: Path, flags: int, mode: int = PRIVATE) -> int:
     """A descriptor of a file where others may write, too: a new one, or one that is the user's own.
 

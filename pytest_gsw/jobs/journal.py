@@ -15,7 +15,7 @@ from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.common.files import make_directory
+from pytest_gsw.common.files import make_directory, write_new
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal_lines import Lines, maybe_number, number, read_lines, seal, text, texts, whole
 from pytest_gsw.jobs.model import Attempt, Job, JobKey, JobSpec, JobState, JobStatus, LogBefore, Stop
@@ -119,11 +119,7 @@ class Journal:
         event = {"event": "session", "cluster": cluster, "rows": list(rows), **jobs, "time_s": int(time.time())}
         self._write(event)
         with contextlib.suppress(FileExistsError):  # of the run's first session
-            descriptor = os.open(self._directory / COPY, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as copy:
-                copy.write(seal(event, 1))
-                copy.flush()
-                os.fsync(copy.fileno())
+            write_new(self._directory / COPY, seal(event, 1))
 
     def intents(self, specs: Iterable[JobSpec], now_s: float) -> None:
         """Rows are about to be submitted; none of them may be before this returns.

@@ -26,6 +26,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pytest_gsw.common.files import write_new
 from pytest_gsw.errors import ConfigurationError
 
 #: How often an owner gives a sign of life.
@@ -244,7 +245,7 @@ def _read(path: Path) -> Owner | None:
 def _draft(directory: Path, owner: Owner) -> Path:
     """A file of its own with what an owner's file says."""
     draft = directory / f".{_NAME}.{uuid.uuid4().hex}"
-    _write_new(draft, json.dumps(asdict(owner)).encode())
+    write_new(draft, json.dumps(asdict(owner)).encode())
     return draft
 
 
@@ -267,28 +268,10 @@ def _make_anew(draft: Path, path: Path) -> bool:
     Between its making and its content it says nothing. A session that dies there leaves a file that counts by its age.
     """
     try:
-        _write_new(path, draft.read_bytes())
+        write_new(path, draft.read_bytes())
     except FileExistsError:
         return False
     return True
-
-
-def _write_new(path: Path, content: bytes) -> None:
-    """Make a file that was not there; none is left where its content cannot be written.
-
-    Raises:
-        FileExistsError: It was there.
-        OSError: It cannot be written.
-    """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise
 
 
 def _is_same(draft: Path, path: Path) -> bool:

@@ -113,7 +113,8 @@ class ReplayLauncher:
             return self._find_recorded(spec)
         if self._source.is_file():
             return RecordedRun(self._source, _job_id_of_file(self._source, spec), _REPLAYED)
-        found = _find_below(self._source, spec)
+        traced = layout.is_nccl_traced(spec.environment)
+        found = [log for glob in _globs(spec) for log in layout.find_logs(self._source, glob, traced)]
         if len(found) != 1:
             raise _ambiguous(self._source, spec, found) if found else _missing(self._source, spec)
         return RecordedRun(found[0].path, found[0].job_id, _REPLAYED)
@@ -147,12 +148,6 @@ def _job_id_of_file(log: Path, spec: JobSpec) -> str:
             advice="select the row that it belongs to: -k, or its node id",
         )
     return log.stem
-
-
-def _find_below(source: Path, spec: JobSpec) -> list[FoundLog]:
-    """The row's logs, whether the source is a staging area, its results, or one version of these."""
-    traced = layout.is_nccl_traced(spec.environment)
-    return [log for glob in _globs(spec) for log in layout.find_logs(source, glob, traced)]
 
 
 def _globs(spec: JobSpec) -> list[str]:

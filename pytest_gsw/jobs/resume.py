@@ -198,9 +198,6 @@ def _lost(past: Submission, key: JobKey, job: Named | None) -> Attempt:
         status = past.ended
     else:
         status = JobStatus(JobState.UNKNOWN) if job is None else job.status
-    return Attempt(key[1], status, LOST, measured=_is_good(status), cluster=key[0])
-
-
-def _is_good(status: JobStatus) -> bool:
     # One that ended well is followed by another only where a row has several jobs, all of which count.
-    return status.state is JobState.COMPLETED and not status.exit_code
+    is_good = status.state is JobState.COMPLETED and not status.exit_code
+    return Attempt(key[1], status, LOST, measured=is_good, cluster=key[0])

@@ -43,7 +43,7 @@ def figures(baseline: Baseline, step_time_s: float | None, peak_flops: float | N
         step_time_s=step_time_s,
         tokens_per_s=tokens_per_s,
         samples_per_s=baseline.global_batch_size / step_time_s,
-        mfu=_divide(model_flops_per_s_per_gpu, peak_flops),
+        mfu=None if model_flops_per_s_per_gpu is None or peak_flops is None else model_flops_per_s_per_gpu / peak_flops,
         days_to_train_1t_tokens=None if baseline.proxy else 1e12 / tokens_per_s / SECONDS_PER_DAY,
         tflops_per_gpu=None if model_flops_per_s_per_gpu is None else model_flops_per_s_per_gpu * recomputed / 1e12,
     )
@@ -79,7 +79,3 @@ def _model_flops_per_s_per_gpu(baseline: Baseline, step_time_s: float) -> float 
     if baseline.model_flops_per_sample is None or baseline.global_batch_size is None:
         return None
     return baseline.global_batch_size * baseline.model_flops_per_sample / step_time_s / baseline.gpus
-
-
-def _divide(value: float | None, by: float | None) -> float | None:
-    return None if value is None or by is None else value / by

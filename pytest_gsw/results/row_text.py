@@ -173,14 +173,11 @@ def _ranks(ranks: RanksApart | None) -> str:
     """Which ranks of a job differ from the others, and by how much."""
     if ranks is None:
         return ""
-    shown = [f"{_rank_name(label)} took {seconds:.4g} s" for label, seconds in ranks.ranks[:_RANKS_SHOWN]]
+    named = ((f"rank {label}" if label.isdigit() else label, seconds) for label, seconds in ranks.ranks[:_RANKS_SHOWN])
+    shown = [f"{name} took {seconds:.4g} s" for name, seconds in named]
     more = len(ranks.ranks) - len(shown)
     listed = ", ".join(shown) + (f" and {more} more differ" if more else "")
     return f"; of its ranks, {listed}, and their median is {ranks.median_s:.4g} s"
-
-
-def _rank_name(label: str) -> str:
-    return f"rank {label}" if label.isdigit() else label
 
 
 def noise_text(noise: Noise) -> str:

@@ -10,11 +10,6 @@ from pytest_gsw.tables.accepted import ACCEPTED_FIELDS
 from pytest_gsw.tables.metrics import METRIC_KEY
 from pytest_gsw.tables.statistic import parse_statistic
 
-
-def _read_statistic(raw: str) -> str:
-    return str(parse_statistic(raw))
-
-
 _NAME = r"[a-z0-9][a-z0-9._-]*"
 
 #: Keys that may stand at a row, at its table, or at the file; the nearest wins.
@@ -68,7 +63,7 @@ ROW_FIELDS: f.Fields = {
         },
     ),
     "statistic": f.Field(
-        _read_statistic,
+        lambda raw: str(parse_statistic(raw)),
         "a statistic such as last, mean[35:44] or median[-10:]",
         "How the steps of the log become one number.",
         {"type": "string", "pattern": r"^(last|(mean|median)(\[-?\d*:-?\d*\])?)$"},
