@@ -9,12 +9,11 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from pytest_gsw.cli.answer import Answer, Commands, write_answer
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import counted, shortened
 from pytest_gsw.documents.audit.model import Severity
 from pytest_gsw.documents.audit.run import Source, audit
 from pytest_gsw.documents.importing import DocumentFacts, Imported, import_document, read_facts
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.logs.text import shortened
 from pytest_gsw.tables.bundled import FACTS_FILE
 
 

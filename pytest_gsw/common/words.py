@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import time
+from collections.abc import Mapping
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
@@ -47,6 +48,28 @@ def share(fraction: float) -> str:
 def command(*arguments: str) -> str:
     """A command that can be pasted into a shell."""
     return shlex.join(arguments)
+
+
+def one_line(text: str) -> str:
+    """A text with single blanks in place of its line feeds and indents."""
+    return " ".join(text.split())
+
+
+def shortened(text: str, most: int) -> str:
+    """At most so many characters of a text, the last an ellipsis where some are left out."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def workflow_command(level: str, properties: Mapping[str, object], message: str) -> str:
+    """What GitHub's runner takes for an annotation: ``::error file=x.yaml,line=7::message``."""
+    listed = ",".join(f"{name}={escaped(str(value), in_property=True)}" for name, value in properties.items())
+    return f"::{level} {listed}::{escaped(message)}"
+
+
+def escaped(text: str, *, in_property: bool = False) -> str:
+    """A text as GitHub's runner reads it back, on one line."""
+    escapes = {"%": "%25", "\r": "%0D", "\n": "%0A", **({":": "%3A", ",": "%2C"} if in_property else {})}
+    return "".join(escapes.get(letter, letter) for letter in text)
 
 
 def positive(text: str) -> float | None:

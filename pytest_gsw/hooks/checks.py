@@ -13,8 +13,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
 from pytest_gsw.clusters.model import LAUNCHER_KEYS
+from pytest_gsw.common.words import shortened
 from pytest_gsw.jobs.layout import JOB_ID
-from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
+from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, JobStep
 from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import Outcome, Reason
@@ -77,13 +78,14 @@ def _or_none(wanted: str, is_right: Callable[[Any], bool]) -> _Check:
 _NAME: _Check = ("a text", _is_name)
 _TEXT: _Check = ("a text", lambda value: isinstance(value, str))
 _SECONDS: _Check = ("seconds, 0 or more", lambda value: _is_number(value) and 0 <= value < math.inf)
+_WHOLE_ABOVE_0: _Check = ("a whole number above 0", lambda value: _is_whole(value) and value > 0)
 _FLAG: _Check = ("True or False", lambda value: isinstance(value, bool))
 
 _LAUNCHER: Mapping[str, _Check] = {
     "name": _NAME,
     "log_wait_s": _SECONDS,
     "poll_interval_s": _SECONDS,
-    "parallel_submissions": ("a whole number above 0", lambda value: _is_whole(value) and value > 0),
+    "parallel_submissions": _WHOLE_ABOVE_0,
     "jobs_outlive_session": _FLAG,
 }
 _LAUNCHER_METHODS: Mapping[str, tuple[str, ...]] = {
@@ -110,49 +112,43 @@ _FORMAT: Mapping[str, _Check] = {
 }
 _PARSER_METHODS: Mapping[str, tuple[str, ...]] = {"feed": ("offset", "record"), "log": ()}
 
-_PATH: _Check = ("a pathlib.Path", lambda value: isinstance(value, Path))
 _COUNT: _Check = ("a whole number, 0 or more", lambda value: _is_whole(value) and value >= 0)
-_TEXTS: _Check = ("a tuple of texts", _are_texts)
-_SPEC: Mapping[str, _Check] = {
-    "name": _NAME,
-    "script": _PATH,
-    "directory": _PATH,
-    "stage": _PATH,
-    "nodes": _COUNT,
-    "gpus": _COUNT,
-    "environment": ("a mapping of texts to texts", _are_variables),
-    "unset": _TEXTS,
-    "options": _TEXTS,
-    "time_limit_s": _or_none("seconds above 0,", _is_above_0),
-    "batch_output": _or_none(*_TEXT),
-    "log_glob": (
+_MOMENT = _or_none("seconds since the epoch,", lambda value: _is_number(value) and math.isfinite(value))
+#: By the type that a field of a job's spec or status is declared with.
+_BY_TYPE: Mapping[str, _Check] = {
+    "str": _TEXT,
+    "str | None": _or_none(*_TEXT),
+    "bool": _FLAG,
+    "int": _COUNT,
+    "int | None": _or_none("a whole number", _is_whole),
+    "float | None": _MOMENT,
+    "Path": ("a pathlib.Path", lambda value: isinstance(value, Path)),
+    "tuple[str, ...]": ("a tuple of texts", _are_texts),
+    "Mapping[str, str]": ("a mapping of texts to texts", _are_variables),
+    "JobState": ("a JobState", lambda value: isinstance(value, JobState)),
+    "tuple[JobStep, ...] | None": _or_none("a tuple of JobStep,", _are_steps),
+}
+
+
+def _by_types(kind: type, without: Collection[str] = (), **own: _Check) -> Mapping[str, _Check]:
+    """What each field of a class must be: by its type, but for those that have more to be."""
+    names = [(name, str(of)) for name, of in inspect.get_annotations(kind).items() if name not in without]
+    return {name: own.get(name) or _BY_TYPE[of] for name, of in names}
+
+
+#: The row's own id, and what a session adds to a spec, are not a hook's.
+_SPEC = _by_types(
+    JobSpec,
+    without=("row_id", "definition", "image", "documented"),
+    name=_NAME,
+    time_limit_s=_or_none("seconds above 0,", _is_above_0),
+    log_glob=(
         "a glob below the staging area with {job_id} in the file's name",
         lambda value: isinstance(value, str) and (not value or _is_log_glob(value)),
     ),
-    "unique_name": _FLAG,
-    "attempt": ("a whole number above 0", lambda value: _is_whole(value) and value > 0),
-    "excluded_nodes": _TEXTS,
-    "avoided_nodes": _TEXTS,
-}
-
-
-_TIME = _or_none("seconds since the epoch,", lambda value: _is_number(value) and math.isfinite(value))
-_STATUS: Mapping[str, _Check] = {
-    "state": ("a JobState", lambda value: isinstance(value, JobState)),
-    "raw_state": _TEXT,
-    "exit_code": _or_none("a whole number", _is_whole),
-    "signal": _COUNT,
-    "reason": _TEXT,
-    "nodes": _TEXT,
-    "submit_s": _TIME,
-    "start_s": _TIME,
-    "end_s": _TIME,
-    "steps": _or_none("a tuple of JobStep,", _are_steps),
-    "derived_exit_code": _TEXT,
-    "unchecked": _TEXT,
-    "siblings": _TEXTS,
-    "cluster": _TEXT,
-}
+    attempt=_WHOLE_ABOVE_0,
+)
+_STATUS = _by_types(JobStatus)
 
 
 def _is_rank(value: Any) -> bool:
@@ -324,5 +320,4 @@ def _takes(signature: inspect.Signature, arguments: int) -> bool:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:79]}…"
+    return shortened(repr(value), 80)

@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any
 
 from pytest_gsw.common.files import from_here
+from pytest_gsw.common.words import shortened
 from pytest_gsw.errors import HookError, WrongAnswerError
 
 #: Packages whose frames stand between a session and a site's own code.
@@ -64,8 +65,7 @@ def implementers(hook: Any) -> Sequence[str]:
 def last_line(error: BaseException) -> str:
     """The last line of an error's traceback: ``KeyError: 'H100'``."""
     lines = [line for line in traceback.format_exception_only(type(error), error) if line.strip()]
-    text = lines[-1].strip().splitlines()[-1] if lines else type(error).__name__
-    return text if len(text) <= _LONGEST_LINE else f"{text[: _LONGEST_LINE - 1]}…"
+    return shortened(lines[-1].strip().splitlines()[-1] if lines else type(error).__name__, _LONGEST_LINE)
 
 
 def shown(plugin: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_gsw.common.words import shortened
 from pytest_gsw.logs.scan import matching_records
-from pytest_gsw.logs.text import quoted_text, safe_text, shortened, without_escapes
+from pytest_gsw.logs.text import quoted_text, safe_text, without_escapes
 
 if TYPE_CHECKING:
     from pytest_gsw.logs.logfile import LogFile

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_gsw.common.words import shortened
 from pytest_gsw.logs.model import Identity, StepLog
 from pytest_gsw.logs.settings import PRINTED, PRODUCTS, number_of, precision_of, quantization_of
-from pytest_gsw.logs.text import safe_text, shortened
+from pytest_gsw.logs.text import safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import counted, shortened
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.calibration import MARKER as CALIBRATION
 from pytest_gsw.logs.calibration import calibration_flops
@@ -26,7 +26,7 @@ from pytest_gsw.logs.logfile import LogFile, unreadable
 from pytest_gsw.logs.model import LogFormat, Step, StepLog, Tail
 from pytest_gsw.logs.runs import Runs
 from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
-from pytest_gsw.logs.text import quoted_text, safe_text, shortened
+from pytest_gsw.logs.text import quoted_text, safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

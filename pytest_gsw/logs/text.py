@@ -82,8 +82,3 @@ def quoted_text(raw: bytes) -> str:
     Secrets are hidden before a line is shortened: half of one would not be known again.
     """
     return masked_text(safe_text(raw), os.environ)
-
-
-def shortened(text: str, most: int) -> str:
-    """At most so many characters of a text, the last an ellipsis where some are left out."""
-    return text if len(text) <= most else text[: most - 1] + "…"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import counted, one_line, workflow_command
 from pytest_gsw.documents.audit.model import Audit, Finding, Severity, Stale, Uses
 
 _STALE = "acknowledged, but not found any more"
@@ -55,7 +55,7 @@ def _finding_lines(found: Finding) -> Iterator[str]:
     told = "; or ".join(f"{explanation.kind.value}: {explanation.text}" for explanation in found.explanations)
     yield f"    {told}"
     if found.acknowledged is not None:
-        yield f"    acknowledged: {_one_line(found.acknowledged)}"
+        yield f"    acknowledged: {one_line(found.acknowledged)}"
     elif found.row is not None:
         which = "neither" if found.uses is Uses.NEITHER else f"the {found.uses.value} one"
         yield f"    the verdict uses {which}: it rests on {found.verdict}"
@@ -63,15 +63,11 @@ def _finding_lines(found: Finding) -> Iterator[str]:
 
 def _stale_lines(stale: Stale) -> Iterator[str]:
     yield f"  {f'{stale.line}:{stale.column}':<8} notice  {_rows(stale)}  {stale.identity}"
-    yield f"    {_STALE}: {_one_line(stale.reason)}"
+    yield f"    {_STALE}: {one_line(stale.reason)}"
 
 
 def _rows(stale: Stale) -> str:
     return stale.rows[0] if len(stale.rows) == 1 else f"{len(stale.rows)} rows"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def json_report(audit: Audit) -> str:
@@ -128,24 +124,13 @@ def github_report(audit: Audit, *, strict: bool = False) -> str:
     lines = [_command(found, strict=strict) for found in audit.findings]
     for stale in audit.stale:
         place = {"file": stale.file, "line": stale.line, "col": stale.column, "title": f"audit: {stale.identity}"}
-        lines.append(_workflow("error" if strict else "notice", place, f"{_STALE}: {_one_line(stale.reason)}"))
+        lines.append(workflow_command("error" if strict else "notice", place, f"{_STALE}: {one_line(stale.reason)}"))
     return "\n".join([*lines, summary(audit)])
 
 
 def _command(found: Finding, *, strict: bool) -> str:
     place = {"file": found.file, "line": found.line, "col": found.column, "title": f"audit: {found.identity}"}
-    return _workflow("error" if _is_failure(found, strict=strict) else "notice", place, _message(found))
-
-
-def _workflow(level: str, properties: Mapping[str, object], message: str) -> str:
-    listed = ",".join(f"{name}={_escaped(str(value), in_property=True)}" for name, value in properties.items())
-    return f"::{level} {listed}::{_escaped(message)}"
-
-
-def _escaped(text: str, *, in_property: bool = False) -> str:
-    """A text as GitHub's runner reads it back."""
-    escapes = {"%": "%25", "\r": "%0D", "\n": "%0A", **({":": "%3A", ",": "%2C"} if in_property else {})}
-    return "".join(escapes.get(letter, letter) for letter in text)
+    return workflow_command("error" if _is_failure(found, strict=strict) else "notice", place, _message(found))
 
 
 def _message(found: Finding) -> str:
@@ -153,7 +138,7 @@ def _message(found: Finding) -> str:
     figures = f"documented {found.documented}, computed {found.computed} ({found.formula})"
     first = f"{what}: {found.severity.value}, {figures}"
     second = f"{found.explanation.kind.value}: {found.explanation.text}"
-    known = "" if found.acknowledged is None else f"\nacknowledged: {_one_line(found.acknowledged)}"
+    known = "" if found.acknowledged is None else f"\nacknowledged: {one_line(found.acknowledged)}"
     return f"{first}\n{second}{known}"
 
 
@@ -214,7 +199,7 @@ def _add(case: ET.Element, tag: str, findings: Iterable[Finding], message: str |
 
 def _stale_case(stale: Stale, strict: bool) -> ET.Element:
     case = ET.Element("testcase", {"classname": stale.file, "name": f"acknowledged {stale.identity}", "time": "0.000"})
-    text = f"{_rows(stale)}: {_STALE}: {_one_line(stale.reason)}"
+    text = f"{_rows(stale)}: {_STALE}: {one_line(stale.reason)}"
     element = ET.SubElement(case, "failure", {"message": _STALE}) if strict else ET.SubElement(case, "system-out")
     element.text = text
     return case

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from pytest_gsw.common.words import one_line, workflow_command
 from pytest_gsw.reports.ci.night import Finding, counts_text, findings
 from pytest_gsw.reports.night import Night
 from pytest_gsw.results.attention import Level
@@ -20,30 +21,19 @@ def github(night: Night) -> str:
 
     GitHub shows the first ten of each level that a step says; the others stay in its log.
     """
-    return "\n".join([*map(_command, findings(night)), _plain_line(counts_text(night))])
+    return "\n".join([*map(_command, findings(night)), one_line(counts_text(night))])
 
 
 def _command(finding: Finding) -> str:
     path, line = finding.place
-    properties = {"file": path, "line": str(line), "title": finding.title}
-    listed = ",".join(f"{name}={escaped(value, in_property=True)}" for name, value in properties.items())
-    return f"::{finding.level.value} {listed}::{escaped(_message(finding))}"
+    properties = {"file": path, "line": line, "title": finding.title}
+    return workflow_command(finding.level.value, properties, _message(finding))
 
 
 def _message(finding: Finding) -> str:
     since = [f"since {finding.since}"] if finding.since else []
     following = [f"next: {finding.next}"] if finding.next else []
     return "\n".join([finding.text, *since, *following])
-
-
-def escaped(text: str, *, in_property: bool = False) -> str:
-    """A text as GitHub's runner reads it back, on one line."""
-    escapes = {"%": "%25", "\r": "%0D", "\n": "%0A", **({":": "%3A", ",": "%2C"} if in_property else {})}
-    return "".join(escapes.get(letter, letter) for letter in text)
-
-
-def _plain_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def gitlab(night: Night) -> str:
@@ -58,7 +48,7 @@ def gitlab(night: Night) -> str:
 def _entry(finding: Finding) -> dict[str, Any]:
     path, line = finding.place
     return {
-        "description": f"{finding.row}: {_plain_line(finding.text)}",
+        "description": f"{finding.row}: {one_line(finding.text)}",
         "check_name": f"gsw-{finding.kind.replace(' ', '-')}",
         "fingerprint": fingerprint(finding),
         "severity": _SEVERITIES[finding.level],

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from pytest_gsw.common.redact import printable
-from pytest_gsw.logs.text import shortened
+from pytest_gsw.common.words import shortened
 
 #: What an element may hold.
 Content: TypeAlias = "ET.Element | str | None"

@@ -21,7 +21,7 @@ from pytest_gsw.reports.html.layout import (
     table,
     time_element,
 )
-from pytest_gsw.reports.html.texts import cause_nodes, day, shortened
+from pytest_gsw.reports.html.texts import cause_nodes, day, shown_nodes
 from pytest_gsw.reports.night import Cause, Curve, Night, NightJob
 from pytest_gsw.results import attention
 from pytest_gsw.results.summary import slow_node_line
@@ -157,7 +157,7 @@ def _job(job: NightJob) -> list[Content]:
         row_link(job.row),
         facts.id,
         element("td", f"{_failed_text(job)}{facts.state}", class_=attention.ERROR.kind if job.failed else None),
-        shortened(facts.nodes),
+        shown_nodes(facts.nodes),
         time_element(job.begin_s) if job.begin_s else None,
         "" if facts.queue_s is None else duration(facts.queue_s),
         "" if facts.run_s is None else duration(facts.run_s),

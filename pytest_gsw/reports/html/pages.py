@@ -31,7 +31,7 @@ from pytest_gsw.reports.html.texts import (
     night_text,
     nodes_text,
     percent,
-    shortened,
+    shown_nodes,
     since_facts,
 )
 from pytest_gsw.reports.night import Cause, Night
@@ -124,7 +124,7 @@ def _card(row: Row, directory: Path) -> ET.Element:
         "li",
         element("h4", row_link(row), " ", change(row)),
         element("p", fact_text(row), class_="fact"),
-        fact_list([("nodes", shortened(nodes_text(row.record))), *since_facts(row)]),
+        fact_list([("nodes", shown_nodes(nodes_text(row.record))), *since_facts(row)]),
         command_line(next_command(row, directory)),
         class_=f"card {row.kind}",
     )
@@ -215,7 +215,7 @@ def _list_line(row: Row) -> list[Content]:
         "" if verdict is None else f"{verdict.reference_s:.4g} s",
         "" if mfu is None else share(mfu),
         "" if row.since is None else day(row.since.time_s),
-        shortened(job.nodes) if job else "",
+        shown_nodes(job.nodes) if job else "",
         job.id if job else "",
         duration(job.run_s) if job and job.run_s is not None else "",
     ]

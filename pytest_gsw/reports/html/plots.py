@@ -7,8 +7,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pytest_gsw.common.words import day
-from pytest_gsw.logs.text import shortened
+from pytest_gsw.common.words import day, shortened
 from pytest_gsw.performance.measurement import TimedStep, apply, select
 from pytest_gsw.performance.noise import reference
 from pytest_gsw.reports.html.drawing import (

@@ -33,7 +33,7 @@ from pytest_gsw.reports.html.texts import (
     limit_text,
     nodes_text,
     percent,
-    shortened,
+    shown_nodes,
     since_facts,
 )
 from pytest_gsw.reports.night import Night, advice_of
@@ -195,7 +195,7 @@ def _nights(row: Row) -> ET.Element | None:
 
 def _night(night: Point, median_s: float) -> Sequence[Content]:
     change = percent(median_s / night.judged_s - 1)
-    nodes = shortened(night.nodes)
+    nodes = shown_nodes(night.nodes)
     return time_element(night.time_s), f"{night.judged_s:.4g}", change, night.outcome, nodes, night.job_id, night.run_id
 
 

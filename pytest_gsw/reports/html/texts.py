@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from pytest_gsw.common import words
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import counted, shortened
 from pytest_gsw.history import texts as history_texts
 from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.verdict import UNUSUAL
@@ -85,7 +85,7 @@ def job_text(record: Record) -> str:
     if record.jobs.last is None:
         return ""
     tries = f", attempt {len(record.jobs.attempts) + 1}" if record.jobs.attempts else ""
-    where = f" on {shortened(record.jobs.last.nodes)}" if record.jobs.last.nodes else ""
+    where = f" on {shown_nodes(record.jobs.last.nodes)}" if record.jobs.last.nodes else ""
     return f"job {record.jobs.last.id} {record.jobs.last.state}{where}{tries}"
 
 
@@ -106,9 +106,9 @@ def listed(names: Sequence[str], most: int) -> str:
     return f"{', '.join(names[:most])}{more}"
 
 
-def shortened(nodes: str) -> str:
+def shown_nodes(nodes: str) -> str:
     """A node list for a cell of a table."""
-    return nodes if len(nodes) <= _LONGEST_NODES else f"{nodes[: _LONGEST_NODES - 1]}…"
+    return shortened(nodes, _LONGEST_NODES)
 
 
 def percent(fraction: float) -> str:

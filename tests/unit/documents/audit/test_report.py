@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.words import escaped
 from pytest_gsw.documents.audit.model import Audit, Finding, Severity
-from pytest_gsw.documents.audit.report import _escaped, github_report, json_report, junit_report, summary, text_report
+from pytest_gsw.documents.audit.report import github_report, json_report, junit_report, summary, text_report
 from pytest_gsw.documents.audit.run import Source, audit
 from pytest_gsw.tables.yamlfile import Stated
 from tests.unit.documents.audit.rows import row
@@ -135,10 +136,10 @@ def unescaped(text: str) -> str:
 
 @given(st.text(alphabet=st.sampled_from("%:,\r\n25ADC03a ")) | st.text())
 def test_escapes_are_read_back(text: str) -> None:
-    shown = _escaped(text, in_property=True)
+    shown = escaped(text, in_property=True)
     assert unescaped(shown) == text
     assert not set(shown) & {":", ",", "\r", "\n"}
-    assert not set(_escaped(text)) & {"\r", "\n"}
+    assert not set(escaped(text)) & {"\r", "\n"}
 
 
 def cases(report: str) -> list[tuple[str | None, str | None, list[str]]]:

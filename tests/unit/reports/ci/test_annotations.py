@@ -8,7 +8,8 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.reports.ci.annotations import escaped, github, gitlab
+from pytest_gsw.common.words import escaped
+from pytest_gsw.reports.ci.annotations import github, gitlab
 from pytest_gsw.reports.night import Night
 from tests.unit.reports.ci.nights import ERROR, NIGHT, REGRESSED, hostile_night, night_of, texts
 from tests.unit.results.records import varied

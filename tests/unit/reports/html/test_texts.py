@@ -19,7 +19,7 @@ from pytest_gsw.reports.html.texts import (
     listed,
     night_text,
     percent,
-    shortened,
+    shown_nodes,
     since_facts,
     since_text,
 )
@@ -91,7 +91,7 @@ def test_jobs_and_nodes() -> None:
     assert job_text(BROKEN) == "job 481265 FAILED on pool0-[0017-0018]"
     assert job_text(varied(SLOW, attempts=(attempt("7", "x", "n1"),))).endswith(", attempt 2")
     assert job_text(varied(SLOW, job=None)) == ""
-    assert shortened("n" * 61) == f"{'n' * 59}…"
+    assert shown_nodes("n" * 61) == f"{'n' * 59}…"
     assert listed(["a", "b", "c"], 2) == "a, b and 1 more"
 
 
