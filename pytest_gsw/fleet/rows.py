@@ -156,6 +156,6 @@ class Rows:
             seen.cancelled = True
 
     def running(self) -> list[Seen]:
-        """Jobs that may still run."""
-        jobs = map(seen_of, self.phases.values())
-        return [seen for seen in jobs if seen is not None and seen.may_run]
+        """Jobs that may still run; first those that wait, which would start on the nodes that others leave."""
+        jobs = (seen for seen in map(seen_of, self.phases.values()) if seen is not None and seen.may_run)
+        return sorted(jobs, key=lambda seen: seen.status.state is not JobState.PENDING)
