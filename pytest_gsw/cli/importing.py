@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from pytest_gsw.cli.answer import Answer, Commands, write_answer
 from pytest_gsw.common.words import counted, shortened
-from pytest_gsw.documents.audit.model import Severity
+from pytest_gsw.documents.audit.findings import Severity
 from pytest_gsw.documents.audit.run import Source, audit
 from pytest_gsw.documents.importing import DocumentFacts, Imported, import_document, read_facts
 from pytest_gsw.errors import ConfigurationError

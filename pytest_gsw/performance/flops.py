@@ -8,6 +8,8 @@ functions check the pinned numbers and fill in the proxies'.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 
 def gpt3(*, sequence_length: int, layers: int, hidden_size: int, vocabulary_size: int) -> int:
     """GPT-3 (dense attention, FFN of four times the hidden size).
@@ -57,6 +59,10 @@ def grok(
     attention = 12 * layers * hidden_size**2 * (1 + query_groups / attention_heads + sequence_length / hidden_size / 2)
     mlp = 18 * layers * ffn_size * hidden_size * experts_top_k
     return sequence_length * (attention + mlp + _embedding(vocabulary_size, hidden_size))
+
+
+#: By the names that ``architecture`` has for them; the names of their arguments are its other keys.
+FORMULAS: Mapping[str, Callable[..., float]] = {"gpt3": gpt3, "llama": llama, "grok": grok}
 
 
 def gpt2(*, sequence_length: int, parameters: float) -> float:

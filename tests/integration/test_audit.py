@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from pytest_gsw.cli import main
-from pytest_gsw.documents.audit.document import read_document
-from pytest_gsw.documents.audit.figures import read_rows
+from pytest_gsw.documents.audit.figures import read_row
 from pytest_gsw.documents.audit.prose import prose
+from pytest_gsw.documents.audit.text import read_text
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import table_files
 from pytest_gsw.tables.stated import stated_rows
@@ -278,10 +278,10 @@ def listed() -> dict[str, str]:
 
 @pytest.mark.parametrize("document", TEXTS)
 def test_the_documents_texts_are_listed(document: str) -> None:
-    rows = [row for path in table_files(bundled_baselines()) for row in read_rows(stated_rows(path))]
+    rows = [row for path in table_files(bundled_baselines()) for row in map(read_row, stated_rows(path))]
     rows = [row for row in rows if row.text("document") == document]
     lines = [TEXTS[document].get(number, "") for number in range(1, max(TEXTS[document]) + 1)]
-    found = [one for one in prose(document, read_document(lines), rows) if one is not None]
+    found = [one for one in prose(read_text(document, lines), rows) if one is not None]
     assert {one.line for one in found} == FOUND[document]
     for one in found:
         (line,) = re.findall(rf"^\| {one.line} \| text: .*$", listed()[document], re.MULTILINE)

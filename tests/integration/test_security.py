@@ -547,7 +547,7 @@ PACKAGE = Path(pytest_gsw.__file__).parent
 MADE = {
     "clusters/model.py: f'-[{_SHORT_FLAGS}]*{short}'",
     "demo/untrained.py: _LOSSES[log_format]",
-    "documents/audit/document.py: pattern",
+    "documents/audit/text.py: pattern",
     "documents/importing/complete.py: f'{re.escape(model)}[0-9]+(\\\\.[0-9]+)?'",
     "documents/importing/labels.py: pattern",
     "documents/importing/prose.py: f'(?<![A-Za-z0-9*/_]){name}(?:_SIZE)? ?= ?([1-9][0-9]{{0,4}})(?![0-9*/.])'",

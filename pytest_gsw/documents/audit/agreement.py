@@ -7,13 +7,13 @@ documented throughput, and that gives the figure?
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 from pytest_gsw.documents.audit.figures import DERIVED, THROUGHPUTS, TRILLION, Law, Row, StepTime, above_zero
-from pytest_gsw.documents.audit.model import Severity
+from pytest_gsw.documents.audit.findings import Severity
 from pytest_gsw.documents.audit.written import Span, Written
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.tables.metrics import DAYS_TO_TRAIN, MFU, TFLOPS_PER_GPU, TOKENS_PER_S
@@ -67,13 +67,7 @@ def contradicted(found: Mapping[str, Comparison]) -> frozenset[str]:
 
 
 def compare(row: Row, key: str, law: Law | None = None) -> Comparison | None:
-    """One figure, ``None`` where it is not documented or nothing says what it should be.
-
-    Args:
-        row: The row.
-        key: The figure's key.
-        law: How it follows from the step time, in place of the row's own law.
-    """
+    """One figure by a law, its own by default; ``None`` where nothing is documented or says what it should be."""
     written, step = row.numbers.get(key), row.step_time
     if written is None or row.value(key) is None or (step is not None and step.key == key):
         return None
@@ -81,7 +75,7 @@ def compare(row: Row, key: str, law: Law | None = None) -> Comparison | None:
     if step is not None and law is not None:
         return _by_step_time(row, key, written, step, law)
     if key == DAYS_TO_TRAIN.key and (tokens := row.value(TOKENS_PER_S.key)) is not None:
-        return _by_figure(row, key, written, TRILLION / tokens / SECONDS_PER_DAY, TOKENS_PER_S.key)
+        return _by_figure(row, key, written, _days(tokens), TOKENS_PER_S.key)
     if key == MFU.key and (tflops := row.value(TFLOPS_PER_GPU.key)) is not None and row.peak is not None:
         return _by_figure(row, key, written, 100 * tflops * TRILLION / row.peak, TFLOPS_PER_GPU.key)
     return None
@@ -115,18 +109,26 @@ def _severity(written: Written, value: Fraction, fits: Span | None) -> Severity:
 def _follows_from_throughput(row: Row, key: str, written: Written) -> bool:
     """Days may have been computed from the documented throughput, which was rounded before."""
     tokens = row.value(TOKENS_PER_S.key)
-    if key != DAYS_TO_TRAIN.key or tokens is None:
-        return False
-    return written.is_rounding_of(TRILLION / tokens / SECONDS_PER_DAY)
+    return key == DAYS_TO_TRAIN.key and tokens is not None and written.is_rounding_of(_days(tokens))
+
+
+def _days(tokens_per_s: Fraction) -> Fraction:
+    """Days in which 1e12 tokens are trained."""
+    return TRILLION / tokens_per_s / SECONDS_PER_DAY
+
+
+def throughputs_beside(row: Row, key: str, step: StepTime) -> Iterator[tuple[Written, Law]]:
+    """The row's throughputs that say something of its step time beside a figure, each with its law."""
+    for other in THROUGHPUTS:
+        law = row.laws.get(other)
+        if other not in {key, step.key} and law is not None and row.value(other) is not None:
+            yield row.numbers[other], law
 
 
 def _pinned(row: Row, key: str, step: StepTime) -> Span:
     """The step times that the documented one stands for, less those that the row's throughput rules out."""
-    for other in THROUGHPUTS:
-        written = row.numbers.get(other)
-        if other in {key, step.key} or written is None or row.value(other) is None or other not in row.laws:
-            continue
-        both = row.laws[other].seconds_span(above_zero(written.either)).overlap(step.either)
+    for written, law in throughputs_beside(row, key, step):
+        both = law.seconds_span(above_zero(written.either)).overlap(step.either)
         if both is not None:
             return both
     return step.either

@@ -14,8 +14,9 @@ the left of an equals sign is parsed by the grammar below, with bounds on length
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -91,12 +92,7 @@ class Equation:
         return self.value * 100 if self.is_percent else self.value
 
     def with_number(self, index: int, number: str) -> Fraction | None:
-        """The value, in the result's unit, with another number in place of one of the expression's.
-
-        Args:
-            index: Which of :attr:`numbers`.
-            number: What to put there.
-        """
+        """The value, in the result's unit, with another number in place of one of :attr:`numbers`."""
         places = [n for n, token in enumerate(self.tokens) if token.kind == "number"]
         tokens = list(self.tokens)
         old = tokens[places[index]]
@@ -213,12 +209,7 @@ def evaluate(tokens: Sequence[Token]) -> Fraction | None:
 
 
 def evaluate_text(text: str, names: Mapping[str, str] | None = None) -> Fraction | None:
-    """The value of a text that is an expression and nothing else.
-
-    Args:
-        text: Such as ``$ms*4*2*1024``.
-        names: What names (``$ms``) stand for, as numbers are written.
-    """
+    """The value of a text that is an expression and nothing else, of ``names`` (``$ms``) that stand for numbers."""
     tokens = []
     for token in tokens_of(text):
         number = (names or {}).get(token.text) if token.kind == "word" else None
@@ -230,6 +221,16 @@ class _NotArithmeticError(Exception):
     """The tokens are no expression, or one that is too large."""
 
 
+_OPERATIONS: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+#: How tightly each of them binds.
+_BINDS = {"+": 1, "-": 1, "*": 2, "/": 2}
+
+
 class _Parser:
     """A parser by recursive descent; each method takes its part from the tokens and returns its value."""
 
@@ -237,21 +238,12 @@ class _Parser:
         self._tokens = tokens
         self.at = 0
 
-    def sum(self, depth: int) -> Fraction:
-        """A sum; ``depth`` is how many brackets and signs it stands in."""
-        value = self._product(depth)
-        while self._peek() in {"+", "-"}:
-            sign = self._take()
-            other = self._product(depth)
-            value = _bounded(value + other if sign == "+" else value - other)
-        return value
-
-    def _product(self, depth: int) -> Fraction:
+    def sum(self, depth: int, weakest: int = 1) -> Fraction:
+        """A sum, or a product in it; ``depth`` is how many brackets and signs it stands in."""
         value = self._factor(depth)
-        while self._peek() in {"*", "/"}:
-            sign = self._take()
-            other = self._factor(depth)
-            value = _bounded(value * other if sign == "*" else value / other)
+        while (binds := _BINDS.get(self._peek(), 0)) >= weakest:
+            operate = _OPERATIONS[self._take()]
+            value = _bounded(operate(value, self.sum(depth, binds + 1)))
         return value
 
     def _factor(self, depth: int) -> Fraction:

@@ -10,9 +10,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from pytest_gsw.documents.audit.agreement import wrong
-from pytest_gsw.documents.audit.figures import DERIVED, THROUGHPUTS, Law, Row, StepTime, above_zero, flops_of, laws
-from pytest_gsw.documents.audit.model import Explanation, Kind
+from pytest_gsw.documents.audit.agreement import BySteps, Comparison, throughputs_beside, wrong
+from pytest_gsw.documents.audit.figures import DERIVED, Row, above_zero, flops_of, laws
+from pytest_gsw.documents.audit.findings import Explanation, Kind
 from pytest_gsw.documents.audit.written import (
     Span,
     Written,
@@ -25,18 +25,11 @@ from pytest_gsw.documents.audit.written import (
     swapped,
 )
 from pytest_gsw.performance.peaks import PEAKS
-from pytest_gsw.tables.metrics import (
-    DAYS_TO_TRAIN,
-    MFU,
-    SAMPLES_PER_S,
-    STEP_TIME,
-    TFLOPS_PER_GPU,
-    TOKENS_PER_S,
-    TOKENS_PER_S_PER_GPU,
-)
+from pytest_gsw.tables.metrics import MFU, STEP_TIME, TFLOPS_PER_GPU, TOKENS_PER_S, TOKENS_PER_S_PER_GPU
 
-LESS_THAN_A_UNIT = "less than one unit of the last digit away"
 NOTHING = "no single change of what it is computed from gives it"
+UNKNOWN = Explanation(Kind.UNKNOWN, NOTHING)
+LAST_DIGIT = Explanation(Kind.LAST_DIGIT, "less than one unit of the last digit away")
 
 #: Factors that slip in: a batch counted twice, a forward pass left out, thousands, the two billions.
 _FACTORS: Mapping[Fraction, str] = {
@@ -62,39 +55,40 @@ _LORA: Mapping[Fraction, str] = {
 }
 #: Figures that are computed from model FLOPs.
 _OF_FLOPS = frozenset({MFU.key, TFLOPS_PER_GPU.key, "model_flops"})
+#: What may have been left from another row, and the figures that it changes.
+_INPUTS: Mapping[str, Sequence[str]] = {
+    "global_batch_size": DERIVED,
+    "gpus": (TOKENS_PER_S_PER_GPU, MFU.key, TFLOPS_PER_GPU.key),
+    "sequence_length": (TOKENS_PER_S.key, TOKENS_PER_S_PER_GPU),
+    "model_flops": (MFU.key, TFLOPS_PER_GPU.key),
+}
 #: Explanations that are told for one figure; the likeliest come first.
 _TOLD = 3
 
 
-def figure(
-    row: Row, others: Sequence[Row], key: str, written: Written, step: StepTime, law: Law
-) -> tuple[Explanation, ...]:
+def cut(longer: str) -> Explanation:
+    """A number that was cut, shown with more of its digits."""
+    return Explanation(Kind.CUT, f"{longer} was cut, not rounded")
+
+
+def figure(row: Row, others: Sequence[Row], one: Comparison, by: BySteps) -> tuple[Explanation, ...]:
     """Why a figure may be other than its law gives from the row's step time."""
-    slipped = not _throughput_agrees(row, key, step)
-    value = law.at(step.seconds)
+    # Where the row's throughput follows from its step time, that is no slip.
+    beside = next(throughputs_beside(row, one.key, by.step), None)
+    slipped = by.step.key == STEP_TIME.key and (beside is None or not beside[1].may_give(beside[0], by.step))
     found = _told(
-        _lora(row, key, written, value),
-        _step_time_swapped(written, step, law) if slipped else iter(()),
-        _value_swapped(written, value),
-        _peaks(row, key, written, step),
-        _formulas(row, key, written, step),
-        _columns(row, others, key, written, step),
-        _copies(row, others, key, written, law),
-        _factors(_FACTORS, written, value),
+        _lora(row, one.key, one.written, one.value),
+        _step_time_swapped(one, by) if slipped else iter(()),
+        _value_swapped(one.written, one.value),
+        _peaks(row, one, by),
+        _formulas(row, one, by),
+        _columns(row, others, one, by),
+        itertools.chain(_copies(row, others, one, by), _copied_inputs(row, others, one, by)),
+        _factors(_FACTORS, one.written, one.value),
     )
     # With so many digits to choose from, one that fits says little where something else explains the figure.
-    typed = (_step_time_typed(written, step, law) if slipped else iter(()), _value_typed(written, value))
-    return found or _told(*typed)[:1] or (_unknown(written, step, law),)
-
-
-def _throughput_agrees(row: Row, key: str, step: StepTime) -> bool:
-    """Whether the row's throughput follows from its step time, which then is no slip."""
-    for other in THROUGHPUTS:
-        written, law = row.numbers.get(other), row.laws.get(other)
-        if other in {key, step.key} or written is None or law is None:
-            continue
-        return written.either.overlap(law.span(step.either)) is not None
-    return False
+    typed = (_step_time_typed(one, by) if slipped else iter(()), _value_typed(one.written, one.value))
+    return found or _told(*typed)[:1] or (_unknown(one.written, by),)
 
 
 def value(written: Written, computed: Fraction) -> Explanation | None:
@@ -117,39 +111,47 @@ def _told(*found: Iterator[Explanation]) -> tuple[Explanation, ...]:
     return tuple(first.values())[:_TOLD]
 
 
-def _unknown(written: Written, step: StepTime, law: Law) -> Explanation:
-    needed = law.seconds(written.value)
-    span = law.seconds_span(Span(max(written.rounded.low, written.value / 2), written.rounded.high))
-    text = f"{NOTHING}; a step time of {short(needed, span, decimals(step.written))} s would"
-    return Explanation(Kind.UNKNOWN, text if step.key == STEP_TIME.key else NOTHING)
+def _unknown(written: Written, by: BySteps) -> Explanation:
+    if by.step.key != STEP_TIME.key:
+        return UNKNOWN
+    span = by.law.seconds_span(Span(max(written.rounded.low, written.value / 2), written.rounded.high))
+    needed = short(by.law.seconds(written.value), span, decimals(by.step.written))
+    return Explanation(Kind.UNKNOWN, f"{NOTHING}; a step time of {needed} s would")
 
 
-def _step_time_swapped(written: Written, step: StepTime, law: Law) -> Iterator[Explanation]:
-    for text in _step_times(written, step, law, swapped(step.written.text)):
-        yield Explanation(Kind.DIGITS_SWAPPED, f"{text} s gives it: two digits of {step.written.text} s are swapped")
+def _step_time_swapped(one: Comparison, by: BySteps) -> Iterator[Explanation]:
+    documented = by.step.written.text
+    for text, other in _readable(swapped(documented)):
+        gives = by.law.span(above_zero(other.either)).overlap(one.written.either) is not None
+        if gives or one.written.is_rounding_of(by.law.at(other.value)):
+            yield swap(f"{text} s", f"{documented} s")
 
 
-def _step_time_typed(written: Written, step: StepTime, law: Law) -> Iterator[Explanation]:
+def _step_time_typed(one: Comparison, by: BySteps) -> Iterator[Explanation]:
+    documented = by.step.written.text
     # Another last digit makes another step time of nearly any, and explains too much.
-    *_, last = (n for n, letter in enumerate(step.written.text) if letter.isdigit())
-    texts = (text for text in slips(step.written.text) if text[:last] != step.written.text[:last])
-    for text in _step_times(written, step, law, texts, exactly=True):
-        yield Explanation(Kind.TYPO, f"{text} s gives it: one digit of {step.written.text} s is wrong")
+    *_, last = (n for n, letter in enumerate(documented) if letter.isdigit())
+    for text, other in _readable(slips(documented)):
+        if text[:last] != documented[:last] and one.written.is_rounding_of(by.law.at(other.value)):
+            yield typo(f"{text} s", f"{documented} s")
 
 
-def _step_times(
-    written: Written, step: StepTime, law: Law, texts: Iterable[str], *, exactly: bool = False
-) -> Iterator[str]:
-    """Those of these step times that give the figure: as written, or as any value that is written so."""
-    if step.key != STEP_TIME.key:
-        return
+def _readable(texts: Iterable[str]) -> Iterator[tuple[str, Written]]:
+    """Those of the texts that are numbers above zero."""
     for text in texts:
-        other = read_written(text)
-        if other is None or other.value <= 0:
-            continue
-        by_rounding = not exactly and law.span(above_zero(other.either)).overlap(written.either) is not None
-        if by_rounding or written.is_rounding_of(law.at(other.value)):
-            yield text
+        written = read_written(text)
+        if written is not None and written.value > 0:
+            yield text, written
+
+
+def swap(right: str, documented: str) -> Explanation:
+    """A number that gives the figure once two of its digits are swapped."""
+    return Explanation(Kind.DIGITS_SWAPPED, f"{right} gives it: two digits of {documented} are swapped")
+
+
+def typo(right: str, documented: str) -> Explanation:
+    """A number that gives the figure once one of its digits is another."""
+    return Explanation(Kind.TYPO, f"{right} gives it: one digit of {documented} is wrong")
 
 
 def _value_swapped(written: Written, computed: Fraction) -> Iterator[Explanation]:
@@ -172,12 +174,12 @@ def _values(written: Written, computed: Fraction, texts: Iterable[str], *, exact
             yield text
 
 
-def _peaks(row: Row, key: str, written: Written, step: StepTime) -> Iterator[Explanation]:
-    if key != MFU.key:
+def _peaks(row: Row, one: Comparison, by: BySteps) -> Iterator[Explanation]:
+    if one.key != MFU.key:
         return
     for peak, words in other_peaks(row):
         law = laws(row, peak=peak).get(MFU.key)
-        if law is not None and written.states(law.at(step.seconds)):
+        if law is not None and one.written.states(law.at(by.step.seconds)):
             yield Explanation(Kind.WRONG_PEAK, f"{words} gives it")
 
 
@@ -188,7 +190,7 @@ def other_peaks(row: Row) -> Iterator[tuple[Fraction, str]]:
     own = (row.text("accelerator"), row.text("dtype").lower())
     near = sorted(PEAKS.items(), key=lambda entry: (entry[0][0] != own[0], entry[0]))
     for (accelerator, dtype), peak in near:
-        whose = f"the peak of {accelerator} {dtype.upper()}"
+        whose = peak_words(accelerator, dtype)
         told = {Fraction(peak.flops): whose}
         if accelerator == own[0]:
             told[Fraction(peak.flops) / 2] = f"half of {whose}"
@@ -197,73 +199,73 @@ def other_peaks(row: Row) -> Iterator[tuple[Fraction, str]]:
                 yield flops, f"{scientific(flops)} FLOP/s, {words},"
 
 
-def _formulas(row: Row, key: str, written: Written, step: StepTime) -> Iterator[Explanation]:
+def peak_words(accelerator: str, dtype: str) -> str:
+    """Whose peak it is."""
+    return f"the peak of {accelerator} {dtype.upper()}"
+
+
+def _formulas(row: Row, one: Comparison, by: BySteps) -> Iterator[Explanation]:
     """Model FLOPs in another form: before they were rounded, of the full model, without recomputation."""
-    if key not in {MFU.key, TFLOPS_PER_GPU.key}:
+    if one.key not in _INPUTS["model_flops"]:
         return
+    forms: list[tuple[Fraction, str]] = []
     stated, exact = row.value("model_flops"), row.computed_flops
     if stated is not None and exact is not None and exact != stated:
         text = f"{scientific(exact)} model FLOPs, before they were rounded to {row.text('model_flops')}, give it"
-        yield from _work(row, key, written, step, exact, text)
+        forms.append((exact, text))
+    full = _full_flops(row)
+    if full is not None:
+        forms.append((full[0], f"the model FLOPs of {full[1]} give it"))
+    for work, words in forms:
+        law = laws(row, model_flops=work).get(one.key)
+        if law is not None and one.written.states(law.at(by.step.seconds)):
+            yield Explanation(Kind.FORMULA, words)
+
+
+def _full_flops(row: Row) -> tuple[Fraction, str] | None:
+    """Model FLOPs of the full model, where the row has fewer layers, and its layers in words."""
     layers = row.value("architecture.layers")
-    if layers is not None and row.value("layers") not in {None, layers}:
-        full = flops_of(row, layers=layers)
-        if full is not None:
-            yield from _work(row, key, written, step, full, f"the model FLOPs of all {layers} layers give it")
+    full = None if layers is None or row.value("layers") in {None, layers} else flops_of(row, layers=layers)
+    return None if full is None else (full, f"all {layers} layers")
 
 
-def _work(
-    row: Row, key: str, written: Written, step: StepTime, model_flops: Fraction, words: str
-) -> Iterator[Explanation]:
-    law = laws(row, model_flops=model_flops).get(key)
-    if law is not None and written.states(law.at(step.seconds)):
-        yield Explanation(Kind.FORMULA, words)
-
-
-def _columns(row: Row, others: Sequence[Row], key: str, written: Written, step: StepTime) -> Iterator[Explanation]:
+def _columns(row: Row, others: Sequence[Row], one: Comparison, by: BySteps) -> Iterator[Explanation]:
     """A figure that belongs into another cell: of a row of the same workload, or of the same row."""
+    written = one.written
     for other in _alike(row, others):
-        theirs, law = other.numbers.get(key), other.laws.get(key)
+        theirs, law = other.numbers.get(one.key), other.laws.get(one.key)
         if theirs is None or law is None or other.step_time is None:
             continue
         if theirs.text != written.text and written.is_rounding_of(law.at(other.step_time.seconds)):
-            both = theirs.is_rounding_of(row.laws[key].at(step.seconds))
+            both = theirs.is_rounding_of(row.laws[one.key].at(by.step.seconds))
             words = "the two are swapped" if both else f"which has {theirs.text}"
             yield Explanation(Kind.SWAPPED_COLUMN, f"it is the figure of {other.id}, {words}")
     for name in DERIVED:
         law = row.laws.get(name)
-        if name != key and law is not None and written.is_rounding_of(law.at(step.seconds)):
+        if name != one.key and law is not None and written.is_rounding_of(law.at(by.step.seconds)):
             yield Explanation(Kind.SWAPPED_COLUMN, f"it is the row's {name}")
 
 
-def _copies(row: Row, others: Sequence[Row], key: str, written: Written, law: Law) -> Iterator[Explanation]:
-    """A figure, or an input of it, that was left from another row of the same workload."""
+def _copies(row: Row, others: Sequence[Row], one: Comparison, by: BySteps) -> Iterator[Explanation]:
+    """A figure that was left from another row of the same workload."""
     for other in _alike(row, others):
-        theirs, step = other.numbers.get(key), other.step_time
-        if step is None:
+        theirs, step = other.numbers.get(one.key), other.step_time
+        if step is None or theirs is None or theirs.text != one.written.text or one.key in wrong(other):
             continue
-        if theirs is not None and theirs.text == written.text and _is_right(other, key):
-            gives = law.span(step.either).overlap(written.either) is not None
-            with_time = f" with {_time(step)}, which gives it here, too" if gives else ""
-            yield Explanation(Kind.STALE_COPY, f"{other.id} has it{with_time}")
+        time = f"{step.written.text} s" if step.key == STEP_TIME.key else f"{step.key} {step.written.text}"
+        with_time = f" with {time}, which gives it here, too" if by.law.may_give(one.written, step) else ""
+        yield Explanation(Kind.STALE_COPY, f"{other.id} has it{with_time}")
+
+
+def _copied_inputs(row: Row, others: Sequence[Row], one: Comparison, by: BySteps) -> Iterator[Explanation]:
+    """An input of a figure that was left from another row of the same workload, whose own figure is right."""
     for other in _alike(row, others):
-        if other.step_time is None:
-            continue
-        for name in ("global_batch_size", "gpus", "sequence_length", "model_flops"):
-            mine, theirs_value = row.value(name), other.value(name)
-            if mine is None or theirs_value is None or mine == theirs_value:
+        for name in (name for name, keys in _INPUTS.items() if one.key in keys):
+            mine, theirs = row.value(name), other.value(name)
+            if other.step_time is None or mine is None or theirs is None or mine == theirs:
                 continue
-            ratio = theirs_value / mine if name != "gpus" else mine / theirs_value
-            if name == "gpus" and key in {TOKENS_PER_S.key, SAMPLES_PER_S.key, DAYS_TO_TRAIN.key}:
-                continue
-            if key == DAYS_TO_TRAIN.key:
-                ratio = 1 / ratio
-            if name == "sequence_length" and key not in {TOKENS_PER_S.key, TOKENS_PER_S_PER_GPU}:
-                continue
-            if name == "model_flops" and key not in {MFU.key, TFLOPS_PER_GPU.key}:
-                continue
-            assert row.step_time is not None
-            if written.is_rounding_of(law.scaled(ratio).at(row.step_time.seconds)) and _is_right(other, key):
+            ratio = mine / theirs if name == "gpus" or by.law.grows else theirs / mine
+            if one.written.is_rounding_of(one.value * ratio) and one.key not in wrong(other):
                 yield Explanation(Kind.STALE_COPY, f"with {name} {other.text(name)}, as {other.id} has it, it fits")
 
 
@@ -274,15 +276,6 @@ def _alike(row: Row, others: Sequence[Row]) -> Iterator[Row]:
     line = row.place("gpus").line
     alike = [other for other in others if other.id != row.id and tuple(other.text(key) for key in name) == mine]
     yield from sorted(alike, key=lambda other: (abs(other.place("gpus").line - line), other.id))
-
-
-def _is_right(row: Row, key: str) -> bool:
-    """Whether a figure may be copied from the row: its own is right, or it has none."""
-    return key not in wrong(row)
-
-
-def _time(step: StepTime) -> str:
-    return f"{step.written.text} s" if step.key == STEP_TIME.key else f"{step.key} {step.written.text}"
 
 
 def factors(row: Row, key: str) -> Mapping[Fraction, str]:
@@ -301,29 +294,15 @@ def _factors(known: Mapping[Fraction, str], written: Written, computed: Fraction
             yield Explanation(Kind.FACTOR, f"it is {words}")
 
 
-def inputs(
-    row: Row, documented: Fraction, computed: Fraction, degrees: Mapping[str, Fraction | None]
-) -> tuple[Explanation, ...]:
-    """Which one of the factors of a product would make it right, and which of the two the row's figures are for.
-
-    Args:
-        row: The row.
-        documented: The product as documented.
-        computed: The product of the factors.
-        degrees: The factors by key; those that are ``None`` are left out.
-    """
-    ratio = documented / computed
-    fits = [
-        f"{key} {degree * ratio}"
-        for key, degree in degrees.items()
-        if degree is not None and (degree * ratio).denominator == 1
-    ]
+def inputs(row: Row, documented: Fraction, computed: Fraction, parts: Mapping[str, Fraction | None]) -> Explanation:
+    """Which one of the factors of a product would make it right, and which of the two the row's figures are for."""
+    needed = {key: part * documented / computed for key, part in parts.items() if part is not None}
+    fits = [f"{key} {factor}" for key, factor in needed.items() if factor.denominator == 1]
     text = f"{' or '.join(fits)} would fit" if fits else NOTHING
-    kind = Kind.ONE_INPUT if fits else Kind.UNKNOWN
-    agreeing = _figures_of_batch(row, documented) if "micro_batch_size" in degrees else []
+    agreeing = _figures_of_batch(row, documented) if "micro_batch_size" in parts else []
     if agreeing:
         text += f"; {', '.join(agreeing)} {'is' if len(agreeing) == 1 else 'are'} of {documented}"
-    return (Explanation(kind, text),)
+    return Explanation(Kind.ONE_INPUT if fits else Kind.UNKNOWN, text)
 
 
 def _figures_of_batch(row: Row, batch: Fraction) -> list[str]:
@@ -331,13 +310,9 @@ def _figures_of_batch(row: Row, batch: Fraction) -> list[str]:
     step = row.step_time
     if step is None or row.value("global_batch_size") != batch:
         return []
+    known = ((key, row.numbers.get(key), row.laws.get(key)) for key in DERIVED if key != step.key)
     return [
-        key
-        for key in DERIVED
-        if key != step.key
-        and (written := row.numbers.get(key)) is not None
-        and (law := row.laws.get(key)) is not None
-        and law.span(step.either).overlap(written.either) is not None
+        key for key, written, law in known if written is not None and law is not None and law.may_give(written, step)
     ]
 
 
@@ -345,15 +320,8 @@ def model_flops(row: Row, written: Written, computed: Fraction) -> tuple[Explana
     """Why pinned model FLOPs may be others than the formula gives."""
     if abs(written.value - computed) < written.unit:
         more = spelt(computed, written.unit / 100, written.text)
-        cut = Explanation(Kind.CUT, f"{more} was cut, not rounded")
-        return (cut if written.is_cut_of(computed) else Explanation(Kind.LAST_DIGIT, LESS_THAN_A_UNIT),)
-    found = []
-    layers = row.value("architecture.layers")
-    if layers is not None and row.value("layers") not in {None, layers}:
-        full = flops_of(row, layers=layers)
-        if full is not None and written.states(full):
-            found.append(Explanation(Kind.FORMULA, f"it is that of all {layers} layers"))
+        return (cut(more) if written.is_cut_of(computed) else LAST_DIGIT,)
+    full = _full_flops(row)
+    whole = Explanation(Kind.FORMULA, f"it is that of {full[1]}") if full and written.states(full[0]) else None
     alone = next(_lora(row, "model_flops", written, computed), None) or value(written, computed)
-    if alone is not None:
-        found.append(alone)
-    return tuple(found) or (Explanation(Kind.UNKNOWN, NOTHING),)
+    return tuple(one for one in (whole, alone) if one is not None) or (UNKNOWN,)

@@ -7,26 +7,18 @@ coefficient over the step time, or times it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from inspect import signature
 
+from pytest_gsw.documents.audit.findings import Explanation, Finding, Severity, Uses
 from pytest_gsw.documents.audit.written import Span, Written, about, read_written
-from pytest_gsw.performance import flops
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
+from pytest_gsw.performance.flops import FORMULAS
 from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.tables import metrics
-from pytest_gsw.tables.metrics import (
-    DAYS_TO_TRAIN,
-    MFU,
-    SAMPLES_PER_S,
-    STEP_TIME,
-    TFLOPS_PER_GPU,
-    TOKENS_PER_S,
-    TOKENS_PER_S_PER_GPU,
-)
 from pytest_gsw.tables.stated import StatedRow
 from pytest_gsw.tables.yamlfile import Stated
 
@@ -39,9 +31,14 @@ THROUGHPUTS = metrics.THROUGHPUTS
 #: Every figure that follows from a step time, in the order in which findings list them.
 DERIVED = (*THROUGHPUTS, metrics.MFU.key, metrics.TFLOPS_PER_GPU.key, metrics.DAYS_TO_TRAIN.key)
 
-_COUNTS = (
-    *("gpus", "gpus_per_node", "sequence_length", "global_batch_size", "micro_batch_size"),
-    *("gradient_accumulation_steps", "layers", "tp", "pp", "cp", "ep", "dp", "vp", "fsdp"),
+_NUMBERS = frozenset(
+    {
+        *DERIVED,
+        metrics.STEP_TIME.key,
+        "model_flops",
+        *("gpus", "gpus_per_node", "sequence_length", "global_batch_size", "micro_batch_size"),
+        *("gradient_accumulation_steps", "layers", "tp", "pp", "cp", "ep", "dp", "vp", "fsdp"),
+    }
 )
 
 
@@ -64,17 +61,19 @@ class Law:
 
     def span(self, seconds: Span) -> Span:
         """The figures that a span of step times gives."""
-        ends = (self.at(seconds.low), self.at(seconds.high))
-        return Span(min(ends), max(ends))
+        return Span(*sorted((self.at(seconds.low), self.at(seconds.high))))
 
     def seconds_span(self, values: Span) -> Span:
         """The step times that give a span of figures."""
-        ends = (self.seconds(values.low), self.seconds(values.high))
-        return Span(min(ends), max(ends))
+        return Span(*sorted((self.seconds(values.low), self.seconds(values.high))))
 
     def scaled(self, factor: Fraction) -> Law:
         """The same law with another coefficient."""
         return Law(self.coefficient * factor, self.text, self.grows)
+
+    def may_give(self, written: Written, step: StepTime) -> bool:
+        """Whether a step time that is written like this one gives the figure, however both were rounded."""
+        return self.span(step.either).overlap(written.either) is not None
 
 
 @dataclass(frozen=True)
@@ -109,11 +108,8 @@ class Row:
 
     def place(self, key: str) -> Stated:
         """A value with its place; the row's first value where the row does not have it."""
-        own = self.stated.values.get(key)
-        if own is not None:
-            return own
-        known = self.stated.values.values()
-        return self.stated.values.get("gpus") or next(iter(known), Stated("", 1, 1))
+        values = self.stated.values
+        return values.get(key) or values.get("gpus") or next(iter(values.values()), Stated("", 1, 1))
 
     def value(self, key: str) -> Fraction | None:
         """A number above zero, ``None`` where there is none."""
@@ -138,7 +134,7 @@ class Row:
 
     @cached_property
     def laws(self) -> Mapping[str, Law]:
-        """By figure, how it follows from the step time; without those that something is missing for."""
+        """By figure, how it follows from the step time as the row states everything."""
         return laws(self)
 
     @property
@@ -174,18 +170,47 @@ class Row:
         step = self.step_time
         if step is None:
             return "no figure of this row"
-        if step.key == STEP_TIME.key:
-            return f"the step time, {step.written.text} s"
-        return f"{step.key} {step.written.text}, which is {about(step.seconds)} s"
+        if step.key == metrics.STEP_TIME.key:
+            return f"the step time, {seconds_text(step)} s"
+        return f"{step.key} {step.written.text}, which is {seconds_text(step)} s"
+
+    def finding(
+        self,
+        key: str,
+        documented: str,
+        computed: str,
+        formula: str,
+        *explanations: Explanation,
+        severity: Severity = Severity.CONTRADICTION,
+        uses: Uses = Uses.NEITHER,
+        identity: str = "",
+        verdict: str = "",
+    ) -> Finding:
+        """A finding at one of the row's values."""
+        return Finding(
+            identity=identity or key,
+            severity=severity,
+            row=self.id,
+            file=self.stated.file,
+            line=self.place(key).line,
+            column=self.place(key).column,
+            documented=documented,
+            computed=computed,
+            formula=formula,
+            explanations=explanations,
+            uses=uses,
+            verdict=verdict or self.rests_on,
+            source=self.source,
+        )
 
     @cached_property
     def step_time(self) -> StepTime | None:
         """What the row's figures are computed from, ``None`` where it states no such thing."""
-        for key in (STEP_TIME.key, *THROUGHPUTS):
+        for key in (metrics.STEP_TIME.key, *THROUGHPUTS):
             written = self.numbers.get(key)
             if written is None or self.value(key) is None:
                 continue
-            if key == STEP_TIME.key:
+            if key == metrics.STEP_TIME.key:
                 return StepTime(key, written, written.value, above_zero(written.rounded), above_zero(written.either))
             law = self.laws.get(key)
             if law is not None:
@@ -194,25 +219,25 @@ class Row:
         return None
 
 
+def seconds_text(step: StepTime) -> str:
+    """A step time as the row states it, or as it follows from a throughput."""
+    return step.written.text if step.key == metrics.STEP_TIME.key else about(step.seconds)
+
+
 def read_row(stated: StatedRow) -> Row:
     """The row with its numbers read; what is no number is left out."""
     numbers = {}
     for key, value in stated.values.items():
-        if key in _COUNTS or key in DERIVED or key in {STEP_TIME.key, "model_flops"} or key.startswith("architecture."):
+        if key in _NUMBERS or key.startswith("architecture."):
             written = read_written(value.text)
             if written is not None:
                 numbers[key] = _as_percent(key, written)
     return Row(stated, numbers)
 
 
-def read_rows(stated: Iterable[StatedRow]) -> tuple[Row, ...]:
-    """Each row with its numbers read."""
-    return tuple(read_row(row) for row in stated)
-
-
 def _as_percent(key: str, written: Written) -> Written:
     """MFU as a percentage, where it is written as a fraction (``0.4254``)."""
-    if key != MFU.key or written.text.endswith("%") or written.value > 1:
+    if key != metrics.MFU.key or written.text.endswith("%") or written.value > 1:
         return written
     return Written(written.text, written.value * 100, written.unit * 100)
 
@@ -223,34 +248,28 @@ def above_zero(span: Span) -> Span:
 
 
 def laws(row: Row, *, model_flops: Fraction | None = None, peak: Fraction | None = None) -> dict[str, Law]:
-    """By figure, how it follows from the step time.
-
-    Args:
-        row: The row.
-        model_flops: Model FLOPs of one sample in place of the row's.
-        peak: Peak FLOP/s in place of the row's.
-    """
+    """By figure, how it follows from the step time; other model FLOPs or another peak may stand in for the row's."""
     batch, sequence, gpus = (row.value(key) for key in ("global_batch_size", "sequence_length", "gpus"))
     work = model_flops or row.model_flops
     peak = peak or row.peak
     found: dict[str, Law] = {}
     if batch is None:
         return found
-    found[SAMPLES_PER_S.key] = Law(batch, f"{_plain(batch)}")
+    found[metrics.SAMPLES_PER_S.key] = Law(batch, f"{_plain(batch)}")
     if sequence is not None:
         tokens = f"{_plain(sequence)} * {_plain(batch)}"
-        found[TOKENS_PER_S.key] = Law(sequence * batch, tokens)
+        found[metrics.TOKENS_PER_S.key] = Law(sequence * batch, tokens)
         days = TRILLION / (sequence * batch) / SECONDS_PER_DAY
-        found[DAYS_TO_TRAIN.key] = Law(days, f"1e12 / ({tokens})", grows=True)
+        found[metrics.DAYS_TO_TRAIN.key] = Law(days, f"1e12 / ({tokens})", grows=True)
         if gpus is not None:
-            found[TOKENS_PER_S_PER_GPU] = Law(sequence * batch / gpus, f"{tokens} / {_plain(gpus)} GPUs")
+            found[metrics.TOKENS_PER_S_PER_GPU] = Law(sequence * batch / gpus, f"{tokens} / {_plain(gpus)} GPUs")
     if work is not None and gpus is not None:
         share = f"{_plain(batch)} * {_plain(work)} FLOPs / {_plain(gpus)} GPUs"
         again = RECOMPUTATION if row.text("activation_recomputation") == "true" else Fraction(1)
         shown = f"{share} * 4 / 3" if again != 1 else share
-        found[TFLOPS_PER_GPU.key] = Law(batch * work / gpus / TRILLION * again, f"{shown} / 1e12")
+        found[metrics.TFLOPS_PER_GPU.key] = Law(batch * work / gpus / TRILLION * again, f"{shown} / 1e12")
         if peak is not None:
-            found[MFU.key] = Law(100 * batch * work / gpus / peak, f"{share} / {_plain(peak)} FLOP/s")
+            found[metrics.MFU.key] = Law(100 * batch * work / gpus / peak, f"{share} / {_plain(peak)} FLOP/s")
     return found
 
 
@@ -259,21 +278,10 @@ def _plain(value: Fraction) -> str:
     return str(value.numerator) if value.denominator == 1 and value < 10**7 else about(value)
 
 
-#: By formula, the numbers of the architecture that it takes; layers and sequence length may be the row's own.
-_TAKES: Mapping[str, tuple[str, ...]] = {
-    "gpt3": ("hidden_size", "vocabulary_size"),
-    "llama": ("hidden_size", "ffn_size", "attention_heads", "query_groups", "vocabulary_size"),
-    "grok": ("hidden_size", "ffn_size", "attention_heads", "query_groups", "experts_top_k", "vocabulary_size"),
-}
-
-
 def flops_of(row: Row, *, layers: Fraction | None = None, other: Mapping[str, int] | None = None) -> Fraction | None:
     """Model FLOPs of one sample by the formula of the row's architecture, ``None`` where a number of it is missing.
 
-    Args:
-        row: The row.
-        layers: Layers in place of the row's own.
-        other: Other numbers in place of the architecture's, such as ``query_groups``.
+    Other layers, and other numbers such as ``query_groups``, may take the place of the row's own.
     """
     formula, sequence = row.text("architecture.formula"), row.value("sequence_length")
     if sequence is None:
@@ -282,15 +290,15 @@ def flops_of(row: Row, *, layers: Fraction | None = None, other: Mapping[str, in
         billions = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)[bB]", row.text("size"))
         return None if billions is None else 6 * Fraction(billions[1]) * 10**9 * sequence
     depth = layers or row.value("layers") or row.value("architecture.layers")
-    if formula not in _TAKES or depth is None:
+    if formula not in FORMULAS or depth is None:
         return None
-    numbers: dict[str, Any] = {"sequence_length": int(sequence), "layers": int(depth)}
-    for key in _TAKES[formula]:
-        value = (other or {}).get(key) or row.value(f"architecture.{key}")
+    numbers = {"sequence_length": sequence, "layers": depth}
+    for key in signature(FORMULAS[formula]).parameters:
+        value = numbers.get(key) or (other or {}).get(key) or row.value(f"architecture.{key}")
         if value is None:
             return None
-        numbers[key] = int(value)
+        numbers[key] = Fraction(value)
     try:
-        return Fraction(getattr(flops, formula)(**numbers))
+        return Fraction(FORMULAS[formula](**{key: int(value) for key, value in numbers.items()}))
     except OverflowError:  # no model has such numbers
         return None

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pytest_gsw.documents.audit.agreement import wrong
-from pytest_gsw.documents.audit.figures import DERIVED, Row
-from pytest_gsw.documents.audit.model import Explanation, Finding, Kind, Severity, Uses
+from pytest_gsw.documents.audit.figures import DERIVED, Row, seconds_text
+from pytest_gsw.documents.audit.findings import Explanation, Finding, Kind, Severity, Uses
 from pytest_gsw.documents.audit.written import about, share, spelt
 from pytest_gsw.tables.metrics import SAMPLES_PER_S, SAVE_TIME, STEP_TIME, TOKENS_PER_S, TOKENS_PER_S_PER_GPU
 
@@ -78,13 +78,15 @@ def _run(row: Row) -> _Run | None:
         return None
     if step is not None and step.key == STEP_TIME.key and law is not None:
         return _Run(row, gpus, law.at(step.seconds), "tokens/s", step.key)
-    per_gpu = row.value(TOKENS_PER_S_PER_GPU)
-    stated = (
-        (TOKENS_PER_S.key, row.value(TOKENS_PER_S.key), "tokens/s"),
-        (TOKENS_PER_S_PER_GPU, None if per_gpu is None else per_gpu * gpus, "tokens/s"),
-        (SAMPLES_PER_S.key, row.value(SAMPLES_PER_S.key), "samples/s"),
-    )
-    return next((_Run(row, gpus, value, unit, key) for key, value, unit in stated if value is not None), None)
+    for key, unit in (
+        (TOKENS_PER_S.key, "tokens/s"),
+        (TOKENS_PER_S_PER_GPU, "tokens/s"),
+        (SAMPLES_PER_S.key, "samples/s"),
+    ):
+        value = row.value(key)
+        if value is not None:
+            return _Run(row, gpus, value * gpus if key == TOKENS_PER_S_PER_GPU else value, unit, key)
+    return None
 
 
 def _falling(fewer: _Run, more: _Run, swap: str | None) -> Finding:
@@ -131,21 +133,15 @@ def _swap(series: Sequence[_Run]) -> str | None:
 
 
 def _scaled(run: _Run, severity: Severity, limit: str, formula: str, explanation: Explanation) -> Finding:
-    place = run.row.place(run.key)
-    return Finding(
-        identity="scaling",
+    return run.row.finding(
+        run.key,
+        f"{run.documented} on {run.gpus} GPUs",
+        limit,
+        formula,
+        explanation,
         severity=severity,
-        row=run.row.id,
-        file=run.row.stated.file,
-        line=place.line,
-        column=place.column,
-        documented=f"{run.documented} on {run.gpus} GPUs",
-        computed=limit,
-        formula=formula,
-        explanations=(explanation,),
         uses=Uses.DOCUMENTED,
-        verdict=run.row.rests_on,
-        source=run.row.source,
+        identity="scaling",
     )
 
 
@@ -166,43 +162,25 @@ def duplicates(rows: Sequence[Row]) -> Iterator[Finding | None]:
     for group in alike.values():
         if len(group) < 2:
             continue
-        times = [_seconds(row) for row in group]
+        times = [seconds_text(row.step_time) for row in group if row.step_time is not None]
         if len(set(times)) < 2:
             yield None
             continue
-        first, *rest = group
-        step = first.step_time
-        assert step is not None
-        place = rest[0].place(step.key)
-        names = ", ".join(row.id for row in group)
-        yield Finding(
-            identity="duplicate",
+        first, second = group[:2]
+        assert first.step_time is not None
+        yield second.finding(
+            first.step_time.key,
+            ", ".join(f"{time} s" for time in times),
+            "one figure",
+            f"the same configuration: {', '.join(row.id for row in group)}",
+            Explanation(Kind.ANOTHER_RUN, _runs(group)),
             severity=Severity.NOTICE,
-            row=rest[0].id,
-            file=rest[0].stated.file,
-            line=place.line,
-            column=place.column,
-            documented=", ".join(f"{time} s" for time in times),
-            computed="one figure",
-            formula=f"the same configuration: {names}",
-            explanations=(Explanation(Kind.ANOTHER_RUN, _runs(group)),),
             uses=Uses.DOCUMENTED,
+            identity="duplicate",
             verdict="each row's own step time",
-            source=rest[0].source,
         )
 
 
 def _runs(group: Sequence[Row]) -> str:
-    slowest, fastest = (pick(_exact(row) for row in group) for pick in (max, min))
-    return f"{len(group)} runs; the slowest took {share(slowest / fastest - 1)} more time than the fastest"
-
-
-def _exact(row: Row) -> Fraction:
-    assert row.step_time is not None
-    return row.step_time.seconds
-
-
-def _seconds(row: Row) -> str:
-    assert row.step_time is not None
-    step = row.step_time
-    return step.written.text if step.key == STEP_TIME.key else about(step.seconds)
+    seconds = [row.step_time.seconds for row in group if row.step_time is not None]
+    return f"{len(group)} runs; the slowest took {share(max(seconds) / min(seconds) - 1)} more time than the fastest"

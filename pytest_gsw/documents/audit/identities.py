@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from pytest_gsw.documents.audit import explain
 from pytest_gsw.documents.audit.figures import Row, flops_of
-from pytest_gsw.documents.audit.model import Explanation, Finding, Kind, Severity, Uses
+from pytest_gsw.documents.audit.findings import Explanation, Finding, Kind, Severity, Uses
 from pytest_gsw.documents.audit.published import published
 from pytest_gsw.documents.audit.written import about
 from pytest_gsw.tables.metrics import STEP_TIME
@@ -32,23 +33,18 @@ def _batch(row: Row) -> Iterator[Finding | None]:
     ranks = _replicas(row)
     if not ranks:
         return
-    if steps is None:
-        # The steps are whatever makes a whole number.
-        if any((batch / (micro * number)).denominator == 1 for number, _ in ranks):
-            yield None
-            return
-        number, words = ranks[0]
-        formula = f"a multiple of micro_batch_size {micro} * {words}"
-        value = micro * number
-    else:
-        if any(micro * steps * number == batch for number, _ in ranks):
-            yield None
-            return
-        number, words = ranks[0]
-        value = micro * steps * number
+    ratios = [batch / (micro * (steps or 1) * number) for number, _ in ranks]
+    # Where no steps are stated, they are whatever makes a whole number.
+    if any(ratio == 1 if steps else ratio.denominator == 1 for ratio in ratios):
+        yield None
+        return
+    number, words = ranks[0]
+    value = micro * (steps or 1) * number
+    formula = f"a multiple of micro_batch_size {micro} * {words}"
+    if steps is not None:
         formula = f"micro_batch_size {micro} * gradient_accumulation_steps {steps} * {words}"
     inputs = {"micro_batch_size": micro, "gradient_accumulation_steps": steps, "dp": row.value("dp")}
-    yield _identity(row, "global_batch_size", batch, value, formula, explain.inputs(row, batch, value, inputs))
+    yield _refuted(row, "global_batch_size", batch, value, formula, inputs)
 
 
 def _replicas(row: Row) -> list[tuple[Fraction, str]]:
@@ -64,47 +60,41 @@ def _replicas(row: Row) -> list[tuple[Fraction, str]]:
     # Without both degrees, and without a word of sharded data parallelism, ranks may be of anything.
     model_known = row.value("tp") is not None and row.value("pp") is not None
     if gpus is not None and (model_known or row.value("fsdp") is not None):
-        model = Fraction(1)
-        words = []
-        for key in ("tp", "pp", "cp"):
-            degree = row.value(key)
-            if degree is not None:
-                model *= degree
-                words.append(f"{key} {degree}")
+        degrees = _stated(row, "tp", "pp", "cp")
+        model = math.prod(degrees.values())
         if (gpus / model).denominator == 1:
-            found.append((gpus / model, f"{gpus} GPUs / ({' * '.join(words)})" if words else f"{gpus} GPUs"))
+            found.append((gpus / model, f"{gpus} GPUs / ({_words(degrees)})" if degrees else f"{gpus} GPUs"))
     return found
 
 
 def _is_multiplied(row: Row) -> bool:
     """Whether expert parallelism is a factor of the GPU count of its own (Grok 1), and not inside of DP (Megatron)."""
-    gpus = row.value("gpus")
-    degrees = [row.value(key) for key in ("tp", "pp", "cp", "ep", "dp")]
-    total = Fraction(1)
-    for degree in degrees:
-        total *= degree or 1
-    return gpus == total
+    return row.value("gpus") == math.prod(_stated(row, "tp", "pp", "cp", "ep", "dp").values())
+
+
+def _stated(row: Row, *keys: str) -> dict[str, Fraction]:
+    """The degrees of parallelism that the row states."""
+    return {key: degree for key in keys if (degree := row.value(key)) is not None}
+
+
+def _words(degrees: Mapping[str, Fraction]) -> str:
+    return " * ".join(f"{key} {degree}" for key, degree in degrees.items())
 
 
 def _gpus(row: Row) -> Iterator[Finding | None]:
     """GPUs = TP * PP * CP * DP, expert parallelism inside of DP or a factor of its own."""
-    gpus = row.value("gpus")
-    degrees = {key: row.value(key) for key in ("tp", "pp", "cp", "dp")}
-    stated = {key: degree for key, degree in degrees.items() if degree is not None}
-    fsdp = row.value("fsdp")
+    gpus, fsdp = row.value("gpus"), row.value("fsdp")
     if gpus is None:
         return
     if fsdp is not None:
-        formula = f"a multiple of fsdp {fsdp}"
         fits = (gpus / fsdp).denominator == 1
-        yield None if fits else _identity(row, "gpus", gpus, fsdp, formula, explain.inputs(row, gpus, fsdp, {}))
+        yield None if fits else _refuted(row, "gpus", gpus, fsdp, f"a multiple of fsdp {fsdp}", {})
+    stated = _stated(row, "tp", "pp", "cp", "dp")
     if not stated:
         return
-    total = Fraction(1)
-    for degree in stated.values():
-        total *= degree
+    total = math.prod(stated.values(), start=Fraction(1))
     ep = row.value("ep") or Fraction(1)
-    formula = " * ".join(f"{key} {degree}" for key, degree in stated.items())
+    formula = _words(stated)
     # Where a document leaves a degree out, it may be any; the others must fit into the GPUs all the same.
     whole = {"tp", "pp", "dp"} <= stated.keys()
     if any(gpus == number if whole else (gpus / number).denominator == 1 for number in (total, total * ep)):
@@ -112,29 +102,17 @@ def _gpus(row: Row) -> Iterator[Finding | None]:
         return
     if ep != 1 and abs(gpus - total * ep) < abs(gpus - total):
         total, formula = total * ep, f"{formula} * ep {ep}"
-    yield _identity(row, "gpus", gpus, total, formula, explain.inputs(row, gpus, total, stated))
+    yield _refuted(row, "gpus", gpus, total, formula, stated)
 
 
-def _identity(
-    row: Row, key: str, documented: Fraction, computed: Fraction, formula: str, explanations: tuple[Explanation, ...]
+def _refuted(
+    row: Row, key: str, documented: Fraction, computed: Fraction, formula: str, inputs: Mapping[str, Fraction | None]
 ) -> Finding:
+    """A count that is not the product of its factors; those of ``inputs`` may be wrong."""
     step = row.step_time
     uses = Uses.DOCUMENTED if step is not None and step.key != STEP_TIME.key else Uses.NEITHER
-    return Finding(
-        identity=key,
-        severity=Severity.CONTRADICTION,
-        row=row.id,
-        file=row.stated.file,
-        line=row.place(key).line,
-        column=row.place(key).column,
-        documented=str(documented),
-        computed=str(computed),
-        formula=formula,
-        explanations=explanations,
-        uses=uses,
-        verdict=row.rests_on,
-        source=row.source,
-    )
+    why = explain.inputs(row, documented, computed, inputs)
+    return row.finding(key, str(documented), str(computed), formula, why, uses=uses)
 
 
 def _model_flops(row: Row) -> Iterator[Finding | None]:
@@ -150,20 +128,13 @@ def _model_flops(row: Row) -> Iterator[Finding | None]:
     formula = f"the formula '{row.text('architecture.formula')}'"
     if layers is not None:
         formula += f" with {layers} layers and sequences of {row.value('sequence_length')}"
-    yield Finding(
-        identity="model_flops",
+    yield row.finding(
+        "model_flops",
+        written.text,
+        written.written_like_this(value),
+        formula,
+        *explain.model_flops(row, written, value),
         severity=Severity.ROUNDING if off < written.unit else Severity.CONTRADICTION,
-        row=row.id,
-        file=row.stated.file,
-        line=row.place("model_flops").line,
-        column=row.place("model_flops").column,
-        documented=written.text,
-        computed=written.written_like_this(value),
-        formula=formula,
-        explanations=explain.model_flops(row, written, value),
-        uses=Uses.NEITHER,
-        verdict=row.rests_on,
-        source=row.source,
     )
 
 
@@ -179,24 +150,17 @@ def against_published(row: Row) -> Iterator[Finding | None]:
         if written.value == value:
             yield None
             continue
-        place = row.place(f"architecture.{key}")
         other = flops_of(row, other={key: value})
         effect = ""
         if other is not None and row.computed_flops is not None:
             change = 100 * (row.computed_flops / other - 1)
             effect = f"; it makes model FLOPs {about(abs(change), 2)} % {'more' if change > 0 else 'fewer'}"
-        yield Finding(
-            identity="architecture",
+        yield row.finding(
+            f"architecture.{key}",
+            f"{key} {written.text}",
+            f"{key} {value}",
+            f"the published model ({known.source})",
+            Explanation(Kind.ONE_INPUT, f"the published model has {value}{effect}"),
             severity=Severity.NOTICE,
-            row=row.id,
-            file=row.stated.file,
-            line=place.line,
-            column=place.column,
-            documented=f"{key} {written.text}",
-            computed=f"{key} {value}",
-            formula=f"the published model ({known.source})",
-            explanations=(Explanation(Kind.ONE_INPUT, f"the published model has {value}{effect}"),),
-            uses=Uses.NEITHER,
-            verdict=row.rests_on,
-            source=row.source,
+            identity="architecture",
         )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pytest_gsw.common.words import counted, one_line, workflow_command
-from pytest_gsw.documents.audit.model import Audit, Finding, Severity, Stale, Uses
+from pytest_gsw.documents.audit.findings import Audit, Finding, Severity, Stale, Uses
 
 _STALE = "acknowledged, but not found any more"
 
@@ -81,14 +81,7 @@ def json_report(audit: Audit) -> str:
         },
         "findings": [_finding_facts(found) for found in audit.findings],
         "stale": [
-            {
-                "identity": stale.identity,
-                "rows": list(stale.rows),
-                "file": stale.file,
-                "line": stale.line,
-                "column": stale.column,
-                "reason": stale.reason,
-            }
+            {name: getattr(stale, name) for name in ("identity", "rows", "file", "line", "column", "reason")}
             for stale in audit.stale
         ],
     }
@@ -96,17 +89,10 @@ def json_report(audit: Audit) -> str:
 
 
 def _finding_facts(found: Finding) -> dict[str, Any]:
+    names = ("identity", "severity", "row", "file", "line", "column", "source", "documented", "computed", "formula")
     return {
-        "identity": found.identity,
+        **{name: getattr(found, name) for name in names},
         "severity": found.severity.value,
-        "row": found.row,
-        "file": found.file,
-        "line": found.line,
-        "column": found.column,
-        "source": found.source,
-        "documented": found.documented,
-        "computed": found.computed,
-        "formula": found.formula,
         "explanations": [{"kind": one.kind.value, "text": one.text} for one in found.explanations],
         "verdict_uses": found.uses.value,
         "verdict": found.verdict,
@@ -115,22 +101,15 @@ def _finding_facts(found: Finding) -> dict[str, Any]:
 
 
 def github_report(audit: Audit, *, strict: bool = False) -> str:
-    """A workflow command for each finding, and a summary as the last line.
-
-    Args:
-        audit: What was found.
-        strict: Whatever is new is an error, not only contradictions.
-    """
-    lines = [_command(found, strict=strict) for found in audit.findings]
-    for stale in audit.stale:
-        place = {"file": stale.file, "line": stale.line, "col": stale.column, "title": f"audit: {stale.identity}"}
-        lines.append(workflow_command("error" if strict else "notice", place, f"{_STALE}: {one_line(stale.reason)}"))
+    """A workflow command for each finding, and a summary last; with ``strict``, all that is new is an error."""
+    lines = [_command(one, _message(one), is_error=_is_failure(one, strict=strict)) for one in audit.findings]
+    lines += [_command(one, f"{_STALE}: {one_line(one.reason)}", is_error=strict) for one in audit.stale]
     return "\n".join([*lines, summary(audit)])
 
 
-def _command(found: Finding, *, strict: bool) -> str:
-    place = {"file": found.file, "line": found.line, "col": found.column, "title": f"audit: {found.identity}"}
-    return workflow_command("error" if _is_failure(found, strict=strict) else "notice", place, _message(found))
+def _command(at: Finding | Stale, message: str, *, is_error: bool) -> str:
+    place = {"file": at.file, "line": at.line, "col": at.column, "title": f"audit: {at.identity}"}
+    return workflow_command("error" if is_error else "notice", place, message)
 
 
 def _message(found: Finding) -> str:
@@ -147,12 +126,7 @@ def _is_failure(found: Finding, *, strict: bool) -> bool:
 
 
 def junit_report(audit: Audit, *, strict: bool = False) -> str:
-    """A JUnit file: a test case for each row and for each document's text, and one for each line with a finding.
-
-    Args:
-        audit: What was found.
-        strict: Whatever is new is a failure, not only contradictions.
-    """
+    """A JUnit file: a test case for each row and for each document's text, and one for each line with a finding."""
     of_rows: dict[tuple[str, str], list[Finding]] = {}
     of_lines: dict[str, dict[str, list[Finding]]] = {document: {} for document in audit.documents}
     for found in audit.findings:
@@ -176,30 +150,37 @@ def junit_report(audit: Audit, *, strict: bool = False) -> str:
 
 
 def _case(file: str, name: str, findings: Iterable[Finding], strict: bool) -> ET.Element:
-    case = ET.Element("testcase", {"classname": file, "name": name, "time": "0.000"})
-    failing: list[Finding] = []
-    others: list[Finding] = []
+    case = _test_case(file, name)
+    of_kind: dict[bool, list[Finding]] = {True: [], False: []}
     for found in findings:
-        (failing if _is_failure(found, strict=strict) else others).append(found)
-    if failing:
+        of_kind[_is_failure(found, strict=strict)].append(found)
+    if failing := of_kind[True]:
         first = failing[0]
-        message = f"{first.identity}: documented {first.documented}, computed {first.computed}"
-        if len(failing) > 1:
-            message += f", and {len(failing) - 1} more"
-        _add(case, "failure", failing, message)
-    if others:
-        _add(case, "system-out", others)
+        more = f", and {len(failing) - 1} more" if len(failing) > 1 else ""
+        message = f"{first.identity}: documented {first.documented}, computed {first.computed}{more}"
+        _add(case, "failure", _lines(failing), message=message)
+    if of_kind[False]:
+        _add(case, "system-out", _lines(of_kind[False]))
     return case
 
 
-def _add(case: ET.Element, tag: str, findings: Iterable[Finding], message: str | None = None) -> None:
-    element = ET.SubElement(case, tag, {} if message is None else {"message": message})
-    element.text = "\n".join(line for found in findings for line in _finding_lines(found))
+def _lines(findings: Iterable[Finding]) -> str:
+    return "\n".join(line for found in findings for line in _finding_lines(found))
+
+
+def _add(case: ET.Element, tag: str, text: str, **attributes: str) -> None:
+    ET.SubElement(case, tag, attributes).text = text
 
 
 def _stale_case(stale: Stale, strict: bool) -> ET.Element:
-    case = ET.Element("testcase", {"classname": stale.file, "name": f"acknowledged {stale.identity}", "time": "0.000"})
+    case = _test_case(stale.file, f"acknowledged {stale.identity}")
     text = f"{_rows(stale)}: {_STALE}: {one_line(stale.reason)}"
-    element = ET.SubElement(case, "failure", {"message": _STALE}) if strict else ET.SubElement(case, "system-out")
-    element.text = text
+    if strict:
+        _add(case, "failure", text, message=_STALE)
+    else:
+        _add(case, "system-out", text)
     return case
+
+
+def _test_case(file: str, name: str) -> ET.Element:
+    return ET.Element("testcase", {"classname": file, "name": name, "time": "0.000"})

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from pytest_gsw.documents.audit.derived import derived
-from pytest_gsw.documents.audit.document import read_document
-from pytest_gsw.documents.audit.figures import Row, read_rows
+from pytest_gsw.documents.audit.figures import Row, read_row
+from pytest_gsw.documents.audit.findings import Audit, Audited, Finding, Severity, Stale
 from pytest_gsw.documents.audit.groups import duplicates, scaling
 from pytest_gsw.documents.audit.identities import against_published, identities
-from pytest_gsw.documents.audit.model import Audit, Audited, Finding, Severity, Stale
 from pytest_gsw.documents.audit.prose import prose
 from pytest_gsw.documents.audit.shared import shared_changes
+from pytest_gsw.documents.audit.text import read_text
 from pytest_gsw.tables.stated import StatedRow
 
 #: What findings of a document's text are acknowledged by: ``line_26``.
@@ -66,7 +66,7 @@ def audit(sources: Iterable[Source]) -> Audit:
 
 def _checks(source: Source) -> Iterator[Finding | None]:
     """Every check of one source; one that finds nothing counts all the same."""
-    rows = read_rows(source.rows)
+    rows = tuple(map(read_row, source.rows))
     shared = shared_changes(rows)
     for place, row in enumerate(rows):
         yield from derived(row, rows[max(0, place - _NEAR) : place + _NEAR], shared.get(row.id, {}))
@@ -76,7 +76,7 @@ def _checks(source: Source) -> Iterator[Finding | None]:
     for row in _one_of_each_model(rows):
         yield from against_published(row)
     if source.lines is not None:
-        yield from prose(source.file, read_document(source.lines), rows)
+        yield from prose(read_text(source.file, source.lines), rows)
 
 
 def _one_of_each_model(rows: Sequence[Row]) -> Iterator[Row]:

@@ -16,7 +16,7 @@ from functools import partial
 from pytest_gsw.documents.audit import explain
 from pytest_gsw.documents.audit.agreement import BySteps, Comparison, compare, comparisons, contradicted, wrong
 from pytest_gsw.documents.audit.figures import DERIVED, Law, Row, laws
-from pytest_gsw.documents.audit.model import Explanation, Kind
+from pytest_gsw.documents.audit.findings import Explanation, Kind
 from pytest_gsw.documents.audit.written import about, decimal
 from pytest_gsw.tables.metrics import MFU
 

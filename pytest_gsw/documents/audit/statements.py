@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 
 from pytest_gsw.documents.audit import explain
-from pytest_gsw.documents.audit.document import Document, Statement
+from pytest_gsw.documents.audit.arithmetic import Equation
 from pytest_gsw.documents.audit.figures import TRILLION, Row
-from pytest_gsw.documents.audit.model import Explanation, Finding, Kind, Severity
-from pytest_gsw.documents.audit.spots import Place
+from pytest_gsw.documents.audit.findings import Explanation, Finding, Kind, Severity
+from pytest_gsw.documents.audit.text import Statement, Text
 from pytest_gsw.documents.audit.written import Written, decimal, read_written, scientific, slips, spelt, swapped
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.peaks import PEAKS
@@ -21,16 +22,16 @@ _MOST_NUMBERS = 12
 _CALCULATOR = Fraction(1, 10**7)
 
 
-def equations(place: Place, document: Document, rows: Sequence[Row]) -> Iterator[Finding | None]:
+def equations(text: Text, rows: Sequence[Row]) -> Iterator[Finding | None]:
     """Each equation computed again."""
     explained = 0
-    for statement in document.statements:
-        finding = _equation(place, statement, rows, explained=explained < _MOST_EXPLAINED)
+    for statement in text.statements:
+        finding = _equation(text, statement, rows, explained=explained < _MOST_EXPLAINED)
         explained += finding is not None
         yield finding
 
 
-def _equation(place: Place, statement: Statement, rows: Sequence[Row], *, explained: bool) -> Finding | None:
+def _equation(text: Text, statement: Statement, rows: Sequence[Row], *, explained: bool) -> Finding | None:
     equation, written = statement.equation, statement.equation.result
     value = equation.claimed
     if written.is_rounding_of(value):
@@ -38,68 +39,57 @@ def _equation(place: Place, statement: Statement, rows: Sequence[Row], *, explai
     off = abs(written.value - value)
     close = off < written.unit or off < abs(value) * _CALCULATOR
     if written.is_cut_of(value):
-        more = spelt(value, written.unit / 100, written.text)
-        explanations = [Explanation(Kind.CUT, f"{more} was cut, not rounded")]
+        why = explain.cut(spelt(value, written.unit / 100, written.text))
     elif off < written.unit:
-        explanations = [Explanation(Kind.LAST_DIGIT, explain.LESS_THAN_A_UNIT)]
+        why = explain.LAST_DIGIT
     elif close:
-        explanations = [Explanation(Kind.LAST_DIGIT, "right to seven digits, as single precision has them")]
+        why = Explanation(Kind.LAST_DIGIT, "right to seven digits, as single precision has them")
     else:
-        explanations = list(_equation_slips(statement, rows)) if explained else []
-    return place.finding(
+        why = next(_slips(equation, rows), explain.UNKNOWN) if explained else explain.UNKNOWN
+    return text.finding(
         statement.line,
         statement.column,
         written.text,
         written.written_like_this(value),
         equation.text,
-        *(explanations or [Explanation(Kind.UNKNOWN, explain.NOTHING)]),
+        why,
         severity=Severity.ROUNDING if close else Severity.CONTRADICTION,
     )
 
 
-def _equation_slips(statement: Statement, rows: Sequence[Row]) -> Iterator[Explanation]:
+def _slips(equation: Equation, rows: Sequence[Row]) -> Iterator[Explanation]:
     """What one change to an equation makes it right, the likeliest first."""
-    equation, written = statement.equation, statement.equation.result
-    numbers = list(enumerate(equation.numbers))[:_MOST_NUMBERS]
-
-    def fits(index: int, text: str) -> bool:
-        value = equation.with_number(index, text)
-        return value is not None and written.is_rounding_of(value)
-
-    for index, number in numbers:
-        for text in swapped(number):
-            if fits(index, text):
-                yield Explanation(Kind.DIGITS_SWAPPED, f"{text} gives it: two digits of {number} are swapped")
-                return
-    exact = {flops for row in rows if (flops := row.computed_flops) is not None}
-    for index, number in numbers:
+    written = equation.result
+    numbers = [
+        (number, partial(_fits, equation, index)) for index, number in enumerate(equation.numbers[:_MOST_NUMBERS])
+    ]
+    for number, fits in numbers:
+        yield from (explain.swap(text, number) for text in swapped(number) if fits(text))
+    exact = sorted({flops for row in rows if (flops := row.computed_flops) is not None})
+    for number, fits in numbers:
         given = read_written(number)
-        for flops in sorted(exact):
-            if given is None or given.value == flops or not given.states(flops):
-                continue
-            if fits(index, f"{decimal(flops):.9e}"):
+        for flops in exact:
+            if given is not None and given.value != flops and given.states(flops) and fits(f"{decimal(flops):.9e}"):
                 text = f"{scientific(flops)} gives it: model FLOPs before they were rounded to {number}"
                 yield Explanation(Kind.FORMULA, text)
-                return
     peaks = {key: Fraction(peak.flops) for key, peak in PEAKS.items()}
-    for index, number in numbers:
+    for number, fits in numbers:
         given = read_written(number)
-        if given is None or given.value not in peaks.values():
-            continue
-        for (accelerator, dtype), flops in peaks.items():
-            if flops != given.value and fits(index, f"{decimal(flops):.9e}"):
-                text = f"{scientific(flops)} FLOP/s, the peak of {accelerator} {dtype.upper()}, gives it"
+        for key, flops in peaks.items() if given is not None and given.value in peaks.values() else ():
+            if given is not None and flops != given.value and fits(f"{decimal(flops):.9e}"):
+                text = f"{scientific(flops)} FLOP/s, {explain.peak_words(*key)}, gives it"
                 yield Explanation(Kind.WRONG_PEAK, text)
-                return
     alone = explain.value(written, equation.claimed)
     if alone is not None:
         yield alone
-        return
-    for index, number in numbers:
-        for text in slips(number):
-            if fits(index, text):
-                yield Explanation(Kind.TYPO, f"{text} gives it: one digit of {number} is wrong")
-                return
+    for number, fits in numbers:
+        yield from (explain.typo(text, number) for text in slips(number) if fits(text))
+
+
+def _fits(equation: Equation, index: int, number: str) -> bool:
+    """Whether another number in place of one of the equation's makes it right."""
+    value = equation.with_number(index, number)
+    return value is not None and equation.result.is_rounding_of(value)
 
 
 def _shape(statement: Statement) -> str:
@@ -117,10 +107,10 @@ def tokens_equation(statement: Statement) -> tuple[Written, Written, Written] | 
     return sequence, batch, seconds
 
 
-def chains(place: Place, document: Document) -> Iterator[Finding | None]:
+def chains(text: Text) -> Iterator[Finding | None]:
     """Days are computed from the throughput of the example before."""
     tokens: Written | None = None
-    for statement in document.statements:
+    for statement in text.statements:
         if tokens_equation(statement) is not None:
             tokens = statement.equation.result
         numbers = [read_written(number) for number in statement.equation.numbers]
@@ -133,10 +123,9 @@ def chains(place: Place, document: Document) -> Iterator[Finding | None]:
             yield None
             continue
         token = next(token for token in statement.equation.tokens if token.text == rate.text)
-        column = statement.column - (statement.equation.result_start - token.start)
-        yield place.finding(
+        yield text.finding(
             statement.line,
-            max(1, column),
+            statement.column_of(token),
             f"{rate.text} tokens/s",
             f"{tokens.text} tokens/s",
             "the throughput of the example before",

@@ -9,7 +9,7 @@ import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from functools import lru_cache
 
@@ -115,33 +115,28 @@ def decimal(value: Fraction) -> Decimal:
     return Decimal(value.numerator) / Decimal(value.denominator)
 
 
-def rounded(value: Fraction, unit: Fraction, *, cut: bool = False) -> Fraction:
-    """A value rounded (half up) or cut to a multiple of a unit."""
-    ratio = decimal(value / unit)
-    whole = ratio.to_integral_value(ROUND_FLOOR if cut else ROUND_HALF_UP)
-    return Fraction(whole) * unit
+def _rounded(value: Fraction, unit: Fraction) -> Fraction:
+    """A value rounded (half up) to a multiple of a unit."""
+    return Fraction(decimal(value / unit).to_integral_value(ROUND_HALF_UP)) * unit
 
 
 def spelt(value: Fraction, unit: Fraction, like: str = "") -> str:
     """A value to a unit, in the form of another number: percent, exponent, thousands."""
-    percent = "%" if like.rstrip().endswith("%") else ""
+    percent, thousands = "%" if like.rstrip().endswith("%") else "", "," if "," in like else ""
     if re.search(r"\d[eE]", like):
         places = max(0, _magnitude(value) - _magnitude(unit))
         sign = "+" if re.search(r"[eE]\+", like) else ""
         mantissa, _, power = f"{decimal(value):.{places}e}".partition("e")
         return f"{mantissa}{'E' if 'E' in like else 'e'}{sign if int(power) >= 0 else ''}{int(power)}"
     if unit >= 1:
-        whole = int(rounded(value, unit))
-        return f"{whole:,}{percent}" if "," in like else f"{whole}{percent}"
-    places = -_magnitude(unit)
-    number = decimal(rounded(value, unit))
-    return f"{number:,.{places}f}{percent}" if "," in like else f"{number:.{places}f}{percent}"
+        return f"{int(_rounded(value, unit)):{thousands}}{percent}"
+    return f"{decimal(_rounded(value, unit)):{thousands}.{-_magnitude(unit)}f}{percent}"
 
 
 def short(value: Fraction, inside: Span, fewest: int = 0) -> str:
     """A value with the fewest decimals that keep it inside of a span; its end, where digits are cut, is none of it."""
     for places in range(fewest, 13):
-        shortened = rounded(value, power_of_ten(-places))
+        shortened = _rounded(value, power_of_ten(-places))
         if inside.low <= shortened < inside.high:
             return f"{decimal(shortened):.{places}f}"
     return f"{decimal(value):.12g}"
@@ -176,14 +171,15 @@ def _magnitude(value: Fraction) -> int:
     return decimal(abs(value)).adjusted() if value else 0
 
 
+def _places(text: str) -> list[int]:
+    return [n for n, letter in enumerate(text) if letter.isdigit()]
+
+
 def swapped(text: str) -> Iterator[str]:
     """The number with two neighbouring digits swapped, each way that makes another number."""
-    places = [n for n, letter in enumerate(text) if letter.isdigit()]
-    for first, second in itertools.pairwise(places):
-        if text[first] != text[second]:
-            letters = list(text)
-            letters[first], letters[second] = letters[second], letters[first]
-            yield "".join(letters)
+    for a, b in itertools.pairwise(_places(text)):
+        if text[a] != text[b]:
+            yield f"{text[:a]}{text[b]}{text[a + 1 : b]}{text[a]}{text[b + 1 :]}"
 
 
 def slips(text: str) -> Iterator[str]:
@@ -191,7 +187,7 @@ def slips(text: str) -> Iterator[str]:
 
     A last digit that is one or two off is of another rounding, and no number begins with a zero that it had not.
     """
-    places = [n for n, letter in enumerate(text) if letter.isdigit()]
+    places = _places(text)
     for place in places:
         for digit in "0123456789":
             near = place == places[-1] and abs(int(digit) - int(text[place])) <= _ROUNDED_OTHERWISE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pytest_gsw.documents.audit.model import Audit, Finding
+from pytest_gsw.documents.audit.findings import Audit, Finding
 from pytest_gsw.documents.audit.run import Source, audit
 from pytest_gsw.tables.stated import StatedRow
 from pytest_gsw.tables.yamlfile import Stated

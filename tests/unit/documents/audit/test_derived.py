@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.documents.audit.model import Kind, Severity, Uses
+from pytest_gsw.documents.audit.findings import Kind, Severity, Uses
 from pytest_gsw.documents.audit.written import power_of_ten, spelt
 from tests.unit.documents.audit.rows import LLAMA2, found, row, told
 

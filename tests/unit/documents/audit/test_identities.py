@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_gsw.documents.audit.model import Severity
+from pytest_gsw.documents.audit.findings import Severity
 from tests.unit.documents.audit.rows import LLAMA2, found, row, told
 
 BARE = {key: text for key, text in LLAMA2.items() if key not in {"micro_batch_size", "model_flops", "mfu"}}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.documents.audit.document import read_document
+from pytest_gsw.documents.audit.text import read_text
 from tests.endless import it_ends
 from tests.unit.documents.audit.rows import LLAMA2, found, row, told
 
@@ -469,4 +469,4 @@ def test_hostile_text_takes_no_time(text: str) -> None:
 
 @given(st.lists(st.text(max_size=60), max_size=12))
 def test_any_text_can_be_read(lines: list[str]) -> None:
-    read_document(lines)
+    read_text("README.md", lines)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import escaped
-from pytest_gsw.documents.audit.model import Audit, Finding, Severity
+from pytest_gsw.documents.audit.findings import Audit, Finding, Severity
 from pytest_gsw.documents.audit.report import github_report, json_report, junit_report, summary, text_report
 from pytest_gsw.documents.audit.run import Source, audit
 from pytest_gsw.tables.yamlfile import Stated

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_gsw.documents.audit.model import Audit, Severity
+from pytest_gsw.documents.audit.findings import Audit, Severity
 from pytest_gsw.documents.audit.report import json_report, text_report
 from pytest_gsw.documents.audit.run import Source, audit
 from pytest_gsw.tables.bundled import bundled_baselines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cProfile
 
-from pytest_gsw.documents.audit.model import Kind
+from pytest_gsw.documents.audit.findings import Kind
 from tests.unit.documents.audit.rows import LLAMA2, found, row
 from tests.unit.documents.audit.test_derived import LLAMA3
 

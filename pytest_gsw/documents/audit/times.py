@@ -1,50 +1,14 @@
-"""What findings of a text have in common, and which rows a step time of the text may be of."""
+"""Which rows a step time of the text may be of."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from pytest_gsw.documents.audit.figures import Row
-from pytest_gsw.documents.audit.model import Explanation, Finding, Kind, Severity, Uses
+from pytest_gsw.documents.audit.findings import Explanation, Kind
 from pytest_gsw.documents.audit.written import Written
 from pytest_gsw.tables.metrics import STEP_TIME
-
-_OF_TABLES = "the tables' figures"
-
-
-@dataclass(frozen=True)
-class Place:
-    """The document and what its findings have in common."""
-
-    file: str
-
-    def finding(
-        self,
-        line: int,
-        column: int,
-        documented: str,
-        computed: str,
-        formula: str,
-        *explanations: Explanation,
-        severity: Severity = Severity.CONTRADICTION,
-    ) -> Finding:
-        """A finding at a line of the text."""
-        return Finding(
-            identity=f"line_{line}",
-            severity=severity,
-            row=None,
-            file=self.file,
-            line=line,
-            column=column,
-            documented=documented,
-            computed=computed,
-            formula=formula,
-            explanations=explanations,
-            uses=Uses.NEITHER,
-            verdict=_OF_TABLES,
-        )
 
 
 def same_time(one: Written, other: Written) -> bool:
@@ -67,16 +31,10 @@ def whose(rows: Sequence[Row], time: Written) -> Explanation:
     return Explanation(Kind.ANOTHER_RUN, f"no row has a step time of {time.text} s: it is of another run")
 
 
-def of_batch(rows: Sequence[Row], batch: Fraction | None) -> list[Row]:
-    """The rows with this batch; all of them where it is not known, or no row has it."""
+def of_batch(rows: Sequence[Row], batch: Fraction | None) -> tuple[Sequence[Row], str]:
+    """The rows with this batch, and which they are; all of them where it is not known, or no row has it."""
     same = [row for row in rows if batch is not None and row.value("global_batch_size") == batch]
-    return same or list(rows)
-
-
-def rows_words(rows: Sequence[Row], batch: Fraction | None) -> str:
-    """Which rows :func:`of_batch` gives, in words."""
-    known = batch is not None and any(row.value("global_batch_size") == batch for row in rows)
-    return f"the rows with a batch of {batch}" if known else "the rows of the tables"
+    return (same, f"the rows with a batch of {batch}") if same else (rows, "the rows of the tables")
 
 
 def times_of(rows: Sequence[Row]) -> str:
