@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+
+from pytest_gsw.tables.metrics import DAYS_TO_TRAIN, SAMPLES_PER_S, TFLOPS_PER_GPU, TOKENS_PER_S, TOKENS_PER_S_PER_GPU
 
 #: What documents write where there is no figure.
 _NOTHING = frozenset(
@@ -81,9 +84,16 @@ def joined_digits(text: str) -> str | None:
     return number.digits if isinstance(number, Number) else None
 
 
-#: Factors to seconds.
+#: Units of figures that are no times, as cells write them.
+UNITS: Mapping[str, Collection[str]] = {
+    DAYS_TO_TRAIN.key: ("d", "day", "days"),
+    TOKENS_PER_S.key: ("tok/s", "tokens/s"),
+    TOKENS_PER_S_PER_GPU: ("tok/s", "tokens/s", "tok/s/gpu", "tokens/s/gpu"),
+    SAMPLES_PER_S.key: ("samples/s", "it/s"),
+    TFLOPS_PER_GPU.key: ("tflops", "tflop/s", "tflop/s/gpu", "tf"),
+}
+#: Powers of ten to seconds.
 _SECONDS = {
-    "": None,
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds", "s/step", "s/it", "s/iter"), 0),
     **dict.fromkeys(("ms", "msec", "msecs", "millisecond", "milliseconds", "ms/step", "ms/it"), -3),
     **dict.fromkeys(("us", "usec", "µs", "microseconds"), -6),
@@ -91,14 +101,9 @@ _SECONDS = {
 
 
 def to_seconds(number: Number, unit: str) -> str | None:
-    """A time's digits in seconds, none of them lost: ``17.96068`` of 17960.68 ms.
+    """A time's digits in seconds, none of them lost (``17.96068`` of 17960.68 ms); ``None`` where that is no time.
 
-    Args:
-        number: The time; a unit of its own counts.
-        unit: The unit that its row or column says, or nothing, which is seconds.
-
-    Returns:
-        ``None`` where the unit is none of time.
+    Its own unit counts, else the one that its row or column says, else it is in seconds.
     """
     power = _SECONDS.get(number.unit.lower() or unit.lower() or "s")
     if power is None:

@@ -12,9 +12,9 @@ from pytest_gsw.documents.importing.facts import DocumentFacts, Facts
 from pytest_gsw.documents.importing.join import Section
 from pytest_gsw.documents.importing.labels import FIGURES, JUDGED, accelerator
 from pytest_gsw.documents.importing.markdown import Document
-from pytest_gsw.documents.importing.model import CONVENTION, FACT, NEEDED, UNSAID, RecipeKeys, Row
 from pytest_gsw.documents.importing.model_flops import model_flops
 from pytest_gsw.documents.importing.prose import Prose
+from pytest_gsw.documents.importing.row import CONVENTION, FACT, NEEDED, UNSAID, RecipeKeys, Row
 from pytest_gsw.documents.importing.rows import DraftTable
 from pytest_gsw.documents.importing.titles import Title, framework_of, read_title, same_model
 from pytest_gsw.errors import ConfigurationError
@@ -44,46 +44,43 @@ def complete(draft: Draft, table: DraftTable, section: Section, context: Context
     Raises:
         ConfigurationError: A fact contradicts what the table states.
     """
+    prose = context.prose
     values = _named(draft, table, context)
-    given = _facts_of(table, draft, context.facts, _path_guess(values))
+    given = _facts_of(draft, table, context.facts, values)
+    recipe: dict[str, Stated | Mapping[str, str]] = {"steps": prose.steps} if prose.steps is not None else {}
     for facts in given:
         values |= _from_facts(facts, draft, table, context.document)
-    recipe: dict[str, Stated | Mapping[str, str]] = {}
-    if context.prose.steps is not None:
-        recipe["steps"] = context.prose.steps
-    for facts in given:
         recipe |= {key: Stated(told, FACT, 1) if isinstance(told, str) else told for key, told in facts.recipe.items()}
-    values = _with_conventions(_with_prose(values, draft, table, context.prose), recipe, draft)
-    values = {**_proxy(values, table, context.prose), **values}
+    values = {**_from_prose(values, draft, table, prose), **values}
+    values = {**_by_convention(values, recipe, draft), **values}
+    values = {**_proxy(values, table, prose), **values}
     if "directory" not in recipe:
         recipe["directory"] = section.directory or _directory(values, context.directory)
     if "model_flops" not in values and "gpus" in values:
-        flops = model_flops({key: stated.text for key, stated in values.items()}, context.prose)
+        flops = model_flops({key: stated.text for key, stated in values.items()}, prose)
         values |= {"model_flops": flops} if flops is not None else {}
     values["line"] = _judged_line(draft, values)
     row = Row(values, recipe=recipe, table_line=table.table.line)
-    return _checked(row, draft, given, _row_facts(draft, context.facts))
+    return _checked(row, draft, given, _row_facts(draft, context.facts) or Facts())
 
 
-def _checked(row: Row, draft: Draft, given: Iterable[Facts], of_row: Facts | None) -> Row:
+def _checked(row: Row, draft: Draft, given: Iterable[Facts], of_row: Facts) -> Row:
     """The row with blanks in the place of what is missing and what no table can hold, and with its comments."""
     refused = _refused(row.values)
     values = {key: stated for key, stated in row.values.items() if key not in refused}
     blanks = _blanks(values, refused, draft)
-    comments = [f"{remark.key}: {remark.message} (line {remark.line})" for remark in draft.remarks]
     left_out = {key: reason for key, reason in refused.items() if key not in {*blanks, *JUDGED}}
+    comments = [f"{remark.key}: {remark.message} (line {remark.line})" for remark in draft.remarks]
     comments += [f"{key}: left out: {reason}" for key, reason in left_out.items()]
-    comments += of_row.comment.splitlines() if of_row is not None else []
     attributes = dict(draft.attributes)
     for facts in given:
         attributes |= facts.attributes
-    place = draft.values.get("gpus") or next(iter(draft.values.values()))
     return replace(
         row,
-        values={**values, **{key: Stated("", place.line, place.column) for key in blanks}},
+        values={**values, **{key: replace(draft.place, text="") for key in blanks}},
         attributes=attributes,
-        acknowledged=of_row.acknowledged if of_row is not None else {},
-        comments=tuple(comments),
+        acknowledged=of_row.acknowledged,
+        comments=(*comments, *of_row.comment.splitlines()),
         blanks=blanks,
         left_out=left_out,
     )
@@ -106,14 +103,6 @@ def _blanks(values: Mapping[str, Stated], refused: Mapping[str, str], draft: Dra
 def _named(draft: Draft, table: DraftTable, context: Context) -> Values:
     """The draft's values with model, size, dtype, accelerator and framework as rows name them."""
     title, prose = table.title, context.prose
-    kept = {"nodes", "memory", "variant", "model", "size", "dtype"}
-    values = {key: stated for key, stated in draft.values.items() if key not in kept}
-    if "accelerator" in values:
-        values["accelerator"] = replace(values["accelerator"], text=_accelerator(values["accelerator"].text))
-    values |= _named_in_cells(draft)
-    memory = draft.values.get("memory")
-    if memory is not None and prose.accelerator is not None:
-        values["accelerator"] = replace(memory, text=f"{prose.accelerator.text.split('-')[0]}-{memory.text}GB")
     here = Stated("", table.table.line, 1)
     model, size = _model_and_size(_of_row(title, draft), prose, context.document)
     if {"model", "size"} & draft.absent:
@@ -127,11 +116,25 @@ def _named(draft: Draft, table: DraftTable, context: Context) -> Values:
     framework = _framework(draft, table, prose)
     if framework is not None:
         found["framework"] = replace(here, text=framework)
-        values.pop("framework", None)
     variant = draft.values.get("variant") or replace(here, text=title.variant)
     if variant.text:
         found["case"] = variant
-    return {**found, **values}
+    return {**found, **_stated(draft, prose)}
+
+
+def _stated(draft: Draft, prose: Prose) -> Values:
+    """What the row's own cells state, by the names that rows have."""
+    named = {"nodes", "memory", "variant", "model", "size", "dtype", "framework"}
+    values = {key: stated for key, stated in draft.values.items() if key not in named}
+    kind = values.get("accelerator")
+    if kind is not None:
+        # A cell such as "DGX-H100" names one; what names no known one stays.
+        values["accelerator"] = replace(kind, text=accelerator(kind.text) or kind.text)
+    values |= _named_in_cells(draft)
+    memory = draft.values.get("memory")
+    if memory is not None and prose.accelerator is not None:
+        values["accelerator"] = replace(memory, text=f"{prose.accelerator.text.split('-')[0]}-{memory.text}GB")
+    return values
 
 
 def _of_row(title: Title, draft: Draft) -> Title:
@@ -146,54 +149,59 @@ def _named_in_cells(draft: Draft) -> Values:
     cells = {key: draft.values[key] for key in ("model", "size", "dtype") if key in draft.values}
     found: Values = {}
     for column, cell in cells.items():
+        title = read_title(cell.text)
         for key in (column, *(other for other in ("size", "dtype") if other not in cells)):
-            name = _name(key, cell.text)
+            name = {"model": title.model, "size": title.size, "dtype": title.dtype}[key]
             if name:
                 found.setdefault(key, replace(cell, text=name))
     return found
 
 
 def _from_facts(facts: Facts, draft: Draft, table: DraftTable, document: Document) -> Values:
-    """What facts say of a row.
+    """What facts say of a row: they fill in what is not there.
 
     Raises:
         ConfigurationError: They contradict what the table's own cells state.
     """
     of_rows = {key: text for key, text in facts.values.items() if key not in {"title", "release"}}
     for key, text in of_rows.items():
-        _check_fact(key, text, draft, table, document)
+        stated = draft.values.get(key)
+        if stated is not None and stated.text != text and stated.line >= table.table.line and key != "dtype":
+            raise ConfigurationError(
+                f"facts of {document.name}: {key} is {text}, but line {stated.line} of the document states "
+                f"{stated.text}; facts fill in what is not there"
+            )
     return {key: Stated(text, FACT, 1) for key, text in of_rows.items()}
 
 
-def _with_prose(values: Values, draft: Draft, table: DraftTable, prose: Prose) -> Values:
-    """What the document says of all its rows, where nothing nearer does."""
+def _from_prose(values: Values, draft: Draft, table: DraftTable, prose: Prose) -> Values:
+    """What the document says of all its rows, for where nothing nearer does."""
     found: Values = {}
-    kind = values["accelerator"].text if "accelerator" in values else ""
-    nodes, gpus = draft.values.get("nodes"), draft.values.get("gpus")
-    of_row = nodes is not None and gpus is not None and int(gpus.text) % int(nodes.text) == 0
+    kind, framework = _text(values, "accelerator"), _text(values, "framework")
     # What a document says of a DGX H100 does not hold for its GB200.
     if prose.gpus_per_node is not None and not (kind.startswith("GB") and kind in conventions.GPUS_PER_NODE):
         found["gpus_per_node"] = prose.gpus_per_node
-    if of_row and nodes is not None and gpus is not None:
+    nodes, gpus = draft.values.get("nodes"), draft.values.get("gpus")
+    if nodes is not None and gpus is not None and int(gpus.text) % int(nodes.text) == 0:
         found["gpus_per_node"] = replace(nodes, text=str(int(gpus.text) // int(nodes.text)))
     if prose.statistic is not None:
         found["statistic"] = prose.statistic
     if prose.tolerance is not None:
         found["tolerance"] = replace(prose.tolerance, text=f"{prose.tolerance.text}%")
-    if "framework" in values and _runs_within_megatron(table, values["framework"].text):
+    # DeepSpeed may run within Megatron, whose training loop and log it is then.
+    if framework == "deepspeed" and any("megatron" in heading.lower() for heading in table.table.headings):
         found["log_format"] = Stated("megatron", table.table.line, 1)
-    return {**found, **values}
+    return found
 
 
-def _with_conventions(values: Values, recipe: RecipeKeys, draft: Draft) -> Values:
+def _by_convention(values: Values, recipe: RecipeKeys, draft: Draft) -> Values:
     """What recipes leave unsaid because everybody knows it."""
     here = Stated("", CONVENTION, 1)
     found: Values = {}
-    kind = values["accelerator"].text if "accelerator" in values else ""
     per_node = values.get("gpus_per_node")
-    if per_node is None and kind in conventions.GPUS_PER_NODE:
-        per_node = replace(here, text=str(conventions.GPUS_PER_NODE[kind]))
-        found["gpus_per_node"] = per_node
+    usual = conventions.GPUS_PER_NODE.get(_text(values, "accelerator"))
+    if per_node is None and usual is not None:
+        per_node = found["gpus_per_node"] = replace(here, text=str(usual))
     nodes = draft.values.get("nodes")
     if nodes is not None and per_node is not None:
         found["gpus"] = replace(nodes, text=str(int(nodes.text) * int(per_node.text)))
@@ -201,10 +209,13 @@ def _with_conventions(values: Values, recipe: RecipeKeys, draft: Draft) -> Value
     if of_saves:
         found["metric"] = replace(here, text=SAVE_TIME.name)
     if "steps" not in recipe:
-        framework = values["framework"].text if "framework" in values else ""
-        fewest = conventions.FEWEST_STEPS.get(framework, conventions.FEWEST_STEPS_ELSEWHERE)
+        fewest = conventions.FEWEST_STEPS.get(_text(values, "framework"), conventions.FEWEST_STEPS_ELSEWHERE)
         found["min_steps"] = replace(here, text="1" if of_saves else str(fewest))
-    return {**found, **values}
+    return found
+
+
+def _text(values: Mapping[str, Stated], key: str) -> str:
+    return values[key].text if key in values else ""
 
 
 def _proxy(values: Mapping[str, Stated], table: DraftTable, prose: Prose) -> Values:
@@ -218,10 +229,8 @@ def _proxy(values: Mapping[str, Stated], table: DraftTable, prose: Prose) -> Val
 
 def _directory(values: Mapping[str, Stated], directory: str | None) -> Stated:
     """The recipe's directory: its README's, the framework's, or one named after the model."""
-    framework = values["framework"].text if "framework" in values else ""
-    model = values["model"].text if "model" in values else ""
-    text = directory or conventions.RECIPE_DIRECTORIES.get(framework) or model
-    return Stated(text, CONVENTION, 1)
+    of_framework = conventions.RECIPE_DIRECTORIES.get(_text(values, "framework"))
+    return Stated(directory or of_framework or _text(values, "model"), CONVENTION, 1)
 
 
 def _refused(values: Mapping[str, Stated]) -> dict[str, str]:
@@ -249,24 +258,9 @@ def _unfilled(values: Mapping[str, Stated]) -> str | None:
     return f"{gpus} GPUs do not fill whole nodes of {per_node}" if gpus > per_node and gpus % per_node else None
 
 
-def _accelerator(text: str) -> str:
-    """A cell such as ``DGX-H100`` as the accelerator that it names; what names no known one stays."""
-    return accelerator(text) or text
-
-
-def _name(key: str, text: str) -> str:
-    """A cell of a column "Model", "Size" or "Precision" as the name that rows have."""
-    title = read_title(text)
-    return {"model": title.model, "size": title.size, "dtype": title.dtype}[key] or ""
-
-
-def _path_guess(values: Mapping[str, Stated]) -> str:
-    text = {key: stated.text for key, stated in values.items()}
-    return f"{text.get('framework', 'unknown')}/{text.get('model', 'unknown')}"
-
-
-def _facts_of(table: DraftTable, draft: Draft, facts: DocumentFacts, path: str) -> list[Facts]:
+def _facts_of(draft: Draft, table: DraftTable, facts: DocumentFacts, values: Values) -> list[Facts]:
     """The facts that hold for a row, from the widest to the nearest."""
+    path = "/".join(values[key].text if key in values else "unknown" for key in ("framework", "model"))
     files = [given for name, given in facts.files.items() if name.startswith(path)]
     found = [facts.whole, *files, facts.tables.get(table.table.line), _row_facts(draft, facts)]
     return [one for one in found if one is not None]
@@ -274,35 +268,23 @@ def _facts_of(table: DraftTable, draft: Draft, facts: DocumentFacts, path: str) 
 
 def _row_facts(draft: Draft, facts: DocumentFacts) -> Facts | None:
     """The facts of one row: by its line and GPUs, or by its line alone."""
-    line, gpus = _line_of(draft), draft.values.get("gpus")
+    line, gpus = _figure(draft, FIGURES).line, draft.values.get("gpus")
     by_gpus = facts.rows.get((line, int(gpus.text))) if gpus is not None else None
     return by_gpus or facts.rows.get((line, None))
 
 
-def _line_of(draft: Draft) -> int:
-    judged = next((draft.values[key] for key in FIGURES if key in draft.values), None)
-    place = judged or draft.values.get("expected_failure") or next(iter(draft.values.values()))
-    return place.line
-
-
 def _judged_line(draft: Draft, values: Mapping[str, Stated]) -> Stated:
     """The line of the figure that the verdict rests on."""
-    metric = values.get("metric")
-    first = SAVE_TIME.key if metric is not None and metric.text == SAVE_TIME.name else STEP_TIME.key
-    order = (first, *(key for key in FIGURES if key in JUDGED))
-    place = next((draft.values[key] for key in order if key in draft.values), None)
-    place = place or draft.values.get("expected_failure") or next(iter(draft.values.values()))
-    return Stated(str(place.line), place.line, place.column)
+    first = SAVE_TIME.key if _text(values, "metric") == SAVE_TIME.name else STEP_TIME.key
+    place = _figure(draft, (first, *(key for key in FIGURES if key in JUDGED)))
+    return replace(place, text=str(place.line))
 
 
-def _check_fact(key: str, text: str, draft: Draft, table: DraftTable, document: Document) -> None:
-    """Facts fill in what is not there: what a table states in its own cells they cannot change."""
-    stated = draft.values.get(key)
-    if stated is not None and stated.text != text and stated.line >= table.table.line and key != "dtype":
-        raise ConfigurationError(
-            f"facts of {document.name}: {key} is {text}, but line {stated.line} of the document states {stated.text}; "
-            "facts fill in what is not there"
-        )
+def _figure(draft: Draft, keys: Iterable[str]) -> Stated:
+    """The first of these figures that the draft has; what stands in its place where it has none."""
+    values = draft.values
+    found = next((values[key] for key in (*keys, "expected_failure") if key in values), None)
+    return found or next(iter(values.values()))
 
 
 def _framework(draft: Draft, table: DraftTable, prose: Prose) -> str | None:
@@ -318,11 +300,6 @@ def _framework(draft: Draft, table: DraftTable, prose: Prose) -> str | None:
     if found == "megatron" and prose.framework == "nemo":
         return "nemo"  # "NeMo Megatron": the log is NeMo's
     return found or prose.framework
-
-
-def _runs_within_megatron(table: DraftTable, framework: str) -> bool:
-    """Whether DeepSpeed runs within Megatron, whose training loop and log it is then."""
-    return framework == "deepspeed" and any("megatron" in heading.lower() for heading in table.table.headings)
 
 
 def _model_and_size(title: Title, prose: Prose, document: Document) -> tuple[str, str]:

@@ -2,72 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pytest_gsw.documents.importing.complete import Context, complete
-from pytest_gsw.documents.importing.draft import Draft, Remark, proven, repaired
+from pytest_gsw.documents.importing.draft import Draft, Remark
+from pytest_gsw.documents.importing.emit import yaml_text
 from pytest_gsw.documents.importing.facts import DocumentFacts
 from pytest_gsw.documents.importing.files import check_facts, files_of
-from pytest_gsw.documents.importing.join import fitting, joined, section_of
-from pytest_gsw.documents.importing.markdown import Document, Unread
-from pytest_gsw.documents.importing.model import JoinedTable, Read, Row
+from pytest_gsw.documents.importing.identities import proven, repaired
+from pytest_gsw.documents.importing.join import Section, fitting, joined, section_of
+from pytest_gsw.documents.importing.markdown import Unread, read_document
 from pytest_gsw.documents.importing.prose import read_prose
-from pytest_gsw.documents.importing.rows import Configuration, DraftTable, Extracted, extract
+from pytest_gsw.documents.importing.row import JoinedTable, Row, RowFile, RowTable
+from pytest_gsw.documents.importing.rows import Configuration, DraftTable, extract
+from pytest_gsw.tables.stated import StatedRow
 
 
-def read_rows(document: Document, facts: DocumentFacts, *, directory: str | None = None) -> Read:
-    """All rows of a document.
+@dataclass(frozen=True)
+class Imported:
+    """What one document gives."""
+
+    #: The document's name, without its directory.
+    name: str
+    lines: tuple[str, ...]
+    #: The YAML files to be.
+    files: tuple[RowFile, ...]
+    #: Tables that are no baselines, with the reason.
+    left_out: tuple[Unread, ...]
+    #: Cells that were not taken as they stand, with the row's id (empty where no row came of it).
+    remarks: tuple[tuple[str, Remark], ...]
+    joined: tuple[JoinedTable, ...]
+
+    @property
+    def rows(self) -> tuple[StatedRow, ...]:
+        """Places count in the document."""
+        return tuple(row.stated(table, file, self.name) for file, table, row in self._rows())
+
+    @property
+    def blanks(self) -> tuple[tuple[str, str, str, str], ...]:
+        """What neither document nor facts say, and why: by YAML file, row id and key."""
+        return tuple((file.path, row.id, *blank) for file, _, row in self._rows() for blank in row.blanks.items())
+
+    @property
+    def yaml_text(self) -> Mapping[str, str]:
+        """The text of each YAML file, by its relative name."""
+        return {file.path: yaml_text(file, self.name) for file in self.files}
+
+    def with_comments(self, comments: Mapping[str, Sequence[str]]) -> Imported:
+        """The same with further comments above rows, by the rows' ids."""
+
+        def of(row: Row) -> Row:
+            return replace(row, comments=(*row.comments, *comments.get(row.id, ())))
+
+        def among(file: RowFile) -> RowFile:
+            return replace(file, tables=tuple(replace(one, rows=tuple(map(of, one.rows))) for one in file.tables))
+
+        return replace(self, files=tuple(map(among, self.files)))
+
+    def _rows(self) -> Iterator[tuple[RowFile, RowTable, Row]]:
+        return ((file, table, row) for file in self.files for table in file.tables for row in table.rows)
+
+
+def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
+    """Read one document.
 
     Raises:
-        ConfigurationError: Facts of a table, a row or a file that the document does not have, or that contradict
-            what a table states.
+        ConfigurationError: It cannot be read, or the extra is not installed; or the facts are of a table, a row or a
+            file that it does not have, or contradict what a table states.
     """
+    document = read_document(path)
     extracted = extract(document)
-    context = Context(document, read_prose(document), facts, directory)
+    facts = facts or DocumentFacts()
+    context = Context(document, read_prose(document), facts, _recipe_directory(path))
     rows: list[tuple[DraftTable, Row]] = []
     remarks: list[tuple[int | None, Remark]] = []
-    joins = dict.fromkeys(((one.table.line, one.text) for one in extracted.configurations), 0)
-    for table, draft, row, configurations in _rows(extracted, context):
-        if row is not None:
-            rows.append((table, replace(row, number=len(rows))))
-            for place in {(one.table.line, one.text) for one in configurations}:
-                joins[place] += 1
-        of_row = (*draft.remarks, *(_left_out(row) if row is not None else ()))
-        remarks += ((None if row is None else len(rows) - 1, remark) for remark in of_row)
+    joins = dict.fromkeys((one.place for one in extracted.configurations), 0)
+    for table in extracted.tables:
+        section = section_of(document, table.table)
+        for drafted in table.rows:
+            configurations = fitting(extracted.configurations, drafted, table.title) if drafted.values else []
+            draft, row = _row(drafted, table, configurations, section, context)
+            number = len(rows) if row is not None else None
+            remarks += ((number, remark) for remark in draft.remarks)
+            if row is not None:
+                remarks += ((number, remark) for remark in _left_out(row))
+                rows.append((table, replace(row, number=len(rows))))
+                for place in {one.place for one in configurations}:
+                    joins[place] += 1
     check_facts(facts, extracted, rows)
     files = files_of(rows, facts, context.prose)
     ids = {row.number: row.id for file in files for table in file.tables for row in table.rows}
-    told = tuple(("" if number is None else ids[number], remark) for number, remark in remarks)
     unjoined = [Unread(*place, "has settings of no row that was read") for place, number in joins.items() if not number]
-    left_out = sorted((*extracted.left_out, *unjoined), key=lambda one: one.line)
-    used = tuple(JoinedTable(*place, number) for place, number in joins.items() if number)
-    return Read(document, files, tuple(left_out), told, used)
+    return Imported(
+        name=document.name,
+        lines=document.lines,
+        files=files,
+        left_out=tuple(sorted((*extracted.left_out, *unjoined), key=lambda one: one.line)),
+        remarks=tuple(("" if number is None else ids[number], remark) for number, remark in remarks),
+        joined=tuple(JoinedTable(*place, number) for place, number in joins.items() if number),
+    )
+
+
+def _recipe_directory(path: Path) -> str | None:
+    """The recipe's directory by the README's place: ``grok1/README.md`` is the recipe grok1's."""
+    name = path.resolve().parent.name
+    readme = path.name.lower().startswith("readme")
+    return name if readme and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", name) else None
+
+
+def _row(
+    draft: Draft, table: DraftTable, configurations: Sequence[Configuration], section: Section, context: Context
+) -> tuple[Draft, Row | None]:
+    """The draft as far as it could be joined and repaired, and its row; none where nothing tells what its cells are."""
+    if not draft.values:
+        return draft, None
+    draft = repaired(joined(draft, table, configurations, section, context.prose))
+    if draft.doubt and not proven(draft):
+        place = next(iter(draft.values.values()))
+        return replace(draft, remarks=()).remarked("row", f"left out: {draft.doubt}", place), None
+    return draft, complete(draft, table, section, context)
 
 
 def _left_out(row: Row) -> Iterator[Remark]:
     place = row.values["line"]
     return (Remark(place.line, place.column, key, f"left out: {reason}") for key, reason in row.left_out.items())
-
-
-def _rows(
-    extracted: Extracted, context: Context
-) -> Iterator[tuple[DraftTable, Draft, Row | None, Sequence[Configuration]]]:
-    """Each draft with the row that came of it and the configurations that fit it.
-
-    The row is ``None`` where it cannot be told what its cells are.
-    """
-    for table in extracted.tables:
-        section = section_of(context.document, table.table)
-        for draft in table.rows:
-            if not draft.values:
-                yield table, draft, None, ()
-                continue
-            configurations = fitting(extracted.configurations, draft, table.title)
-            whole = repaired(joined(draft, table, configurations, section, context.prose))
-            if whole.doubt and not proven(whole):
-                place = next(iter(whole.values.values()))
-                remark = Remark(place.line, place.column, "row", f"left out: {whole.doubt}")
-                yield table, replace(whole, remarks=(remark,)), None, ()
-            else:
-                yield table, whole, complete(whole, table, section, context), configurations

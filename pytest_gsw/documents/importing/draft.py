@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 
 from pytest_gsw.documents.importing.cells import (
+    UNITS,
     Number,
     Unreadable,
     is_nothing,
     is_out_of_memory,
-    joined_digits,
     plain,
     read_number,
     to_seconds,
 )
 from pytest_gsw.documents.importing.labels import CONFIGURATION, DTYPE, JUDGED, Label
 from pytest_gsw.documents.importing.markdown import Cell
-from pytest_gsw.tables.metrics import (
-    DAYS_TO_TRAIN,
-    MFU,
-    SAMPLES_PER_S,
-    SAVE_TIME,
-    STEP_TIME,
-    TFLOPS_PER_GPU,
-    TOKENS_PER_S,
-    TOKENS_PER_S_PER_GPU,
-)
+from pytest_gsw.tables.metrics import MFU, SAVE_TIME, STEP_TIME
 from pytest_gsw.tables.yamlfile import Stated
 
 _TIMES = frozenset({STEP_TIME.key, SAVE_TIME.key})
 COUNTS = CONFIGURATION | {"gpus", "nodes", "gpus_per_node"}
+_WORDS = frozenset({"notes", "model", "size", "dtype", "accelerator", "framework"})
+#: Before a key: its cell cannot be read, and its text is kept until an identity has been asked what its digits are.
+UNREAD = "unread."
 
 
 @dataclass(frozen=True)
@@ -62,40 +54,56 @@ class Draft:
     #: Why its cells may be of other columns, until an identity proves that they are not.
     doubt: str = ""
 
+    @property
+    def place(self) -> Stated:
+        """Where the row stands: its GPU count, or its first value."""
+        return self.values.get("gpus") or next(iter(self.values.values()))
+
+    def without(self, key: str) -> Draft:
+        """The draft without a value."""
+        return replace(self, values={k: v for k, v in self.values.items() if k != key})
+
+    def having(self, key: str, text: str, at: Cell | Stated) -> Draft:
+        """The draft with a value."""
+        return replace(self, values={**self.values, key: Stated(text, at.line, at.column)})
+
+    def remarked(self, key: str, message: str, at: Cell | Stated) -> Draft:
+        """The draft with one more remark."""
+        return replace(self, remarks=(*self.remarks, Remark(at.line, at.column, key, message)))
+
+    def blanked(self, key: str, reason: str) -> Draft:
+        """The draft with a blank in place of a value."""
+        return replace(self.without(key), blanks={**self.blanks, key: reason})
+
 
 def take(draft: Draft, label: Label, cell: Cell, share: Share) -> Draft:
     """The draft with what one cell says."""
     key = label.key
-    if key in {"notes", "model", "size", "dtype", "accelerator", "framework"}:
-        known = {k: v for k, v in draft.values.items() if k != key}
-        if is_nothing(cell.text):
-            return replace(draft, values=known, absent=draft.absent | {key})
-        return _set(_with_precision(draft, key, cell), key, cell, cell.text)
+    if key in _WORDS and not is_nothing(cell.text):
+        return _with_precision(draft, key, cell).having(key, cell.text, cell)
     if key in JUDGED and is_out_of_memory(cell.text):
-        return _set(draft, "expected_failure", cell, "out_of_memory")
-    number = read_number(cell.text)
+        return draft.having("expected_failure", "out_of_memory", cell)
+    number = None if key in _WORDS else read_number(cell.text)
     # "FSDP 0" is not used; "FSDP 1" says that it is, not in groups of what size.
     least = 2 if key == "fsdp" else 1
     unused = isinstance(number, Number) and key in CONFIGURATION and number.value < least
     if number is None or unused:
-        kept = {k: v for k, v in draft.values.items() if k != key}
-        return replace(draft, values=kept, absent=draft.absent | {key})
-    if isinstance(number, Unreadable):
-        return _unreadable(draft, key, cell)
-    if number.mark:
-        draft = _remark(draft, key, cell, f"'{cell.text}' carries a footnote mark, which may restrict it")
-    text = _in_unit(key, number, label.unit, share)
-    if text is None:
-        return _unreadable(draft, key, cell)
+        return replace(draft.without(key), absent=draft.absent | {key})
+    if isinstance(number, Number) and number.mark:
+        draft = draft.remarked(key, f"'{cell.text}' carries a footnote mark, which may restrict it", cell)
+    text = None if isinstance(number, Unreadable) else _in_unit(key, number, label.unit, share)
+    if text is None or isinstance(number, Unreadable):
+        return draft.blanked(key, f"the cell reads '{cell.text}'").having(UNREAD + key, cell.text, cell)
     if key == MFU.key and not number.unit and label.unit != "%" and share is not Share.PERCENT:
         what = "has no percent sign" if text == f"{number.digits}%" else "is a fraction, as all cells of its kind"
-        draft = _remark(draft, key, cell, f"'{cell.text}' {what}: taken as {text}")
-    return _set(draft, key, cell, text)
+        draft = draft.remarked(key, f"'{cell.text}' {what}: taken as {text}", cell)
+    return draft.having(key, text, cell)
 
 
 def _with_precision(draft: Draft, key: str, cell: Cell) -> Draft:
     """The draft that keeps what a precision such as ``FP8-CS`` says beside its dtype."""
-    if key != "dtype" or DTYPE.fullmatch(cell.text) is None or DTYPE.fullmatch(cell.text)[2] is None:  # type: ignore[index]
+    precision = DTYPE.fullmatch(cell.text) if key == "dtype" else None
+    if precision is None or precision[2] is None:
         return draft
     return replace(draft, attributes={**draft.attributes, "precision": cell.text})
 
@@ -110,14 +118,7 @@ def _in_unit(key: str, number: Number, unit: str, share: Share) -> str | None:
         return _percentage(replace(number, unit=number.unit or unit), share)
     if key in COUNTS:
         return None if number.unit or number.value != int(number.value) else str(int(number.value))
-    expected = {
-        DAYS_TO_TRAIN.key: {"", "d", "day", "days"},
-        TOKENS_PER_S.key: {"", "tok/s", "tokens/s"},
-        TOKENS_PER_S_PER_GPU: {"", "tok/s", "tokens/s", "tok/s/gpu", "tokens/s/gpu"},
-        SAMPLES_PER_S.key: {"", "samples/s", "it/s"},
-        TFLOPS_PER_GPU.key: {"", "tflops", "tflop/s", "tflop/s/gpu", "tf"},
-    }
-    return number.digits if number.unit.lower() in expected.get(key, {""}) else None
+    return number.digits if not number.unit or number.unit.lower() in UNITS.get(key, ()) else None
 
 
 class Share(enum.Enum):
@@ -149,85 +150,3 @@ def _percentage(number: Number, share: Share) -> str | None:
     if share is Share.FRACTION:
         return f"{plain(number.value.scaleb(2))}%"
     return f"{number.digits}%" if 1 < number.value <= 100 else None
-
-
-def _set(draft: Draft, key: str, cell: Cell, text: str) -> Draft:
-    return replace(draft, values={**draft.values, key: Stated(text, cell.line, cell.column)})
-
-
-def _remark(draft: Draft, key: str, cell: Cell, message: str) -> Draft:
-    return replace(draft, remarks=(*draft.remarks, Remark(cell.line, cell.column, key, message)))
-
-
-def blank(draft: Draft, key: str, cell: Cell, reason: str) -> Draft:
-    """The draft without this value, and with the reason why."""
-    remarked = _remark(draft, key, cell, f"left blank: {reason}")
-    kept = {k: v for k, v in remarked.values.items() if k != key}
-    return replace(remarked, values=kept, blanks={**draft.blanks, key: reason})
-
-
-def _unreadable(draft: Draft, key: str, cell: Cell) -> Draft:
-    """The cell stays as written for now; an identity may prove what its digits are, see :func:`repaired`."""
-    blanked = replace(draft, blanks={**draft.blanks, key: f"the cell reads '{cell.text}'"})
-    kept = {k: v for k, v in blanked.values.items() if k != key}
-    return replace(blanked, values={**kept, f"unread.{key}": Stated(cell.text, cell.line, cell.column)})
-
-
-def repaired(draft: Draft) -> Draft:
-    """The draft with the cells that an identity proves; the others stay blank, each with a remark.
-
-    ``8.7  5`` is 8.75 where sequence length * GBS / 8.75 s is the documented throughput to its last digit.
-    """
-    for key in [name.removeprefix("unread.") for name in draft.values if name.startswith("unread.")]:
-        stated = draft.values[f"unread.{key}"]
-        kept = {k: v for k, v in draft.values.items() if k != f"unread.{key}"}
-        digits = joined_digits(stated.text)
-        proof = None if digits is None else _proof(key, digits, kept)
-        cell = Cell(stated.text, stated.line, stated.column)
-        if digits is None or proof is None:
-            message = f"left blank: the cell reads '{stated.text}'"
-            draft = _remark(replace(draft, values=kept), key, cell, message)
-        else:
-            blanks = {k: v for k, v in draft.blanks.items() if k != key}
-            message = f"the cell reads '{stated.text}': it is {digits}, as {proof}"
-            draft = _remark(_set(replace(draft, values=kept, blanks=blanks), key, cell, digits), key, cell, message)
-    return draft
-
-
-def proven(draft: Draft) -> bool:
-    """Whether the figures of a row agree with each other, so that none of its cells is of another column.
-
-    Two of them are enough: the step time, and a throughput that follows from it to within one percent.
-    """
-    numbers = {
-        key: Decimal(stated.text) for key, stated in draft.values.items() if re.fullmatch(r"[0-9.]+", stated.text)
-    }
-    seconds, batch = numbers.get(STEP_TIME.key), numbers.get("global_batch_size")
-    if seconds is None or batch is None or seconds <= 0:
-        return False
-    tokens = batch * numbers.get("sequence_length", Decimal(0))
-    follows = {
-        SAMPLES_PER_S.key: batch / seconds,
-        TOKENS_PER_S.key: tokens / seconds,
-        TOKENS_PER_S_PER_GPU: tokens / seconds / (numbers.get("gpus") or 1),
-    }
-    stated = [key for key in follows if key in numbers]
-    return bool(stated) and all(
-        abs(numbers[key] / follows[key] - 1) < Decimal("0.01") for key in stated if follows[key]
-    )
-
-
-def _proof(key: str, digits: str, values: Mapping[str, Stated]) -> str | None:
-    """The identity that proves a cell's digits, as text; ``None`` where there is none or it says otherwise."""
-    other = {STEP_TIME.key: TOKENS_PER_S.key, TOKENS_PER_S.key: STEP_TIME.key}.get(key)
-    needed = ("sequence_length", "global_batch_size", other or "")
-    if other is None or any(name not in values for name in needed):
-        return None
-    sequence, batch, known = (values[name].text for name in needed)
-    tokens = Decimal(sequence) * Decimal(batch)
-    stated = known if key == STEP_TIME.key else digits
-    seconds = digits if key == STEP_TIME.key else known
-    unit = Decimal(1).scaleb(int(Decimal(stated).as_tuple().exponent))
-    if Decimal(seconds) <= 0 or abs(tokens / Decimal(seconds) - Decimal(stated)) > unit:
-        return None
-    return f"{sequence} * {batch} / {seconds} = {stated}"

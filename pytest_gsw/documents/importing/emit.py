@@ -12,8 +12,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_gsw.documents.importing.labels import FIGURES
-from pytest_gsw.documents.importing.model import CONVENTION, FACT, Row, RowFile, RowTable
 from pytest_gsw.documents.importing.prose import Architecture
+from pytest_gsw.documents.importing.row import CONVENTION, FACT, Row, RowFile, RowTable
 from pytest_gsw.tables.yamlfile import Stated
 
 #: Keys of rows in the order in which they are written; figures last.
@@ -26,6 +26,8 @@ _ORDER = (
     *("expected_failure", "notes"),
 )
 _HEAD = ("model", "size", "framework", "log_format", "dtype", "accelerator", "gpus_per_node")
+_OF_TABLE = tuple(dict.fromkeys(("dtype", *_HEAD, *_ORDER, "line")))
+_AT_END = ("model", "framework", "log_format", "line")
 #: Keys that never leave the row: a reader looks for them there.
 _OF_ROW = frozenset({"gpus", *FIGURES, "case", "notes", "proxy", "expected_failure"})
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%:+\[\]-]*")
@@ -155,28 +157,23 @@ def _architecture(architecture: Architecture) -> Iterator[str]:
 
 
 def _table(table: RowTable, of_file: set[str], recipe: Mapping[str, Stated | Mapping[str, str]]) -> Iterator[str]:
-    shared = {k: v for k, v in _shared(table.rows, (*_HEAD, *_ORDER, "line")).items() if k not in of_file}
+    shared = {key: stated for key, stated in _shared(table.rows, _OF_TABLE).items() if key not in of_file}
     own_recipe = {key: value for key, value in _shared_recipe(table.rows).items() if key not in recipe}
     yield from _comment(table.comment, "  ")
     yield f"  - title: {_quoted(table.title)}"
-    for key in ("dtype", *(k for k in (*_HEAD, *_ORDER) if k != "dtype"), "line"):
-        if key in shared:
-            yield "    " + _line(key, shared.pop(key), table.rows)
-            of_file = of_file | {key}
+    yield from (f"    {_line(key, stated, table.rows)}" for key, stated in shared.items())
     yield from _recipe(own_recipe, "    ")
     yield from _acknowledged(table.acknowledged, "    ")
     yield "    rows:"
-    yield from _rows(table.rows, of_file)
+    yield from _rows(table.rows, of_file | shared.keys())
 
 
 def _rows(rows: Sequence[Row], outside: set[str]) -> Iterator[str]:
     """Rows in columns: on one line each; where that is too long, the settings on one and the figures on the next."""
-    keys = [key for key in (*dict.fromkeys((*_HEAD, *_ORDER)), "line") if key not in outside]
-    keys = ["gpus", *(key for key in _ORDER if key in keys and key != "gpus"), *(k for k in keys if k not in _ORDER)]
-    settings = [key for key in keys if key not in {*FIGURES, "expected_failure", "notes", "line"}]
-    figures = [key for key in keys if key in {*FIGURES, "expected_failure", "notes", "line"}]
-    first = _columns(rows, settings)
-    second = _columns(rows, figures)
+    keys = [key for key in (*_ORDER, *_AT_END) if key not in outside]
+    figures = {*FIGURES, "expected_failure", "notes", "line"}
+    first = _columns(rows, [key for key in keys if key not in figures])
+    second = _columns(rows, [key for key in keys if key in figures])
     extra = [_inline("attributes", row.attributes) for row in rows]
     longest = max(len(a) + len(b) + len(c) for a, b, c in zip(first, second, extra, strict=True))
     said: tuple[str, ...] = ()
@@ -197,21 +194,14 @@ def _columns(rows: Sequence[Row], keys: Sequence[str]) -> list[str]:
     lines = ["" for _ in rows]
     for key in keys:
         shown = [_pair(row, key) for row in rows]
-        if not any(value is not None for value in shown):
-            continue
-        width = max(len(value) for value in shown if value is not None)
+        width = max((len(value) for value in shown if value is not None), default=0)
         numeric = all(re.fullmatch(r"[\d.]+(?:e[+-]\d+)?%?", value) for value in shown if value)
         for number, value in enumerate(shown):
-            if value is None:
+            if value is not None:
+                lines[number] += f"{key}: {f'{value.rjust(width)},' if numeric else f'{value},'.ljust(width + 1)} "
+            elif width:
                 lines[number] += " " * (len(key) + 4 + width)
-            else:
-                padded = value.rjust(width) if numeric else f"{value},".ljust(width + 1)
-                lines[number] += f"{key}: {padded}{'' if not numeric else ','} "
-    return [_trimmed(line) for line in lines]
-
-
-def _trimmed(line: str) -> str:
-    return line.rstrip().rstrip(",")
+    return [line.rstrip().rstrip(",") for line in lines]
 
 
 def _pair(row: Row, key: str) -> str | None:
@@ -229,9 +219,8 @@ def _inline(key: str, texts: Mapping[str, str]) -> str:
 
 
 def _scalar(text: str) -> str:
-    if not text:
-        return ""
-    return text if _PLAIN.fullmatch(text) and ": " not in text and text.lower() not in _AMBIGUOUS else _quoted(text)
+    is_plain = not text or (_PLAIN.fullmatch(text) and text.lower() not in _AMBIGUOUS)
+    return text if is_plain else _quoted(text)
 
 
 def _quoted(text: str) -> str:

@@ -58,8 +58,9 @@ _DOCUMENT: f.Fields = {
 #: Every key of ``facts.yaml``.
 FACTS_FIELDS: f.Fields = {"documents": f.Sequence_(_DOCUMENT, "Facts of each document.", required=True)}
 
+#: What says which rows facts are of, and what is no value of a row.
 _NO_VALUES = frozenset(
-    {"recipe", "attributes", "acknowledged", "comment", "line", "rows", "tables", "files", "document", "path", "gpus"}
+    {"document", "path", "line", "gpus", "files", "tables", "rows", "recipe", "attributes", "acknowledged", "comment"}
 )
 
 
@@ -97,32 +98,30 @@ def read_facts(path: Path) -> Mapping[str, DocumentFacts]:
     """
     found: dict[str, DocumentFacts] = {}
     for entry in read_mapping(path, FACTS_FIELDS)["documents"].value:
-        values = entry.value
-        name = values["document"].value
+        name = entry.value["document"].value
         if name in found:
             raise ConfigurationError(f"{path}:{entry.line}: the facts of {name} are there already")
-        tables = values["tables"].value if "tables" in values else ()
-        files = values["files"].value if "files" in values else ()
-        rows = [row for table in tables if "rows" in table.value for row in table.value["rows"].value]
+        files, tables = _below(entry.value, "files"), _below(entry.value, "tables")
+        rows = [row for table in tables for row in _below(table, "rows")]
         found[name] = DocumentFacts(
-            whole=_facts(values),
-            files={file.value["path"].value: _facts(file.value) for file in files},
-            tables={table.value["line"].value: _facts(table.value) for table in tables},
-            rows={_place(row.value): _facts(row.value) for row in rows},
+            whole=_facts(entry.value),
+            files={file["path"].value: _facts(file) for file in files},
+            tables={table["line"].value: _facts(table) for table in tables},
+            rows={(row["line"].value, row["gpus"].value if "gpus" in row else None): _facts(row) for row in rows},
         )
     return found
 
 
-def _place(values: Mapping[str, Value]) -> tuple[int, int | None]:
-    return values["line"].value, values["gpus"].value if "gpus" in values else None
+def _below(values: Mapping[str, Value], key: str) -> list[Mapping[str, Value]]:
+    return [entry.value for entry in values[key].value] if key in values else []
 
 
 def _facts(values: Mapping[str, Value]) -> Facts:
-    recipe = values["recipe"].value.items() if "recipe" in values else ()
+    given = {key: value.value for key, value in values.items()}
     return Facts(
-        values={key: value.value for key, value in values.items() if key not in _NO_VALUES},
-        attributes=values["attributes"].value if "attributes" in values else {},
-        acknowledged=values["acknowledged"].value if "acknowledged" in values else {},
-        recipe={key: value.value for key, value in recipe},
-        comment=values["comment"].value.strip("\n") if "comment" in values else "",
+        values={key: value for key, value in given.items() if key not in _NO_VALUES},
+        attributes=given.get("attributes", {}),
+        acknowledged=given.get("acknowledged", {}),
+        recipe={key: value.value for key, value in given.get("recipe", {}).items()},
+        comment=given.get("comment", "").strip("\n"),
     )

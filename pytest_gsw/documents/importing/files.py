@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pytest_gsw.documents.importing.facts import DocumentFacts, Facts
-from pytest_gsw.documents.importing.model import Row, RowFile, RowTable
 from pytest_gsw.documents.importing.model_flops import architecture_of
 from pytest_gsw.documents.importing.prose import Prose
+from pytest_gsw.documents.importing.row import Row, RowFile, RowTable
 from pytest_gsw.documents.importing.rows import DraftTable, Extracted
 from pytest_gsw.errors import ConfigurationError
 
@@ -42,13 +42,12 @@ def files_of(rows: Sequence[tuple[DraftTable, Row]], facts: DocumentFacts, prose
     """
     groups: dict[tuple[str, str, str], list[tuple[DraftTable, Row]]] = {}
     for table, row in rows:
-        text = {key: stated.text for key, stated in row.values.items()}
-        key = (text["framework"] or "unknown", text["model"] or "unknown", text.get("log_format", ""))
+        key = (_text(row, "framework") or "unknown", _text(row, "model") or "unknown", _text(row, "log_format"))
         groups.setdefault(key, []).append((table, row))
     files = []
     often = Counter((framework, model) for framework, model, _ in groups)
     for (framework, model, log_format), members in groups.items():
-        sizes = {row.values["size"].text for _, row in members}
+        sizes = {_text(row, "size") for _, row in members}
         name = f"{model}_{sizes.pop()}" if len(sizes) == 1 and "" not in sizes else model
         # A file has one log format.
         name += f"-{log_format}" if log_format and often[framework, model] > 1 else ""
@@ -67,7 +66,7 @@ def _file(path: str, members: Sequence[tuple[DraftTable, Row]], facts: DocumentF
         tables.setdefault(table.table.line, (table, []))[1].append(row)
     of_file = facts.files.get(path, Facts())
     whole = facts.whole
-    sizes = {row.values["size"].text for _, row in members}
+    sizes = {_text(row, "size") for row in named}
     built = []
     for line, (table, found) in tables.items():
         of_table = facts.tables.get(line, Facts())
@@ -87,15 +86,9 @@ def _file(path: str, members: Sequence[tuple[DraftTable, Row]], facts: DocumentF
     )
 
 
-#: What tells rows of the same name apart, and its short name in a case.
+#: What tells rows of the same name apart, and its short name in a case where it has one.
 _TELLING: Mapping[str, str] = {
-    "tp": "tp",
-    "pp": "pp",
-    "cp": "cp",
-    "ep": "ep",
-    "dp": "dp",
-    "fsdp": "fsdp",
-    "vp": "vp",
+    **{key: key for key in ("tp", "pp", "cp", "ep", "dp", "fsdp", "vp")},
     "gradient_accumulation_steps": "gas",
     "micro_batch_size": "mbs",
     "global_batch_size": "gbs",
@@ -110,20 +103,14 @@ def _with_cases(rows: Sequence[Row]) -> list[Row]:
     for number, row in enumerate(rows):
         groups.setdefault(row.id, []).append(number)
     named = list(rows)
-    for members in groups.values():
-        if len(members) == 1:
-            continue
-        differing = [
-            (key, short)
-            for key, short in _TELLING.items()
-            if len({rows[n].values[key].text if key in rows[n].values else "" for n in members}) > 1
-        ]
+    for members in (members for members in groups.values() if len(members) > 1):
+        texts = {key: {_text(rows[n], key) for n in members} for key in _TELLING}
+        differing = [key for key in _TELLING if len(texts[key]) > 1]
         told = {n: _case(rows[n], differing) for n in members}
         often = Counter(told.values())
         taken: Counter[str] = Counter()
-        for n in members:
+        for n, case in told.items():
             line = rows[n].values["line"]
-            case = told[n]
             if often[case] > 1 or len(case) > 60 or not case:
                 case = f"{case[:40]}-line{line.text}".strip("-")
             taken[case] += 1
@@ -133,7 +120,10 @@ def _with_cases(rows: Sequence[Row]) -> list[Row]:
     return named
 
 
-def _case(row: Row, differing: Sequence[tuple[str, str]]) -> str:
+def _case(row: Row, differing: Sequence[str]) -> str:
     own = [row.values["case"].text] if "case" in row.values else []
-    told = [f"{short}{row.values[key].text}" for key, short in differing if key in row.values]
-    return "-".join([*own, *told])
+    return "-".join([*own, *(f"{_TELLING[key]}{_text(row, key)}" for key in differing if key in row.values)])
+
+
+def _text(row: Row, key: str) -> str:
+    return row.values[key].text if key in row.values else ""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
-from pytest_gsw.documents.importing.draft import Draft, Remark
+from pytest_gsw.documents.importing.draft import Draft
+from pytest_gsw.documents.importing.identities import sequence_length_given
 from pytest_gsw.documents.importing.markdown import Document, Table
 from pytest_gsw.documents.importing.prose import Prose, section_degree, section_scripts
 from pytest_gsw.documents.importing.rows import Configuration, DraftTable
 from pytest_gsw.documents.importing.titles import Title, is_model, read_title, same_model
-from pytest_gsw.tables.metrics import STEP_TIME, TOKENS_PER_S
 from pytest_gsw.tables.yamlfile import Stated
 
 #: Step times of two digits give a sequence length to within some percent; another one is half or twice as long.
@@ -34,13 +34,12 @@ class Section:
 def joined(draft: Draft, table: DraftTable, fitting: Sequence[Configuration], section: Section, prose: Prose) -> Draft:
     """The draft with the settings of the configurations that fit it, and what the prose around its table says."""
     draft = _configured(draft, fitting)
-    values = dict(draft.values)
-    if {"pp", "dp"} & set(values) and "tp" not in values and section.tp is not None:
-        values["tp"] = Stated(section.tp, table.table.line, 1)
-    if "dp" not in values and "gpus" in values and section.dp_is_gpus:
-        values["dp"] = values["gpus"]
-    draft = replace(draft, values=values)
-    return _with_sequence_length(draft, table, prose) if "sequence_length" not in {*values, *draft.blanks} else draft
+    if {"pp", "dp"} & set(draft.values) and "tp" not in draft.values and section.tp is not None:
+        draft = draft.having("tp", section.tp, Stated("", table.table.line, 1))
+    if "dp" not in draft.values and "gpus" in draft.values and section.dp_is_gpus:
+        draft = draft.having("dp", draft.values["gpus"].text, draft.values["gpus"])
+    known = {*draft.values, *draft.blanks}
+    return draft if "sequence_length" in known else _with_sequence_length(draft, table, prose)
 
 
 def _with_sequence_length(draft: Draft, table: DraftTable, prose: Prose) -> Draft:
@@ -55,37 +54,28 @@ def _with_sequence_length(draft: Draft, table: DraftTable, prose: Prose) -> Draf
         stated = prose.sequence_length  # both say it: a reader looks for the plainer one
     if stated is None and prose.example_sequence_length is not None:
         stated = prose.example_sequence_length
-        given = _given_by_throughput(draft)
+        given = sequence_length_given(draft)
         if given is not None and abs(given / Decimal(stated.text) - 1) > _NEAR:
             reason = f"the example has {stated.text} (line {stated.line}), and the row's throughput gives {given:.0f}"
-            return replace(draft, blanks={**draft.blanks, "sequence_length": reason})
-    return draft if stated is None else replace(draft, values={**draft.values, "sequence_length": stated})
-
-
-def _given_by_throughput(draft: Draft) -> Decimal | None:
-    """tokens/s * step time / global batch size, where the row has all three."""
-    needed = [draft.values.get(key) for key in (TOKENS_PER_S.key, STEP_TIME.key, "global_batch_size")]
-    numbers = [Decimal(stated.text) for stated in needed if stated is not None]
-    return numbers[0] * numbers[1] / numbers[2] if len(numbers) == len(needed) else None
+            return draft.blanked("sequence_length", reason)
+    return draft if stated is None else draft.having("sequence_length", stated.text, stated)
 
 
 def _configured(draft: Draft, fitting: Sequence[Configuration]) -> Draft:
     """What all configurations that fit agree in; where they do not, or contradict the draft, a remark."""
-    values = dict(draft.values)
-    remarks = list(draft.remarks)
+    own = draft
     for key in sorted({key for one in fitting for key in one.values}):
-        texts = {one.values[key].text for one in fitting if key in one.values}
-        given = draft.values.get(key)
+        stated = [one.values[key] for one in fitting if key in one.values]
+        texts = {one.text for one in stated}
+        given = own.values.get(key)
         if given is not None and given.text not in texts:
             message = f"{given.text} here, {_and(texts)} in the configuration: what stands with the figures was taken"
-            remarks.append(Remark(given.line, given.column, key, message))
+            draft = draft.remarked(key, message, given)
         elif given is None and len(texts) > 1:
-            place = draft.values.get("gpus") or next(iter(draft.values.values()))
-            message = f"not joined: {len(fitting)} configurations fit, with {_and(texts)}"
-            remarks.append(Remark(place.line, place.column, key, message))
+            draft = draft.remarked(key, f"not joined: {len(fitting)} configurations fit, with {_and(texts)}", own.place)
         elif given is None and key not in draft.blanks and key not in draft.absent:
-            values[key] = next(one.values[key] for one in fitting if key in one.values)
-    return replace(draft, values=values, remarks=tuple(remarks))
+            draft = draft.having(key, stated[0].text, stated[0])
+    return draft
 
 
 def _and(texts: set[str]) -> str:
@@ -98,13 +88,9 @@ def fitting(configurations: Sequence[Configuration], draft: Draft, title: Title)
     if len(found) < 2:
         return found
     telling = ("global_batch_size", "sequence_length", "micro_batch_size")
+    stated = [(key, draft.values[key].text) for key in telling if key in draft.values]
     narrowed = [
-        one
-        for one in found
-        if not any(
-            key in one.values and key in draft.values and one.values[key].text != draft.values[key].text
-            for key in telling
-        )
+        one for one in found if all(key not in one.values or one.values[key].text == text for key, text in stated)
     ]
     return narrowed or found
 
@@ -114,8 +100,9 @@ def _fits(one: Configuration, draft: Draft, title: Title) -> bool:
     of_run = {key: stated.text for key, stated in draft.values.items()}
     if one.values.get("gpus", Stated("", 0, 0)).text != of_run.get("gpus", "?"):
         return False
-    size = read_title(of_run.get("size", "")).size or read_title(of_run.get("model", "")).size or title.size
-    model = read_title(of_run.get("model", "")).model or title.model
+    named = read_title(of_run.get("model", ""))
+    size = read_title(of_run.get("size", "")).size or named.size or title.size
+    model = named.model or title.model
     if one.model and is_model(model) and not same_model(one.model, model):
         return False
     pairs = (
@@ -130,21 +117,15 @@ def _fits(one: Configuration, draft: Draft, title: Title) -> bool:
 
 def section_of(document: Document, table: Table) -> Section:
     """What the prose around a table says."""
-    own = [document.lines[n - 1] for n in document.sections[table.section] if n <= len(document.lines)]
+    own = [line for _, line in _lines(document, table.section)]
     # The directory may be linked further up: from the table's section to the document's first.
-    up = [
-        (n, document.lines[n - 1])
-        for number in range(table.section, -1, -1)
-        for n in document.sections[number]
-        if n <= len(document.lines)
-    ]
+    up = (numbered for section in range(table.section, -1, -1) for numbered in _lines(document, section))
     return Section(
-        tp=section_degree("TP", _prose_of(own)),
+        tp=section_degree("TP", (line for line in own if line.count("|") < 2)),
         dp_is_gpus=any(re.search(r"\bDP ?= ?GPUs\b", line) for line in own),
         directory=section_scripts(up),
     )
 
 
-def _prose_of(lines: Sequence[str]) -> list[str]:
-    """Lines that are no rows of tables."""
-    return [line for line in lines if line.count("|") < 2]
+def _lines(document: Document, section: int) -> Iterator[tuple[int, str]]:
+    return ((n, document.lines[n - 1]) for n in document.sections[section])

@@ -6,18 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pytest_gsw.tables.metrics import (
-    DAYS_TO_TRAIN,
-    DOCUMENTED,
-    MFU,
-    SAMPLES_PER_S,
-    SAVE_TIME,
-    STEP_TIME,
-    TFLOPS_PER_GPU,
-    THROUGHPUTS,
-    TOKENS_PER_S,
-    TOKENS_PER_S_PER_GPU,
-)
+from pytest_gsw.tables import metrics
 
 _ACCELERATORS = (
     r"GB300|GB200|GH200|B300|B200|H200|H100|H20|A100|A40|L40S|V100|P100|MI355X|MI325X|MI300X|MI250X|TPU[ -]?v[0-9]\w?"
@@ -38,18 +27,16 @@ _NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,7})"
 _BEFORE = r"(?<![A-Za-z0-9.,_/-])(?<![0-9] [/-] )"
 _KIND = rf"(?:NVIDIA[ ]?)?(?:DGX[ -]?)?(?:{_ACCELERATORS})(?:[-_ ]?[0-9]{{2,3}}[ ]?GB)?s?"
 _TIMES = r"[ ]?[xX\u00d7*][ ]?"
+_END = r"(?![A-Za-z0-9])"
 #: What says how many GPUs a column is about, in this order; ``a`` times ``b`` where there are two.
 _GPU_COUNTS = tuple(
     re.compile(pattern, re.IGNORECASE | re.ASCII)
     for pattern in (
-        (
-            rf"{_BEFORE}(?P<a>{_NUMBER})[ -]?nodes?(?:{_TIMES}|[ ](?:of|with)[ ])(?P<b>[0-9]{{1,2}})"
-            r"(?:[ ]?GPUs?)?(?![A-Za-z0-9])"
-        ),
+        rf"{_BEFORE}(?P<a>{_NUMBER})[ -]?nodes?(?:{_TIMES}|[ ](?:of|with)[ ])(?P<b>[0-9]{{1,2}})(?:[ ]?GPUs?)?{_END}",
         rf"{_BEFORE}(?P<a>{_NUMBER}){_TIMES}(?P<b>[0-9]{{1,2}})[ ]?(?:{_KIND})?[ ]?(?:GPUs?)?(?![A-Za-z0-9x])",
-        rf"{_BEFORE}(?P<a>{_NUMBER})(?:{_TIMES}|[ -])(?!DGX|HGX)(?:{_KIND}[ ])?GPUs?(?![A-Za-z0-9])",
-        rf"{_BEFORE}(?P<a>{_NUMBER}){_TIMES}(?!DGX|HGX){_KIND}(?![A-Za-z0-9])",
-        rf"(?:^|on |with |\()(?P<a>{_NUMBER})[ ](?!DGX|HGX){_KIND}(?![A-Za-z0-9])",
+        rf"{_BEFORE}(?P<a>{_NUMBER})(?:{_TIMES}|[ -])(?!DGX|HGX)(?:{_KIND}[ ])?GPUs?{_END}",
+        rf"{_BEFORE}(?P<a>{_NUMBER}){_TIMES}(?!DGX|HGX){_KIND}{_END}",
+        rf"(?:^|on |with |\()(?P<a>{_NUMBER})[ ](?!DGX|HGX){_KIND}{_END}",
         rf"(?<![A-Za-z0-9]){_KIND}{_TIMES}(?P<a>{_NUMBER})(?![A-Za-z0-9.])",
         rf"(?<![A-Za-z0-9])GPUs?[ ]?[:=][ ]?(?P<a>{_NUMBER})(?![A-Za-z0-9.,/-])",
     )
@@ -58,8 +45,8 @@ _GPU_COUNTS = tuple(
 _NODE_COUNTS = tuple(
     re.compile(pattern, re.IGNORECASE | re.ASCII)
     for pattern in (
-        rf"{_BEFORE}(?P<a>{_NUMBER})[ -]?x?[ ]?(?:DGX[ ]|HGX[ ])?nodes?(?![A-Za-z0-9])",
-        rf"{_BEFORE}(?P<a>{_NUMBER})[ ]?x?[ ]?(?:DGX|HGX)(?![A-Za-z0-9])",
+        rf"{_BEFORE}(?P<a>{_NUMBER})[ -]?x?[ ]?(?:DGX[ ]|HGX[ ])?nodes?{_END}",
+        rf"{_BEFORE}(?P<a>{_NUMBER})[ ]?x?[ ]?(?:DGX|HGX){_END}",
     )
 )
 
@@ -75,61 +62,42 @@ class Label:
 
 
 #: Figures: what a table must have to be a baseline.
-FIGURES = DOCUMENTED
+FIGURES = metrics.DOCUMENTED
 #: Figures that a verdict can rest on.
-JUDGED = frozenset({STEP_TIME.key, *THROUGHPUTS, SAVE_TIME.key})
+JUDGED = frozenset({metrics.STEP_TIME.key, *metrics.THROUGHPUTS, metrics.SAVE_TIME.key})
 
 _UNIT = r"(?P<unit>s|sec|secs|seconds?|ms|msecs?|milliseconds?|us|usec)"
 _TIME = r"(?:train(?:ing)? )?(?:step|iteration|iter|batch)(?: train(?:ing)?)? (?:time|timing|duration|latency)"
+_MEAN = r"(?:mean |average |avg |median )?"
+_STEP = r"(?:training )?(?:step|iteration|iter)"
+_UNIT_2 = r"(?P<unit2>s|sec|seconds?|ms)"
+_TRAINING = r"(?:train(?:ing)? )?"
+_TOKENS = r"(?:tokens?|tok)"
+_PER_S = r"(?:per )?(?:s|sec|second)"
+_PER_GPU = r"(?:per )?(?:gpu|device)"
+_FLOPS = r"(?:achieved )?(?:model )?t ?flops?"
 #: In this order, the first that fits: patterns over the label in lower case, its punctuation made blanks.
 _PATTERNS: tuple[tuple[str, str], ...] = (
-    (r"time to train (?:on )?1 ?t(?:rillion)?(?: tokens)?(?: in)? days", DAYS_TO_TRAIN.key),
-    (r"(?:training )?days (?:to train|for) (?:on )?1 ?t(?:rillion)?(?: tokens)?", DAYS_TO_TRAIN.key),
-    (r"(?:model flops? utili[sz]ation|mfu)(?: mfu)?(?: in)?(?: percent)?", MFU.key),
+    (r"time to train (?:on )?1 ?t(?:rillion)?(?: tokens)?(?: in)? days", metrics.DAYS_TO_TRAIN.key),
+    (r"(?:training )?days (?:to train|for) (?:on )?1 ?t(?:rillion)?(?: tokens)?", metrics.DAYS_TO_TRAIN.key),
+    (r"(?:model flops? utili[sz]ation|mfu)(?: mfu)?(?: in)?(?: percent)?", metrics.MFU.key),
     (
-        (
-            r"(?:achieved )?(?:model )?t ?flops?(?: s)?(?: per (?:gpu|device))?(?: gpu| device)?"
-            r"(?: (?:per )?s(?:ec(?:ond)?)?)?"
-        ),
-        TFLOPS_PER_GPU.key,
+        rf"{_FLOPS}(?: s)?(?: per (?:gpu|device))?(?: gpu| device)?(?: (?:per )?s(?:ec(?:ond)?)?)?",
+        metrics.TFLOPS_PER_GPU.key,
     ),
-    (r"(?:achieved )?(?:model )?t ?flops? (?:per )?(?:(?:s|sec|second) )?(?:per )?(?:gpu|device)", TFLOPS_PER_GPU.key),
-    (
-        r"(?:train(?:ing)? )?(?:throughput )?(?:in )?(?:tokens?|tok) (?:per )?(?:s|sec|second) (?:per )?(?:gpu|device)",
-        TOKENS_PER_S_PER_GPU,
-    ),
-    (
-        r"(?:throughput )?(?:in )?(?:tokens?|tok) (?:per )?(?:gpu|device) (?:per )?(?:s|sec|second)",
-        TOKENS_PER_S_PER_GPU,
-    ),
-    (r"throughput (?:per gpu tokens? s|t s gpu)", TOKENS_PER_S_PER_GPU),
-    (r"throughput t s", TOKENS_PER_S.key),
-    (r"throughput s s", SAMPLES_PER_S.key),
-    (
-        r"(?:train(?:ing)? )?(?:throughput )?(?:in )?(?:total )?(?:tokens?|tok) (?:per )?(?:s|sec|second)",
-        TOKENS_PER_S.key,
-    ),
-    (
-        r"(?:train(?:ing)? )?(?:throughput )?(?:in )?(?:samples?|sequences?) (?:per )?(?:s|sec|second)",
-        SAMPLES_PER_S.key,
-    ),
-    (r"global (?:train(?:ing)? )?throughput (?:in )?tokens? (?:per )?(?:s|sec|second)", TOKENS_PER_S.key),
-    (
-        (
-            rf"(?:mean |average |avg |median )?{_TIME}(?: mean| avg)?(?: in)?(?: {_UNIT})?"
-            r"(?: per (?:training )?(?:step|iteration|iter))?"
-        ),
-        STEP_TIME.key,
-    ),
-    (
-        (
-            rf"(?:{_UNIT}|time) (?:per )?(?:training )?(?:step|iteration|iter|it)(?: in)?"
-            r"(?: (?P<unit2>s|sec|seconds?|ms))?"
-        ),
-        STEP_TIME.key,
-    ),
+    (rf"{_FLOPS} (?:per )?(?:(?:s|sec|second) )?{_PER_GPU}", metrics.TFLOPS_PER_GPU.key),
+    (rf"{_TRAINING}(?:throughput )?(?:in )?{_TOKENS} {_PER_S} {_PER_GPU}", metrics.TOKENS_PER_S_PER_GPU),
+    (rf"(?:throughput )?(?:in )?{_TOKENS} {_PER_GPU} {_PER_S}", metrics.TOKENS_PER_S_PER_GPU),
+    (r"throughput (?:per gpu tokens? s|t s gpu)", metrics.TOKENS_PER_S_PER_GPU),
+    (r"throughput t s", metrics.TOKENS_PER_S.key),
+    (r"throughput s s", metrics.SAMPLES_PER_S.key),
+    (rf"{_TRAINING}(?:throughput )?(?:in )?(?:total )?{_TOKENS} {_PER_S}", metrics.TOKENS_PER_S.key),
+    (rf"{_TRAINING}(?:throughput )?(?:in )?(?:samples?|sequences?) {_PER_S}", metrics.SAMPLES_PER_S.key),
+    (rf"global {_TRAINING}throughput (?:in )?tokens? {_PER_S}", metrics.TOKENS_PER_S.key),
+    (rf"{_MEAN}{_TIME}(?: mean| avg)?(?: in)?(?: {_UNIT})?(?: per {_STEP})?", metrics.STEP_TIME.key),
+    (rf"(?:{_UNIT}|time) (?:per )?(?:{_STEP}|(?:training )?it)(?: in)?(?: {_UNIT_2})?", metrics.STEP_TIME.key),
     (r"speed", "speed"),
-    (rf"(?:save )?checkpoint (?:save )?(?:time|speed)(?: {_UNIT})?", SAVE_TIME.key),
+    (rf"(?:save )?checkpoint (?:save )?(?:time|speed)(?: {_UNIT})?", metrics.SAVE_TIME.key),
     (rf"time {_UNIT}", "time_s"),
     (r"gpus? (?:per |a )?node", "gpus_per_node"),
     (r"(?:number of |num |no |total |job total )?gpus?(?: count)?|gpu count|scale gpus|scale", "gpus"),
@@ -144,11 +112,10 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
         "sequence_length",
     ),
     (r"(?:number of |num |n )?layers", "layers"),
-    (r"tp(?: size)?|tensor parallel(?:ism)?(?: size)?(?: tp)?", "tp"),
-    (r"pp(?: size)?|pipeline parallel(?:ism)?(?: size)?(?: pp)?", "pp"),
-    (r"cp(?: size)?|context parallel(?:ism)?(?: size)?(?: cp)?", "cp"),
-    (r"ep(?: size)?|expert parallel(?:ism)?(?: size)?(?: ep)?", "ep"),
-    (r"dp(?: size)?|data parallel(?:ism)?(?: size)?(?: dp)?", "dp"),
+    *(
+        (rf"{key}(?: size)?|{word} parallel(?:ism)?(?: size)?(?: {key})?", key)
+        for key, word in (("tp", "tensor"), ("pp", "pipeline"), ("cp", "context"), ("ep", "expert"), ("dp", "data"))
+    ),
     (r"vp(?:p)?(?: size)?|virtual pipeline(?: stages| parallel(?:ism)?)?", "vp"),
     (r"fsdp(?: size)?", "fsdp"),
     (r"mbs|mic(?:ro)? ?bs|micro ?batch(?: ?size)?|micro batch size mbs", "micro_batch_size"),
@@ -196,7 +163,7 @@ def read_label(text: str) -> Label | None:
         if match is not None:
             groups = match.groupdict()
             unit = groups.get("unit") or groups.get("unit2") or ""
-            if key == MFU.key:
+            if key == metrics.MFU.key:
                 return Label(key, "%" if "percent" in words else "")
             return Label(key, "ms" if unit.startswith("m") else "us" if unit.startswith("u") else "s" if unit else "")
     return None

@@ -184,7 +184,7 @@ def _tables(
     starts = [
         n
         for n in range(first, end - 1)
-        if "|" in lines[n] and "|" in lines[n + 1] and _is_delimiter(lines[n + 1]) and not _is_delimiter(lines[n])
+        if "|" in lines[n] and _is_below_header(lines[n + 1]) and not _is_delimiter(lines[n])
     ]
     for number, start in enumerate(starts):
         limit = starts[number + 1] if number + 1 < len(starts) else end
@@ -201,6 +201,10 @@ def _tables(
 
 def _is_delimiter(line: str) -> bool:
     return len(line) <= MAX_LINE and "-" in line and _DELIMITER.fullmatch(line) is not None
+
+
+def _is_below_header(line: str) -> bool:
+    return "|" in line and _is_delimiter(line)
 
 
 def _unquoted(line: str) -> str:
@@ -245,11 +249,12 @@ def _plain(markdown: MarkdownIt, text: str) -> str:
 
 def _caption(captions: list[str], markdown: MarkdownIt, lines: Sequence[str]) -> list[str]:
     """The captions after one more paragraph: a bold line begins anew, a short line that ends in a colon is added."""
-    text = " ".join(line.strip() for line in lines).lstrip("-*+> ") if len(lines) == 1 else ""
-    text = text if not lines[0].strip().startswith("**") else " ".join(line.strip() for line in lines)
+    text = " ".join(line.strip() for line in lines)
+    if not text.startswith("**"):
+        text = text.lstrip("-*+> ") if len(lines) == 1 else ""
     bold = _BOLD_LINE.fullmatch(text)
     if bold is not None and len(text) <= 100:
-        return [bold.group(1).strip(" :")]
+        return [bold[1].strip(" :")]
     if text.endswith(":") and len(text) <= 60 and len(lines) == 1:
         return [*captions[:1], _plain(markdown, text).rstrip(" :")]
     return captions
@@ -257,21 +262,20 @@ def _caption(captions: list[str], markdown: MarkdownIt, lines: Sequence[str]) ->
 
 def _undelimited(lines: Sequence[str], first: int, end: int, in_table: set[int]) -> Iterator[Unread]:
     """What looks like a table and has no row of dashes below its first row: nothing says which row is its header."""
-    piped = [n for n in range(first, end) if lines[n].count("|") > 1 and n + 1 not in in_table]
-    for n in piped:
+    piped = {n for n in range(first, end) if lines[n].count("|") > 1 and n + 1 not in in_table}
+    for n in sorted(piped):
         if n - 1 not in piped and n + 1 in piped:
-            title = lines[n].strip(" |").split("|")[0].strip()
-            yield Unread(n + 1, title, "has no row of dashes below a header")
+            yield Unread(n + 1, _first_cell(lines[n]), "has no row of dashes below a header")
+
+
+def _first_cell(line: str) -> str:
+    return line.strip(" |").split("|")[0].strip()
 
 
 def _unread(lines: Sequence[str], first: int, end: int, kind: str) -> Iterator[Unread]:
     """Tables in code and in HTML: they are listed, not read."""
-    if kind == "html":
-        for n in range(first, end):
-            if "<table" in lines[n].lower():
-                yield Unread(n + 1, "", "is an HTML table; only Markdown tables are read")
-        return
-    for n in range(first, end - 1):
-        if lines[n].count("|") > 1 and "|" in lines[n + 1] and _is_delimiter(lines[n + 1]):
-            title = lines[n].strip(" |").split("|")[0].strip()
-            yield Unread(n + 1, title, "stands in a code block; tables there are not read")
+    for n in range(first, end):
+        if kind == "html" and "<table" in lines[n].lower():
+            yield Unread(n + 1, "", "is an HTML table; only Markdown tables are read")
+        elif kind == "code" and n + 1 < end and lines[n].count("|") > 1 and _is_below_header(lines[n + 1]):
+            yield Unread(n + 1, _first_cell(lines[n]), "stands in a code block; tables there are not read")

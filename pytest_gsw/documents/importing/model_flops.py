@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 
-from pytest_gsw.documents.importing.model import FACT
 from pytest_gsw.documents.importing.prose import Architecture, Prose
+from pytest_gsw.documents.importing.row import FACT
 from pytest_gsw.documents.importing.titles import same_model
-from pytest_gsw.performance import flops
+from pytest_gsw.performance.flops import FORMULAS
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.yamlfile import Stated
 
 
 def model_flops(text: Mapping[str, str], prose: Prose) -> Stated | None:
-    """Model FLOPs of one sample: as stated for the full model, by the document's formula for a smaller one.
-
-    Args:
-        text: What the row states, by key.
-        prose: What the document states of FLOPs, and the numbers that it computes them from.
-    """
+    """Model FLOPs of one sample: as stated for the full model, by the document's formula for a smaller one."""
     architecture = architecture_of(text.get("size", ""), prose)
     if architecture is not None and architecture.formula == "gpt2":
         return _gpt2_flops(text)
     stated = _stated_flops(text, prose)
     computed = None if architecture is None else _computed_flops(text, architecture)
-    full = computed is None or architecture is None or _is_full(text, architecture)
-    if stated is not None and full:
+    if stated is not None and (computed is None or architecture is None or _is_full(text, architecture)):
         return replace(stated, text=_scientific(Decimal(stated.text)))
     return computed
 
@@ -56,11 +50,11 @@ def _stated_flops(text: Mapping[str, str], prose: Prose) -> Stated | None:
         for title, flops in prose.model_flops
         if not title.model or not text.get("model") or same_model(title.model, text["model"])
     ]
-    same = [flops for title, flops in of_model if title.size and title.size == text.get("size")]
-    if same:
-        return same[0] if len({one.text for one in same}) == 1 else None
-    unsized = [flops for title, flops in of_model if not title.size]
-    return unsized[0] if len({one.text for one in unsized}) == 1 and len(prose.model_flops) == len(unsized) else None
+    found = [flops for title, flops in of_model if title.size and title.size == text.get("size")]
+    if not found:
+        found = [flops for title, flops in of_model if not title.size]
+        found = found if len(found) == len(prose.model_flops) else []
+    return found[0] if len({one.text for one in found}) == 1 else None
 
 
 def _is_full(text: Mapping[str, str], architecture: Architecture) -> bool:
@@ -71,18 +65,14 @@ def _is_full(text: Mapping[str, str], architecture: Architecture) -> bool:
     return same_layers and (sequence is None or text.get("sequence_length") in {None, sequence.text})
 
 
-_FORMULAS: Mapping[str, Callable[..., float]] = {"gpt3": flops.gpt3, "llama": flops.llama, "grok": flops.grok}
-
-
 def _computed_flops(text: Mapping[str, str], architecture: Architecture) -> Stated | None:
     """By the document's own formula and numbers, with the row's layers and sequence length; exact."""
-    numbers = {key: int(stated.text) for key, stated in architecture.numbers.items()}
-    if "layers" in text:
-        numbers["layers"] = int(text["layers"])
     if "sequence_length" not in text:
         return None
+    numbers = {key: int(stated.text) for key, stated in architecture.numbers.items()}
+    numbers |= {key: int(text[key]) for key in ("layers", "sequence_length") if key in text}
     try:
-        exact = _FORMULAS[architecture.formula](sequence_length=int(text["sequence_length"]), **numbers)
+        exact = FORMULAS[architecture.formula](**numbers)
     except (TypeError, OverflowError):  # the notes lack a number that the formula needs
         return None
     return replace(next(iter(architecture.numbers.values())), text=str(round(exact)))

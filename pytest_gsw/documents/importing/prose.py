@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_gsw.documents.importing.labels import ACCELERATOR
@@ -150,23 +150,22 @@ def section_degree(name: str, lines: Iterable[str]) -> str | None:
 
 
 def _first(pattern: re.Pattern[str], lines: Sequence[tuple[int, str]]) -> Stated | None:
+    """The first statement, whichever group of the pattern has it."""
     for number, line in lines:
         match = pattern.search(line)
         if match is not None:
-            group = next(n for n in range(1, (match.re.groups or 0) + 1) if match[n] is not None)
-            return Stated(match[group], number, match.start(group) + 1)
+            return _stated(match, next(n for n, text in enumerate(match.groups(), 1) if text is not None), number)
     return None
 
 
 def _only(pattern: re.Pattern[str], lines: Sequence[tuple[int, str]]) -> Stated | None:
     """The first statement, where all that the text makes are alike."""
-    found = [stated for one in lines for stated in _all(pattern, *one)]
-    return found[0] if found and len({stated.text for stated in found}) == 1 else None
+    found = [_stated(match, 1, number) for number, line in lines for match in pattern.finditer(line)]
+    return found[0] if len({stated.text for stated in found}) == 1 else None
 
 
-def _all(pattern: re.Pattern[str], number: int, line: str) -> Iterator[Stated]:
-    for match in pattern.finditer(line):
-        yield Stated(match[1], number, match.start(1) + 1)
+def _stated(match: re.Match[str], group: str | int, line: int) -> Stated:
+    return Stated(match[group], line, match.start(group) + 1)
 
 
 def _framework(texts: Sequence[str]) -> str | None:
@@ -182,7 +181,7 @@ def _framework(texts: Sequence[str]) -> str | None:
 def _model_flops(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[Title, Stated]]:
     """Statements in the text; after them, results of notes of models that the text says nothing of."""
     stated = [
-        (read_title(match["name"]), Stated(match["flops"], number, match.start("flops") + 1))
+        (read_title(match["name"]), _stated(match, "flops", number))
         for number, line in lines
         for match in _FLOPS.finditer(line)
     ]
@@ -192,7 +191,7 @@ def _model_flops(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[Title, Stat
         heading, result = _CALCULATION.match(line), _FLOPS_RESULT.match(line)
         calculated = read_title(heading["name"]) if heading else calculated
         if result is not None and calculated.size and all(title.size != calculated.size for title, _ in stated):
-            yield calculated, Stated(result["flops"], number, result.start("flops") + 1)
+            yield calculated, _stated(result, "flops", number)
 
 
 def _models(lines: Sequence[tuple[int, str]], flops: Sequence[tuple[Title, Stated]]) -> Iterator[Title]:
@@ -203,19 +202,21 @@ def _models(lines: Sequence[tuple[int, str]], flops: Sequence[tuple[Title, State
             yield read_title(example[1])
 
 
+#: Words that say which steps count, in this order, and the statistic that they mean.
+_STATISTICS = (
+    (_LAST_STEPS, r"mean[-\1:]"),
+    (_ITERATIONS, r"mean[\1:\2]"),
+    (_LAST_STEP, "last"),
+    (_AVERAGED, "mean"),
+)
+
+
 def _statistic(lines: Sequence[tuple[int, str]]) -> Stated | None:
-    forms: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
-        (_LAST_STEPS, lambda match: f"mean[-{match[1]}:]"),
-        (_ITERATIONS, lambda match: f"mean[{match[1]}:{match[2]}]"),
-        (_LAST_STEP, lambda _: "last"),
-        (_AVERAGED, lambda _: "mean"),
-    )
-    for pattern, text in forms:
+    for pattern, text in _STATISTICS:
         for number, line in lines:
-            # "iterations 11-44 and calculate mean": the words may stand in any order around the numbers.
             match = pattern.search(line)
             if match is not None and not _NEGATED.search(line):
-                return Stated(text(match), number, match.start() + 1)
+                return Stated(match.expand(text), number, match.start() + 1)
     return None
 
 
@@ -232,33 +233,28 @@ def _example_sequence_length(lines: Sequence[tuple[int, str]]) -> Stated | None:
 
 def _accelerator(lines: Sequence[tuple[int, str]]) -> Stated | None:
     """The accelerator of which the text names the memory; else the one that it names, where it names one alone."""
-    with_memory = ((n, match) for n, line in lines if (match := _ACCELERATOR_MEMORY.search(line)))
-    for number, match in with_memory:
-        return Stated(f"{match[1].upper()}-{match[2]}GB", number, match.start() + 1)
-    named: dict[str, Stated] = {}
     for number, line in lines:
-        for match in ACCELERATOR.finditer(line):
-            named.setdefault(match["name"].upper(), Stated(match["name"].upper(), number, match.start() + 1))
-    return named.popitem()[1] if len(named) == 1 else None
+        match = _ACCELERATOR_MEMORY.search(line)
+        if match is not None:
+            return Stated(f"{match[1].upper()}-{match[2]}GB", number, match.start() + 1)
+    found = [
+        Stated(match["name"].upper(), number, match.start() + 1)
+        for number, line in lines
+        for match in ACCELERATOR.finditer(line)
+    ]
+    return found[0] if len({stated.text for stated in found}) == 1 else None
 
 
 #: Symbols of the documents' formulas, and the keys of ``architecture``.
 _SYMBOLS: Mapping[str, str] = {
-    "number of layers": "layers",
-    "num of layers": "layers",
+    **dict.fromkeys(("number of layers", "num of layers"), "layers"),
     "hidden size": "hidden_size",
-    "ffn size": "ffn_size",
-    "ffn hidden size": "ffn_size",
-    "number of attention heads": "attention_heads",
-    "number of head": "attention_heads",
-    "number of heads": "attention_heads",
-    "number of query groups": "query_groups",
-    "number of query group": "query_groups",
+    **dict.fromkeys(("ffn size", "ffn hidden size"), "ffn_size"),
+    **dict.fromkeys(("number of attention heads", "number of head", "number of heads"), "attention_heads"),
+    **dict.fromkeys(("number of query groups", "number of query group"), "query_groups"),
     "top k": "experts_top_k",
-    "vocab size": "vocabulary_size",
-    "vocabulary size": "vocabulary_size",
-    "sequence length": "sequence_length",
-    "seq length": "sequence_length",
+    **dict.fromkeys(("vocab size", "vocabulary size"), "vocabulary_size"),
+    **dict.fromkeys(("sequence length", "seq length"), "sequence_length"),
 }
 _PART = re.compile(r"^\s*(?P<part>attention|mlp|embedding) flops = (?P<right>.{1,300})$", re.IGNORECASE | re.ASCII)
 _SYMBOL = re.compile(r"\(([a-z][a-z ]{1,40})\)", re.IGNORECASE | re.ASCII)
@@ -297,8 +293,7 @@ def _architectures(lines: Sequence[tuple[int, str]]) -> Iterator[Architecture]:
 
 def _formula(words: Mapping[str, str]) -> str | None:
     """Which of the known formulas the words are; a release changed the formula now and then."""
-    attention = re.sub(r"[\s()]", "", words.get("attention", "")).lower()
-    mlp = re.sub(r"[\s()]", "", words.get("mlp", "")).lower()
+    attention, mlp = (re.sub(r"[\s()]", "", words.get(part, "")).lower() for part in ("attention", "mlp"))
     grouped = "12*numberoflayers*hiddensize^2*1+numberofquerygroups/numberofattentionheads+sequencelength/hiddensize"
     if attention == "24*numberoflayers*hiddensize^2+12*numberoflayers*hiddensize*sequencelength":
         return "gpt3" if mlp == "48*numberoflayers*hiddensize^2" else None
@@ -311,21 +306,12 @@ def _formula(words: Mapping[str, str]) -> str | None:
 
 def _lay_over(words: str, numbers: str, line: int, offset: int) -> Iterator[tuple[str, Stated]]:
     """The number at the place of each symbol; nothing where the two lines differ in anything else."""
-    left = numbers.split("=")[0]
-    names: list[str] = []
-    pattern = ""
-    for piece in re.split(r"(\([a-z][a-z ]{1,40}\))", words, flags=re.IGNORECASE | re.ASCII):
-        symbol = _SYMBOL.fullmatch(piece)
-        if symbol is None:
-            bare = re.sub(r"[\s()]", "", piece)
-            pattern += "".join(rf"[\s()]*{re.escape(c)}" for c in bare)
-        else:
-            names.append(symbol[1].lower())
-            pattern += r"[\s()]*([1-9][0-9]{0,8})"
-    match = re.fullmatch(pattern + r"[\s()]*", left)
-    if match is None:
-        return
-    for group, name in enumerate(names, 1):
-        key = _SYMBOLS.get(name)
-        if key is not None:
+    # Every other piece is a symbol's name, those between them are arithmetic.
+    pieces = _SYMBOL.split(words)
+    plain = ("".join(rf"[\s()]*{re.escape(c)}" for c in re.sub(r"[\s()]", "", piece)) for piece in pieces[::2])
+    pattern = r"[\s()]*([1-9][0-9]{0,8})".join(plain)
+    match = re.fullmatch(pattern + r"[\s()]*", numbers.split("=")[0])
+    for group, name in enumerate(pieces[1::2], 1) if match is not None else ():
+        key = _SYMBOLS.get(name.lower())
+        if match is not None and key is not None:
             yield key, Stated(match[group], line, offset + match.start(group) + 1)

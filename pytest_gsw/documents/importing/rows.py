@@ -6,12 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_gsw.documents.importing.cells import (
-    Number,
-    is_nothing,
-    read_number,
-)
-from pytest_gsw.documents.importing.draft import COUNTS, Draft, Remark, Share, blank, share_of, take
+from pytest_gsw.documents.importing.cells import Number, is_nothing, read_number
+from pytest_gsw.documents.importing.draft import COUNTS, Draft, Share, share_of, take
 from pytest_gsw.documents.importing.labels import (
     DTYPE,
     FIGURES,
@@ -23,7 +19,7 @@ from pytest_gsw.documents.importing.labels import (
     read_label,
 )
 from pytest_gsw.documents.importing.markdown import Cell, Document, Table, Unread
-from pytest_gsw.documents.importing.shapes import ByRun, ByScale, Configurations, NoBaseline, Scale, shape_of
+from pytest_gsw.documents.importing.shapes import ByRun, ByScale, Configurations, Labels, NoBaseline, Scale, shape_of
 from pytest_gsw.documents.importing.titles import Title, is_model, read_title, settings
 from pytest_gsw.tables.metrics import MFU
 from pytest_gsw.tables.yamlfile import Stated
@@ -53,7 +49,11 @@ class Configuration:
     size: str
     accelerator: str
     variant: str
-    absent: frozenset[str]
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """The line and the title of its table."""
+        return self.table.line, self.text
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def extract(document: Document) -> Extracted:
             configurations += _configurations(table, shape)
             left_out += _settings_left_out(table, shape)
         else:
-            drafted = _by_scale(table, shape) if isinstance(shape, ByScale) else _by_run(table, shape)
+            drafted = _by_scale(table, shape) if isinstance(shape, ByScale) else _by_run(table, shape.labels)
             if drafted.rows:
                 tables.append(drafted)
                 left_out += _parts_left_out(table, shape)
@@ -111,7 +111,7 @@ def _parts_left_out(table: Table, shape: ByScale | ByRun) -> Iterator[Unread]:
 
 def _settings_left_out(table: Table, shape: Configurations) -> Iterator[Unread]:
     """Rows of settings that no run can be told to have."""
-    column = next(n for n, label in shape.labels.items() if label is not None and label.key in {"gpus", "nodes"})
+    column = _scale_column(shape.labels)
     for row in table.rows:
         reason = _misplaced(row, table)
         if reason is None and not isinstance(read_number(row[column].text), Number):
@@ -122,13 +122,15 @@ def _settings_left_out(table: Table, shape: Configurations) -> Iterator[Unread]:
 
 def _until_next_header(table: Table) -> tuple[Table, Unread | None]:
     """The table up to a row that is the header of another one, whose row of dashes was lost."""
-    for number, row in enumerate(table.rows):
-        if any(gpu_count(cell.text) is not None for cell in row[1:]) and any(
-            gpu_count(cell.text) is not None for cell in table.header[1:]
-        ):
+    for number, row in enumerate(table.rows) if _counts_gpus(table.header) else ():
+        if _counts_gpus(row):
             reason = "has no row of dashes below its header; its rows are not read"
             return replace(table, rows=table.rows[:number]), Unread(row[0].line, row[0].text, reason)
     return table, None
+
+
+def _counts_gpus(row: Sequence[Cell]) -> bool:
+    return any(gpu_count(cell.text) is not None for cell in row[1:])
 
 
 def _title_text(table: Table, *, of_runs: bool) -> str:
@@ -153,13 +155,13 @@ def _context(table: Table, title: Title) -> Title:
 
 def _by_scale(table: Table, shape: ByScale) -> DraftTable:
     title = _context(table, _with_heading(read_title(table.header[0].text), table))
-    rows = [_column(table, shape, scale, title) for scale in shape.scales]
+    rows = (_column(table, shape, scale, title) for scale in shape.scales)
     return DraftTable(table, title, _title_text(table, of_runs=False), tuple(row for row in rows if row is not None))
 
 
 def _with_heading(title: Title, table: Table) -> Title:
     """The title with the size, the dtype and a known model that only the heading above it names."""
-    about = _of_heading(read_title(" ".join((*table.headings[-1:], *table.captions))))
+    about = _heading(table)
     nameless = read_label(table.header[0].text) is not None or not title.model
     return replace(
         title,
@@ -169,32 +171,36 @@ def _with_heading(title: Title, table: Table) -> Title:
     )
 
 
+def _heading(table: Table) -> Title:
+    """What the heading and the captions say of a table."""
+    return _of_heading(read_title(" ".join((*table.headings[-1:], *table.captions))))
+
+
+def _of_heading(title: Title) -> Title:
+    """What a heading says of runs; its words name a model only with a size, or where the family is known."""
+    named = bool(title.size) or is_model(title.model)
+    return replace(title, model=title.model if named else "", variant="")
+
+
 def _column(table: Table, shape: ByScale, scale: Scale, title: Title) -> Draft | None:
     """The row at one GPU count; ``None`` where the column has no figure."""
     place = (scale.header.line, scale.header.column)
     values = {key: Stated(text, table.line, table.header[0].column) for key, text in title.settings.items()}
     values |= {key: Stated(text, *place) for key, text in settings(scale.header.text).items()}
-    values |= _scale_values(scale, title, place)
-    variant = read_title(scale.header.text).variant
-    if variant and not title.variant and "strong-scaling" in variant:
+    counts = {"gpus": scale.gpus, "nodes": scale.nodes, "accelerator": scale.accelerator or title.accelerator}
+    values |= {key: Stated(str(value), *place) for key, value in counts.items() if value}
+    if not title.variant and "strong-scaling" in read_title(scale.header.text).variant:
         values["variant"] = Stated("strong-scaling", *place)
     draft = Draft(values)
     for number, label in shape.labels.items():
         row = table.rows[number]
         misplaced = _misplaced(row, table)
-        if misplaced:
-            draft = blank(draft, label.key, row[0], misplaced) if label.key in FIGURES else draft
-        elif scale.column < len(row):
+        if misplaced and label.key in FIGURES:
+            draft = draft.remarked(label.key, f"left blank: {misplaced}", row[0]).blanked(label.key, misplaced)
+        elif not misplaced and scale.column < len(row):
             share = share_of(cell.text for cell in row[1:]) if label.key == MFU.key else Share.MIXED
             draft = take(draft, label, row[scale.column], share)
-    if not any(key in FIGURES for key in (*draft.values, *draft.blanks)):
-        return None
     return draft if JUDGED & {*draft.values, *draft.blanks} else None
-
-
-def _scale_values(scale: Scale, title: Title, place: tuple[int, int]) -> dict[str, Stated]:
-    found = {"gpus": scale.gpus, "nodes": scale.nodes, "accelerator": scale.accelerator or title.accelerator}
-    return {key: Stated(str(value), *place) for key, value in found.items() if value}
 
 
 def _misplaced(row: Sequence[Cell], table: Table) -> str | None:
@@ -206,63 +212,51 @@ def _misplaced(row: Sequence[Cell], table: Table) -> str | None:
     """
     width = len(table.header)
     beyond = any(cell.text for other in table.rows for cell in other[width:])
-    if len(row) < width or (len(row) > width and beyond):
-        return f"the row has {len(row)} cells and the header {width}: its cells cannot be told to their columns"
-    return None
+    return _uneven(row, width) if len(row) < width or (len(row) > width and beyond) else None
 
 
-def _by_run(table: Table, shape: ByRun) -> DraftTable:
+def _uneven(row: Sequence[Cell], width: int) -> str:
+    return f"the row has {len(row)} cells and the header {width}: its cells cannot be told to their columns"
+
+
+def _by_run(table: Table, labels: Labels) -> DraftTable:
     text = _title_text(table, of_runs=True)
     title = _context(table, _of_heading(read_title(text)))
     memory = re.search(r"(?<![0-9])([0-9]{2,3})[ ]?GB nodes", text)
     names = _attribute_names(table)
-    shares = [n for n, label in shape.labels.items() if label is not None and label.key == MFU.key]
+    shares = [n for n, label in labels.items() if label is not None and label.key == MFU.key]
     share = share_of(row[n].text for row in table.rows for n in shares if n < len(row))
     rows = []
     for row in table.rows:
-        if not any(cell.text for cell in row):
-            continue
-        draft = _run(table, shape, row, share, names)
-        if draft is None:
-            continue
-        if memory:
-            draft = replace(draft, values={**draft.values, "memory": Stated(memory[1], row[0].line, row[0].column)})
-        rows.append(draft)
+        draft = _run(row, labels, names, share) if any(cell.text for cell in row) else None
+        if draft is not None:
+            rows.append(draft.having("memory", memory[1], row[0]) if memory else draft)
     return DraftTable(table, title, text, tuple(rows))
 
 
-def _of_heading(title: Title) -> Title:
-    """What a heading says of runs; its words name a model only with a size, or where the family is known."""
-    named = bool(title.size) or is_model(title.model)
-    return replace(title, model=title.model if named else "", variant="")
-
-
-def _run(table: Table, shape: ByRun, row: Sequence[Cell], share: Share, names: Sequence[str]) -> Draft | None:
+def _run(row: Sequence[Cell], labels: Labels, names: Sequence[str], share: Share) -> Draft | None:
     """One run; ``None`` where the row holds neither a GPU count nor a figure, such as a sub-heading."""
-    width = len(table.header)
-    judged = [n for n, label in shape.labels.items() if label is not None and label.key in FIGURES]
-    draft = Draft({})
-    lacks_figures = bool(judged) and len(row) <= max(judged)
-    if len(row) != width:
-        reason = f"the row has {len(row)} cells and the header {width}: its cells cannot be told to their columns"
-        if lacks_figures or len(row) > width:
-            gpus = next(n for n, label in shape.labels.items() if label and label.key in {"gpus", "nodes"})
-            if gpus >= len(row) or is_nothing(row[gpus].text):
-                return None
-            return Draft({}, remarks=(Remark(row[0].line, row[0].column, "row", f"left out: {reason}"),))
-        draft = replace(draft, doubt=reason)
-    for number, label in shape.labels.items():
-        if number >= len(row):
-            continue
-        if label is None:
-            name = names[number]
-            if not is_nothing(row[number].text) or row[number].text.lower() == "na":
-                draft = replace(draft, attributes={**draft.attributes, name: row[number].text})
-        else:
-            draft = take(draft, label, row[number], share)
-    counted = {"gpus", "nodes"} & {*draft.values, *draft.blanks}
-    failed = "expected_failure" in draft.values
-    return draft if counted and (failed or JUDGED & {*draft.values, *draft.blanks}) else None
+    width = len(names)
+    last_figure = max((n for n, label in labels.items() if label is not None and label.key in FIGURES), default=-1)
+    if len(row) > width or len(row) <= last_figure:
+        gpus = _scale_column(labels)
+        if gpus >= len(row) or is_nothing(row[gpus].text):
+            return None
+        return Draft({}).remarked("row", f"left out: {_uneven(row, width)}", row[0])
+    draft = Draft({}, doubt=_uneven(row, width) if len(row) < width else "")
+    for number, cell in enumerate(row):
+        label = labels[number]
+        if label is not None:
+            draft = take(draft, label, cell, share)
+        elif not is_nothing(cell.text) or cell.text.lower() == "na":
+            draft = replace(draft, attributes={**draft.attributes, names[number]: cell.text})
+    known = {*draft.values, *draft.blanks}
+    return draft if {"gpus", "nodes"} & known and (JUDGED | {"expected_failure"}) & known else None
+
+
+def _scale_column(labels: Labels) -> int:
+    """The column of GPU or node counts."""
+    return next(n for n, label in labels.items() if label is not None and label.key in {"gpus", "nodes"})
 
 
 def _attribute_names(table: Table) -> list[str]:
@@ -273,18 +267,16 @@ def _attribute_names(table: Table) -> list[str]:
 
 
 def _configurations(table: Table, shape: Configurations) -> Iterator[Configuration]:
-    about = _context(table, _of_heading(read_title(" ".join((*table.headings[-1:], *table.captions)))))
+    about = _context(table, _heading(table))
     for row in table.rows:
         if _misplaced(row, table):
             continue
         draft = Draft({})
         words: dict[str, str] = {}
         for number, label in shape.labels.items():
-            if label is None:
-                continue
-            if label.key in COUNTS:
+            if label is not None and label.key in COUNTS:
                 draft = take(draft, label, row[number], Share.MIXED)
-            else:
+            elif label is not None:
                 words[label.key] = row[number].text
         named, sized = read_title(words.get("model", "")), read_title(words.get("size", ""))
         model = named.model or about.model
@@ -301,5 +293,4 @@ def _configurations(table: Table, shape: Configurations) -> Iterator[Configurati
             size=size,
             accelerator=accelerator(words.get("accelerator", "")) or about.accelerator,
             variant=about.variant,
-            absent=draft.absent,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from pytest_gsw.documents.importing.cells import Number, read_number
 from pytest_gsw.documents.importing.labels import (
@@ -43,19 +44,22 @@ class ByScale:
     labels: Mapping[int, Label]
 
 
+#: By the number of the table's column; ``None`` is a column of the document's own.
+Labels: TypeAlias = Mapping[int, Label | None]
+
+
 @dataclass(frozen=True)
 class ByRun:
     """Each row is one run: the GPT-2 document, and tables of one's own."""
 
-    #: By the number of the table's column; ``None`` is a column of the document's own.
-    labels: Mapping[int, Label | None]
+    labels: Labels
 
 
 @dataclass(frozen=True)
 class Configurations:
     """GPU counts and settings without figures; each row is joined to the runs of its GPU count."""
 
-    labels: Mapping[int, Label | None]
+    labels: Labels
 
 
 @dataclass(frozen=True)
@@ -124,10 +128,9 @@ def _by_row(table: Table) -> Shape:
         return NoBaseline(f"has two columns that mean {doubled[0]}")
     if any(key in FIGURES for key in keys):
         return ByRun(labels)
-    measured = [
-        table.header[n].text for n, label in labels.items() if label is None and is_measured(table.header[n].text)
-    ]
-    measured += [table.header[n].text for n, label in read.items() if label is not None and labels[n] is None]
+    unknown = [table.header[n].text for n in labels if labels[n] is None and read[n] is None]
+    measured = [text for text in unknown if is_measured(text)]
+    measured += [table.header[n].text for n in labels if labels[n] is None and read[n] is not None]
     if measured:
         return NoBaseline(f"has no figure that is known: what '{measured[0]}' is, and in which unit, is not said")
     if any(key in CONFIGURATION - _OF_BATCH for key in keys):

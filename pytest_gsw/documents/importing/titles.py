@@ -38,51 +38,30 @@ _SETTING = re.compile(
 _FRAMEWORK = re.compile("|".join(FRAMEWORKS), re.IGNORECASE)
 #: Words of titles that tell nothing of the row.
 _FILLERS = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "the",
-        "of",
-        "on",
-        "for",
-        "in",
-        "with",
-        "at",
-        "to",
-        "dev",
-        "training",
-        "train",
-        "pretraining",
-        "pre-training",
-        "performance",
-        "results",
-        "expected",
-        "throughput",
-        "baseline",
-        "baselines",
-        "benchmark",
-        "benchmarks",
-        "gpu",
-        "gpus",
-        "nvidia",
-        "table",
-        "model",
-        "models",
-        "precision",
-        "recipe",
-        "workload",
-        "workloads",
-        "using",
-        "summary",
-        "metrics",
-        "setting",
-        "settings",
-        "configuration",
-        "configurations",
-        "config",
-        "configs",
-    ]
+    {
+        *(
+            "a",
+            "an",
+            "and",
+            "the",
+            "of",
+            "on",
+            "for",
+            "in",
+            "with",
+            "at",
+            "to",
+            "using",
+            "dev",
+            "nvidia",
+            "gpu",
+            "gpus",
+        ),
+        *("training", "train", "pretraining", "pre-training", "performance", "results", "expected", "throughput"),
+        *("baseline", "baselines", "benchmark", "benchmarks", "table", "summary", "metrics", "precision"),
+        *("nvidia", "model", "models", "recipe", "workload", "workloads"),
+        *("setting", "settings", "configuration", "configurations", "config", "configs"),
+    }
 )
 
 
@@ -149,9 +128,8 @@ def settings(text: str) -> dict[str, str]:
     for name, value in _SETTING.findall(text):
         label = read_label(name.strip()) or read_label(name.split()[-1])
         number = value.replace(",", "")
-        if label is None or not number.isdigit() or int(number) == 0:
-            continue
-        found.setdefault(label.key, number)
+        if label is not None and number.isdigit() and int(number) > 0:
+            found.setdefault(label.key, number)
     return found
 
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from pytest_gsw.documents.importing.draft import Remark
-from pytest_gsw.documents.importing.markdown import Document, Unread
 from pytest_gsw.documents.importing.prose import Architecture
+from pytest_gsw.tables.stated import StatedRow
 from pytest_gsw.tables.yamlfile import Stated
 
 #: The keys of a recipe; ``environment`` is a mapping of its own.
@@ -51,6 +50,20 @@ class Row:
         name = f"{text.get('model', '?')}_{text.get('size', '?')}_{text.get('dtype', '?')}"
         return f"{name}[{text.get('accelerator', '?')}x{text.get('gpus', '?')}{case}]"
 
+    def stated(self, table: RowTable, file: RowFile, document: str) -> StatedRow:
+        """The row as the audit reads it, with what its table and its file say of it."""
+        values = {key: stated for key, stated in self.values.items() if stated.text}
+        line = int(self.values["line"].text)
+        values |= {f"attributes.{name}": Stated(text, line, 1) for name, text in self.attributes.items()}
+        values["document"] = Stated(document, 1, 1)
+        if file.activation_recomputation:
+            values["activation_recomputation"] = Stated("true", 1, 1)
+        if file.architecture is not None:
+            values["architecture.formula"] = Stated(file.architecture.formula, 1, 1)
+            values |= {f"architecture.{key}": stated for key, stated in file.architecture.numbers.items()}
+        acknowledged = {**file.acknowledged, **table.acknowledged, **self.acknowledged}
+        return StatedRow(self.id, document, values, acknowledged)
+
 
 @dataclass(frozen=True)
 class RowTable:
@@ -87,15 +100,3 @@ class JoinedTable:
     title: str
     #: How many rows have settings of it.
     rows: int
-
-
-@dataclass(frozen=True)
-class Read:
-    """What was read from one document."""
-
-    document: Document
-    files: tuple[RowFile, ...]
-    left_out: tuple[Unread, ...]
-    #: Cells that were not taken as they stand, by row id.
-    remarks: tuple[tuple[str, Remark], ...]
-    joined: tuple[JoinedTable, ...] = ()
