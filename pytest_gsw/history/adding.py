@@ -74,11 +74,11 @@ def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -
     return changed
 
 
-def known_ids(database: Database, keys: Sequence[SeriesKey]) -> dict[SeriesKey, int]:
+def _known_ids(database: Database, keys: Sequence[SeriesKey]) -> dict[SeriesKey, int]:
     """The ids of those of the series that are there."""
     found = database.execute_each(
         "SELECT id FROM gsw_series WHERE row_id = ? AND cluster = ? AND definition = ?",
-        [_key_values(key) for key in keys],
+        [key_values(key) for key in keys],
     )
     return {key: rows[0][0] for key, rows in zip(keys, found, strict=True) if rows}
 
@@ -92,13 +92,13 @@ def plain(*texts: str) -> tuple[str, ...]:
 def _series_ids(database: Database, keys: Iterable[SeriesKey]) -> Mapping[SeriesKey, int]:
     """The ids of series, which are made where there are none."""
     wanted = sorted(keys)
-    ids = known_ids(database, wanted)
+    ids = _known_ids(database, wanted)
     database.execute_many(
         "INSERT INTO gsw_series (row_id, cluster, definition) VALUES (?, ?, ?)"
         " ON CONFLICT (row_id, cluster, definition) DO NOTHING",
-        [_key_values(key) for key in wanted if key not in ids],
+        [key_values(key) for key in wanted if key not in ids],
     )
-    return {**ids, **known_ids(database, [key for key in wanted if key not in ids])}
+    return {**ids, **_known_ids(database, [key for key in wanted if key not in ids])}
 
 
 def _record_values(record: Record) -> tuple[Any, ...]:
@@ -126,5 +126,6 @@ def _point_values(one: JobPoint) -> tuple[Any, ...]:
     )
 
 
-def _key_values(key: SeriesKey) -> tuple[str, ...]:
+def key_values(key: SeriesKey) -> tuple[str, ...]:
+    """What a series is found by."""
     return plain(key.row, key.cluster, key.definition)

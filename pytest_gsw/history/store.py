@@ -8,7 +8,7 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
-from pytest_gsw.history.adding import add_records, known_ids, plain
+from pytest_gsw.history.adding import add_records, key_values, plain
 from pytest_gsw.history.codec import decode
 from pytest_gsw.history.database import Database, Rows
 from pytest_gsw.history.errors import HistoryError
@@ -25,7 +25,7 @@ _ALL = 2**62
 # within two days, in which no id comes back.
 _NEWEST_POINTS = """
 FROM gsw_point p
-WHERE p.series_id = ? AND NOT EXISTS (
+WHERE p.series_id = (SELECT id FROM gsw_series WHERE row_id = ? AND cluster = ? AND definition = ?) AND NOT EXISTS (
     SELECT 1 FROM gsw_point q
     WHERE q.series_id = p.series_id AND q.job = p.job AND (q.run_id, q.record_id) < (p.run_id, p.record_id)
 ) AND NOT (substr(p.run_id, 1, 7) = 'import-' AND EXISTS (
@@ -131,11 +131,9 @@ class History:
         wanted = list(dict.fromkeys(keys))
         self._prepare()
         with self._database.transaction(write=False):
-            ids = known_ids(self._database, wanted)
-            known = [key for key in wanted if key in ids]
-            found = self._database.execute_each(sql, [(ids[key], _ALL if last is None else last) for key in known])
-        rows = dict(zip(known, found, strict=True))
-        return {key: rows.get(key, [])[::-1] for key in wanted}
+            asked = [(*key_values(key), _ALL if last is None else last) for key in wanted]
+            found = self._database.execute_each(sql, asked)
+        return {key: rows[::-1] for key, rows in zip(wanted, found, strict=True)}
 
     def series(self, rows: Sequence[str] = (), cluster: str | None = None) -> tuple[SeriesKey, ...]:
         """The series that have points: by row, cluster and time, that with the newest point first.

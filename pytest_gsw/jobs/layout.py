@@ -142,7 +142,7 @@ def links_passed_over(stage: Path, log_glob: str, job_id: str | None = None) -> 
 
 def _named_like_logs(stage: Path, log_glob: str, job_id: str | None) -> Iterator[FoundLog]:
     """What is named like a log of a row or of one job, wherever links lead, in the order of the paths."""
-    if JOB_ID not in Path(log_glob).name:
+    if JOB_ID not in log_glob.rpartition("/")[2]:
         return
     for path in sorted(_glob(stage, _with_job_id(log_glob, "*" if job_id is None else glob.escape(job_id)))):
         found = job_id_in(path.name, log_glob, job_id)

@@ -73,7 +73,7 @@ class Judging:
             verdict,
             not_comparable,
             self._accepted_note(accepted, unused, verdict, run),
-            source.drift(run, self._judged_s(first)) if is_usual else None,
+            source.drift(run, self._judged_s(first), accepted) if is_usual else None,
         )
 
     def once_more(self, run: Run) -> RepeatRequest | None:
@@ -134,7 +134,7 @@ class Judging:
             measurement=measurement,
             tolerance=self.tolerance,
             accepted=accepted,
-            noise=self._source.noise(run),
+            noise=self._source.noise(run, accepted),
             repeats=self._source.repeats,
             max_gain=self._max_gain,
         )

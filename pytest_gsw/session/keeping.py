@@ -24,6 +24,7 @@ from pytest_gsw.session.measuring import Measuring
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.sources import RowSource
 from pytest_gsw.session.stash import NIGHTS, SETTINGS
+from pytest_gsw.session.tally import TALLY
 
 
 class NotWrittenError(Exception):
@@ -74,6 +75,7 @@ def keep(config: pytest.Config, record: Record, source: RowSource) -> tuple[Reco
             written = write_record(settings.run_directory, record)
         if settings.replay is None:  # a replayed run is in the history already
             config.stash[NIGHTS].keep(record, written)
+        config.stash[TALLY].records[written.name] = record
     except OSError as error:
         # A result that cannot be read again is not one.
         raise NotWrittenError(

@@ -140,11 +140,11 @@ class RowSource(ABC):
         """What the job ran with, as far as its log and its scheduler tell."""
 
     @abstractmethod
-    def noise(self, run: Run) -> Noise | None:
+    def noise(self, run: Run, accepted: Accepted | None) -> Noise | None:
         """By how much jobs of the row differ on its cluster."""
 
     @abstractmethod
-    def drift(self, run: Run, judged_s: float | None) -> str | None:
+    def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None) -> str | None:
         """That the newest nights of the row, with this one, differ from its first ones; one line."""
 
     @abstractmethod
@@ -218,16 +218,15 @@ class LiveRow(RowSource):
         version = getattr(self._launcher, "version", "")
         return {**self.provenance(run).versions, **({self.launcher: version} if version else {})}
 
-    def noise(self, run: Run) -> Noise | None:
+    def noise(self, run: Run, accepted: Accepted | None) -> Noise | None:
         """By the history."""
-        accepted, _ = self.accepted(run)
         return self._nights.noise(self.baseline.id, self.definition(run), accepted, self.settings.run_id)
 
-    def drift(self, run: Run, judged_s: float | None) -> str | None:
+    def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None) -> str | None:
         """By the history."""
         if judged_s is None:
             return None
-        first, accepted = run.jobs[0], self.accepted(run)[0]
+        first = run.jobs[0]
         tonight = Point(
             self.settings.run_id,
             first.job_id,
@@ -313,11 +312,11 @@ class ReplayedRow(RowSource):
         """As recorded."""
         return dict(self._record.run.environment)
 
-    def noise(self, run: Run) -> Noise | None:
+    def noise(self, run: Run, accepted: Accepted | None) -> Noise | None:
         """What was known when the row was judged."""
         return None if self._record.verdict is None else self._record.verdict.noise
 
-    def drift(self, run: Run, judged_s: float | None) -> str | None:
+    def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None) -> str | None:
         """As recorded."""
         return self._record.drift
 

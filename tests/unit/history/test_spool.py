@@ -46,7 +46,7 @@ def killed_after(steps: int) -> Iterator[None]:
             (SqliteDatabase, "execute"),
             (SqliteDatabase, "execute_many"),
             (SqliteDatabase, "execute_each"),
-            (Path, "replace"),
+            (os, "replace"),
             (Path, "unlink"),
         ):
             patch.setattr(owner, name, counted(getattr(owner, name)))
