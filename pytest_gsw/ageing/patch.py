@@ -38,12 +38,7 @@ class Patch:
 
 
 def make_patch(proposals: Iterable[Proposal], *, documented: bool = False) -> Patch:
-    """The diff that would put these figures into the files beside their tables.
-
-    Args:
-        proposals: The figures.
-        documented: Change the documented figures in the tables themselves, and put none beside them.
-    """
+    """The diff that would put these figures into the files beside their tables, or into the tables' documented ones."""
     by_table: dict[Path, list[Proposal]] = {}
     for proposal in proposals:
         path = proposal.row.location.path

@@ -145,13 +145,7 @@ class _Point:
 
 
 def propose(records: Iterable[Record], tables: Tables, rules: Rules | None = None) -> Proposals:
-    """What these runs let their clusters accept.
-
-    Args:
-        records: Records of any rows, clusters and runs; those of one job count once.
-        tables: Where the rows are written now.
-        rules: What is asked of the jobs.
-    """
+    """What these runs, of any rows and clusters, let their clusters accept; records of one job count once."""
     points: dict[_Row, dict[_Job, _Point]] = {}
     refused: Counter[tuple[str, str, str]] = Counter()
     # A job is its first record's: a replay, on whatever cluster, records it again.
@@ -322,8 +316,7 @@ def relative_spread(values: Sequence[float]) -> float:
 
 
 def _ended_s(record: Record) -> float | None:
-    job = record.jobs.last
-    return None if job is None else job.end_s or job.start_s or job.submit_s
+    return None if record.jobs.last is None else record.jobs.last.known_end_s
 
 
 def _date(record: Record) -> str | None:
@@ -348,14 +341,7 @@ def earlier_records(
 ) -> tuple[list[Record], list[LeftOut]]:
     """What the runs beside this one recorded of the same rows on the same clusters, the newest jobs of each row.
 
-    Args:
-        run: This session's directory; those beside it are the other runs.
-        now: This session's records.
-        tables: Where the rows are written now.
-        rules: What is asked of the jobs.
-
-    Returns:
-        The records, the newest run's first, and what cannot be read.
+    The newest run's records come first; what cannot be read is the second list.
     """
     wanted = {record_name(record.row.node_id): record for record in now}
     jobs: dict[str, set[_Job]] = {name: set() for name in wanted}

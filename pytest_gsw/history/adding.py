@@ -38,15 +38,7 @@ ON CONFLICT (record_id, job) DO NOTHING"""
 
 
 def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -> int:
-    """Write down records, within a transaction of the caller's.
-
-    Args:
-        database: Where the history is kept.
-        records: The records, by run and node id, one of each.
-
-    Returns:
-        How many have changed anything.
-    """
+    """Write down records, by run and node id, in a transaction of the caller's; how many have changed anything."""
     series_ids = _series_ids(database, {key for record in records.values() if (key := series_key(record)) is not None})
     database.execute_many(_UPSERT_RECORD, [_record_values(record) for record in records.values()])
     stored = database.execute_each(_STORED, [plain(record.run.id, record.row.node_id) for record in records.values()])

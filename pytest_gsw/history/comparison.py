@@ -65,13 +65,7 @@ def series_of(*runs: Iterable[Record]) -> tuple[SeriesKey, ...]:
 def compare_runs(
     before: Iterable[Record], after: Iterable[Record], noises: Mapping[SeriesKey, Noise] | None = None
 ) -> Comparison:
-    """How a run compares with an earlier one.
-
-    Args:
-        before: The records of the one.
-        after: The records of the other.
-        noises: Of each series by how much its jobs differ; what is usual where that is not known.
-    """
+    """How a run compares with an earlier one; a series whose noise is not known has the usual one."""
     first, second = ({record.row.id: record for record in run} for run in (before, after))
     compared = [_compare(first.get(row), second.get(row), noises or {}) for row in sorted(first.keys() | second.keys())]
     rows = sorted((one for one in compared if isinstance(one, RowRatio)), key=lambda one: (one.ratio, one.row))

@@ -21,12 +21,8 @@ def within(limit_s: float, call: Callable[[], Result], abandon: Callable[[Future
     """What a call returns or raises, in a thread of its own.
 
     Nobody waits for that thread when Python ends, as one of an executor's is waited for: a call that never returns
-    keeps nothing from ending. Ctrl-C ends the wait at once.
-
-    Args:
-        limit_s: How long to wait.
-        call: What may never return.
-        abandon: Told of the call that nobody waits for any more; it may make that end, and see to what it leaves.
+    keeps nothing from ending. Ctrl-C ends the wait at once. ``abandon`` is told of a call that nobody waits for any
+    more; it may make that end, and see to what it leaves.
 
     Raises:
         OverdueError: It has not returned in time.

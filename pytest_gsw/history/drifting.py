@@ -33,14 +33,11 @@ class Drifting:
 
 
 def nights_of(points: Sequence[Point]) -> tuple[Point, ...]:
-    """The first job of each night, without nights that say nothing of the row.
+    """The first job of each night, of a row's jobs from the oldest on, without nights that say nothing of the row.
 
     In those a canary said that the cluster was not in its usual state, or what was measured is not believed.
 
     Further jobs of a night ran because its first was slow, or share its hour: they say less than a night of their own.
-
-    Args:
-        points: A row's jobs, the oldest first.
     """
     first: dict[str, Point] = {}
     for point in points:
@@ -50,13 +47,10 @@ def nights_of(points: Sequence[Point]) -> tuple[Point, ...]:
 
 
 def without_spells(nights: Sequence[Point]) -> tuple[Point, ...]:
-    """The nights without those in which the row was too slow for three or more in a row.
+    """The nights, from the oldest on, without those in which the row was too slow for three or more in a row.
 
     Such a spell is a state that somebody repairs, and not noise: counted as noise, a loss would widen its own limit
     while it lasts. One slow night, or two, is what noise looks like.
-
-    Args:
-        nights: A row's nights, the oldest first.
     """
     kept: list[Point] = []
     for slow, spell in itertools.groupby(nights, key=lambda night: night.outcome in outcomes.SLOW):
@@ -66,12 +60,7 @@ def without_spells(nights: Sequence[Point]) -> tuple[Point, ...]:
 
 
 def since(points: Sequence[Point], accepted: Accepted | None) -> tuple[Point, ...]:
-    """The points that count: from the jobs on that a cluster has accepted, else since that day, else all.
-
-    Args:
-        points: A row's jobs, the oldest first.
-        accepted: The cluster's figure, ``None`` where the document's stands.
-    """
+    """Of a row's jobs, from the oldest on, those that count: from the accepted ones or their day on, else all."""
     if accepted is None:
         return tuple(points)
     jobs = {job.strip() for job in accepted.job_ids.split(",")}
@@ -87,11 +76,7 @@ def since(points: Sequence[Point], accepted: Accepted | None) -> tuple[Point, ..
 
 
 def drifting(nights: Sequence[Point]) -> Drifting | None:
-    """Whether the newest of these nights are slower than the first, since when, and what changed then.
-
-    Args:
-        nights: The nights of a row that count, the oldest first.
-    """
+    """Whether the newest nights that count are slower than the first, since when, and what changed then."""
     days = [night.time_s / SECONDS_PER_DAY for night in nights]
     found = drift([night.judged_s for night in nights], days=days)
     if found is None:
@@ -100,13 +85,9 @@ def drifting(nights: Sequence[Point]) -> Drifting | None:
 
 
 def changes_at(points: Sequence[Point], night: int) -> dict[str, tuple[str, str]]:
-    """What of the environment changed in a night, by name, as it was before and is since.
+    """What of the environment changed in a night (an index), by name, as it was before and is since.
 
     Only what had been the same for some nights: nodes that change every night say nothing.
-
-    Args:
-        points: A row's jobs, the oldest first.
-        night: Index of the night.
     """
     before = [_facts(point) for point in points[max(0, night - _SAME_BEFORE) : night]]
     now = _facts(points[night])

@@ -54,14 +54,7 @@ def built_in(row: Baseline) -> LogFormat | None:
 def import_logs(
     directory: Path, rows: Iterable[Baseline], cluster: str, known: Known, format_of: FormatOf = built_in
 ) -> Imported:
-    """The records of all logs below a directory that are named like those of known rows.
-
-    Args:
-        directory: A staging area, or anything that has logs below it. Links are not followed.
-        rows: The known rows.
-        cluster: Where the jobs ran.
-        known: Whether the history has a job already.
-        format_of: How logs of a row are read.
+    """The records of all logs below a directory that are named like those of known rows; links are not followed.
 
     Raises:
         ConfigurationError: There is no such directory, or no log of these rows in it.

@@ -12,10 +12,7 @@ from pytest_gsw.results.record import Record
 
 
 def import_runs(directories: Iterable[Path]) -> Imported:
-    """The records of runs.
-
-    Args:
-        directories: The runs' directories, such as ``.gsw/runs/ID``.
+    """The records of runs in their directories, such as ``.gsw/runs/ID``.
 
     Raises:
         ConfigurationError: One of them is no directory.

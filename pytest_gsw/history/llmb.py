@@ -39,13 +39,7 @@ _JOB_ID = re.compile(r"[0-9]{1,18}")
 
 
 def import_llmb(path: Path, rows: Iterable[Baseline], cluster: str, known: Known) -> Imported:
-    """The records of the jobs in a database of llmb-run that ended well and ran a known row as documented.
-
-    Args:
-        path: ``jobs.sqlite3``.
-        rows: The known rows.
-        cluster: Where the jobs ran.
-        known: Whether the history has a job already.
+    """The records of the jobs in llmb-run's ``jobs.sqlite3`` that ended well and ran a known row as documented.
 
     Raises:
         ConfigurationError: It is no such database, or lacks a column that jobs cannot be told without.

@@ -131,7 +131,7 @@ def record_time_s(record: Record) -> float:
 
 def job_time_s(job: JobFacts, record: Record) -> float:
     """When a job ended, or the nearest time to that which is known; 0 where nothing is."""
-    return _ended_s(job) or _run_time_s(record)
+    return job.known_end_s or _run_time_s(record)
 
 
 def by_run(records: Iterable[Record]) -> dict[tuple[str, str], Record]:
@@ -160,13 +160,9 @@ def _ended_well(job: JobFacts) -> bool:
 
 
 def _job(job: JobFacts) -> str:
-    ended_s = _ended_s(job)
+    ended_s = job.known_end_s
     name = f"{job.id};{job.cluster}" if job.cluster else job.id
     return name if ended_s is None else f"{name}@{ended_s!r}"
-
-
-def _ended_s(job: JobFacts) -> float | None:
-    return job.end_s or job.start_s or job.submit_s
 
 
 def _run_time_s(record: Record) -> float:

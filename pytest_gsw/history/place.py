@@ -28,10 +28,7 @@ def is_postgresql(where: str) -> bool:
 
 
 def open_history(where: str | Path) -> History:
-    """The history at a path or at a URL of PostgreSQL; nothing is connected yet.
-
-    Args:
-        where: A SQLite file, or ``postgresql://USER:PASSWORD@HOST:PORT/DATABASE``.
+    """The history in a SQLite file, or at ``postgresql://USER:PASSWORD@HOST:PORT/DATABASE``; nothing is connected yet.
 
     Raises:
         ConfigurationError: It is neither, or psycopg is not installed.
@@ -62,7 +59,7 @@ def history_place(
         results: The directory of results.
         environ: The environment.
         base: What a path is relative to.
-        option: The option, for messages.
+        option: The option's name, for messages.
 
     Returns:
         A URL of PostgreSQL, the path of a SQLite file, or ``None`` where the word ``none`` asks for no history.

@@ -54,11 +54,7 @@ class Spool:
         self._directory = directory / hashlib.sha256(place.encode()).hexdigest()[:12] if place else directory
 
     def put(self, record: Record, written: Path | None = None) -> Path:
-        """Keep a record, whole or not at all.
-
-        Args:
-            record: The record.
-            written: A file that holds it already: where it can have a second name, nothing is written again.
+        """Keep a record, whole or not at all: a file that holds it already gets a second name, where it can have one.
 
         Raises:
             OSError: It cannot be written.

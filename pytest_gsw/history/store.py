@@ -51,9 +51,6 @@ class History:
 
     Nothing is connected before it is needed. A connection that was lost is made again; what was asked meanwhile
     raises :class:`~pytest_gsw.history.errors.HistoryAwayError`, and may be asked again.
-
-    Args:
-        database: Where it is kept.
     """
 
     def __init__(self, database: Database) -> None:
@@ -92,21 +89,11 @@ class History:
             return add_records(self._database, newest)
 
     def points(self, key: SeriesKey, last: int | None = None) -> tuple[Point, ...]:
-        """The points of one series, the oldest first.
-
-        Args:
-            key: The series.
-            last: Only so many, the newest.
-        """
+        """The points of one series, or the last ones, the oldest first."""
         return self.points_of([key], last)[key]
 
     def points_of(self, keys: Iterable[SeriesKey], last: int | None = None) -> Mapping[SeriesKey, tuple[Point, ...]]:
-        """The points of many series, each the oldest first; nothing of one that is not there.
-
-        Args:
-            keys: The series.
-            last: Only so many of each, the newest.
-        """
+        """The points of many series, or the last ones of each, the oldest first; nothing of one that is not there."""
         found = self._newest(_POINTS, keys, last)
         return {key: tuple(self._point(key, row) for row in rows) for key, rows in found.items()}
 
@@ -117,12 +104,7 @@ class History:
             raise HistoryError(f"a point of {key.row} in {self.shown} cannot be read: {error}") from None
 
     def times_of(self, keys: Iterable[SeriesKey], last: int | None = None) -> Mapping[SeriesKey, tuple[float, ...]]:
-        """The seconds of the points of many series, which is less to read: noise needs no more.
-
-        Args:
-            keys: The series.
-            last: Only so many of each, the newest.
-        """
+        """The seconds of the points of many series, which is less to read: noise needs no more."""
         found = self._newest(_TIMES, keys, last)
         return {key: tuple(judged_s for (judged_s,) in rows) for key, rows in found.items()}
 
@@ -159,11 +141,7 @@ class History:
         return tuple(sorted(chosen, key=lambda key: (key.row, key.cluster, -newest[key], key.definition)))
 
     def runs(self, last: int | None = None) -> tuple[RunSummary, ...]:
-        """The runs, in the order of their names, which begin with the time at which they began.
-
-        Args:
-            last: Only so many, the last by name.
-        """
+        """The runs, or the last ones, in the order of their names, which begin with the time at which they began."""
         self._prepare()
         with self._database.transaction(write=False):
             found = self._database.execute(_RUNS, (_ALL if last is None else last,))

@@ -81,8 +81,7 @@ class Curve:
 
     def documented(self, key: str) -> list[tuple[int, float | None]]:
         """A documented figure, or what follows from the documented step time, by number of GPUs."""
-        figures = ((row.record.row.gpus, row.record.figures) for row in self.rows)
-        return [(gpus, of_row.documented.get(key) or of_row.implied.get(key)) for gpus, of_row in figures]
+        return [(row.record.row.gpus, row.record.figures.stated(key)) for row in self.rows]
 
 
 @dataclass(frozen=True)
@@ -175,25 +174,17 @@ class Night:
     @cached_property
     def workloads(self) -> Mapping[str, tuple[Curve, ...]]:
         """By workload, its rows that differ in their number of GPUs alone, where there is more than one of them."""
-        several = len({row.record.row.accelerator for row in self.rows}) > 1
-        found: dict[str, dict[str, list[Row]]] = {}
-        for row in self.rows:
-            record = row.record
-            workload = f"{record.row.workload} on {record.row.accelerator}" if several else record.row.workload
-            found.setdefault(workload, {}).setdefault(record.row.id.partition("[")[0], []).append(row)
-        curves = {
-            workload: tuple(Curve(name, tuple(sorted(rows, key=_gpus))) for name, rows in sorted(by_name.items()))
-            for workload, by_name in sorted(found.items())
-        }
-        scaled = {
-            workload: tuple(one for one in of_workload if len({_gpus(row) for row in one.rows}) > 1)
-            for workload, of_workload in curves.items()
-        }
-        return {workload: of_workload for workload, of_workload in scaled.items() if of_workload}
-
-
-def _gpus(row: Row) -> int:
-    return row.record.row.gpus
+        several = len({record.row.accelerator for record in self.records}) > 1
+        alike: dict[tuple[str, str], list[Row]] = {}
+        for row in sorted(self.rows, key=lambda row: row.record.row.gpus):
+            facts = row.record.row
+            workload = f"{facts.workload} on {facts.accelerator}" if several else facts.workload
+            alike.setdefault((workload, facts.id.partition("[")[0]), []).append(row)
+        found: dict[str, tuple[Curve, ...]] = {}
+        for (workload, name), rows in sorted(alike.items(), key=lambda one: one[0]):
+            if len({row.record.row.gpus for row in rows}) > 1:
+                found[workload] = (*found.get(workload, ()), Curve(name, tuple(rows)))
+        return found
 
 
 def advice_of(fact: str) -> str:

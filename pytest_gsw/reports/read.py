@@ -60,12 +60,7 @@ def nights_by_run(
 def exported_night(
     records: Iterable[Record], missing: Mapping[str, str] | None = None, history: History | None = None
 ) -> Night:
-    """A run as exports show it: its records without secrets, and the nights before of slow rows alone.
-
-    Args:
-        records: What it recorded.
-        missing: By node id, why a row has no record.
-        history: The nights before; ``None`` where there are none.
+    """A run as exports show it: without secrets, and of the nights before, those of slow rows alone.
 
     Raises:
         HistoryError: The history did not answer.

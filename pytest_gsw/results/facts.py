@@ -75,6 +75,11 @@ class JobFacts:
             metrics=metrics or {},
         )
 
+    @property
+    def known_end_s(self) -> float | None:
+        """When it ended, or the nearest time to that which is known."""
+        return self.end_s or self.start_s or self.submit_s
+
     def check(self, prefix: str) -> None:
         """Make sure that its state is one.
 
@@ -191,6 +196,10 @@ class FigureFacts:
     #: FLOP/s that a matrix product reached on one GPU or core in the (last) job, where the MFU is of that and not of
     #: the accelerator's peak.
     calibration_flops: float | None = None
+
+    def stated(self, key: str) -> float | None:
+        """A documented figure, or what follows from the documented step time."""
+        return self.documented.get(key) or self.implied.get(key)
 
 
 @dataclass(frozen=True)

@@ -262,7 +262,7 @@ def figures_table(record: Record, verdict: Verdict) -> str:
         measured, documented = record.figures.measured.get(key), record.figures.documented.get(key)
         if measured is None or (documented is None and not metric.always_shown):
             continue
-        documented = documented or record.figures.implied.get(key)
+        documented = record.figures.stated(key)
         accepted = record.figures.accepted.get(key) if is_accepted else None
         allowed, word = "", "derived"
         if key == judged:

@@ -30,12 +30,7 @@ _BOLD = frozenset({Level.ERROR, Level.WARNING})
 
 
 def markdown(night: Night, limit_bytes: int = LIMIT_BYTES) -> str:
-    """A summary of a night.
-
-    Args:
-        night: The night.
-        limit_bytes: What the summary may take; what has no room is counted.
-    """
+    """A summary of a night; what has no room in it is counted."""
     found = findings(night)
     head = _head(night, found)
     room = limit_bytes - _size(head)

@@ -4,24 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+from functools import partial
 
 from pytest_gsw.reports.night import Night
 from pytest_gsw.tables.metrics import MFU, STEP_TIME, TOKENS_PER_S
-
-
-def step_time(night: Night) -> str:
-    """Measured step times, seconds."""
-    return _csv(night, STEP_TIME.key)
-
-
-def mfu(night: Night) -> str:
-    """Measured model FLOPS utilization, 0 to 1."""
-    return _csv(night, MFU.key)
-
-
-def throughput(night: Night) -> str:
-    """Measured tokens per second."""
-    return _csv(night, TOKENS_PER_S.key)
 
 
 def _csv(night: Night, figure: str) -> str:
@@ -33,6 +19,10 @@ def _csv(night: Night, figure: str) -> str:
     writer.writerow(known)
     writer.writerow(f"{value:.9g}" for value in known.values())
     return text.getvalue().removesuffix("\n") if known else ""
+
+
+#: What was measured of it, in the metric's unit.
+step_time, mfu, throughput = (partial(_csv, figure=metric.key) for metric in (STEP_TIME, MFU, TOKENS_PER_S))
 
 
 def _label(row: str) -> str:

@@ -59,13 +59,7 @@ def across(low: float, high: float, *, logarithmic: bool = False) -> Scale:
 
 
 def upright(values: Iterable[float], *, from_zero: bool = False, logarithmic: bool = False) -> Scale:
-    """An axis from the bottom to the top that holds all of these finite values, with room around them.
-
-    Args:
-        values: The values.
-        from_zero: Whether it begins at zero.
-        logarithmic: Whether equal ratios are equally far apart; all values are above zero.
-    """
+    """An axis from the bottom to the top that holds all of these finite values (above zero on a logarithmic one)."""
     known = list(values)
     low, high = min(known), max(known)
     if logarithmic:
@@ -92,14 +86,7 @@ def ground(title: str, height: float = HEIGHT) -> ET.Element:
 
 
 def frame(title: str, y: Scale, x_ticks: Iterable[tuple[float, str]], x_title: str = "") -> ET.Element:
-    """A picture with its axes.
-
-    Args:
-        title: Its title.
-        y: The axis from bottom to top, with lines across at round numbers.
-        x_ticks: Places from left to right, each with what it is.
-        x_title: What they are all.
-    """
+    """A picture with its axes: lines across at round numbers, and places from left to right, each with what it is."""
     svg = ground(title)
     for value in _powers(y.low, y.high) if y.logarithmic else round_numbers(y.low, y.high):
         at = y(value)

@@ -17,13 +17,9 @@ LONGEST_TEXT = 2000
 
 
 def element(tag: str, /, *contents: Content, **attributes: str | float | None) -> ET.Element:
-    """An element with its contents.
+    """An element with its contents; of these and of its attributes ``None`` is left out.
 
-    Args:
-        tag: Its name.
-        contents: Elements and texts, in order; ``None`` is left out.
-        attributes: Attributes by name, with ``_`` for ``-``, and one at the end for words of Python (``class_``);
-            ``None`` is left out.
+    Names of attributes have ``_`` for ``-``, and one at the end where they are words of Python (``class_``).
     """
     made = ET.Element(tag, {_name(name): _value(value) for name, value in attributes.items() if value is not None})
     last: ET.Element | None = None

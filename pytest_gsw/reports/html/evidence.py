@@ -26,13 +26,9 @@ class LogEnd:
 
 
 def log_ends(log: str | None, job_id: str, directory: Path, *, failed: bool) -> tuple[LogEnd, ...]:
-    """The ends of a row's log and of the batch shell's output, of those that are there.
+    """The ends of a row's log and of the batch shell's output in the run's directory, of those that are there.
 
-    Args:
-        log: The log, as the record names it.
-        job_id: The row's last job.
-        directory: The run's directory.
-        failed: Whether the run could not be measured: then the line is looked for that says why.
+    Of a row that could not be measured, the line is looked for that says why.
     """
     named = [Path(log)] if log else []
     if failed and job_id.isalnum():

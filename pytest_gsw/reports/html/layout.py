@@ -59,13 +59,9 @@ def page(
 
 
 def table(name: str, caption: str, heads: Sequence[str], lines: Iterable[Sequence[Content]]) -> ET.Element:
-    """A table that is scrolled by itself where it is wider than the page.
+    """A table that is scrolled by itself where it is wider than the page; its name is the only one such on the page.
 
-    Args:
-        name: What it is called on its page, once.
-        caption: What it shows.
-        heads: The heads of its columns.
-        lines: The contents of each line's cells; an element that is a cell stays as it is, the first cell is the head.
+    The first cell of a line is its head; of the others, an element that is a cell stays as it is.
     """
     body = [element("tr", _cell(first, "th", scope="row"), *(_cell(one) for one in rest)) for first, *rest in lines]
     return element(

@@ -48,8 +48,7 @@ def scaling_page(
         for number, (workload, curves) in enumerate(night.workloads.items(), 1)
     ]
     title = f"How workloads scale, {day(night.begin_s)}"
-    note = simulated_note(row.record for row in night.rows)
-    return page(title, [element("h1", title), note, *sections], links, here=SCALING)
+    return page(title, [element("h1", title), simulated_note(night.records), *sections], links, here=SCALING)
 
 
 def _scaling(number: int, workload: str, curves: Sequence[Curve]) -> ET.Element:
@@ -67,8 +66,7 @@ def _scaling_lines(curve: Curve) -> list[list[Content]]:
         tokens, mfu = record.figures.measured.get(TOKENS_PER_S.key), record.figures.measured.get(MFU.key)
         each = tokens / record.row.gpus if tokens and record.row.gpus > 0 else None
         first_each = first_each or each
-        stated_tokens = record.figures.documented.get(TOKENS_PER_S.key) or record.figures.implied.get(TOKENS_PER_S.key)
-        stated_mfu = record.figures.documented.get(MFU.key) or record.figures.implied.get(MFU.key)
+        stated_tokens, stated_mfu = record.figures.stated(TOKENS_PER_S.key), record.figures.stated(MFU.key)
         lines.append(
             [
                 element("span", sign(row.kind), element("span", MARKS[row.kind][1], class_="vh"), " ", row_link(row)),
@@ -88,7 +86,7 @@ def jobs_page(night: Night, shown: Picture | None, links: Sequence[tuple[str, st
     title = f"Jobs of the night, {day(night.begin_s)}"
     main = [
         element("h1", title),
-        simulated_note(row.record for row in night.rows),
+        simulated_note(night.records),
         fact_list(_sums(night)),
         section("line", "Time line", picture(shown)),
         section("causes", "Failures by cause", _causes(night)),
@@ -103,7 +101,7 @@ def _sums(night: Night) -> list[tuple[str, str]]:
     failed = sum(job.failed for job in jobs)
     waits_s = [job.facts.queue_s for job in jobs if job.facts.queue_s is not None]
     runs_s = [job.facts.run_s for job in jobs if job.facts.run_s is not None]
-    saved = sum(row.record.jobs.saved_gpu_hours or 0.0 for row in night.rows)
+    saved = sum(record.jobs.saved_gpu_hours or 0.0 for record in night.records)
     return [
         ("jobs", f"{counted(len(jobs), 'job')}, {failed} failed"),
         (
@@ -112,7 +110,7 @@ def _sums(night: Night) -> list[tuple[str, str]]:
         ),
         ("queue", _spread(waits_s)),
         ("run", _spread(runs_s)),
-        ("nodes", slow_node_line(row.record for row in night.rows)),
+        ("nodes", slow_node_line(night.records)),
     ]
 
 

@@ -48,25 +48,19 @@ _CAUSES, _MISSING = 40, 200
 
 
 def night_page(night: Night, others: Sequence[tuple[Night, str]], links: Sequence[tuple[str, str]]) -> ET.Element:
-    """The first page.
-
-    Args:
-        night: The night.
-        others: Other nights of the same report, each with the address of its page.
-        links: Names and addresses of the night's pages.
-    """
-    clusters = ", ".join(night.clusters) or "no cluster"
+    """The first page, with other nights of the same report and names of the night's pages, each with its address."""
+    title = f"{night_text(night)} on {', '.join(night.clusters) or 'no cluster'}, {day(night.begin_s)}"
     main = [
-        element("h1", f"{night_text(night)} on {clusters}, {day(night.begin_s)}"),
+        element("h1", title),
         _counts(night),
         element("p", *_run_facts(night), class_="run"),
-        simulated_note(row.record for row in night.rows),
+        simulated_note(night.records),
         _attention(night),
         section("verdicts", "Verdicts", _verdicts(night)),
         section("rows", "All rows", _all_rows(night)),
         section("nights", "Other nights", _others(others)),
     ]
-    return page(f"{night_text(night)} on {clusters}, {day(night.begin_s)}", main, links, here="index.html")
+    return page(title, main, links, here="index.html")
 
 
 def _counts(night: Night) -> ET.Element:
@@ -170,8 +164,8 @@ def _verdicts(night: Night) -> ET.Element | None:
     """The table by workload, dtype and number of GPUs; the workload with the worst row comes first."""
     if not night.rows:
         return None
-    gpus = sorted({row.record.row.gpus for row in night.rows})
-    several = len({row.record.row.accelerator for row in night.rows}) > 1
+    gpus = sorted({record.row.gpus for record in night.records})
+    several = len({record.row.accelerator for record in night.records}) > 1
     lines: dict[tuple[str, ...], dict[int, list[Row]]] = {}
     for row in night.rows:  # the worst first, and so are the lines
         record = row.record

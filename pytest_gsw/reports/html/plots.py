@@ -253,13 +253,7 @@ MFU = Figure("MFU (%)", metrics.MFU.key, logarithmic=False, factor=100.0)
 
 
 def scaling_plot(name: str, figure: Figure, curves: Sequence[Curve]) -> Plot | None:
-    """A figure over GPU counts: measured drawn through, documented dashed.
-
-    Args:
-        name: Whose it is.
-        figure: The figure.
-        curves: A few rows that differ in their number of GPUs, as many as there are colours at most.
-    """
+    """A figure over GPU counts, of as many curves as there are colours: measured drawn through, documented dashed."""
     drawn = [
         (curve.name, _points(figure, curve.measured(figure.key)), _points(figure, curve.documented(figure.key)))
         for curve in curves

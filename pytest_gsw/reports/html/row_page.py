@@ -60,15 +60,7 @@ def row_page(
     ends: Sequence[LogEnd],
     links: Sequence[tuple[str, str]],
 ) -> ET.Element:
-    """All that is known of one row in one night.
-
-    Args:
-        row: The row.
-        night: Its night.
-        pictures: Its pictures by what they show: ``steps`` and ``nights``.
-        ends: The ends of its logs.
-        links: Names and addresses of the night's pages.
-    """
+    """All that is known of one row in one night, with its pictures by what they show, ``steps`` and ``nights``."""
     record, word = row.record, MARKS[row.kind][1]
     badge = element("span", sign(row.kind), f" {word}", class_=f"badge {row.kind}")
     log, commands = section("log", "Last lines of the log", *_log(ends)), _commands(row, night)
@@ -160,7 +152,7 @@ def _figure(row: Row, metric: Metric) -> Sequence[str] | None:
     return (
         row_text.title(metric, record),
         "" if measured is None else show(measured),
-        *against(stated or record.figures.implied.get(key)),
+        *against(record.figures.stated(key)),
         *(against(record.figures.accepted.get(key)) if record.figures.accepted else ()),
         _allowed(row, metric),
     )

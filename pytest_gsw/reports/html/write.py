@@ -44,7 +44,7 @@ def write_report(
     runs: Mapping[str, Run] | None = None,
     accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
 ) -> Path:
-    """Write the report of one run or of several; the newest is on the first page.
+    """Write the report of one run or of several; the newest is on the first page, which is returned.
 
     Args:
         records: The records of all of them.
@@ -52,9 +52,6 @@ def write_report(
         directory: Where to write; it is made if it is not there.
         runs: What the records do not say, by run id.
         accepted: By row and cluster, what clusters have accepted.
-
-    Returns:
-        The first page.
 
     Raises:
         HistoryError: The history did not answer.
@@ -125,14 +122,7 @@ def _scaling_pictures(directory: Path, number: int, workload: str, curves: Seque
 
 
 def _picture(directory: Path, name: str, plot: Plot | None, root: str = "") -> Picture | None:
-    """A picture that was written, ``None`` where there is nothing to be seen.
-
-    Args:
-        directory: The night's directory.
-        name: The name of its file.
-        plot: The picture.
-        root: The way from the page that shows it to the night's directory.
-    """
+    """A picture that was written, for a page from which the root leads to the night's directory."""
     if plot is None:
         return None
     write_whole(directory / _PLOTS / f"{name}.svg", svg_text(plot.svg))
