@@ -28,40 +28,29 @@ from pytest_gsw.runs.checks import read_steps
 from pytest_gsw.runs.measure import measure_as_documented
 from pytest_gsw.runs.provenance import provenance_in
 from pytest_gsw.runs.run import Run
+from pytest_gsw.tables import metrics
 from pytest_gsw.tables.definition import accepted_for, definition_hash
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.images import image_name, image_of
 from pytest_gsw.tables.load import load_tables
-from pytest_gsw.tables.metrics import (
-    CALIBRATED_STEP_TIME,
-    DAYS_TO_TRAIN,
-    MFU,
-    PERCENTAGES,
-    SAMPLES_PER_S,
-    SAVE_TIME,
-    STEP_TIME,
-    TFLOPS_PER_GPU,
-    TOKENS_PER_S,
-    TOKENS_PER_S_PER_GPU,
-)
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.statistic import parse_statistic
 
 
 def add_parser(commands: Commands) -> None:
     """Add the subcommand."""
-    metrics = commands.add_parser("metrics", help="measure one log")
-    metrics.add_argument("log", type=Path, metavar="LOG")
-    metrics.add_argument("--format", metavar="NAME", help="log format (default: found by content)")
-    metrics.add_argument("--row", metavar="ID", help="the documented row that the log is a run of")
-    metrics.add_argument("--cluster", metavar="NAME", help="judge the row as a session on this cluster does")
-    metrics.add_argument("--clusters", type=Path, metavar="FILE", help="file that defines clusters, before the usual")
-    metrics.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="tables that hold the row")
-    metrics.add_argument("--statistic", metavar="S", help="such as last, mean[35:44], median[-10:]")
-    metrics.add_argument("--last", action="store_true", help="read only the last step, from the end of the log")
-    metrics.add_argument("--json", action="store_true", help="print JSON: one object")
-    add_plugin_option(metrics)
-    metrics.set_defaults(run=_metrics)
+    parser = commands.add_parser("metrics", help="measure one log")
+    parser.add_argument("log", type=Path, metavar="LOG")
+    parser.add_argument("--format", metavar="NAME", help="log format (default: found by content)")
+    parser.add_argument("--row", metavar="ID", help="the documented row that the log is a run of")
+    parser.add_argument("--cluster", metavar="NAME", help="judge the row as a session on this cluster does")
+    parser.add_argument("--clusters", type=Path, metavar="FILE", help="file that defines clusters, before the usual")
+    parser.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="tables that hold the row")
+    parser.add_argument("--statistic", metavar="S", help="such as last, mean[35:44], median[-10:]")
+    parser.add_argument("--last", action="store_true", help="read only the last step, from the end of the log")
+    parser.add_argument("--json", action="store_true", help="print JSON: one object")
+    add_plugin_option(parser)
+    parser.set_defaults(run=_metrics)
 
 
 def _metrics(asked: argparse.Namespace) -> Answer:
@@ -140,9 +129,9 @@ def _last_facts(path: Path, log_format: LogFormat) -> dict[str, Any]:
         "format": log_format.name,
         "statistic": "last",
         "step": step.index,
-        STEP_TIME.key: step.seconds,
-        SAMPLES_PER_S.key: step.samples_per_s,
-        TOKENS_PER_S_PER_GPU: step.tokens_per_s_per_gpu,
+        metrics.STEP_TIME.key: step.seconds,
+        metrics.SAMPLES_PER_S.key: step.samples_per_s,
+        metrics.TOKENS_PER_S_PER_GPU: step.tokens_per_s_per_gpu,
     }
 
 
@@ -166,14 +155,14 @@ def _log_metrics(log: StepLog, statistic: str) -> dict[str, Any]:
         "format": log.format,
         "steps": len(log.steps),
         "statistic": str(chosen),
-        STEP_TIME.key: judged_s,
+        metrics.STEP_TIME.key: judged_s,
         "first_step_time_s": timed[0].seconds if timed else None,
         "last_step_time_s": timed[-1].seconds if timed else None,
         "median_step_time_s": steady([step.seconds for step in timed]).median_s if timed else None,
-        SAMPLES_PER_S.key: last.samples_per_s if last else None,
-        TOKENS_PER_S_PER_GPU: last.tokens_per_s_per_gpu if last else None,
+        metrics.SAMPLES_PER_S.key: last.samples_per_s if last else None,
+        metrics.TOKENS_PER_S_PER_GPU: last.tokens_per_s_per_gpu if last else None,
         "global_batch_size": log.identity.global_batch_size,
-        SAVE_TIME.key: log.checkpoint_saves_s[-1] if log.checkpoint_saves_s else None,
+        metrics.SAVE_TIME.key: log.checkpoint_saves_s[-1] if log.checkpoint_saves_s else None,
         "calibration_flops": log.calibration_flops,
         "runs_in_file": log.attempts,
         "not_finite": quoted(log.not_finite[1], os.environ) if log.not_finite else None,
@@ -214,12 +203,12 @@ def _row_metrics(
         "format": log.format,
         "steps": measurement.steps,
         "statistic": measurement.statistic,
-        STEP_TIME.key: found.step_time_s,
+        metrics.STEP_TIME.key: found.step_time_s,
         "first_step_time_s": measurement.first_s * scale,
         "last_step_time_s": measurement.last_s * scale,
         "median_step_time_s": measurement.steady.median_s * scale,
-        SAVE_TIME.key: found.checkpoint_save_time_s,
-        CALIBRATED_STEP_TIME.key: found.calibrated_step_time_s,
+        metrics.SAVE_TIME.key: found.checkpoint_save_time_s,
+        metrics.CALIBRATED_STEP_TIME.key: found.calibrated_step_time_s,
         "calibration_flops": measurement.calibration_flops,
         "runs_in_file": log.attempts,
         "row": row.id,
@@ -228,10 +217,10 @@ def _row_metrics(
         "documented_time_s": verdict.documented_s,
         "accepted_time_s": verdict.accepted_s,
         "accepted_not_used": unused_text(unused, definition, shown) if unused else None,
-        TOKENS_PER_S.key: found.tokens_per_s,
-        MFU.key: found.mfu,
-        TFLOPS_PER_GPU.key: found.tflops_per_gpu,
-        DAYS_TO_TRAIN.key: found.days_to_train_1t_tokens,
+        metrics.TOKENS_PER_S.key: found.tokens_per_s,
+        metrics.MFU.key: found.mfu,
+        metrics.TFLOPS_PER_GPU.key: found.tflops_per_gpu,
+        metrics.DAYS_TO_TRAIN.key: found.days_to_train_1t_tokens,
         "change": verdict.time_change,
         "throughput_change": verdict.throughput_change,
         "tolerance": verdict.tolerance,
@@ -245,6 +234,6 @@ def _row_metrics(
 def _shown(name: str, value: Any) -> str:
     if name in {"change", "throughput_change"}:
         return percent(value)
-    if name in PERCENTAGES | {"tolerance"}:
+    if name in metrics.PERCENTAGES | {"tolerance"}:
         return f"{value:.2%}"
     return f"{value:,.6g}" if isinstance(value, float) else str(value)
