@@ -46,7 +46,7 @@ def _bundled() -> tuple[Baseline, ...]:
 @pytest.fixture
 def one_row_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """One row of each format, and one whose steps the table states where the documents do not."""
-    monkeypatch.setattr(rows, "load_tables", lambda _: _bundled())
+    monkeypatch.setattr(rows, "load_tables", _bundled)
 
     def few(seed: str) -> Iterator[Baseline]:
         seen = set()
