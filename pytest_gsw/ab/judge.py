@@ -54,11 +54,7 @@ def least_p(pairs: int) -> float:
 
 
 def compare(times_s: Sequence[tuple[float, float]]) -> Comparison:
-    """Compare two sides by their pairs.
-
-    Args:
-        times_s: Of each pair, the judged seconds of A and of B.
-    """
+    """Compare two sides by the judged seconds of A and of B in each pair."""
     logs = [round(math.log(a_s / b_s), _DIGITS) for a_s, b_s in times_s]
     median_ratio = math.exp(statistics.median(logs)) if logs else None
     if len(logs) < LEAST_PAIRS:

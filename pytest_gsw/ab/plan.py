@@ -63,11 +63,7 @@ def turn_order(pairs: int) -> tuple[str, ...]:
 
 
 def read_side(option: str, given: Sequence[str]) -> dict[str, str]:
-    """The variables of one side.
-
-    Args:
-        option: How they were given: ``--a``.
-        given: ``NAME=VALUE`` texts.
+    """The variables of one side, given as ``NAME=VALUE`` with an option such as ``--a``.
 
     Raises:
         ConfigurationError: One is no such text, is given twice, or is not the sides' to set.
@@ -145,16 +141,9 @@ def job_of(
     time_limit_s: float | None,
     turn_limit_s: float | None,
 ) -> JobSpec:
-    """The job that runs all turns.
+    """The job that runs all turns of a row's sides, and leaves them beside its script in a directory.
 
-    Args:
-        spec: How the row itself is started.
-        directory: Where the job's script is, and where its turns are left.
-        order: The side of each turn.
-        a: The variables of side A.
-        b: Those of side B.
-        time_limit_s: Limit on the whole job, ``None`` for the launch script's own.
-        turn_limit_s: Limit on each turn, ``None`` for none.
+    Its own time limit is the launch script's where it is ``None``; that of each turn is none then.
     """
     return dataclasses.replace(
         spec,

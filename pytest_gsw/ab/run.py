@@ -18,14 +18,9 @@ Progress = Callable[[str, JobStatus], tuple[str, ...]]
 
 
 def run_job(launcher: Launcher, spec: JobSpec, progress: Progress, again: str, say: Callable[[str], None]) -> Run:
-    """Submit the job, wait for its end, and let go of the launcher.
+    """Submit the job, wait for its end, and let go of the launcher; each line is said once.
 
-    Args:
-        launcher: How the job starts.
-        spec: The job.
-        progress: What is said of the job while it waits and runs.
-        again: The command that judges its turns later.
-        say: Told each line once.
+    ``again`` is the command that judges the turns later.
 
     Raises:
         SubmissionError: The scheduler refused it, or has been away for too long.

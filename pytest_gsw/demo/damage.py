@@ -21,7 +21,8 @@ def damage(healthy: Sequence[Event], run: Run, word: str) -> tuple[Event, ...]:
         case "fail":
             return _ending(_until(healthy, min(_STEPS_BEFORE_FAILURE, count - 1)), _TRACEBACK)
         case "oom-kill":
-            return _ending(_until(healthy, count // 3), (_oom_kill(run),))
+            killed = f"slurmstepd: error: Detected 1 oom_kill event in StepId={run.job.id}.0"
+            return _ending(_until(healthy, count // 3), (f"{killed}. Some of the step tasks have been OOM Killed.",))
         case "stall":
             return _until(healthy, count // 2)
         case "short":
@@ -59,11 +60,6 @@ def _truncated(events: Sequence[Event], last: int) -> Iterator[Event]:
         yield event
 
 
-def _oom_kill(run: Run) -> str:
-    step = f"StepId={run.job.id}.0"
-    return f"slurmstepd: error: Detected 1 oom_kill event in {step}. Some of the step tasks have been OOM Killed."
-
-
 _TRACEBACK = (
     "Traceback (most recent call last):",
     '  File "/workspace/train.py", line 212, in <module>',
@@ -73,10 +69,18 @@ _TRACEBACK = (
     "RuntimeError: shape '[4096, 8192]' is invalid for input of size 33550336",
 )
 
+_XLA_OUT_OF_MEMORY = (
+    "Traceback (most recent call last):",
+    '  File "/opt/train/train.py", line 431, in train_loop',
+    "    state, metrics = p_train_step(state, batch, rng)",
+    "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8.00GiB.",
+    "BufferAssignment OOM Debugging.",
+)
+
 
 def _out_of_memory(run: Run) -> tuple[str, ...]:
     if run.baseline.log_format in _XLA_FORMATS:
-        return _xla_out_of_memory()
+        return _XLA_OUT_OF_MEMORY
     rank = min(3, run.job.gpus - 1)
     error = _old_cuda_error(rank) if run.baseline.accelerator.startswith("V100") else _cuda_error(rank)
     trace = (
@@ -104,14 +108,4 @@ def _old_cuda_error(rank: int) -> str:
     return (
         f"RuntimeError: CUDA out of memory. Tried to allocate 1.50 GiB (GPU {rank}; 31.75 GiB total capacity;"
         " 28.34 GiB already allocated; 829.50 MiB free; 29.90 GiB reserved in total by PyTorch)"
-    )
-
-
-def _xla_out_of_memory() -> tuple[str, ...]:
-    return (
-        "Traceback (most recent call last):",
-        '  File "/opt/train/train.py", line 431, in train_loop',
-        "    state, metrics = p_train_step(state, batch, rng)",
-        "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8.00GiB.",
-        "BufferAssignment OOM Debugging.",
     )

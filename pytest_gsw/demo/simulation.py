@@ -110,14 +110,9 @@ class Run:
 
 
 def simulate(baseline: Baseline, job: Job, fault: Fault | None, random: Random, started: datetime) -> Run:
-    """Train one row at its documented speed, changed by a fault.
+    """Train one row at its documented speed, changed by a fault; those that end a run early change nothing here.
 
-    Args:
-        baseline: The row.
-        job: What the launch script said.
-        fault: The row's fault; those that end a run early are no business of this function.
-        random: Noise; the same seed gives the same run.
-        started: When the virtual clock starts.
+    The same seed of the noise gives the same run.
     """
     time_factor = fault.time_factor if fault else 1.0
     if fault and fault.word == "noise":

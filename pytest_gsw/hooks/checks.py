@@ -44,10 +44,6 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip()) and value.isprintable()
 
 
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, tuple) and all(isinstance(one, str) for one in value)
-
-
 def _are_variables(value: Any) -> bool:
     return isinstance(value, Mapping) and all(isinstance(one, str) for pair in value.items() for one in pair)
 
@@ -62,8 +58,8 @@ def _is_dialect(value: Any) -> bool:
     return all(_is_mark(one) or (isinstance(one, tuple) and bool(one) and all(map(_is_mark, one))) for one in value)
 
 
-def _are_steps(value: Any) -> bool:
-    return isinstance(value, tuple) and all(isinstance(one, JobStep) for one in value)
+def _is_tuple_of(kind: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, tuple) and all(isinstance(one, kind) for one in value)
 
 
 def _is_log_glob(value: str) -> bool:
@@ -123,10 +119,10 @@ _BY_TYPE: Mapping[str, _Check] = {
     "int | None": _or_none("a whole number", _is_whole),
     "float | None": _MOMENT,
     "Path": ("a pathlib.Path", lambda value: isinstance(value, Path)),
-    "tuple[str, ...]": ("a tuple of texts", _are_texts),
+    "tuple[str, ...]": ("a tuple of texts", _is_tuple_of(str)),
     "Mapping[str, str]": ("a mapping of texts to texts", _are_variables),
     "JobState": ("a JobState", lambda value: isinstance(value, JobState)),
-    "tuple[JobStep, ...] | None": _or_none("a tuple of JobStep,", _are_steps),
+    "tuple[JobStep, ...] | None": _or_none("a tuple of JobStep,", _is_tuple_of(JobStep)),
 }
 
 
@@ -155,12 +151,11 @@ def _is_rank(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and _is_above_0(value[1])
 
 
-def _are_ranks(value: Any) -> bool:
-    return isinstance(value, tuple) and all(map(_is_rank, value))
-
-
 def _are_apart(value: Any) -> bool:
-    return isinstance(value, RanksApart) and _are_ranks(value.ranks) and _is_above_0(value.median_s)
+    if not isinstance(value, RanksApart) or not _is_above_0(value.median_s):
+        return False
+    ranks: Any = value.ranks
+    return isinstance(ranks, tuple) and all(map(_is_rank, ranks))
 
 
 _ABOVE_0: _Check = ("a number above 0", _is_above_0)

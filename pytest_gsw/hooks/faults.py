@@ -36,14 +36,7 @@ def hook_error(error: BaseException, plugins: Iterable[tuple[str, object]]) -> H
 
 
 def wrong_answer(hook: Any, problem: str, advice: str = "", wrong: Sequence[str] = ()) -> WrongAnswerError:
-    """That a hook returned what it must not.
-
-    Args:
-        hook: The hook, as ``config.hook`` has it.
-        problem: What was returned, and what is wrong with it.
-        advice: What to do about it.
-        wrong: Which attributes are wrong, where the problem does not say.
-    """
+    """That a hook, as ``config.hook`` has it, returned what it must not; ``wrong`` names attributes of the answer."""
     return WrongAnswerError(
         f"an implementation of {hook.name} returned {problem}",
         (*(("wrong", one) for one in wrong), *(("plugin", name) for name in implementers(hook))),
@@ -93,14 +86,9 @@ def _plugin_of(frame: FrameType, plugins: Iterable[tuple[str, object]]) -> str:
 
 def _is_foreign(frame: FrameType) -> bool:
     """Whether a frame is neither pytest's nor ours, nor of Python's own library."""
-    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-    return package not in _BETWEEN and not _is_of_python(frame)
-
-
-def _is_of_python(frame: FrameType) -> bool:
-    path = frame.f_code.co_filename
-    library = str(Path(traceback.__file__).parent)
-    return path.startswith(("<frozen", library)) and "site-packages" not in path
+    package, path = str(frame.f_globals.get("__name__", "")).partition(".")[0], frame.f_code.co_filename
+    of_python = path.startswith(("<frozen", str(Path(traceback.__file__).parent))) and "site-packages" not in path
+    return package not in _BETWEEN and not of_python
 
 
 def _is_beside(frame: FrameType, entry: FrameType) -> bool:

@@ -106,12 +106,6 @@ def guarded_launcher(
 ) -> Launcher:
     """What the hook for launchers returned, held to its contract; one that came with pytest-gsw as it is.
 
-    Args:
-        launcher: The hook's answer.
-        hook: The hook, as ``config.hook`` has it.
-        plugins: The session's plugins, for the names of those that fail.
-        tell: Tells the user of a question that the launcher did not answer, once.
-
     Raises:
         HookError: It is no launcher, or raises when it is asked what it is.
     """
@@ -122,9 +116,13 @@ def guarded_launcher(
         if not problems:
             return GuardedLauncher(launcher, plugins, tell)
     except Exception as error:
-        found = hook_error(error, plugins())
-        raise HookError(f"the launcher fails: {found.fact}", (_HOOK, *found.evidence), advice=found.advice) from error
+        raise _failing(HookError, error, plugins) from error
     raise wrong_answer(hook, not_that(launcher, "launcher", problems))
+
+
+def _failing(kind: type[RunError], error: BaseException, plugins: Callable[[], Plugins]) -> RunError:
+    found = hook_error(error, plugins())
+    return kind(f"the launcher fails: {found.fact}", (_HOOK, *found.evidence), advice=found.advice)
 
 
 class GuardedLauncher:
@@ -232,9 +230,7 @@ class GuardedLauncher:
                 raise
             raise kind(error.fact, error.evidence, error.tail, error.advice) from error
         except (Exception, SystemExit) as error:
-            found = hook_error(error, self._plugins())
-            evidence = (_HOOK, *found.evidence)
-            raise kind(f"the launcher fails: {found.fact}", evidence, advice=found.advice) from error
+            raise _failing(kind, error, self._plugins) from error
 
     def _job(self, method: str, job: object, spec: JobSpec) -> Job:
         if not isinstance(job, Job):

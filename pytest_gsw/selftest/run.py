@@ -40,7 +40,9 @@ def selftest(seed: int, *, rounds: int = ROUNDS, keep: Path | None = None) -> Re
             counts.setdefault(kind, []).append(got is None)
             if got is not None:
                 wrong.append(Wrong(case, got))
-                _keep(case, keep)
+                if keep is not None and case.log is not None:
+                    keep.mkdir(parents=True, exist_ok=True)
+                    (keep / f"{case.name}.log").write_bytes(case.log)
     tallies = tuple(Tally(*kind, len(rows[kind]), len(rights), sum(rights)) for kind, rights in sorted(counts.items()))
     return Report(seed, tallies, tuple(wrong), tuple(unchecked))
 
@@ -78,9 +80,3 @@ def _examine(case: Case, folder: Path) -> str | None:
 
 def _matches(pattern: str, fact: str) -> bool:
     return re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), fact) is not None
-
-
-def _keep(case: Case, folder: Path | None) -> None:
-    if folder is not None and case.log is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{case.name}.log").write_bytes(case.log)

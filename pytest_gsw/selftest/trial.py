@@ -17,7 +17,7 @@ from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.selftest.logs import as_bytes
-from pytest_gsw.selftest.model import ENDED_WELL, Case, Expected, Unchecked
+from pytest_gsw.selftest.model import Case, Expected, Unchecked
 from pytest_gsw.selftest.rows import seeded
 from pytest_gsw.selftest.truth import logged_steps, statistic_s
 from pytest_gsw.tables.metrics import Series
@@ -89,12 +89,9 @@ class Trial:
         true_s = statistic_s(self.baseline.statistic, logged_steps(self.run))
         factor = self.documented_s / throughput / true_s
         run = self.run
-        return replace(
-            run,
-            steps_s=tuple(seconds * factor for seconds in run.steps_s),
-            second_rank_s=tuple(seconds * factor for seconds in run.second_rank_s),
-            checkpoint_saves_s=tuple(seconds * factor for seconds in run.checkpoint_saves_s),
-        )
+        series = (run.steps_s, run.second_rank_s, run.checkpoint_saves_s)
+        steps_s, second_rank_s, saves_s = (tuple(seconds * factor for seconds in one) for one in series)
+        return replace(run, steps_s=steps_s, second_rank_s=second_rank_s, checkpoint_saves_s=saves_s)
 
     def events(self, run: SimulatedRun) -> tuple[Event, ...]:
         """The log of a run."""
@@ -107,7 +104,8 @@ class Trial:
         logged = logged_steps(run)
         true_s = statistic_s(self.baseline.statistic, logged)
         expected = Expected(outcome, judged_s=true_s, steps=len(logged), accuracy=self.accuracy(true_s))
-        return self._case(name, done, log or as_bytes(self.events(run)), expected, tolerance=tolerance)
+        case = self._case(name, done, log or as_bytes(self.events(run)), expected)
+        return case if tolerance is None else replace(case, tolerance=tolerance)
 
     def accuracy(self, seconds: float) -> float:
         """How exactly the log can tell a time."""
@@ -123,29 +121,11 @@ class Trial:
 
     def failed(self, name: str, done: str, log: bytes, status: JobStatus, fact: str) -> Case:
         """A case that is not measured because of its job."""
-        return self._case(name, done, log, Expected("not measured", JobError, (fact,)), status=status)
+        return replace(self._case(name, done, log, Expected("not measured", JobError, (fact,))), status=status)
 
-    def _case(
-        self,
-        name: str,
-        done: str,
-        log: bytes | None,
-        expected: Expected,
-        *,
-        status: JobStatus = ENDED_WELL,
-        tolerance: float | None = None,
-    ) -> Case:
-        return Case(
-            f"{self._name}-{name}",
-            self.baseline,
-            self._seed,
-            done,
-            log,
-            expected,
-            self.job.id,
-            status,
-            tolerance or self.baseline.tolerance,
-        )
+    def _case(self, name: str, done: str, log: bytes | None, expected: Expected) -> Case:
+        case = f"{self._name}-{name}", self.baseline, self._seed, done, log, expected, self.job.id
+        return Case(*case, tolerance=self.baseline.tolerance)
 
     def unchecked(self, what: str) -> Unchecked:
         """What this kind of log cannot show."""
