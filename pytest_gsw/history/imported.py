@@ -72,7 +72,8 @@ def imported_record(
         image_from="",
     )
     fact = f"{measurement.judged_s:.4g} s, imported from {from_here(source)}"
-    return quoted(record_of(asked, ran, Found(verdict.outcome.value, fact, measurement, verdict), None), os.environ)
+    found = Found(verdict.outcome.value, fact, measurement=measurement, verdict=verdict)
+    return quoted(record_of(asked, ran, found, None), os.environ)
 
 
 def _table(path: Path) -> str:

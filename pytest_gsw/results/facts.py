@@ -105,6 +105,21 @@ _SHARED_WITH_STATUS = (
 
 
 @dataclass(frozen=True)
+class Conclusion:
+    """What came of a row, by a word of :mod:`~pytest_gsw.results.outcomes` and in texts of one line each."""
+
+    outcome: str
+    #: What happened.
+    fact: str
+    #: Why the figures cannot be compared, where they cannot.
+    not_comparable: str | None = None
+    #: Whose the accepted figure is and what it is made of, or why it does not count.
+    accepted_note: str | None = None
+    #: That newest runs differ from the accepted ones although none has failed.
+    drift: str | None = None
+
+
+@dataclass(frozen=True)
 class RowFacts:
     """The row as its table had it when it was run."""
 

@@ -15,7 +15,7 @@ from pytest_gsw.common.files import PRIVATE, make_directory, write_whole
 from pytest_gsw.jobs.layout import cut_name
 from pytest_gsw.performance.verdict import MetricVerdict, Verdict
 from pytest_gsw.results import facts, outcomes, verdicts
-from pytest_gsw.results.facts import FigureFacts, JobFacts, Jobs, RowFacts, RunFacts, Timing
+from pytest_gsw.results.facts import Conclusion, FigureFacts, JobFacts, Jobs, RowFacts, RunFacts, Timing
 from pytest_gsw.results.json_shape import check_known, read, shapes, shown
 from pytest_gsw.results.verdicts import MetricFacts, VerdictKeys
 from pytest_gsw.tables.metrics import Metric
@@ -27,8 +27,8 @@ _LONGEST_NAME = 200
 SCHEMA = 2
 
 
-@dataclass(frozen=True)
-class Record:
+@dataclass(frozen=True, kw_only=True)
+class Record(Conclusion):
     """One run of one row.
 
     ``outcome`` is one of passed, improved, regressed (judged), ``inconclusive`` (judged, and what was
@@ -38,20 +38,11 @@ class Record:
 
     row: RowFacts
     run: RunFacts
-    outcome: str
-    #: What happened, one line.
-    fact: str
     figures: FigureFacts
     jobs: Jobs = field(default_factory=Jobs)
     timing: Timing = field(default_factory=Timing)
     #: What the rule decided, also where the outcome is another: the run was profiled, or its record could not be told.
     verdict: Verdict | None = None
-    #: Why the figures cannot be compared, where they cannot.
-    not_comparable: str | None = None
-    #: Whose the accepted figure is and what it is made of, or why it does not count; one line.
-    accepted_note: str | None = None
-    #: That newest runs differ from the accepted ones although none has failed; one line.
-    drift: str | None = None
 
     @property
     def judged(self) -> Verdict | None:
@@ -135,17 +126,6 @@ _COMPACT = json.JSONEncoder(default=plain, allow_nan=False, separators=(",", ":"
 _ROW, _RUN, _JOBS = {"id": "row"}, {"id": "run_id"}, {"last": "job"}
 
 
-@dataclass(frozen=True)
-class _OwnKeys:
-    """Keys of a record that are of none of its parts."""
-
-    outcome: str
-    fact: str
-    not_comparable: str | None = None
-    accepted_note: str | None = None
-    drift: str | None = None
-
-
 def _names(kind: type, names: Mapping[str, str]) -> frozenset[str]:
     return frozenset(names.get(name, name) for name in shapes(kind))
 
@@ -205,7 +185,7 @@ def of_content(content: Any, *, strict: bool = True) -> Record:
     row = read(RowFacts, content, strict=strict, **_ROW)
     jobs = read(Jobs, content, strict=strict, **_JOBS)
     figures, timing = read(FigureFacts, content, strict=strict), read(Timing, content, strict=strict)
-    own, keys = read(_OwnKeys, content, strict=strict), read(VerdictKeys, content, strict=strict)
+    own, keys = read(Conclusion, content, strict=strict), read(VerdictKeys, content, strict=strict)
     told = partial(verdicts.of_keys, keys, own.outcome, row, jobs, figures, timing)
     verdict = told() if version == 1 else verdicts.of_json(content, keys, strict=strict)
     if own.outcome in outcomes.JUDGED:
@@ -217,7 +197,7 @@ def of_content(content: Any, *, strict: bool = True) -> Record:
 
 
 _KEYS_1 = frozenset({"schema"}).union(
-    *(_names(kind, {}) for kind in (FigureFacts, Timing, _OwnKeys, VerdictKeys)),
+    *(_names(kind, {}) for kind in (FigureFacts, Timing, Conclusion, VerdictKeys)),
     *(_names(kind, names) for kind, names in ((RowFacts, _ROW), (RunFacts, _RUN), (Jobs, _JOBS))),
 )
 #: By version, the keys that a record has.

@@ -14,7 +14,7 @@ from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.performance.verdict import Verdict
-from pytest_gsw.results.facts import FigureFacts, JobFacts, Jobs, RowFacts, RunFacts, Timing
+from pytest_gsw.results.facts import Conclusion, FigureFacts, JobFacts, Jobs, RowFacts, RunFacts, Timing
 from pytest_gsw.results.record import Record
 from pytest_gsw.runs.run import Run
 from pytest_gsw.tables.model import Baseline
@@ -57,18 +57,12 @@ class Ran:
     compared: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Found:
+@dataclass(frozen=True, kw_only=True)
+class Found(Conclusion):
     """What came of a row; without a measurement it was not measured, and without a verdict not judged."""
 
-    outcome: str
-    fact: str
     measurement: Measurement | None = None
     verdict: Verdict | None = None
-    #: Why the figures cannot be compared.
-    not_comparable: str | None = None
-    accepted_note: str | None = None
-    drift: str | None = None
 
 
 def record_of(asked: Asked, ran: Ran, found: Found, recorded_s: float | None) -> Record:
@@ -97,8 +91,7 @@ def record_of(asked: Asked, ran: Ran, found: Found, recorded_s: float | None) ->
             environment=ran.environment,
             compared=ran.compared,
         ),
-        outcome=found.outcome,
-        fact=found.fact,
+        **{name: getattr(found, name) for name in Conclusion.__dataclass_fields__},
         figures=FigureFacts(
             documented=dict(vars(baseline.documented)),
             implied=dict(vars(figures(baseline, baseline.documented.step_time_s, peak_flops))),
@@ -116,9 +109,6 @@ def record_of(asked: Asked, ran: Ran, found: Found, recorded_s: float | None) ->
         ),
         timing=_timing(measurement) if measurement else Timing(),
         verdict=None if found.verdict is None else replace(found.verdict, given_reason=found.verdict.reason),
-        not_comparable=found.not_comparable,
-        accepted_note=found.accepted_note,
-        drift=found.drift,
     )
 
 

@@ -69,11 +69,11 @@ class Judging:
         return Found(
             outcomes.PROFILED.word if not_comparable else verdict.outcome.value,
             quoted(row_text.row_fact(own, verdict), os.environ),  # a log may call its ranks anything
-            measurement,
-            verdict,
             not_comparable,
             self._accepted_note(accepted, unused, verdict, run),
             source.drift(run, self._judged_s(first), accepted) if is_usual else None,
+            measurement=measurement,
+            verdict=verdict,
         )
 
     def once_more(self, run: Run) -> RepeatRequest | None:
