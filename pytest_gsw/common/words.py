@@ -35,6 +35,11 @@ def day(time_s: float) -> str:
         return ""
 
 
+def moment(time_s: float) -> str:
+    """A time on this machine's clock, ``2026-11-20 21:23:41``."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_s))
+
+
 def percent(fraction: float) -> str:
     """A change with its sign: ``+12.2 %``."""
     return f"{round(fraction * 100, 1) + 0.0:+.1f} %"  # adding zero makes of -0.0, "-0.0 %", a zero

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import fnmatch
 import os
-import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
+from pytest_gsw.common.words import moment
 from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.layout import JOB_ID, job_id_in
 from pytest_gsw.jobs.model import Job, JobSpec, LogBefore
@@ -71,8 +71,8 @@ def check_new(job: Job, log: Path) -> None:
         return
     since = "" if then_ns == facts.st_mtime_ns else ", and something has written to it since"
     raise LogError(
-        f"no log of job {job.id} but an older one: it was last written at {_when(then_ns / 1e9)}{since}",
-        (("log", str(log)), ("job", f"{job.id}, submitted at {_when(job.submitted_s)}")),
+        f"no log of job {job.id} but an older one: it was last written at {moment(then_ns / 1e9)}{since}",
+        (("log", str(log)), ("job", f"{job.id}, submitted at {moment(job.submitted_s)}")),
         advice="an earlier job had the same id; move its results away, and run the row again",
     )
 
@@ -85,10 +85,6 @@ def _is_put_there(facts: os.stat_result, job: Job) -> bool:
     """
     written_s = facts.st_mtime
     return written_s < job.submitted_s - CLOCK_SKEW_S and written_s < facts.st_ctime - CLOCK_SKEW_S
-
-
-def _when(time_s: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_s))
 
 
 def _walk(stage: str, below: str, directories: list[str]) -> Iterator[str]:

@@ -11,7 +11,6 @@ import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_gsw.common.files import make_directory
@@ -21,21 +20,6 @@ from pytest_gsw.jobs.environment import job_environment, session_environment
 from pytest_gsw.jobs.local_ids import next_job_id
 from pytest_gsw.jobs.local_run import HOST, KILL_PATIENCE_S, MARK, LocalRun, unkillable
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
-
-
-@dataclass
-class _Queue:
-    """All jobs of a launcher by their ids, in the order of submission."""
-
-    runs: dict[str, LocalRun] = field(default_factory=dict)
-
-    @property
-    def waiting(self) -> list[LocalRun]:
-        return [run for run in self.runs.values() if run.process is None and run.end is None]
-
-    @property
-    def running(self) -> list[LocalRun]:
-        return [run for run in self.runs.values() if run.process is not None and run.end is None]
 
 
 class LocalLauncher:
@@ -75,7 +59,8 @@ class LocalLauncher:
         self._max_processes = max_processes or 2 * (os.cpu_count() or 1)
         self._kill_grace_s = kill_grace_s
         self._environ = session_environment(environ)
-        self._queue = _Queue()
+        #: All jobs by their ids, in the order of submission.
+        self._runs: dict[str, LocalRun] = {}
         self._session = uuid.uuid4().hex
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
@@ -110,7 +95,7 @@ class LocalLauncher:
                 advice="the staging area (`stage:`), the recipe and ~/.local/state must be yours to write to",
             ) from error
         output, mark = directory / f"slurm-{job.id}.out", f"{self._session}-{job.id}"
-        self._queue.runs[job.id] = LocalRun(job, output, mark, self._kill_grace_s)
+        self._runs[job.id] = LocalRun(job, output, mark, self._kill_grace_s)
         self._advance()
         return job
 
@@ -129,7 +114,7 @@ class LocalLauncher:
         Raises:
             JobError: One does not end even when it is killed.
         """
-        runs = [self._queue.runs[job.id] for job in jobs if job.id in self._queue.runs]
+        runs = [self._runs[job.id] for job in jobs if job.id in self._runs]
         for run in runs:
             run.cancel()
         give_up_s = time.monotonic() + self._kill_grace_s + KILL_PATIENCE_S
@@ -142,28 +127,31 @@ class LocalLauncher:
 
     def batch_output(self, job: Job) -> Path | None:
         """The launch script's own output; ``None`` if there is none."""
-        run = self._queue.runs.get(job.id)
+        run = self._runs.get(job.id)
         output = run.output if run else (self._work_directory or job.spec.directory) / f"slurm-{job.id}.out"
         return output if output.is_file() else None
 
     def close(self) -> None:
         """End all jobs: a process of this machine cannot be found again by a later session."""
-        self.cancel([run.job for run in self._queue.runs.values()])
+        self.cancel([run.job for run in self._runs.values()])
 
     def _status(self, job: Job) -> JobStatus:
-        run = self._queue.runs.get(job.id)
+        run = self._runs.get(job.id)
         if run is None:
             return JobStatus(JobState.UNKNOWN, reason=f"local job {job.id} ended with the session that started it")
         return run.status
 
     def _advance(self) -> None:
-        for run in self._queue.running:
+        for run in self._running():
             self._watch(run)
-        for run in self._queue.waiting:
+        for run in [run for run in self._runs.values() if run.process is None and run.end is None]:
             # In order: a large job must not wait for ever while small ones pass it.
-            if run.job.spec.gpus > len(self._free) or len(self._queue.running) >= self._max_processes:
+            if run.job.spec.gpus > len(self._free) or len(self._running()) >= self._max_processes:
                 return
             self._start(run)
+
+    def _running(self) -> list[LocalRun]:
+        return [run for run in self._runs.values() if run.process is not None and run.end is None]
 
     def _start(self, run: LocalRun) -> None:
         spec = run.job.spec

@@ -27,6 +27,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pytest_gsw.common.files import write_new
+from pytest_gsw.common.words import moment
 from pytest_gsw.errors import ConfigurationError
 
 #: How often an owner gives a sign of life.
@@ -198,8 +199,7 @@ def _living(directory: Path, number: int, dead_after_s: float) -> str | None:
             f"next: wait; {_text(dead_after_s)} after its last change, {_text(silent_s)} ago, it counts for "
             "nothing"
         )
-    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(owner.since_s))
-    who = f"process {owner.pid} of {owner.user} on {owner.host}, since {since}"
+    who = f"process {owner.pid} of {owner.user} on {owner.host}, since {moment(owner.since_s)}"
     if known:
         advice = f"wait until it has ended, or end it (kill {owner.pid}), and resume then"
     else:

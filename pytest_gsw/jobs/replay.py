@@ -6,11 +6,11 @@ jobs ran a row, nothing says which of them is meant, and the user has to.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_gsw.common.words import moment
 from pytest_gsw.errors import JobError, LogError
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.layout import FoundLog
@@ -177,8 +177,7 @@ def _shared(log: Path, rows: Sequence[str]) -> LogError:
 
 def _describe(path: Path) -> str:
     facts = path.stat()
-    modified = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts.st_mtime))
-    return f"{path}  {modified}  {facts.st_size:,} bytes"
+    return f"{path}  {moment(facts.st_mtime)}  {facts.st_size:,} bytes"
 
 
 def _missing(source: Path, spec: JobSpec) -> LogError:

@@ -218,7 +218,7 @@ def test_cancel_ends_the_whole_job_and_what_escaped_from_it(
     waiting = launcher.submit(make_spec("true"))
     while not (tmp_path / "ready").exists():
         time.sleep(0.01)
-    mark = f"{MARK}={launcher._queue.runs[job.id].mark}".encode()
+    mark = f"{MARK}={launcher._runs[job.id].mark}".encode()
     give_up_s = time.monotonic() + 300
     while len(marked(mark)) < 3 and time.monotonic() < give_up_s:
         time.sleep(0.01)  # what is just being started has no readable environment yet
@@ -235,7 +235,7 @@ def test_what_the_script_leaves_behind_is_ended_with_it(make_launcher: LauncherM
     launcher = make_launcher()
     job = launcher.submit(make_spec("sleep 60 & setsid sleep 60 & exit 0"))
     assert wait(launcher, job).state is JobState.COMPLETED
-    assert marked(f"{MARK}={launcher._queue.runs[job.id].mark}".encode()) == []
+    assert marked(f"{MARK}={launcher._runs[job.id].mark}".encode()) == []
 
 
 def test_close_leaves_nothing_running(make_spec: SpecMaker) -> None:
