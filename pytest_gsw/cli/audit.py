@@ -93,11 +93,7 @@ def _files(path: Path) -> tuple[Path, ...]:
 
 
 def _document(path: Path, facts: Mapping[str, DocumentFacts]) -> Source:
-    """A document's rows and text, as the importer reads them.
-
-    Raises:
-        ConfigurationError: It cannot be read, or what reads Markdown is not installed.
-    """
+    """A document's rows and text, as the importer reads them; a ConfigurationError where it cannot."""
     # Only documents need Markdown's parser, which is an extra.
     from pytest_gsw.documents.importing import import_document
 

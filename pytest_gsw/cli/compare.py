@@ -87,11 +87,7 @@ def _known_noises(asked: argparse.Namespace, *runs: Sequence[Record]) -> Mapping
 
 
 def _of_directory(given: str) -> tuple[Record, ...] | None:
-    """The records of a run that has a directory, which is named or among the results.
-
-    Raises:
-        ConfigurationError: One of them cannot be read.
-    """
+    """The records of a run that has a directory; a ConfigurationError where one cannot be read."""
     directory = run_directory(given, holding="records")
     if directory is None:
         return None

@@ -145,11 +145,7 @@ def _timeout_s(given: str | None) -> float | None:
 
 
 def _check_fits(row: Baseline, cluster: Cluster) -> None:
-    """Make sure that the row can be compared on this cluster.
-
-    Raises:
-        ConfigurationError: It cannot.
-    """
+    """Raise a ConfigurationError where the row cannot be compared on this cluster."""
     why = None
     if row.expected_failure:
         why = f"{row.id} is documented to run out of memory"
@@ -235,11 +231,7 @@ def _say(line: str) -> None:
 
 
 def _check_turns(run: Run, log_wait_s: float, done: Done) -> tuple[tuple[str, str], ...]:
-    """What is known of the job that has ended, once its turns are there.
-
-    Raises:
-        JobError: It has left none.
-    """
+    """What is known of the job that has ended, once its turns are there; a JobError where it has left none."""
     healthy = run.status.state is JobState.COMPLETED and run.status.exit_code == 0
     give_up_s = time.monotonic() + (log_wait_s if healthy else 0.0)
     # A shared file system may be slow to show what compute nodes have written.

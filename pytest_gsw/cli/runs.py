@@ -87,11 +87,7 @@ def whole_run(directory: Path) -> tuple[tuple[Record, ...], dict[str, str]]:
 
 
 def records_in(history: History | None, given: str) -> tuple[Record, ...]:
-    """The records of a run that has no directory.
-
-    Raises:
-        ConfigurationError: The history does not have it, or there is no history.
-    """
+    """The records of a run that has no directory; a ConfigurationError where no history has it."""
     records = () if history is None else history.records(given)
     if not records:
         where = "" if history is None else f", and none in the history {history.shown}"

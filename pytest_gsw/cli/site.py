@@ -41,11 +41,7 @@ def format_of(row: Baseline, plugins: Sequence[str]) -> LogFormat | None:
 
 
 def format_called(name: str, plugins: Sequence[str]) -> LogFormat:
-    """The log format of this name.
-
-    Raises:
-        ConfigurationError: There is none.
-    """
+    """The log format of this name; a ConfigurationError where there is none."""
     if name in FORMATS:
         return FORMATS[name]
     # Plugins are asked about rows; of this one they are to look at the format alone.
@@ -66,11 +62,7 @@ def unknown_format(name: str) -> str:
 
 
 def launcher_for(cluster: Cluster, directory: Path, plugins: Sequence[str]) -> Launcher:
-    """How a site's plugins start jobs on a cluster.
-
-    Raises:
-        ConfigurationError: They do not.
-    """
+    """How a site's plugins start jobs on a cluster; a ConfigurationError where they do not."""
     from pytest_gsw.session import site
 
     found = site.launcher(cluster, directory, plugins)

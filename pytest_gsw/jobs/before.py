@@ -52,11 +52,7 @@ def logs_before(spec: JobSpec, job_id: str, names: Collection[str]) -> tuple[Log
 
 
 def check_new(job: Job, log: Path) -> None:
-    """Make sure that a log was not there before its job was submitted.
-
-    Raises:
-        LogError: It was.
-    """
+    """Raise a LogError where a log was there before its job was submitted."""
     try:
         facts = log.stat()
     except OSError:

@@ -19,11 +19,7 @@ _HETEROGENEOUS = frozenset({"hetjob", "packjob"})
 
 
 def check_one_job(spec: JobSpec) -> None:
-    """Make sure that a submission is one job.
-
-    Raises:
-        RefusedError: The launch script, or an option, makes several of it.
-    """
+    """Raise a RefusedError where the launch script, or an option, makes several jobs of one submission."""
     place, words = next(_several(spec), (None, ""))
     if place is not None:
         raise RefusedError(

@@ -85,11 +85,7 @@ def _temporary() -> Path:
 
 
 def _made(directory: Path) -> Path:
-    """A directory below the one for temporary files, where others write, too.
-
-    Raises:
-        OSError: It is another user's.
-    """
+    """A directory below the one for temporary files, where others write, too; an OSError if it is another user's."""
     make_directory(directory, private=True)
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:

@@ -56,11 +56,7 @@ class ReplayLauncher:
         return ()
 
     def submit(self, spec: JobSpec) -> Job:
-        """Find the row's log.
-
-        Raises:
-            LogError: There is none, or several jobs ran the row.
-        """
+        """Find the row's log; a LogError says that there is none, or that several jobs ran the row."""
         run = self._find(spec)
         if run.log is not None:
             rows = self._rows_of.setdefault(run.log.resolve(), [])
@@ -82,11 +78,7 @@ class ReplayLauncher:
         """Nothing runs."""
 
     def find_log(self, job: Job) -> Path:
-        """The log that was found.
-
-        Raises:
-            LogError: The recorded run had none, or it is gone.
-        """
+        """The log that was found; a LogError says that the recorded run had none, or that it is gone."""
         log = self._runs[job.spec.row_id].log
         rows = self._rows_of.get(log.resolve(), []) if log is not None else []
         if log is not None and len(rows) > 1:

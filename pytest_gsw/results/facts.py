@@ -81,11 +81,7 @@ class JobFacts:
         return self.end_s or self.start_s or self.submit_s
 
     def check(self, prefix: str) -> None:
-        """Make sure that its state is one.
-
-        Raises:
-            ValueError: It is none.
-        """
+        """Raise a ValueError where its state is none."""
         if self.state not in _STATES:
             raise ValueError(f"'{prefix}state' is {shown(self.state)}, which is no state of a job")
 

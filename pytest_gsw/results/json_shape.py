@@ -54,11 +54,7 @@ def read(kind: type[Kind], content: Mapping[str, Any], prefix: str = "", *, stri
 
 
 def check_known(content: Mapping[str, Any], known: Mapping[str, Any] | frozenset[str], prefix: str = "") -> None:
-    """Make sure that JSON has no key that is not read.
-
-    Raises:
-        ValueError: It has one.
-    """
+    """Raise a ValueError where JSON has a key that is not read."""
     for key in content:
         if key not in known:
             raise ValueError(f"it has an unknown key '{prefix}{key}'")

@@ -33,20 +33,12 @@ def end_line(run_id: str, outcomes: Sequence[str], exit_status: int) -> str:
 
 
 def begin(path: Path, line: str) -> None:
-    """Begin a file anew with one line.
-
-    Raises:
-        OSError: It cannot be written.
-    """
+    """Begin a file anew with one line; an OSError where it cannot be written."""
     _write(path, line, os.O_TRUNC)
 
 
 def append(path: Path, line: str) -> None:
-    """Add one line to a file at once, so that lines of several processes do not mix.
-
-    Raises:
-        OSError: It cannot be written.
-    """
+    """Add one line to a file at once, so that lines of several processes do not mix; an OSError where that fails."""
     _write(path, line, os.O_APPEND)
 
 

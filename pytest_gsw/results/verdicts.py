@@ -48,11 +48,7 @@ class MetricFacts:
         return MetricVerdict(metric, self.outcome, self.measured, self.documented, self.tolerance)
 
     def check(self, prefix: str) -> None:
-        """Make sure that it is of a metric.
-
-        Raises:
-            ValueError: It is not.
-        """
+        """Raise a ValueError where it is of no metric."""
         if re.fullmatch(metrics.METRIC_KEY, self.key) is None:
             raise ValueError(f"'{prefix}key' is {shown(self.key)}, which is no key of a metric")
         _check_above_0(self, ("measured", "documented", "tolerance"), prefix)
@@ -88,11 +84,7 @@ class _Decided:
 
 
 def _check_above_0(holder: object, names: tuple[str, ...], prefix: str) -> None:
-    """Make sure that numbers, where they are known, can be divided by.
-
-    Raises:
-        ValueError: One cannot.
-    """
+    """Raise a ValueError where a number that is known cannot be divided by."""
     for name in names:
         value = getattr(holder, name)
         wrong = [one for one in (value if isinstance(value, tuple) else (value,)) if one is not None and one <= 0]
@@ -101,11 +93,7 @@ def _check_above_0(holder: object, names: tuple[str, ...], prefix: str) -> None:
 
 
 def _checked(verdict: Verdict) -> Verdict:
-    """A verdict of which all texts can be made.
-
-    Raises:
-        ValueError: It has a number that none has.
-    """
+    """A verdict of which all texts can be made; a ValueError where it has a number that none has."""
     _check_above_0(verdict, ("measured_s", "documented_s", "tolerance", "accepted_s", "jobs_s"), "verdict.")
     return verdict
 
@@ -116,11 +104,7 @@ def to_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def of_json(content: Mapping[str, Any], keys: VerdictKeys, *, strict: bool) -> Verdict | None:
-    """The verdict of a record of schema 2.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """The verdict of a record of schema 2; a ValueError where it is none."""
     verdict = read(_Decided, content, strict=strict).verdict
     return verdict and replace(_checked(verdict), metrics=tuple(one.verdict for one in keys.metrics))
 

@@ -88,11 +88,7 @@ Key = tuple[str, str]
 
 
 def accepted_beside(table: Path) -> Sequence[Value]:
-    """The entries of the file beside a table, none where there is no such file.
-
-    Raises:
-        FileError: The file is wrong.
-    """
+    """The entries of the file beside a table, none where there is no such file; a FileError where it is wrong."""
     path = accepted_file(table)
     # A link that leads nowhere is a file that cannot be read, and no file that is not there.
     entries: Sequence[Value] = (

@@ -49,11 +49,7 @@ def read_by_line(path: Path) -> Values | None:
 
 
 def _pairs(text: str) -> dict[str, Value]:
-    """The values of one row.
-
-    Raises:
-        ValueError: A key or a value is wrong.
-    """
+    """The values of one row; a ValueError where a key or a value is wrong."""
     pairs = text.split(", ")
     values = dict(map(_pair, pairs))
     if len(values) < len(pairs):
