@@ -22,7 +22,7 @@ from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.cli.metrics import cluster_of, find_row
 from pytest_gsw.cli.site import add_plugin_option, format_of, launcher_for, unknown_format
 from pytest_gsw.clusters.local import ready_cluster
-from pytest_gsw.clusters.model import Cluster, check_keys
+from pytest_gsw.clusters.model import Cluster, check_keys, why_it_does_not_fit
 from pytest_gsw.common.files import from_here, make_directory, write_whole
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, positive
@@ -146,14 +146,8 @@ def _timeout_s(given: str | None) -> float | None:
 
 def _check_fits(row: Baseline, cluster: Cluster) -> None:
     """Raise a ConfigurationError where the row cannot be compared on this cluster."""
-    why = None
-    if row.expected_failure:
-        why = f"{row.id} is documented to run out of memory"
-    elif cluster.accelerator is not None and cluster.accelerator.lower() != row.accelerator.lower():
-        why = f"the row is for {row.accelerator}, {cluster.name} has {cluster.accelerator}"
-    elif cluster.gpus is not None and row.gpus > cluster.gpus:
-        why = f"the row needs {row.gpus} GPUs, {cluster.name} has {cluster.gpus}"
-    if why is not None:
+    fails = f"{row.id} is documented to run out of memory" if row.expected_failure else ""
+    if why := fails or why_it_does_not_fit(row, cluster):
         raise ConfigurationError(f"nothing to compare: {why}\nnext: pytest-gsw rows lists the others")
 
 

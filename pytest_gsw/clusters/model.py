@@ -10,6 +10,7 @@ from typing import Any
 
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import fields as f
+from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.yamlfile import Value, read_free_mapping
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -163,6 +164,15 @@ def _cluster(name: str, value: Value, path: Path, environ: Mapping[str, str]) ->
         keys[key] = str(path.parent.absolute() / keys[key])
     given = {key: (entry.line, entry.column) for key, entry in value.value.items()}
     return Cluster(name=name, path=path, given=given, **{**_from_environment(environ), **keys})
+
+
+def why_it_does_not_fit(row: Baseline, cluster: Cluster) -> str:
+    """Why a row cannot run on a cluster, by what that has; empty where it can."""
+    if cluster.accelerator is not None and cluster.accelerator.lower() != row.accelerator.lower():
+        return f"the row is for {row.accelerator}, {cluster.name} has {cluster.accelerator}"
+    if cluster.gpus is not None and row.gpus > cluster.gpus:
+        return f"the row needs {row.gpus} GPUs, {cluster.name} has {cluster.gpus}"
+    return ""
 
 
 def check_keys(cluster: Cluster, launcher: str, used: Iterable[str]) -> None:

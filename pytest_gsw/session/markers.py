@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.clusters.model import why_it_does_not_fit
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.stash import SETTINGS
 from pytest_gsw.tables.model import Baseline
@@ -87,15 +87,4 @@ def _skip_reason(baseline: Baseline, settings: Settings) -> str | None:
     """Why this row is not run in this session, or ``None`` if it is."""
     if not settings.judges:
         return "no cluster: give --gsw-cluster=NAME to run it, or --gsw-replay=PATH to judge a log"
-    cluster = settings.cluster
-    if cluster is None:
-        return None
-    return _cluster_skip_reason(baseline, cluster)
-
-
-def _cluster_skip_reason(baseline: Baseline, cluster: Cluster) -> str | None:
-    if cluster.accelerator is not None and cluster.accelerator.lower() != baseline.accelerator.lower():
-        return f"the row is for {baseline.accelerator}, {cluster.name} has {cluster.accelerator}"
-    if cluster.gpus is not None and baseline.gpus > cluster.gpus:
-        return f"the row needs {baseline.gpus} GPUs, {cluster.name} has {cluster.gpus}"
-    return None
+    return None if settings.cluster is None else why_it_does_not_fit(baseline, settings.cluster) or None
