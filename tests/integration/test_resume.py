@@ -16,7 +16,7 @@ from pytest_gsw.jobs.journal import NAME, Journal
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.ownership import Owner
 from tests.integration.conftest import junit
-from tests.signals import hear_hangup
+from tests.signals import end, hear_hangup
 
 
 @pytest.fixture
@@ -120,13 +120,16 @@ def signalled(pytester: pytest.Pytester, number: signal.Signals, logs: int) -> l
         stderr=subprocess.DEVNULL,
         preexec_fn=hear_hangup,
     )
-    deadline_s = time.monotonic() + 300
-    while len(list(pytester.path.glob(".gsw/runs/*/stage/**/log-*.out"))) < logs:
-        assert time.monotonic() < deadline_s
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.send_signal(number)
-    assert process.wait(120) == pytest.ExitCode.INTERRUPTED
+    try:
+        deadline_s = time.monotonic() + 300
+        while len(list(pytester.path.glob(".gsw/runs/*/stage/**/log-*.out"))) < logs:
+            assert time.monotonic() < deadline_s
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(number)
+        assert process.wait(120) == pytest.ExitCode.INTERRUPTED
+    finally:
+        end(process)
     return ["".join(case.itertext()) for case in junit(pytester.path / "junit.xml").values()]
 
 

@@ -15,15 +15,15 @@ import pytest
 
 from pytest_gsw.tables.bundled import bundled_baselines
 from tests.integration.conftest import junit, properties
-from tests.signals import hear_hangup
+from tests.signals import end, hear_hangup
 
 SIX = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8")
 
 
 def submitted(directory: Path) -> list[str]:
-    """The rows of all submissions in the journals of all runs, sorted."""
-    lines = [line for path in directory.glob(".gsw/runs/*/journal.jsonl") for line in path.read_text().splitlines()]
-    events = [json.loads(line) for line in lines if line]
+    """The rows of all submissions in the journals of all runs, sorted; a line that is being written is left out."""
+    texts = [path.read_text().rpartition("\n")[0] for path in directory.glob(".gsw/runs/*/journal.jsonl")]
+    events = [json.loads(line) for text in texts for line in text.splitlines() if line]
     return sorted(event["row"] for event in events if event["event"] == "submitted")
 
 
@@ -129,7 +129,10 @@ def pytest_gsw_make_launcher(cluster, run_directory):
 def session(
     pytester: pytest.Pytester, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A session of two workers whose six jobs are all under way, with the conftest.py above."""
+    """A session of two workers whose six jobs are all under way, with the conftest.py above.
+
+    However the set-up or the test ends, the session is asked to end, which ends its jobs.
+    """
     monkeypatch.setenv("GSW_DEMO_SECONDS", "600")
     pytester.makeconftest(CANCELS)
     pytester.makepyfile(test_beside="def test_beside(): pass")
@@ -143,14 +146,15 @@ def session(
             stderr=subprocess.STDOUT,
             preexec_fn=hear_hangup,
         )
-    deadline_s = time.monotonic() + 120
-    while len(submitted(pytester.path)) < 6:
-        assert time.monotonic() < deadline_s
-        assert process.poll() is None, (pytester.path / "out.txt").read_text()
-        time.sleep(0.05)
-    yield process
-    process.kill()
-    process.wait()
+    try:
+        deadline_s = time.monotonic() + 120
+        while len(submitted(pytester.path)) < 6:
+            assert time.monotonic() < deadline_s
+            assert process.poll() is None, (pytester.path / "out.txt").read_text()
+            time.sleep(0.05)
+        yield process
+    finally:
+        end(process)
 
 
 def rows_worker(directory: Path) -> int:

@@ -40,7 +40,10 @@ CASES = {
     "rank": 'srun -n1 bash -c "kill -9 \\$\\$"; sleep 1',
     "segfault": 'srun -n1 bash -c "kill -11 \\$\\$"',
     "ended": beside_helper("touch BEGUN; exec sleep 300", "srun --overlap -n1 sleep 1"),
-    "trapped": beside_helper('trap "exit 3" TERM; touch BEGUN; sleep 300 & wait', "srun --overlap -n1 sleep 1"),
+    # Slurm tells the sleep and the shell one after the other: a shell whose sleep has ended has yet to be told.
+    "trapped": beside_helper(
+        'trap "exit 3" TERM; touch BEGUN; while true; do sleep 300 & wait; done', "srun --overlap -n1 sleep 1"
+    ),
     "killed": beside_helper("touch BEGUN; exec sleep 300", "srun --overlap -n1 sleep 1; kill $helper; wait"),
     "excused": "srun -n1 true; srun -n1 --job-name=convert bash -c 'exit 3'",
     "nosrun": "srun -n1 /there/is/none",
