@@ -181,7 +181,12 @@ class SlurmCluster:
         key.chmod(0o400)
         ports = _free_ports(2 + len(self.node_names))
         self.slurmdbd_port = ports[1] if self.beside is None else self.beside.slurmdbd_port
-        (self.directory / "slurm.conf").write_text(self._slurm_conf(ports))
+        slurm_conf = self._slurm_conf(ports)
+        (self.directory / "slurm.conf").write_text(slurm_conf)
+        # A node of a busy machine may answer late; slurmctld would end the job that it is to launch. Clients are to say
+        # soon that nobody answers.
+        patient = slurm_conf.replace("\nMessageTimeout=5\n", "\nMessageTimeout=30\n")
+        (self.directory / "daemons.conf").write_text(patient)
         (self.directory / "gres.conf").write_text(
             f"NodeName={self._node_range} Name=gpu File={self.directory}/dev/nvidia[0-{self.gpus_per_node - 1}]\n"
             if self.gpus_per_node
@@ -347,7 +352,7 @@ StorageLoc=slurm_acct_db
 
     def start_slurmctld(self) -> None:
         """Start slurmctld and wait until it answers."""
-        self._spawn("slurmctld", "slurmctld", "-D")
+        self._spawn("slurmctld", "slurmctld", "-D", "-f", f"{self.directory}/daemons.conf")
         self.wait_until(lambda: "UP" in self._output("scontrol", "ping"), "slurmctld answers")
 
     def stop_slurmctld(self) -> None:
@@ -420,7 +425,7 @@ StorageLoc=slurm_acct_db
     # -- processes ----------------------------------------------------------------------------
 
     def _spawn_slurmd(self, node: str) -> None:
-        self._spawn(f"slurmd {node}", "slurmd", "-D", "-N", node)
+        self._spawn(f"slurmd {node}", "slurmd", "-D", "-f", f"{self.directory}/daemons.conf", "-N", node)
 
     def _spawn(self, name: str, *command: str) -> None:
         log = self.directory / "log" / name.replace(" ", "-")
