@@ -21,6 +21,9 @@ from pytest_gsw.session.terminals import leave_closed, terminals
 #: What ends a session in order: Ctrl-C, a CI server's request, a terminal that was closed.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
+#: Whether a session of this process has frozen what Python's collector is to pass over.
+_frozen = False
+
 
 class Interrupts:
     """Ctrl-C, SIGTERM and SIGHUP while rows are submitted and run.
@@ -89,9 +92,13 @@ def _leave_to_the_end(config: pytest.Config) -> None:
 
     Of a session of rows alone nothing is garbage: it would look through all of it time and again, to find that.
     """
-    if gc.get_freeze_count():  # of an earlier session in this process, whose rows are garbage by now
+    global _frozen  # by the process, as what is frozen is
+    if _frozen:  # by an earlier session in this process, whose rows are garbage by now
         gc.unfreeze()
         gc.collect()
+    elif gc.get_freeze_count():  # by somebody else, who wants it to stay so
+        return
+    _frozen = True
     gc.freeze()
     config.add_cleanup(gc.freeze)
 

@@ -1,4 +1,4 @@
-"""The clusters that tests ask for; each is started at most once a session."""
+"""The clusters that tests ask for."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def slurm8() -> Iterator[SlurmCluster]:
     yield from start(8, min_job_age_s=2, slurmd_timeout_s=10, preemption=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def slurm32() -> Iterator[SlurmCluster]:
-    """32 nodes of 8 GPUs, with accounting."""
+    """32 nodes of 8 GPUs, with accounting; each file has its own, as of the one above."""
     yield from start(32)
 
 

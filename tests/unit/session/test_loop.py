@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 
 import pytest
 
+from pytest_gsw.session import loop
 from pytest_gsw.session.loop import handling_signals
 
 
@@ -20,3 +22,27 @@ def test_a_signal_that_was_ignored(number: signal.Signals, is_taken: bool) -> No
         assert signal.getsignal(number) is signal.SIG_IGN
     finally:
         signal.signal(number, before)
+
+
+def test_what_somebody_else_has_frozen_stays_so(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """A process with much in it, such as that of these tests, would look through all of it in each session."""
+    monkeypatch.setattr(loop, "_frozen", False)
+    gc.freeze()
+    before = gc.get_freeze_count()
+    loop._leave_to_the_end(request.config)
+    assert gc.get_freeze_count() == before
+    assert not loop._frozen
+
+
+def test_a_second_session_lets_go_of_what_the_first_has_frozen(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setattr(request.config, "add_cleanup", lambda _: None)
+    monkeypatch.setattr(loop, "_frozen", True)  # by the first
+    done = []
+    for name in ("unfreeze", "collect", "freeze"):
+        monkeypatch.setattr(gc, name, lambda name=name: done.append(name))
+    loop._leave_to_the_end(request.config)
+    assert done == ["unfreeze", "collect", "freeze"]
