@@ -13,6 +13,7 @@ from pathlib import Path
 from pytest_gsw.clusters.model import CONTRACT_VARIABLES
 from pytest_gsw.common.files import write_whole
 from pytest_gsw.errors import ConfigurationError, SubmissionError
+from pytest_gsw.jobs.directives import directive_lines
 from pytest_gsw.jobs.environment import CHANGES_THE_SUBMISSION
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.spec import profiling_in
@@ -22,8 +23,6 @@ PLAN = "plan.json"
 JOB_SCRIPT = "job.sh"
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-#: What comes after the directives of a job script: any line that is neither blank nor a comment.
-_COMMAND = re.compile(r"\s*[^\s#]")
 
 #: Beginnings of the variables that no side may set, and why.
 _NOT_FOR_SIDES = {
@@ -119,16 +118,14 @@ def job_script(launch: Path, driver: str) -> str:
         SubmissionError: The launch script cannot be read.
     """
     try:
-        lines = launch.read_text(encoding="utf-8", errors="replace").splitlines()
+        text = launch.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise SubmissionError(
             f"the launch script {launch} cannot be read: {error.strerror}",
             advice=f"is the recipe set up? ls -l {launch.parent}",
         ) from None
-    end = next((number for number, line in enumerate(lines) if _COMMAND.match(line)), len(lines))
-    directives = [line for line in lines[:end] if line.startswith("#SBATCH")]
     first, _, rest = driver.partition("\n")
-    return "\n".join([first, *directives, rest])
+    return "\n".join([first, *(line for _, line in directive_lines(text)), rest])
 
 
 def job_of(

@@ -15,6 +15,8 @@ from pytest_gsw.jobs.model import JobSpec
 _MOST_BYTES = 256 << 10
 #: ``--array=1-2``, by any beginning of the word that only it has; ``-a1-2``, perhaps behind flags without a value.
 _ARRAY = re.compile(r"--ar(?:r(?:ay?)?)?(?:=.{0,200})?|-[HIOQVhksuv]{0,10}a.{0,200}")
+#: Any line that is neither blank nor a comment.
+_COMMAND = re.compile(r"\s*[^\s#]")
 _HETEROGENEOUS = frozenset({"hetjob", "packjob"})
 
 
@@ -52,13 +54,17 @@ def _in_script(script: Path, _mtime_ns: int, _size: int) -> tuple[tuple[int, tup
     """The same of a script that is as it was; many rows have one script."""
     with script.open("rb") as file:
         text = file.read(_MOST_BYTES).decode(errors="replace")
-    found = []
+    lines = directive_lines(text)
+    return tuple((number, tuple(_words(line.removeprefix("#SBATCH")))) for number, line in lines)
+
+
+def directive_lines(text: str) -> Iterator[tuple[int, str]]:
+    """A script's directives, by number: sbatch reads no further than to the first command."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith("#SBATCH"):
-            found.append((number, tuple(_words(line.removeprefix("#SBATCH")))))
-        elif line.strip() and not line.startswith("#"):
-            break  # sbatch reads no further
-    return tuple(found)
+            yield number, line
+        elif _COMMAND.match(line):
+            return
 
 
 def _words(text: str) -> list[str]:

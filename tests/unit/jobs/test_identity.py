@@ -309,6 +309,13 @@ def test_a_script_that_makes_several_jobs_is_refused(tmp_path: Path, line: str, 
     )
 
 
+def test_sbatch_reads_on_behind_an_indented_remark(tmp_path: Path) -> None:
+    script = tmp_path / "launch.sh"
+    script.write_text("#!/bin/bash\n  # said\n\t\n#SBATCH --array=1-2\ntrue\n")
+    with pytest.raises(RefusedError, match=r"^#SBATCH --array=1-2 makes several jobs of one row\n"):
+        check_one_job(replace(SPEC, script=script))
+
+
 @pytest.mark.parametrize(
     "text",
     [
