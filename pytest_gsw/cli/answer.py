@@ -40,11 +40,7 @@ def csv_text(header: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
 
 
 def answer_to(path: Path | None, text: str, said: str, status: int = 0) -> Answer:
-    """A text as the answer, or, where a file was asked for, the file and what is said of it.
-
-    Raises:
-        ConfigurationError: The file cannot be written.
-    """
+    """A text as the answer, or, once it is in a file that was asked for, what is said of that."""
     if path is None:
         return Answer(text, status)
     write_answer(path, text)
@@ -52,11 +48,7 @@ def answer_to(path: Path | None, text: str, said: str, status: int = 0) -> Answe
 
 
 def write_answer(path: Path, text: str) -> None:
-    """Write a file that was asked for, whole or not at all, with its directory and a line feed at the end.
-
-    Raises:
-        ConfigurationError: It cannot be written.
-    """
+    """Write a file and its directory, whole, with a line feed at the end; a ConfigurationError if that fails."""
     try:
         make_directory(path.parent)
         write_whole(path, f"{text}\n")

@@ -60,11 +60,7 @@ def _report(asked: argparse.Namespace) -> Answer:
 
 
 def _asked(given: str, history: History | None) -> _Asked:
-    """A run: of a directory, of one among the results, or of the history.
-
-    Raises:
-        ConfigurationError: There is no such run, or nothing in it.
-    """
+    """A run of a directory, or of the history; a ConfigurationError where there is none, or nothing in it."""
     found = run_directory(given)
     if found is None:
         return _Asked(given, records_in(history, given), Run(RUNS / given), is_here=False)

@@ -75,11 +75,7 @@ def run_directory(given: str, holding: str = "") -> Path | None:
 
 
 def whole_run(directory: Path) -> tuple[tuple[Record, ...], dict[str, str]]:
-    """The records of a run, and why rows of it have none, as :func:`~pytest_gsw.results.rebuild.read_whole_run` has it.
-
-    Raises:
-        ConfigurationError: Nothing tells of any row.
-    """
+    """The records of a run, and why rows of it have none; a ConfigurationError where nothing tells of any row."""
     records, missing = read_whole_run(directory)
     if not records and not missing:
         raise ConfigurationError(f"there are no records in {directory}\nnext: ls {RUNS}")

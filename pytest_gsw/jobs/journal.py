@@ -276,11 +276,7 @@ def _session(event: Mapping[str, Any]) -> Past:
 
 
 def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Submission | None:
-    """A row's submission after one more event; ``None`` where there is none any more.
-
-    Raises:
-        ValueError: The event lacks something, or has it with a wrong type.
-    """
+    """A row's submission after one more event, ``None`` where none is left; a ValueError where the event is wrong."""
     if kind == "intent":
         time_s, defined = number(event, "time_s"), _defined(event)
         if before is None or before.job_id is not None:

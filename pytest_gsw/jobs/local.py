@@ -68,11 +68,7 @@ class LocalLauncher:
         return ("bash", str(spec.script))
 
     def submit(self, spec: JobSpec) -> Job:
-        """Queue one job; it starts at once if its GPUs are free and no other waits before it.
-
-        Raises:
-            SubmissionError: It can never run here.
-        """
+        """Queue a job, which starts at once if its GPUs are free and none waits; a SubmissionError if it never can."""
         if spec.gpus > self._slots_gpus:
             raise SubmissionError(
                 f"{spec.row_id} needs {spec.gpus} GPUs, and this machine has {self._slots_gpus}",
@@ -109,11 +105,7 @@ class LocalLauncher:
         return {job.spec.row_id: self._status(job) for job in jobs}
 
     def cancel(self, jobs: Sequence[Job]) -> None:
-        """End all these jobs and wait until they have; those that have ended already are no error.
-
-        Raises:
-            JobError: One does not end even when it is killed.
-        """
+        """End all these jobs and wait until they have; a JobError where one does not end even when it is killed."""
         runs = [self._runs[job.id] for job in jobs if job.id in self._runs]
         for run in runs:
             run.cancel()

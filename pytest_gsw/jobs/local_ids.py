@@ -63,11 +63,7 @@ def _count(path: Path) -> str:
 
 
 def _own_directory(environ: Mapping[str, str]) -> Path:
-    """Where the user's programs keep what they know; below the directory for temporary files if there is no home.
-
-    Raises:
-        OSError: There is neither.
-    """
+    """Where the user's programs keep what they know, else a temporary directory; an OSError where there is neither."""
     state, home = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
     places = [Path(state)] if state.startswith("/") else [Path(home, ".local", "state")] if home.startswith("/") else []
     for place in places:

@@ -114,11 +114,7 @@ class RunLock:
         self._thread.start()
 
     def check(self) -> None:
-        """Make sure that the run is still this session's.
-
-        Raises:
-            OSError: Another session has taken it over, after this one gave no sign of life for long.
-        """
+        """Raise an OSError where another session has taken the run over, as this one gave no sign of life for long."""
         if self._number and (self._directory / f"{_NAME}.{self._number + 1}").exists():
             raise OSError(errno.ESTALE, "another session has taken the run over", str(self._directory))
 
@@ -171,11 +167,7 @@ class RunLock:
 
 
 def owner_of(directory: Path) -> str | None:
-    """Why a run cannot be taken by this session now, in words; ``None`` if it can.
-
-    Raises:
-        OSError: The file system does not tell.
-    """
+    """Why a run cannot be taken by this session now, in words; ``None`` if it can, an OSError if that is not told."""
     highest = _highest(directory)
     return _living(directory, highest, DEAD_AFTER_S) if highest else None
 

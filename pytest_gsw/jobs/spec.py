@@ -72,11 +72,7 @@ def profiling_in(environment: Mapping[str, str]) -> str | None:
 
 
 def nodes_for(baseline: Baseline, cluster: Cluster) -> int:
-    """Nodes that the row needs on this cluster: GPUs / GPUs per node.
-
-    Raises:
-        SubmissionError: The GPUs do not fill whole nodes.
-    """
+    """Nodes that the row needs on this cluster; a SubmissionError where its GPUs do not fill whole nodes."""
     per_node = cluster.gpus_per_node or baseline.gpus_per_node
     if baseline.gpus > per_node and baseline.gpus % per_node:
         raise SubmissionError(

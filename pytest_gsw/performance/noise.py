@@ -141,11 +141,7 @@ def spread(values: Sequence[float]) -> float:
 
 
 def median_sd(jobs: int) -> float:
-    """The standard deviation of the median of so many jobs, over that of one job.
-
-    Raises:
-        ValueError: There is none.
-    """
+    """The standard deviation of the median of so many jobs, over that of one job; a ValueError for none."""
     if jobs < 1:
         raise ValueError(f"{jobs} jobs have no median")
     if jobs <= len(_MEDIAN_SD):

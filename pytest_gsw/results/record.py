@@ -228,11 +228,7 @@ def record_name(node_id: str) -> str:
 
 
 def read_record(path: Path) -> Record:
-    """Read one record.
-
-    Raises:
-        ValueError: The file is no record that this version can read.
-    """
+    """Read one record; a ValueError where the file is none that this version can read."""
     try:
         found: Any = json.loads(path.read_text())
     except OSError as error:
@@ -257,11 +253,7 @@ def version_problem(version: object) -> str:
 
 
 def read_records(directory: Path) -> tuple[Record, ...]:
-    """All records of one run's directory, in the order of their names.
-
-    Raises:
-        ValueError: One of the files is no record, or two are of the same row.
-    """
+    """All records of a run's directory, by their names; a ValueError where one is none, or two are of one row."""
     found: dict[str, tuple[Path, Record]] = {}
     for path in sorted((directory / "records").glob("*.json")):
         record = read_record(path)

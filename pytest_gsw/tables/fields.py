@@ -131,11 +131,7 @@ def number(help_: str, *, required: bool = False, largest: float = LARGEST) -> F
 
 
 def read_percent(raw: str, wanted: str, fits: Callable[[Decimal], bool] = bool, digits: int = 3) -> float:
-    """A percentage that fits, with so many digits before its point, as a fraction.
-
-    Raises:
-        ValueError: It is none; the message says what is wanted.
-    """
+    """A fitting percentage, with so many digits before its point, as a fraction; a ValueError says what is wanted."""
     match = re.fullmatch(rf"([0-9]{{1,{digits}}}(?:\.[0-9]{{1,12}})?) ?%", raw)
     if match is None or not fits(Decimal(match[1])):
         raise ValueError(f"got '{raw}', wanted {wanted}")

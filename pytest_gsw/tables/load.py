@@ -46,11 +46,7 @@ _NEEDED = ("size", "dtype", "accelerator", "gpus", "gpus_per_node", "sequence_le
 
 
 def load_table(path: Path) -> tuple[Baseline, ...]:
-    """All rows of one baseline file, in the file's order.
-
-    Raises:
-        FileError: The file is wrong; it lists every fault with line and column.
-    """
+    """All rows of one baseline file, in the file's order; a FileError lists every fault with line and column."""
     owner = table_of_accepted(path)
     if owner is not None:
         raise FileError(path, (Fault(1, 1, "", f"has accepted figures of {owner.name}, and no rows; name the table"),))

@@ -33,11 +33,7 @@ class Statistic:
 
 
 def parse_statistic(text: str) -> Statistic:
-    """Read a statistic as a table writes it.
-
-    Raises:
-        ValueError: The text is no statistic; the message says what is wanted.
-    """
+    """Read a statistic as a table writes it; a ValueError says what is wanted."""
     match = _PATTERN.fullmatch(text)
     wanted = "wanted last, mean or median, optionally with a window such as mean[35:44] or median[-10:]"
     if match is None:

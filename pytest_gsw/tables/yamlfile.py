@@ -115,11 +115,7 @@ def mapping_of(path: Path, content: str, fields: Fields) -> Values:
 
 
 def read_free_mapping(path: Path, key: str, fields: Fields) -> Mapping[str, Value]:
-    """Read a YAML file with one top key that maps free names to mappings with these keys.
-
-    Raises:
-        FileError: With every fault of the file.
-    """
+    """Read a YAML file with one top key that maps free names to such mappings; a FileError has every fault."""
     root = _compose(path, read_text(path))
     faults: list[Fault] = []
     found: dict[str, Value] = {}
@@ -147,11 +143,7 @@ def read_free_mapping(path: Path, key: str, fields: Fields) -> Mapping[str, Valu
 
 
 def read_text(path: Path) -> str:
-    """The content of a YAML file.
-
-    Raises:
-        FileError: It cannot be read, is too large, or is no text.
-    """
+    """The content of a YAML file; a FileError where it cannot be read, is too large, or is no text."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise FileError(path, (Fault(1, 1, "", f"is larger than {MAX_BYTES} bytes; this is no table"),))
@@ -375,11 +367,7 @@ Spelt: TypeAlias = "Stated | Mapping[str, Spelt] | Sequence[Spelt]"
 
 
 def read_spelling(path: Path) -> Spelt:
-    """The texts of a YAML file in which there is no fault, digit for digit: ``52.50`` is not 52.5 here.
-
-    Raises:
-        FileError: It is not YAML.
-    """
+    """The texts of a YAML file, digit for digit: ``52.50`` is not 52.5 here; a FileError where it is no YAML."""
     root = _compose(path, read_text(path))
     assert root is not None  # an empty file is no mapping, which read_mapping has refused
     return _spelt(root)
