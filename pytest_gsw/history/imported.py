@@ -14,7 +14,7 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.performance.measurement import Measurement, TimedStep
 from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.performance.repeats import Repeats
-from pytest_gsw.performance.verdict import judge
+from pytest_gsw.performance.verdict import Outcome, judge
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.recording import Asked, Found, Ran, record_of
@@ -59,6 +59,8 @@ def imported_record(
         ValueError: A number is not finite and above zero.
     """
     verdict = judge(row, measurement, row.tolerance)
+    if verdict.outcome is not Outcome.INCONCLUSIVE:  # what is believed needs no reason
+        verdict = replace(verdict, given_reason=None)
     node_id, definition = f"{_table(row.location.path)}::{row.id}", definition_hash(row, image)
     asked = Asked(run_id(job.id, source), node_id, row, cluster, row.tolerance, Repeats(), None)
     ran = Ran(

@@ -6,7 +6,7 @@ To write it down and to tell it are later steps.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.performance.figures import figures, figures_of
@@ -108,7 +108,7 @@ def record_of(asked: Asked, ran: Ran, found: Found, recorded_s: float | None) ->
             saved_gpu_hours=_saved_gpu_hours(ran.run, baseline),
         ),
         timing=_timing(measurement) if measurement else Timing(),
-        verdict=None if found.verdict is None else replace(found.verdict, given_reason=found.verdict.reason),
+        verdict=found.verdict,
     )
 
 

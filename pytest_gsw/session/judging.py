@@ -73,7 +73,7 @@ class Judging:
             self._accepted_note(accepted, unused, verdict, run),
             source.drift(run, self._judged_s(first), accepted) if is_usual else None,
             measurement=measurement,
-            verdict=verdict,
+            verdict=dataclasses.replace(verdict, given_reason=verdict.reason),
         )
 
     def once_more(self, run: Run) -> RepeatRequest | None:

@@ -21,7 +21,7 @@ def imported(measurement: Measurement) -> Record:
 
 def test_a_figure_alone_has_no_steps() -> None:
     record = imported(figure_alone(ROW, 5.11))
-    assert (record.outcome, record.reason, record.judged_s) == ("regressed", "slower than allowed", 5.11)
+    assert (record.outcome, record.reason, record.judged_s) == ("regressed", "", 5.11)
     assert record.fact == "5.11 s, imported from results"
     assert record.timing == Timing(ROW.statistic)
     assert (record.run.recorded_s, record.run.log, record.jobs.last) == (None, "a.out", replace(JOB, judged_s=5.11))
