@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+_JSON = json.JSONEncoder(allow_nan=False)
 _BEFORE_SUM = b', "crc": "'
 _AFTER_SUM = b'"}'
 _SEAL_BYTES = len(_BEFORE_SUM) + 8 + len(_AFTER_SUM)
@@ -43,7 +44,7 @@ class Lines:
 
 def seal(event: Mapping[str, Any], number: int) -> bytes:
     """An event as a line."""
-    body = json.dumps({"n": number, **event}, allow_nan=False).encode()[:-1]
+    body = _JSON.encode({"n": number, **event}).encode()[:-1]
     return body + _BEFORE_SUM + b"%08x" % zlib.crc32(body) + _AFTER_SUM + b"\n"
 
 

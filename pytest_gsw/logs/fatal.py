@@ -18,7 +18,9 @@ calls the job COMPLETED. The log knows better. What counts depends on where a li
 from __future__ import annotations
 
 import math
+import os
 import re
+import stat
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -202,8 +204,9 @@ def find_fatal_unread(log: Path, batch_output: Path | None = None) -> FoundCause
 def _is_another(output: Path, log: Path) -> bool:
     """Whether there is an output that is not empty, and not the log itself."""
     try:
-        return output.is_file() and output.stat().st_size > 0 and not output.samefile(log)
-    except OSError:
+        found = output.stat()
+        return stat.S_ISREG(found.st_mode) and found.st_size > 0 and not os.path.samestat(found, log.stat())
+    except (OSError, ValueError):
         return False
 
 

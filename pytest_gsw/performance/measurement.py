@@ -7,6 +7,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from pytest_gsw.performance.steady import Steady
 from pytest_gsw.tables.model import Figures
@@ -55,7 +56,16 @@ class Measurement:
     metrics: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
-def log_interval(steps: Sequence[TimedStep], first_index: int | None = None) -> int:
+class Numbered(Protocol):
+    """A step, or a line of a log."""
+
+    @property
+    def index(self) -> int | None:
+        """Its number, where it bears one."""
+        ...
+
+
+def log_interval(steps: Sequence[Numbered], first_index: int | None = None) -> int:
     """How many steps each line stands for: 10 for a Megatron log with ``--log-interval 10``.
 
     More than 1 only where the numbers leave no doubt: a log that lost most of its lines has gaps, too.

@@ -16,7 +16,7 @@ from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, lo
 from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.performance.steady import steady
 from pytest_gsw.runs.run import Run, log_evidence
-from pytest_gsw.runs.steps import check_measured, check_steps, check_whole, lines_of
+from pytest_gsw.runs.steps import check_measured, check_steps, check_whole
 from pytest_gsw.runs.trained import is_trained, steps_each_line
 from pytest_gsw.tables.metrics import CALIBRATION, STEP_TIME, Series
 from pytest_gsw.tables.model import Baseline
@@ -164,7 +164,7 @@ def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:
     factor = 1.0
     if CALIBRATION in baseline.judged_by.needs and log.calibration_flops is not None:
         factor = calibration_factor(baseline, log.calibration_flops)
-    each_line = steps_each_line(log, log_interval(lines_of(log))) if any(step.skipped for step in log.steps) else 1
+    each_line = steps_each_line(log, log_interval(log.steps)) if any(step.skipped for step in log.steps) else 1
     return tuple(
         [
             TimedStep(step.index, seconds * factor, is_trained(step, each_line))

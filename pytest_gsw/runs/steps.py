@@ -51,7 +51,7 @@ def check_steps(
     final = None
     if steps is not None and first_index is not None and last is not None and baseline.recipe.logged_steps is None:
         final = first_index + steps - 1
-    each_line = log_interval(lines_of(log), first_index)
+    each_line = log_interval(log.steps, first_index)
     ended = final is not None and last is not None and last + (each_line if of_saves else interval) > final
     if steps is not None and not of_saves and log.total_steps is not None and log.total_steps < steps:
         # A format that logs one figure for the whole run would show nothing else of it.
@@ -156,11 +156,6 @@ def _steps_each_line(log: StepLog, first_index: int, interval: int) -> int:
     # The first step may have a line whatever the interval.
     regular = gap > 0 and all((number - first_index + 1) % gap == 0 for number in numbers if number != first_index)
     return gap if regular else 1
-
-
-def lines_of(log: StepLog) -> tuple[TimedStep, ...]:
-    """The log's lines by their numbers alone."""
-    return tuple([TimedStep(step.index, 0.0) for step in log.steps])
 
 
 def _cut_short(fact: str, run: Run, log: StepLog, then: str = "look at the last lines") -> LogError:
