@@ -33,20 +33,8 @@ from pytest_gsw.errors import ConfigurationError, RunError
 
 #: In the order in which help lists them.
 _COMMANDS = (
-    rows,
-    metrics,
-    importing,
-    audit,
-    baseline,
-    diff,
-    selftest,
-    junit,
-    report,
-    export,
-    history,
-    compare,
-    trend,
-    compare_ab,
+    *(rows, metrics, importing, audit, baseline, diff, selftest),
+    *(junit, report, export, history, compare, trend, compare_ab),
 )
 
 

@@ -134,12 +134,9 @@ def _noise(points: Sequence[Point]) -> Noise:
 
 
 def sparkline(values: Sequence[float], letters: str = _BLOCKS, least_span: float = 0.0) -> str:
-    """One letter for each value, from the first of the letters for the smallest to the last for the largest.
+    """One letter for each finite value, from the first of the letters for the smallest to the last for the largest.
 
-    Args:
-        values: Finite values.
-        letters: From low to high.
-        least_span: What lies between the first letter and the last at least; values that span less are in the middle.
+    Between the first letter and the last lies ``least_span`` at least; values that span less are in the middle.
     """
     low, high = min(values), max(values)
     span = max(high - low, least_span) or 1.0

@@ -86,11 +86,8 @@ class Journal:
     """Writes the journal of one run; every method returns only when its lines are on the disk.
 
     A sync takes milliseconds, and much longer on a shared file system: what is known at the same time is written
-    with one call. One thread alone may write.
-
-    Args:
-        directory: The run's directory; it is made if it is not there.
-        check: Raises an OSError where the run belongs to another session by now; asked before each submission.
+    with one call. One thread alone may write. Before each submission, ``check`` is asked, which raises an OSError where
+    the run belongs to another session by now.
 
     Raises:
         OSError: The journal cannot be written, or is no file of this user's own.

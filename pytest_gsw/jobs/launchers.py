@@ -19,11 +19,7 @@ def launcher_of(
 ) -> Launcher | None:
     """How jobs start on a cluster; ``None`` where only a plugin of pytest knows.
 
-    Args:
-        cluster: Where jobs are to run.
-        directory: Where jobs of this machine write what their batch shells say.
-        environ: The session's environment.
-        lock: Held by each submission to Slurm while it is under way.
+    The batch shells of this machine's jobs write to the directory; a submission to Slurm holds the lock meanwhile.
     """
     if cluster.scheduler == "slurm":
         return SlurmLauncher(environ, lock=lock)

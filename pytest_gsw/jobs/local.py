@@ -176,17 +176,12 @@ def _slurm_variables(job: Job) -> dict[str, str]:
     nodes = max(1, spec.nodes)
     return {
         "SLURM_CLUSTER_NAME": "local",
-        "SLURM_JOB_ID": job.id,
-        "SLURM_JOBID": job.id,
         "SLURM_JOB_NAME": spec.name,
-        "SLURM_JOB_NODELIST": HOST,
-        "SLURM_JOB_NUM_NODES": str(nodes),
-        "SLURM_LOCALID": "0",
-        "SLURM_NNODES": str(nodes),
-        "SLURM_NODEID": "0",
-        "SLURM_NODELIST": HOST,
+        **dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID"), job.id),
+        **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), HOST),
+        **dict.fromkeys(("SLURM_JOB_NUM_NODES", "SLURM_NNODES"), str(nodes)),
+        **dict.fromkeys(("SLURM_LOCALID", "SLURM_NODEID", "SLURM_PROCID"), "0"),
         "SLURM_NTASKS": str(spec.gpus),
         "SLURM_NTASKS_PER_NODE": str(max(1, spec.gpus // nodes)),
-        "SLURM_PROCID": "0",
         "SLURM_SUBMIT_DIR": str(spec.directory),
     }

@@ -68,12 +68,9 @@ class Owner:
 
 
 class RunLock:
-    """A session's hold of a run.
+    """A session's hold of a run: a sign of life each ``beat_s`` seconds.
 
-    Args:
-        directory: The run's directory.
-        beat_s: How often it gives a sign of life.
-        dead_after_s: After how long without one an owner on another machine is dead.
+    An owner on another machine that has given none for ``dead_after_s`` is dead.
     """
 
     def __init__(self, directory: Path, beat_s: float = BEAT_S, dead_after_s: float = DEAD_AFTER_S) -> None:

@@ -33,9 +33,8 @@ class RecordedRun:
 class ReplayLauncher:
     """Find logs instead of running jobs.
 
-    Args:
-        source: One log, or a staging area, its ``results`` directory, or one version's directory in it.
-        recorded: The runs of an earlier session by their rows. If there are any, they alone count.
+    The source is one log, or a staging area, its ``results`` directory, or one version's directory in it. Where there
+    are recorded runs of an earlier session, by their rows, these alone count.
     """
 
     name = "replay"
@@ -80,11 +79,11 @@ class ReplayLauncher:
     def find_log(self, job: Job) -> Path:
         """The log that was found; a LogError says that the recorded run had none, or that it is gone."""
         log = self._runs[job.spec.row_id].log
-        rows = self._rows_of.get(log.resolve(), []) if log is not None else []
-        if log is not None and len(rows) > 1:
-            raise _shared(log, rows)
         if log is None:
             raise LogError(f"the recorded run of {job.spec.row_id} had no log", (("job", job.id),))
+        rows = self._rows_of.get(log.resolve(), [])
+        if len(rows) > 1:
+            raise _shared(log, rows)
         if not log.is_file():
             raise LogError(
                 f"the log of the recorded run of {job.spec.row_id} is gone",

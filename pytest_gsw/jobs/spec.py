@@ -55,11 +55,8 @@ class Profile:
             variables["RUN_CONF_PROFILE_STOP_STEP"] = str(self.steps[1])
         if self.ranks:
             variables["RUN_CONF_PROFILE_RANKS"] = ",".join(map(str, self.ranks))
-        if self.gpu_metrics:
-            variables["RUN_CONF_PROFILE_GPU_METRICS"] = "true"
-        if self.cpu_metrics:
-            variables["RUN_CONF_PROFILE_CPU"] = "true"
-        return variables
+        flags = {"RUN_CONF_PROFILE_GPU_METRICS": self.gpu_metrics, "RUN_CONF_PROFILE_CPU": self.cpu_metrics}
+        return variables | {name: "true" for name, is_on in flags.items() if is_on}
 
 
 def profiling_in(environment: Mapping[str, str]) -> str | None:

@@ -44,12 +44,8 @@ def changes_by_node(changes: Iterable[tuple[str, float]]) -> Mapping[str, Sequen
 def slowest(changes: Iterable[tuple[str, float]], *, most: int, by: float) -> list[tuple[str, float, int]]:
     """Nodes whose jobs were slower than others', the slowest first: name, median change, number of jobs.
 
-    A node must have had two jobs, or a slow row would name all of its nodes.
-
-    Args:
-        changes: Of each job its node list and its change of throughput, as a fraction.
-        most: How many nodes to name.
-        by: How far below the median of all jobs theirs must be, as a fraction.
+    A node must have had two jobs, or a slow row would name all of its nodes. Their median must be ``by`` below that of
+    all jobs. Each job is its node list and its change of throughput; changes and ``by`` are fractions.
     """
     listed = list(changes)
     if len(listed) < 3:

@@ -65,9 +65,7 @@ def rebuild_junit(
 def read_run(directory: Path, known: Mapping[str, Record] | None = None) -> tuple[tuple[Record, ...], dict[str, str]]:
     """The records of a run's directory, and, by their path in it, why others cannot be read.
 
-    Args:
-        directory: The run's directory.
-        known: By the names of their files, records that need not be read.
+    ``known`` are records that need not be read, by the names of their files.
     """
     known = known or {}
     files = sorted((directory / "records").glob("*.json"), key=str)

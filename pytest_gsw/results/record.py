@@ -169,14 +169,9 @@ def record_text(record: Record) -> str:
 
 
 def of_content(content: Any, *, strict: bool = True) -> Record:
-    """A record of JSON of this schema or an earlier one.
+    """A record of JSON of this schema or an earlier one; a ValueError where it is none.
 
-    Args:
-        content: The JSON.
-        strict: Whether a key that is not read is an error; what a later release has added is left out otherwise.
-
-    Raises:
-        ValueError: It is no record.
+    A key that is not read is an error, too, if ``strict``; else what a later release has added is left out.
     """
     version = content["schema"]
     if strict:
@@ -208,12 +203,7 @@ _KEYS = {1: _KEYS_1, 2: _KEYS_1 | {"verdict"}}
 
 
 def write_record(directory: Path, record: Record) -> Path:
-    """Write one record as JSON, whole or not at all.
-
-    Args:
-        directory: The run's directory; the record goes to ``records/`` in it.
-        record: What to write.
-    """
+    """Write one record as JSON to ``records/`` in the run's directory, whole or not at all."""
     folder = directory / "records"
     make_directory(folder, private=True)
     path = folder / record_name(record.row.node_id)

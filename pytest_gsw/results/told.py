@@ -30,14 +30,10 @@ def told(
     verdict: Verdict | None = None,
     canaries: Sequence[str] = (),
 ) -> Told:
-    """What pytest and JUnit are told of a row.
+    """What pytest and JUnit are told of a row, by its verdict as it was judged, or else by that of its record.
 
-    Args:
-        record: The row's record.
-        facts: Where its things are and how it is repeated, each with its name; not asked for of most rows.
-        strict: Whether rows faster than the tolerance allows have failed.
-        verdict: Its verdict as it was judged; by default the one that the record is of.
-        canaries: The canary rows that were too slow in the session, where that is known.
+    The facts say where its things are and how it is repeated; they are not asked for of most rows. If ``strict``, rows
+    faster than the tolerance allows have failed. The canaries are those that were too slow, where that is known.
     """
     verdict = verdict or record.judged
     outcome = outcomes.of(record.outcome)

@@ -139,11 +139,8 @@ def accepted_faults(
 ) -> list[Fault]:
     """What is wrong with accepted figures as a whole, each key by itself being right.
 
-    Args:
-        entries: The figures.
-        rows: The rows by id, ``None`` where the table is wrong and nothing can be said of them.
-        where: What the rows stand in.
-        elsewhere: Where other figures stand, by row and cluster.
+    ``rows`` is ``None`` where the table is wrong: then figures are not held against their rows. ``where`` is what the
+    rows stand in, ``elsewhere`` where other figures stand, by row and cluster.
     """
     taken = dict(elsewhere or {})
     faults = []
