@@ -85,8 +85,10 @@ def _by_step_time(row: Row, key: str, written: Written, step: StepTime, law: Law
     value = law.at(step.seconds)
     pinned = _pinned(row, key, step)
     fits = law.seconds_span(above_zero(written.either)).overlap(pinned)
-    agrees = written.is_rounding_of(value) or _follows_from_throughput(row, key, written)
-    severity = None if agrees else _severity(written, value, fits)
+    values, tokens = [value], row.value(TOKENS_PER_S.key)
+    # Days may have been computed from the documented throughput, which was rounded before.
+    values += [_days(tokens)] if key == DAYS_TO_TRAIN.key and tokens is not None else []
+    severity = None if any(map(written.is_rounding_of, values)) else _severity(written, value, fits)
     return Comparison(key, written, value, severity, BySteps(step, law, pinned, fits))
 
 
@@ -104,12 +106,6 @@ def _by_figure(row: Row, key: str, written: Written, value: Fraction, source: st
 def _severity(written: Written, value: Fraction, fits: Span | None) -> Severity:
     close = abs(written.value - value) < written.unit
     return Severity.ROUNDING if close or fits is not None else Severity.CONTRADICTION
-
-
-def _follows_from_throughput(row: Row, key: str, written: Written) -> bool:
-    """Days may have been computed from the documented throughput, which was rounded before."""
-    tokens = row.value(TOKENS_PER_S.key)
-    return key == DAYS_TO_TRAIN.key and tokens is not None and written.is_rounding_of(_days(tokens))
 
 
 def _days(tokens_per_s: Fraction) -> Fraction:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from pytest_gsw.documents.audit.written import Written, read_written
@@ -67,6 +67,10 @@ class Token:
     end: int
 
 
+#: What stands before and behind all tokens.
+_NOTHING = Token("", "", 0, 0)
+
+
 @dataclass(frozen=True)
 class Equation:
     """An expression and the number that a text says it is."""
@@ -76,10 +80,13 @@ class Equation:
     tokens: tuple[Token, ...]
     value: Fraction
     result: Written
-    is_percent: bool
-    #: Offsets of expression and result in the text.
-    start: int
+    #: Where the result begins in the text.
     result_start: int
+
+    @property
+    def is_percent(self) -> bool:
+        """Whether the result is a percentage."""
+        return self.result.text.endswith("%")
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -93,11 +100,9 @@ class Equation:
 
     def with_number(self, index: int, number: str) -> Fraction | None:
         """The value, in the result's unit, with another number in place of one of :attr:`numbers`."""
-        places = [n for n, token in enumerate(self.tokens) if token.kind == "number"]
-        tokens = list(self.tokens)
-        old = tokens[places[index]]
-        tokens[places[index]] = Token("number", number, old.start, old.end)
-        value = evaluate(tokens)
+        place = [n for n, token in enumerate(self.tokens) if token.kind == "number"][index]
+        other = replace(self.tokens[place], text=number)
+        value = evaluate((*self.tokens[:place], other, *self.tokens[place + 1 :]))
         return None if value is None else value * (100 if self.is_percent else 1)
 
 
@@ -105,12 +110,8 @@ def tokens_of(text: str) -> tuple[Token, ...]:
     """A text cut into tokens, without the space between them."""
     found = []
     for match in _TOKEN.finditer(text[:LONGEST_LINE]):
-        kind = str(match.lastgroup)
-        word = match[0]
-        if kind == "word" and word in {"x", "X"}:
-            kind = "operator"
-        if kind == "operator":
-            word = _SAME.get(word, word)
+        kind = "operator" if match[0] in {"x", "X"} else str(match.lastgroup)
+        word = _SAME.get(match[0], match[0]) if kind == "operator" else match[0]
         if kind != "space":
             found.append(Token(kind, word, match.start(), match.end()))
     return tuple(found)
@@ -122,78 +123,53 @@ def equations(text: str) -> Iterator[Equation]:
         return
     tokens = tokens_of(text)
     for place, token in enumerate(tokens):
-        if token.kind != "equals":
-            continue
-        result = _result(tokens, place, text)
-        if result is None:
-            continue
-        left = _left(tokens, place, text)
-        value = evaluate(left) if left else None
-        if value is None:
-            continue
-        start = left[0].start
-        yield Equation(
-            text=text[start : token.start].strip(),
-            tokens=left,
-            value=value,
-            result=result[0],
-            is_percent=result[1],
-            start=start,
-            result_start=tokens[place + 1].start,
-        )
+        result = _result(tokens[place + 1 : place + 4], text) if token.kind == "equals" else None
+        left = _left(tokens[:place], text) if result is not None else ()
+        value = evaluate(left)
+        if result is not None and value is not None:
+            expression = text[left[0].start : token.start].strip()
+            yield Equation(expression, left, value, result, tokens[place + 1].start)
 
 
-def _result(tokens: Sequence[Token], equals: int, text: str) -> tuple[Written, bool] | None:
-    """The number behind an equals sign, and whether it is a percentage; ``None`` where it goes on as an expression."""
-    if equals + 1 >= len(tokens) or tokens[equals + 1].kind != "number":
+def _result(tokens: Sequence[Token], text: str) -> Written | None:
+    """The number behind an equals sign, and its percent sign; ``None`` where it goes on as an expression."""
+    number, following, last = (*tokens[:3], _NOTHING, _NOTHING, _NOTHING)[:3]
+    if number.kind != "number" or _PREFIXED.match(text, number.end):
         return None
-    number = tokens[equals + 1]
-    if _PREFIXED.match(text, number.end):
-        return None
-    following = tokens[equals + 2] if equals + 2 < len(tokens) else None
-    is_percent = following is not None and following.text == "%"
     # A bracket or a dash behind a result belongs to the sentence.
-    if following is not None and following.kind == "operator":
-        last = equals + 3 >= len(tokens) or tokens[equals + 3].kind != "number"
-        if following.text not in {"(", ")"} and not (following.text == "-" and last):
-            return None
-    written = read_written(number.text + ("%" if is_percent else ""))
-    return None if written is None else (written, is_percent)
+    of_sentence = following.text in {"(", ")"} or (following.text == "-" and last.kind != "number")
+    if following.kind == "operator" and not of_sentence:
+        return None
+    return read_written(number.text + ("%" if following.text == "%" else ""))
 
 
-def _left(tokens: Sequence[Token], equals: int, text: str) -> tuple[Token, ...]:
-    """The whole expression on the left of an equals sign; empty where a name or a call is part of it."""
-    start = equals
+def _left(tokens: Sequence[Token], text: str) -> tuple[Token, ...]:
+    """The whole expression at the end of some tokens; empty where a name or a call is part of it."""
+    start = len(tokens)
     while start > 0 and tokens[start - 1].kind in {"number", "operator"}:
         start -= 1
-    run = list(tokens[start:equals])
-    before = tokens[start - 1] if start > 0 else None
-    run = _without_lead(run, before, text)
-    if before is not None and run and run[0].text == "(" and before.kind == "word" and before.end == run[0].start:
+    before = tokens[start - 1] if start > 0 else _NOTHING
+    run = _without_lead(tokens[start:], before, text)
+    if run and run[0].text == "(" and before.kind == "word" and before.end == run[0].start:
         return ()  # a call
-    chained = before is not None and before.kind == "equals" and len(run) == 1 and run[0].kind == "number"
-    if chained:
+    if before.kind == "equals" and len(run) == 1 and run[0].kind == "number":
         return tuple(run)
     if len(run) > _MOST_TOKENS or not any(token.text in {"*", "/", "^", "+"} for token in run):
         return ()
     unclosed = sum({"(": 1, ")": -1}.get(token.text, 0) for token in run)
-    if 0 < unclosed <= _MOST_UNCLOSED:
-        run += [Token("operator", ")", run[-1].end, run[-1].end)] * unclosed
-    return tuple(run)
+    closing = Token("operator", ")", run[-1].end, run[-1].end)
+    return (*run, *[closing] * unclosed) if 0 < unclosed <= _MOST_UNCLOSED else tuple(run)
 
 
-def _without_lead(run: list[Token], before: Token | None, text: str) -> list[Token]:
+def _without_lead(run: Sequence[Token], before: Token, text: str) -> Sequence[Token]:
     """The tokens from where the expression begins: behind a bullet, or behind a number that is none of it."""
-    if before is None and run and run[0].text in {"*", "-", "+"} and text[: run[0].start].strip() == "":
+    if before is _NOTHING and run and run[0].text in {"*", "-", "+"} and text[: run[0].start].strip() == "":
         run = run[1:]  # a bullet
     for place in range(len(run) - 1, 0, -1):
-        if run[place].kind == "number" and run[place - 1].kind == "number":
+        if run[place - 1].kind == "number" and (run[place].kind == "number" or run[place].text == "("):
             return run[place:]  # "on 64 GPUs" has a word between; "step 5 3 * 4" has not
-        if run[place].text == "(" and run[place - 1].kind == "number":
-            return run[place:]
-    if before is not None and before.kind != "equals" and run and run[0].text in {"*", "/", "^", "+", "-", ")"}:
-        return []  # its first part is a name
-    return run
+    named = before is not _NOTHING and before.kind != "equals"
+    return [] if named and run and run[0].text in {"*", "/", "^", "+", "-", ")"} else run
 
 
 def evaluate(tokens: Sequence[Token]) -> Fraction | None:
@@ -210,11 +186,15 @@ def evaluate(tokens: Sequence[Token]) -> Fraction | None:
 
 def evaluate_text(text: str, names: Mapping[str, str] | None = None) -> Fraction | None:
     """The value of a text that is an expression and nothing else, of ``names`` (``$ms``) that stand for numbers."""
-    tokens = []
-    for token in tokens_of(text):
-        number = (names or {}).get(token.text) if token.kind == "word" else None
-        tokens.append(token if number is None else Token("number", number, token.start, token.end))
-    return evaluate(tokens)
+    numbers = names or {}
+    return evaluate(
+        [
+            replace(token, kind="number", text=numbers[token.text])
+            if token.kind == "word" and token.text in numbers
+            else token
+            for token in tokens_of(text)
+        ]
+    )
 
 
 class _NotArithmeticError(Exception):

@@ -231,15 +231,11 @@ def read_row(stated: StatedRow) -> Row:
         if key in _NUMBERS or key.startswith("architecture."):
             written = read_written(value.text)
             if written is not None:
-                numbers[key] = _as_percent(key, written)
+                # MFU is a percentage, also where it is written as a fraction (``0.4254``).
+                is_fraction = key == metrics.MFU.key and not written.text.endswith("%") and written.value <= 1
+                scale = 100 if is_fraction else 1
+                numbers[key] = Written(written.text, written.value * scale, written.unit * scale)
     return Row(stated, numbers)
-
-
-def _as_percent(key: str, written: Written) -> Written:
-    """MFU as a percentage, where it is written as a fraction (``0.4254``)."""
-    if key != metrics.MFU.key or written.text.endswith("%") or written.value > 1:
-        return written
-    return Written(written.text, written.value * 100, written.unit * 100)
 
 
 def above_zero(span: Span) -> Span:

@@ -162,25 +162,22 @@ def duplicates(rows: Sequence[Row]) -> Iterator[Finding | None]:
     for group in alike.values():
         if len(group) < 2:
             continue
-        times = [seconds_text(row.step_time) for row in group if row.step_time is not None]
+        steps = [row.step_time for row in group if row.step_time is not None]
+        times = [seconds_text(step) for step in steps]
         if len(set(times)) < 2:
             yield None
             continue
-        first, second = group[:2]
-        assert first.step_time is not None
-        yield second.finding(
-            first.step_time.key,
+        seconds = [step.seconds for step in steps]
+        slower = share(max(seconds) / min(seconds) - 1)
+        runs = f"{len(group)} runs; the slowest took {slower} more time than the fastest"
+        yield group[1].finding(
+            steps[0].key,
             ", ".join(f"{time} s" for time in times),
             "one figure",
             f"the same configuration: {', '.join(row.id for row in group)}",
-            Explanation(Kind.ANOTHER_RUN, _runs(group)),
+            Explanation(Kind.ANOTHER_RUN, runs),
             severity=Severity.NOTICE,
             uses=Uses.DOCUMENTED,
             identity="duplicate",
             verdict="each row's own step time",
         )
-
-
-def _runs(group: Sequence[Row]) -> str:
-    seconds = [row.step_time.seconds for row in group if row.step_time is not None]
-    return f"{len(group)} runs; the slowest took {share(max(seconds) / min(seconds) - 1)} more time than the fastest"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
@@ -101,26 +101,19 @@ class _Known:
     def __init__(self, sources: Sequence[Source]) -> None:
         self._documents = {source.name for source in sources if source.lines is not None}
         self._rows = tuple(row for source in sources for row in source.rows)
-        #: Of tables' rows, by the document that they name and their id.
-        self._of_documents: dict[tuple[str, str], Mapping[str, str]] = {}
-        #: Of a document's lines, by its name.
-        self._of_lines: dict[str, dict[str, str]] = {}
-        for row in self._rows:
-            document = _document(row)
-            own = self._of_documents.get((document, row.id), {})
-            self._of_documents[document, row.id] = {**own, **row.acknowledged}
-            lines = {name: reason for name, reason in row.acknowledged.items() if name.startswith(_OF_LINES)}
-            self._of_lines.setdefault(document, {}).update(lines)
         self._own = {(row.file, row.id): row.acknowledged for row in self._rows}
+        #: Of tables' rows, by the document that they name and their id; of its lines, by the document and no id.
+        self._of_documents: dict[tuple[str, str | None], dict[str, str]] = {}
+        for row in self._rows:
+            for name, reason in row.acknowledged.items():
+                for about in (row.id, None) if name.startswith(_OF_LINES) else (row.id,):
+                    self._of_documents.setdefault((_document(row), about), {})[name] = reason
 
     def reason(self, source: Source, finding: Finding) -> Finding:
         """The finding with the reason why it is known, if it is."""
-        if finding.row is None:
-            reason = self._of_lines.get(source.name, {}).get(finding.identity)
-        else:
-            reason = self._own.get((finding.file, finding.row), {}).get(finding.identity)
-            if reason is None and source.lines is not None:
-                reason = self._of_documents.get((source.name, finding.row), {}).get(finding.identity)
+        of_document = self._of_documents.get((source.name, finding.row), {}) if source.lines is not None else {}
+        own = self._own.get((finding.file, finding.row), {}) if finding.row is not None else {}
+        reason = {**of_document, **own}.get(finding.identity)
         return finding if reason is None else replace(finding, acknowledged=reason)
 
     def stale(self, findings: Iterable[Finding]) -> Iterator[Stale]:

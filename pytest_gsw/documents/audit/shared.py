@@ -77,28 +77,25 @@ def _told(change: _Change) -> list[tuple[Row, str, Explanation]]:
     where = f"{right} of {concerned} rows"
     if right == concerned:
         where = "both rows" if right == 2 else f"all {right} rows"
-    return [(row, one.key, _explanation(change, one, where)) for row, one in explained]
+    return [(row, one.key, Explanation(change.kind, _words(change, one, where))) for row, one in explained]
 
 
-def _explanation(change: _Change, one: Comparison, where: str) -> Explanation:
-    if one.contradicts:
-        gives = one.written.written_like_this(one.value)
-        return Explanation(change.kind, f"{change.for_most}, which fits {where}, gives {gives}")
-    return Explanation(change.kind, f"{change.words}, in {where}")
+def _words(change: _Change, one: Comparison, where: str) -> str:
+    if not one.contradicts:
+        return f"{change.words}, in {where}"
+    return f"{change.for_most}, which fits {where}, gives {one.written.written_like_this(one.value)}"
 
 
 def _inputs(group: Sequence[Row], suspects: Sequence[Row]) -> Iterator[_Change]:
     """Another sequence length or batch in the rows that have the same one."""
-    for key, candidates in (("sequence_length", _lengths), ("global_batch_size", _batches)):
-        for text, value in dict.fromkeys(_candidates(key, suspects, candidates)):
+    for key in ("sequence_length", "global_batch_size"):
+        for text, value in dict.fromkeys(_candidates(key, suspects)):
             rows = [row for row in group if row.text(key) == text]
             name = f"{key} {value}"
             yield _Change(Kind.ONE_INPUT, f"{name} gives it", rows, _with_input(key, value), name)
 
 
-def _candidates(
-    key: str, suspects: Sequence[Row], candidates: Callable[[Fraction], Iterator[str]]
-) -> Iterator[tuple[str, str]]:
+def _candidates(key: str, suspects: Sequence[Row]) -> Iterator[tuple[str, str]]:
     """An input as written, and what it would have to be for a figure of the first rows that are wrong."""
     for row in suspects[:_ASKED]:
         own, figures = row.value(key), comparisons(row)
@@ -106,26 +103,20 @@ def _candidates(
             if own is None or not isinstance(one.source, BySteps):
                 continue
             ratio = one.written.value / one.value
-            for text in candidates(own / ratio if one.source.law.grows else own * ratio):
+            for text in _inputs_near(key, own / ratio if one.source.law.grows else own * ratio):
                 if Fraction(text) != own:
                     yield row.text(key), text
 
 
-def _lengths(value: Fraction) -> Iterator[str]:
-    if 1 <= value < _LARGEST:
-        yield str(2 ** round(math.log2(value)))
-        yield str(max(1, round(value / _SEQUENCE_STEP)) * _SEQUENCE_STEP)
-
-
-def _batches(value: Fraction) -> Iterator[str]:
-    if 1 <= value < _LARGEST:
-        yield str(round(value))
-
-
-def _flops(value: Fraction) -> Iterator[str]:
-    """Documents have model FLOPs with three digits."""
-    if value < 10**60:
-        yield f"{decimal(value):.2e}"
+def _inputs_near(key: str, value: Fraction) -> tuple[str, ...]:
+    """What an input may be where about this value is needed: model FLOPs, which have three digits, or a count."""
+    if key == "model_flops":
+        return (f"{decimal(value):.2e}",) if value < 10**60 else ()
+    if not 1 <= value < _LARGEST:
+        return ()
+    if key == "global_batch_size":
+        return (str(round(value)),)
+    return str(2 ** round(math.log2(value))), str(max(1, round(value / _SEQUENCE_STEP)) * _SEQUENCE_STEP)
 
 
 def _with_input(key: str, text: str) -> Callable[[Row], Mapping[str, Comparison]]:
@@ -159,7 +150,7 @@ def _factors(group: Sequence[Row], suspects: Sequence[Row]) -> Iterator[_Change]
             continue
         for factor, words in explain.factors(group[0], key).items():
             yield _Change(Kind.FACTOR, f"it is {words}", group, _with_law(key, partial(_scaled, factor)))
-    for text, value in dict.fromkeys(_candidates("model_flops", suspects, _flops)):
+    for text, value in dict.fromkeys(_candidates("model_flops", suspects)):
         rows = [row for row in group if row.text("model_flops") == text]
         words = f"model_flops {about(Fraction(value))} gives it"
         yield _Change(Kind.ONE_INPUT, words, rows, _with_input("model_flops", value))

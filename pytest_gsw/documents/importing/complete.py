@@ -55,7 +55,10 @@ def complete(draft: Draft, table: DraftTable, section: Section, context: Context
     values = {**_by_convention(values, recipe, draft), **values}
     values = {**_proxy(values, table, prose), **values}
     if "directory" not in recipe:
-        recipe["directory"] = section.directory or _directory(values, context.directory)
+        # Its README's directory, the framework's, or one named after the model.
+        of_framework = conventions.RECIPE_DIRECTORIES.get(_text(values, "framework"))
+        usual = context.directory or of_framework or _text(values, "model")
+        recipe["directory"] = section.directory or Stated(usual, CONVENTION, 1)
     if "model_flops" not in values and "gpus" in values:
         flops = model_flops({key: stated.text for key, stated in values.items()}, prose)
         values |= {"model_flops": flops} if flops is not None else {}
@@ -89,8 +92,9 @@ def _checked(row: Row, draft: Draft, given: Iterable[Facts], of_row: Facts) -> R
 def _blanks(values: Mapping[str, Stated], refused: Mapping[str, str], draft: Draft) -> dict[str, str]:
     """What has to be filled in before the row can run, and why it is not there."""
     blanks = {key: refused.get(key, draft.blanks.get(key, UNSAID)) for key in NEEDED if key not in values}
-    if unfilled := _unfilled(values):
-        blanks["gpus_per_node"] = unfilled
+    gpus, per_node = (int(_text(values, key) or 0) for key in ("gpus", "gpus_per_node"))
+    if per_node and gpus > per_node and gpus % per_node:
+        blanks["gpus_per_node"] = f"{gpus} GPUs do not fill whole nodes of {per_node}"
     throughputs = sorted(JUDGED & set(values))
     # A throughput that cannot be read is no loss where the step time is there; the other way round, a reader decides.
     first = {STEP_TIME.key, SAVE_TIME.key} if throughputs else JUDGED
@@ -227,12 +231,6 @@ def _proxy(values: Mapping[str, Stated], table: DraftTable, prose: Prose) -> Val
     return {"proxy": replace(below or Stated("", table.table.line, 1), text="true")}
 
 
-def _directory(values: Mapping[str, Stated], directory: str | None) -> Stated:
-    """The recipe's directory: its README's, the framework's, or one named after the model."""
-    of_framework = conventions.RECIPE_DIRECTORIES.get(_text(values, "framework"))
-    return Stated(directory or of_framework or _text(values, "model"), CONVENTION, 1)
-
-
 def _refused(values: Mapping[str, Stated]) -> dict[str, str]:
     """What no table can hold, such as a model's name of hundred letters, and why."""
     found: dict[str, str] = {}
@@ -248,14 +246,6 @@ def _refused(values: Mapping[str, Stated]) -> dict[str, str]:
     if flops is not None and most is not None and float(flops.text) > most:
         found[TFLOPS_PER_GPU.key] = f"{flops.text} TFLOP/s is more than one {kind.text if kind else ''} can do"
     return found
-
-
-def _unfilled(values: Mapping[str, Stated]) -> str | None:
-    """Why a row's GPUs cannot be whole nodes, ``None`` where they can."""
-    if "gpus" not in values or "gpus_per_node" not in values:
-        return None
-    gpus, per_node = int(values["gpus"].text), int(values["gpus_per_node"].text)
-    return f"{gpus} GPUs do not fill whole nodes of {per_node}" if gpus > per_node and gpus % per_node else None
 
 
 def _facts_of(draft: Draft, table: DraftTable, facts: DocumentFacts, values: Values) -> list[Facts]:

@@ -88,7 +88,9 @@ def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
             number = len(rows) if row is not None else None
             remarks += ((number, remark) for remark in draft.remarks)
             if row is not None:
-                remarks += ((number, remark) for remark in _left_out(row))
+                line = row.values["line"]
+                left_out = ((key, f"left out: {reason}") for key, reason in row.left_out.items())
+                remarks += ((number, Remark(line.line, line.column, *told)) for told in left_out)
                 rows.append((table, replace(row, number=len(rows))))
                 for place in {one.place for one in configurations}:
                     joins[place] += 1
@@ -124,8 +126,3 @@ def _row(
         place = next(iter(draft.values.values()))
         return replace(draft, remarks=()).remarked("row", f"left out: {draft.doubt}", place), None
     return draft, complete(draft, table, section, context)
-
-
-def _left_out(row: Row) -> Iterator[Remark]:
-    place = row.values["line"]
-    return (Remark(place.line, place.column, key, f"left out: {reason}") for key, reason in row.left_out.items())

@@ -121,8 +121,8 @@ def _with_cases(rows: Sequence[Row]) -> list[Row]:
 
 
 def _case(row: Row, differing: Sequence[str]) -> str:
-    own = [row.values["case"].text] if "case" in row.values else []
-    return "-".join([*own, *(f"{_TELLING[key]}{_text(row, key)}" for key in differing if key in row.values)])
+    told = (f"{_TELLING[key]}{_text(row, key)}" for key in differing if key in row.values)
+    return "-".join([*filter(None, [_text(row, "case")]), *told])
 
 
 def _text(row: Row, key: str) -> str:

@@ -103,12 +103,13 @@ def _fits(one: Configuration, draft: Draft, title: Title) -> bool:
     named = read_title(of_run.get("model", ""))
     size = read_title(of_run.get("size", "")).size or named.size or title.size
     model = named.model or title.model
-    if one.model and is_model(model) and not same_model(one.model, model):
+    own = one.title
+    if own.model and is_model(model) and not same_model(own.model, model):
         return False
     pairs = (
-        (one.size, size),
-        (one.accelerator.split("-")[0], (of_run.get("accelerator", "") or title.accelerator).split("-")[0]),
-        (one.variant, of_run.get("variant", "") or title.variant if one.variant else ""),
+        (own.size, size),
+        (own.accelerator.split("-")[0], (of_run.get("accelerator", "") or title.accelerator).split("-")[0]),
+        (own.variant, of_run.get("variant", "") or title.variant),
     )
     if any(a and b and a.lower() != b.lower() for a, b in pairs):
         return False

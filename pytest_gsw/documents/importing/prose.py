@@ -118,6 +118,8 @@ def read_prose(document: Document) -> Prose:
     prose = set(document.prose)
     lines = [(n, line) for n, line in enumerate(document.lines, 1) if n in prose and len(line) <= _LONGEST]
     texts = [line for _, line in lines]
+    affirmed = [(n, line) for n, line in lines if not _NEGATED.search(line)]
+    has_formula = any(map(_TOKENS_FORMULA.search, texts))
     flops = tuple(_model_flops(lines))
     return Prose(
         framework=_framework(texts),
@@ -125,9 +127,9 @@ def read_prose(document: Document) -> Prose:
         models=tuple(_models(lines, flops)),
         architectures=tuple(_architectures(lines)),
         steps=_only(_STEPS, [(n, line) for n, line in lines if not _OF_OTHER_STEPS.search(line)]),
-        statistic=_statistic(lines),
-        sequence_length=_sequence_length(lines),
-        example_sequence_length=_example_sequence_length(lines),
+        statistic=_statistic(affirmed),
+        sequence_length=_only(_SEQUENCE, lines) or _only(_SEQUENCE_IN_TEXT, affirmed),
+        example_sequence_length=_first(_TOKENS_EXAMPLE, lines) if has_formula else None,
         gpus_per_node=_first(_GPUS_PER_NODE, lines),
         proxy_below=_first(_PROXY, lines),
         dtype=_first(_WEIGHTS, lines),
@@ -215,20 +217,9 @@ def _statistic(lines: Sequence[tuple[int, str]]) -> Stated | None:
     for pattern, text in _STATISTICS:
         for number, line in lines:
             match = pattern.search(line)
-            if match is not None and not _NEGATED.search(line):
+            if match is not None:
                 return Stated(match.expand(text), number, match.start() + 1)
     return None
-
-
-def _sequence_length(lines: Sequence[tuple[int, str]]) -> Stated | None:
-    """As the text states it, where it states one alone."""
-    return _only(_SEQUENCE, lines) or _only(_SEQUENCE_IN_TEXT, [one for one in lines if not _NEGATED.search(one[1])])
-
-
-def _example_sequence_length(lines: Sequence[tuple[int, str]]) -> Stated | None:
-    if not any(_TOKENS_FORMULA.search(line) for _, line in lines):
-        return None
-    return _first(_TOKENS_EXAMPLE, lines)
 
 
 def _accelerator(lines: Sequence[tuple[int, str]]) -> Stated | None:

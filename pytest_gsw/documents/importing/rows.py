@@ -45,10 +45,7 @@ class Configuration:
     text: str
     values: Mapping[str, Stated]
     dtypes: frozenset[str]
-    model: str
-    size: str
-    accelerator: str
-    variant: str
+    title: Title
 
     @property
     def place(self) -> tuple[int, str]:
@@ -187,8 +184,8 @@ def _column(table: Table, shape: ByScale, scale: Scale, title: Title) -> Draft |
     place = (scale.header.line, scale.header.column)
     values = {key: Stated(text, table.line, table.header[0].column) for key, text in title.settings.items()}
     values |= {key: Stated(text, *place) for key, text in settings(scale.header.text).items()}
-    counts = {"gpus": scale.gpus, "nodes": scale.nodes, "accelerator": scale.accelerator or title.accelerator}
-    values |= {key: Stated(str(value), *place) for key, value in counts.items() if value}
+    about = {"accelerator": title.accelerator} if title.accelerator else {}
+    values |= {key: Stated(text, *place) for key, text in {**about, **scale.values}.items()}
     if not title.variant and "strong-scaling" in read_title(scale.header.text).variant:
         values["variant"] = Stated("strong-scaling", *place)
     draft = Draft(values)
@@ -284,13 +281,7 @@ def _configurations(table: Table, shape: Configurations) -> Iterator[Configurati
         values = {key: stated for key, stated in draft.values.items() if key in COUNTS}
         if size:
             values["size"] = Stated(size, row[0].line, row[0].column)
-        yield Configuration(
-            table=table,
-            text=_title_text(table, of_runs=True),
-            values=values,
-            dtypes=frozenset(match[0].lower() for match in DTYPE.findall(words.get("dtype", ""))),
-            model=model if is_model(model) else "",
-            size=size,
-            accelerator=accelerator(words.get("accelerator", "")) or about.accelerator,
-            variant=about.variant,
-        )
+        kind = accelerator(words.get("accelerator", "")) or about.accelerator
+        title = replace(about, model=model if is_model(model) else "", size=size, accelerator=kind)
+        dtypes = frozenset(match[0].lower() for match in DTYPE.findall(words.get("dtype", "")))
+        yield Configuration(table, _title_text(table, of_runs=True), values, dtypes, title)

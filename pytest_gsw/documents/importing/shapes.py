@@ -28,10 +28,8 @@ class Scale:
     """One column of a table whose columns are GPU counts."""
 
     column: int
-    #: GPUs, or nodes where the header counts those.
-    gpus: int | None
-    nodes: int | None
-    accelerator: str | None
+    #: GPUs, or nodes where the header counts those, and the accelerator where it names one.
+    values: Mapping[str, str]
     header: Cell
 
 
@@ -106,11 +104,13 @@ def _scales(table: Table) -> tuple[Scale, ...]:
     bare = first.key if first is not None and first.key in {"gpus", "nodes"} else None
     scales = []
     for column, cell in enumerate(table.header[1:], 1):
-        gpus, nodes = gpu_count(cell.text), node_count(cell.text)
-        if gpus is None and nodes is None and bare is not None and re.fullmatch(r"[1-9][0-9]{0,6}", cell.text):
-            gpus, nodes = (int(cell.text), None) if bare == "gpus" else (None, int(cell.text))
-        if gpus is not None or nodes is not None:
-            scales.append(Scale(column, gpus, nodes, accelerator(cell.text), cell))
+        counts = {"gpus": gpu_count(cell.text), "nodes": node_count(cell.text)}
+        found = {key: str(count) for key, count in counts.items() if count is not None}
+        if not found and bare is not None and re.fullmatch(r"[1-9][0-9]{0,6}", cell.text):
+            found = {bare: cell.text}
+        kind = accelerator(cell.text)
+        if found:
+            scales.append(Scale(column, {**found, **({"accelerator": kind} if kind else {})}, cell))
     return tuple(scales)
 
 
@@ -118,7 +118,10 @@ def _by_row(table: Table) -> Shape:
     columns = {n: [row[n] for row in table.rows if n < len(row)] for n in range(len(table.header))}
     read = {n: read_label(cell.text) for n, cell in enumerate(table.header)}
     labels = {n: label and _settled(label, table, columns[n]) for n, label in read.items()}
-    labels = {n: Label("accelerator") if _names_gpus(label, columns[n]) else label for n, label in labels.items()}
+    # A column "GPU" may say which they are, and not how many.
+    for n in [n for n, label in labels.items() if label is not None and label.key == "gpus"]:
+        texts = [cell.text for cell in columns[n] if cell.text]
+        labels[n] = Label("accelerator") if texts and all(map(accelerator, texts)) else labels[n]
     keys = [label.key for label in labels.values() if label is not None]
     doubled = sorted({key for key in keys if keys.count(key) > 1 and key != "notes"})
     if "gpus" not in keys and "nodes" not in keys:
@@ -140,12 +143,6 @@ def _by_row(table: Table) -> Shape:
 
 #: A table of these alone is about something else, such as the memory that they take.
 _OF_BATCH = frozenset({"global_batch_size", "sequence_length"})
-
-
-def _names_gpus(label: Label | None, cells: Sequence[Cell]) -> bool:
-    """Whether a column "GPU" says which they are, and not how many."""
-    texts = [cell.text for cell in cells if cell.text]
-    return label is not None and label.key == "gpus" and bool(texts) and all(map(accelerator, texts))
 
 
 def _settled(label: Label, table: Table, cells: Sequence[Cell]) -> Label | None:
