@@ -122,6 +122,8 @@ def _row(
     if not draft.values:
         return draft, None
     draft = repaired(joined(draft, table, configurations, section, context.prose))
+    if not draft.values:  # none of its cells can be read
+        return draft, None
     if draft.doubt and not proven(draft):
         place = next(iter(draft.values.values()))
         return replace(draft, remarks=()).remarked("row", f"left out: {draft.doubt}", place), None

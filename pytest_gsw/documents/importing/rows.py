@@ -227,7 +227,7 @@ def _by_run(table: Table, labels: Labels) -> DraftTable:
     for row in table.rows:
         draft = _run(row, labels, names, share) if any(cell.text for cell in row) else None
         if draft is not None:
-            rows.append(draft.having("memory", memory[1], row[0]) if memory else draft)
+            rows.append(draft.having("memory", memory[1], row[0]) if memory and draft.values else draft)
     return DraftTable(table, title, text, tuple(rows))
 
 

@@ -209,3 +209,18 @@ def test_deepspeed_in_some_rows_of_a_table_that_gives_two_files(read: Read) -> N
         "deepspeed/llama3.1_8b.yaml": ["DeepSpeed Llama 3.1 8b BF16 on H100"],
         "megatron/llama3.1_8b.yaml": ["DeepSpeed Llama 3.1 8b BF16 on H100, DS = N"],
     }
+
+
+def test_a_row_of_which_no_cell_can_be_read(read: Read) -> None:
+    found = read(runs("GPUs | Step time (s)", "many | few").replace("Sequence length is 4096.\n", ""))
+    told = ["8 gpus: left blank: the cell reads 'many'", "8 step_time_s: left blank: the cell reads 'few'"]
+    assert (rows(found), said(found)) == ([], told)
+
+
+def test_a_row_of_too_few_cells_below_a_heading_that_tells_the_memory(read: Read) -> None:
+    table = runs("Model | GPUs | Step time (s)", "Llama 8b | 8", "Llama 8b | 8 | 3", heading="Llama 3.1, 16GB nodes")
+    found = read(table)
+    assert [row["step_time_s"] for row in rows(found)] == ["3"]
+    assert said(found) == [
+        "9 row: left out: the row has 2 cells and the header 3: its cells cannot be told to their columns"
+    ]
