@@ -108,32 +108,23 @@ def _tokens_per_s(row: Baseline) -> float | None:
 
 def _accepted_changes(before: Baseline, after: Baseline) -> dict[str, Change]:
     """What differs of figures that a cluster has accepted in both; that one is new, or gone, its time says."""
-    changes: dict[str, Change] = {}
-    for cluster in sorted({*before.accepted} & {*after.accepted}):
-        old, new = (
-            {f"accepted.{cluster}.{name}": value for name, value in vars(row.accepted[cluster]).items()}
-            for row in (before, after)
-        )
-        changes.update(_changes(old, new))
-        changes.pop(f"accepted.{cluster}.judged_s", None)
-    return changes
+    return {
+        f"accepted.{cluster}.{name}": change
+        for cluster in sorted({*before.accepted} & {*after.accepted})
+        for name, change in _changes(vars(before.accepted[cluster]), vars(after.accepted[cluster])).items()
+        if name != "judged_s"
+    }
 
 
 def _configuration(row: Baseline) -> dict[str, Any]:
     """All that is not a figure, but for where and in what words it is written."""
     return {
         **definition_facts(row),
-        "log_format": row.log_format,
-        "min_steps": row.min_steps,
-        "tolerance": row.tolerance,
-        "max_gain": row.max_gain,
+        **{key: getattr(row, key) for key in ("log_format", "min_steps", "tolerance", "max_gain")},
         **{f"metrics.{key}": stated.value for key, stated in row.metrics.items()},
         **{f"metrics.{key}.tolerance": stated.tolerance for key, stated in row.metrics.items()},
-        "proxy": row.proxy,
-        "canary": row.canary,
-        "expected_failure": row.expected_failure,
-        "recipe.logged_steps": row.recipe.logged_steps,
-        "recipe.one_job_per_row": row.recipe.one_job_per_row,
+        **{key: getattr(row, key) for key in ("proxy", "canary", "expected_failure")},
+        **{f"recipe.{key}": getattr(row.recipe, key) for key in ("logged_steps", "one_job_per_row")},
         **({"recipe.may_fail": ", ".join(row.recipe.may_fail)} if row.recipe.may_fail else {}),
         **{f"accepted.{cluster}": accepted.judged_s for cluster, accepted in row.accepted.items()},
     }

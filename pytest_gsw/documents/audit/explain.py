@@ -93,21 +93,15 @@ def figure(row: Row, others: Sequence[Row], one: Comparison, by: BySteps) -> tup
 
 def value(written: Written, computed: Fraction) -> Explanation | None:
     """Why a number may be other than it was computed, by the number alone."""
-    found = (
-        _value_swapped(written, computed),
-        _factors(_FACTORS, written, computed),
-        _value_typed(written, computed),
-    )
+    found = (_value_swapped(written, computed), _factors(_FACTORS, written, computed), _value_typed(written, computed))
     return next(itertools.chain(*found), None)
 
 
 def _told(*found: Iterator[Explanation]) -> tuple[Explanation, ...]:
     """The first explanation of each sort, one of each kind, and a few of them at most."""
     first: dict[Kind, Explanation] = {}
-    for explanations in found:
-        for explanation in explanations:
-            first.setdefault(explanation.kind, explanation)
-            break
+    for explanation in filter(None, (next(explanations, None) for explanations in found)):
+        first.setdefault(explanation.kind, explanation)
     return tuple(first.values())[:_TOLD]
 
 

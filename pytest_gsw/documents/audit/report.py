@@ -29,8 +29,9 @@ def text_report(audit: Audit, *, strict: bool = False) -> str:
 
 def summary(audit: Audit) -> str:
     """How much was looked at, and what came of it, in one line."""
-    counts = [_count(audit, severity) for severity in Severity]
-    found = ", ".join(count for count in counts if count) or "nothing found"
+    counts = [(severity, audit.new(severity) + audit.known(severity)) for severity in Severity]
+    told = [counted(count, severity.value) + _known(audit.known(severity)) for severity, count in counts if count]
+    found = ", ".join(told) or "nothing found"
     if audit.stale:
         found += f", {len(audit.stale)} {_STALE}"
     rows = counted(len(audit.rows), "row")
@@ -39,11 +40,8 @@ def summary(audit: Audit) -> str:
     return f"{rows}, {counted(audit.checked, 'figure')} checked: {found}"
 
 
-def _count(audit: Audit, severity: Severity) -> str:
-    new, known = audit.new(severity), audit.known(severity)
-    if not new + known:
-        return ""
-    return counted(new + known, severity.value) + (f" ({known} acknowledged)" if known else "")
+def _known(count: int) -> str:
+    return f" ({count} acknowledged)" if count else ""
 
 
 def _finding_lines(found: Finding) -> Iterator[str]:
@@ -113,9 +111,8 @@ def _command(at: Finding | Stale, message: str, *, is_error: bool) -> str:
 
 
 def _message(found: Finding) -> str:
-    what = found.row or found.file
     figures = f"documented {found.documented}, computed {found.computed} ({found.formula})"
-    first = f"{what}: {found.severity.value}, {figures}"
+    first = f"{found.row or found.file}: {found.severity.value}, {figures}"
     second = f"{found.explanation.kind.value}: {found.explanation.text}"
     known = "" if found.acknowledged is None else f"\nacknowledged: {one_line(found.acknowledged)}"
     return f"{first}\n{second}{known}"
@@ -175,10 +172,7 @@ def _add(case: ET.Element, tag: str, text: str, **attributes: str) -> None:
 def _stale_case(stale: Stale, strict: bool) -> ET.Element:
     case = _test_case(stale.file, f"acknowledged {stale.identity}")
     text = f"{_rows(stale)}: {_STALE}: {one_line(stale.reason)}"
-    if strict:
-        _add(case, "failure", text, message=_STALE)
-    else:
-        _add(case, "system-out", text)
+    _add(case, "failure" if strict else "system-out", text, **({"message": _STALE} if strict else {}))
     return case
 
 

@@ -10,10 +10,10 @@ from fractions import Fraction
 
 from pytest_gsw.documents.audit import explain
 from pytest_gsw.documents.audit.arithmetic import evaluate_text
+from pytest_gsw.documents.audit.examples import times_of, whose, with_time
 from pytest_gsw.documents.audit.figures import Row
 from pytest_gsw.documents.audit.findings import Finding, Severity
 from pytest_gsw.documents.audit.text import NUMBER, Spot, Text, first, spot
-from pytest_gsw.documents.audit.times import times_of, whose, with_time
 from pytest_gsw.documents.audit.written import spelt
 from pytest_gsw.tables.metrics import STEP_TIME
 

@@ -46,7 +46,8 @@ def complete(draft: Draft, table: DraftTable, section: Section, context: Context
     """
     prose = context.prose
     values = _named(draft, table, context)
-    given = _facts_of(draft, table, context.facts, values)
+    of_row = _row_facts(draft, context.facts)
+    given = (*_wide_facts(table, context.facts, values), of_row)
     recipe: dict[str, Stated | Mapping[str, str]] = {"steps": prose.steps} if prose.steps is not None else {}
     for facts in given:
         values |= _from_facts(facts, draft, table, context.document)
@@ -64,7 +65,7 @@ def complete(draft: Draft, table: DraftTable, section: Section, context: Context
         values |= {"model_flops": flops} if flops is not None else {}
     values["line"] = _judged_line(draft, values)
     row = Row(values, recipe=recipe, table_line=table.table.line)
-    return _checked(row, draft, given, _row_facts(draft, context.facts) or Facts())
+    return _checked(row, draft, given, of_row)
 
 
 def _checked(row: Row, draft: Draft, given: Iterable[Facts], of_row: Facts) -> Row:
@@ -248,19 +249,18 @@ def _refused(values: Mapping[str, Stated]) -> dict[str, str]:
     return found
 
 
-def _facts_of(draft: Draft, table: DraftTable, facts: DocumentFacts, values: Values) -> list[Facts]:
-    """The facts that hold for a row, from the widest to the nearest."""
+def _wide_facts(table: DraftTable, facts: DocumentFacts, values: Values) -> list[Facts]:
+    """The facts that hold for more than a row, from the widest to the nearest."""
     path = "/".join(values[key].text if key in values else "unknown" for key in ("framework", "model"))
     files = [given for name, given in facts.files.items() if name.startswith(path)]
-    found = [facts.whole, *files, facts.tables.get(table.table.line), _row_facts(draft, facts)]
-    return [one for one in found if one is not None]
+    return [facts.whole, *files, facts.tables.get(table.table.line, Facts())]
 
 
-def _row_facts(draft: Draft, facts: DocumentFacts) -> Facts | None:
+def _row_facts(draft: Draft, facts: DocumentFacts) -> Facts:
     """The facts of one row: by its line and GPUs, or by its line alone."""
     line, gpus = _figure(draft, FIGURES).line, draft.values.get("gpus")
     by_gpus = facts.rows.get((line, int(gpus.text))) if gpus is not None else None
-    return by_gpus or facts.rows.get((line, None))
+    return by_gpus or facts.rows.get((line, None), Facts())
 
 
 def _judged_line(draft: Draft, values: Mapping[str, Stated]) -> Stated:

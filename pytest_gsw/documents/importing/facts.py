@@ -29,11 +29,10 @@ def _kept(known: f.Field | f.Nested | f.Sequence_) -> f.Field | f.Nested | f.Seq
     return replace(known, read=read, required=False)
 
 
-_COMMENT = f.text("A comment for the YAML.", lines=True)
 _SHARED: f.Fields = {
     **{key: _kept(known) for key, known in ROW_FIELDS.items() if key not in {*FIGURES, "metrics", "line"}},
     "recipe": f.Nested({key: _kept(known) for key, known in RECIPE_FIELDS.items()}, "How the rows are launched."),
-    "comment": _COMMENT,
+    "comment": f.text("A comment for the YAML.", lines=True),
 }
 _ROW: f.Fields = {
     "line": f.whole("Line of the row's figure in the document.", required=True),

@@ -36,9 +36,11 @@ def repaired(draft: Draft) -> Draft:
 
 def sequence_length_given(draft: Draft) -> Decimal | None:
     """tokens/s * step time / global batch size, where the row has all three."""
-    needed = [draft.values.get(key) for key in (TOKENS_PER_S.key, STEP_TIME.key, "global_batch_size")]
-    numbers = [Decimal(stated.text) for stated in needed if stated is not None]
-    return numbers[0] * numbers[1] / numbers[2] if len(numbers) == len(needed) else None
+    needed = (TOKENS_PER_S.key, STEP_TIME.key, "global_batch_size")
+    if any(key not in draft.values for key in needed):
+        return None
+    rate, seconds, batch = (Decimal(draft.values[key].text) for key in needed)
+    return rate * seconds / batch
 
 
 def proven(draft: Draft) -> bool:

@@ -67,6 +67,7 @@ _GPUS_PER_NODE = re.compile(
 _PROXY = re.compile(r"proxy configs? ?\((?:<|below) ?(\d{1,6}) ?GPUs?", re.IGNORECASE | re.ASCII)
 _WEIGHTS = re.compile(r"(?<![A-Za-z0-9])(fp16|bf16|fp32|fp8) weights", re.IGNORECASE | re.ASCII)
 _SPREAD = re.compile(r"results?.{0,80}\+/-\s?([1-9]\d?)\s?% (?:correct|accurate|exact|noise)", re.IGNORECASE | re.ASCII)
+_EXAMPLE = re.compile(r"\s{0,8}E\.g\. (?:For )?(.{3,60}?) on \d")
 _GPT2_FORMULA = re.compile(r"model_size\w* ?\* ?4 ?\* ?2 ?\* ?seq\w* ?\* ?global_batch_size ?/")
 _SCRIPTS = re.compile(
     r"(?:scripts?|log files|logs) .{0,40}\[`?([A-Za-z0-9][\w.-]{0,60})`?\]\(\./\1/?\)", re.IGNORECASE | re.ASCII
@@ -121,10 +122,11 @@ def read_prose(document: Document) -> Prose:
     affirmed = [(n, line) for n, line in lines if not _NEGATED.search(line)]
     has_formula = any(map(_TOKENS_FORMULA.search, texts))
     flops = tuple(_model_flops(lines))
+    examples = (match[1] for match in map(_EXAMPLE.match, texts) if match is not None)
     return Prose(
         framework=_framework(texts),
         model_flops=flops,
-        models=tuple(_models(lines, flops)),
+        models=(*(title for title, _ in flops if title.model), *map(read_title, examples)),
         architectures=tuple(_architectures(lines)),
         steps=_only(_STEPS, [(n, line) for n, line in lines if not _OF_OTHER_STEPS.search(line)]),
         statistic=_statistic(affirmed),
@@ -194,14 +196,6 @@ def _model_flops(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[Title, Stat
         calculated = read_title(heading["name"]) if heading else calculated
         if result is not None and calculated.size and all(title.size != calculated.size for title, _ in stated):
             yield calculated, _stated(result, "flops", number)
-
-
-def _models(lines: Sequence[tuple[int, str]], flops: Sequence[tuple[Title, Stated]]) -> Iterator[Title]:
-    yield from (title for title, _ in flops if title.model)
-    for _, line in lines:
-        example = re.match(r"\s{0,8}E\.g\. (?:For )?(.{3,60}?) on \d", line)
-        if example:
-            yield read_title(example[1])
 
 
 #: Words that say which steps count, in this order, and the statistic that they mean.
