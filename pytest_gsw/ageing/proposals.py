@@ -22,12 +22,13 @@ from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import outcomes
+from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.record import Record, read_record, record_name
 from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.fields import LARGEST, SMALLEST
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.load import load_table
-from pytest_gsw.tables.model import Accepted, Baseline, row_matches
+from pytest_gsw.tables.model import Accepted, Baseline
 
 #: The median of five jobs is off by about half of what one job is off by.
 MIN_JOBS = 5
@@ -121,13 +122,6 @@ class Tables:
             return {row.id: row for row in load_table(path)}
         except FileError as error:
             return f"{error.path} is wrong: {error.faults[0]}"
-
-
-def selects(pattern: str | None, row_id: str) -> bool:
-    """Whether a pattern selects a row: its id or node id, in which only ``*`` and ``?`` are special."""
-    if pattern is None:
-        return True
-    return row_matches(pattern.rpartition("::")[2], row_id)
 
 
 #: A job as its records tell it from others: ids alone may come back, after years or in another database.
@@ -234,7 +228,7 @@ def _not_a_point(record: Record, rules: Rules) -> str | None:
         ),
         f"is not comparable, because of {record.not_comparable}": record.not_comparable is not None,
         f"was not measured and judged, but ended as '{record.outcome}'": record.outcome not in outcomes.JUDGED,
-        "was replayed without its cluster; add --gsw-cluster=NAME to the replay": record.run.cluster == "replay",
+        "was replayed without its cluster; add --gsw-cluster=NAME to the replay": record.run.cluster == NO_CLUSTER,
         "is of a log alone, and nobody knows how its job ended": record.jobs.last is None
         or record.jobs.last.state != JobState.COMPLETED.value
         or _JOB_ID.fullmatch(record.jobs.last.id) is None,

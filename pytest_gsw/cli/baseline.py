@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from pytest_gsw.ageing.patch import make_patch, proposal_text, review_text
-from pytest_gsw.ageing.proposals import MAX_SPREAD, MIN_JOBS, LeftOut, Proposal, Rules, Tables, propose, selects
+from pytest_gsw.ageing.proposals import MAX_SPREAD, MIN_JOBS, LeftOut, Proposal, Rules, Tables, propose
 from pytest_gsw.cli.answer import Answer, Commands, whole_number, write_answer
 from pytest_gsw.cli.runs import RUNS
 from pytest_gsw.common.redact import quoted
@@ -20,6 +20,7 @@ from pytest_gsw.results.record import Record
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.fields import nearest, read_gain, read_percentage
 from pytest_gsw.tables.load import table_files
+from pytest_gsw.tables.model import row_matches
 
 
 def add_parser(commands: Commands) -> None:
@@ -69,7 +70,7 @@ def _propose(asked: argparse.Namespace) -> Answer:
     if asked.output is not None and asked.output.suffix not in {".diff", ".patch"}:
         raise ConfigurationError(f"-o: got '{asked.output}', wanted a file whose name ends in .diff or .patch")
     records, unreadable = _read_runs(asked.runs)
-    chosen = [record for record in records if selects(asked.row, record.row.id)]
+    chosen = [record for record in records if row_matches(asked.row, record.row.id)]
     chosen = [record for record in chosen if asked.cluster in {None, record.run.cluster}]
     if records and not chosen:
         raise ConfigurationError(_not_recorded(asked, records))

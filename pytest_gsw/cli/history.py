@@ -23,13 +23,14 @@ from pytest_gsw.history.import_logs import import_logs
 from pytest_gsw.history.import_runs import import_runs
 from pytest_gsw.history.imported import Imported
 from pytest_gsw.history.llmb import import_llmb
-from pytest_gsw.history.model import Point, SeriesKey, newest_definitions
+from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, newest_definitions
 from pytest_gsw.history.store import History
 from pytest_gsw.performance.noise import Noise, noise_of
+from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_tables
-from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.model import Baseline, row_matches
 
 #: Points of each row by default.
 LAST = 30
@@ -236,7 +237,7 @@ def _imported(asked: argparse.Namespace, history: History) -> Imported:
     option, path = ("--from-logs", asked.from_logs) if asked.from_logs else ("--from-llmb", asked.from_llmb)
     if asked.cluster is None:
         raise ConfigurationError(f"{option}: nothing there says where the jobs ran; add --cluster=NAME")
-    if _CLUSTER.fullmatch(asked.cluster) is None or asked.cluster in {"demo", "replay"}:
+    if _CLUSTER.fullmatch(asked.cluster) is None or asked.cluster in {SIMULATED, NO_CLUSTER}:
         raise ConfigurationError(f"--cluster: '{asked.cluster}' is no name of a cluster that jobs ran on")
     rows = _rows(asked)
     if option == "--from-logs":
@@ -245,7 +246,5 @@ def _imported(asked: argparse.Namespace, history: History) -> Imported:
 
 
 def _rows(asked: argparse.Namespace) -> tuple[Baseline, ...]:
-    from pytest_gsw.ageing.proposals import selects
-
     rows = load_tables(asked.baselines)
-    return tuple(row for row in rows if not asked.rows or any(selects(pattern, row.id) for pattern in asked.rows))
+    return tuple(row for row in rows if not asked.rows or any(row_matches(pattern, row.id) for pattern in asked.rows))

@@ -15,7 +15,7 @@ from datetime import datetime
 
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.facts import NO_CLUSTER, JobFacts
 from pytest_gsw.results.record import Record
 
 #: The launcher of a job that no session ran: its log was imported, and whoever did so says that it ended well.
@@ -23,9 +23,6 @@ IMPORTED = "import"
 
 #: The cluster of all simulated runs, whatever they were called when they were replayed.
 SIMULATED = "demo"
-
-#: The cluster of logs that were replayed without one.
-NO_CLUSTER = "replay"
 
 
 @dataclass(frozen=True, order=True)
@@ -78,9 +75,14 @@ class RunSummary:
     outcomes: Mapping[str, int]
 
 
+def cluster_of(record: Record) -> str:
+    """The cluster that a record's figures are of."""
+    return SIMULATED if record.run.simulated else record.run.cluster
+
+
 def series_key(record: Record) -> SeriesKey | None:
     """The series that a record's points belong to, ``None`` where it is of none."""
-    cluster = SIMULATED if record.run.simulated else record.run.cluster
+    cluster = cluster_of(record)
     if not record.row.definition or cluster == NO_CLUSTER:
         return None
     return SeriesKey(record.row.id, cluster, record.row.definition)

@@ -131,12 +131,10 @@ class History:
                 " (SELECT MAX(time_s) FROM gsw_point p WHERE p.series_id = s.id) FROM gsw_series s"
             )
         newest = {SeriesKey(*key): time_s for *key, time_s in found if time_s is not None}
-        patterns = [row.rpartition("::")[2] for row in rows]
         chosen = [
             key
             for key in newest
-            if cluster in {None, key.cluster}
-            and (not patterns or any(row_matches(pattern, key.row) for pattern in patterns))
+            if cluster in {None, key.cluster} and (not rows or any(row_matches(pattern, key.row) for pattern in rows))
         ]
         return tuple(sorted(chosen, key=lambda key: (key.row, key.cluster, -newest[key], key.definition)))
 

@@ -12,6 +12,9 @@ from pytest_gsw.results.json_shape import shown
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric
 
+#: The cluster of logs that were replayed without one.
+NO_CLUSTER = "replay"
+
 
 @dataclass(frozen=True)
 class JobFacts:

@@ -20,6 +20,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import read_journal
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.attachments import attachment_lines
+from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.record import Record, read_record
 from pytest_gsw.results.told import told
 
@@ -147,7 +148,7 @@ def _outcome(record: Record, directory: Path, strict: bool) -> ET.Element | None
 
 def _facts(record: Record, directory: Path) -> Sequence[tuple[str, str]]:
     replay = f"--gsw-replay={directory}"
-    if record.run.cluster == "replay":  # no cluster was given, and there is no job to repeat
+    if record.run.cluster == NO_CLUSTER:  # no cluster was given, and there is no job to repeat
         again = offline = command("pytest", replay, record.row.node_id)
     else:
         cluster = f"--gsw-cluster={record.run.cluster}"

@@ -249,6 +249,6 @@ class Baseline:
         return judged_s
 
 
-def row_matches(pattern: str, row_id: str) -> bool:
-    """Whether a pattern is one of a row's id: only ``*`` and ``?`` are special in it, the brackets of ids are not."""
-    return fnmatch.fnmatchcase(row_id, pattern.replace("[", "[[]"))
+def row_matches(pattern: str | None, row_id: str) -> bool:
+    """Whether a pattern is of a row's id or node id; only ``*`` and ``?`` are special in it, and ``None`` is of all."""
+    return pattern is None or fnmatch.fnmatchcase(row_id, pattern.rpartition("::")[2].replace("[", "[[]"))

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pytest_gsw.common.words import command, counted
-from pytest_gsw.history.model import NO_CLUSTER
 from pytest_gsw.reports.night import Night
 from pytest_gsw.reports.rows import Row, is_slow
 from pytest_gsw.reports.since import since_line
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.accepted_text import accepted_line
 from pytest_gsw.results.attention import Attention, Level
+from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import inconclusive_line
 from pytest_gsw.results.summary import throughput_change

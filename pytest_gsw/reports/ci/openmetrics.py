@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pytest_gsw.history.model import SIMULATED
+from pytest_gsw.history.model import cluster_of
 from pytest_gsw.reports.ci.night import unrecorded
 from pytest_gsw.reports.night import Night
 from pytest_gsw.results.outcomes import ERROR, OUTCOMES
@@ -101,17 +101,13 @@ def _labels(record: Record) -> _Labels:
     return {
         "row": record.row.id,
         "table": record.row.node_id.partition("::")[0],
-        "cluster": _cluster(record),
+        "cluster": cluster_of(record),
         "workload": record.row.workload,
         "framework": record.row.framework,
         "dtype": record.row.dtype,
         "accelerator": record.row.accelerator,
         "gpus": str(record.row.gpus),
     }
-
-
-def _cluster(record: Record) -> str:
-    return SIMULATED if record.run.simulated else record.run.cluster
 
 
 def _family(metric: _Metric, records: Mapping[tuple[tuple[str, str], ...], Record]) -> Iterator[str]:
@@ -139,7 +135,7 @@ def _times(night: Night) -> Iterator[str]:
     for record in night.records:
         ended_s = record.run.recorded_s or (record.jobs.last and record.jobs.last.end_s)
         if ended_s:
-            cluster = _cluster(record)
+            cluster = cluster_of(record)
             newest[cluster] = max(newest.get(cluster, 0.0), ended_s)
     if newest:
         yield from _head("gsw_run_timestamp_seconds", "When the run's newest record was written.")

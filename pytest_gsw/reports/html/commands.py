@@ -10,6 +10,7 @@ from pytest_gsw.performance.noise import jobs_to_resolve
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.results import attention
+from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.record import Record
 
 #: So many rows are named one by one; of more, pytest knows itself which have failed last.
@@ -32,7 +33,7 @@ def again(records: Iterable[Record], directory: Path, *options: str) -> str:
 
 def offline(record: Record, directory: Path) -> str:
     """A row judged again from the log that it left."""
-    cluster = () if record.run.cluster == "replay" else (f"--gsw-cluster={record.run.cluster}",)
+    cluster = () if record.run.cluster == NO_CLUSTER else (f"--gsw-cluster={record.run.cluster}",)
     return command("pytest", *cluster, f"--gsw-replay={directory}", record.row.node_id)
 
 
@@ -51,7 +52,7 @@ def next_command(row: Row, directory: Path) -> str:
             if jobs > _MOST_REPEATS:  # look at what is known before the cluster is taken for days
                 return command("pytest-gsw", "history", record.row.id, "--cluster", record.run.cluster)
             return again([record], directory, f"--gsw-repeat={jobs}")
-        case attention.REGRESSED if not record.jobs.repeats and record.run.cluster != "replay":
+        case attention.REGRESSED if not record.jobs.repeats and record.run.cluster != NO_CLUSTER:
             return again([record], directory, "--gsw-confirm=4")  # one slow job may be one slow node
         case _:
             return again([record], directory)
@@ -81,4 +82,4 @@ def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
 
 def _where(record: Record, directory: Path) -> tuple[str, ...]:
     cluster = record.run.cluster
-    return (f"--gsw-replay={directory}",) if cluster == "replay" else (f"--gsw-cluster={cluster}",)
+    return (f"--gsw-replay={directory}",) if cluster == NO_CLUSTER else (f"--gsw-cluster={cluster}",)

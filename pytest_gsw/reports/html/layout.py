@@ -7,18 +7,15 @@ style stands in an element, and no link opens a window. What is said by a colour
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pytest_gsw.reports.html.drawing import Plot
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.texts import moment, percent
 from pytest_gsw.reports.rows import Row
-from pytest_gsw.results.attention import ATTENTIONS
+from pytest_gsw.results.attention import BY_KIND
 from pytest_gsw.results.record import Record
-
-#: The sign and the word of each kind of row.
-MARKS: Mapping[str, tuple[str, str]] = {one.kind: (one.sign, one.word) for one in ATTENTIONS if one.sign}
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,7 @@ def picture(shown: Picture | None) -> ET.Element | None:
 
 def sign(kind: str) -> ET.Element:
     """The sign of a kind of row, for those who see it: a word stands beside."""
-    return element("span", MARKS[kind][0], aria_hidden="true")
+    return element("span", BY_KIND[kind].sign, aria_hidden="true")
 
 
 def change(row: Row) -> ET.Element | None:

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pytest_gsw.common.words import counted, duration, share
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import (
-    MARKS,
     Picture,
     fact_list,
     page,
@@ -69,7 +68,7 @@ def _scaling_lines(curve: Curve) -> list[list[Content]]:
         stated_tokens, stated_mfu = record.figures.stated(TOKENS_PER_S.key), record.figures.stated(MFU.key)
         lines.append(
             [
-                element("span", sign(row.kind), element("span", MARKS[row.kind][1], class_="vh"), " ", row_link(row)),
+                element("span", sign(row.kind), element("span", row.needs.word, class_="vh"), " ", row_link(row)),
                 f"{record.row.gpus:,}",
                 f"{tokens:,.0f}" if tokens else "",
                 f"{stated_tokens:,.0f}" if stated_tokens else "",

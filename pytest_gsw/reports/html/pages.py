@@ -10,7 +10,6 @@ from pytest_gsw.common.words import counted, duration, share
 from pytest_gsw.reports.html.commands import again, next_command
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import (
-    MARKS,
     change,
     command_line,
     fact_list,
@@ -67,9 +66,8 @@ def _counts(night: Night) -> ET.Element:
     entries = []
     for kind, count in night.counts.items():
         target = f"#{kind}" if kind in _HEADINGS else "#rows"
-        entries.append(
-            element("li", element("a", sign(kind), f" {count} {MARKS[kind][1]}", href=target, class_=f"badge {kind}"))
-        )
+        text = f" {count} {attention.BY_KIND[kind].word}"
+        entries.append(element("li", element("a", sign(kind), text, href=target, class_=f"badge {kind}")))
     return element("ul", *entries, class_="counts", aria_label="Rows by verdict")
 
 
@@ -186,7 +184,7 @@ def _verdict_cell(rows: Sequence[Row]) -> ET.Element:
 
 def _mark(row: Row) -> list[Content]:
     """A row's sign, word and change of throughput; that it passed is said to those alone who do not see the sign."""
-    word = element("span", MARKS[row.kind][1], class_="vh" if row.needs is attention.PASSED else None)
+    word = element("span", row.needs.word, class_="vh" if row.needs is attention.PASSED else None)
     return [sign(row.kind), " ", word, "" if row.change is None else f" {percent(row.change)}"]
 
 
@@ -203,7 +201,7 @@ def _list_line(row: Row) -> list[Content]:
     mfu, measured_s = record.figures.measured.get(MFU.key), record.judged_s
     return [
         row_link(row),
-        element("td", sign(row.kind), f" {MARKS[row.kind][1]}", class_=row.kind),
+        element("td", sign(row.kind), f" {row.needs.word}", class_=row.kind),
         "" if row.change is None else percent(row.change),
         "" if measured_s is None else f"{measured_s:.4g} s",
         "" if verdict is None else f"{verdict.reference_s:.4g} s",

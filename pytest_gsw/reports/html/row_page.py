@@ -13,7 +13,6 @@ from pytest_gsw.reports.html.commands import all_commands
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.evidence import LogEnd
 from pytest_gsw.reports.html.layout import (
-    MARKS,
     Picture,
     change,
     command_line,
@@ -61,7 +60,7 @@ def row_page(
     links: Sequence[tuple[str, str]],
 ) -> ET.Element:
     """All that is known of one row in one night, with its pictures by what they show, ``steps`` and ``nights``."""
-    record, word = row.record, MARKS[row.kind][1]
+    record, word = row.record, row.needs.word
     badge = element("span", sign(row.kind), f" {word}", class_=f"badge {row.kind}")
     log, commands = section("log", "Last lines of the log", *_log(ends)), _commands(row, night)
     # What an error's log says is what to look at first; a slow row's figures are.

@@ -23,7 +23,6 @@ from pytest_gsw.ageing.proposals import (
     earlier_records,
     propose,
     relative_spread,
-    selects,
 )
 from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.tables.definition import definition_hash
@@ -264,24 +263,6 @@ def test_the_day_of_a_job_without_times_is_that_of_its_session(table: Path, tabl
 
 def test_nothing_of_nothing(tables: Tables) -> None:
     assert propose([], tables) == Proposals()
-
-
-@pytest.mark.parametrize(
-    ("pattern", "row", "is_selected"),
-    [
-        (None, ROW, True),
-        (ROW, ROW, True),
-        (f"site/tiny.yaml::{ROW}", ROW, True),
-        ("tiny*", ROW, True),
-        ("*[H100x8]", ROW, True),
-        ("*x?]", ROW, True),
-        ("tiny_1b_bf16[H100x16]", ROW, False),
-        ("tiny_1b_bf16H", ROW, False),
-        ("", ROW, False),
-    ],
-)
-def test_the_brackets_of_ids_are_not_special(pattern: str | None, row: str, is_selected: bool) -> None:
-    assert selects(pattern, row) is is_selected
 
 
 def test_earlier_runs_of_the_same_rows(table: Path, tables: Tables, tmp_path: Path) -> None:
