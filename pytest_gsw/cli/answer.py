@@ -40,7 +40,7 @@ def csv_text(header: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
 
 
 def answer_to(path: Path | None, text: str, said: str, status: int = 0) -> Answer:
-    """A text as the answer, or, once it is in a file that was asked for, what is said of that."""
+    """A text as the answer; where a file was asked for, it holds the text, and the answer is what is said of it."""
     if path is None:
         return Answer(text, status)
     write_answer(path, text)

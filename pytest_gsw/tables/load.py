@@ -166,11 +166,7 @@ def _row_problems(row: Mapping[str, Any], judged: _Judged, recipe: Mapping[str, 
 
 def _recipe_keys(file: Values, table: Values) -> dict[str, Any]:
     """The recipe of one table: the file's, key by key overridden by the table's own."""
-    keys: dict[str, Any] = {}
-    for level in (file, table):
-        if "recipe" in level:
-            keys.update({key: value.value for key, value in level["recipe"].value.items()})
-    return keys
+    return _merge(*(level["recipe"].value for level in (file, table) if "recipe" in level))
 
 
 def _logged_at_most(row: Mapping[str, Any]) -> int | None:
@@ -238,7 +234,7 @@ def _baseline(row: Mapping[str, Any], judged: _Judged, recipe: Recipe, location:
     given |= {key: row[key] for key in _AS_GIVEN if key in row}
     if "metrics" in row:
         given["metrics"] = {key: Documented(**_merge(stated)) for key, stated in row["metrics"].items()}
-    architecture = {key: value.value for key, value in row.get("architecture", {}).items()}
+    architecture = _merge(row.get("architecture", {}))
     case = f"-{row['case']}" if "case" in row else ""
     name = f"{row['model']}_{row['size']}_{row['dtype']}"
     return Baseline(
