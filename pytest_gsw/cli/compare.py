@@ -21,7 +21,7 @@ from pytest_gsw.cli.runs import (
     run_directory,
 )
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted, percent
+from pytest_gsw.common.words import counted, listed, percent
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import CONFIDENCE, Comparison, RowRatio, compare_runs, series_of
 from pytest_gsw.history.model import SeriesKey
@@ -135,8 +135,7 @@ def _sum(compared: Comparison) -> str:
         "within noise": changes.count("same"),
         "not compared": len(compared.others),
     }
-    parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    return f"{counted(len(compared.rows) + len(compared.others), 'row')}: {parts}"
+    return f"{counted(len(compared.rows) + len(compared.others), 'row')}: {listed(counts)}"
 
 
 def _facts(asked: argparse.Namespace, compared: Comparison) -> Mapping[str, object]:

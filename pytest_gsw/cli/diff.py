@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pytest_gsw.cli.answer import Answer, Commands, json_answer
 from pytest_gsw.common.redact import MASK, is_secret, quoted
-from pytest_gsw.common.words import counted, percent
+from pytest_gsw.common.words import counted, listed, percent
 from pytest_gsw.documents.diff import Change, RowChange, compare
 from pytest_gsw.errors import ConfigurationError, FileError
 from pytest_gsw.results.plain_table import plain_table
@@ -133,5 +133,4 @@ def _sum(changes: Sequence[RowChange], before: int, after: int) -> str:
         "removed": sum(change.kind == "removed" for change in changes),
         "added": sum(change.kind == "added" for change in changes),
     }
-    parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    return f"{counted(before, 'row')} before, {after} after: {parts}"
+    return f"{counted(before, 'row')} before, {after} after: {listed(counts)}"

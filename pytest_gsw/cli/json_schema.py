@@ -34,25 +34,15 @@ def accepted_schema() -> dict[str, Any]:
 def clusters_schema() -> dict[str, Any]:
     """The schema of ``clusters.yaml``."""
     clusters = {"type": "object", "additionalProperties": _object(CLUSTER_FIELDS), "description": "By name."}
-    return _top(
-        "pytest-gsw clusters",
-        {
-            "type": "object",
-            "properties": {"clusters": clusters},
-            "required": ["clusters"],
-            "additionalProperties": False,
-        },
-    )
+    schema = {"type": "object", "properties": {"clusters": clusters}, "required": ["clusters"]}
+    return _top("pytest-gsw clusters", {**schema, "additionalProperties": False})
 
 
 def schema_files() -> dict[Path, str]:
     """Each schema's file in the package and what it holds."""
     here = Path(pytest_gsw.tables.__file__).parent
-    return {
-        here / "baseline.schema.json": json.dumps(baseline_schema(), indent=2) + "\n",
-        here / "accepted.schema.json": json.dumps(accepted_schema(), indent=2) + "\n",
-        here / "clusters.schema.json": json.dumps(clusters_schema(), indent=2) + "\n",
-    }
+    schemas = {"baseline": baseline_schema(), "accepted": accepted_schema(), "clusters": clusters_schema()}
+    return {here / f"{name}.schema.json": json.dumps(schema, indent=2) + "\n" for name, schema in schemas.items()}
 
 
 def _top(title: str, schema: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,11 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 
+def listed(counts: Mapping[str, int]) -> str:
+    """Numbers with their words, but for zeros: ``2 slower, 1 removed``."""
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+
+
 def rounded(count: float, noun: str) -> str:
     """A number as a whole one with its noun, thousands apart: ``1 row``, ``2,304 GPUs``."""
     text = f"{count:,.0f}"

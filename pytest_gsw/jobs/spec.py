@@ -110,17 +110,10 @@ def make_job_spec(
     profile: Profile | None = None,
     time_limit_s: float | None = None,
 ) -> JobSpec:
-    """How one row is started on one cluster.
+    """How one row is started on one cluster, which must have a staging area; errors as of :func:`nodes_for`.
 
-    Args:
-        baseline: The row.
-        cluster: Where it runs; it must have a staging area.
-        run_id: The session, which makes the job's name unique.
-        profile: Profiling to turn on.
-        time_limit_s: Limit on the run time; ``None`` for the default, and for the script's own with profiling.
-
-    Raises:
-        SubmissionError: The row's GPUs do not fill whole nodes.
+    The session's id makes the job's name unique. Without a limit on the run time it is the default one, and with
+    profiling the script's own.
     """
     recipe = baseline.recipe
     stage = Path((cluster.stage or "").replace("{recipe}", recipe.name))

@@ -35,13 +35,9 @@ def rebuild_junit(
 ) -> ET.Element:
     """The root element of the JUnit file.
 
-    Args:
-        directory: The run's directory, for the commands that repeat a row.
-        records: What is known of the rows that ended.
-        missing: By node id, why a row of the run has no record; each is an error. A row that has
-            a record is left out.
-        strict: Rows faster than the tolerance allows have failed, as with ``--gsw-strict``.
-        pages: By node id, where a row's page is if a report was written.
+    ``missing`` says by node id why a row of the run has no record, which is an error; if it has one, that counts. If
+    ``strict``, rows faster than the tolerance allows have failed, as with ``--gsw-strict``. ``pages`` are those of a
+    report, by node id.
     """
     rows = list(records)
     recorded = {record.row.node_id for record in rows}
