@@ -65,7 +65,7 @@ def parse_sbatch(text: str) -> JobKey | None:
     """The job in ``sbatch --parsable``'s answer, which is one line: ``481220``, or ``481220;eos`` of the cluster eos.
 
     A site's wrapper may print lines of text around it. Where another number stands by itself in one of them,
-    nobody can tell which of the two is the job.
+    which of the two is the job cannot be told.
 
     Returns:
         Its cluster, if one is named, and its id; ``None`` where the answer has none, or more than one number that may

@@ -14,7 +14,7 @@ from pytest_gsw.jobs.slurm.commands import version_command
 #: A query that takes longer is given up; the jobs are UNKNOWN until the next poll. With Slurm's
 #: default MessageTimeout a client takes 10 to 20 s to say that the controller is out of reach.
 QUERY_TIMEOUT_S = 45.0
-#: Nobody needs Slurm's version badly, and a site's wrapper of sbatch may not know the question.
+#: Slurm's version is not needed badly, and a site's wrapper of sbatch may not know the question.
 VERSION_TIMEOUT_S = 5.0
 #: A submission or a cancellation is not given up lightly: jobs might start, or go on, all the same.
 #: One scancel of 500 running jobs took 41 s on a busy controller with 2 cores; sbatch itself tries for two

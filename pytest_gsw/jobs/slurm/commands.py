@@ -130,7 +130,7 @@ def scancel_by_name_command(job: Job) -> tuple[str, ...]:
 
 
 def version_command() -> tuple[str, ...]:
-    """Ask sbatch for its version, which asks nobody else."""
+    """Ask sbatch for its version, which it tells without the controller."""
     return ("sbatch", "--version")
 
 
@@ -141,7 +141,7 @@ def clusters_of(spec: JobSpec) -> str:
 
 
 def clusters_with_script(spec: JobSpec) -> str:
-    """The same, where else the launch script may tell: of a job that nobody has named yet."""
+    """The same, where else the launch script may tell: of a job that has no id yet."""
     return clusters_of(spec) or _clusters_in(word for _, words in directives_of(spec.script) for word in words)
 
 

@@ -120,7 +120,7 @@ class SlurmLauncher:
         """Those of the jobs that have their ids: an id alone may be another's job by now.
 
         Raises:
-            JobError: Nobody can tell.
+            JobError: That is not known.
         """
         unseen = [job for job in jobs if self._poller.bears_its_name(job) is None]
         problem = self._poller.ask_names(unseen)

@@ -69,7 +69,7 @@ _AWAY = re.compile(
 
 def is_away(answer: Output) -> bool:
     """Whether the same submission may succeed in a while."""
-    if answer.timed_out or answer.returncode < 0:  # below 0, a signal ended it: nobody knows how far it was
+    if answer.timed_out or answer.returncode < 0:  # below 0, a signal ended it: how far it was is not known
         return True
     # The last complaint is the outcome; sbatch complains of each try before it as well.
     return answer.returncode != 0 and _AWAY.search(answer.problem) is not None
