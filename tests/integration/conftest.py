@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -79,6 +79,32 @@ def flux(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("FLUX_URI", f"local://{instance}")
     yield instance
     end_all(instance)
+
+
+#: Has a session run, unless a test of the same file has had it run already; returns the directory of its run.
+RunOnce = Callable[[pytest.Pytester, Callable[[], object]], Path]
+
+
+@pytest.fixture(scope="module")
+def run_once(tmp_path_factory: pytest.TempPathFactory) -> RunOnce:
+    """For tests of a file that look at what one session has left: each has a copy, in which records name its own logs."""
+    kept = tmp_path_factory.mktemp("kept")
+    origins: list[str] = []
+
+    def once(pytester: pytest.Pytester, run: Callable[[], object]) -> Path:
+        here = pytester.path / ".gsw"
+        if origins:
+            shutil.copytree(kept / ".gsw", here)
+            for record in here.glob("runs/*/records/*.json"):
+                record.write_text(record.read_text().replace(origins[0], f"{here}/"))
+        else:
+            run()
+            shutil.copytree(here, kept / ".gsw")
+            origins.append(f"{here}/")
+        (directory,) = (here / "runs").iterdir()
+        return directory
+
+    return once
 
 
 def junit(path: Path) -> dict[str, ET.Element]:

@@ -15,6 +15,7 @@ from pytest_gsw.history.sqlite import SqliteDatabase
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.ci import FORMATS
 from pytest_gsw.results.record import write_record
+from tests.integration.conftest import RunOnce
 from tests.integration.runs import record
 from tests.unit.reports.ci.nights import HOSTILE, NIGHT
 from tests.unit.reports.ci.test_annotations import assert_code_quality, parsed
@@ -24,9 +25,10 @@ FAULTS = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom", "--gsw-demo=*x5
 
 
 @pytest.fixture
-def night(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> Path:
+def night(pytester: pytest.Pytester, run_once: RunOnce, capsys: pytest.CaptureFixture[str]) -> Path:
     """The directory of a run with rows that passed, regressed, improved and failed."""
-    pytester.runpytest("--gsw-cluster=demo", "-k", "llama2_70b_fp8 or zero-id11", *FAULTS)
+    options = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 or zero-id11", *FAULTS)
+    run_once(pytester, lambda: pytester.runpytest(*options))
     (directory,) = Path(".gsw/runs").iterdir()
     capsys.readouterr()
     return directory

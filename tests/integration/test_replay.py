@@ -8,18 +8,22 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.conftest import RunOnce
+
 ROW = "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]"
 
 
 @pytest.fixture
-def recorded(pytester: pytest.Pytester) -> Path:
+def recorded(pytester: pytest.Pytester, run_once: RunOnce) -> Path:
     """The directory of a run of the six rows, one of them slow and one failed."""
-    result = pytester.runpytest(
-        "--gsw-cluster=demo", "--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=fail", "-k", "llama2_70b_fp8"
-    )
-    result.assert_outcomes(passed=4, failed=1, errors=1, deselected=135)
-    (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
-    return directory
+
+    def run() -> None:
+        result = pytester.runpytest(
+            "--gsw-cluster=demo", "--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=fail", "-k", "llama2_70b_fp8"
+        )
+        result.assert_outcomes(passed=4, failed=1, errors=1, deselected=135)
+
+    return run_once(pytester, run)
 
 
 def test_a_runs_directory_gives_the_same_verdicts(pytester: pytest.Pytester, recorded: Path) -> None:
