@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
 from pytest_gsw.documents.audit import explain
-from pytest_gsw.documents.audit.figures import Row
+from pytest_gsw.documents.audit.figures import Row, peak_of
 from pytest_gsw.documents.audit.findings import Explanation, Finding, Kind, Severity
 from pytest_gsw.documents.audit.statements import tokens_equation
 from pytest_gsw.documents.audit.text import Example, LogLine, Spot, Text
 from pytest_gsw.documents.audit.written import Written, read_written, scientific
-from pytest_gsw.performance.peaks import PEAKS, peak_flops
+from pytest_gsw.performance.peaks import PEAKS
 from pytest_gsw.tables.metrics import STEP_TIME
 
 
@@ -84,7 +84,7 @@ def _inside(text: Text, example: Example) -> Iterator[Finding | None]:
     for name, spot, value in named:
         if spot is None or len(numbers) < 4:  # another formula, which takes other things
             continue
-        if value is not None and value != _known(example.accelerator, example.dtype):
+        if value is not None and value != peak_of(example.accelerator, example.dtype):
             continue  # it is no peak at all, which is reported as such
         if (spot.written.value if value is None else value) in values:
             yield None
@@ -190,7 +190,7 @@ def peaks(text: Text) -> Iterator[Finding | None]:
         spot, flops = example.peak
         kind = (example.accelerator.upper(), example.dtype)
         stated = [peak for peak in text.peaks if (peak.accelerator.upper(), peak.dtype) == kind]
-        known = stated[0].flops if stated else _known(example.accelerator, example.dtype)
+        known = stated[0].flops if stated else peak_of(example.accelerator, example.dtype)
         if known is None or flops == known:
             yield None
             continue
@@ -206,7 +206,7 @@ def peaks(text: Text) -> Iterator[Finding | None]:
             Explanation(Kind.WRONG_PEAK, f"it is {explain.peak_words(*others[0])}") if others else alone,
         )
     for peak in text.peaks:
-        known = _known(peak.accelerator, peak.dtype)
+        known = peak_of(peak.accelerator, peak.dtype)
         if known is None or known == peak.flops:
             yield None
             continue
@@ -219,11 +219,6 @@ def peaks(text: Text) -> Iterator[Finding | None]:
             Explanation(Kind.WRONG_PEAK, "the document states another peak"),
             severity=Severity.NOTICE,
         )
-
-
-def _known(accelerator: str, dtype: str) -> Fraction | None:
-    flops = peak_flops(accelerator, dtype)
-    return None if flops is None else Fraction(flops)
 
 
 def same_time(one: Written, other: Written) -> bool:

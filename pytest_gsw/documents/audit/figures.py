@@ -67,10 +67,6 @@ class Law:
         """The step times that give a span of figures."""
         return Span(*sorted((self.seconds(values.low), self.seconds(values.high))))
 
-    def scaled(self, factor: Fraction) -> Law:
-        """The same law with another coefficient."""
-        return Law(self.coefficient * factor, self.text, self.grows)
-
     def may_give(self, written: Written, step: StepTime) -> bool:
         """Whether a step time that is written like this one gives the figure, however both were rounded."""
         return self.span(step.either).overlap(written.either) is not None
@@ -122,15 +118,9 @@ class Row:
         return flops_of(self)
 
     @property
-    def model_flops(self) -> Fraction | None:
-        """Model FLOPs of one sample: as stated, else as computed."""
-        return self.value("model_flops") or self.computed_flops
-
-    @property
     def peak(self) -> Fraction | None:
         """Peak FLOP/s of one of the row's accelerators at its dtype."""
-        found = peak_flops(self.text("accelerator"), self.text("dtype").lower())
-        return None if found is None else Fraction(found)
+        return peak_of(self.text("accelerator"), self.text("dtype").lower())
 
     @cached_property
     def laws(self) -> Mapping[str, Law]:
@@ -219,6 +209,12 @@ class Row:
         return None
 
 
+def peak_of(accelerator: str, dtype: str) -> Fraction | None:
+    """Peak FLOP/s of one accelerator at a dtype, ``None`` where it is not known."""
+    found = peak_flops(accelerator, dtype)
+    return None if found is None else Fraction(found)
+
+
 def seconds_text(step: StepTime) -> str:
     """A step time as the row states it, or as it follows from a throughput."""
     return step.written.text if step.key == metrics.STEP_TIME.key else about(step.seconds)
@@ -246,7 +242,7 @@ def above_zero(span: Span) -> Span:
 def laws(row: Row, *, model_flops: Fraction | None = None, peak: Fraction | None = None) -> dict[str, Law]:
     """By figure, how it follows from the step time; other model FLOPs or another peak may stand in for the row's."""
     batch, sequence, gpus = (row.value(key) for key in ("global_batch_size", "sequence_length", "gpus"))
-    work = model_flops or row.model_flops
+    work = model_flops or row.value("model_flops") or row.computed_flops
     peak = peak or row.peak
     found: dict[str, Law] = {}
     if batch is None:

@@ -129,11 +129,7 @@ class Audit:
         return sum(1 for found in self.findings if found.severity is severity and found.acknowledged is not None)
 
     def fails(self, *, strict: bool = False) -> bool:
-        """Whether there is something new that has to be looked at.
-
-        Args:
-            strict: Every finding counts, not only contradictions, and what is acknowledged for nothing.
-        """
+        """Whether something new is to be looked at; ``strict`` counts all of it, and what is acknowledged in vain."""
         if strict:
             return bool(self.stale) or any(found.acknowledged is None for found in self.findings)
         return self.new(Severity.CONTRADICTION) > 0

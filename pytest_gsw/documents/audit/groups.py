@@ -77,15 +77,12 @@ def _run(row: Row) -> _Run | None:
     if gpus is None:
         return None
     if step is not None and step.key == STEP_TIME.key and law is not None:
-        return _Run(row, gpus, law.at(step.seconds), "tokens/s", step.key)
-    for key, unit in (
-        (TOKENS_PER_S.key, "tokens/s"),
-        (TOKENS_PER_S_PER_GPU, "tokens/s"),
-        (SAMPLES_PER_S.key, "samples/s"),
-    ):
+        return _Run(row, gpus, law.at(step.seconds), TOKENS_PER_S.unit, step.key)
+    for key in (TOKENS_PER_S.key, TOKENS_PER_S_PER_GPU, SAMPLES_PER_S.key):
         value = row.value(key)
         if value is not None:
-            return _Run(row, gpus, value * gpus if key == TOKENS_PER_S_PER_GPU else value, unit, key)
+            whole = value * gpus if key == TOKENS_PER_S_PER_GPU else value
+            return _Run(row, gpus, whole, SAMPLES_PER_S.unit if key == SAMPLES_PER_S.key else TOKENS_PER_S.unit, key)
     return None
 
 
@@ -99,10 +96,10 @@ def _falling(fewer: _Run, more: _Run, swap: str | None) -> Finding:
         formula = f"the throughput of more GPUs than the {fewer.gpus} of {fewer.row.id}"
         limit = f"more than {more.figure_at(fewer.throughput)}"
     part = share(more.throughput / fewer.throughput)
-    explanation = Explanation(Kind.UNKNOWN, f"{more.gpus} GPUs give {part} of the throughput of {fewer.gpus}")
     if swap is not None:
-        explanation = Explanation(Kind.SWAPPED_COLUMN, swap)
-    return _scaled(more, Severity.NOTICE if swap is None else Severity.CONTRADICTION, limit, formula, explanation)
+        return _scaled(more, Severity.CONTRADICTION, limit, formula, Explanation(Kind.SWAPPED_COLUMN, swap))
+    text = f"{more.gpus} GPUs give {part} of the throughput of {fewer.gpus}"
+    return _scaled(more, Severity.NOTICE, limit, formula, Explanation(Kind.UNKNOWN, text))
 
 
 def _superlinear(fewer: _Run, more: _Run, efficiency: Fraction) -> Finding:

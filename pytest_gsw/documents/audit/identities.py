@@ -51,12 +51,10 @@ def _replicas(row: Row) -> list[tuple[Fraction, str]]:
     """How many replicas share a batch, by each convention that the documents know, and in words."""
     found: list[tuple[Fraction, str]] = []
     dp, ep, gpus = row.value("dp"), row.value("ep"), row.value("gpus")
-    if dp is not None and ep is not None and _is_multiplied(row):
-        found.append((dp * ep, f"ep {ep} * dp {dp}"))
     if dp is not None:
         found.append((dp, f"dp {dp}"))
-        if ep is not None and not _is_multiplied(row):
-            found.append((dp * ep, f"ep {ep} * dp {dp}"))
+    if dp is not None and ep is not None:
+        found.insert(0 if _is_multiplied(row) else 1, (dp * ep, f"ep {ep} * dp {dp}"))
     # Without both degrees, and without a word of sharded data parallelism, ranks may be of anything.
     model_known = row.value("tp") is not None and row.value("pp") is not None
     if gpus is not None and (model_known or row.value("fsdp") is not None):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
@@ -157,4 +157,4 @@ def _factors(group: Sequence[Row], suspects: Sequence[Row]) -> Iterator[_Change]
 
 
 def _scaled(factor: Fraction, row: Row) -> Mapping[str, Law]:
-    return {key: law.scaled(factor) for key, law in row.laws.items()}
+    return {key: replace(law, coefficient=law.coefficient * factor) for key, law in row.laws.items()}

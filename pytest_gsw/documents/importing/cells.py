@@ -108,9 +108,4 @@ def to_seconds(number: Number, unit: str) -> str | None:
     power = _SECONDS.get(number.unit.lower() or unit.lower() or "s")
     if power is None:
         return None
-    return number.digits if power == 0 else plain(number.value.scaleb(power))
-
-
-def plain(value: Decimal) -> str:
-    """Digits without an exponent, all of them."""
-    return f"{value:f}"
+    return number.digits if power == 0 else f"{number.value.scaleb(power):f}"

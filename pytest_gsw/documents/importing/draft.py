@@ -12,7 +12,6 @@ from pytest_gsw.documents.importing.cells import (
     Unreadable,
     is_nothing,
     is_out_of_memory,
-    plain,
     read_number,
     to_seconds,
 )
@@ -148,5 +147,5 @@ def _percentage(number: Number, share: Share) -> str | None:
     if number.unit:
         return None
     if share is Share.FRACTION:
-        return f"{plain(number.value.scaleb(2))}%"
+        return f"{number.value.scaleb(2):f}%"
     return f"{number.digits}%" if 1 < number.value <= 100 else None

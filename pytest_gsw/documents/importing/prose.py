@@ -23,56 +23,48 @@ _SIGNATURES: Mapping[str, str] = {
     "elapsed time per iteration": "megatron",
 }
 
+#: Of patterns whose words may have any case, and whose digits are those of ASCII.
+_WORDS = re.IGNORECASE | re.ASCII
 _FLOPS = re.compile(
     r"model flops for (?P<name>.{1,80}?)(?: for GBS ?= ?1\b.{0,60}?)? (?:is |= ?)?"
     r"(?P<flops>\d{1,3}(?:\.\d{1,6})?[eE]\+?\d{1,2})(?!\d|\.\d)",
-    re.IGNORECASE | re.ASCII,
+    _WORDS,
 )
-_FLOPS_RESULT = re.compile(
-    r"\s*model flops = .{1,300} = (?P<flops>\d{1,3}(?:\.\d{1,6})?[eE]\+?\d{1,2})\s*$", re.IGNORECASE | re.ASCII
-)
+_FLOPS_RESULT = re.compile(r"\s*model flops = .{1,300} = (?P<flops>\d{1,3}(?:\.\d{1,6})?[eE]\+?\d{1,2})\s*$", _WORDS)
 _CALCULATION = re.compile(r"^\s*(?P<name>\S.{2,60}?) calculation:\s*$", re.IGNORECASE)
 _STEPS = re.compile(
     r"(?:first|run for|total of|runs for|stops after) (?:the first |a total of )?([1-9]\d{0,5}) (?:training )?steps",
-    re.IGNORECASE | re.ASCII,
+    _WORDS,
 )
 #: Lines about the steps of something else than a whole run.
 _OF_OTHER_STEPS = re.compile(r"trac(?:e|ing)|profil|warm.?up|nccl", re.IGNORECASE)
 _NEGATED = re.compile(r"\bnot\b|n't\b|\bnever\b|\bunsupported\b", re.IGNORECASE)
-_LAST_STEP = re.compile(r"last training step", re.IGNORECASE | re.ASCII)
+_LAST_STEP = re.compile(r"last training step", _WORDS)
 _LAST_STEPS = re.compile(
-    r"average (?:\w+ ){0,4}(?:from|of|over) the last ([1-9]\d{0,3}) (?:training )?(?:steps|iterations)",
-    re.IGNORECASE | re.ASCII,
+    r"average (?:\w+ ){0,4}(?:from|of|over) the last ([1-9]\d{0,3}) (?:training )?(?:steps|iterations)", _WORDS
 )
 _ITERATIONS = re.compile(
-    r"(?:iterations|steps) (\d{1,6}) ?(?:-|to|\u2013) ?(\d{1,6}) (?:\w+ ){0,3}(?:mean|average|averag)",
-    re.IGNORECASE | re.ASCII,
+    r"(?:iterations|steps) (\d{1,6}) ?(?:-|to|\u2013) ?(\d{1,6}) (?:\w+ ){0,3}(?:mean|average|averag)", _WORDS
 )
-_AVERAGED = re.compile(
-    r"averag(?:e|ing) (?:the )?(?:throughput|`?elapsed time per iteration)", re.IGNORECASE | re.ASCII
-)
-_SEQUENCE = re.compile(
-    r"^\W{0,6}(?:seq(?:uence)?[ _]?len(?:gth)?)\s*(?:=|:|is)\s*([1-9]\d{0,6})(?!\d|[.,]\d)", re.IGNORECASE | re.ASCII
-)
+_AVERAGED = re.compile(r"averag(?:e|ing) (?:the )?(?:throughput|`?elapsed time per iteration)", _WORDS)
+_SEQUENCE = re.compile(r"^\W{0,6}(?:seq(?:uence)?[ _]?len(?:gth)?)\s*(?:=|:|is)\s*([1-9]\d{0,6})(?!\d|[.,]\d)", _WORDS)
 _SEQUENCE_IN_TEXT = re.compile(
-    r"(?:seq(?:uence)? length|context length)(?: is| of|:| =)? ([1-9]\d{0,6})(?!\d|[.,]\d)", re.IGNORECASE | re.ASCII
+    r"(?:seq(?:uence)? length|context length)(?: is| of|:| =)? ([1-9]\d{0,6})(?!\d|[.,]\d)", _WORDS
 )
-_TOKENS_FORMULA = re.compile(r"\(sequence length\) ?\* ?\(global batch size\)", re.IGNORECASE | re.ASCII)
+_TOKENS_FORMULA = re.compile(r"\(sequence length\) ?\* ?\(global batch size\)", _WORDS)
 _TOKENS_EXAMPLE = re.compile(r"(?<![\d.])([1-9]\d{2,5}) ?\* ?(\d{1,6}) ?/ ?(\d{1,5}(?:\.\d{1,6})?)\s*=", re.ASCII)
 _GPUS_PER_NODE = re.compile(
     r"N_GPUS_PER_NODE\W{0,4}is ([1-9]\d?)(?!\d)|--gres=gpu:([1-9]\d?)(?!\d)|"
     r"(?:each|per|a|every) node has ([1-9]\d?) GPUs|(?<!\d)([1-9]\d?) GPUs (?:per|a|in each) node",
     re.ASCII,
 )
-_PROXY = re.compile(r"proxy configs? ?\((?:<|below) ?(\d{1,6}) ?GPUs?", re.IGNORECASE | re.ASCII)
-_WEIGHTS = re.compile(r"(?<![A-Za-z0-9])(fp16|bf16|fp32|fp8) weights", re.IGNORECASE | re.ASCII)
-_SPREAD = re.compile(r"results?.{0,80}\+/-\s?([1-9]\d?)\s?% (?:correct|accurate|exact|noise)", re.IGNORECASE | re.ASCII)
+_PROXY = re.compile(r"proxy configs? ?\((?:<|below) ?(\d{1,6}) ?GPUs?", _WORDS)
+_WEIGHTS = re.compile(r"(?<![A-Za-z0-9])(fp16|bf16|fp32|fp8) weights", _WORDS)
+_SPREAD = re.compile(r"results?.{0,80}\+/-\s?([1-9]\d?)\s?% (?:correct|accurate|exact|noise)", _WORDS)
 _EXAMPLE = re.compile(r"\s{0,8}E\.g\. (?:For )?(.{3,60}?) on \d")
 _GPT2_FORMULA = re.compile(r"model_size\w* ?\* ?4 ?\* ?2 ?\* ?seq\w* ?\* ?global_batch_size ?/")
-_SCRIPTS = re.compile(
-    r"(?:scripts?|log files|logs) .{0,40}\[`?([A-Za-z0-9][\w.-]{0,60})`?\]\(\./\1/?\)", re.IGNORECASE | re.ASCII
-)
-_ACCELERATOR_MEMORY = re.compile(r"(?<![A-Za-z0-9])([VA]100|H100)[- ](\d{2,3}) ?gb?(?![a-z])", re.IGNORECASE | re.ASCII)
+_SCRIPTS = re.compile(r"(?:scripts?|log files|logs) .{0,40}\[`?([A-Za-z0-9][\w.-]{0,60})`?\]\(\./\1/?\)", _WORDS)
+_ACCELERATOR_MEMORY = re.compile(r"(?<![A-Za-z0-9])([VA]100|H100)[- ](\d{2,3}) ?gb?(?![a-z])", _WORDS)
 
 
 @dataclass(frozen=True)
@@ -241,8 +233,8 @@ _SYMBOLS: Mapping[str, str] = {
     **dict.fromkeys(("vocab size", "vocabulary size"), "vocabulary_size"),
     **dict.fromkeys(("sequence length", "seq length"), "sequence_length"),
 }
-_PART = re.compile(r"^\s*(?P<part>attention|mlp|embedding) flops = (?P<right>.{1,300})$", re.IGNORECASE | re.ASCII)
-_SYMBOL = re.compile(r"\(([a-z][a-z ]{1,40})\)", re.IGNORECASE | re.ASCII)
+_PART = re.compile(r"^\s*(?P<part>attention|mlp|embedding) flops = (?P<right>.{1,300})$", _WORDS)
+_SYMBOL = re.compile(r"\(([a-z][a-z ]{1,40})\)", _WORDS)
 
 
 def _architectures(lines: Sequence[tuple[int, str]]) -> Iterator[Architecture]:
