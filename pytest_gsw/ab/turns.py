@@ -47,11 +47,6 @@ class Turn:
         """As its directory is called: ``3-B``."""
         return f"{self.number}-{self.side}"
 
-    @property
-    def ended(self) -> bool:
-        """Whether it has ended, well or not."""
-        return self.exit_code is not None
-
 
 @dataclass(frozen=True)
 class Pair:
