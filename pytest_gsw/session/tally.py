@@ -33,18 +33,19 @@ class Tally:
         """Take what the report of a row says."""
         if not getattr(report, "gsw_row", False):
             return
+        node_id = report.nodeid
         if getattr(report, "gsw_fails", False):
-            self._failing.add(report.nodeid)
+            self._failing.add(node_id)
         if report.failed or report.skipped:
-            self._told.add(report.nodeid)
+            self._told.add(node_id)
         outcome = getattr(report, "gsw_outcome", "")
-        self._outcomes[report.nodeid] = outcome or self._outcomes.get(report.nodeid, "")
+        self._outcomes[node_id] = outcome or self._outcomes.get(node_id, "")
         if report.failed and not outcome:
-            self._outcomes[report.nodeid] = outcomes.ERROR.word
+            self._outcomes[node_id] = outcomes.ERROR.word
         if outcome:
-            self.attempts[report.nodeid] = report.gsw_attempts
-            self.used[report.nodeid] = report.gsw_used_gpu_hours
-            self.saved[report.nodeid] = report.gsw_saved_gpu_hours
+            self.attempts[node_id] = report.gsw_attempts
+            self.used[node_id] = report.gsw_used_gpu_hours
+            self.saved[node_id] = report.gsw_saved_gpu_hours
 
     def __contains__(self, node_id: str) -> bool:
         """Whether a row was reported."""

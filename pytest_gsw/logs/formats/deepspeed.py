@@ -65,10 +65,9 @@ class _Parser(SeriesParser):
     """Reads the steps of the pipeline engine in seconds, else those of the timer in samples per second."""
 
     def __init__(self) -> None:
-        super().__init__("deepspeed")
-        self._pipe = OnePrinter()
-        # Old versions print on every rank.
-        self._timer = ManyPrinters(Unit.SAMPLES_PER_S)
+        # Old versions of the timer print on every rank.
+        self._pipe, self._timer = OnePrinter(), ManyPrinters(Unit.SAMPLES_PER_S)
+        super().__init__("deepspeed", self._pipe, self._timer)
         #: What a script's own lines lost in the timer's last attempt, and where that began.
         self._lost: str | None = None
         self._began = 0
@@ -98,9 +97,6 @@ class _Parser(SeriesParser):
                 timer.diverged.append(Diverged(timer.attempts - 1, None, self._lost, self._began, offset))
             self._lost = None
         self._began = offset
-
-    def series(self) -> Series:
-        return self._pipe if self._pipe.attempts else self._timer
 
     def not_finite(self, series: Series) -> tuple[int | None, str] | None:
         lost = None if series is self._pipe or not series.attempts or self._lost is None else (None, self._lost)

@@ -90,7 +90,6 @@ class _Parser(SeriesParser):
     """Reads what a format says that its lines tell."""
 
     def __init__(self, log_format: LineFormat) -> None:
-        super().__init__(log_format.name)
         self._format = log_format
         self._in_ms = log_format.unit == "milliseconds"
         unit = Unit.SECONDS if self._in_ms else Unit(log_format.unit)
@@ -98,6 +97,7 @@ class _Parser(SeriesParser):
             ManyPrinters(unit) if log_format.every_rank_prints else OnePrinter(unit)
         )
         self._unnumbered = Unnumbered(unit)
+        super().__init__(log_format.name, self._numbered, self._unnumbered)
         self._prints_losses = log_format.always_has_loss
         #: The first figure that is not finite in a line that tells no step.
         self._lost: str | None = None
@@ -124,9 +124,6 @@ class _Parser(SeriesParser):
         else:
             rank = rank_of(record) if one.rank is None else one.rank
             self._numbered.add(Record(offset, one.index, value, rank, problem, loss, needs_loss, one.skipped))
-
-    def series(self) -> Series:
-        return self._numbered if self._numbered.attempts else self._unnumbered
 
     def not_finite(self, series: Series) -> tuple[int | None, str] | None:
         # Also what stands before the first step.

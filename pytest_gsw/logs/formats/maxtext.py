@@ -25,8 +25,8 @@ class _Parser(SeriesParser):
     """Reads the steps; each is the median over the processes that printed it."""
 
     def __init__(self) -> None:
-        super().__init__("maxtext")
         self._series = ManyPrinters()
+        super().__init__("maxtext", self._series)
 
     def feed(self, offset: int, record: bytes) -> None:
         for step, rest in pieces(_STEP, record):
@@ -39,9 +39,6 @@ class _Parser(SeriesParser):
                 rank = rank_of(record) if step.start() else None
                 loss = number_of(_LOSS.search(rest))
                 self._series.add(Record(offset, int(step[1]), value, rank, text, loss, needs_loss=True))
-
-    def series(self) -> ManyPrinters:
-        return self._series
 
 
 FORMAT = BuiltIn("maxtext", (((b"completed step: ", b", seconds: "),),), _Parser, first_index=0)

@@ -82,9 +82,8 @@ class _Parser(SeriesParser):
     """Reads the steps, and how long the last attempt's checkpoints took to save."""
 
     def __init__(self) -> None:
-        super().__init__("megatron")
-        self._steps = OnePrinter()
-        self._bridge = Unnumbered()
+        self._steps, self._bridge = OnePrinter(), Unnumbered()
+        super().__init__("megatron", self._steps, self._bridge)
         self._bridge_goes_on = False
         self._saves_s: list[float] = []
         self._bad_save: str | None = None
@@ -132,9 +131,6 @@ class _Parser(SeriesParser):
             self._saves_s.append(_from_ms(save_ms))
         else:
             self._bad_save = self._bad_save or safe_text(saved[0])
-
-    def series(self) -> Series:
-        return self._steps if self._steps.attempts else self._bridge
 
     def not_finite(self, series: Series) -> tuple[int | None, str] | None:
         if series.not_finite is not None or series is self._bridge:

@@ -136,18 +136,11 @@ class _Parser(SeriesParser):
     """Reads the steps in every way that the log has them, and takes the most exact."""
 
     def __init__(self) -> None:
-        super().__init__("nemo")
         self._logger, self._printer, self._delta = OnePrinter(), OnePrinter(), OnePrinter()
         self._mlperf, self._listed = _MLPerf(), Unnumbered()
         self._bars, self._printed, self._stop = _Bars(), _Printed(), _Stop()
-        self._candidates: tuple[Series, ...] = (
-            self._logger,
-            self._printer,
-            self._mlperf.series,
-            self._delta,
-            self._bars.series,
-            self._listed,
-        )
+        numbered = (self._logger, self._printer, self._mlperf.series, self._delta, self._bars.series)
+        super().__init__("nemo", *numbered, self._listed)
 
     def feed(self, offset: int, record: bytes) -> None:
         _read_dll(self._logger, record, offset)
@@ -162,9 +155,6 @@ class _Parser(SeriesParser):
         self._bars.read(record, offset)
         _read_list(self._listed, record, offset)
         self._stop.read(record, offset)
-
-    def series(self) -> Series:
-        return next((series for series in self._candidates if series.attempts), self._listed)
 
     def not_finite(self, series: Series) -> tuple[int | None, str] | None:
         # What diverged did so in whichever words it is told.

@@ -19,20 +19,22 @@ class SeriesParser:
 
     Args:
         name: The format's.
+        series: Those that a log of the format may hold, the most exact first.
     """
 
     guards_itself: ClassVar[bool] = True
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *series: Series) -> None:
         self._name = name
+        self._candidates = series
 
     def feed(self, offset: int, record: bytes) -> None:
         """Take the next record. Overwrite this."""
         raise NotImplementedError
 
     def series(self) -> Series:
-        """The series that the log is known by now. Overwrite this."""
-        raise NotImplementedError
+        """The series that counts by now: the first that has steps."""
+        return next((series for series in self._candidates if series.attempts), self._candidates[-1])
 
     def not_finite(self, series: Series) -> tuple[int | None, str] | None:
         """Step number and text of what was not finite first in the last attempt of the series that counts."""

@@ -25,8 +25,8 @@ class _Parser(SeriesParser):
     """Reads the rates; each is the median over the ranks that printed it."""
 
     def __init__(self) -> None:
-        super().__init__("torchtitan")
         self._series = ManyPrinters(Unit.TOKENS_PER_S_PER_GPU)
+        super().__init__("torchtitan", self._series)
 
     def feed(self, offset: int, record: bytes) -> None:
         for head, rest in pieces(_STEP, record):
@@ -39,9 +39,6 @@ class _Parser(SeriesParser):
             if value is not None:
                 loss = number_of(_LOSS.match(rest))
                 self._series.add(Record(offset, int(head[2]), value, rank_of(record), text, loss, needs_loss=True))
-
-    def series(self) -> ManyPrinters:
-        return self._series
 
 
 FORMAT = BuiltIn("torchtitan", ((b"tps: ",), (b"wps: ",)), _Parser, first_index=1)
