@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left
-from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_gsw.logs.model import Diverged, Step, StepSetup
 
@@ -47,13 +46,12 @@ def can_be(value: float) -> bool:
     return 0 <= value < math.inf
 
 
-@dataclass(slots=True)
-class Record:
-    """One step as one line of a log has it; it is not changed. A frozen one takes three times as long to make.
+class Record(NamedTuple):
+    """One step as one line of a log has it.
 
     Attributes:
         offset: Where in the file.
-        index: The step's number.
+        number: The step's.
         value: The step's time or rate; may be what none can be, then it is no step.
         rank: Who printed it, where a launcher wrote that before the line.
         problem: The loss or gradient norm that is not finite, as the line has it.
@@ -64,7 +62,7 @@ class Record:
     """
 
     offset: int
-    index: int
+    number: int
     value: float
     rank: int | None = None
     problem: str | None = None
@@ -84,7 +82,7 @@ class Record:
     def repeats(self, other: Record) -> bool:
         """Whether both tell the same of the same step."""
         same = self.value == other.value or (math.isnan(self.value) and math.isnan(other.value))
-        return self.index == other.index and same
+        return self.number == other.number and same
 
 
 class Series:
@@ -152,9 +150,9 @@ class Series:
         if self.not_finite is None and (trouble := record.trouble) is not None:
             self.not_finite = (index, trouble)
         if record.loss is not None:
-            self.tell_loss(record.index, record.loss)
+            self.tell_loss(record.number, record.loss)
         elif record.needs_loss:
-            self._without_loss[record.index] = None
+            self._without_loss[record.number] = None
 
 
 class OnePrinter(Series):
@@ -179,21 +177,21 @@ class OnePrinter(Series):
     def add(self, record: Record) -> bool:
         """Take the next record; true where it begins a new attempt."""
         last, self._last = self._last, record
-        restarted = last is None or record.index < last.index
+        restarted = last is None or record.number < last.number
         told_again = False
-        if last is not None and record.index == last.index and not self._repaints:
+        if last is not None and record.number == last.number and not self._repaints:
             told_again = record.rank != last.rank
             restarted = not told_again and not record.repeats(last)
         if restarted:
             self._begin(record.offset)
             self._steps.clear()
             self._others.clear()
-        self._note(record, record.index)
+        self._note(record, record.number)
         if can_be(record.value):
-            if told_again and record.index in self._steps:
-                self._others.setdefault(record.index, []).append(record)
+            if told_again and record.number in self._steps:
+                self._others.setdefault(record.number, []).append(record)
             elif not told_again:
-                self._steps[record.index] = record
+                self._steps[record.number] = record
         return restarted
 
     @property
@@ -205,7 +203,7 @@ class OnePrinter(Series):
         """The last attempt's steps in order, or so many of the last ones."""
         records = list(islice(reversed(self._steps.values()), last))
         return tuple(
-            self.unit.step(record.index, record.value, record.offset, record.skipped, record.setup)
+            self.unit.step(record.number, record.value, record.offset, record.skipped, record.setup)
             for record in reversed(records)
         )
 
@@ -238,30 +236,30 @@ class ManyPrinters(Series):
 
     def add(self, record: Record) -> bool:
         """Take the next record; true where it begins a new attempt."""
-        restarted = self._restarts(record.index)
+        restarted = self._restarts(record.number)
         if restarted:
             self._begin(record.offset)
-            self._first, self._widest = record.index, 0
+            self._first, self._widest = record.number, 0
             self._timed.clear()
             self._values.clear()
             self._offsets.clear()
             self._ranks.clear()
             self._skipped.clear()
-        values = self._values.setdefault(record.index, array("d"))
+        values = self._values.setdefault(record.number, array("d"))
         values.append(record.value)
         if can_be(record.value):
-            place = bisect_left(self._timed, record.index)
-            if self._timed[place : place + 1] != [record.index]:
-                self._timed.insert(place, record.index)
+            place = bisect_left(self._timed, record.number)
+            if self._timed[place : place + 1] != [record.number]:
+                self._timed.insert(place, record.number)
         if record.rank is not None:
-            ranks = self._ranks.setdefault(record.index, array("l"))
+            ranks = self._ranks.setdefault(record.number, array("l"))
             ranks.extend([-1] * (len(values) - 1 - len(ranks)))
             ranks.append(record.rank)
         self._widest = max(self._widest, len(values))
-        self._offsets.setdefault(record.index, record.offset)
+        self._offsets.setdefault(record.number, record.offset)
         if record.skipped:
-            self._skipped[record.index] = max(record.skipped, self._skipped.get(record.index, 0))
-        self._note(record, record.index)
+            self._skipped[record.number] = max(record.skipped, self._skipped.get(record.number, 0))
+        self._note(record, record.number)
         return restarted
 
     def _restarts(self, index: int) -> bool:
