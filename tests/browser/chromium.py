@@ -100,7 +100,7 @@ class Chromium:
         """A tab without a past, for the pages below one URL; options are those of Playwright's contexts."""
         assert self._browser is not None
         context = self._browser.new_context(**(DESKTOP | options))
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(120_000)  # no machine is so slow
         try:
             yield Tab(context.new_page(), root)
         finally:
