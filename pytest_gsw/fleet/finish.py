@@ -8,6 +8,7 @@ from pytest_gsw.errors import JobError, RunError, SchedulerAwayError
 from pytest_gsw.fleet.entry import Over, Phase, Seen, seen_of, unanswered_s
 from pytest_gsw.fleet.logs import Logs
 from pytest_gsw.fleet.notes import Notes
+from pytest_gsw.fleet.polling import Polling
 from pytest_gsw.fleet.repeating import Repeating
 from pytest_gsw.fleet.rows import Rows
 from pytest_gsw.fleet.submitting import Submitter
@@ -18,12 +19,20 @@ class Finish:
     """Ends the session's wait, its jobs, and what it holds."""
 
     def __init__(
-        self, rows: Rows, launcher: Launcher, notes: Notes, submitting: Submitter, repeating: Repeating, logs: Logs
+        self,
+        rows: Rows,
+        launcher: Launcher,
+        notes: Notes,
+        submitting: Submitter,
+        polling: Polling,
+        repeating: Repeating,
+        logs: Logs,
     ) -> None:
         self._rows = rows
         self._launcher = launcher
         self._notes = notes
         self._submitting = submitting
+        self._polling = polling
         self._repeating = repeating
         self._logs = logs
         self._cancelling: Future[None] | None = None
@@ -54,6 +63,7 @@ class Finish:
                 self._launcher.cancel(running)
         finally:
             self._submitting.close()
+            self._polling.close()
             self._launcher.close()
             self._notes.close()
         return len(running)

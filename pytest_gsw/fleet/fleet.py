@@ -78,7 +78,7 @@ class Fleet:
         self._sleep = sleep
         self._rows = rows = Rows(launcher, limits or Limits())
         self._notes = notes = Notes(journal)
-        self._turns = turns = Turns(poll_interval_s, clock)
+        turns = Turns(poll_interval_s, clock)
         self._submitting = submitting = Submitter(rows, launcher, notes, clock)
         repeating = Repeating(rows, notes, retries, once_more, on_repeat)
         self._logs = logs = Logs(rows, launcher, repeating, await_logs, clock)
@@ -87,7 +87,7 @@ class Fleet:
         )
         self._intake = Intake(rows, launcher, self._polling)
         self._watching = Watching(rows, launcher, turns, notes, watcher, environ, clock)
-        self._finish = Finish(rows, launcher, notes, submitting, repeating, logs)
+        self._finish = Finish(rows, launcher, notes, submitting, self._polling, repeating, logs)
 
     @property
     def full(self) -> str:
@@ -215,18 +215,20 @@ class Fleet:
     def _pump(self) -> None:
         """Take what is there: answers, logs of ended jobs; and submit what waits, as far as the limits allow."""
         self._submitting.collect()
+        self._polling.collect()
         self._logs.find()
         self._submitting.submit()
+        self._polling.ask_aside()
 
     def _wait(self) -> None:
         """Let time pass until there may be news, and ask about all jobs when their turn has come."""
         self._ticker(self)
         self._watching.look_when_due()
-        if self._clock() >= self._turns.due_s:
+        if self._clock() >= self._polling.due_s:
             self._watching.look_next()
-            self._polling.poll()
+            self._polling.ask()
             return
-        dues_s = (part.due_s for part in (self._turns, self._watching, self._submitting, self._logs))
+        dues_s = (part.due_s for part in (self._polling, self._watching, self._submitting, self._logs))
         due_s = min(dues_s) - self._clock()
-        if due_s > 0 and not self._submitting.wait(due_s):
+        if due_s > 0 and not self._submitting.wait(due_s, self._polling.answer):
             self._sleep(due_s)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import JobError
@@ -45,8 +47,9 @@ class Turns:
         self._settling = 0
 
     def begin(self) -> None:
-        """A question is asked now."""
+        """A question is asked now; no other one is due before it is answered."""
         self.last_s = self._clock()
+        self.due_s = math.inf
 
     def answered(self, answered: bool) -> None:
         """Whether the scheduler told of any job."""
@@ -63,7 +66,8 @@ class Turns:
         interval_s = self._interval_s * 2.0 ** min(self._failed, 10)
         interval_s = min(interval_s, max(self._interval_s, LONGEST_BACK_OFF_S))
         soon_s = self._interval_s / MOST_POLLS_PER_INTERVAL * 2.0 ** min(self._settling - 1, 10)
-        self.due_s = self._clock() + (min(interval_s, soon_s) if settling else interval_s)
+        # Meanwhile a log may have shown its end.
+        self.due_s = min(self.due_s, self._clock() + (min(interval_s, soon_s) if settling else interval_s))
 
     def soon(self) -> None:
         """Ask before the next turn, once for all jobs that end about now, and never much more often than the budget."""
@@ -110,14 +114,42 @@ class Polling:
         self._observer = observer
         self._environ = environ
         self._clock = clock
+        #: Asks while the session submits and judges; ``None`` where the launcher must be asked by the session itself.
+        self._thread = ThreadPoolExecutor(1, "gsw-ask") if getattr(launcher, "polls_in_a_thread", False) else None
+        self._asked: list[Live] = []
+        #: What the thread is about to answer, ``None`` while nothing is asked.
+        self.answer: Future[dict[str, JobStatus]] | None = None
 
-    def poll(self) -> None:
+    @property
+    def due_s(self) -> float:
+        """When the scheduler is asked next, monotonic seconds; infinity while its answer is awaited."""
+        return self._turns.due_s if self.answer is None else math.inf
+
+    def ask_aside(self) -> None:
+        """Ask when it is time, if another thread does so; else the session asks where it would wait."""
+        if self._thread is not None and self._clock() >= self.due_s:
+            self.ask()
+
+    def ask(self) -> None:
         """Ask once about all jobs that have not ended."""
         self._turns.begin()
-        asked = list(self._rows.live.values())
-        if asked:
-            self._take(self._ask(asked))
-        self._turns.end(self._is_settling())
+        self._asked = list(self._rows.live.values())
+        poll = partial(self._launcher.poll, [live.seen.job for live in self._asked])
+        if self._asked and self._thread is not None:
+            self.answer = self._thread.submit(poll)
+        else:
+            self._end(poll)
+
+    def collect(self) -> None:
+        """Take what the thread was answered."""
+        if self.answer is not None and self.answer.done():
+            answer, self.answer = self.answer, None
+            self._end(answer.result)
+
+    def close(self) -> None:
+        """Let go of the thread, once it has its answer."""
+        if self._thread is not None:
+            self._thread.shutdown()
 
     def leave_queue(self, live: Live) -> None:
         """A job has ended, or was given up."""
@@ -132,11 +164,18 @@ class Polling:
             return False
         return all(_COMPLETING in live.seen.status.raw_state for live in rows.live.values())
 
-    def _ask(self, asked: list[Live]) -> list[tuple[Live, JobStatus]]:
-        answers = self._launcher.poll([live.seen.job for live in asked])
-        return [
-            (live, _fit_to_show(live.seen, answers.get(live.row.row_id, _NO_ANSWER), self._environ)) for live in asked
-        ]
+    def _end(self, answer: Callable[[], Mapping[str, JobStatus]]) -> None:
+        """Take the answer, but for rows that were given up meanwhile, or that an interrupted session does not await."""
+        try:
+            answers = answer() if self._asked else {}
+            asked = [live for live in self._asked if self._rows.live.get(live.row.row_id) is live]
+            if asked:
+                self._take([(live, self._shown(live, answers)) for live in asked])
+        finally:
+            self._turns.end(self._is_settling())
+
+    def _shown(self, live: Live, answers: Mapping[str, JobStatus]) -> JobStatus:
+        return _fit_to_show(live.seen, answers.get(live.row.row_id, _NO_ANSWER), self._environ)
 
     def _take(self, told: list[tuple[Live, JobStatus]]) -> None:
         """Write down which jobs have ended, and only then go on with them."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from concurrent.futures import ALL_COMPLETED, Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from pytest_gsw.errors import QueueFullError, RefusedError, RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.fleet.entry import Over, Seen, Submitting, Waiting
@@ -55,15 +56,17 @@ class Submitter:
         while batch := self._next_batch():
             self._begin(batch)
 
-    def wait(self, timeout_s: float) -> bool:
-        """Wait for some of the answers, for so many seconds at most; false where no submission is under way."""
+    def wait(self, timeout_s: float, other: Future[Any] | None = None) -> bool:
+        """Wait for some of the answers or for another one, for so many seconds at most; false where none is awaited."""
         self._waited = True
         futures = [one.answer for one in self._rows.submitting.values() if one.answer is not None]
-        if futures:
+        awaited = [other] if other is not None else []
+        if futures:  # they are answered in about their order
             unanswered = self.patience.window // 2 if self._rows.waiting else 0
-            some = futures[: max(1, len(futures) - unanswered)]
-            wait_for(some, timeout=min(timeout_s, _ANSWERS_WAIT_S), return_when=ALL_COMPLETED)
-        return bool(futures or self._rows.submitting)
+            awaited.append(futures[max(0, len(futures) - unanswered - 1)])
+        if awaited:
+            wait_for(awaited, timeout=min(timeout_s, _ANSWERS_WAIT_S), return_when=FIRST_COMPLETED)
+        return bool(awaited or self._rows.submitting)
 
     def collect(self, wait: bool = False) -> None:
         """Take the answers of submissions that other threads have got; waiting, also drop those not begun.

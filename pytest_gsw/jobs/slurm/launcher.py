@@ -43,6 +43,8 @@ class SlurmLauncher:
     poll_interval_s = 15.0
     #: sbatch mostly waits for the controller; more at once than this only makes it busier.
     parallel_submissions = 8
+    #: Questions take seconds on a busy controller; submissions and judging go on meanwhile.
+    polls_in_a_thread = True
     jobs_outlive_session = True
     find_log = staticmethod(layout.log_of)
 

@@ -1,0 +1,157 @@
+"""A launcher that another thread may ask: the session submits and judges while its answer is awaited."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from pytest_gsw.errors import JobError
+from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.fleet.polling import SETTLE_S
+from pytest_gsw.fleet.watch import Sample, Watch
+from pytest_gsw.jobs.model import Job, JobSpec, JobStatus
+from tests.unit.fleet.test_fleet import COMPLETED, POLL_S, RUNNING, Clock, FakeLauncher, spec
+
+ROWS = [f"r{number:02}" for number in range(60)]
+
+
+@dataclass
+class Hanging(FakeLauncher):
+    """One whose answers wait until they are let go."""
+
+    parallel_submissions: int = 2
+    polls_in_a_thread: bool = True
+    let_go: Any = field(default_factory=threading.Event)
+    asked: Any = field(default_factory=threading.Event)
+    raises: Exception | None = None
+
+    def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
+        self.asked.set()
+        assert self.let_go.wait(60)
+        if self.raises is not None:
+            raise self.raises
+        return super().poll(jobs)
+
+    def cancel(self, jobs: Sequence[Job]) -> None:
+        super().cancel(jobs)
+        self.let_go.set()
+
+
+@dataclass
+class UntilSubmitted(Hanging):
+    """One that answers once all rows were submitted."""
+
+    def submit(self, spec: JobSpec) -> Job:
+        job = super().submit(spec)
+        if len(self.submitted) == len(ROWS):
+            self.let_go.set()
+        return job
+
+
+@pytest.fixture
+def launcher(clock: Clock) -> Hanging:
+    return Hanging(clock)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def fleet(launcher: Hanging, clock: Clock) -> Fleet:
+    return Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+
+
+def go_on_until_asked(fleet: Fleet, launcher: Hanging) -> None:
+    while not launcher.asked.is_set():
+        fleet._pump()
+        fleet._wait()
+
+
+def askers() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("gsw-ask")]
+
+
+def test_submissions_go_on_while_the_scheduler_takes_its_time_to_answer(clock: Clock) -> None:
+    launcher = UntilSubmitted(clock)
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    fleet.submit({row: spec(row) for row in ROWS[:1]})
+    go_on_until_asked(fleet, launcher)
+    fleet.submit({row: spec(row) for row in ROWS[1:]})
+    assert sorted(fleet.next_over() for _ in ROWS) == ROWS
+    fleet.close()
+
+
+def test_the_scheduler_is_asked_one_question_at_a_time(launcher: Hanging, fleet: Fleet, clock: Clock) -> None:
+    launcher.script = {"a": [RUNNING, COMPLETED]}
+    fleet.submit({"a": spec("a")})
+    go_on_until_asked(fleet, launcher)
+    clock.now_s += 10 * POLL_S
+    fleet._pump()
+    assert launcher.polls == []
+    launcher.let_go.set()
+    assert fleet.take("a").status is COMPLETED
+    assert launcher.polls == [["a"], ["a"]]
+    fleet.close()
+
+
+def test_an_error_of_the_question_is_the_sessions(launcher: Hanging, fleet: Fleet) -> None:
+    launcher.raises = RuntimeError("no such cluster")
+    launcher.let_go.set()
+    fleet.submit({"a": spec("a")})
+    with pytest.raises(RuntimeError, match="no such cluster"):
+        fleet.next_over()
+    launcher.raises = None
+    assert fleet.take("a").status is COMPLETED  # it is asked again
+    fleet.close()
+    assert askers() == []
+
+
+@pytest.mark.parametrize("detach", [False, True])
+def test_nothing_is_asked_after_the_end_and_a_late_answer_is_nobodys(
+    launcher: Hanging, fleet: Fleet, detach: bool
+) -> None:
+    fleet.submit({"a": spec("a"), "b": spec("b")})
+    go_on_until_asked(fleet, launcher)
+    fleet.interrupt(detach)
+    if detach:
+        launcher.let_go.set()  # else jobs are cancelled while the answer hangs, and that lets it go
+    for row in "ab":
+        with pytest.raises(JobError, match=f"interrupted: job job-{row} was"):
+            fleet.take(row)
+    fleet.close(detach)
+    assert len(launcher.polls) == 1
+    assert launcher.cancelled == ([] if detach else [["a", "b"]])
+    assert askers() == []
+
+
+def test_a_log_that_shows_its_end_meanwhile_brings_the_next_question_forward(clock: Clock) -> None:
+    class Last:
+        def look(self, *_: object) -> Sample:
+            return Sample(steps=10, of=10, finished=finished.is_set())
+
+    finished = threading.Event()
+    launcher = Hanging(clock, script={"a": [RUNNING, RUNNING, COMPLETED]})
+    fleet = Fleet(launcher, POLL_S, watcher=lambda _: cast("Watch", Last()), clock=clock, sleep=clock.sleep)
+    fleet.submit({"a": spec("a")})
+    launcher.let_go.set()
+    while fleet.status("a") is not RUNNING:
+        fleet._pump()
+        fleet._wait()
+    launcher.let_go.clear()
+    launcher.asked.clear()
+    go_on_until_asked(fleet, launcher)
+    asked_s = clock.now_s
+    finished.set()
+    fleet._watching.look_next()
+    fleet._wait()
+    launcher.let_go.set()
+    assert fleet.take("a").status is COMPLETED
+    assert clock.now_s - asked_s < POLL_S / 2
+    assert clock.now_s - asked_s >= SETTLE_S
+    fleet.close()
