@@ -1,13 +1,17 @@
-"""A limit to how long somebody is waited for who may never answer."""
+"""A limit to how long an answer is waited for that may never come."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from threading import Thread
 from typing import TypeVar
 
 Result = TypeVar("Result")
+
+#: The longest single wait: a signal that arrives just before one begins is seen only when it is over.
+_WAIT_S = 1.0
 
 
 class OverdueError(Exception):
@@ -20,9 +24,9 @@ class OverdueError(Exception):
 def within(limit_s: float, call: Callable[[], Result], abandon: Callable[[Future[Result]], None]) -> Result:
     """What a call returns or raises, in a thread of its own.
 
-    Nobody waits for that thread when Python ends, as one of an executor's is waited for: a call that never returns
-    keeps nothing from ending. Ctrl-C ends the wait at once. ``abandon`` is told of a call that nobody waits for any
-    more; it may make that end, and see to what it leaves.
+    Python does not wait for that thread when it ends, as it does for an executor's: a call that never returns keeps
+    nothing from ending. Ctrl-C ends the wait. ``abandon`` is told of a call that is not waited for any more; it may
+    make that end, and see to what it leaves.
 
     Raises:
         OverdueError: It has not returned in time.
@@ -38,8 +42,10 @@ def within(limit_s: float, call: Callable[[], Result], abandon: Callable[[Future
             future.set_result(result)
 
     Thread(target=run, name="gsw-history", daemon=True).start()
+    give_up_s = time.monotonic() + limit_s
     try:
-        wait([future], limit_s)
+        while not future.done() and (left_s := give_up_s - time.monotonic()) > 0:
+            wait([future], min(left_s, _WAIT_S))
     except BaseException:
         abandon(future)
         raise
