@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from functools import partial
 
+from pytest_gsw.common.aside import aside
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import JobError
 from pytest_gsw.fleet.entry import Live, Seen, StateObserver
@@ -25,6 +26,9 @@ from pytest_gsw.runs.run import Run
 SETTLE_S = 1.0
 #: However many batches of jobs end in one interval.
 MOST_POLLS_PER_INTERVAL = 5
+
+#: How long a session that ends waits for an answer which it does not need.
+_LAST_ANSWER_S = 1.0
 
 #: Slurm's reasons of a job that waits for nodes which nobody can have now.
 _NOT_THERE = ("ReqNodeNotAvail", "BadConstraints", "PartitionNodeLimit")
@@ -114,10 +118,10 @@ class Polling:
         self._observer = observer
         self._environ = environ
         self._clock = clock
-        #: Asks while the session submits and judges; ``None`` where the launcher must be asked by the session itself.
-        self._thread = ThreadPoolExecutor(1, "gsw-ask") if getattr(launcher, "polls_in_a_thread", False) else None
+        #: Whether a thread asks while the session submits and judges, or the session itself.
+        self._asks_aside: bool = getattr(launcher, "polls_in_a_thread", False)
         self._asked: list[Live] = []
-        #: What the thread is about to answer, ``None`` while nothing is asked.
+        #: What the thread is about to be answered, ``None`` while nothing is asked.
         self.answer: Future[dict[str, JobStatus]] | None = None
 
     @property
@@ -127,7 +131,7 @@ class Polling:
 
     def ask_aside(self) -> None:
         """Ask when it is time, if another thread does so; else the session asks where it would wait."""
-        if self._thread is not None and self._clock() >= self.due_s:
+        if self._asks_aside and self._clock() >= self.due_s:
             self.ask()
 
     def ask(self) -> None:
@@ -135,8 +139,8 @@ class Polling:
         self._turns.begin()
         self._asked = list(self._rows.live.values())
         poll = partial(self._launcher.poll, [live.seen.job for live in self._asked])
-        if self._asked and self._thread is not None:
-            self.answer = self._thread.submit(poll)
+        if self._asked and self._asks_aside:
+            self.answer = aside(poll, "gsw-ask")
         else:
             self._end(poll)
 
@@ -147,9 +151,9 @@ class Polling:
             self._end(answer.result)
 
     def close(self) -> None:
-        """Let go of the thread, once it has its answer."""
-        if self._thread is not None:
-            self._thread.shutdown()
+        """Wait a moment for an answer that is under way; a scheduler that hangs keeps no session from ending."""
+        if self.answer is not None:
+            wait([self.answer], _LAST_ANSWER_S)
 
     def leave_queue(self, live: Live) -> None:
         """A job has ended, or was given up."""

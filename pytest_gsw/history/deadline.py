@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from threading import Thread
 from typing import TypeVar
+
+from pytest_gsw.common.aside import aside
 
 Result = TypeVar("Result")
 
@@ -24,24 +25,13 @@ class OverdueError(Exception):
 def within(limit_s: float, call: Callable[[], Result], abandon: Callable[[Future[Result]], None]) -> Result:
     """What a call returns or raises, in a thread of its own.
 
-    Python does not wait for that thread when it ends, as it does for an executor's: a call that never returns keeps
-    nothing from ending. Ctrl-C ends the wait. ``abandon`` is told of a call that is not waited for any more; it may
-    make that end, and see to what it leaves.
+    Ctrl-C ends the wait. ``abandon`` is told of a call that is not waited for any more; it may make that end, and see
+    to what it leaves.
 
     Raises:
         OverdueError: It has not returned in time.
     """
-    future: Future[Result] = Future()
-
-    def run() -> None:
-        try:
-            result = call()
-        except BaseException as error:  # it is raised where the call is waited for
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-
-    Thread(target=run, name="gsw-history", daemon=True).start()
+    future = aside(call, "gsw-history")
     give_up_s = time.monotonic() + limit_s
     try:
         while not future.done() and (left_s := give_up_s - time.monotonic()) > 0:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from pytest_gsw.errors import JobError
+from pytest_gsw.fleet import polling
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.polling import SETTLE_S
 from pytest_gsw.fleet.watch import Sample, Watch
@@ -73,8 +74,12 @@ def go_on_until_asked(fleet: Fleet, launcher: Hanging) -> None:
         fleet._wait()
 
 
-def askers() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("gsw-ask")]
+def assert_nothing_is_asked() -> None:
+    """A thread that has its answer ends."""
+    for thread in threading.enumerate():
+        if thread.name == "gsw-ask":
+            thread.join(60)
+            assert not thread.is_alive()
 
 
 def test_submissions_go_on_while_the_scheduler_takes_its_time_to_answer(clock: Clock) -> None:
@@ -109,7 +114,7 @@ def test_an_error_of_the_question_is_the_sessions(launcher: Hanging, fleet: Flee
     launcher.raises = None
     assert fleet.take("a").status is COMPLETED  # it is asked again
     fleet.close()
-    assert askers() == []
+    assert_nothing_is_asked()
 
 
 @pytest.mark.parametrize("detach", [False, True])
@@ -125,9 +130,24 @@ def test_nothing_is_asked_after_the_end_and_a_late_answer_is_nobodys(
         with pytest.raises(JobError, match=f"interrupted: job job-{row} was"):
             fleet.take(row)
     fleet.close(detach)
+    assert_nothing_is_asked()
     assert len(launcher.polls) == 1
     assert launcher.cancelled == ([] if detach else [["a", "b"]])
-    assert askers() == []
+
+
+def test_a_scheduler_that_hangs_keeps_no_session_from_ending(
+    launcher: Hanging, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = []
+    monkeypatch.setattr(polling, "wait", lambda _, timeout: waits.append(timeout))
+    fleet.submit({"a": spec("a")})
+    go_on_until_asked(fleet, launcher)
+    fleet.interrupt(detach=True)
+    fleet.close(detach=True)
+    assert waits == [1.0]
+    assert launcher.polls == []
+    launcher.let_go.set()
+    assert_nothing_is_asked()
 
 
 def test_a_log_that_shows_its_end_meanwhile_brings_the_next_question_forward(clock: Clock) -> None:
