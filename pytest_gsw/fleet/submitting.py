@@ -79,7 +79,7 @@ class Submitter:
         answered = [(one, one.answer) for one in submitting if one.answer is not None and (wait or one.answer.done())]
         if wait or self._waited or len(submitting) - len(answered) <= self.patience.window // 2:
             self._waited = False
-            self._take_answers([(one, _answer_of(answer)) for one, answer in answered])
+            self._take_answers([(one, self._answer_of(one, answer)) for one, answer in answered])
 
     def aside(self, task: Callable[[list[Seen]], None], jobs: list[Seen]) -> Future[None] | None:
         """Do this in a thread, so that the session goes on meanwhile; at once where there are no threads."""
@@ -104,9 +104,7 @@ class Submitter:
             row = rows.waiting[0].row
             if not rows.fits(row):
                 break
-            submitting = rows.begin(rows.waiting.popleft())
-            if self._threads is not None:
-                rows.submitting[row.row_id] = submitting
+            submitting = rows.submitting[row.row_id] = rows.begin(rows.waiting.popleft())
             batch.append(submitting)
         return batch
 
@@ -121,11 +119,14 @@ class Submitter:
             if problem is not None:
                 self._rows.submitting.pop(one.row.row_id, None)
                 self._take_answer(one.waiting, SubmissionError(problem, advice=_NO_ROOM))
-            elif self._threads is not None:
-                one.answer = Future()  # there before a thread has begun: Ctrl-C may hit in between
-                self._threads.submit(_let_answer, one.answer, partial(self._submit, one, look))
+                continue
+            one.answer = Future()  # there before the submission begins: Ctrl-C may hit at any moment
+            submit = partial(self._submit, one, look)
+            if self._threads is not None:
+                self._threads.submit(_let_answer, one.answer, submit)
             else:
-                self._take_answers([(one, self._answer(one, look))])
+                _let_answer(one.answer, submit)
+                self._take_answers([(one, self._answer_of(one, one.answer))])
 
     def _submit(self, submitting: Submitting, look: Callable[[Path, str], frozenset[str]]) -> Job:
         """Submit one row, unless a submission whose answer was lost has got through; in a thread of its own."""
@@ -155,11 +156,27 @@ class Submitter:
                 raise
         return self._launcher.submit(replace(spec, avoided_nodes=()))
 
-    def _answer(self, submitting: Submitting, look: Callable[[Path, str], frozenset[str]]) -> Job | RunError:
+    def _answer_of(self, submitting: Submitting, answer: Future[Job]) -> Job | RunError:
+        """What a submission came to; waits for it if need be."""
+        error = answer.exception()
+        if error is None:
+            return answer.result()
+        if isinstance(error, KeyboardInterrupt):
+            return self._found_after_interrupt(submitting)
+        # One row's fault must not keep the others' jobs from being looked after.
+        return error if isinstance(error, RunError) else SubmissionError(f"{type(error).__name__}: {error}")
+
+    def _found_after_interrupt(self, submitting: Submitting) -> Job | RunError:
+        """The job of a submission that Ctrl-C has torn apart: the launcher may have it although it could not say so."""
+        waiting = submitting.waiting
+        waiting.since_s = waiting.since_s or submitting.tried_s
         try:
-            return self._submit(submitting, look)
+            job = self._launcher.find(waiting.row.spec, waiting.since_s)
         except RunError as error:
-            return error
+            return SchedulerAwayError(error.fact)
+        if job is None or not is_next(job, waiting.row.attempts):
+            return SchedulerAwayError("Ctrl-C hit while the job was submitted")
+        return _with_logs_before(job, waiting.names)
 
     def _withdraw(self) -> None:
         """Put rows whose submission has not begun back into the queue, and take back that they were about to be."""
@@ -219,16 +236,10 @@ def _let_answer(submission: Future[Job], submit: Callable[[], Job]) -> None:
         try:
             submission.set_result(submit())
         except BaseException as error:
-            submission.set_exception(error)
-
-
-def _answer_of(submission: Future[Job]) -> Job | RunError:
-    """What a submission came to; waits for it if need be."""
-    error = submission.exception()
-    if error is None:
-        return submission.result()
-    # One row's fault must not keep the others' jobs from being looked after.
-    return error if isinstance(error, RunError) else SubmissionError(f"{type(error).__name__}: {error}")
+            if not submission.done():
+                submission.set_exception(error)
+            if not isinstance(error, Exception):
+                raise  # Ctrl-C, in the session's own thread
 
 
 def _with_logs_before(job: Job, names: frozenset[str] | None) -> Job:

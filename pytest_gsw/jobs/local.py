@@ -96,8 +96,9 @@ class LocalLauncher:
         return job
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
-        """None: its jobs do not outlive their session."""
-        return None
+        """The row's newest job of this session; others have ended with theirs."""
+        jobs = (run.job for run in reversed(self._runs.values()))
+        return next((job for job in jobs if job.spec.row_id == spec.row_id and job.submitted_s >= since_s), None)
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """The status of each job by its row's id. Also starts, times out and reaps jobs; never raises."""

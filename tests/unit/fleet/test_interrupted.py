@@ -11,7 +11,8 @@ import pytest
 from pytest_gsw.errors import JobError
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.rows import Rows
-from tests.unit.fleet.test_fleet import POLL_S, Clock, ManyThreads, spec
+from pytest_gsw.jobs.model import Job
+from tests.unit.fleet.test_fleet import POLL_S, Clock, FakeLauncher, ManyThreads, spec
 
 
 def interrupted_after(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
@@ -37,9 +38,9 @@ def interrupted_before(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) 
     monkeypatch.setattr(owner, name, once)
 
 
-def ended(clock: Clock) -> tuple[str, list[list[str]], list[str]]:
+def ended(clock: Clock, launcher: FakeLauncher | None = None) -> tuple[str, list[list[str]], list[str]]:
     """What an interrupted session says of its row, which jobs it has cancelled, and which it has submitted."""
-    launcher = ManyThreads(clock)
+    launcher = launcher or ManyThreads(clock)
     fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
     with contextlib.suppress(KeyboardInterrupt):
         fleet.submit({"a": spec("a")})
@@ -65,3 +66,25 @@ def test_while_a_submission_is_handed_to_a_thread(monkeypatch: pytest.MonkeyPatc
 def test_while_an_answer_is_taken(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     interrupted_before(monkeypatch, Rows, name)
     assert ended(Clock()) == ("interrupted: job job-a was cancelled", [["a"]], ["a"])
+
+
+@pytest.mark.parametrize("name", ["go_live", "is_shared"])
+def test_while_an_answer_is_taken_that_the_session_got_itself(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    interrupted_before(monkeypatch, Rows, name)
+    clock = Clock()
+    assert ended(clock, FakeLauncher(clock)) == ("interrupted: job job-a was cancelled", [["a"]], ["a"])
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_while_the_session_submits_by_itself(monkeypatch: pytest.MonkeyPatch, found: bool) -> None:
+    interrupted_after(monkeypatch, FakeLauncher, "submit")
+    clock = Clock()
+    launcher = FakeLauncher(clock)
+    monkeypatch.setattr(launcher, "find", lambda spec, since_s: Job("job-a", spec, since_s) if found else None)
+    fact, cancelled, submitted = ended(clock, launcher)
+    assert submitted == ["a"]
+    assert (fact, cancelled) == (
+        ("interrupted: job job-a was cancelled", [["a"]])
+        if found
+        else ("interrupted: whether it was submitted is not known", [])
+    )
