@@ -131,9 +131,9 @@ class Submitter:
     def _submit(self, submitting: Submitting, look: Callable[[Path, str], frozenset[str]]) -> Job:
         """Submit one row, unless a submission whose answer was lost has got through; in a thread of its own."""
         waiting, spec = submitting.waiting, submitting.waiting.row.spec
-        found = None if waiting.since_s is None else self._launcher.find(spec, waiting.since_s)
-        if found is not None and is_next(found, waiting.row.attempts):
-            return _with_logs_before(found, waiting.names)
+        found = _found(self._launcher, waiting)
+        if found is not None:
+            return found
         waiting.away = None
         if waiting.names is None and self._notes.kept:
             waiting.names = names_before(spec, look)
@@ -171,12 +171,10 @@ class Submitter:
         waiting = submitting.waiting
         waiting.since_s = waiting.since_s or submitting.tried_s
         try:
-            job = self._launcher.find(waiting.row.spec, waiting.since_s)
+            job = _found(self._launcher, waiting)
         except RunError as error:
             return SchedulerAwayError(error.fact)
-        if job is None or not is_next(job, waiting.row.attempts):
-            return SchedulerAwayError("Ctrl-C hit while the job was submitted")
-        return _with_logs_before(job, waiting.names)
+        return SchedulerAwayError("Ctrl-C hit while the job was submitted") if job is None else job
 
     def _withdraw(self) -> None:
         """Put rows whose submission has not begun back into the queue, and take back that they were about to be."""
@@ -240,6 +238,14 @@ def _let_answer(submission: Future[Job], submit: Callable[[], Job]) -> None:
                 submission.set_exception(error)
             if not isinstance(error, Exception):
                 raise  # Ctrl-C, in the session's own thread
+
+
+def _found(launcher: Launcher, waiting: Waiting) -> Job | None:
+    """The job of a submission whose answer was lost, where it has got through."""
+    job = None if waiting.since_s is None else launcher.find(waiting.row.spec, waiting.since_s)
+    if job is None or not is_next(job, waiting.row.attempts):
+        return None
+    return _with_logs_before(job, waiting.names)
 
 
 def _with_logs_before(job: Job, names: frozenset[str] | None) -> Job:

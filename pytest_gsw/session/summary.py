@@ -15,8 +15,7 @@ from pytest_gsw.session.stash import PROPOSED, SETTINGS
 from pytest_gsw.session.tally import TALLY, Tally
 
 #: What the summary says of rows beside their outcome, and which of a report's attributes has it: rows that passed by
-#: what their cluster has accepted; inconclusive rows; and rows that drift: none fails for it, and a
-#: look at them before one does is worth it.
+#: what their cluster has accepted; inconclusive rows; and rows that drift, none of which has failed yet.
 _SECTIONS = {
     "accepted figures": "gsw_accepted",
     outcomes.INCONCLUSIVE.text: "gsw_inconclusive",
