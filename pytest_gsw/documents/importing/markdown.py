@@ -59,6 +59,20 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Block:
+    """A heading, a paragraph, a point of a list or code: text that stands in no table."""
+
+    #: ``heading``, ``text`` or ``code``.
+    kind: str
+    #: From 1.
+    lines: tuple[int, ...]
+    #: Number of its section, see :attr:`Document.sections`.
+    section: int
+    #: Of a heading: 1 is the outermost; else 0.
+    level: int = 0
+
+
+@dataclass(frozen=True)
 class Unread:
     """A table, or a column or row of one, that is there and is not read, and why."""
 
@@ -80,6 +94,8 @@ class Document:
     sections: tuple[range, ...]
     #: Where lines of prose and code stand: not in a table.
     prose: tuple[int, ...]
+    #: In the document's order.
+    blocks: tuple[Block, ...]
 
 
 def read_document(path: Path) -> Document:
@@ -127,15 +143,18 @@ def parse_document(name: str, text: str) -> Document:
     begins = [1]
     captions: list[str] = []
     in_table: set[int] = set()
+    blocks: list[Block] = []
     for kind, first, end, level in _blocks(markdown, lines):
         if kind == "heading":
             title = _plain(markdown, lines[first].lstrip(" #").rstrip(" #"))
             headings = [*(h for h in headings if h[0] < level), (level, title)]
             begins.append(first + 1)
+            blocks.append(Block(kind, (first + 1,), len(begins) - 1, level))
             captions = []
             continue
         if kind in {"code", "html"}:
             unread += _unread(lines, first, end, kind)
+            blocks += [Block(kind, tuple(range(first + 1, end + 1)), len(begins) - 1)] if kind == "code" else []
             captions = []
             continue
         cut = list(_tables(markdown, unquoted, first, end))
@@ -145,11 +164,13 @@ def parse_document(name: str, text: str) -> Document:
             tables.append(Table(header, rows, titles, tuple(captions[-2:]), len(begins) - 1))
             captions = captions[:-1]
         unread += _undelimited(unquoted, first, end, in_table)
+        outside = tuple(n for n in range(first + 1, end + 1) if n not in in_table and lines[n - 1].strip())
+        blocks += [Block(kind, outside, len(begins) - 1)] if outside else []
         if not cut:
             captions = _caption(captions, markdown, lines[first:end])
     sections = tuple(range(a, b) for a, b in zip(begins, [*begins[1:], len(lines) + 1], strict=True))
     prose = tuple(n for n in range(1, len(lines) + 1) if n not in in_table)
-    return Document(name, lines, tuple(tables), tuple(unread), sections, prose)
+    return Document(name, lines, tuple(tables), tuple(unread), sections, prose, tuple(blocks))
 
 
 def _parser() -> MarkdownIt:

@@ -110,3 +110,16 @@ def test_without_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigurationError) as caught:
         parse("| a |")
     assert str(caught.value) == "reading Markdown needs markdown-it-py: pip install 'pytest-gsw[import]'"
+
+
+def test_text_outside_of_tables_is_told_by_kind() -> None:
+    text = "Before\n\n# Runs\nWide\ntext\n| A | B |\n|---|---|\n| 1 | 2 |\n\n- point\n- other\n\n```\ncode\n```\n"
+    blocks = [(block.kind, block.lines, block.section, block.level) for block in parse(text).blocks]
+    assert blocks == [
+        ("text", (1,), 0, 0),
+        ("heading", (3,), 1, 1),
+        ("text", (4, 5), 1, 0),
+        ("text", (10,), 1, 0),
+        ("text", (11,), 1, 0),
+        ("code", (13, 14, 15), 1, 0),
+    ]
