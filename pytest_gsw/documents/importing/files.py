@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_gsw.documents.importing.facts import DocumentFacts, Facts
 from pytest_gsw.documents.importing.model_flops import architecture_of
-from pytest_gsw.documents.importing.prose import Prose
+from pytest_gsw.documents.importing.prose import Architecture, Prose
 from pytest_gsw.documents.importing.row import Row, RowFile, RowTable
 from pytest_gsw.documents.importing.rows import DraftTable, Extracted
 from pytest_gsw.errors import ConfigurationError
@@ -78,12 +78,19 @@ def _file(path: str, members: Sequence[tuple[DraftTable, Row]], facts: DocumentF
     return RowFile(
         path=path,
         tables=tuple(built),
-        architecture=architecture_of(sizes.pop() if len(sizes) == 1 else "", prose),
+        architecture=_architecture(sizes, prose),
         activation_recomputation=prose.counts_recomputation,
         comment="\n\n".join(text for text in (whole.comment, of_file.comment) if text),
         release=str(whole.values.get("release", "")),
         acknowledged={**whole.acknowledged, **of_file.acknowledged},
     )
+
+
+def _architecture(sizes: Collection[str], prose: Prose) -> Architecture | None:
+    """What a file has for all its rows: numbers are of one size, a formula without any is of all."""
+    one, *others = sizes
+    found = architecture_of("" if others else one, prose)
+    return None if others and found is not None and found.numbers else found
 
 
 #: What tells rows of the same name apart, and its short name in a case where it has one.

@@ -313,22 +313,40 @@ def test_tables_that_are_no_baselines_are_listed(read: Read) -> None:
     )
 
 
-def test_flops_of_smaller_models_follow_from_the_notes(read: Read) -> None:
-    notes = """
+#: How a document computes model FLOPs, ``{}`` before the lines with the numbers.
+NOTES = """
     attention flops = 12 * (number of layers) * (hidden size)^2 * (1 + (number of query groups)/(number of attention heads) + (sequence length)/(hidden size))
     mlp flops = 18 * (number of layers) * (FFN size) * (hidden size)
     embedding flops = 6 * (vocab size) * (hidden size)
-
+{}
     attention flops = 12 * 32 * 4096^2 * (1 + 8/32 + 4096/4096) = 1
     mlp flops = 18 * 32 * 14336 * 4096 = 1
     embedding flops = 6 * 128256 * 4096 = 1
 """
+
+
+def test_flops_of_smaller_models_follow_from_the_notes(read: Read) -> None:
+    notes = NOTES.format("")
     text = change(("|---|:---:|---:|\n", "|---|:---:|---:|\n| Layers | 16 | 32 |\n")) + notes
     small, full = read(text).rows
     assert full.values["model_flops"].text == "1.9e+14"
     expected = 4096 * (12 * 16 * 4096**2 * 2.25 + 18 * 16 * 14336 * 4096 + 6 * 128256 * 4096)
     assert int(small.values["model_flops"].text) == expected
     assert small.values["architecture.query_groups"].text == "8"
+
+
+@pytest.mark.parametrize("heading", ["Tiny 7b calculation:", ""])
+def test_the_notes_numbers_are_not_those_of_another_size(read: Read, tmp_path: Path, heading: str) -> None:
+    larger = """
+| Maxtext Tiny 70b BF16 (TP=4, MBS=1) | 64x H100 GPUs (GBS=128) |
+|---|---|
+| Training step time (seconds per step) | 18.5 |
+| Model flops utilization | 20.1% |
+"""
+    found = read(README + larger + NOTES.format(heading))
+    assert [one.values["size"].text for one in found.rows] == ["7b", "7b", "70b"]
+    assert not any(key.startswith("architecture.") for one in found.rows for key in one.values)
+    assert loaded(found, tmp_path)["tiny_70b_bf16[H100x64]"].model_layers is None
 
 
 def test_the_recipe_is_named_after_the_directory_of_its_readme(tmp_path: Path) -> None:
