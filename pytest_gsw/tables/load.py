@@ -22,6 +22,12 @@ from pytest_gsw.tables.yamlfile import Values, read_mapping
 #: now and then lost among the lines of other ranks; the last step must always be there.
 STEP_SHARE = 0.9
 
+#: The log format of a framework that writes another one's logs; each of the others has a format of its own name.
+LOG_FORMATS = {
+    # NVIDIA-NeMo/Megatron-Bridge, src/megatron/bridge/training/utils/train_utils.py: Megatron-LM's line.
+    "megatron-bridge": "megatron",
+}
+
 #: Times that a log of a format shows at most, however many steps the run has.
 LOGGED_AT_MOST = {
     # google/paxml, paxml/programs.py, BaseTrainProgram.run: the line is written by log_first_n(…, 20).
@@ -230,8 +236,10 @@ def _parallelism(row: Mapping[str, Any]) -> Parallelism:
 
 def _baseline(row: Mapping[str, Any], judged: _Judged, recipe: Recipe, location: Location) -> Baseline:
     assert judged.min_steps is not None  # _row_problems has made sure of it
-    given: dict[str, Any] = {"log_format": row["framework"], "attributes": _NOTHING, "metrics": _NOTHING}
+    log_format = row.get("log_format", row["framework"])
+    given: dict[str, Any] = {"attributes": _NOTHING, "metrics": _NOTHING}
     given |= {key: row[key] for key in _AS_GIVEN if key in row}
+    given["log_format"] = LOG_FORMATS.get(log_format, log_format)
     if "metrics" in row:
         given["metrics"] = {key: Documented(**_merge(stated)) for key, stated in row["metrics"].items()}
     architecture = _merge(row.get("architecture", {}))

@@ -197,6 +197,11 @@ def test_formats_that_do_not_log_every_step(
     assert (row.min_steps, row.recipe.logged_steps) == (min_steps, logged_steps)
 
 
+def test_a_framework_that_writes_another_ones_log(load: Load) -> None:
+    (row, _) = load(TINY.replace("framework: maxtext", "framework: megatron-bridge"))
+    assert (row.framework, row.log_format) == ("megatron-bridge", "megatron")
+
+
 def test_steps_say_nothing_of_how_many_checkpoints_are_saved(load: Load) -> None:
     checkpoint = change("step_time_s: 1.5", "metric: checkpoint_save_time, checkpoint_save_time_s: 17.9")
     assert [row.min_steps for row in load(checkpoint)] == [1, 18]
