@@ -34,8 +34,8 @@ class Context:
     document: Document
     prose: Prose
     facts: DocumentFacts
-    #: The recipe's directory, where the document's place tells it.
-    directory: str | None
+    #: The recipe's directory, where the document or its place tells it.
+    directory: Stated | None
 
 
 def complete(draft: Draft, table: DraftTable, section: Section, context: Context) -> Row:
@@ -58,8 +58,8 @@ def complete(draft: Draft, table: DraftTable, section: Section, context: Context
     if "directory" not in recipe:
         # Its README's directory, the framework's, or one named after the model.
         of_framework = conventions.RECIPE_DIRECTORIES.get(_text(values, "framework"))
-        usual = context.directory or of_framework or _text(values, "model")
-        recipe["directory"] = section.directory or Stated(usual, CONVENTION, 1)
+        usual = Stated(of_framework or _text(values, "model"), CONVENTION, 1)
+        recipe["directory"] = section.directory or context.directory or usual
     if "model_flops" not in values and "gpus" in values:
         flops = model_flops({key: stated.text for key, stated in values.items()}, prose)
         values |= {"model_flops": flops} if flops is not None else {}
@@ -184,7 +184,7 @@ def _from_prose(values: Values, draft: Draft, table: DraftTable, prose: Prose) -
     found: Values = {}
     kind, framework = _text(values, "accelerator"), _text(values, "framework")
     # What a document says of a DGX H100 does not hold for its GB200.
-    if prose.gpus_per_node is not None and not (kind.startswith("GB") and kind in conventions.GPUS_PER_NODE):
+    if prose.gpus_per_node is not None and not (kind.startswith("GB") and conventions.gpus_per_node(kind)):
         found["gpus_per_node"] = prose.gpus_per_node
     nodes, gpus = draft.values.get("nodes"), draft.values.get("gpus")
     if nodes is not None and gpus is not None and int(gpus.text) % int(nodes.text) == 0:
@@ -204,7 +204,7 @@ def _by_convention(values: Values, recipe: RecipeKeys, draft: Draft) -> Values:
     here = Stated("", CONVENTION, 1)
     found: Values = {}
     per_node = values.get("gpus_per_node")
-    usual = conventions.GPUS_PER_NODE.get(_text(values, "accelerator"))
+    usual = conventions.gpus_per_node(_text(values, "accelerator"))
     if per_node is None and usual is not None:
         per_node = found["gpus_per_node"] = replace(here, text=str(usual))
     nodes = draft.values.get("nodes")

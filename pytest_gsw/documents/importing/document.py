@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_gsw.documents.importing.complete import Context, complete
+from pytest_gsw.documents.importing.directories import recipe_directory
 from pytest_gsw.documents.importing.draft import Draft, Remark
 from pytest_gsw.documents.importing.emit import yaml_text
 from pytest_gsw.documents.importing.facts import DocumentFacts
@@ -76,7 +76,7 @@ def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
     document = read_document(path)
     extracted = extract(document)
     facts = facts or DocumentFacts()
-    context = Context(document, read_prose(document), facts, _recipe_directory(path))
+    context = Context(document, read_prose(document), facts, recipe_directory(path, document.lines))
     rows: list[tuple[DraftTable, Row]] = []
     remarks: list[tuple[int | None, Remark]] = []
     joins = dict.fromkeys((one.place for one in extracted.configurations), 0)
@@ -106,13 +106,6 @@ def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
         remarks=tuple(("" if number is None else ids[number], remark) for number, remark in remarks),
         joined=tuple(JoinedTable(*place, number) for place, number in joins.items() if number),
     )
-
-
-def _recipe_directory(path: Path) -> str | None:
-    """The recipe's directory by the README's place: ``grok1/README.md`` is the recipe grok1's."""
-    name = path.resolve().parent.name
-    readme = path.name.lower().startswith("readme")
-    return name if readme and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", name) else None
 
 
 def _row(
