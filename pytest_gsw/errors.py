@@ -10,6 +10,7 @@
         │   ├── RefusedError        it said no, so that there is no job
         │   ├── QueueFullError      it takes no more jobs until some have ended, so that there is no job yet
         │   └── SchedulerAwayError  it did not answer, and may have the job all the same
+        ├── TableError            the row's own figures contradict each other, so that nothing can be measured by them
         ├── JobError              the job did not end in COMPLETED with exit code 0
         ├── LogError              the log is missing, ambiguous, another run's, too short, or not finite
         ├── LogWarning            the log tells of something that is no fault; an error only where warnings are errors
@@ -129,6 +130,10 @@ class QueueFullError(SubmissionError):
 
 class SchedulerAwayError(SubmissionError):
     """The scheduler did not answer. It may have taken the job all the same, and may answer in a while."""
+
+
+class TableError(RunError):
+    """The figures of the row's table contradict each other, so that no measurement can be right by all of them."""
 
 
 class JobError(RunError):

@@ -15,6 +15,7 @@ from pytest_gsw.performance.figures import calibration_factor, figures_of
 from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, log_interval, ranks_s, selected
 from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.performance.steady import steady
+from pytest_gsw.runs.possible import impossible_measurement
 from pytest_gsw.runs.run import Run, log_evidence
 from pytest_gsw.runs.steps import check_measured, check_steps, check_whole
 from pytest_gsw.runs.trained import is_trained, steps_each_line
@@ -55,6 +56,7 @@ def measure(
     Raises:
         LogError: There are too few steps, the last one is missing, a measured one was set up in another way than the
             row is, or the result is impossible.
+        TableError: The result is impossible because the row's own figures contradict each other.
     """
     if CALIBRATION in baseline.judged_by.needs and log.calibration_flops is None:
         raise LogError(
@@ -94,22 +96,17 @@ def measure(
     )
     mfu = measurement.figures.mfu
     if mfu is not None and mfu > 1:
-        if calibration_flops is None or baseline.judged_by is not STEP_TIME:
-            raise _impossible_mfu(mfu, judged_s, calibration_flops, log_evidence(run, log))
+        evidence = log_evidence(run, log)
+        if calibration_flops is None:
+            raise impossible_measurement(baseline, mfu, judged_s, peak_flops, evidence)
+        if baseline.judged_by is not STEP_TIME:
+            raise _no_peak(mfu, calibration_flops, evidence)
         # Its verdict rests on the time alone: a calibration that was disturbed costs it no more than the MFU.
         return replace(summarize(baseline, trained, judged_s, None), ranks_s=measurement.ranks_s)
     return replace(measurement, calibration_flops=calibration_flops)
 
 
-def _impossible_mfu(
-    mfu: float, judged_s: float, calibration_flops: float | None, evidence: tuple[tuple[str, str], ...]
-) -> LogError:
-    if calibration_flops is None:
-        return LogError(
-            f"MFU {mfu * 100:.1f} % is impossible: no hardware takes {judged_s:.4g} s for a step",
-            evidence=evidence,
-            advice="the log shows when steps were dispatched, not how long they took; check its statistic",
-        )
+def _no_peak(mfu: float, calibration_flops: float, evidence: tuple[tuple[str, str], ...]) -> LogError:
     return LogError(
         f"MFU {mfu * 100:.1f} % of the measured peak is impossible: {calibration_flops:.3g} FLOP/s are no peak",
         evidence=evidence,

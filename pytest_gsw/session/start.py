@@ -28,6 +28,7 @@ from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s, profiling_
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.results import progress_text
 from pytest_gsw.results.record import Record
+from pytest_gsw.runs.possible import impossible_table
 from pytest_gsw.session import answers
 from pytest_gsw.session.chosen import recorded_rows, runnable
 from pytest_gsw.session.ending import begin_json
@@ -207,7 +208,7 @@ def make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
         )
         log_format = item.row.jobs.log_format()
         unread = unknown_metric(item.baseline, site_metrics(item.config))
-        item.row.jobs.peak_flops()
+        peak_flops = item.row.jobs.peak_flops()
     except WrongAnswerError as error:
         raise pytest.UsageError(quoted(str(error), os.environ)) from None
     except pytest.UsageError:
@@ -224,8 +225,9 @@ def make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
             evidence=(("baseline", str(item.baseline.location)), ("known", ", ".join(sorted(FORMATS)))),
             advice="correct log_format (or framework) there, or install the plugin that provides it",
         )
-    if unread is not None:
-        return unread
+    refused = unread or impossible_table(item.baseline, peak_flops)
+    if refused is not None:
+        return refused
     environ = environment_of(item.config)
     # What the session's environment hands on is part of how the job is started.
     handed_on = {name: environ[name] for name in PROFILING_VARIABLES if name in environ}

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.conftest import tiny_table
+
 
 def test_a_directory_of_tables(pytester: pytest.Pytester, table: Path) -> None:
     result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site")
@@ -74,6 +76,25 @@ def test_a_log_format_that_nobody_reads(pytester: pytest.Pytester, table: Path) 
     table.write_text(table.read_text().replace("framework: maxtext", "framework: maxtext\nlog_format: unheard"))
     result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site", "-k", "x16")
     result.assert_outcomes(errors=1, deselected=2)
+
+
+def test_a_row_whose_own_figures_are_impossible_has_no_job(pytester: pytest.Pytester) -> None:
+    pytester.path.joinpath("site.yaml").write_text(
+        tiny_table("gpus: 8, step_time_s: 0.5, line: 10", "gpus: 16, step_time_s: 0.005, mfu: 24.3%, line: 11")
+    )
+    result = pytester.runpytest("--gsw-cluster=demo", "site.yaml")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "the table contradicts itself: MFU 485.3 % is impossible, and its own 0.005 s gives it",
+            "baseline   */site.yaml:15",
+            "document   site.md:11",
+            "documented 0.005 s a step, an MFU of 24.3 %",
+            "computed   64 * 6e+12 FLOPs / 0.005 s / 16 GPUs / 9.89e+14 FLOP/s = 485.3 %",
+            "next       correct model_flops there, or leave it out: the verdict does not rest on it",
+        ]
+    )
+    assert len(list(pytester.path.glob(".gsw/runs/*/stage/*"))) == 1
 
 
 def test_two_rows_of_one_name_are_a_usage_error(pytester: pytest.Pytester, table: Path) -> None:
