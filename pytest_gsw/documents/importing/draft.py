@@ -117,7 +117,9 @@ def _in_unit(key: str, number: Number, unit: str, share: Share) -> str | None:
         return _percentage(replace(number, unit=number.unit or unit), share)
     if key in COUNTS:
         return None if number.unit or number.value != int(number.value) else str(int(number.value))
-    return number.digits if not number.unit or number.unit.lower() in UNITS.get(key, ()) else None
+    if number.unit and number.unit.lower() not in UNITS.get(key, ()):
+        return None
+    return f"{number.value.scaleb(3):f}" if unit == "k" and not number.unit else number.digits
 
 
 class Share(enum.Enum):

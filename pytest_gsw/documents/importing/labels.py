@@ -57,7 +57,7 @@ class Label:
 
     #: A key of a row, ``nodes``, or what its table must settle: ``time_s``, ``speed``.
     key: str
-    #: The unit that it says, such as ``ms``, or nothing.
+    #: The unit that it says, such as ``ms``, ``%`` or ``k`` for thousands, or nothing.
     unit: str = ""
 
 
@@ -72,48 +72,59 @@ _MEAN = r"(?:mean |average |avg |median )?"
 _STEP = r"(?:training )?(?:step|iteration|iter)"
 _UNIT_2 = r"(?P<unit2>s|sec|seconds?|ms)"
 _TRAINING = r"(?:train(?:ing)? )?"
-_TOKENS = r"(?:tokens?|tok)"
+_NUMBER_OF = r"(?:number of |num |no |n |total |job total |total number of )?"
+_TOKENS = r"(?:(?P<thousands>k ?|kilo ?)?(?:tokens?|tok))"
 _PER_S = r"(?:per )?(?:s|sec|second)"
-_PER_GPU = r"(?:per )?(?:gpu|device)"
-_FLOPS = r"(?:achieved )?(?:model )?t ?flops?"
+_EACH = r"(?:gpu|device|chip|accelerator)"
+_PER_GPU = rf"(?:per )?{_EACH}"
+_FLOPS = r"(?:achieved )?(?:model )?t(?:era)? ?flops?"
 #: In this order, the first that fits: patterns over the label in lower case, its punctuation made blanks.
 _PATTERNS: tuple[tuple[str, str], ...] = (
     (r"time to train (?:on )?1 ?t(?:rillion)?(?: tokens)?(?: in)? days", metrics.DAYS_TO_TRAIN.key),
     (r"(?:training )?days (?:to train|for) (?:on )?1 ?t(?:rillion)?(?: tokens)?", metrics.DAYS_TO_TRAIN.key),
     (r"(?:model flops? utili[sz]ation|mfu)(?: mfu)?(?: in)?(?: percent)?", metrics.MFU.key),
     (
-        rf"{_FLOPS}(?: s)?(?: per (?:gpu|device))?(?: gpu| device)?(?: (?:per )?s(?:ec(?:ond)?)?)?",
+        rf"(?:per {_EACH} )?{_FLOPS}(?: s)?(?: (?:per )?{_EACH})?(?: (?:per )?s(?:ec(?:ond)?)?)?",
         metrics.TFLOPS_PER_GPU.key,
     ),
     (rf"{_FLOPS} (?:per )?(?:(?:s|sec|second) )?{_PER_GPU}", metrics.TFLOPS_PER_GPU.key),
     (rf"{_TRAINING}(?:throughput )?(?:in )?{_TOKENS} {_PER_S} {_PER_GPU}", metrics.TOKENS_PER_S_PER_GPU),
     (rf"(?:throughput )?(?:in )?{_TOKENS} {_PER_GPU} {_PER_S}", metrics.TOKENS_PER_S_PER_GPU),
-    (r"throughput (?:per gpu tokens? s|t s gpu)", metrics.TOKENS_PER_S_PER_GPU),
+    (rf"{_TRAINING}(?:throughput )?tps {_PER_GPU}", metrics.TOKENS_PER_S_PER_GPU),
+    (rf"(?:throughput per {_EACH}|per {_EACH} throughput) {_TOKENS} {_PER_S}", metrics.TOKENS_PER_S_PER_GPU),
+    (r"throughput t s gpu", metrics.TOKENS_PER_S_PER_GPU),
     (r"throughput t s", metrics.TOKENS_PER_S.key),
     (r"throughput s s", metrics.SAMPLES_PER_S.key),
     (rf"{_TRAINING}(?:throughput )?(?:in )?(?:total )?{_TOKENS} {_PER_S}", metrics.TOKENS_PER_S.key),
     (rf"{_TRAINING}(?:throughput )?(?:in )?(?:samples?|sequences?) {_PER_S}", metrics.SAMPLES_PER_S.key),
     (rf"global {_TRAINING}throughput (?:in )?tokens? {_PER_S}", metrics.TOKENS_PER_S.key),
     (rf"{_MEAN}{_TIME}(?: mean| avg)?(?: in)?(?: {_UNIT})?(?: per {_STEP})?", metrics.STEP_TIME.key),
-    (rf"(?:{_UNIT}|time) (?:per )?(?:{_STEP}|(?:training )?it)(?: in)?(?: {_UNIT_2})?", metrics.STEP_TIME.key),
+    (
+        rf"(?:{_UNIT}|(?:elapsed )?time) (?:per )?(?:{_STEP}|(?:training )?it|batch)(?: in)?(?: {_UNIT_2})?",
+        metrics.STEP_TIME.key,
+    ),
     (r"speed", "speed"),
     (rf"(?:save )?checkpoint (?:save )?(?:time|speed)(?: {_UNIT})?", metrics.SAVE_TIME.key),
     (rf"time {_UNIT}", "time_s"),
     (r"gpus? (?:per |a )?node", "gpus_per_node"),
-    (r"(?:number of |num |no |total |job total )?gpus?(?: count)?|gpu count|scale gpus|scale", "gpus"),
-    (r"(?:number of |num |no )?nodes?(?: count)?", "nodes"),
-    (r"(?:model )?size|m ?size|parameters?|params", "size"),
+    (
+        rf"{_NUMBER_OF}(?:gpus?(?: s)?|chips|devices|accelerators)(?: count| used)?|scale gpus|scale|"
+        r"world size(?: gpus)?|nodes (?:x )?gpus(?: (?:per )?node)?",
+        "gpus",
+    ),
+    (rf"{_NUMBER_OF}(?:nodes?(?: s)?|hosts)(?: count| used)?", "nodes"),
+    (r"(?:[a-z]+(?: ?[0-9]+){0,2} )?model size|size|m ?size|parameters?|params", "size"),
     (r"model(?: name)?|workload|recipe", "model"),
-    (r"precision|d ?type|data type|numerical precision", "dtype"),
-    (r"gpu type|accelerator|gpu model|hardware|device|system", "accelerator"),
+    (r"precision|d ?type|data ?type|(?:numerical|training|compute) precision", "dtype"),
+    (r"(?:gpu|accelerator|chip) type|accelerator|gpu model|hardware|device|system", "accelerator"),
     (r"framework", "framework"),
     (
-        r"seq(?:uence)? ?len(?:gth)?(?: t| tokens)?|seq|sl|max seq(?:uence)? len(?:gth)?|context length",
+        r"(?:max |packed )?seq(?:uence)? ?len(?:gth)?(?: t| tokens)?|seq|sl|(?:context|ctx) len(?:gth)?",
         "sequence_length",
     ),
     (r"(?:number of |num |n )?layers", "layers"),
     *(
-        (rf"{key}(?: size)?|{word} parallel(?:ism)?(?: size)?(?: {key})?", key)
+        (rf"{key}(?: size| degree)?|{word} (?:model )?(?:parallel(?:ism)?|mp)(?: size| degree)?(?: {key})?", key)
         for key, word in (("tp", "tensor"), ("pp", "pipeline"), ("cp", "context"), ("ep", "expert"), ("dp", "data"))
     ),
     (r"vp(?:p)?(?: size)?|virtual pipeline(?: stages| parallel(?:ism)?)?", "vp"),
@@ -121,7 +132,8 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     (r"mbs|mic(?:ro)? ?bs|micro ?batch(?: ?size)?|micro batch size mbs", "micro_batch_size"),
     (r"gbs|glob(?:al)? ?bs|global ?batch(?: ?size)?|global batch size gbs", "global_batch_size"),
     (
-        r"ga|gas|grad(?:ient)? acc(?:um(?:ulation)?)?(?: steps)?|accumulation steps|pp chunks",
+        r"ga|gas|grad(?:ient)? acc(?:um(?:ulation)?)?(?: steps)?|accumulation steps|pp chunks|"
+        r"(?:number of |num )?micro ?batches",
         "gradient_accumulation_steps",
     ),
     (r"notes?|comments?|remarks?|date", "notes"),
@@ -131,7 +143,7 @@ _COMPILED = tuple((re.compile(pattern), key) for pattern, key in _PATTERNS)
 #: Words of columns that hold figures; one that none of the patterns knows must not pass for a setting.
 _MEASURED = re.compile(
     r"(?<![a-z])(?:throughput|tokens?|samples?|steps?|iterations?|iters?|times?|duration|rate|speed|t?flops?|mfu|"
-    r"utili[sz]ation|latency|ms|sec|seconds)(?![a-z])",
+    r"utili[sz]ation|latency|ms|sec|seconds|tps|wps|tgs|hfu|[gp]flops?)(?![a-z])",
     re.IGNORECASE,
 )
 #: Words of tables about inference.
@@ -157,7 +169,7 @@ def read_label(text: str) -> Label | None:
     words = re.sub(
         r"[^a-z0-9]+", " ", _apart(text).lower().replace("#", " number of ").replace("%", " percent ")
     ).strip()
-    words = re.sub(r"^number of number of ", "number of ", words)
+    words = re.sub(r"^number of (?:number )?of ", "number of ", words)
     for pattern, key in _COMPILED:
         match = pattern.fullmatch(words)
         if match is not None:
@@ -165,6 +177,8 @@ def read_label(text: str) -> Label | None:
             unit = groups.get("unit") or groups.get("unit2") or ""
             if key == metrics.MFU.key:
                 return Label(key, "%" if "percent" in words else "")
+            if groups.get("thousands"):
+                return Label(key, "k")
             return Label(key, "ms" if unit.startswith("m") else "us" if unit.startswith("u") else "s" if unit else "")
     return None
 

@@ -58,6 +58,33 @@ from pytest_gsw.documents.importing.labels import (
         ("Model TFLOP / sec / GPU", "tflops_per_gpu", ""),
         ("#-GPUs", "gpus", ""),
         ("System", "accelerator", ""),
+        ("TPS/GPU", "tokens_per_s_per_gpu", ""),
+        ("Throughput (TPS/GPU)", "tokens_per_s_per_gpu", ""),
+        ("TPS per chip", "tokens_per_s_per_gpu", ""),
+        ("tok/s/device", "tokens_per_s_per_gpu", ""),
+        ("Throughput per chip (tokens/s)", "tokens_per_s_per_gpu", ""),
+        ("Throughput (k tokens/s)", "tokens_per_s", "k"),
+        ("kTok/s/GPU", "tokens_per_s_per_gpu", "k"),
+        ("TFLOP/s per chip", "tflops_per_gpu", ""),
+        ("TFLOP/chip/sec", "tflops_per_gpu", ""),
+        ("TFLOPs/s/device", "tflops_per_gpu", ""),
+        ("Model TFLOP/sec/GPU", "tflops_per_gpu", ""),
+        ("Per-GPU TFLOPs", "tflops_per_gpu", ""),
+        ("Achieved teraFLOP/s per GPU", "tflops_per_gpu", ""),
+        ("Time per step", "step_time_s", ""),
+        ("s/it", "step_time_s", "s"),
+        ("Elapsed time per iteration (ms)", "step_time_s", "ms"),
+        ("Chips", "gpus", ""),
+        ("# of GPUs", "gpus", ""),
+        ("World size", "gpus", ""),
+        ("Nodes × GPUs", "gpus", ""),  # noqa: RUF001
+        ("NUM_NODES", "nodes", ""),
+        ("# of nodes", "nodes", ""),
+        ("Datatype", "dtype", ""),
+        ("Llama3.1 Model Size", "size", ""),
+        ("Packed Sequence Length", "sequence_length", ""),
+        ("Tensor MP size", "tp", ""),
+        ("Pipeline parallel degree", "pp", ""),
     ],
 )
 def test_labels(text: str, key: str, unit: str) -> None:
@@ -75,6 +102,21 @@ def test_labels(text: str, key: str, unit: str) -> None:
         "Peak",
         "Batch size",
         "GlobalBatchSize (T)",
+        "HFU",
+        "MFU/HFU",
+        "HFU (%)",
+        "WPS",
+        "TPS",
+        "Tokens/s/node",
+        "Tokens/step",
+        "Median tokens/s",
+        "it/s",
+        "Steps/s",
+        "PFLOP/s",
+        "Aggregate TFLOP/s",
+        "Peak TFLOPS",
+        "SeqLen (K)",
+        "Learning rate",
         "x" * 200,
     ],
 )
@@ -129,7 +171,8 @@ def test_words_of_inference(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "found"),
-    [("tokens/s/node", True), ("Peak throughput", True), ("Step Time Std", True), ("tokens/s", False), ("Peak", False)],
+    [("tokens/s/node", True), ("Peak throughput", True), ("Step Time Std", True), ("WPS", True), ("HFU", True)]
+    + [("tokens/s", False), ("Peak", False)],
 )
 def test_words_of_measurements(text: str, found: bool) -> None:
     assert is_measured(text) is found
