@@ -107,11 +107,8 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     (rf"(?:save )?checkpoint (?:save )?(?:time|speed)(?: {_UNIT})?", metrics.SAVE_TIME.key),
     (rf"time {_UNIT}", "time_s"),
     (r"gpus? (?:per |a )?node", "gpus_per_node"),
-    (
-        rf"{_NUMBER_OF}(?:gpus?(?: s)?|chips|devices|accelerators)(?: count| used)?|scale gpus|scale|"
-        r"world size(?: gpus)?|nodes (?:x )?gpus(?: (?:per )?node)?",
-        "gpus",
-    ),
+    (rf"{_NUMBER_OF}(?:gpus?(?: s)?|chips|devices|accelerators)(?: count| used)?|scale gpus|scale", "gpus"),
+    (r"world size(?: gpus)?|nodes (?:x )?gpus(?: (?:per )?node)?", "gpus"),
     (rf"{_NUMBER_OF}(?:nodes?(?: s)?|hosts)(?: count| used)?", "nodes"),
     (r"(?:[a-z]+(?: ?[0-9]+){0,2} )?model size|size|m ?size|parameters?|params", "size"),
     (r"model(?: name)?|workload|recipe", "model"),
@@ -131,11 +128,8 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     (r"fsdp(?: size)?", "fsdp"),
     (r"mbs|mic(?:ro)? ?bs|micro ?batch(?: ?size)?|micro batch size mbs", "micro_batch_size"),
     (r"gbs|glob(?:al)? ?bs|global ?batch(?: ?size)?|global batch size gbs", "global_batch_size"),
-    (
-        r"ga|gas|grad(?:ient)? acc(?:um(?:ulation)?)?(?: steps)?|accumulation steps|pp chunks|"
-        r"(?:number of |num )?micro ?batches",
-        "gradient_accumulation_steps",
-    ),
+    (r"ga|gas|grad(?:ient)? acc(?:um(?:ulation)?)?(?: steps)?|accumulation steps", "gradient_accumulation_steps"),
+    (r"pp chunks|(?:number of |num )?micro ?batches", "gradient_accumulation_steps"),
     (r"notes?|comments?|remarks?|date", "notes"),
 )
 _COMPILED = tuple((re.compile(pattern), key) for pattern, key in _PATTERNS)

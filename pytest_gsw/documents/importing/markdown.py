@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_gsw.common.redact import UNSAFE
+from pytest_gsw.documents.importing.html_tables import HtmlTable, Spot, html_tables
 from pytest_gsw.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ MAX_BYTES = 16 * 1024 * 1024
 MAX_LINE = 20_000
 
 _DELIMITER = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
+#: What names a table in HTML, as headings and captions do in Markdown.
+_NAMING_TAG = re.compile(r"<(?P<tag>summary|caption|h[1-6])(?: [^<>]*)?>(?P<text>.{1,300}?)</(?P=tag)>", re.IGNORECASE)
 _BOLD_LINE = re.compile(r"\*\*([^*]+)\*\*:?")
 
 
@@ -51,6 +54,8 @@ class Table:
     captions: tuple[str, ...]
     #: Number of its section, see :attr:`Document.sections`.
     section: int
+    #: What stands above each column's name in a header of several rows: ``FP8`` above two figures; nothing for one row.
+    groups: tuple[str, ...] = ()
 
     @property
     def line(self) -> int:
@@ -135,51 +140,118 @@ def parse_document(name: str, text: str) -> Document:
     """
     # Form feeds and the like would be line ends to str.splitlines, and are none to editors and to the parser.
     lines = tuple(UNSAFE.sub(" ", line) if UNSAFE.search(line) else line for line in text.split("\n"))
-    unquoted = [_unquoted(line) for line in lines]
-    markdown = _parser()
-    tables: list[Table] = []
-    unread: list[Unread] = []
-    headings: list[tuple[int, str]] = []
-    begins = [1]
-    captions: list[str] = []
-    in_table: set[int] = set()
-    blocks: list[Block] = []
-    for kind, first, end, level in _blocks(markdown, lines):
+    parts = _Parts(lines, _parser(name))
+    parts.take_all()
+    return Document(name, lines, tuple(parts.tables), tuple(parts.unread), *parts.places(), tuple(parts.blocks))
+
+
+class _Parts:
+    """The parts of a document, as its blocks come."""
+
+    def __init__(self, lines: Sequence[str], markdown: MarkdownIt) -> None:
+        self._lines, self._markdown = lines, markdown
+        self._unquoted = [_unquoted(line) for line in lines]
+        self.tables: list[Table] = []
+        self.unread: list[Unread] = []
+        self.blocks: list[Block] = []
+        self._headings: list[tuple[int, str]] = []
+        self._captions: list[str] = []
+        self._begins = [1]
+        self._in_table: set[int] = set()
+
+    def places(self) -> tuple[tuple[range, ...], tuple[int, ...]]:
+        """The sections, and the lines that stand in no table."""
+        ends = [*self._begins[1:], len(self._lines) + 1]
+        sections = tuple(range(a, b) for a, b in zip(self._begins, ends, strict=True))
+        return sections, tuple(n for n in range(1, len(self._lines) + 1) if n not in self._in_table)
+
+    def take_all(self) -> None:
+        """Take all blocks, and each table in HTML where it begins; what stands in it is none of its own."""
+        found = list(_blocks(self._markdown, self._lines))
+        code = {n + 1 for kind, first, end, _ in found if kind == "code" for n in range(first, end)}
+        short = [line if len(line) <= MAX_LINE else "" for line in self._unquoted]
+        waiting = list(reversed(list(html_tables(short, code))))
+        until = 0
+        for kind, first, end, level in found:
+            if first >= until:
+                self._take(kind, first, end, level)
+            while waiting and waiting[-1].lines[0] <= end:
+                table = waiting.pop()
+                self._take_html(table)
+                until = table.lines[-1]
+
+    def _take(self, kind: str, first: int, end: int, level: int) -> None:
+        section = len(self._begins) - 1
         if kind == "heading":
-            title = _plain(markdown, lines[first].lstrip(" #").rstrip(" #"))
-            headings = [*(h for h in headings if h[0] < level), (level, title)]
-            begins.append(first + 1)
-            blocks.append(Block(kind, (first + 1,), len(begins) - 1, level))
-            captions = []
-            continue
-        if kind in {"code", "html"}:
-            unread += _unread(lines, first, end, kind)
-            blocks += [Block(kind, tuple(range(first + 1, end + 1)), len(begins) - 1)] if kind == "code" else []
-            captions = []
-            continue
-        cut = list(_tables(markdown, unquoted, first, end))
-        for header, rows, after in cut:
-            in_table |= set(range(header[0].line, after + 1))
-            titles = tuple(title for _, title in headings)
-            tables.append(Table(header, rows, titles, tuple(captions[-2:]), len(begins) - 1))
-            captions = captions[:-1]
-        unread += _undelimited(unquoted, first, end, in_table)
-        outside = tuple(n for n in range(first + 1, end + 1) if n not in in_table and lines[n - 1].strip())
-        blocks += [Block(kind, outside, len(begins) - 1)] if outside else []
-        if not cut:
-            captions = _caption(captions, markdown, lines[first:end])
-    sections = tuple(range(a, b) for a, b in zip(begins, [*begins[1:], len(lines) + 1], strict=True))
-    prose = tuple(n for n in range(1, len(lines) + 1) if n not in in_table)
-    return Document(name, lines, tuple(tables), tuple(unread), sections, prose, tuple(blocks))
+            title = _plain(self._markdown, self._lines[first].lstrip(" #").rstrip(" #"))
+            self._headings = [*(h for h in self._headings if h[0] < level), (level, title)]
+            self._begins.append(first + 1)
+            self.blocks.append(Block(kind, (first + 1,), section + 1, level))
+            self._captions = []
+        elif kind == "code":
+            self.unread += _unread_in_code(self._lines, first, end)
+            self.blocks.append(Block(kind, tuple(range(first + 1, end + 1)), section))
+            self._captions = []
+        elif kind == "html" and self._lines[first].lstrip().startswith("<!--"):
+            self._captions = []
+        elif not self._take_tables(first, end):
+            if kind == "text":
+                self._captions = _caption(self._captions, self._markdown, self._lines[first:end])
+            else:
+                named = _NAMING_TAG.search(" ".join(self._lines[first:end])[:MAX_LINE])
+                self._captions = [_plain(self._markdown, named["text"])] if named is not None else []
+        outside = tuple(n for n in range(first + 1, end + 1) if n not in self._in_table and self._lines[n - 1].strip())
+        if kind == "text" and outside:
+            self.unread += _undelimited(self._unquoted, first, end, self._in_table)
+            self.blocks.append(Block(kind, outside, section))
+
+    def _take_tables(self, first: int, end: int) -> bool:
+        """Take the tables in some lines; whether there are any."""
+        before = len(self.tables)
+        for header, rows, after in _tables(self._markdown, self._unquoted, first, end):
+            self._add(header, rows, range(header[0].line, after + 1))
+        return len(self.tables) > before
+
+    def _take_html(self, table: HtmlTable) -> None:
+        self._in_table |= set(table.lines)
+        if table.reason:
+            self.unread.append(Unread(table.lines[0], "", table.reason))
+            return
+        head = [self._spots(row) for row in table.head]
+        titles = [row[0].text for row in head[:-1] if len(row) == 1]
+        above = [row for row in head[:-1] if len(row) > 1]
+        if not head or any(len(row) != len(head[-1]) for row in above):
+            self.unread.append(Unread(table.lines[0], "", "is an HTML table whose header's rows do not fit each other"))
+            return
+        self._captions += titles
+        groups = tuple(
+            " ".join(dict.fromkeys(row[n].text for row in above if row[n] != cell)) for n, cell in enumerate(head[-1])
+        )
+        groups = groups if any(groups) else ()
+        self._add(head[-1], tuple(map(self._spots, table.rows)), table.lines, groups)
+
+    def _add(
+        self, header: tuple[Cell, ...], rows: tuple[tuple[Cell, ...], ...], lines: range, groups: tuple[str, ...] = ()
+    ) -> None:
+        titles = tuple(title for _, title in self._headings)
+        section = len(self._begins) - 1
+        self.tables.append(Table(header, rows, titles, tuple(self._captions[-2:]), section, groups))
+        self._in_table |= set(lines)
+        self._captions = self._captions[:-1]
+
+    def _spots(self, row: Sequence[Spot]) -> tuple[Cell, ...]:
+        return tuple(Cell(_plain(self._markdown, one.source), one.line, one.column) for one in row)
 
 
-def _parser() -> MarkdownIt:
+def _parser(name: str) -> MarkdownIt:
     try:
         from markdown_it import MarkdownIt
     except ImportError:
         message = "reading Markdown needs markdown-it-py: pip install 'pytest-gsw[import]'"
         raise ConfigurationError(message) from None
-    return MarkdownIt("commonmark").enable("table")
+    markdown = MarkdownIt("commonmark").enable("table")
+    # In MDX, tables are indented within components; indented code is no part of it.
+    return markdown.disable("code") if name.lower().endswith(".mdx") else markdown
 
 
 def _blocks(markdown: MarkdownIt, lines: Sequence[str]) -> Iterator[tuple[str, int, int, int]]:
@@ -293,10 +365,11 @@ def _first_cell(line: str) -> str:
     return line.strip(" |").split("|")[0].strip()
 
 
-def _unread(lines: Sequence[str], first: int, end: int, kind: str) -> Iterator[Unread]:
-    """Tables in code and in HTML: they are listed, not read."""
+def _unread_in_code(lines: Sequence[str], first: int, end: int) -> Iterator[Unread]:
+    """Tables in code: they are listed, not read."""
+    reason = "stands in a code block; tables there are not read"
     for n in range(first, end):
-        if kind == "html" and "<table" in lines[n].lower():
-            yield Unread(n + 1, "", "is an HTML table; only Markdown tables are read")
-        elif kind == "code" and n + 1 < end and lines[n].count("|") > 1 and _is_below_header(lines[n + 1]):
-            yield Unread(n + 1, _first_cell(lines[n]), "stands in a code block; tables there are not read")
+        if "<table" in lines[n].lower():
+            yield Unread(n + 1, "", reason)
+        elif n + 1 < end and lines[n].count("|") > 1 and _is_below_header(lines[n + 1]):
+            yield Unread(n + 1, _first_cell(lines[n]), reason)

@@ -171,8 +171,10 @@ def test_words_of_inference(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "found"),
-    [("tokens/s/node", True), ("Peak throughput", True), ("Step Time Std", True), ("WPS", True), ("HFU", True)]
-    + [("tokens/s", False), ("Peak", False)],
+    [
+        *((text, True) for text in ("tokens/s/node", "Peak throughput", "Step Time Std", "WPS", "TPS", "HFU")),
+        *((text, False) for text in ("tokens/s", "Peak")),
+    ],
 )
 def test_words_of_measurements(text: str, found: bool) -> None:
     assert is_measured(text) is found
