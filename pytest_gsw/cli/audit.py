@@ -49,7 +49,7 @@ def add_parser(commands: Commands) -> None:
     command.add_argument("--format", choices=tuple(_FORMATS), default="text", help="how to say it (default: text)")
     command.add_argument("-o", "--output", type=Path, metavar="FILE", help="write it there (default: print it)")
     command.add_argument(
-        "--strict", action="store_true", help="fail for roundings and notices, too, and for what is not found any more"
+        "--strict", action="store_true", help="fail for all that is smaller, too, and for what is not found any more"
     )
     command.set_defaults(run=_audit)
 

@@ -173,13 +173,13 @@ def test_a_document(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, facts = audited(capsys, "README.md")
     assert status == 1
     assert [(found["file"], found["identity"], found["line"]) for found in facts["findings"]] == [
-        ("README.md", "line_7", 7),
         ("README.md", "tokens_per_s", 14),
+        ("README.md", "line_7", 7),
     ]
     assert facts["documents"] == ["README.md"]
     assert [found["explanations"][0]["text"] for found in facts["findings"]] == [
-        "65536 would fit: two digits of 65563 are swapped",
         "0.500 s gives it: one digit of 0.510 s is wrong",
+        "65536 would fit: two digits of 65563 are swapped",
     ]
 
 
@@ -193,8 +193,8 @@ def test_a_table_acknowledges_for_its_document(here: Path, capsys: pytest.Captur
     status, facts = audited(capsys, "docs", "site")
     assert status == 0
     assert [(found["file"], found["identity"], found["acknowledged"]) for found in facts["findings"]] == [
-        ("docs/README.md", "line_7", "known"),
         ("docs/README.md", "tokens_per_s", "known"),
+        ("docs/README.md", "line_7", "known"),
         ("site/tiny.yaml", "tokens_per_s", "known"),
     ]
     assert facts["stale"] == []
@@ -288,10 +288,20 @@ def test_the_documents_texts_are_listed(document: str) -> None:
         assert f"| {one.documented} | {one.computed} | {one.explanation.kind.value}: " in line
 
 
+#: What docs/audit.md has above its lists.
+LISTS = {
+    "contradiction": "Contradictions",
+    "discrepancy": "Discrepancies",
+    "rounding": "Rounding",
+    "notice": "Notices",
+}
+
+
 def test_the_tables_findings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     _, facts = audited(capsys)
     for found in facts["findings"]:
         document = found["source"].partition(":")[0]
         figures = f"{found['row']} {found['identity']} | {found['documented']} | {found['computed']} | "
-        assert figures in listed()[document]
+        _, _, below = listed()[document].partition(f"\n{LISTS[found['severity']]}:\n\n")
+        assert figures in below.partition("\n\n")[0]
         assert found["explanations"][0]["kind"] in listed()[document]

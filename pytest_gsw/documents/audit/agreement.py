@@ -44,9 +44,9 @@ class Comparison:
     source: BySteps | str
 
     @property
-    def contradicts(self) -> bool:
+    def differs(self) -> bool:
         """Whether no rounding explains the difference."""
-        return self.severity is Severity.CONTRADICTION
+        return self.severity in {Severity.CONTRADICTION, Severity.DISCREPANCY}
 
 
 @lru_cache(maxsize=4096)
@@ -58,12 +58,17 @@ def comparisons(row: Row) -> Mapping[str, Comparison]:
 
 def wrong(row: Row) -> frozenset[str]:
     """The row's figures that no rounding explains."""
-    return contradicted(comparisons(row))
+    return differing(comparisons(row))
 
 
-def contradicted(found: Mapping[str, Comparison]) -> frozenset[str]:
+def differing(found: Mapping[str, Comparison]) -> frozenset[str]:
     """Those of the figures that no rounding explains."""
-    return frozenset(key for key, one in found.items() if one.contradicts)
+    return frozenset(key for key, one in found.items() if one.differs)
+
+
+def contradicted(row: Row) -> frozenset[str]:
+    """The row's figures that are wrong by more than a little."""
+    return frozenset(key for key, one in comparisons(row).items() if one.severity is Severity.CONTRADICTION)
 
 
 def compare(row: Row, key: str, law: Law | None = None) -> Comparison | None:
@@ -105,7 +110,7 @@ def _by_figure(row: Row, key: str, written: Written, value: Fraction, source: st
 
 def _severity(written: Written, value: Fraction, fits: Span | None) -> Severity:
     close = abs(written.value - value) < written.unit
-    return Severity.ROUNDING if close or fits is not None else Severity.CONTRADICTION
+    return Severity.ROUNDING if close or fits is not None else Severity.by_size(written.value, value)
 
 
 def _days(tokens_per_s: Fraction) -> Fraction:

@@ -149,7 +149,7 @@ def _left(tokens: Sequence[Token], text: str) -> tuple[Token, ...]:
     while start > 0 and tokens[start - 1].kind in {"number", "operator"}:
         start -= 1
     before = tokens[start - 1] if start > 0 else _NOTHING
-    run = _without_lead(tokens[start:], before, text)
+    run = _without_lead(_multiplied(tokens[start:]), before, text)
     if run and run[0].text == "(" and before.kind == "word" and before.end == run[0].start:
         return ()  # a call
     if before.kind == "equals" and len(run) == 1 and run[0].kind == "number":
@@ -159,6 +159,17 @@ def _left(tokens: Sequence[Token], text: str) -> tuple[Token, ...]:
     unclosed = sum({"(": 1, ")": -1}.get(token.text, 0) for token in run)
     closing = Token("operator", ")", run[-1].end, run[-1].end)
     return (*run, *[closing] * unclosed) if 0 < unclosed <= _MOST_UNCLOSED else tuple(run)
+
+
+def _multiplied(run: Sequence[Token]) -> list[Token]:
+    """The tokens with a sign where a bracket right behind a number means a product: ``2/3(a + b)``."""
+    found: list[Token] = []
+    for token in run:
+        last = found[-1] if found else _NOTHING
+        if token.text == "(" and last.kind == "number" and last.end == token.start:
+            found.append(Token("operator", "*", token.start, token.start))
+        found.append(token)
+    return found
 
 
 def _without_lead(run: Sequence[Token], before: Token, text: str) -> Sequence[Token]:

@@ -28,7 +28,7 @@ def derived(row: Row, others: Sequence[Row], shared: Mapping[str, Explanation]) 
         else:
             law, uses = one.source.law, Uses.COMPUTED
             formula = f"{law.text} {'*' if law.grows else '/'} {seconds_text(one.source.step)} s"
-            if not one.contradicts:
+            if not one.differs:
                 explanations = (_rounding(one, one.source),)
             else:
                 explanations = (shared[key],) if key in shared else explain.figure(row, others, one, one.source)
@@ -62,7 +62,7 @@ def _of_another(compared: Comparison, source: str) -> Explanation:
     written, value = compared.written, compared.value
     if written.is_cut_of(value):
         return explain.cut(_more_digits(value, written))
-    if not compared.contradicts:
+    if not compared.differs:
         return Explanation(Kind.LAST_DIGIT, f"the rounding of {source} explains it")
     return explain.value(written, value) or explain.UNKNOWN
 

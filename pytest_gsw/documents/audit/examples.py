@@ -53,6 +53,7 @@ def _example_time(text: Text, spot: Spot, same: Sequence[Row], rows: Sequence[Ro
         f"{times[0][1]} s",
         f"the table's row {times[0][0].id}, which the example is of",
         Explanation(owner.kind, f"{owner.text}{logged}"),
+        severity=by_times(spot.written, same),
     )
 
 
@@ -86,7 +87,8 @@ def _inside(text: Text, example: Example) -> Iterator[Finding | None]:
             continue
         if value is not None and value != peak_of(example.accelerator, example.dtype):
             continue  # it is no peak at all, which is reported as such
-        if (spot.written.value if value is None else value) in values:
+        taken = spot.written.value if value is None else value
+        if taken in values:
             yield None
             continue
         yield text.finding(
@@ -96,6 +98,7 @@ def _inside(text: Text, example: Example) -> Iterator[Finding | None]:
             "none of " + ", ".join(number.text for number in numbers),
             f"the {name} in the equation of line {example.mfu.line}",
             Explanation(Kind.STALE_COPY, f"the equation takes another {name} than the example says"),
+            severity=Severity.by_size(taken, *values),
         )
 
 
@@ -166,7 +169,8 @@ def step_times(text: Text, rows: Sequence[Row]) -> Iterator[Finding | None]:
         told.append(time)
         owner = whose(rows, time)
         explanation = Explanation(owner.kind, f"{owner.text}{also}")
-        yield text.finding(line, column, f"{time.text} s", times_of(same), which, explanation)
+        severity = by_times(time, same)
+        yield text.finding(line, column, f"{time.text} s", times_of(same), which, explanation, severity=severity)
 
 
 def _times(text: Text, rows: Sequence[Row]) -> Iterator[tuple[int, int, Written, Fraction | None, str]]:
@@ -204,6 +208,7 @@ def peaks(text: Text) -> Iterator[Finding | None]:
             f"{scientific(known)} FLOP/s",
             f"{explain.peak_words(example.accelerator, example.dtype)}, {who}",
             Explanation(Kind.WRONG_PEAK, f"it is {explain.peak_words(*others[0])}") if others else alone,
+            severity=Severity.by_size(flops, known),
         )
     for peak in text.peaks:
         known = peak_of(peak.accelerator, peak.dtype)
@@ -230,6 +235,12 @@ def same_time(one: Written, other: Written) -> bool:
 def with_time(rows: Iterable[Row], time: Written) -> list[Row]:
     """The rows that have this step time."""
     return [row for row in rows if (step := row.numbers.get(STEP_TIME.key)) is not None and same_time(step, time)]
+
+
+def by_times(time: Written, rows: Iterable[Row]) -> Severity:
+    """How much it weighs that none of these rows has a step time."""
+    steps = (row.numbers.get(STEP_TIME.key) for row in rows)
+    return Severity.by_size(time.value, *(step.value for step in steps if step is not None))
 
 
 def whose(rows: Sequence[Row], time: Written) -> Explanation:

@@ -10,7 +10,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from pytest_gsw.documents.audit.agreement import BySteps, Comparison, throughputs_beside, wrong
+from pytest_gsw.documents.audit.agreement import BySteps, Comparison, throughputs_beside
+from pytest_gsw.documents.audit.copies import INPUTS, columns, copies, gives, inputs_of
 from pytest_gsw.documents.audit.figures import DERIVED, Row, above_zero, flops_of, laws
 from pytest_gsw.documents.audit.findings import Explanation, Kind
 from pytest_gsw.documents.audit.written import (
@@ -25,7 +26,7 @@ from pytest_gsw.documents.audit.written import (
     swapped,
 )
 from pytest_gsw.performance.peaks import PEAKS
-from pytest_gsw.tables.metrics import MFU, STEP_TIME, TFLOPS_PER_GPU, TOKENS_PER_S, TOKENS_PER_S_PER_GPU
+from pytest_gsw.tables.metrics import MFU, STEP_TIME, TFLOPS_PER_GPU
 
 NOTHING = "no single change of what it is computed from gives it"
 UNKNOWN = Explanation(Kind.UNKNOWN, NOTHING)
@@ -55,13 +56,8 @@ _LORA: Mapping[Fraction, str] = {
 }
 #: Figures that are computed from model FLOPs.
 _OF_FLOPS = frozenset({MFU.key, TFLOPS_PER_GPU.key, "model_flops"})
-#: What may have been left from another row, and the figures that it changes.
-_INPUTS: Mapping[str, Sequence[str]] = {
-    "global_batch_size": DERIVED,
-    "gpus": (TOKENS_PER_S_PER_GPU, MFU.key, TFLOPS_PER_GPU.key),
-    "sequence_length": (TOKENS_PER_S.key, TOKENS_PER_S_PER_GPU),
-    "model_flops": (MFU.key, TFLOPS_PER_GPU.key),
-}
+#: Other digits fit a span by chance, unless the difference is so many times the span.
+_LITTLE = 4
 #: Explanations that are told for one figure; the likeliest come first.
 _TOLD = 3
 
@@ -79,16 +75,23 @@ def figure(row: Row, others: Sequence[Row], one: Comparison, by: BySteps) -> tup
     found = _told(
         _lora(row, one.key, one.written, one.value),
         _step_time_swapped(one, by) if slipped else iter(()),
-        _value_swapped(one.written, one.value),
+        _inputs_swapped(row, one),
+        _value_swapped(one.written, one.value, _narrow(one, by)),
         _peaks(row, one, by),
         _formulas(row, one, by),
-        _columns(row, others, one, by),
-        itertools.chain(_copies(row, others, one, by), _copied_inputs(row, others, one, by)),
+        columns(row, others, one, by),
+        copies(row, others, one, by),
         _factors(_FACTORS, one.written, one.value),
     )
     # With so many digits to choose from, one that fits says little where something else explains the figure.
     typed = (_step_time_typed(one, by) if slipped else iter(()), _value_typed(one.written, one.value))
     return found or _told(*typed)[:1] or (_unknown(one.written, by),)
+
+
+def _narrow(one: Comparison, by: BySteps) -> Span | None:
+    """What the figure may be as the step time is rounded, where that is little beside the difference."""
+    span = by.law.span(by.pinned)
+    return span if (span.high - span.low) * _LITTLE < abs(one.written.value - one.value) else None
 
 
 def value(written: Written, computed: Fraction) -> Explanation | None:
@@ -121,6 +124,15 @@ def _step_time_swapped(one: Comparison, by: BySteps) -> Iterator[Explanation]:
             yield swap(f"{text} s", f"{documented} s")
 
 
+def _inputs_swapped(row: Row, one: Comparison) -> Iterator[Explanation]:
+    # Model FLOPs have so many digits that two of them, swapped, explain too much.
+    for name in (name for name in inputs_of(one) if name != "model_flops"):
+        documented = row.text(name)
+        for text, _ in _readable(swapped(documented)):
+            if gives(row, one, name, text):
+                yield swap(f"{name} {text}", documented)
+
+
 def _step_time_typed(one: Comparison, by: BySteps) -> Iterator[Explanation]:
     documented = by.step.written.text
     # Another last digit makes another step time of nearly any, and explains too much.
@@ -148,24 +160,18 @@ def typo(right: str, documented: str) -> Explanation:
     return Explanation(Kind.TYPO, f"{right} gives it: one digit of {documented} is wrong")
 
 
-def _value_swapped(written: Written, computed: Fraction) -> Iterator[Explanation]:
-    for text in _values(written, computed, swapped(written.text)):
-        yield Explanation(Kind.DIGITS_SWAPPED, f"{text} would fit: two digits of {written.text} are swapped")
+def _value_swapped(written: Written, computed: Fraction, span: Span | None = None) -> Iterator[Explanation]:
+    """The figure with two digits swapped, where it is what was computed, or within the ``span`` of what may be."""
+    for text, other in _readable(swapped(written.text)):
+        within = span is not None and other.either.overlap(span) is not None
+        if other.unit == written.unit and (within or other.states(computed)):
+            yield Explanation(Kind.DIGITS_SWAPPED, f"{text} would fit: two digits of {written.text} are swapped")
 
 
 def _value_typed(written: Written, computed: Fraction) -> Iterator[Explanation]:
-    for text in _values(written, computed, slips(written.text), exactly=True):
-        yield Explanation(Kind.TYPO, f"{text} would fit: one digit of {written.text} is wrong")
-
-
-def _values(written: Written, computed: Fraction, texts: Iterable[str], *, exactly: bool = False) -> Iterator[str]:
-    """Those of these figures that the computation gives, rounded or cut, with digits as fine as the documented ones."""
-    for text in texts:
-        other = read_written(text)
-        if other is None or other.unit != written.unit:
-            continue
-        if other.is_rounding_of(computed) or (other.is_cut_of(computed) and not exactly):
-            yield text
+    for text, other in _readable(slips(written.text)):
+        if other.unit == written.unit and other.is_rounding_of(computed):
+            yield Explanation(Kind.TYPO, f"{text} would fit: one digit of {written.text} is wrong")
 
 
 def _peaks(row: Row, one: Comparison, by: BySteps) -> Iterator[Explanation]:
@@ -200,7 +206,7 @@ def peak_words(accelerator: str, dtype: str) -> str:
 
 def _formulas(row: Row, one: Comparison, by: BySteps) -> Iterator[Explanation]:
     """Model FLOPs in another form: before they were rounded, of the full model, without recomputation."""
-    if one.key not in _INPUTS["model_flops"]:
+    if one.key not in INPUTS["model_flops"]:
         return
     forms: list[tuple[Fraction, str]] = []
     stated, exact = row.value("model_flops"), row.computed_flops
@@ -223,55 +229,6 @@ def _full_flops(row: Row) -> tuple[Fraction, str] | None:
     return None if full is None else (full, f"all {layers} layers")
 
 
-def _columns(row: Row, others: Sequence[Row], one: Comparison, by: BySteps) -> Iterator[Explanation]:
-    """A figure that belongs into another cell: of a row of the same workload, or of the same row."""
-    written = one.written
-    for other in _alike(row, others):
-        theirs, law = other.numbers.get(one.key), other.laws.get(one.key)
-        if theirs is None or law is None or other.step_time is None:
-            continue
-        if theirs.text != written.text and written.is_rounding_of(law.at(other.step_time.seconds)):
-            both = theirs.is_rounding_of(row.laws[one.key].at(by.step.seconds))
-            words = "the two are swapped" if both else f"which has {theirs.text}"
-            yield Explanation(Kind.SWAPPED_COLUMN, f"it is the figure of {other.id}, {words}")
-    for name in DERIVED:
-        law = row.laws.get(name)
-        if name != one.key and law is not None and written.is_rounding_of(law.at(by.step.seconds)):
-            yield Explanation(Kind.SWAPPED_COLUMN, f"it is the row's {name}")
-
-
-def _copies(row: Row, others: Sequence[Row], one: Comparison, by: BySteps) -> Iterator[Explanation]:
-    """A figure that was left from another row of the same workload."""
-    for other in _alike(row, others):
-        theirs, step = other.numbers.get(one.key), other.step_time
-        if step is None or theirs is None or theirs.text != one.written.text or one.key in wrong(other):
-            continue
-        time = f"{step.written.text} s" if step.key == STEP_TIME.key else f"{step.key} {step.written.text}"
-        with_time = f" with {time}, which gives it here, too" if by.law.may_give(one.written, step) else ""
-        yield Explanation(Kind.STALE_COPY, f"{other.id} has it{with_time}")
-
-
-def _copied_inputs(row: Row, others: Sequence[Row], one: Comparison, by: BySteps) -> Iterator[Explanation]:
-    """An input of a figure that was left from another row of the same workload, whose own figure is right."""
-    for other in _alike(row, others):
-        for name in (name for name, keys in _INPUTS.items() if one.key in keys):
-            mine, theirs = row.value(name), other.value(name)
-            if other.step_time is None or mine is None or theirs is None or mine == theirs:
-                continue
-            ratio = mine / theirs if name == "gpus" or by.law.grows else theirs / mine
-            if one.written.is_rounding_of(one.value * ratio) and one.key not in wrong(other):
-                yield Explanation(Kind.STALE_COPY, f"with {name} {other.text(name)}, as {other.id} has it, it fits")
-
-
-def _alike(row: Row, others: Sequence[Row]) -> Iterator[Row]:
-    """The other rows of the same workload, the nearest by their place first."""
-    name = ("model", "size", "dtype", "accelerator")
-    mine = tuple(row.text(key) for key in name)
-    line = row.place("gpus").line
-    alike = [other for other in others if other.id != row.id and tuple(other.text(key) for key in name) == mine]
-    yield from sorted(alike, key=lambda other: (abs(other.place("gpus").line - line), other.id))
-
-
 def factors(row: Row, key: str) -> Mapping[Fraction, str]:
     """Factors that may have slipped into a figure, and the figure with them in words; the likeliest come first."""
     return {**_LORA, **_FACTORS} if row.is_lora and key in _OF_FLOPS else _FACTORS
@@ -288,15 +245,40 @@ def _factors(known: Mapping[Fraction, str], written: Written, computed: Fraction
             yield Explanation(Kind.FACTOR, f"it is {words}")
 
 
-def inputs(row: Row, documented: Fraction, computed: Fraction, parts: Mapping[str, Fraction | None]) -> Explanation:
-    """Which one of the factors of a product would make it right, and which of the two the row's figures are for."""
+def inputs(
+    row: Row, documented: Fraction, computed: Fraction, parts: Mapping[str, Fraction | None], *, multiple: bool
+) -> tuple[Explanation, ...]:
+    """What would make a product right, and which of the two the row's figures are for.
+
+    ``multiple``: any multiple of what is computed would be right.
+    """
     needed = {key: part * documented / computed for key, part in parts.items() if part is not None}
     fits = [f"{key} {factor}" for key, factor in needed.items() if factor.denominator == 1]
     text = f"{' or '.join(fits)} would fit" if fits else NOTHING
     agreeing = _figures_of_batch(row, documented) if "micro_batch_size" in parts else []
     if agreeing:
         text += f"; {', '.join(agreeing)} {'is' if len(agreeing) == 1 else 'are'} of {documented}"
-    return Explanation(Kind.ONE_INPUT if fits else Kind.UNKNOWN, text)
+    one_input = Explanation(Kind.ONE_INPUT if fits else Kind.UNKNOWN, text)
+    slips_of_hand = list(_counts_swapped(documented, computed, needed, parts, multiple=multiple))
+    return (*slips_of_hand, one_input) if fits or not slips_of_hand else tuple(slips_of_hand)
+
+
+def _counts_swapped(
+    documented: Fraction,
+    computed: Fraction,
+    needed: Mapping[str, Fraction],
+    parts: Mapping[str, Fraction | None],
+    *,
+    multiple: bool,
+) -> Iterator[Explanation]:
+    """Two neighbouring digits of the product, or of one of its factors."""
+    for text, other in _readable(swapped(str(documented))):
+        ratio = other.value / computed
+        if ratio == 1 or (multiple and ratio.denominator == 1):
+            yield Explanation(Kind.DIGITS_SWAPPED, f"{text} would fit: two digits of {documented} are swapped")
+    for key, factor in needed.items():
+        if str(factor) in swapped(str(parts[key])):
+            yield swap(f"{key} {factor}", str(parts[key]))
 
 
 def _figures_of_batch(row: Row, batch: Fraction) -> list[str]:

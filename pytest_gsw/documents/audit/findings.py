@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from fractions import Fraction
+
+#: A share of a figure that decides no verdict: a twentieth of the usual tolerance of 5 %.
+SMALL = Fraction(1, 400)
 
 
 class Severity(enum.Enum):
@@ -11,10 +15,23 @@ class Severity(enum.Enum):
 
     #: No rounding explains it: one of the two figures is wrong, or they are of two runs.
     CONTRADICTION = "contradiction"
+    #: The same, by less than :data:`SMALL`.
+    DISCREPANCY = "discrepancy"
     #: Not what the formula gives to the last digit, but rounding or cutting explains it.
     ROUNDING = "rounding"
     #: Nothing that arithmetic refutes, and yet worth a look.
     NOTICE = "notice"
+
+    @property
+    def plural(self) -> str:
+        """Several of them, in words."""
+        return "discrepancies" if self is Severity.DISCREPANCY else f"{self.value}s"
+
+    @classmethod
+    def by_size(cls, documented: Fraction, *computed: Fraction) -> Severity:
+        """How much a difference weighs that no rounding explains, from the nearest of what it may be."""
+        nearest = min((abs(documented - value) / abs(value) for value in computed if value), default=SMALL)
+        return cls.DISCREPANCY if nearest < SMALL else cls.CONTRADICTION
 
 
 class Kind(enum.Enum):

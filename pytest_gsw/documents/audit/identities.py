@@ -44,7 +44,7 @@ def _batch(row: Row) -> Iterator[Finding | None]:
     if steps is not None:
         formula = f"micro_batch_size {micro} * gradient_accumulation_steps {steps} * {words}"
     inputs = {"micro_batch_size": micro, "gradient_accumulation_steps": steps, "dp": row.value("dp")}
-    yield _refuted(row, "global_batch_size", batch, value, formula, inputs)
+    yield _refuted(row, "global_batch_size", batch, value, formula, inputs, multiple=steps is None)
 
 
 def _replicas(row: Row) -> list[tuple[Fraction, str]]:
@@ -86,7 +86,7 @@ def _gpus(row: Row) -> Iterator[Finding | None]:
         return
     if fsdp is not None:
         fits = (gpus / fsdp).denominator == 1
-        yield None if fits else _refuted(row, "gpus", gpus, fsdp, f"a multiple of fsdp {fsdp}", {})
+        yield None if fits else _refuted(row, "gpus", gpus, fsdp, f"a multiple of fsdp {fsdp}", {}, multiple=True)
     stated = _stated(row, "tp", "pp", "cp", "dp")
     if not stated:
         return
@@ -100,17 +100,24 @@ def _gpus(row: Row) -> Iterator[Finding | None]:
         return
     if ep != 1 and abs(gpus - total * ep) < abs(gpus - total):
         total, formula = total * ep, f"{formula} * ep {ep}"
-    yield _refuted(row, "gpus", gpus, total, formula, stated)
+    yield _refuted(row, "gpus", gpus, total, formula, stated, multiple=not whole)
 
 
 def _refuted(
-    row: Row, key: str, documented: Fraction, computed: Fraction, formula: str, inputs: Mapping[str, Fraction | None]
+    row: Row,
+    key: str,
+    documented: Fraction,
+    computed: Fraction,
+    formula: str,
+    inputs: Mapping[str, Fraction | None],
+    *,
+    multiple: bool,
 ) -> Finding:
     """A count that is not the product of its factors; those of ``inputs`` may be wrong."""
     step = row.step_time
     uses = Uses.DOCUMENTED if step is not None and step.key != STEP_TIME.key else Uses.NEITHER
-    why = explain.inputs(row, documented, computed, inputs)
-    return row.finding(key, str(documented), str(computed), formula, why, uses=uses)
+    why = explain.inputs(row, documented, computed, inputs, multiple=multiple)
+    return row.finding(key, str(documented), str(computed), formula, *why, uses=uses)
 
 
 def _model_flops(row: Row) -> Iterator[Finding | None]:
@@ -132,7 +139,7 @@ def _model_flops(row: Row) -> Iterator[Finding | None]:
         written.written_like_this(value),
         formula,
         *explain.model_flops(row, written, value),
-        severity=Severity.ROUNDING if off < written.unit else Severity.CONTRADICTION,
+        severity=Severity.ROUNDING if off < written.unit else Severity.by_size(written.value, value),
     )
 
 

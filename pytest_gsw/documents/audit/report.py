@@ -30,7 +30,11 @@ def text_report(audit: Audit, *, strict: bool = False) -> str:
 def summary(audit: Audit) -> str:
     """How much was looked at, and what came of it, in one line."""
     counts = [(severity, audit.new(severity) + audit.known(severity)) for severity in Severity]
-    told = [counted(count, severity.value) + _known(audit.known(severity)) for severity, count in counts if count]
+    told = [
+        counted(count, severity.value, severity.plural) + _known(audit.known(severity))
+        for severity, count in counts
+        if count
+    ]
     found = ", ".join(told) or "nothing found"
     if audit.stale:
         found += f", {len(audit.stale)} {_STALE}"

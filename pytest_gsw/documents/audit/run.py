@@ -20,7 +20,7 @@ from pytest_gsw.tables.stated import StatedRow
 _OF_LINES = "line_"
 #: Rows before and behind one that its figures may have been copied from.
 _NEAR = 100
-_WEIGHT = {Severity.CONTRADICTION: 0, Severity.ROUNDING: 1, Severity.NOTICE: 2}
+_WEIGHT = {severity: weight for weight, severity in enumerate(Severity)}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from pytest_gsw.documents.audit import explain
 from pytest_gsw.documents.audit.arithmetic import evaluate_text
-from pytest_gsw.documents.audit.examples import times_of, whose, with_time
+from pytest_gsw.documents.audit.examples import by_times, times_of, whose, with_time
 from pytest_gsw.documents.audit.figures import Row
 from pytest_gsw.documents.audit.findings import Finding, Severity
 from pytest_gsw.documents.audit.text import NUMBER, Spot, Text, first, spot
@@ -100,6 +100,7 @@ def _result(text: Text, script: Script, spot: Spot) -> Finding | None:
         spelt(script.value, min(written.unit, Fraction(1, 10))),
         f"{script.text} with {given}",
         explain.value(written, script.value) or explain.UNKNOWN,
+        severity=Severity.by_size(written.value, script.value),
     )
 
 
@@ -131,7 +132,7 @@ def _run(text: Text, script: Script, rows: Sequence[Row]) -> Finding | None:
         times_of(same),
         f"the rows of {name} on {same[0].text('gpus')} GPUs with a batch of {batch}",
         whose(of_size, time.written),
-        severity=Severity.CONTRADICTION if script.result is not None else Severity.NOTICE,
+        severity=by_times(time.written, same) if script.result is not None else Severity.NOTICE,
     )
 
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import partial
 
 from pytest_gsw.documents.audit import explain
-from pytest_gsw.documents.audit.agreement import BySteps, Comparison, compare, comparisons, contradicted, wrong
+from pytest_gsw.documents.audit.agreement import BySteps, Comparison, compare, comparisons, differing, wrong
 from pytest_gsw.documents.audit.figures import DERIVED, Law, Row, laws
 from pytest_gsw.documents.audit.findings import Explanation, Kind
 from pytest_gsw.documents.audit.written import about, decimal
@@ -63,7 +63,7 @@ def _told(change: _Change) -> list[tuple[Row, str, Explanation]]:
     explained: list[tuple[Row, Comparison]] = []
     for row in change.rows:
         after = change.figures(row)
-        still = contradicted(after)
+        still = differing(after)
         before = wrong(row) & after.keys()
         if still - before:
             return []
@@ -81,7 +81,7 @@ def _told(change: _Change) -> list[tuple[Row, str, Explanation]]:
 
 
 def _words(change: _Change, one: Comparison, where: str) -> str:
-    if not one.contradicts:
+    if not one.differs:
         return f"{change.words}, in {where}"
     return f"{change.for_most}, which fits {where}, gives {one.written.written_like_this(one.value)}"
 

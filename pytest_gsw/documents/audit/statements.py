@@ -53,7 +53,7 @@ def _equation(text: Text, statement: Statement, rows: Sequence[Row], *, explaine
         written.written_like_this(value),
         equation.text,
         why,
-        severity=Severity.ROUNDING if close else Severity.CONTRADICTION,
+        severity=Severity.ROUNDING if close else Severity.by_size(written.value, value),
     )
 
 
@@ -130,4 +130,5 @@ def chains(text: Text) -> Iterator[Finding | None]:
             f"{tokens.text} tokens/s",
             "the throughput of the example before",
             explain.value(rate, tokens.value) or Explanation(Kind.ANOTHER_RUN, "the examples are of two runs"),
+            severity=Severity.by_size(rate.value, tokens.value),
         )

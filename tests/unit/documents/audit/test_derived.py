@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_gsw.documents.audit.findings import Kind, Severity, Uses
 from pytest_gsw.documents.audit.written import power_of_ten, spelt
-from tests.unit.documents.audit.rows import LLAMA2, found, row, told
+from tests.unit.documents.audit.rows import LLAMA2, found, row, run, told
 
 GROK = {
     **LLAMA2,
@@ -138,7 +138,7 @@ def test_swapped_digits_of_a_figure() -> None:
 def test_half_of_another_peak() -> None:
     (one,) = found(row(base=LLAMA3, mfu="55.78%"))
     assert told(one)[1:] == (
-        "contradiction",
+        "discrepancy",
         "55.78%",
         "55.81%",
         "wrong peak: 9.895e14 FLOP/s, half of the peak of H100 FP8, gives it",
@@ -153,7 +153,7 @@ def test_the_peak_of_another_dtype() -> None:
 def test_model_flops_before_they_were_rounded() -> None:
     (one, notice) = found(row(base={**LLAMA3, **ARCHITECTURE}, mfu="55.85%"))
     assert told(one)[1:] == (
-        "contradiction",
+        "discrepancy",
         "55.85%",
         "55.81%",
         "formula: 2.1715e16 model FLOPs, before they were rounded to 2.17e+16, give it",
@@ -184,6 +184,63 @@ def test_the_figure_of_another_row() -> None:
     copied = found(row(base=LLAMA2, tokens_per_s="65536.00"), row("other", LLAMA2, **other))
     (one,) = [one for one in copied if one.identity == "tokens_per_s"]
     assert told(one)[4] == "stale copy: other has it with 8.000 s, which gives it here, too"
+
+
+@pytest.mark.parametrize(
+    ("mfu", "severity"),
+    [("52.71%", "discrepancy"), ("52.46%", "discrepancy"), ("52.73%", "contradiction"), ("52.45%", "contradiction")],
+)
+def test_a_quarter_of_a_percent_decides_no_verdict(mfu: str, severity: str) -> None:
+    audited = run(row(base=LLAMA2, mfu=mfu))
+    assert [told(one)[:2] for one in audited.findings] == [("mfu", severity)]
+    assert audited.fails() is (severity == "contradiction")
+    assert audited.fails(strict=True)
+
+
+def test_two_digits_of_the_batch_are_swapped() -> None:
+    swapped = "digits swapped: global_batch_size 128 gives it: two digits of 182 are swapped"
+    others = found(row(base=LLAMA2, global_batch_size="182"))
+    # The days are those of the documented throughput.
+    assert [(one.identity, told(one)[4]) for one in others] == [("tokens_per_s", swapped), ("mfu", swapped)]
+
+
+def test_two_digits_of_a_throughput_that_is_finer_than_the_step_time() -> None:
+    # 986200 tokens/s is 17.01198 s.
+    (one,) = found(row(base=GROK, tokens_per_s="968200"))
+    assert told(one)[4] == "digits swapped: 986200 would fit: two digits of 968200 are swapped"
+    # 1.3 s may be 4 % less: some two digits of any number fit.
+    coarse = row(base=LLAMA2, step_time_s="1.3", tokens_per_s="437184", mfu=None, days_to_train_1t_tokens=None)
+    assert [one.explanation.kind for one in found(coarse)] == [Kind.UNKNOWN]
+
+
+SERIES = {key: text for key, text in LLAMA2.items() if key not in {"mfu", "days_to_train_1t_tokens"}}
+
+
+def test_the_step_time_of_the_row_beside_it() -> None:
+    a = row("a", SERIES, step_time_s="8.11", tokens_per_s="64647")
+    # 4096 * 256 / 8.11 s
+    b = row("b", SERIES, gpus="128", global_batch_size="256", step_time_s="8.21", tokens_per_s="129294")
+    (one,) = found(a, b)
+    assert (one.row, told(one)[4]) == ("b", "stale copy: 8.11 s, the step time of a, gives it")
+    between = row("between", SERIES, gpus="96", step_time_s="8.31", tokens_per_s="63091")
+    (one,) = [one for one in found(a, between, b) if one.identity == "tokens_per_s"]
+    assert one.explanation.kind is not Kind.STALE_COPY
+
+
+def test_figures_of_two_rows_that_change_places() -> None:
+    """Their step times are rounded, so that neither gives the other's digits exactly."""
+    a = row("a", SERIES, step_time_s="8.1", tokens_per_s="73311")
+    b = row("b", SERIES, step_time_s="7.15", tokens_per_s="64749")
+    assert [(one.row, told(one)[4]) for one in found(a, b) if one.identity == "tokens_per_s"] == [
+        ("a", "swapped column: it is the figure of b, the two are swapped"),
+        ("b", "swapped column: it is the figure of a, the two are swapped"),
+    ]
+
+
+def test_a_copy_of_a_figure_that_is_a_little_off_itself() -> None:
+    rows = (row("a", LLAMA2, mfu="52.56%"), row("b", LLAMA2, step_time_s="7.100", mfu="52.56%"))
+    (copied,) = [one for one in found(*rows) if (one.row, one.identity) == ("b", "mfu")]
+    assert told(copied)[4] == "stale copy: a has it"
 
 
 def test_a_figure_of_another_kind() -> None:
@@ -245,7 +302,7 @@ def test_figures_without_a_batch() -> None:
         ),
         (
             "days_to_train_1t_tokens",
-            "contradiction",
+            "discrepancy",
             "17.94",
             "17.95",
             "unknown: no single change of what it is computed from gives it",

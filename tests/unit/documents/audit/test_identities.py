@@ -93,6 +93,30 @@ def test_a_batch_that_its_factors_do_not_make() -> None:
     assert one.formula == "micro_batch_size 4 * gradient_accumulation_steps 256 * dp 1"
 
 
+@pytest.mark.parametrize(
+    ("columns", "explanation"),
+    [
+        ({"global_batch_size": "182"}, "128 would fit: two digits of 182 are swapped"),
+        # Any multiple of the ranks would do where no steps are stated.
+        (
+            {"global_batch_size": "182", "gradient_accumulation_steps": None},
+            "128 would fit: two digits of 182 are swapped",
+        ),
+        (
+            {"micro_batch_size": "2", "gradient_accumulation_steps": "61", "global_batch_size": "256"},
+            "gradient_accumulation_steps 16 gives it: two digits of 61 are swapped",
+        ),
+        ({"gpus": "23"}, "32 would fit: two digits of 23 are swapped"),
+        ({"tp": "21", "gpus": "96"}, "tp 12 gives it: two digits of 21 are swapped"),
+    ],
+)
+def test_two_digits_of_a_count_are_swapped(columns: dict[str, str | None], explanation: str) -> None:
+    counts = {"tp": "4", "pp": "1", "dp": "8", "gpus": "32", "micro_batch_size": "1"}
+    found_there = identities(**{**counts, "gradient_accumulation_steps": "16", **columns})
+    assert [one[1] for one in found_there] == ["contradiction"]
+    assert found_there[0][4] == f"digits swapped: {explanation}"
+
+
 def test_a_batch_that_is_no_multiple() -> None:
     ((identity, _, documented, computed, text),) = identities(dp="64", micro_batch_size="3")
     assert (identity, documented, computed) == ("global_batch_size", "128", "192")

@@ -111,7 +111,7 @@ def test_model_flops_before_they_were_rounded() -> None:
     assert prose("MFU = 252 * 2.17E+16 / 11.24 / 576 / 1979E+12 = 42.71%", base) == [
         (
             "line_1",
-            "contradiction",
+            "discrepancy",
             "42.71%",
             "42.68%",
             "formula: 2.1715e16 gives it: model FLOPs before they were rounded to 2.17E+16",
@@ -128,7 +128,7 @@ def test_a_result_on_the_next_line() -> None:
 def test_days_of_another_throughput() -> None:
     text = "E.g. 8192 * 768 / 15.892 = 395888\nE.g. 1e12 / 395895 / 86400 = 29.24 days"
     assert prose(text) == [
-        ("line_2", "contradiction", "395895 tokens/s", "395888 tokens/s", "another run: the examples are of two runs")
+        ("line_2", "discrepancy", "395895 tokens/s", "395888 tokens/s", "another run: the examples are of two runs")
     ]
 
 
@@ -158,6 +158,11 @@ def test_an_example_of_another_run() -> None:
             "another run: no row has a step time of 12.84 s: it is of another run",
         )
     ]
+
+
+def test_an_example_that_is_a_little_off() -> None:
+    (one,) = prose(EXAMPLE.format(time="11.25", mfu="42.64%"), FULL)
+    assert one[:4] == ("line_4", "discrepancy", "11.25 s", "11.24 s")
 
 
 def test_an_example_with_the_step_time_of_another_row() -> None:

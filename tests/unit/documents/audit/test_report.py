@@ -72,11 +72,19 @@ def test_nothing_found() -> None:
     assert summary(audit([])) == "0 rows, 0 figures checked: nothing found"
 
 
+def test_several_of_a_kind() -> None:
+    lines = ("8 * 8 = 63", "9 * 9 = 80", "1000 * 1000 = 1000100", "1000 * 2000 = 2000100")
+    assert summary(audit([Source("docs/README.md", (), lines)])) == (
+        "0 rows, the text of 1 document, 4 figures checked: 2 contradictions, 2 discrepancies"
+    )
+
+
 def test_json() -> None:
     facts: dict[str, Any] = json.loads(json_report(example(mfu="known", gpus="gone")))
     assert (facts["rows"], facts["checked"], facts["documents"]) == (1, 4, ["docs/README.md", "docs/EMPTY.md"])
     assert facts["counts"] == {
         "contradiction": {"new": 1, "acknowledged": 1},
+        "discrepancy": {"new": 0, "acknowledged": 0},
         "rounding": {"new": 1, "acknowledged": 0},
         "notice": {"new": 0, "acknowledged": 0},
     }

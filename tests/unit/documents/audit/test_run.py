@@ -104,8 +104,6 @@ def bundled() -> Audit:
 LLAMA3, GROK = "llama3.1_405b_{}[H100x{}]", "grok1_314b_{}[H100x{}]"
 V100 = "gpt2_{}_fp16[V100-32GBx{}]"
 CONTRADICTIONS = {
-    *((LLAMA3.format("bf16", gpus), "mfu") for gpus in (32, 96, 192, 576, 1152, 2304)),
-    *((LLAMA3.format("fp8", gpus), "mfu") for gpus in (576, 1152, 2304)),
     *((GROK.format(dtype, gpus), "global_batch_size") for dtype in ("bf16", "fp8") for gpus in (8, 16)),
     (GROK.format("fp8", 1024), "tokens_per_s"),
     (GROK.format("fp8", 1024), "mfu"),
@@ -121,6 +119,11 @@ CONTRADICTIONS = {
     ),
     (V100.format("52b", "64-pp32-gas256-mbs4"), "gpus"),
     (V100.format("39b", "64-exp2.3"), "gpus"),
+}
+#: The same, by less than a quarter of a percent.
+DISCREPANCIES = {
+    *((LLAMA3.format("bf16", gpus), "mfu") for gpus in (32, 96, 192, 576, 1152, 2304)),
+    *((LLAMA3.format("fp8", gpus), "mfu") for gpus in (576, 1152, 2304)),
 }
 ROUNDINGS = {
     *((LLAMA3.format("fp8", gpus), key) for gpus in (32, 96, 192) for key in ("tokens_per_s", "mfu")),
@@ -153,6 +156,7 @@ NOTICES = {
     ("severity", "expected"),
     [
         (Severity.CONTRADICTION, CONTRADICTIONS),
+        (Severity.DISCREPANCY, DISCREPANCIES),
         (Severity.ROUNDING, ROUNDINGS | CUT),
         (Severity.NOTICE, NOTICES),
     ],
@@ -163,7 +167,7 @@ def test_the_bundled_tables(severity: Severity, expected: set[tuple[str, str]]) 
 
 
 def test_all_that_comments_have_said_is_found() -> None:
-    assert len(CONTRADICTIONS | ROUNDINGS) == 44
+    assert len(CONTRADICTIONS | DISCREPANCIES | ROUNDINGS) == 44
     assert len(bundled().rows) == 141
 
 
