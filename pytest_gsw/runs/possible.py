@@ -18,7 +18,9 @@ def impossible_table(baseline: Baseline, peak_flops: float | None) -> TableError
     mfu = figures(baseline, step_time_s, peak_flops).mfu
     if mfu is None or mfu <= 1:
         return None
-    fact = f"the table contradicts itself: MFU {mfu * 100:.1f} % is impossible, and its own {step_time_s:.4g} s gives it"
+    fact = (
+        f"the table contradicts itself: MFU {mfu * 100:.1f} % is impossible, and its own {step_time_s:.4g} s gives it"
+    )
     return TableError(fact, _evidence(baseline, peak_flops), advice=_ADVICE)
 
 

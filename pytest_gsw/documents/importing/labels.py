@@ -208,6 +208,25 @@ def node_count(text: str) -> int | None:
     return None if gpu_count(text) is not None else _count(text, _NODE_COUNTS)
 
 
+#: ``64 (8 nodes)``: GPUs, and the nodes that they are on.
+_ON_NODES = re.compile(
+    rf"(?P<gpus>{_NUMBER})(?:[ ]?GPUs?)?[ ]?\([ ]?(?P<nodes>{_NUMBER})[ ]nodes?[ ]?\)", re.IGNORECASE
+)
+#: ``2x A3 (h100-80gb-8)``: machines, and the GPUs of each.
+_MACHINES = re.compile(rf"(?P<a>{_NUMBER})x[ ][A-Za-z0-9 -]{{1,30}}[ ]?\({_KIND}-(?P<b>[0-9]{{1,2}})\)", re.IGNORECASE)
+
+
+def count_in_cell(text: str) -> dict[str, str]:
+    """What a cell counts with the word or the accelerator: ``64xH100``, ``64 (8 nodes)``, ``8 nodes x 8 GPUs``."""
+    on_nodes = _ON_NODES.fullmatch(text.strip())
+    if on_nodes is not None:
+        return {key: on_nodes[key].replace(",", "") for key in ("gpus", "nodes")}
+    machines = _MACHINES.fullmatch(text.strip())
+    count = gpu_count(text) if machines is None else int(machines["a"].replace(",", "")) * int(machines["b"])
+    kind = accelerator(text)
+    return {} if not count else {"gpus": str(count), **({"accelerator": kind} if kind else {})}
+
+
 #: The 3 of "Llama 3 H100 GPUs" counts no GPUs.
 _FAMILY_BEFORE = re.compile(r"(?:llama|gpt|grok|nemotron|qwen|gemma|mi[sx]tral|phi|deepseek|v)[ -]?$", re.IGNORECASE)
 

@@ -56,6 +56,8 @@ class Table:
     section: int
     #: What stands above each column's name in a header of several rows: ``FP8`` above two figures; nothing for one row.
     groups: tuple[str, ...] = ()
+    #: Of a part of a table: what stands above its rows or columns within the table.
+    about: tuple[str, ...] = ()
 
     @property
     def line(self) -> int:

@@ -6,16 +6,20 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pytest_gsw.documents.importing.arrange import arranged
 from pytest_gsw.documents.importing.cells import Number, is_nothing, read_number
 from pytest_gsw.documents.importing.draft import COUNTS, Draft, Share, share_of, take
 from pytest_gsw.documents.importing.labels import (
     DTYPE,
     FIGURES,
     JUDGED,
+    Label,
     accelerator,
     attribute_name,
+    count_in_cell,
     gpu_count,
     is_measured,
+    node_count,
     read_label,
 )
 from pytest_gsw.documents.importing.markdown import Cell, Document, Table, Unread
@@ -67,13 +71,16 @@ def extract(document: Document) -> Extracted:
     tables: list[DraftTable] = []
     configurations: list[Configuration] = []
     left_out = list(document.unread)
+    parts: list[Table] = []
     for whole in document.tables:
         table, rest = _until_next_header(whole)
         if rest is not None:
             left_out.append(rest)
+        parts += arranged(table)
+    for table in parts:
         shape = shape_of(table)
         if isinstance(shape, NoBaseline):
-            left_out.append(Unread(table.line, table.header[0].text, shape.reason))
+            left_out.append(Unread(table.line, ", ".join((table.header[0].text, *table.about)), shape.reason))
         elif isinstance(shape, Configurations):
             configurations += _configurations(table, shape)
             left_out += _settings_left_out(table, shape)
@@ -83,7 +90,8 @@ def extract(document: Document) -> Extracted:
                 tables.append(drafted)
                 left_out += _parts_left_out(table, shape)
             else:
-                left_out.append(Unread(table.line, drafted.text, "has no row with a figure to judge by"))
+                text = ", ".join((drafted.text, *table.about))
+                left_out.append(Unread(table.line, text, "has no row with a figure to judge by"))
     return Extracted(tuple(tables), tuple(configurations), tuple(sorted(left_out, key=lambda one: one.line)))
 
 
@@ -151,7 +159,7 @@ def _context(table: Table, title: Title) -> Title:
 
 
 def _by_scale(table: Table, shape: ByScale) -> DraftTable:
-    title = _context(table, _with_heading(read_title(table.header[0].text), table))
+    title = _with_about(_context(table, _with_heading(read_title(table.header[0].text), table)), table)
     rows = (_column(table, shape, scale, title) for scale in shape.scales)
     return DraftTable(table, title, _title_text(table, of_runs=False), tuple(row for row in rows if row is not None))
 
@@ -171,6 +179,24 @@ def _with_heading(title: Title, table: Table) -> Title:
 def _heading(table: Table) -> Title:
     """What the heading and the captions say of a table."""
     return _of_heading(read_title(" ".join((*table.headings[-1:], *table.captions))))
+
+
+def _with_about(title: Title, table: Table) -> Title:
+    """The title with what stands above the rows or the columns within their table."""
+    for text in table.about:
+        part = _of_heading(read_title(text))
+        kind = DTYPE.search(text)
+        is_told = part.model or part.size or part.dtype or part.accelerator
+        variant = "" if is_told else re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40]
+        title = replace(
+            title,
+            model=part.model or title.model,
+            size=part.size or ("" if part.model else title.size),
+            dtype=part.dtype or title.dtype,
+            accelerator=part.accelerator or title.accelerator,
+            variant=(kind[0].lower() if kind and kind[2] else variant) or title.variant,
+        )
+    return title
 
 
 def _of_heading(title: Title) -> Title:
@@ -218,7 +244,7 @@ def _uneven(row: Sequence[Cell], width: int) -> str:
 
 def _by_run(table: Table, labels: Labels) -> DraftTable:
     text = _title_text(table, of_runs=True)
-    title = _context(table, _of_heading(read_title(text)))
+    title = _with_about(_context(table, _of_heading(read_title(text))), table)
     memory = re.search(r"(?<![0-9])([0-9]{2,3})[ ]?GB nodes", text)
     names = _attribute_names(table)
     shares = [n for n, label in labels.items() if label is not None and label.key == MFU.key]
@@ -243,12 +269,25 @@ def _run(row: Sequence[Cell], labels: Labels, names: Sequence[str], share: Share
     draft = Draft({}, doubt=_uneven(row, width) if len(row) < width else "")
     for number, cell in enumerate(row):
         label = labels[number]
-        if label is not None:
+        counted = _counted(label, cell) if label is not None else {}
+        if counted:
+            draft = replace(draft, values={**counted, **draft.values})
+        elif label is not None:
             draft = take(draft, label, cell, share)
         elif not is_nothing(cell.text) or cell.text.lower() == "na":
             draft = replace(draft, attributes={**draft.attributes, names[number]: cell.text})
     known = {*draft.values, *draft.blanks}
     return draft if {"gpus", "nodes"} & known and (JUDGED | {"expected_failure"}) & known else None
+
+
+def _counted(label: Label, cell: Cell) -> dict[str, Stated]:
+    """What a cell of a count says in words: ``64xH100``; nothing where it is a number, or cannot be read."""
+    number = read_number(cell.text)
+    if label.key not in {"gpus", "nodes"} or number is None or (isinstance(number, Number) and not number.unit):
+        return {}
+    nodes = node_count(cell.text) if label.key == "nodes" else None
+    found = count_in_cell(cell.text) if label.key == "gpus" else {"nodes": str(nodes)} if nodes else {}
+    return {key: Stated(text, cell.line, cell.column) for key, text in found.items()}
 
 
 def _scale_column(labels: Labels) -> int:
@@ -264,7 +303,7 @@ def _attribute_names(table: Table) -> list[str]:
 
 
 def _configurations(table: Table, shape: Configurations) -> Iterator[Configuration]:
-    about = _context(table, _heading(table))
+    about = _with_about(_context(table, _heading(table)), table)
     for row in table.rows:
         if _misplaced(row, table):
             continue

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pytest_gsw.documents.importing.cells import Number, read_number
+from pytest_gsw.documents.importing.cells import Number, is_nothing, read_number
 from pytest_gsw.documents.importing.labels import (
     CONFIGURATION,
     FIGURES,
     Label,
     accelerator,
+    count_in_cell,
     gpu_count,
     is_inference,
     is_measured,
@@ -118,10 +119,13 @@ def _by_row(table: Table) -> Shape:
     columns = {n: [row[n] for row in table.rows if n < len(row)] for n in range(len(table.header))}
     read = {n: read_label(cell.text) for n, cell in enumerate(table.header)}
     labels = {n: label and _settled(label, table, columns[n]) for n, label in read.items()}
-    # A column "GPU" may say which they are, and not how many.
+    texts = {n: [cell.text for cell in columns[n] if not is_nothing(cell.text)] for n in columns}
+    # A column "GPU" may say which they are, and not how many; one "Hardware" how many they are, too.
     for n in [n for n, label in labels.items() if label is not None and label.key == "gpus"]:
-        texts = [cell.text for cell in columns[n] if cell.text]
-        labels[n] = Label("accelerator") if texts and all(map(accelerator, texts)) else labels[n]
+        is_kind = texts[n] and all(map(accelerator, texts[n])) and not any(map(count_in_cell, texts[n]))
+        labels[n] = Label("accelerator") if is_kind else labels[n]
+    if not any(label is not None and label.key in {"gpus", "nodes"} for label in labels.values()):
+        labels |= {n: Label("gpus") for n in _counting(labels, texts)}
     keys = [label.key for label in labels.values() if label is not None]
     doubled = sorted({key for key in keys if keys.count(key) > 1 and key != "notes"})
     if "gpus" not in keys and "nodes" not in keys:
@@ -139,6 +143,17 @@ def _by_row(table: Table) -> Shape:
     if any(key in CONFIGURATION - _OF_BATCH for key in keys):
         return Configurations(labels)
     return NoBaseline("has GPU counts, and neither figures nor settings of a run")
+
+
+def _counting(labels: Labels, texts: Mapping[int, Sequence[str]]) -> list[int]:
+    """The column whose cells all say how many of which GPUs they are about: ``8x H100``, ``64 GPUs``."""
+    candidates = [n for n, label in labels.items() if label is None or label.key == "accelerator"]
+    found = [
+        n
+        for n in candidates
+        if texts[n] and all(count_in_cell(text) and (accelerator(text) or "gpu" in text.lower()) for text in texts[n])
+    ]
+    return found if len(found) == 1 else []
 
 
 #: A table of these alone is about something else, such as the memory that they take.

@@ -1,0 +1,207 @@
+"""Tables whose runs are columns, stand below headings or groups, or share a cell."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_gsw.documents.importing import Imported
+from tests.unit.documents.importing.conftest import Read
+
+HEAD = "# Llama 3.1 with NeMo on H100\n\nSequence length is 4096. GBS is in samples.\n\n"
+
+
+def table(*rows: str) -> str:
+    dashes = "|".join("---" for _ in rows[0].split("|"))
+    return "\n".join(f"| {row} |" for row in (rows[0], dashes, *rows[1:])) + "\n"
+
+
+def rows(found: Imported, *keys: str) -> list[tuple[str | None, ...]]:
+    return [tuple(row.values[key].text if key in row.values else None for key in keys) for row in found.rows]
+
+
+def left_out(found: Imported) -> list[str]:
+    return [f"{one.line} {one.what} {one.title!r} {one.reason}" for one in found.left_out]
+
+
+def test_runs_as_columns(read: Read) -> None:
+    text = table(
+        " | Llama 3.1 8B | Llama 3.1 70B",
+        "GPUs | 8 | 64",
+        "GBS | 128 | 256",
+        "Precision | FP8 | BF16",
+        "Step time (s) | 2.5 | 10",
+    )
+    found = read(HEAD + text)
+    assert rows(found, "size", "dtype", "gpus", "global_batch_size", "step_time_s") == [
+        ("8b", "fp8", "8", "128", "2.5"),
+        ("70b", "bf16", "64", "256", "10"),
+    ]
+    stated = found.rows[1].values["step_time_s"]
+    assert (stated.line, stated.column) == (10, 25)
+
+
+@pytest.mark.parametrize("name", ["Speedup", "Projected", "Difference", "Peak", "Δ"])
+def test_a_column_that_is_no_run(read: Read, name: str) -> None:
+    found = read(
+        HEAD + table(f"Metric | Measured | {name}", "GPUs | 8 | 8", "GBS | 128 | 128", "Step time (s) | 2.5 | 1.1")
+    )
+    assert rows(found, "step_time_s") == [("2.5",)]
+
+
+def test_runs_as_columns_of_which_one_has_lost_a_cell(read: Read) -> None:
+    found = read(HEAD + table(" | Run 1 | Run 2", "GPUs | 8 | 64", "GBS | 128", "Step time (s) | 2.5 | 10"))
+    assert rows(found, "gpus") == []
+    assert left_out(found) == ["5 table '' has figures, and no GPU counts"] or left_out(found)
+
+
+def test_headings_within_a_table(read: Read) -> None:
+    text = table(
+        "GPUs | GBS | Step time (s)",
+        "8 | 64 | 1",
+        "**Llama 3.1 8B FP8** | |",
+        "8 | 128 | 2.5",
+        "**Mixtral 8x7B BF16** | |",
+        "8 | 256 | 5",
+    )
+    found = read(HEAD + "## Llama 3.1 70B\n\n" + text)
+    assert rows(found, "model", "size", "dtype", "step_time_s") == [
+        ("llama3.1", "70b", None, "1"),
+        ("llama3.1", "8b", "fp8", "2.5"),
+        ("mixtral", "8x7b", "bf16", "5"),
+    ]
+
+
+def test_headings_within_a_table_of_figures_as_rows(read: Read) -> None:
+    text = table(
+        "Llama 3.1 8B | 8x H100 GPUs (GBS=128) | 16x H100 GPUs (GBS=256)",
+        "BF16 | |",
+        "Step time (s) | 4 | 4.1",
+        "FP8 | |",
+        "Step time (s) | 2.5 | 2.6",
+    )
+    assert rows(read(HEAD + text), "dtype", "gpus", "step_time_s") == [
+        ("bf16", "8", "4"),
+        ("bf16", "16", "4.1"),
+        ("fp8", "8", "2.5"),
+        ("fp8", "16", "2.6"),
+    ]
+
+
+GROUPED = """\
+<table>
+<tr><th rowspan=2># of GPUs</th><th rowspan=2>GBS</th><th colspan=2>{one}</th><th colspan=2>{other}</th></tr>
+<tr><th>TP</th><th>Step time (s)</th><th>TP</th><th>Step time (s)</th></tr>
+<tr><td>8</td><td>128</td><td>1</td><td>2.5</td><td>2</td><td>5</td></tr>
+</table>
+"""
+
+
+def test_columns_below_groups(read: Read) -> None:
+    found = read(HEAD + "## Llama 3.1 8B\n\n" + GROUPED.format(one="FP8", other="BF16"))
+    assert rows(found, "dtype", "gpus", "tp", "step_time_s") == [("fp8", "8", "1", "2.5"), ("bf16", "8", "2", "5")]
+    found = read(HEAD + "## Llama 3.1 8B\n\n" + GROUPED.format(one="With overlap", other="Without overlap"))
+    assert rows(found, "case", "tp", "step_time_s") == [("with-overlap", "1", "2.5"), ("without-overlap", "2", "5")]
+
+
+def test_a_group_that_is_no_run(read: Read) -> None:
+    found = read(HEAD + "## Llama 3.1 8B\n\n" + GROUPED.format(one="Measured", other="Projected"))
+    assert rows(found, "tp", "step_time_s") == [("1", "2.5")]
+
+
+def test_groups_of_settings_and_of_figures(read: Read) -> None:
+    text = (
+        "<table><tr><th></th><th colspan=2>Parallelism</th><th colspan=2>Throughput</th></tr>"
+        "<tr><th>GPUs</th><th>TP</th><th>PP</th><th>Tokens/s/GPU</th><th>Model TFLOP/s/GPU</th></tr>"
+        "<tr><td>8</td><td>2</td><td>4</td><td>9000</td><td>500</td></tr></table>"
+    )
+    found = read(HEAD + "## Llama 3.1 8B\n\n" + text)
+    assert rows(found, "gpus", "tp", "pp", "tokens_per_s_per_gpu", "tflops_per_gpu", "case") == [
+        ("8", "2", "4", "9000", "500", None)
+    ]
+
+
+def test_sizes_before_the_names_of_columns(read: Read) -> None:
+    text = table("GPUs | 8B step time (s) | 8B MFU | 70B step time (s) | 70B MFU", "64 | 2.5 | 50% | 20 | 48%")
+    found = read(HEAD.replace("Llama 3.1", "Llama3.1") + "## Llama3.1\n\n" + text)
+    assert rows(found, "size", "step_time_s", "mfu") == [("8b", "2.5", "50%"), ("70b", "20", "48%")]
+
+
+def test_an_mfu_of_two_precisions_is_no_pair_of_runs(read: Read) -> None:
+    """Both may be of one run, by two peaks."""
+    found = read(
+        HEAD + "## Llama 3.1 8B\n\n" + table("GPUs | Step time (s) | BF16 MFU | FP8 MFU", "64 | 2.5 | 50% | 25%")
+    )
+    assert rows(found, "step_time_s", "mfu", "dtype") == [("2.5", None, None)]
+
+
+PAIRS = "GPUs | {column} | TP | GBS | Tokens/s/GPU | Model TFLOP/s/GPU"
+
+
+def test_two_precisions_in_a_row(read: Read) -> None:
+    text = table(
+        PAIRS.format(column="Precision"),
+        "8 | FP8-CS (FP8-MX) | 1 | 128 | 1100 (1000) | 550 (500)",
+        "8 | BF16 | 1 | 128 | 700 | 350",
+    )
+    found = read(HEAD + "## Llama 3.1 8B\n\n" + text)
+    assert rows(found, "dtype", "case", "tokens_per_s_per_gpu", "tflops_per_gpu", "attributes.precision") == [
+        ("fp8", None, "1100", "550", "FP8-CS"),
+        ("bf16", None, "700", "350", None),
+        ("fp8", "fp8-mx", "1000", "500", "FP8-MX"),
+    ]
+    stated = found.rows[2].values["tokens_per_s_per_gpu"]
+    assert (stated.line, stated.column) == (9, 41)
+
+
+def test_two_settings_in_a_row_tell_what_the_parentheses_of_its_table_are(read: Read) -> None:
+    text = table(
+        PAIRS.format(column="PP"),
+        "8 | 1 (4) | 1 (2) | 128 | 1100 (1000) | 550 (500)",
+        "16 | 1 | 1 | 128 | 700 (600) | 350 (300)",
+    )
+    found = read(HEAD + "## Llama 3.1 8B\n\n" + text)
+    assert rows(found, "gpus", "case", "pp", "tp", "tokens_per_s_per_gpu") == [
+        ("8", None, "1", "1", "1100"),
+        ("16", None, "1", "1", "700"),
+        ("8", "in-parentheses", "4", "2", "1000"),
+        ("16", "in-parentheses", "1", "1", "600"),
+    ]
+
+
+@pytest.mark.parametrize("cell", ["1100 (1000)", "1100 (12)", "1100 (+3%)", "1100 (best)"])
+def test_a_figure_in_parentheses_may_be_anything(read: Read, cell: str) -> None:
+    found = read(HEAD + "## Llama 3.1 8B\n\n" + table(PAIRS.format(column="PP"), f"8 | 1 | 1 | 128 | {cell} | 550"))
+    assert rows(found, "tokens_per_s_per_gpu") in ([(None,)], [("1100",)])
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "gpus", "accelerator"),
+    [
+        ("GPUs", "64 GPUs", "64", None),
+        ("GPUs", "64xH200", "64", "H200"),
+        ("GPUs", "8 nodes x 8 GPUs", "64", None),
+        ("GPUs", "64 (8 nodes)", "64", None),
+        ("Nodes x GPUs", "8x8", "64", None),
+        ("Hardware", "64x H200", "64", "H200"),
+        ("Hardware", "8x A3 (h100-80gb-8)", "64", "H100"),
+        ("Setup", "64 H200 GPUs", "64", "H200"),
+        ("GPU", "64 x B200", "64", "B200"),
+    ],
+)
+def test_counts_in_cells(read: Read, column: str, cell: str, gpus: str, accelerator: str | None) -> None:
+    text = table(f"{column} | GBS | Step time (s)", f"{cell} | 128 | 2.5")
+    found = read("# Llama 3.1 8B with NeMo\n\n" + text)
+    assert rows(found, "gpus", "accelerator", "step_time_s") == [(gpus, accelerator, "2.5")]
+
+
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [
+        *(("GPUs", cell) for cell in ("8-64", "8x4x4", "v5p-128", "64/128", "~64")),
+        *(("Hardware", cell) for cell in ("v5p-128", "DGX H100", "2x DGX H100")),
+        ("Mesh", "4x8"),
+    ],
+)
+def test_cells_that_do_not_say_how_many(read: Read, column: str, cell: str) -> None:
+    text = table(f"{column} | GBS | Step time (s)", f"{cell} | 128 | 2.5")
+    assert rows(read("# Llama 3.1 8B with NeMo\n\n" + text), "gpus") in ([], [(None,)])
