@@ -14,7 +14,7 @@ _GPUS_PER_NODE: Mapping[str, int] = {
 
 
 def gpus_per_node(accelerator: str) -> int | None:
-    """GPUs of one node by an accelerator with or without its memory, such as ``A100-80GB``; ``None`` where that varies."""
+    """GPUs of one node by an accelerator, such as ``A100`` or ``A100-80GB``; ``None`` where that varies."""
     return _GPUS_PER_NODE.get(accelerator.partition("-")[0])
 
 

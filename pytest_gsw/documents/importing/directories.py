@@ -17,7 +17,7 @@ _CHANGED_TO = re.compile(rf"(?<![A-Za-z0-9_])cd +[\"']?(?:[$<~.][^/\s]{{0,80}}/)
 
 
 def recipe_directory(path: Path, lines: Sequence[str]) -> Stated | None:
-    """The directory of a README's recipe, such as ``grok1`` or ``deepseek_v3/pretraining``; ``None`` of other documents.
+    """The directory of a README's recipe, such as ``deepseek_v3/pretraining``; ``None`` of other documents.
 
     Where the repository begins is not to be seen: a README may have been copied out of it. What the document says
     (``cd $REPOSITORY/grok1``) counts where the README does lie in a directory of that path.
@@ -35,7 +35,7 @@ def recipe_directory(path: Path, lines: Sequence[str]) -> Stated | None:
 
 
 def _by_place(place: Sequence[str]) -> str:
-    """The README's own directory; with those above it where a task is among the last two: ``qwen3/pretrain/torchtitan``."""
+    """The README's own directory; where one of the last two is named after a task, from the one above that on."""
     depth = next((n for n in (3, 2) if len(place) >= n and _TASK.fullmatch(place[1 - n])), 1)
     names = place[-depth:]
     return "/".join(names) if all(re.fullmatch(_NAME, name) for name in names) else ""
