@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -15,6 +15,7 @@ from pytest_gsw.documents.audit.run import Source, audit
 from pytest_gsw.documents.importing import DocumentFacts, Imported, import_document, read_facts
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.bundled import FACTS_FILE
+from pytest_gsw.tables.load import load_table, table_files
 
 
 def add_parser(commands: Commands) -> None:
@@ -43,7 +44,8 @@ def _import(asked: argparse.Namespace) -> Answer:
     kept = [name for name, state in written.items() if state == "differs"]
     lines = [line for one, found in zip(imported, contradictions, strict=True) for line in _told(one, found)]
     for name, (_, rows) in texts.items():
-        lines.append(f"{directory / name}: {counted(rows, 'row')}, {_STATES[written[name]]}")
+        lines.append(f"{directory / name}: {counted(len(rows), 'row')}, {_STATES[written[name]]}")
+    lines += _called_alike(directory, {name: rows for name, (_, rows) in texts.items()})
     if kept:
         lines.append("next: pytest-gsw diff TABLES README.md, then the same again with --overwrite")
     empty = [one for one in imported if not one.rows]
@@ -94,18 +96,48 @@ def _facts(given: Path | None, directory: Path) -> dict[str, DocumentFacts]:
     return dict(read_facts(beside)) if beside.is_file() else {}
 
 
-def _texts(imported: Sequence[Imported]) -> dict[str, tuple[str, int]]:
-    """The YAML files by name, with their rows; a name that two documents give gets the document's behind it."""
-    found: dict[str, tuple[str, int]] = {}
+def _texts(imported: Sequence[Imported]) -> dict[str, tuple[str, Sequence[str]]]:
+    """The YAML files by name, with their rows' ids; a name that two documents give gets the document's behind it."""
+    found: dict[str, tuple[str, Sequence[str]]] = {}
     for one in imported:
         yaml_text = one.yaml_text
         for file in one.files:
             name = file.path
             if name in found:
                 stem = re.sub(r"[^a-z0-9._-]+", "-", Path(one.name).stem.lower()).strip("-.")
-                name = str(PurePosixPath(name).with_suffix("")) + f"-{stem}.yaml"
-            found[name] = (yaml_text[file.path], sum(len(table.rows) for table in file.tables))
+                base = f"{PurePosixPath(name).with_suffix('')}-{stem}"
+                names = (f"{base}.yaml", *(f"{base}-{number}.yaml" for number in range(2, len(imported) + 1)))
+                name = next(name for name in names if name not in found)
+            found[name] = (yaml_text[file.path], [row.id for table in file.tables for row in table.rows])
     return found
+
+
+def _called_alike(directory: Path, written: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """What to say of rows that are called as rows of another table: a session would refuse both tables."""
+    tables = {directory / name: rows for name, rows in written.items()}
+    taken = {row: path for path in _others(directory, set(tables)) for row in _ids(path)}
+    for path, rows in tables.items():
+        alike: dict[Path, list[str]] = {}
+        for row in rows:
+            if taken.setdefault(row, path) != path:
+                alike.setdefault(taken[row], []).append(row)
+        for other, same in alike.items():
+            told = f"{counted(len(same), 'row')} called as in {other}, such as {same[0]}"
+            yield f"look at {path}: {told}: a session takes one of these tables, not both"
+
+
+def _others(directory: Path, written: Collection[Path]) -> Sequence[Path]:
+    try:
+        return [path for path in table_files(directory) if path not in written]
+    except ConfigurationError:
+        return []  # a session says what is wrong there
+
+
+def _ids(path: Path) -> Sequence[str]:
+    try:
+        return [row.id for row in load_table(path)]
+    except ConfigurationError:
+        return []
 
 
 def _write(path: Path, text: str, *, overwrite: bool) -> str:

@@ -153,6 +153,7 @@ _COMMON: f.Fields = {
 
 _TABLE: f.Fields = {
     "title": f.text("The table's title in the document."),
+    "release": f.text("Release that the table's figures are of."),
     **_COMMON,
     "rows": f.Sequence_(ROW_FIELDS, "The rows, one test item each.", required=True),
 }
@@ -163,7 +164,7 @@ FILE_FIELDS: f.Fields = {
     "framework": f.pattern(_NAME, "a name such as maxtext", "Framework that trains the model.", required=True),
     "log_format": f.pattern(_NAME, "a name such as megatron", "Log format; the framework's by default."),
     "document": f.text("Name of the document that the figures come from.", required=True),
-    "release": f.text("Release of the document, such as the tag of its repository."),
+    "release": f.text("Release of the document, such as the tag of its repository; a table may have its own."),
     "activation_recomputation": f.flag("The document's TFLOP/s count the forward pass twice."),
     "architecture": f.Nested(_ARCHITECTURE, "What model_flops is computed from."),
     **_COMMON,

@@ -117,11 +117,30 @@ def test_two_documents_of_one_name(readme: Path, tmp_path: Path, capsys: pytest.
     )
 
 
-def test_two_documents_of_one_model(readme: Path, tmp_path: Path) -> None:
+def test_two_documents_of_one_model(readme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "v2.md"
     other.write_text(README)
     assert main(["import", str(readme), str(other), "-o", str(tmp_path / "out")]) == 0
     assert sorted(path.name for path in (tmp_path / "out").rglob("*.yaml")) == ["llama3_8b-v2.yaml", "llama3_8b.yaml"]
+    nemo = tmp_path / "out" / "nemo"
+    said = (
+        f"look at {nemo / 'llama3_8b-v2.yaml'}: 2 rows called as in {nemo / 'llama3_8b.yaml'}, such as "
+        "llama3_8b_bf16[H100x8]: a session takes one of these tables, not both\n"
+    )
+    assert said in capsys.readouterr().out
+    (nemo / "llama3_8b.yaml").unlink()
+    assert main(["import", str(readme), "-o", str(tmp_path / "out")]) == 0
+    out = capsys.readouterr().out
+    assert f"look at {nemo / 'llama3_8b.yaml'}: 2 rows called as in {nemo / 'llama3_8b-v2.yaml'}, such as " in out
+
+
+def test_documents_whose_names_differ_little(readme: Path, tmp_path: Path) -> None:
+    others = [tmp_path / name for name in ("v2.md", "V2.md", "v2.txt")]
+    for other in others:
+        other.write_text(README)
+    assert main(["import", str(readme), *map(str, others), "-o", str(tmp_path / "out")]) == 0
+    names = ["llama3_8b-v2-2.yaml", "llama3_8b-v2-3.yaml", "llama3_8b-v2.yaml", "llama3_8b.yaml"]
+    assert sorted(path.name for path in (tmp_path / "out").rglob("*.yaml")) == names
 
 
 def test_no_such_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,6 +46,8 @@ def complete(draft: Draft, table: DraftTable, section: Section, context: Context
     """
     prose = context.prose
     values = _named(draft, table, context)
+    if section.release is not None:
+        values["release"] = section.release
     of_row = _row_facts(draft, context.facts)
     given = (*_wide_facts(table, context.facts, values), of_row)
     recipe: dict[str, Stated | Mapping[str, str]] = {"steps": prose.steps} if prose.steps is not None else {}
@@ -64,7 +66,8 @@ def complete(draft: Draft, table: DraftTable, section: Section, context: Context
         flops = model_flops({key: stated.text for key, stated in values.items()}, prose)
         values |= {"model_flops": flops} if flops is not None else {}
     values["line"] = _judged_line(draft, values)
-    row = Row(values, recipe=recipe, table_line=table.table.line)
+    system = draft.values["accelerator"].text if "accelerator" in draft.values else ""
+    row = Row(values, recipe=recipe, system=system, table_line=table.table.line)
     return _checked(row, draft, given, of_row)
 
 

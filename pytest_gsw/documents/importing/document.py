@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pytest_gsw.documents.importing.cases import with_cases
 from pytest_gsw.documents.importing.complete import Context, complete
 from pytest_gsw.documents.importing.directories import recipe_directory
 from pytest_gsw.documents.importing.draft import Draft, Remark
@@ -95,7 +96,9 @@ def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
                 for place in {one.place for one in configurations}:
                     joins[place] += 1
     check_facts(facts, extracted, rows)
-    files = files_of(rows, facts, context.prose)
+    named, of_names = with_cases(rows)
+    remarks += of_names
+    files = files_of([(table, row) for (table, _), row in zip(rows, named, strict=True)], facts, context.prose)
     ids = {row.number: row.id for file in files for table in file.tables for row in table.rows}
     unjoined = [Unread(*place, "has settings of no row that was read") for place, number in joins.items() if not number]
     return Imported(

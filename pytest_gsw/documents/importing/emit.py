@@ -26,7 +26,7 @@ _ORDER = (
     *("expected_failure", "notes"),
 )
 _HEAD = ("model", "size", "framework", "log_format", "dtype", "accelerator", "gpus_per_node")
-_OF_TABLE = tuple(dict.fromkeys(("dtype", *_HEAD, *_ORDER, "line")))
+_OF_TABLE = tuple(dict.fromkeys(("release", "dtype", *_HEAD, *_ORDER, "line")))
 _AT_END = ("model", "framework", "log_format", "line")
 #: Keys that never leave the row: a reader looks for them there.
 _OF_ROW = frozenset({"gpus", *FIGURES, "case", "notes", "proxy", "expected_failure"})
@@ -38,12 +38,15 @@ _WIDTH = 160
 def yaml_text(file: RowFile, document: str) -> str:
     """The YAML of one file."""
     rows = [row for table in file.tables for row in table.rows]
-    shared = _shared(rows, (*_HEAD, *_ORDER))
+    shared = _shared(rows, (*_HEAD, *_ORDER, "release"))
     recipe = _shared_recipe(rows)
     lines = [*_head_comment(file, document, rows), ""]
     lines += [_line(key, shared[key], rows) for key in _HEAD if key in shared]
     lines.append(f"document: {_scalar(document)}")
-    lines += [f"release: {_scalar(file.release)}"] if file.release else []
+    if "release" in shared:
+        lines.append(_line("release", shared["release"], rows))
+    elif file.release:
+        lines.append(f"release: {_scalar(file.release)}")
     lines += _recipe(recipe, "")
     lines += _acknowledged(file.acknowledged, "")
     of_file = [key for key in _ORDER if key in shared and key not in {*_HEAD, "model_flops"}]

@@ -1,10 +1,9 @@
-"""Rows become YAML files to be: grouped by framework and model, each with a name of its own."""
+"""Rows become YAML files to be: one file for each framework and model."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
 
 from pytest_gsw.documents.importing.facts import DocumentFacts, Facts
 from pytest_gsw.documents.importing.model_flops import architecture_of
@@ -60,13 +59,12 @@ def files_of(rows: Sequence[tuple[DraftTable, Row]], facts: DocumentFacts, prose
 
 
 def _file(path: str, members: Sequence[tuple[DraftTable, Row]], facts: DocumentFacts, prose: Prose) -> RowFile:
-    named = _with_cases([row for _, row in members])
     tables: dict[int, tuple[DraftTable, list[Row]]] = {}
-    for (table, _), row in zip(members, named, strict=True):
+    for table, row in members:
         tables.setdefault(table.table.line, (table, []))[1].append(row)
     of_file = facts.files.get(path, Facts())
     whole = facts.whole
-    sizes = {_text(row, "size") for row in named}
+    sizes = {_text(row, "size") for _, row in members}
     built = []
     for line, (table, found) in tables.items():
         of_table = facts.tables.get(line, Facts())
@@ -91,45 +89,6 @@ def _architecture(sizes: Collection[str], prose: Prose) -> Architecture | None:
     one, *others = sizes
     found = architecture_of("" if others else one, prose)
     return None if others and found is not None and found.numbers else found
-
-
-#: What tells rows of the same name apart, and its short name in a case where it has one.
-_TELLING: Mapping[str, str] = {
-    **{key: key for key in ("tp", "pp", "cp", "ep", "dp", "fsdp", "vp")},
-    "gradient_accumulation_steps": "gas",
-    "micro_batch_size": "mbs",
-    "global_batch_size": "gbs",
-    "sequence_length": "seq",
-    "layers": "layers",
-}
-
-
-def _with_cases(rows: Sequence[Row]) -> list[Row]:
-    """Rows with names of their own: by what differs between them, else by the line in the document."""
-    groups: dict[str, list[int]] = {}
-    for number, row in enumerate(rows):
-        groups.setdefault(row.id, []).append(number)
-    named = list(rows)
-    for members in (members for members in groups.values() if len(members) > 1):
-        texts = {key: {_text(rows[n], key) for n in members} for key in _TELLING}
-        differing = [key for key in _TELLING if len(texts[key]) > 1]
-        told = {n: _case(rows[n], differing) for n in members}
-        often = Counter(told.values())
-        taken: Counter[str] = Counter()
-        for n, case in told.items():
-            line = rows[n].values["line"]
-            if often[case] > 1 or len(case) > 60 or not case:
-                case = f"{case[:40]}-line{line.text}".strip("-")
-            taken[case] += 1
-            if taken[case] > 1:
-                case += f"-{taken[case]}"
-            named[n] = replace(rows[n], values={**rows[n].values, "case": replace(line, text=case)})
-    return named
-
-
-def _case(row: Row, differing: Sequence[str]) -> str:
-    told = (f"{_TELLING[key]}{_text(row, key)}" for key in differing if key in row.values)
-    return "-".join([*filter(None, [_text(row, "case")]), *told])
 
 
 def _text(row: Row, key: str) -> str:

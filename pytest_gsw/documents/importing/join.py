@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from pytest_gsw.documents.importing.cases import release_of
 from pytest_gsw.documents.importing.draft import Draft
 from pytest_gsw.documents.importing.identities import sequence_length_given
 from pytest_gsw.documents.importing.markdown import Document, Table
@@ -29,6 +30,8 @@ class Section:
     dp_is_gpus: bool
     #: The directory of scripts that it links.
     directory: Stated | None
+    #: The release that its headings name.
+    release: Stated | None
 
 
 def joined(draft: Draft, table: DraftTable, fitting: Sequence[Configuration], section: Section, prose: Prose) -> Draft:
@@ -125,6 +128,7 @@ def section_of(document: Document, table: Table) -> Section:
         tp=section_degree("TP", (line for line in own if line.count("|") < 2)),
         dp_is_gpus=any(re.search(r"\bDP ?= ?GPUs\b", line) for line in own),
         directory=section_scripts(up),
+        release=release_of(document, table),
     )
 
 

@@ -37,6 +37,8 @@ class Row:
     blanks: Mapping[str, str] = field(default_factory=dict)
     #: What the document states and no row can have, by key, and why.
     left_out: Mapping[str, str] = field(default_factory=dict)
+    #: The accelerator as its cell names it, such as ``DGX-H100``.
+    system: str = ""
     #: Line of its table's header.
     table_line: int = 0
     #: Its place among all rows of the document.
