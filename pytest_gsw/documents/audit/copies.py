@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 
-from pytest_gsw.documents.audit.agreement import BySteps, Comparison, contradicted
-from pytest_gsw.documents.audit.figures import DERIVED, Row
+from pytest_gsw.documents.audit.agreement import BySteps, Comparison, comparisons, contradicted, wrong
+from pytest_gsw.documents.audit.figures import DERIVED, Row, above_zero
 from pytest_gsw.documents.audit.findings import Explanation, Kind, Severity
+from pytest_gsw.documents.audit.written import Span, decimals, short
 from pytest_gsw.tables.metrics import MFU, STEP_TIME, TFLOPS_PER_GPU, TOKENS_PER_S, TOKENS_PER_S_PER_GPU
 
 #: What figures are computed from beside the step time, and the figures that it changes.
@@ -39,6 +41,7 @@ def columns(row: Row, others: Sequence[Row], one: Comparison, by: BySteps) -> It
 def copies(row: Row, others: Sequence[Row], one: Comparison, by: BySteps) -> Iterator[Explanation]:
     """A figure, a step time or an input that was left from another row of the same workload."""
     yield from _figures(row, others, one, by)
+    yield from _own_step_time(row, others, one, by)
     yield from _step_times(row, others, one, by)
     yield from _inputs(row, others, one)
 
@@ -51,6 +54,31 @@ def _figures(row: Row, others: Sequence[Row], one: Comparison, by: BySteps) -> I
         time = f"{step.written.text} s" if step.key == STEP_TIME.key else f"{step.key} {step.written.text}"
         with_time = f" with {time}, which gives it here, too" if by.law.may_give(one.written, step) else ""
         yield Explanation(Kind.STALE_COPY, f"{other.id} has it{with_time}")
+
+
+def _own_step_time(row: Row, others: Sequence[Row], one: Comparison, by: BySteps) -> Iterator[Explanation]:
+    """The step time is another row's, where several figures of the row agree on one that it does not have."""
+    agreed = _agreed(row)
+    if agreed is None:
+        return
+    step = by.step.written
+    needed = short(by.law.seconds(one.written.value), agreed, decimals(step))
+    for other in _alike(row, others):
+        if other.text(STEP_TIME.key) == step.text and not wrong(other):
+            yield Explanation(Kind.STALE_COPY, f"{step.text} s is the step time of {other.id}; {needed} s would fit")
+
+
+def _agreed(row: Row) -> Span | None:
+    """The step times that all wrong figures of a row have in common; nothing of one alone."""
+    keys, agreed = wrong(row), Span(Fraction(0), Fraction(10**12))
+    for one in (comparisons(row)[key] for key in keys):
+        if not isinstance(one.source, BySteps) or one.source.step.key != STEP_TIME.key:
+            return None
+        both = agreed.overlap(one.source.law.seconds_span(above_zero(one.written.either)))
+        if both is None:
+            return None
+        agreed = both
+    return agreed if len(keys) > 1 else None
 
 
 def _step_times(row: Row, others: Sequence[Row], one: Comparison, by: BySteps) -> Iterator[Explanation]:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from pytest_gsw.documents.audit.agreement import BySteps, Comparison, throughputs_beside
 from pytest_gsw.documents.audit.copies import INPUTS, columns, copies, gives, inputs_of
 from pytest_gsw.documents.audit.figures import DERIVED, Row, above_zero, flops_of, laws
-from pytest_gsw.documents.audit.findings import Explanation, Kind
+from pytest_gsw.documents.audit.findings import SMALL, Explanation, Kind
 from pytest_gsw.documents.audit.written import (
     Span,
     Written,
@@ -85,7 +85,7 @@ def figure(row: Row, others: Sequence[Row], one: Comparison, by: BySteps) -> tup
     )
     # With so many digits to choose from, one that fits says little where something else explains the figure.
     typed = (_step_time_typed(one, by) if slipped else iter(()), _value_typed(one.written, one.value))
-    return found or _told(*typed)[:1] or (_unknown(one.written, by),)
+    return found or _told(*typed, _nearly_swapped(one))[:1] or (_unknown(one.written, by),)
 
 
 def _narrow(one: Comparison, by: BySteps) -> Span | None:
@@ -166,6 +166,17 @@ def _value_swapped(written: Written, computed: Fraction, span: Span | None = Non
         within = span is not None and other.either.overlap(span) is not None
         if other.unit == written.unit and (within or other.states(computed)):
             yield Explanation(Kind.DIGITS_SWAPPED, f"{text} would fit: two digits of {written.text} are swapped")
+
+
+def _nearly_swapped(one: Comparison) -> Iterator[Explanation]:
+    """The figure with two digits swapped, but for a discrepancy that all figures of its table may have."""
+    little = one.value * SMALL
+    if abs(one.written.value - one.value) < little * _LITTLE:
+        return
+    for text, other in _readable(swapped(one.written.text)):
+        if abs(other.value - one.value) < little:
+            words = f"{text} would nearly fit: two digits of {one.written.text} are swapped"
+            yield Explanation(Kind.DIGITS_SWAPPED, words)
 
 
 def _value_typed(written: Written, computed: Fraction) -> Iterator[Explanation]:

@@ -227,6 +227,23 @@ def test_the_step_time_of_the_row_beside_it() -> None:
     assert one.explanation.kind is not Kind.STALE_COPY
 
 
+def test_the_step_time_is_that_of_another_row() -> None:
+    a = row("a", LLAMA2, days_to_train_1t_tokens=None)
+    # 4096 * 128 / 8.123 s, and its MFU
+    others = {"tokens_per_s": "64543.64", "mfu": "45.31%", "days_to_train_1t_tokens": None}
+    copied = "stale copy: 6.999 s is the step time of a; 8.123 s would fit"
+    assert [told(one)[4] for one in found(a, row("b", LLAMA2, **others))] == [copied] * 2
+    # One figure alone may be wrong itself.
+    (one,) = found(a, row("b", LLAMA2, **{**others, "mfu": None}))
+    assert one.explanation.kind is Kind.UNKNOWN
+
+
+def test_two_digits_of_a_figure_whose_peak_is_a_little_off() -> None:
+    """55.78% is that of half the FP8 peak."""
+    (one,) = found(row(base=LLAMA3, mfu="57.58%"))
+    assert told(one)[4] == "digits swapped: 55.78% would nearly fit: two digits of 57.58% are swapped"
+
+
 def test_figures_of_two_rows_that_change_places() -> None:
     """Their step times are rounded, so that neither gives the other's digits exactly."""
     a = row("a", SERIES, step_time_s="8.1", tokens_per_s="73311")
