@@ -55,7 +55,9 @@ _TOKENS_FORMULA = re.compile(r"\(sequence length\) ?\* ?\(global batch size\)", 
 _TOKENS_EXAMPLE = re.compile(r"(?<![\d.])([1-9]\d{2,5}) ?\* ?(\d{1,6}) ?/ ?(\d{1,5}(?:\.\d{1,6})?)\s*=", re.ASCII)
 _GPUS_PER_NODE = re.compile(
     r"N_GPUS_PER_NODE\W{0,4}is ([1-9]\d?)(?!\d)|--gres=gpu:([1-9]\d?)(?!\d)|"
-    r"(?:each|per|a|every) node has ([1-9]\d?) GPUs|(?<!\d)([1-9]\d?) GPUs (?:per|a|in each) node",
+    r"(?:each|per|a|every) node has ([1-9]\d?) GPUs|(?<!\d)([1-9]\d?) GPUs (?:per|a|in each) node|"
+    r"nodes? (?:with|of) ([1-9]\d?) (?:[A-Z][\w-]{1,20} )?GPUs?(?![\w-]| (?:or|and|to) )|"
+    r"(?<![\d-])([1-9]\d?)-GPU nodes?(?!\w)",
     re.ASCII,
 )
 _PROXY = re.compile(r"proxy configs? ?\((?:<|below) ?(\d{1,6}) ?GPUs?", _WORDS)

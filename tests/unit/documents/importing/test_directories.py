@@ -80,3 +80,18 @@ def test_gpus_of_a_node_that_vary(read: Read, accelerator: str) -> None:
     text = README.replace("`N_GPUS_PER_NODE` is 8 for DGX H100.", "").replace("H100 GPUs", f"{accelerator} GPUs")
     found = read(text)
     assert {blank[2] for blank in found.blanks} == {"gpus_per_node"}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "per_node"),
+    [
+        ("All runs used nodes with 16 GPUs each.", "16"),
+        ("All runs used nodes of 16 A100 GPUs.", "16"),
+        ("All runs used 16-GPU nodes.", "16"),
+        ("Runs used nodes with 4 GPUs or 16.", "8"),
+        ("Runs used nodes with 4 GPUs-like things.", "8"),
+    ],
+)
+def test_what_the_document_says_of_nodes_counts_before_any_convention(read: Read, sentence: str, per_node: str) -> None:
+    text = README.replace("`N_GPUS_PER_NODE` is 8 for DGX H100.", sentence).replace("H100 GPUs", "A100 GPUs")
+    assert {row.values["gpus_per_node"].text for row in read(text).rows} == {per_node}
