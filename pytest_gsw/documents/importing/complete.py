@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 
 from pytest_gsw.documents.importing import conventions
 from pytest_gsw.documents.importing.draft import Draft
+from pytest_gsw.documents.importing.evidence import framework_of_cells
 from pytest_gsw.documents.importing.facts import DocumentFacts, Facts
+from pytest_gsw.documents.importing.fit import fewest_steps, misfits
 from pytest_gsw.documents.importing.join import Section
 from pytest_gsw.documents.importing.labels import FIGURES, JUDGED, accelerator
 from pytest_gsw.documents.importing.markdown import Document
@@ -45,7 +47,9 @@ def complete(draft: Draft, table: DraftTable, section: Section, context: Context
         ConfigurationError: A fact contradicts what the table states.
     """
     prose = context.prose
-    values = _named(draft, table, context)
+    if section.framework.problem and "framework" not in draft.values:
+        draft = draft.blanked("framework", section.framework.problem)
+    values = _named(draft, table, section, context)
     if section.release is not None:
         values["release"] = section.release
     of_row = _row_facts(draft, context.facts)
@@ -54,7 +58,9 @@ def complete(draft: Draft, table: DraftTable, section: Section, context: Context
     for facts in given:
         values |= _from_facts(facts, draft, table, context.document)
         recipe |= {key: Stated(told, FACT, 1) if isinstance(told, str) else told for key, told in facts.recipe.items()}
-    values = {**_from_prose(values, draft, table, prose), **values}
+    values = {**_from_prose(values, draft, prose), **values}
+    if "log_format" not in values:
+        values |= _log_format(values, table, section)
     values = {**_by_convention(values, recipe, draft), **values}
     values = {**_proxy(values, table, prose), **values}
     if "directory" not in recipe:
@@ -67,15 +73,20 @@ def complete(draft: Draft, table: DraftTable, section: Section, context: Context
         values |= {"model_flops": flops} if flops is not None else {}
     values["line"] = _judged_line(draft, values)
     system = draft.values["accelerator"].text if "accelerator" in draft.values else ""
-    row = Row(values, recipe=recipe, system=system, table_line=table.table.line)
+    rests_on = {"framework": section.framework.what} if "framework" not in draft.values else {}
+    row = Row(values, recipe=recipe, rests_on=rests_on, system=system, table_line=table.table.line)
     return _checked(row, draft, given, of_row)
 
 
 def _checked(row: Row, draft: Draft, given: Iterable[Facts], of_row: Facts) -> Row:
     """The row with blanks in the place of what is missing and what no table can hold, and with its comments."""
-    refused = _refused(row.values)
+    unfit = misfits(row.values)
+    refused = {**_refused(row.values), **{key: reason for key, reason in unfit.items() if key in row.values}}
     values = {key: stated for key, stated in row.values.items() if key not in refused}
     blanks = _blanks(values, refused, draft)
+    # A summary of the run is what it is, whatever the statistic.
+    of_summary = fewest_steps(row.values) == 1
+    blanks |= {key: reason for key, reason in unfit.items() if key != "statistic" or not of_summary}
     left_out = {key: reason for key, reason in refused.items() if key not in {*blanks, *JUDGED}}
     comments = [f"{remark.key}: {remark.message} (line {remark.line})" for remark in draft.remarks]
     comments += [f"{key}: left out: {reason}" for key, reason in left_out.items()]
@@ -108,7 +119,7 @@ def _blanks(values: Mapping[str, Stated], refused: Mapping[str, str], draft: Dra
     return blanks
 
 
-def _named(draft: Draft, table: DraftTable, context: Context) -> Values:
+def _named(draft: Draft, table: DraftTable, section: Section, context: Context) -> Values:
     """The draft's values with model, size, dtype, accelerator and framework as rows name them."""
     title, prose = table.title, context.prose
     here = Stated("", table.table.line, 1)
@@ -121,9 +132,9 @@ def _named(draft: Draft, table: DraftTable, context: Context) -> Values:
         found.setdefault("dtype", replace(prose.dtype, text=prose.dtype.text.lower()))
     if prose.accelerator is not None:
         found.setdefault("accelerator", prose.accelerator)
-    framework = _framework(draft, table, prose)
+    framework = _framework(draft, table, section)
     if framework is not None:
-        found["framework"] = replace(here, text=framework)
+        found["framework"] = framework
     variant = draft.values.get("variant") or replace(here, text=title.variant)
     if variant.text:
         found["case"] = variant
@@ -182,10 +193,10 @@ def _from_facts(facts: Facts, draft: Draft, table: DraftTable, document: Documen
     return {key: Stated(text, FACT, 1) for key, text in of_rows.items()}
 
 
-def _from_prose(values: Values, draft: Draft, table: DraftTable, prose: Prose) -> Values:
+def _from_prose(values: Values, draft: Draft, prose: Prose) -> Values:
     """What the document says of all its rows, for where nothing nearer does."""
     found: Values = {}
-    kind, framework = _text(values, "accelerator"), _text(values, "framework")
+    kind = _text(values, "accelerator")
     # What a document says of a DGX H100 does not hold for its GB200.
     if prose.gpus_per_node is not None and not (kind.startswith("GB") and conventions.gpus_per_node(kind)):
         found["gpus_per_node"] = prose.gpus_per_node
@@ -196,10 +207,19 @@ def _from_prose(values: Values, draft: Draft, table: DraftTable, prose: Prose) -
         found["statistic"] = prose.statistic
     if prose.tolerance is not None:
         found["tolerance"] = replace(prose.tolerance, text=f"{prose.tolerance.text}%")
+    return found
+
+
+def _log_format(values: Values, table: DraftTable, section: Section) -> Values:
+    """The log format, where it is not the one that the framework has by itself."""
+    framework = _text(values, "framework")
     # DeepSpeed may run within Megatron, whose training loop and log it is then.
     if framework == "deepspeed" and any("megatron" in heading.lower() for heading in table.table.headings):
-        found["log_format"] = Stated("megatron", table.table.line, 1)
-    return found
+        return {"log_format": Stated("megatron", table.table.line, 1)}
+    found = section.framework
+    if not found.log_format or framework != found.framework:
+        return {}
+    return {"log_format": Stated(found.log_format, found.log_line, 1)}
 
 
 def _by_convention(values: Values, recipe: RecipeKeys, draft: Draft) -> Values:
@@ -217,8 +237,9 @@ def _by_convention(values: Values, recipe: RecipeKeys, draft: Draft) -> Values:
     if of_saves:
         found["metric"] = replace(here, text=SAVE_TIME.name)
     if "steps" not in recipe:
-        fewest = conventions.FEWEST_STEPS.get(_text(values, "framework"), conventions.FEWEST_STEPS_ELSEWHERE)
-        found["min_steps"] = replace(here, text="1" if of_saves else str(fewest))
+        fewest = 1 if of_saves else fewest_steps(values)
+        if fewest is not None:
+            found["min_steps"] = replace(here, text=str(fewest))
     return found
 
 
@@ -280,19 +301,20 @@ def _figure(draft: Draft, keys: Iterable[str]) -> Stated:
     return found or next(iter(values.values()))
 
 
-def _framework(draft: Draft, table: DraftTable, prose: Prose) -> str | None:
-    """The framework: of the run's own cells, the title, the nearest heading that names one, the document."""
+def _framework(draft: Draft, table: DraftTable, section: Section) -> Stated | None:
+    """The framework: of the run's own cells, else of the evidence for its table."""
+    here = Stated("", table.table.line, 1)
     stated = draft.values.get("framework")
     if stated is not None:
-        return framework_of(stated.text) or stated.text.lower()
-    about = (table.title.framework, *map(framework_of, reversed(table.table.headings)))
-    found = next((name for name in about if name), None)
+        return replace(here, text=framework_of(stated.text) or stated.text.lower())
+    of_cells = framework_of_cells(draft.attributes.values())
+    if of_cells:
+        return replace(here, text=of_cells)
+    found = section.framework
     # A run of a table about DeepSpeed, with DeepSpeed switched off, is one of the framework below it.
-    if found == "deepspeed" and draft.attributes.get("ds", "").upper() in {"N", "NO"}:
-        return "megatron"
-    if found == "megatron" and prose.framework == "nemo":
-        return "nemo"  # "NeMo Megatron": the log is NeMo's
-    return found or prose.framework
+    if found.framework == "deepspeed" and draft.attributes.get("ds", "").upper() in {"N", "NO"}:
+        return replace(here, text="megatron")
+    return Stated(found.framework, found.line, 1) if found.framework else None
 
 
 def _model_and_size(title: Title, prose: Prose, document: Document) -> tuple[str, str]:

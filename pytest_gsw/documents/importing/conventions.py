@@ -20,8 +20,3 @@ def gpus_per_node(accelerator: str) -> int | None:
 
 #: Directories of the recipes of frameworks that have one for all models; the others have one for each model.
 RECIPE_DIRECTORIES: Mapping[str, str] = {"paxml": "paxml", "maxtext": "maxtext"}
-
-#: Fewest steps that must be in a log where the document does not say how many the recipe runs. The Trainer of
-#: Hugging Face logs one summary of a run; of what is a mean of steps, one step is no mean.
-FEWEST_STEPS: Mapping[str, int] = {"huggingface": 1}
-FEWEST_STEPS_ELSEWHERE = 2

@@ -11,6 +11,7 @@ from pytest_gsw.documents.importing.complete import Context, complete
 from pytest_gsw.documents.importing.directories import recipe_directory
 from pytest_gsw.documents.importing.draft import Draft, Remark
 from pytest_gsw.documents.importing.emit import yaml_text
+from pytest_gsw.documents.importing.evidence import read_evidence
 from pytest_gsw.documents.importing.facts import DocumentFacts
 from pytest_gsw.documents.importing.files import check_facts, files_of
 from pytest_gsw.documents.importing.identities import proven, repaired
@@ -81,8 +82,9 @@ def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
     rows: list[tuple[DraftTable, Row]] = []
     remarks: list[tuple[int | None, Remark]] = []
     joins = dict.fromkeys((one.place for one in extracted.configurations), 0)
+    said = read_evidence(document)
     for table in extracted.tables:
-        section = section_of(document, table.table)
+        section = section_of(document, table.table, said)
         for drafted in table.rows:
             configurations = fitting(extracted.configurations, drafted, table.title) if drafted.values else []
             draft, row = _row(drafted, table, configurations, section, context)

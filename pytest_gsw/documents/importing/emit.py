@@ -126,7 +126,8 @@ def _source(key: str, stated: Stated, rows: Sequence[Row] = ()) -> str:
         # Each row has its own, such as that of its line of a table of settings.
         shown = [line for line in lines if line not in own]
         return f"  # lines {shown[0]} {'and' if len(shown) == 2 else 'to'} {shown[-1]}" if len(shown) > 1 else ""
-    return f"  # line {stated.line}"
+    what = {row.rests_on.get(key, "") for row in rows if key in row.values}
+    return f"  # line {stated.line}" + (f": {what.pop()}" if len(what) == 1 and "" not in what else "")
 
 
 def _recipe(recipe: Mapping[str, Stated | Mapping[str, str]], indent: str) -> Iterator[str]:

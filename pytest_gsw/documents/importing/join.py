@@ -9,6 +9,7 @@ from decimal import Decimal
 
 from pytest_gsw.documents.importing.cases import release_of
 from pytest_gsw.documents.importing.draft import Draft
+from pytest_gsw.documents.importing.evidence import DocumentEvidence, Finding
 from pytest_gsw.documents.importing.identities import sequence_length_given
 from pytest_gsw.documents.importing.markdown import Document, Table
 from pytest_gsw.documents.importing.prose import Prose, section_degree, section_scripts
@@ -24,6 +25,8 @@ _NEAR = Decimal("0.1")
 class Section:
     """What the prose around a table says of its rows."""
 
+    #: What trains them.
+    framework: Finding
     #: Tensor parallelism, where it is one for all.
     tp: str | None
     #: Each GPU is a data-parallel rank of its own.
@@ -119,12 +122,13 @@ def _fits(one: Configuration, draft: Draft, title: Title) -> bool:
     return not (one.dtypes and title.dtype and title.dtype not in one.dtypes)
 
 
-def section_of(document: Document, table: Table) -> Section:
+def section_of(document: Document, table: Table, said: DocumentEvidence) -> Section:
     """What the prose around a table says."""
     own = [line for _, line in _lines(document, table.section)]
     # The directory may be linked further up: from the table's section to the document's first.
     up = (numbered for section in range(table.section, -1, -1) for numbered in _lines(document, section))
     return Section(
+        framework=said.of(table),
         tp=section_degree("TP", (line for line in own if line.count("|") < 2)),
         dp_is_gpus=any(re.search(r"\bDP ?= ?GPUs\b", line) for line in own),
         directory=section_scripts(up),

@@ -8,20 +8,11 @@ from dataclasses import dataclass
 
 from pytest_gsw.documents.importing.labels import ACCELERATOR
 from pytest_gsw.documents.importing.markdown import Document
-from pytest_gsw.documents.importing.titles import Title, framework_of, read_title
+from pytest_gsw.documents.importing.titles import Title, read_title
 from pytest_gsw.tables.yamlfile import Stated
 
 #: No line of prose that says anything is longer; what is, is data.
 _LONGEST = 2_000
-
-#: What each framework's log lines look like; a document quotes one.
-_SIGNATURES: Mapping[str, str] = {
-    "train_step() took": "paxml",
-    "completed step:": "maxtext",
-    "train_step_timing": "nemo",
-    "train_samples_per_second": "huggingface",
-    "elapsed time per iteration": "megatron",
-}
 
 #: Of patterns whose words may have any case, and whose digits are those of ASCII.
 _WORDS = re.IGNORECASE | re.ASCII
@@ -86,7 +77,6 @@ class Architecture:
 class Prose:
     """What a document says beside its tables; ``None`` and empty where it does not."""
 
-    framework: str | None
     #: Stated model FLOPs of one sample, and the model that they are of.
     model_flops: tuple[tuple[Title, Stated], ...]
     #: Models that headings, examples and statements name.
@@ -118,7 +108,6 @@ def read_prose(document: Document) -> Prose:
     flops = tuple(_model_flops(lines))
     examples = (match[1] for match in map(_EXAMPLE.match, texts) if match is not None)
     return Prose(
-        framework=_framework(texts),
         model_flops=flops,
         models=(*(title for title, _ in flops if title.model), *map(read_title, examples)),
         architectures=tuple(_architectures(lines)),
@@ -164,16 +153,6 @@ def _only(pattern: re.Pattern[str], lines: Sequence[tuple[int, str]]) -> Stated 
 
 def _stated(match: re.Match[str], group: str | int, line: int) -> Stated:
     return Stated(match[group], line, match.start(group) + 1)
-
-
-def _framework(texts: Sequence[str]) -> str | None:
-    for text in texts:
-        for signature, name in _SIGNATURES.items():
-            if signature in text:
-                return name
-    # A path such as /lustre/project/nemo names no framework, an image or a heading does.
-    words = (re.sub(r"<[^>]{0,200}>|\(e\.g\. [^)]{0,200}\)", " ", text) for text in texts)
-    return next(filter(None, map(framework_of, words)), None)
 
 
 def _model_flops(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[Title, Stated]]:

@@ -39,6 +39,8 @@ class Row:
     left_out: Mapping[str, str] = field(default_factory=dict)
     #: The accelerator as its cell names it, such as ``DGX-H100``.
     system: str = ""
+    #: What the line behind a key is: ``log line`` of the framework.
+    rests_on: Mapping[str, str] = field(default_factory=dict)
     #: Line of its table's header.
     table_line: int = 0
     #: Its place among all rows of the document.

@@ -8,15 +8,24 @@ from dataclasses import dataclass, field
 
 from pytest_gsw.documents.importing.labels import ACCELERATOR, DTYPE, accelerator, read_label
 
-#: Words that name a framework, as the baselines name it; the first that a text has counts.
+#: Words that name a framework, as the baselines name it. "NeMo-Run", "NeMo RL" and their like are others.
 FRAMEWORKS: Mapping[str, str] = {
     r"maxtext": "maxtext",
     r"pax(?:ml)?": "paxml",
-    r"torchtitan": "torchtitan",
+    r"torch ?titan": "torchtitan",
+    r"llm[- ]foundry|mosaicml": "llm-foundry",
     r"hf|hugging ?face": "huggingface",
-    r"nemo": "nemo",
+    r"nemo(?![- ]?(?:run|rl|automodel|auto model|curator|guardrails|aligner|gym|evaluator|skills|retriever)\b)": "nemo",
     r"deepspeed": "deepspeed",
-    r"megatron(?:-lm|-core|-bridge)?": "megatron",
+    r"megatron[- ]bridge|m-?bridge": "megatron-bridge",
+    r"megatron(?:-lm|-core| core)?(?![- ]bridge)": "megatron",
+}
+#: What frameworks are built on, and name beside themselves: "NeMo Megatron", "NeMo Framework, Megatron Bridge".
+BENEATH: Mapping[str, frozenset[str]] = {
+    "nemo": frozenset({"megatron"}),
+    "megatron-bridge": frozenset({"nemo", "megatron"}),
+    "deepspeed": frozenset({"megatron"}),
+    "huggingface": frozenset({"deepspeed"}),
 }
 
 #: A release or container version: 24.09, 25.04.01.
@@ -133,13 +142,18 @@ def settings(text: str) -> dict[str, str]:
     return found
 
 
-def framework_of(text: str) -> str | None:
-    """The framework that a text names, ``None`` where it names none."""
+def frameworks_in(text: str) -> frozenset[str]:
+    """The frameworks that a text names, without those that another one of them is built on."""
     lowered = text.lower()
-    for word, name in FRAMEWORKS.items():
-        if re.search(rf"(?<![a-z0-9/.])(?:{word})(?![a-z0-9/])", lowered):
-            return name
-    return None
+    words = {name: rf"(?<![a-z0-9/.])(?:{word})(?![a-z0-9/])" for word, name in FRAMEWORKS.items()}
+    found = {name for name, word in words.items() if re.search(word, lowered)}
+    return frozenset(found - {name for one in found for name in BENEATH.get(one, ())})
+
+
+def framework_of(text: str) -> str | None:
+    """The framework that a text names, ``None`` where it names none, or several."""
+    found = frameworks_in(text)
+    return next(iter(found)) if len(found) == 1 else None
 
 
 def _words(text: str) -> list[str]:
