@@ -111,7 +111,7 @@ def _line(key: str, stated: Stated, rows: Sequence[Row]) -> str:
         reason = next(row.blanks[key] for row in rows if key in row.blanks)
         return f"{key}:  # BLANK: {_printable(reason)}"
     source = "" if key == "line" else _source(key, stated, rows)
-    return f"{key}: {_scalar(stated.text)}{source}"
+    return f"{key}: {_value(key, stated.text)}{source}"
 
 
 def _source(key: str, stated: Stated, rows: Sequence[Row] = ()) -> str:
@@ -214,12 +214,18 @@ def _pair(row: Row, key: str) -> str | None:
         return None
     if not stated.text:
         return "~"  # a blank: "key:," is no YAML
-    return _quoted(stated.text) if key == "notes" else _scalar(stated.text)
+    return _value(key, stated.text)
 
 
 def _inline(key: str, texts: Mapping[str, str]) -> str:
     """A mapping of texts on one line, or nothing where it is empty."""
     return f"{key}: {{{', '.join(f'{name}: {_quoted(text)}' for name, text in texts.items())}}}" if texts else ""
+
+
+def _value(key: str, text: str) -> str:
+    """A key's text; another reader of YAML would make the number 26.1 of the name 26.10."""
+    is_name = key in {"case", "release"} and re.fullmatch(r"[\d.]+", text)
+    return _quoted(text) if key == "notes" or is_name else _scalar(text)
 
 
 def _scalar(text: str) -> str:

@@ -90,7 +90,8 @@ def test_each_table_has_its_own_release(read: Read, tmp_path: Path) -> None:
     text = HEAD + "".join(f"\n## {name} Container\n\n### Tiny 7B\n\n{table('GBS=128')}" for name in ("26.02", "25.11"))
     found = read(text)
     (yaml,) = found.yaml_text.values()
-    assert yaml.count("    release: 26.02  # line 5\n") == yaml.count("    release: 25.11  # line 13\n") == 1
+    assert yaml.count('    release: "26.02"  # line 5\n') == yaml.count('    release: "25.11"  # line 13\n') == 1
+    assert yaml.count('case: "26.02"') == yaml.count('case: "25.11"') == 1
     (tmp_path / "tiny.yaml").write_text(yaml)
     releases = {row.id: row.source.release for row in load_table(tmp_path / "tiny.yaml")}
     assert releases == {"tiny_7b_bf16[H100x64-26.02]": "26.02", "tiny_7b_bf16[H100x64-25.11]": "25.11"}
@@ -99,13 +100,13 @@ def test_each_table_has_its_own_release(read: Read, tmp_path: Path) -> None:
 def test_a_release_that_all_rows_have_stands_at_the_file(read: Read) -> None:
     text = f"{HEAD}\n## 26.02 Container\n\n### Tiny 7B\n\n{table('GBS=128')}"
     (yaml,) = read(text).yaml_text.values()
-    assert "\ndocument: tiny.md\nrelease: 26.02  # line 5\n" in yaml
+    assert '\ndocument: tiny.md\nrelease: "26.02"  # line 5\n' in yaml
     told = DocumentFacts(whole=Facts({"release": "v1"}))
     (yaml,) = read(text, facts=told).yaml_text.values()
-    assert "\nrelease: 26.02  # line 5\n" in yaml
+    assert '\nrelease: "26.02"  # line 5\n' in yaml
     (yaml,) = read(text + f"\n## Others\n\n### Tiny 7B\n\n{table('GBS=256')}", facts=told).yaml_text.values()
     assert "\nrelease: v1\n" in yaml
-    assert "    release: 26.02  # line 5\n" in yaml
+    assert '    release: "26.02"  # line 5\n' in yaml
     assert "tiny_7b_bf16[H100x64]" in ids(read(text.replace("26.02 ", ""), facts=told))
 
 
