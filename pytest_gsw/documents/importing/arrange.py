@@ -19,6 +19,7 @@ from pytest_gsw.documents.importing.labels import (
     Label,
     accelerator,
     gpu_count,
+    is_no_run,
     node_count,
     read_label,
 )
@@ -28,11 +29,9 @@ from pytest_gsw.tables.metrics import TFLOPS_PER_GPU
 
 #: Words above columns that say nothing of the runs below them.
 _OF_ALL = re.compile(r"(?:(?:training|measured|expected) )?(?:performance|throughput|results?|metrics?)", re.IGNORECASE)
-#: Words above columns whose figures are no run's.
-_OF_NO_RUN = re.compile(
-    r"(?<![a-z])(?:peak|theoretical|max|maximum|min|minimum|std|stdev|deviation|p[0-9]{2}|ideal|target|speed-?up|relative|"
-    r"projected|projection|simulated|estimated|inference|decode|prefill|delta|diff|difference|ratio|gain|improvement|"
-    r"change|vs|versus)(?![a-z])|[Δ%]",
+_UNIT_CELL = re.compile(
+    r"[\[(][^\[\]()0-9]{1,24}[\])]|(?:m?s|msec|sec(?:onds)?|%|#|k?tok(?:ens)?/s(?:ec)?(?:/gpu)?|samples/s(?:ec)?|tflops?(?:/s)?"
+    r"(?:/gpu)?)",
     re.IGNORECASE,
 )
 _PREFIXED = re.compile(
@@ -47,15 +46,65 @@ _OF_RUNS = JUDGED | {TFLOPS_PER_GPU.key}
 def arranged(table: Table) -> tuple[Table, ...]:
     """The plain tables that a table holds."""
     tables: tuple[Table, ...] = (table,)
-    for step in (_turned, _by_heading, _by_group, _by_pair):
+    for step in (_with_units, _turned, _parted_columns, _by_heading, _by_group, _by_pair):
         tables = tuple(part for one in tables for part in step(one))
     return tables
+
+
+def _with_units(table: Table) -> Iterator[Table]:
+    """The table whose columns have the units that its first row holds: ``[ms]``."""
+    first = table.rows[0] if table.rows else ()
+    texts = [cell.text for cell in first]
+    is_units = len(first) == len(table.header) and all(is_nothing(text) or _UNIT_CELL.fullmatch(text) for text in texts)
+    if not is_units or all(map(is_nothing, texts)):
+        yield table
+        return
+    header = tuple(
+        cell if not set(text) - set("[]()-#") else replace(cell, text=f"{cell.text} ({text.strip('[]()')})")
+        for cell, text in zip(table.header, texts, strict=True)
+    )
+    yield replace(table, header=header, rows=table.rows[1:])
+
+
+def _parted_columns(table: Table) -> Iterator[Table]:
+    """The table with a column for each name of "TP/PP/CP"; ``4/8/2`` below it is three cells."""
+    names = {n: _parts_of_name(cell.text) for n, cell in enumerate(table.header)}
+    if not any(names.values()) or table.groups:
+        yield table
+        return
+    header = tuple(part for n, cell in enumerate(table.header) for part in _split(cell, names[n]))
+    rows = tuple(
+        tuple(part for n, cell in enumerate(row) for part in _split(cell, names[n]))
+        if len(row) == len(table.header)
+        else row[: len(table.header) - 1]
+        for row in table.rows
+    )
+    yield replace(table, header=header, rows=rows)
+
+
+def _parts_of_name(text: str) -> int:
+    """How many settings or figures a column's name has, all of which are known; 0 where it is one name."""
+    if read_label(text) is not None:
+        return 0
+    for sign, keys in ((" / ", CONFIGURATION | _FIGURES), ("/", CONFIGURATION)):
+        labels = [read_label(part) for part in text.split(sign)]
+        if len(labels) > 1 and all(label is not None and label.key in keys for label in labels):
+            return len(labels)
+    return 0
+
+
+def _split(cell: Cell, parts: int) -> tuple[Cell, ...]:
+    """A cell at its slashes; one that has not as many stands in each place, where nothing can read it."""
+    texts = [text.strip() for text in cell.text.split("/")] if parts else []
+    if len(texts) != parts:
+        return (replace(cell, text=cell.text if is_nothing(cell.text) else f"{cell.text} ({parts} columns)"),) * parts
+    return tuple(replace(cell, text=text) for text in texts) if parts else (cell,)
 
 
 def _turned(table: Table) -> Iterator[Table]:
     """The table with its runs as rows, where they are columns and the GPU count is a row."""
     keys = {label.key for row in table.rows if row for label in (read_label(row[0].text),) if label is not None}
-    names = [cell for cell in table.header[1:] if not _OF_NO_RUN.search(cell.text)]
+    names = [cell for cell in table.header[1:] if not is_no_run(cell.text)]
     is_by_run = any(
         gpu_count(cell.text) or node_count(cell.text) or is_nothing(cell.text) or read_label(cell.text)
         for cell in names
@@ -143,7 +192,7 @@ def _groups(table: Table) -> tuple[Sequence[str], Sequence[str]]:
 
 def _is_told(group: str, name: str) -> bool:
     """Whether a column is of the runs that stand above it."""
-    if not group or read_label(name) is None or _OF_ALL.fullmatch(group) or _OF_NO_RUN.search(group):
+    if not group or read_label(name) is None or _OF_ALL.fullmatch(group) or is_no_run(group):
         return False
     return read_label(f"{group} {name}") is None
 

@@ -21,6 +21,7 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _SPAN = re.compile(r"(?<![a-z-])(?P<which>col|row)span\s*=\s*[\"']?\s*(?P<number>[0-9]{1,5})", re.IGNORECASE)
+_HIDDEN = re.compile(r"(?<![\w\"'-])hidden(?![\w\"'-])|display\s*:\s*none", re.IGNORECASE)
 _LEADING_TAGS = re.compile(r"\s*(?:<[^<>]*>\s*)*")
 
 
@@ -56,6 +57,7 @@ class _Cell:
 @dataclass
 class _Row:
     in_head: bool
+    is_hidden: bool = False
     only_names: bool = True
     cells: list[_Cell] = field(default_factory=list)
 
@@ -76,7 +78,7 @@ class _Reader:
         if name in {"thead", "tbody", "tfoot"}:
             self._in_head = name == "thead" and not closes
         elif name == "tr" and not closes:
-            self._rows.append(_Row(self._in_head))
+            self._rows.append(_Row(self._in_head, is_hidden=_HIDDEN.search(rest) is not None))
         elif name in {"td", "th"} and not closes:
             self._open = (end, name, rest)
 
@@ -86,7 +88,7 @@ class _Reader:
         lines = range(_place(self._starts, self._begin)[0], _place(self._starts, start)[0] + 1)
         if self.nested:
             return HtmlTable(lines, reason="is an HTML table with a table in it")
-        rows = [row for row in self._rows if row.cells]
+        rows = [row for row in self._rows if row.cells and not row.is_hidden]
         names = _head_rows(rows)
         head, body = _grid(rows[:names]), _grid(rows[names:])
         if head is None or body is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pytest_gsw.tables import metrics
@@ -147,6 +147,23 @@ _INFERENCE = re.compile(
     re.IGNORECASE,
 )
 
+#: Words of rows and columns whose figures are no run's: what was hoped for, or is made of other runs.
+_NO_RUN = re.compile(
+    r"(?<![a-z])(?:peak|theoretical|max|maximum|min|minimum|std|stdev|deviation|p[0-9]{2}|ideal|target|goal|speed-?up|"
+    r"relative|projected|projection|simulated|estimated|inference|decode|prefill|serving|delta|diff|difference|ratio|gain|"
+    r"improvement|change|vs|versus)(?![a-z])|[\u0394%]",
+    re.IGNORECASE,
+)
+#: Names of rows that are made of others.
+_MADE_OF_ROWS = re.compile(
+    r"(?:(?:geo(?:metric)? ?)?mean|average|avg\.?|median|total|sum|minimum|maximum|min|max|variance|"
+    r"(?:std\.?|standard) ?dev(?:iation|\.)?|stdev|std\.?|difference|diff\.?|delta|\u0394|speed-?up|ratio|improvement|gain|"
+    r"change|relative(?: .*)?)(?:[ ]?\(.{0,20}\)|[ ]?%)?:?",
+    re.IGNORECASE,
+)
+_OF_INFERENCE = re.compile(r"(?<![a-z])(?:inference|serving|decod(?:e|ing)|prefill|deployment)(?![a-z])", re.IGNORECASE)
+_OF_TRAINING = re.compile(r"train|tun(?:e|ing)(?![a-z])", re.IGNORECASE)
+
 #: Keys that say how a run was configured; a table of these and GPU counts alone is joined to the others.
 CONFIGURATION = frozenset(
     {
@@ -185,6 +202,26 @@ def is_measured(text: str) -> bool:
 def is_inference(text: str) -> bool:
     """Whether a label is about inference, such as ``TTFT``."""
     return _INFERENCE.search(text) is not None
+
+
+def is_below_inference(headings: Sequence[str]) -> bool:
+    """Whether the nearest heading that names inference or training names inference alone; the outermost comes first."""
+    for heading in reversed(headings):
+        if _OF_TRAINING.search(heading):
+            return False
+        if _OF_INFERENCE.search(heading):
+            return True
+    return False
+
+
+def is_no_run(text: str) -> bool:
+    """Whether what stands above or before figures says that they are no run's: ``Projected``, ``Speedup``."""
+    return _NO_RUN.search(text) is not None
+
+
+def is_made_of_rows(text: str) -> bool:
+    """Whether a row's name says that it is made of other rows: ``Average``, ``Std. dev.``."""
+    return _MADE_OF_ROWS.fullmatch(text.strip()) is not None
 
 
 def _apart(text: str) -> str:

@@ -9,8 +9,9 @@ blank line (documents that were saved as text have such tables).
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,12 @@ MAX_LINE = 20_000
 _DELIMITER = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
 #: What names a table in HTML, as headings and captions do in Markdown.
 _NAMING_TAG = re.compile(r"<(?P<tag>summary|caption|h[1-6])(?: [^<>]*)?>(?P<text>.{1,300}?)</(?P=tag)>", re.IGNORECASE)
+#: What is struck through, or not shown.
+_STRUCK = re.compile(
+    r"~~[^~]{1,300}~~|<(?P<tag>s|del|strike|script|style)>.{0,300}?</(?P=tag)>|"
+    r"<span style=[\"']?display: ?none[^<>]{0,20}>.{0,300}?</span>",
+    re.IGNORECASE,
+)
 _BOLD_LINE = re.compile(r"\*\*([^*]+)\*\*:?")
 
 
@@ -199,9 +206,11 @@ class _Parts:
         elif not self._take_tables(first, end):
             if kind == "text":
                 self._captions = _caption(self._captions, self._markdown, self._lines[first:end])
-            else:
+            elif "<table" not in " ".join(self._lines[first:end]).lower():
+                self._captions = []
+            if kind == "html":
                 named = _NAMING_TAG.search(" ".join(self._lines[first:end])[:MAX_LINE])
-                self._captions = [_plain(self._markdown, named["text"])] if named is not None else []
+                self._captions = [_plain(self._markdown, named["text"])] if named is not None else self._captions
         outside = tuple(n for n in range(first + 1, end + 1) if n not in self._in_table and self._lines[n - 1].strip())
         if kind == "text" and outside:
             self.unread += _undelimited(self._unquoted, first, end, self._in_table)
@@ -212,6 +221,10 @@ class _Parts:
         before = len(self.tables)
         for header, rows, after in _tables(self._markdown, self._unquoted, first, end):
             self._add(header, rows, range(header[0].line, after + 1))
+            for row in rows:
+                source = self._unquoted[row[0].line - 1]
+                if "~~" in source and not any(cell.text for cell in row):
+                    self.unread.append(Unread(row[0].line, _first_cell(source).strip("~"), "is struck through", "row"))
         return len(self.tables) > before
 
     def _take_html(self, table: HtmlTable) -> None:
@@ -230,7 +243,8 @@ class _Parts:
             " ".join(dict.fromkeys(row[n].text for row in above if row[n] != cell)) for n, cell in enumerate(head[-1])
         )
         groups = groups if any(groups) else ()
-        self._add(head[-1], tuple(map(self._spots, table.rows)), table.lines, groups)
+        rows = tuple(_over_columns(self._spots(row)) for row in table.rows)
+        self._add(head[-1], rows, table.lines, groups)
 
     def _add(
         self, header: tuple[Cell, ...], rows: tuple[tuple[Cell, ...], ...], lines: range, groups: tuple[str, ...] = ()
@@ -324,9 +338,19 @@ def _cells(markdown: MarkdownIt, line: str, number: int) -> tuple[Cell, ...]:
     return tuple(cells)
 
 
+def _over_columns(row: tuple[Cell, ...]) -> tuple[Cell, ...]:
+    """A row in which a number over several columns is none of them: each of these means something else."""
+    often = Counter((cell.line, cell.column) for cell in row)
+    return tuple(
+        replace(cell, text=f"{cell.text} (over {count} columns)") if cell.text[:1].isdigit() and count > 1 else cell
+        for cell in row
+        for count in (often[cell.line, cell.column],)
+    )
+
+
 def _plain(markdown: MarkdownIt, text: str) -> str:
     """Text without Markdown's marks: bold, code, links; runs of blanks inside stay as they are, tabs become blanks."""
-    text = text.replace("\t", " ").replace("\xa0", " ").strip()
+    text = _STRUCK.sub("", text.replace("\t", " ").replace("\xa0", " ")).strip()
     if not set(text) & set("*_`[<&\\!~"):
         return text
     words = []

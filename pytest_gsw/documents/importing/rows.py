@@ -18,6 +18,7 @@ from pytest_gsw.documents.importing.labels import (
     attribute_name,
     count_in_cell,
     gpu_count,
+    is_made_of_rows,
     is_measured,
     node_count,
     read_label,
@@ -103,12 +104,17 @@ def _parts_left_out(table: Table, shape: ByScale | ByRun) -> Iterator[Unread]:
             if label is None and is_measured(text):
                 reason = "is kept as an attribute: what it is, and in which unit, is not known"
                 yield Unread(table.line, text, reason, "column")
+        for row in table.rows:
+            if row and is_made_of_rows(row[0].text):
+                yield Unread(row[0].line, row[0].text, "is no run: it is made of other rows", "row")
         return
     read = {scale.column for scale in shape.scales}
     for number, cell in enumerate(table.header[1:], 1):
         filled = any(number < len(row) and row[number].text for row in table.rows)
         if number not in read and filled:
-            yield Unread(cell.line, cell.text, "has no GPU count that can be read", "column")
+            is_counted = gpu_count(cell.text) is not None or node_count(cell.text) is not None
+            reason = "is no measured run" if is_counted else "has no GPU count that can be read"
+            yield Unread(cell.line, cell.text, reason, "column")
     for number, row in enumerate(table.rows):
         if number not in shape.labels and any(cell.text for cell in row):
             yield Unread(row[0].line, row[0].text, "is no figure and no setting that is known", "row")
@@ -251,7 +257,8 @@ def _by_run(table: Table, labels: Labels) -> DraftTable:
     share = share_of(row[n].text for row in table.rows for n in shares if n < len(row))
     rows = []
     for row in table.rows:
-        draft = _run(row, labels, names, share) if any(cell.text for cell in row) else None
+        is_run = any(cell.text for cell in row) and not is_made_of_rows(row[0].text)
+        draft = _run(row, labels, names, share) if is_run else None
         if draft is not None:
             rows.append(draft.having("memory", memory[1], row[0]) if memory and draft.values else draft)
     return DraftTable(table, title, text, tuple(rows))

@@ -9,14 +9,17 @@ from typing import TypeAlias
 
 from pytest_gsw.documents.importing.cells import Number, is_nothing, read_number
 from pytest_gsw.documents.importing.labels import (
+    ACCELERATOR,
     CONFIGURATION,
     FIGURES,
     Label,
     accelerator,
     count_in_cell,
     gpu_count,
+    is_below_inference,
     is_inference,
     is_measured,
+    is_no_run,
     node_count,
     read_label,
 )
@@ -78,7 +81,7 @@ def shape_of(table: Table) -> Shape:
     if not table.rows:
         return NoBaseline("has no rows")
     words = (*(cell.text for cell in table.header), *(row[0].text for row in table.rows if row), *table.headings[-1:])
-    if any(map(is_inference, words)):
+    if any(map(is_inference, words)) or is_below_inference(table.headings):
         return NoBaseline("is about inference")
     return _by_scale(table) or _by_row(table)
 
@@ -110,9 +113,14 @@ def _scales(table: Table) -> tuple[Scale, ...]:
         if not found and bare is not None and re.fullmatch(r"[1-9][0-9]{0,6}", cell.text):
             found = {bare: cell.text}
         kind = accelerator(cell.text)
-        if found:
+        if found and not is_no_run(re.sub(r"\([^()]*\)", "", cell.text)):
             scales.append(Scale(column, {**found, **({"accelerator": kind} if kind else {})}, cell))
-    return tuple(scales)
+    # "Expected on 8 GPUs" is a baseline, unless what was measured stands beside it.
+    measured = [scale.values for scale in scales if not _COMPARED.search(scale.header.text)]
+    return tuple(one for one in scales if not _COMPARED.search(one.header.text) or one.values not in measured)
+
+
+_COMPARED = re.compile(r"(?<![a-z])(?:expected|previous|reference|old|before)(?![a-z])", re.IGNORECASE)
 
 
 def _by_row(table: Table) -> Shape:
@@ -122,7 +130,8 @@ def _by_row(table: Table) -> Shape:
     texts = {n: [cell.text for cell in columns[n] if not is_nothing(cell.text)] for n in columns}
     # A column "GPU" may say which they are, and not how many; one "Hardware" how many they are, too.
     for n in [n for n, label in labels.items() if label is not None and label.key == "gpus"]:
-        is_kind = texts[n] and all(map(accelerator, texts[n])) and not any(map(count_in_cell, texts[n]))
+        counted = any(count_in_cell(text) or isinstance(read_number(text), Number) for text in texts[n])
+        is_kind = not counted and any(map(accelerator, texts[n]))
         labels[n] = Label("accelerator") if is_kind else labels[n]
     if not any(label is not None and label.key in {"gpus", "nodes"} for label in labels.values()):
         labels |= {n: Label("gpus") for n in _counting(labels, texts)}
@@ -146,14 +155,14 @@ def _by_row(table: Table) -> Shape:
 
 
 def _counting(labels: Labels, texts: Mapping[int, Sequence[str]]) -> list[int]:
-    """The column whose cells all say how many of which GPUs they are about: ``8x H100``, ``64 GPUs``."""
+    """The column at least half of whose cells say how many of which GPUs they are about: ``8x H100``, ``64 GPUs``."""
     candidates = [n for n, label in labels.items() if label is None or label.key == "accelerator"]
-    found = [
-        n
-        for n in candidates
-        if texts[n] and all(count_in_cell(text) and (accelerator(text) or "gpu" in text.lower()) for text in texts[n])
-    ]
+    counts = {n: [text for text in texts[n] if count_in_cell(text) and _GPUS_IN_CELL.search(text)] for n in candidates}
+    found = [n for n in candidates if counts[n] and 2 * len(counts[n]) >= len(texts[n])]
     return found if len(found) == 1 else []
+
+
+_GPUS_IN_CELL = re.compile(rf"{ACCELERATOR.pattern}|gpus?(?![a-z])", re.IGNORECASE)
 
 
 #: A table of these alone is about something else, such as the memory that they take.

@@ -205,3 +205,74 @@ def test_counts_in_cells(read: Read, column: str, cell: str, gpus: str, accelera
 def test_cells_that_do_not_say_how_many(read: Read, column: str, cell: str) -> None:
     text = table(f"{column} | GBS | Step time (s)", f"{cell} | 128 | 2.5")
     assert rows(read("# Llama 3.1 8B with NeMo\n\n" + text), "gpus") in ([], [(None,)])
+
+
+def test_what_was_expected_beside_what_was_measured(read: Read) -> None:
+    text = table(
+        "Llama 3.1 8B | Expected on 8x H100 GPUs | Measured on 8x H100 GPUs | Target for 16x H100 GPUs | 32x H100 GPUs",
+        "Step time (s) | 2 | 2.5 | 1 | 0.7",
+    )
+    found = read(HEAD + text)
+    assert rows(found, "gpus", "step_time_s") == [("8", "2.5"), ("32", "0.7")]
+    assert left_out(found) == [
+        "5 column 'Expected on 8x H100 GPUs' is no measured run",
+        "5 column 'Target for 16x H100 GPUs' is no measured run",
+    ]
+    found = read(HEAD + table("Llama 3.1 8B | Expected on 8x H100 GPUs", "Step time (s) | 2"))
+    assert rows(found, "gpus", "step_time_s") == [("8", "2")]
+
+
+@pytest.mark.parametrize(
+    "name", ["Average", "**Mean (3 runs)**", "Std. dev.", "Difference", "Speedup", "Total", "Δ", "Diff (%)"]
+)
+def test_a_row_that_is_made_of_others(read: Read, name: str) -> None:
+    found = read(HEAD + table("Run | GPUs | GBS | Step time (s)", "1 | 8 | 128 | 2.5", f"{name} | 8 | 128 | 0.1"))
+    assert rows(found, "step_time_s") == [("2.5",)]
+    assert left_out(found) == [f"8 row {name.strip('*')!r} is no run: it is made of other rows"]
+
+
+@pytest.mark.parametrize(
+    ("headings", "is_read"),
+    [
+        ("## Serving", False),
+        ("## Inference\n\n### On H100", False),
+        ("## Decode", False),
+        ("## Inference\n\n### Training", True),
+        ("## Training and inference", True),
+        ("## Fine-tuning", True),
+    ],
+)
+def test_headings_of_inference(read: Read, headings: str, is_read: bool) -> None:
+    found = read(HEAD + headings + "\n\n" + table("GPUs | GBS | Tokens/s/GPU", "8 | 128 | 900"))
+    assert rows(found, "gpus") == ([("8",)] if is_read else [])
+
+
+def test_a_first_row_of_units(read: Read) -> None:
+    text = table(
+        "GPUs | GBS | Step time | Throughput | MFU", " |  | [ms] | [k tokens/s] | [-]", "8 | 128 | 2500 | 200 | 0.5"
+    )
+    assert rows(read(HEAD + text), "step_time_s", "tokens_per_s", "mfu") in [
+        [("2.500", tokens, "50%")] for tokens in ("200000", "200e+3", "200e3")
+    ]
+
+
+def test_several_settings_in_a_column(read: Read) -> None:
+    text = table(
+        "GPUs | TP/PP/CP | MBS/GBS | Step time (s) / MFU",
+        "64 | 4/8/2 | 1/128 | 10.05 / 48%",
+        "128 | 4/8 | 2/256 | 9.8 / n/a",
+    )
+    assert rows(read(HEAD + text), "tp", "pp", "cp", "micro_batch_size", "global_batch_size", "step_time_s", "mfu") == [
+        ("4", "8", "2", "1", "128", "10.05", "48%"),
+        (None, None, None, "2", "256", None, None),
+    ]
+
+
+def test_a_column_of_accelerators_beside_one_of_counts(read: Read) -> None:
+    text = table(
+        "GPU | Number of GPUs | GBS | Step time (s)",
+        "A100 | 8 | 128 | 5",
+        "H200 | 8 | 128 | 2",
+        "RTX 4090 | 8 | 128 | 9",
+    )
+    assert [accelerator for (accelerator,) in rows(read(HEAD + text), "accelerator")][:2] == ["A100", "H200"]

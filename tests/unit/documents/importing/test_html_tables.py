@@ -72,10 +72,27 @@ def test_marks_and_entities_in_cells() -> None:
 def test_a_merged_cell_is_in_each_place_that_it_covers() -> None:
     text = (
         "<table><tr><th>a</th><th>b</th><th>c</th></tr>"
-        "<tr><td rowspan=2>1</td><td>2</td><td>3</td></tr><tr><td colspan='2'>4</td></tr>"
+        "<tr><td rowspan=2>1</td><td>2</td><td>3</td></tr><tr><td colspan='2'>OOM</td></tr>"
         "<tr><td>5</td><td>6</td><td>7</td></tr></table>"
     )
-    assert texts(parse(text)) == [[["a", "b", "c"], ["1", "2", "3"], ["1", "4", "4"], ["5", "6", "7"]]]
+    assert texts(parse(text)) == [[["a", "b", "c"], ["1", "2", "3"], ["1", "OOM", "OOM"], ["5", "6", "7"]]]
+
+
+def test_a_number_over_several_columns_is_none_of_them() -> None:
+    text = (
+        "<table><tr><th>GPUs</th><th>GBS</th></tr><tr><td colspan=2>64</td></tr><tr><td>1</td><td>2</td></tr></table>"
+    )
+    assert texts(parse(text))[0][1] == ["64"]
+    text = text.replace("GPUs</th>", "GPUs</th><th>c</th>").replace("</tr><tr><td>1", "<td>3</td></tr><tr><td>1")
+    assert texts(parse(text))[0][1] == ["64 (over 2 columns)", "64 (over 2 columns)", "3"]
+
+
+@pytest.mark.parametrize("how", ["hidden", 'style="color: red; display:none"'])
+def test_a_hidden_row_is_none(how: str) -> None:
+    text = (
+        f"<table><tr><th>a</th><th>b</th></tr><tr {how}><td>1</td><td>2</td></tr><tr><td>3</td><td>4</td></tr></table>"
+    )
+    assert texts(parse(text)) == [[["a", "b"], ["3", "4"]]]
 
 
 def test_a_row_that_has_lost_a_cell_is_short() -> None:

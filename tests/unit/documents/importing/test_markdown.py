@@ -56,6 +56,12 @@ def test_marks_links_and_entities_in_cells() -> None:
     assert texts(parse(text)) == [[["a", "b"], ["x y & |  1", "2"]]]
 
 
+def test_what_is_struck_through_is_not_there() -> None:
+    document = parse("| a | b |\n|---|---|\n| ~~1~~ 2 | <del>3</del> 4 |\n| ~~5~~ | ~~6~~ |\n")
+    assert texts(document) == [[["a", "b"], ["2", "4"], ["", ""]]]
+    assert document.unread == (Unread(4, "5", "is struck through", "row"),)
+
+
 def test_headings_and_captions() -> None:
     text = (
         "# A\n\n## B\n\n**Performance**\n\n16GB nodes:\n\n|a|b|\n|-|-|\n|1|2|\n\n32GB nodes:\n\n|a|b|\n|-|-|\n|1|2|\n"
