@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from pytest_gsw.documents.importing.pipe_tables import Spot
+
 #: Spans are repeated in each place that they cover; a table of figures has some hundred cells.
 MAX_CELLS = 20_000
 #: Longer cells are no figures and no settings.
@@ -23,15 +25,6 @@ _TAG = re.compile(
 _SPAN = re.compile(r"(?<![a-z-])(?P<which>col|row)span\s*=\s*[\"']?\s*(?P<number>[0-9]{1,5})", re.IGNORECASE)
 _HIDDEN = re.compile(r"(?<![\w\"'-])hidden(?![\w\"'-])|display\s*:\s*none", re.IGNORECASE)
 _LEADING_TAGS = re.compile(r"\s*(?:<[^<>]*>\s*)*")
-
-
-@dataclass(frozen=True)
-class Spot:
-    """The source of one cell, and where its text begins (line and column from 1)."""
-
-    source: str
-    line: int
-    column: int
 
 
 @dataclass(frozen=True)

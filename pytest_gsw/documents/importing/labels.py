@@ -157,8 +157,8 @@ _NO_RUN = re.compile(
 #: Names of rows that are made of others.
 _MADE_OF_ROWS = re.compile(
     r"(?:(?:geo(?:metric)? ?)?mean|average|avg\.?|median|total|sum|minimum|maximum|min|max|variance|"
-    r"(?:std\.?|standard) ?dev(?:iation|\.)?|stdev|std\.?|difference|diff\.?|delta|\u0394|speed-?up|ratio|improvement|gain|"
-    r"change|relative(?: .*)?)(?:[ ]?\(.{0,20}\)|[ ]?%)?:?",
+    r"(?:std\.?|standard) ?dev(?:iation|\.)?|stdev|std\.?|difference|diff\.?|delta|\u0394|speed-?up|ratio|"
+    r"improvement|gain|change|relative(?: .*)?)(?:[ ]?\(.{0,20}\)|[ ]?%)?:?",
     re.IGNORECASE,
 )
 _OF_INFERENCE = re.compile(r"(?<![a-z])(?:inference|serving|decod(?:e|ing)|prefill|deployment)(?![a-z])", re.IGNORECASE)

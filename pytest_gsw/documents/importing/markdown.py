@@ -1,9 +1,7 @@
 """A document becomes headings, tables and prose, each with its place: the only door to the Markdown parser.
 
-The parser says what is a table, what is prose, and what stands in a code block. Rows are cut into cells here,
-from the document's own lines, because GitHub's dialect drops what matters to a table of figures: cells beyond
-the header's, the column in which a cell stands, and the end of a table where the next one begins without a
-blank line (documents that were saved as text have such tables).
+The parser says what is a table, what is prose, and what stands in a code block; the tables' own lines are cut by
+``pipe_tables`` and ``html_tables``.
 """
 
 from __future__ import annotations
@@ -12,12 +10,19 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_gsw.common.redact import UNSAFE
-from pytest_gsw.documents.importing.html_tables import HtmlTable, Spot, html_tables
+from pytest_gsw.documents.importing.html_tables import HtmlTable, html_tables
+from pytest_gsw.documents.importing.pipe_tables import (
+    MAX_LINE,
+    Spot,
+    pipe_tables,
+    tables_in_code,
+    undelimited,
+    unquoted,
+)
 from pytest_gsw.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -25,10 +30,6 @@ if TYPE_CHECKING:
 
 #: A README is some 20 kB; a table of ten thousand rows, two megabytes.
 MAX_BYTES = 16 * 1024 * 1024
-#: The parser needs memory for every cell; a longer line is no line of a table.
-MAX_LINE = 20_000
-
-_DELIMITER = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
 #: What names a table in HTML, as headings and captions do in Markdown.
 _NAMING_TAG = re.compile(r"<(?P<tag>summary|caption|h[1-6])(?: [^<>]*)?>(?P<text>.{1,300}?)</(?P=tag)>", re.IGNORECASE)
 #: What is struck through, or not shown.
@@ -159,7 +160,7 @@ class _Parts:
 
     def __init__(self, lines: Sequence[str], markdown: MarkdownIt) -> None:
         self._lines, self._markdown = lines, markdown
-        self._unquoted = [_unquoted(line) for line in lines]
+        self._unquoted = [unquoted(line) for line in lines]
         self.tables: list[Table] = []
         self.unread: list[Unread] = []
         self.blocks: list[Block] = []
@@ -198,7 +199,8 @@ class _Parts:
             self.blocks.append(Block(kind, (first + 1,), section + 1, level))
             self._captions = []
         elif kind == "code":
-            self.unread += _unread_in_code(self._lines, first, end)
+            for line, text in tables_in_code(self._lines, first, end):
+                self.unread.append(Unread(line, text, "stands in a code block; tables there are not read"))
             self.blocks.append(Block(kind, tuple(range(first + 1, end + 1)), section))
             self._captions = []
         elif kind == "html" and self._lines[first].lstrip().startswith("<!--"):
@@ -213,18 +215,19 @@ class _Parts:
                 self._captions = [_plain(self._markdown, named["text"])] if named is not None else self._captions
         outside = tuple(n for n in range(first + 1, end + 1) if n not in self._in_table and self._lines[n - 1].strip())
         if kind == "text" and outside:
-            self.unread += _undelimited(self._unquoted, first, end, self._in_table)
+            for line, text in undelimited(self._unquoted, first, end, self._in_table):
+                self.unread.append(Unread(line, text, "has no row of dashes below a header"))
             self.blocks.append(Block(kind, outside, section))
 
     def _take_tables(self, first: int, end: int) -> bool:
         """Take the tables in some lines; whether there are any."""
         before = len(self.tables)
-        for header, rows, after in _tables(self._markdown, self._unquoted, first, end):
-            self._add(header, rows, range(header[0].line, after + 1))
-            for row in rows:
-                source = self._unquoted[row[0].line - 1]
-                if "~~" in source and not any(cell.text for cell in row):
-                    self.unread.append(Unread(row[0].line, _first_cell(source).strip("~"), "is struck through", "row"))
+        for header, sources, last in pipe_tables(self._unquoted, first, end):
+            rows = tuple(map(self._spots, sources))
+            self._add(self._spots(header), rows, range(header[0].line, last + 1))
+            for row, spots in zip(rows, sources, strict=True):
+                if "~~" in spots[0].source and not any(cell.text for cell in row):
+                    self.unread.append(Unread(row[0].line, spots[0].source.strip("~"), "is struck through", "row"))
         return len(self.tables) > before
 
     def _take_html(self, table: HtmlTable) -> None:
@@ -286,58 +289,6 @@ def _blocks(markdown: MarkdownIt, lines: Sequence[str]) -> Iterator[tuple[str, i
             yield "text", first, end, 0
 
 
-def _tables(
-    markdown: MarkdownIt, lines: Sequence[str], first: int, end: int
-) -> Iterator[tuple[tuple[Cell, ...], tuple[tuple[Cell, ...], ...], int]]:
-    """The tables in some lines: header, rows, and the last line of each (from 1)."""
-    starts = [
-        n
-        for n in range(first, end - 1)
-        if "|" in lines[n] and _is_below_header(lines[n + 1]) and not _is_delimiter(lines[n])
-    ]
-    for number, start in enumerate(starts):
-        limit = starts[number + 1] if number + 1 < len(starts) else end
-        last = start + 1
-        rows = []
-        for n in range(start + 2, limit):
-            if "|" not in lines[n]:
-                break
-            last = n
-            if not _is_delimiter(lines[n]):
-                rows.append(_cells(markdown, lines[n], n + 1))
-        yield _cells(markdown, lines[start], start + 1), tuple(rows), last + 1
-
-
-def _is_delimiter(line: str) -> bool:
-    return len(line) <= MAX_LINE and "-" in line and _DELIMITER.fullmatch(line) is not None
-
-
-def _is_below_header(line: str) -> bool:
-    return "|" in line and _is_delimiter(line)
-
-
-def _unquoted(line: str) -> str:
-    """A line without the marks of block quotes, every letter at its place."""
-    quote = re.match(r"[ \t]*(?:>[ \t]?)+", line)
-    return " " * quote.end() + line[quote.end() :] if quote else line
-
-
-def _cells(markdown: MarkdownIt, line: str, number: int) -> tuple[Cell, ...]:
-    """A row cut at its pipes; the outer ones may be there or not. A pipe with a backslash is text."""
-    pipes = [match.start() for match in re.finditer(r"(?<!\\)\|", line)]
-    edges = [-1, *pipes, len(line)]
-    if pipes and not line[: pipes[0]].strip():
-        edges = edges[1:]
-    if len(edges) > 2 and not line[edges[-2] + 1 :].strip():
-        edges = edges[:-1]
-    cells = []
-    for left, right in pairwise(edges):
-        raw = line[left + 1 : right]
-        column = left + 2 + len(raw) - len(raw.lstrip())
-        cells.append(Cell(_plain(markdown, raw.replace("\\|", "|")), number, column))
-    return tuple(cells)
-
-
 def _over_columns(row: tuple[Cell, ...]) -> tuple[Cell, ...]:
     """A row in which a number over several columns is none of them: each of these means something else."""
     often = Counter((cell.line, cell.column) for cell in row)
@@ -377,25 +328,3 @@ def _caption(captions: list[str], markdown: MarkdownIt, lines: Sequence[str]) ->
     if text.endswith(":") and len(text) <= 60 and len(lines) == 1:
         return [*captions[:1], _plain(markdown, text).rstrip(" :")]
     return captions
-
-
-def _undelimited(lines: Sequence[str], first: int, end: int, in_table: set[int]) -> Iterator[Unread]:
-    """What looks like a table and has no row of dashes below its first row: nothing says which row is its header."""
-    piped = {n for n in range(first, end) if lines[n].count("|") > 1 and n + 1 not in in_table}
-    for n in sorted(piped):
-        if n - 1 not in piped and n + 1 in piped:
-            yield Unread(n + 1, _first_cell(lines[n]), "has no row of dashes below a header")
-
-
-def _first_cell(line: str) -> str:
-    return line.strip(" |").split("|")[0].strip()
-
-
-def _unread_in_code(lines: Sequence[str], first: int, end: int) -> Iterator[Unread]:
-    """Tables in code: they are listed, not read."""
-    reason = "stands in a code block; tables there are not read"
-    for n in range(first, end):
-        if "<table" in lines[n].lower():
-            yield Unread(n + 1, "", reason)
-        elif n + 1 < end and lines[n].count("|") > 1 and _is_below_header(lines[n + 1]):
-            yield Unread(n + 1, _first_cell(lines[n]), reason)
