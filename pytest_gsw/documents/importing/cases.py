@@ -54,6 +54,7 @@ _FILLERS = re.compile(
     r"pretraining|tables?|benchmarks?|nvidia|gpus?|expected|baselines?"
 )
 _LONGEST_WORDS = 24
+_NO_LETTERS = re.compile(r"[^a-z0-9.-]+")
 
 _Named: TypeAlias = tuple[DraftTable, Row]
 _Feature: TypeAlias = Callable[[DraftTable, Row], str]
@@ -99,8 +100,9 @@ def with_cases(rows: Sequence[_Named]) -> tuple[list[Row], list[tuple[int, Remar
 
 
 def _case(begin: str, words: Sequence[str]) -> str:
-    """The case, of which the beginning is cut where it would be too long."""
-    telling = "-".join(words)[:LONGEST_NAME]
+    """The case, in letters that one may have; its beginning is cut where it would be too long."""
+    begin, telling = (_NO_LETTERS.sub("-", text.lower()) for text in (begin, "-".join(words)))
+    telling = telling[:LONGEST_NAME]
     room = LONGEST_NAME - len(telling) - bool(telling)
     return "-".join(filter(None, (begin[: max(room, 0)].strip("-."), telling.strip("-."))))
 
@@ -160,7 +162,7 @@ def _attribute(name: str, _: DraftTable, row: Row) -> str:
     text = row.attributes.get(name, "")
     number = read_number(text)
     if isinstance(number, Number):
-        return f"{_slug(name, set())}{text}" if number.digits.isdigit() and not number.unit else ""
+        return f"{_slug(name, set())}{number.digits}" if number.digits.isdigit() and not number.unit else ""
     plain = re.fullmatch(r"true|false|yes|no|on|off|y|n", text, re.IGNORECASE)
     return _slug(f"{name} {text}" if plain else text, set())
 

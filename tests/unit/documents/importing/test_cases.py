@@ -157,6 +157,19 @@ def test_columns_without_a_key_tell_rows_apart_where_they_hold_no_figure(read: R
     assert cases(read(text)) == ["recompute-yes", "recompute-no-adam-w", "recompute-no-sgd"]
 
 
+@pytest.mark.parametrize(
+    "cell", ["3*", "3 \u00b2", "\u0663", "_a_", "--", "Z\u00e9ro/\u00d8", ".", "a\u200bb", "x" * 300]
+)
+def test_a_case_is_in_letters_that_it_may_have_whatever_cells_hold(read: Read, cell: str) -> None:
+    columns = "| #GPUs | GBS | SEQ | Step time (s) | ZeRO |\n|---|---|---|---|---|\n"
+    rows = f"| 64 | 128 | 4096 | 1.5 | {cell} |\n| 64 | 128 | 4096 | 1.6 | 0 |\n| 64 | 128 | 4096 | 1.7 | 0 |\n"
+    field = ROW_FIELDS["case"]
+    assert isinstance(field, Field)
+    told = cases(read(f"{HEAD}\n## Tiny 7B BF16 on H100\n\n{columns}{rows}"))
+    assert [field.read(case) for case in told if case] == [case for case in told if case]
+    assert len(set(told)) == 3
+
+
 def test_headings_tell_rows_apart_at_last(read: Read) -> None:
     sections = ("H100 with 1600 Gbps links", "H100 with 800 Gbps links")
     text = HEAD + "".join(f"\n## Tiny 7B on {name}\n\n{table('GBS=128')}" for name in sections)
