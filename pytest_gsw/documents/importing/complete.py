@@ -18,6 +18,7 @@ from pytest_gsw.documents.importing.model_flops import model_flops
 from pytest_gsw.documents.importing.prose import Prose
 from pytest_gsw.documents.importing.row import CONVENTION, FACT, NEEDED, UNSAID, RecipeKeys, Row
 from pytest_gsw.documents.importing.rows import DraftTable
+from pytest_gsw.documents.importing.sentences import FAMILY
 from pytest_gsw.documents.importing.titles import Title, framework_of, read_title, same_model
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.performance.peaks import PEAKS
@@ -128,9 +129,9 @@ def _named(draft: Draft, table: DraftTable, section: Section, context: Context) 
         model, size = "", ""  # the row's own cell is empty: perhaps merged with the one above, perhaps not
     texts = {"model": model, "size": size, "dtype": title.dtype, "accelerator": title.accelerator}
     found = {key: replace(here, text=text) for key, text in texts.items() if text}
-    if prose.dtype is not None:
+    if prose.dtype is not None and "dtype" not in draft.blanks:
         found.setdefault("dtype", replace(prose.dtype, text=prose.dtype.text.lower()))
-    if prose.accelerator is not None:
+    if prose.accelerator is not None and "accelerator" not in draft.blanks:
         found.setdefault("accelerator", prose.accelerator)
     framework = _framework(draft, table, section)
     if framework is not None:
@@ -338,9 +339,10 @@ def _model_and_size(title: Title, prose: Prose, document: Document) -> tuple[str
 
 
 def _from_heading(document: Document) -> str:
-    """The model that the document's first heading names, such as "GPT2 Experiments"."""
-    for line in document.lines:
-        match = re.match(r"#\s+(?P<name>(?:[A-Za-z]+[- ]?[0-9]+(?:\.[0-9]+)?)) ", line)
-        if match is not None:
-            return read_title(match["name"]).model
-    return ""
+    """The known model that the document's first heading names, such as "GPT2 Experiments"; else one with a number."""
+    heading = next((line for line in document.lines if re.match(r"#\s+\S", line)), "")
+    named = {read_title(match[0]).model for match in FAMILY.finditer(heading)}
+    if named:
+        return named.pop() if len(named) == 1 else ""
+    match = re.match(r"#\s+(?P<name>(?:[A-Za-z]+[- ]?[0-9]+(?:\.[0-9]+)?)) ", heading)
+    return read_title(match["name"]).model if match is not None else ""

@@ -93,6 +93,9 @@ def _shared(rows: Sequence[Row], keys: Iterable[str]) -> dict[str, Stated]:
     for key in keys:
         texts = {row.values[key].text if key in row.values else None for row in rows}
         kept = key in _OF_ROW or (key == "global_batch_size" and "" in texts)
+        if key == "gpus" and None not in texts:
+            # One that stands outside of the table is written above the rows, with its line.
+            kept = any(not row.values[key].text or row.values[key].line in _own_lines(rows) for row in rows)
         if len(texts) == 1 and None not in texts and not kept:
             found[key] = rows[0].values[key]
     if len(rows) == 1:
@@ -118,7 +121,7 @@ def _source(key: str, stated: Stated, rows: Sequence[Row] = ()) -> str:
     """Where a value comes from, as a comment; what the table itself states needs none."""
     if stated.line == CONVENTION:
         return "  # the document does not say: by convention"
-    own = {row.table_line for row in rows} | {row.values["gpus"].line for row in rows if "gpus" in row.values}
+    own = _own_lines(rows)
     if stated.line == FACT or stated.line in own:
         return ""
     lines = sorted({row.values[key].line for row in rows if key in row.values} - {FACT, CONVENTION})
@@ -128,6 +131,11 @@ def _source(key: str, stated: Stated, rows: Sequence[Row] = ()) -> str:
         return f"  # lines {shown[0]} {'and' if len(shown) == 2 else 'to'} {shown[-1]}" if len(shown) > 1 else ""
     what = {row.rests_on.get(key, "") for row in rows if key in row.values}
     return f"  # line {stated.line}" + (f": {what.pop()}" if len(what) == 1 and "" not in what else "")
+
+
+def _own_lines(rows: Iterable[Row]) -> set[int]:
+    """The lines of the rows' table that are read for them: its header, and those of their judged figures."""
+    return {line for row in rows for line in (row.table_line, int(row.values["line"].text))}
 
 
 def _recipe(recipe: Mapping[str, Stated | Mapping[str, str]], indent: str) -> Iterator[str]:

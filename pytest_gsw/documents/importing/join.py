@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from pytest_gsw.documents.importing.around import surrounded
 from pytest_gsw.documents.importing.cases import release_of
 from pytest_gsw.documents.importing.draft import Draft
 from pytest_gsw.documents.importing.evidence import DocumentEvidence, Finding
@@ -39,7 +40,7 @@ class Section:
 
 def joined(draft: Draft, table: DraftTable, fitting: Sequence[Configuration], section: Section, prose: Prose) -> Draft:
     """The draft with the settings of the configurations that fit it, and what the prose around its table says."""
-    draft = _configured(draft, fitting)
+    draft = surrounded(_configured(draft, fitting), table.title, table.around)
     if {"pp", "dp"} & set(draft.values) and "tp" not in draft.values and section.tp is not None:
         draft = draft.having("tp", section.tp, Stated("", table.table.line, 1))
     if "dp" not in draft.values and "gpus" in draft.values and section.dp_is_gpus:

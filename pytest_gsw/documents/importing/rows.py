@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from pytest_gsw.documents.importing.around import Around, Surroundings, counted
 from pytest_gsw.documents.importing.arrange import arranged
 from pytest_gsw.documents.importing.cells import Number, is_nothing, read_number
 from pytest_gsw.documents.importing.draft import COUNTS, Draft, Share, share_of, take
@@ -39,6 +40,8 @@ class DraftTable:
     #: The title as one line of text.
     text: str
     rows: tuple[Draft, ...]
+    #: What stands around it.
+    around: Around = field(default_factory=Around)
 
 
 @dataclass(frozen=True)
@@ -73,27 +76,37 @@ def extract(document: Document) -> Extracted:
     configurations: list[Configuration] = []
     left_out = list(document.unread)
     parts: list[Table] = []
+    surroundings = Surroundings(document)
     for whole in document.tables:
         table, rest = _until_next_header(whole)
         if rest is not None:
             left_out.append(rest)
         parts += arranged(table)
     for table in parts:
-        shape = shape_of(table)
+        around = surroundings.of(table)
+        shape = shape_of(table, counted=around.states("gpus", "nodes"))
         if isinstance(shape, NoBaseline):
             left_out.append(Unread(table.line, ", ".join((table.header[0].text, *table.about)), shape.reason))
         elif isinstance(shape, Configurations):
             configurations += _configurations(table, shape)
             left_out += _settings_left_out(table, shape)
         else:
-            drafted = _by_scale(table, shape) if isinstance(shape, ByScale) else _by_run(table, shape.labels)
+            drafted = _by_scale(table, shape) if isinstance(shape, ByScale) else _by_run(table, shape.labels, around)
+            drafted = replace(drafted, around=around)
             if drafted.rows:
                 tables.append(drafted)
                 left_out += _parts_left_out(table, shape)
             else:
                 text = ", ".join((drafted.text, *table.about))
-                left_out.append(Unread(table.line, text, "has no row with a figure to judge by"))
+                left_out.append(Unread(table.line, text, _without_rows(shape, around)))
     return Extracted(tuple(tables), tuple(configurations), tuple(sorted(left_out, key=lambda one: one.line)))
+
+
+def _without_rows(shape: ByScale | ByRun, around: Around) -> str:
+    if isinstance(shape, ByScale) or _scale_column(shape.labels) is not None:
+        return "has no row with a figure to judge by"
+    _, differing = around.about({}, ("gpus", "nodes"))
+    return ": ".join(["has figures, and no GPU counts", *list(differing.values())[:1]])
 
 
 def _parts_left_out(table: Table, shape: ByScale | ByRun) -> Iterator[Unread]:
@@ -125,7 +138,7 @@ def _settings_left_out(table: Table, shape: Configurations) -> Iterator[Unread]:
     column = _scale_column(shape.labels)
     for row in table.rows:
         reason = _misplaced(row, table)
-        if reason is None and not isinstance(read_number(row[column].text), Number):
+        if reason is None and column is not None and not isinstance(read_number(row[column].text), Number):
             reason = f"has no GPU count that can be read: '{row[column].text}'"
         if reason is not None and any(cell.text for cell in row):
             yield Unread(row[0].line, row[0].text, reason, "row")
@@ -248,7 +261,7 @@ def _uneven(row: Sequence[Cell], width: int) -> str:
     return f"the row has {len(row)} cells and the header {width}: its cells cannot be told to their columns"
 
 
-def _by_run(table: Table, labels: Labels) -> DraftTable:
+def _by_run(table: Table, labels: Labels, around: Around) -> DraftTable:
     text = _title_text(table, of_runs=True)
     title = _with_about(_context(table, _of_heading(read_title(text))), table)
     memory = re.search(r"(?<![0-9])([0-9]{2,3})[ ]?GB nodes", text)
@@ -259,18 +272,19 @@ def _by_run(table: Table, labels: Labels) -> DraftTable:
     for row in table.rows:
         is_run = any(cell.text for cell in row) and not is_made_of_rows(row[0].text)
         draft = _run(row, labels, names, share) if is_run else None
-        if draft is not None:
+        draft = counted(draft, title, around) if draft is not None and draft.values else draft
+        if draft is not None and ({"gpus", "nodes"} & {*draft.values, *draft.blanks} or not draft.values):
             rows.append(draft.having("memory", memory[1], row[0]) if memory and draft.values else draft)
     return DraftTable(table, title, text, tuple(rows))
 
 
 def _run(row: Sequence[Cell], labels: Labels, names: Sequence[str], share: Share) -> Draft | None:
-    """One run; ``None`` where the row holds neither a GPU count nor a figure, such as a sub-heading."""
+    """One run; ``None`` where the row holds no figure, such as a sub-heading."""
     width = len(names)
     last_figure = max((n for n, label in labels.items() if label is not None and label.key in FIGURES), default=-1)
     if len(row) > width or len(row) <= last_figure:
-        gpus = _scale_column(labels)
-        if gpus >= len(row) or is_nothing(row[gpus].text):
+        telling = _scale_column(labels) or 0
+        if telling >= len(row) or is_nothing(row[telling].text):
             return None
         return Draft({}).remarked("row", f"left out: {_uneven(row, width)}", row[0])
     draft = Draft({}, doubt=_uneven(row, width) if len(row) < width else "")
@@ -284,7 +298,7 @@ def _run(row: Sequence[Cell], labels: Labels, names: Sequence[str], share: Share
         elif not is_nothing(cell.text) or cell.text.lower() == "na":
             draft = replace(draft, attributes={**draft.attributes, names[number]: cell.text})
     known = {*draft.values, *draft.blanks}
-    return draft if {"gpus", "nodes"} & known and (JUDGED | {"expected_failure"}) & known else None
+    return draft if (JUDGED | {"expected_failure"}) & known else None
 
 
 def _counted(label: Label, cell: Cell) -> dict[str, Stated]:
@@ -297,9 +311,9 @@ def _counted(label: Label, cell: Cell) -> dict[str, Stated]:
     return {key: Stated(text, cell.line, cell.column) for key, text in found.items()}
 
 
-def _scale_column(labels: Labels) -> int:
-    """The column of GPU or node counts."""
-    return next(n for n, label in labels.items() if label is not None and label.key in {"gpus", "nodes"})
+def _scale_column(labels: Labels) -> int | None:
+    """The column of GPU or node counts, where there is one."""
+    return next((n for n, label in labels.items() if label is not None and label.key in {"gpus", "nodes"}), None)
 
 
 def _attribute_names(table: Table) -> list[str]:

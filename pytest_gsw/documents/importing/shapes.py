@@ -12,6 +12,7 @@ from pytest_gsw.documents.importing.labels import (
     ACCELERATOR,
     CONFIGURATION,
     FIGURES,
+    JUDGED,
     Label,
     accelerator,
     count_in_cell,
@@ -74,8 +75,8 @@ class NoBaseline:
 Shape = ByScale | ByRun | Configurations | NoBaseline
 
 
-def shape_of(table: Table) -> Shape:
-    """The shape of one table."""
+def shape_of(table: Table, *, counted: bool = False) -> Shape:
+    """The shape of one table; ``counted`` is whether the text around it says how many GPUs or nodes its rows have."""
     if len(table.header) < 2:
         return NoBaseline("has one column")
     if not table.rows:
@@ -83,7 +84,7 @@ def shape_of(table: Table) -> Shape:
     words = (*(cell.text for cell in table.header), *(row[0].text for row in table.rows if row), *table.headings[-1:])
     if any(map(is_inference, words)) or is_below_inference(table.headings):
         return NoBaseline("is about inference")
-    return _by_scale(table) or _by_row(table)
+    return _by_scale(table) or _by_row(table, counted=counted)
 
 
 def _by_scale(table: Table) -> ByScale | NoBaseline | None:
@@ -123,7 +124,7 @@ def _scales(table: Table) -> tuple[Scale, ...]:
 _COMPARED = re.compile(r"(?<![a-z])(?:expected|previous|reference|old|before)(?![a-z])", re.IGNORECASE)
 
 
-def _by_row(table: Table) -> Shape:
+def _by_row(table: Table, *, counted: bool) -> Shape:
     columns = {n: [row[n] for row in table.rows if n < len(row)] for n in range(len(table.header))}
     read = {n: read_label(cell.text) for n, cell in enumerate(table.header)}
     labels = {n: label and _settled(label, table, columns[n]) for n, label in read.items()}
@@ -137,7 +138,7 @@ def _by_row(table: Table) -> Shape:
         labels |= {n: Label("gpus") for n in _counting(labels, texts)}
     keys = [label.key for label in labels.values() if label is not None]
     doubled = sorted({key for key in keys if keys.count(key) > 1 and key != "notes"})
-    if "gpus" not in keys and "nodes" not in keys:
+    if "gpus" not in keys and "nodes" not in keys and not (counted and JUDGED & set(keys)):
         figures = [key for key in keys if key in FIGURES]
         return NoBaseline("has figures, and no GPU counts" if figures else "has no GPU counts")
     if doubled:

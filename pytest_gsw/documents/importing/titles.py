@@ -35,9 +35,9 @@ _SIZE = re.compile(
     r"(?:-(?P<proxy>[Pp]roxy))?(?![A-Za-z0-9])"
 )
 #: Families of models: words of a heading that begin so name a model.
-_FAMILIES = re.compile(
+FAMILIES = re.compile(
     r"(?:llama|gpt|grok|nemotron|mixtral|mistral|deepseek|qwen|gemma|phi|falcon|bloom|opt|palm|t5|bert|dbrx|jamba|mamba|"
-    r"kimi|glm|olmo|granite|starcoder|gpt-oss|vit|flux|stable)(?![a-z])"
+    r"kimi|glm|olmo|granite|starcoder|gpt-oss|mpt|moonlight|vit|flux|stable)(?![a-z])"
 )
 _PARENTHESES = re.compile(r"\(([^()]*)\)|\[([^\[\]]*)\]")
 #: A whole number and nothing behind it: not the 8 of "SEQ=8K", nor the 1 of "PP=1-4".
@@ -123,7 +123,7 @@ def read_title(text: str) -> Title:
 
 def is_model(name: str) -> bool:
     """Whether a name begins as those of a known family of models."""
-    return _FAMILIES.match(name) is not None
+    return FAMILIES.match(name) is not None
 
 
 def same_model(one: str, other: str) -> bool:

@@ -1,0 +1,130 @@
+"""What stands around a table and is about its rows."""
+
+from __future__ import annotations
+
+from pytest_gsw.documents.importing.around import SAID, Surroundings
+from pytest_gsw.documents.importing.markdown import parse_document
+from tests.unit.documents.importing.conftest import Read
+
+TABLE = """
+| Technique | Step time (s) |
+|---|---|
+| plain | 2.5 |
+| compiled | 2.0 |
+"""
+
+
+def about(text: str, table: int = 0, row: dict[str, str] | None = None) -> dict[str, str]:
+    """What is said of a row, by key: the value with its line, and why there is none."""
+    document = parse_document("doc.md", text)
+    around = Surroundings(document).of(document.tables[table])
+    found, differing = around.about(row or {}, ("gpus", "nodes", *SAID))
+    return {**{key: f"{stated.text} ({stated.line})" for key, stated in found.items()}, **differing}
+
+
+def test_the_paragraph_before_a_table_its_heading_and_those_above() -> None:
+    text = f"# FP8 on H100\n\nSequence length 4096.\n\n## 64 GPUs\n\n### Llama 3 8B\n\nTP=2, GBS=128:\n{TABLE}"
+    assert about(text) == {
+        "tp": "2 (9)",
+        "global_batch_size": "128 (9)",
+        "model": "llama3 (7)",
+        "size": "8b (7)",
+        "gpus": "64 (5)",
+        "dtype": "fp8 (1)",
+        "accelerator": "H100 (1)",
+        "sequence_length": "4096 (3)",
+    }
+
+
+def test_the_nearest_wins() -> None:
+    assert about(f"## 64 GPUs\n\nOn 8 GPUs:\n{TABLE}") == {"gpus": "8 (3)"}
+
+
+def test_two_statements_at_the_same_distance_say_nothing() -> None:
+    text = f"# 128 GPUs\n\n## Results\n\nOn 8 GPUs. Then on 16 GPUs.\n{TABLE}"
+    assert about(text) == {"gpus": "line 5 says 16 and 8"}
+
+
+def test_a_list_with_its_introduction_and_settings_in_code() -> None:
+    text = f"A run of Llama 3 8B:\n\n- Hardware: 16 H100 GPUs\n- Baseline: TP=8\n- Sequence length: 4096\n{TABLE}"
+    assert about(text) == {
+        "model": "llama3 (1)",
+        "size": "8b (1)",
+        "gpus": "16 (3)",
+        "accelerator": "H100 (3)",
+        "sequence_length": "4096 (5)",
+    }
+    code = f"A run:\n\n```text\nHardware: 16\u00d7H100\nBatch: MBS1 / GBS32\n```\n{TABLE}"
+    assert about(code) == {
+        "gpus": "16 (4)",
+        "accelerator": "H100 (4)",
+        "micro_batch_size": "1 (5)",
+        "global_batch_size": "32 (5)",
+    }
+    assert about(f"```\nsrun --nodes=16 train.py TP=4\n```\n{TABLE}") == {}
+
+
+def test_text_between_two_tables_is_about_the_one_below_it() -> None:
+    text = f"On 8 GPUs:\n{TABLE}\nOn 64 GPUs:\n{TABLE}"
+    assert (about(text, 0), about(text, 1)) == ({"gpus": "8 (1)"}, {"gpus": "64 (8)"})
+    above = f"On 8 GPUs:\n{TABLE}\nThe runs above used TP=4.\n{TABLE}"
+    assert (about(above, 0), about(above, 1)) == ({"gpus": "8 (1)", "tp": "4 (8)"}, {})
+
+
+def test_text_below_all_tables_of_a_section_is_about_the_one_above_it() -> None:
+    text = f"{TABLE}\nAll runs used 8 GPUs.\n{TABLE}\nAll runs used 64 GPUs.\n"
+    assert (about(text, 0), about(text, 1)) == ({"gpus": "8 (7)"}, {"gpus": "64 (14)"})
+
+
+def test_text_between_tables_of_which_nothing_tells_is_about_neither() -> None:
+    text = f"Runs on 8 GPUs.\n{TABLE}\nRuns on 64 GPUs.\n{TABLE}\nAll runs used 128 GPUs.\n"
+    assert about(text, 0) == {"gpus": "8 (1)"}
+    assert "64" not in about(text, 1)["gpus"]
+
+
+def test_a_sentence_about_another_run_than_the_rows() -> None:
+    text = f"Llama 3 70B ran on 64 GPUs with TP=4. Llama 3 8B ran on 8 GPUs with TP=1.\n{TABLE}"
+    assert about(text, row={"model": "llama3", "size": "8b"}) == {"gpus": "8 (1)", "tp": "1 (1)"}
+    assert about(text, row={"model": "llama3", "size": "405b"}) == {}
+    assert about(text)["gpus"] == "line 1 says 64 and 8"
+
+
+def test_sections_beside_a_table_that_say_what_ran() -> None:
+    text = (
+        f"# Runs\n\n### Hardware\n\nEach host has\n\n- 8 H200 GPUs.\n\n### Models\n\nLlama 3 8B\n\n### Results\n{TABLE}"
+    )
+    assert about(text) == {
+        "gpus_per_node": "8 (7)",
+        "accelerator": "H200 (7)",
+        "model": "llama3 (11)",
+        "size": "8b (11)",
+    }
+    assert about(text.replace("### Hardware", "### Elsewhere")) == {"model": "llama3 (11)", "size": "8b (11)"}
+
+
+def test_a_table_without_gpu_counts_is_one_of_runs_where_the_text_counts_them(read: Read) -> None:
+    text = f"# NeMo runs\n\nLlama 3 8B in BF16 on 16 H100 GPUs, sequence length 4096, `GBS=32`:\n{TABLE}"
+    found = read(text)
+    assert found.left_out == ()
+    assert [row.values["step_time_s"].text for row in found.rows] == ["2.5", "2.0"]
+    (yaml,) = found.yaml_text.values()
+    for line in (
+        "model: llama3  # line 3",
+        "dtype: bf16  # line 3",
+        "accelerator: H100  # line 3",
+        "gpus: 16  # line 3",
+        "sequence_length: 4096  # line 3",
+        "global_batch_size: 32  # line 3",
+    ):
+        assert line in yaml.splitlines()
+
+
+def test_a_table_whose_gpu_count_is_not_told_names_what_differs(read: Read) -> None:
+    found = read(f"# NeMo runs\n\nOn 8 GPUs. Also on 16 GPUs.\n{TABLE}")
+    assert found.rows == ()
+    assert [one.reason for one in found.left_out] == ["has figures, and no GPU counts: line 3 says 16 and 8"]
+
+
+def test_a_table_without_a_training_figure_is_none_of_runs(read: Read) -> None:
+    found = read(f"# NeMo runs\n\nOn 8 GPUs:\n{TABLE.replace('Step time (s)', 'Memory (GB)')}")
+    assert [one.reason for one in found.left_out] == ["has no GPU counts"]
