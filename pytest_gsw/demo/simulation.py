@@ -89,6 +89,11 @@ class Run:
         return self.baseline.dtype if self.baseline.dtype in {"fp16", "fp32"} else "bf16"
 
     @property
+    def quantization(self) -> str:
+        """What matrices are multiplied in: ``fp8`` of mxfp8, too, ``fp4`` of nvfp4; empty where that is the precision."""
+        return next((kind for kind in ("fp8", "fp4") if kind in self.baseline.dtype), "")
+
+    @property
     def layers(self) -> int:
         """The model's layers."""
         return self.baseline.all_layers or 24

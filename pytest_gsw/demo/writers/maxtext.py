@@ -31,7 +31,7 @@ def _parameters(run: Run, steps: int) -> Iterator[str]:
         "max_target_length": row.sequence_length,
         "num_decoder_layers": run.layers,
         "per_device_batch_size": run.global_batch_size / run.job.gpus,
-        "quantization": "fp8" if row.dtype == "fp8" else "",
+        "quantization": run.quantization,
         "steps": steps,
         "weight_dtype": "float32",
     }

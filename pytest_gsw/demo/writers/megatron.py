@@ -64,7 +64,7 @@ def _arguments(run: Run) -> Iterator[str]:
         "ffn_hidden_size": 4 * run.hidden_size,
         "fp16": precision == "fp16",
         "fp16_lm_cross_entropy": False,
-        "fp8": "hybrid" if row.dtype == "fp8" else None,
+        "fp8": "hybrid" if run.quantization == "fp8" else None,
         "global_batch_size": run.global_batch_size,
         "hidden_size": run.hidden_size,
         "log_interval": run.log_interval,

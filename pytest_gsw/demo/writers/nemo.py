@@ -58,7 +58,7 @@ def _configuration(run: Run) -> Iterator[str]:
         "      max_position_embeddings: ${.encoder_seq_length}",
         f"      num_layers: {run.layers}",
         f"      hidden_size: {run.hidden_size}",
-        f"      fp8: {str(row.dtype == 'fp8').lower()}",
+        f"      fp8: {str(run.quantization == 'fp8').lower()}",
         "      fp8_amax_history_len: 1024",
         "      data:",
         f"        seq_length: {row.sequence_length}",

@@ -39,6 +39,11 @@ FAMILIES = re.compile(
     r"(?:llama|gpt|grok|nemotron|mixtral|mistral|deepseek|qwen|gemma|phi|falcon|bloom|opt|palm|t5|bert|dbrx|jamba|mamba|"
     r"kimi|glm|olmo|granite|starcoder|gpt-oss|mpt|moonlight|vit|flux|stable)(?![a-z])"
 )
+#: ``Nemotron_3_5`` is 3.5, ``DeepSeekV3`` is V3 of DeepSeek.
+_UNDERSCORED = re.compile(r"(?<=[0-9])_(?=[0-9]{1,2}(?:_|\b))")
+_JOINED_VERSION = re.compile(r"(?<=[a-z])(?=V[0-9])")
+#: Words of a model's name at most; what has more is a sentence.
+_LONGEST_NAME = 4
 _PARENTHESES = re.compile(r"\(([^()]*)\)|\[([^\[\]]*)\]")
 #: A whole number and nothing behind it: not the 8 of "SEQ=8K", nor the 1 of "PP=1-4".
 _SETTING = re.compile(
@@ -66,8 +71,18 @@ _FILLERS = frozenset(
             "gpu",
             "gpus",
         ),
-        *("training", "train", "pretraining", "pre-training", "performance", "results", "expected", "throughput"),
-        *("baseline", "baselines", "benchmark", "benchmarks", "table", "summary", "metrics", "precision"),
+        *(
+            "training",
+            "train",
+            "pretrain",
+            "pretraining",
+            "pre-training",
+            "performance",
+            "results",
+            "expected",
+            "throughput",
+        ),
+        *("baseline", "baselines", "benchmark", "benchmarks", "table", "summary", "metric", "metrics", "precision"),
         *("nvidia", "model", "models", "recipe", "workload", "workloads"),
         *("setting", "settings", "configuration", "configurations", "config", "configs"),
     }
@@ -96,7 +111,7 @@ class Title:
 
 def read_title(text: str) -> Title:
     """The parts of a title."""
-    text = text[:300]
+    text = _JOINED_VERSION.sub(" ", _UNDERSCORED.sub(".", text[:300]))
     inside = " ".join(a or b for a, b in _PARENTHESES.findall(text))
     found = settings(inside if "=" in inside else text)
     bare = _PARENTHESES.sub(" ", text) if inside else text
@@ -107,16 +122,19 @@ def read_title(text: str) -> Title:
     version = VERSION.search(bare)
     bare = VERSION.sub(" ", bare)
     size = _SIZE.search(bare)
+    # The 3 of "30B_a3B" are billions of active parameters.
+    sizes = {match["size"] for match in _SIZE.finditer(bare) if bare[max(0, match.start() - 1)] not in "aA"}
     before, after = (bare[: size.start()], bare[size.end() :]) if size else (bare, "")
+    words = _words(before)
     return Title(
-        model=_slug(_words(before), first=True),
-        size=f"{size['size']}{size['unit'].lower()}" if size else "",
+        model=_slug(words, first=True) if len(words) <= _LONGEST_NAME else "",
+        size=f"{size['size']}{size['unit'].lower()}" if size and len(sizes) == 1 else "",  # of several models, none
         dtype=dtypes.pop() if len(dtypes) == 1 else "",
         accelerator=kind or "",
         framework=framework_of(text) or "",
         version=version[0] if version else "",
         proxy="proxy" in text.lower(),
-        variant=_slug(_words(after), first=False) if size else "",
+        variant=_slug(_words(after), first=False) if size and len(sizes) == 1 else "",
         settings=found,
     )
 

@@ -6,6 +6,7 @@ import json
 import re
 import statistics
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -135,6 +136,14 @@ def test_maxtext_rates_follow_from_its_seconds(rows: Rows, trained: Train) -> No
     for seconds, tflops, tokens in found:
         assert tokens == pytest.approx(4096 * 128 / 64 / seconds, rel=0.001)
         assert tflops == pytest.approx(1.82e15 * 128 / 64 / 1e12 / seconds, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [("megatron", r"^  fp8 \.+ hybrid$"), ("nemo", r"^      fp8: true$")],
+)
+def test_a_variant_of_fp8_is_fp8(rows: Rows, trained: Train, name: str, line: str) -> None:
+    assert re.search(line, trained(replace(rows[name], dtype="mxfp8")).text, re.MULTILINE)
 
 
 def test_megatron_dumps_its_arguments(rows: Rows, trained: Train) -> None:
