@@ -136,10 +136,10 @@ def _told_apart(group: Sequence[_Named]) -> list[list[str]]:
 
 def _features(group: Sequence[_Named]) -> Iterator[_Feature]:
     """What tells rows apart: settings, columns that have no key, at last the words of title, captions and headings."""
+    yield lambda table, _: table.title.version
     yield lambda _, row: _slug(row.attributes.get("precision", ""), {_text(row, "dtype")})
     yield from (partial(_setting, key) for key in _SETTINGS)
     yield lambda _, row: _slug(row.system, _known(row))
-    yield lambda table, _: table.title.version
     yield from (partial(_attribute, name) for name in dict.fromkeys(chain(*(row.attributes for _, row in group))))
     yield lambda table, row: _slug(table.table.header[0].text, _known(row))
     yield lambda table, row: _slug(" ".join(table.table.captions), _known(row))

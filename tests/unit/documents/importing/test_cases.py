@@ -176,6 +176,15 @@ def test_headings_tell_rows_apart_at_last(read: Read) -> None:
     assert cases(read(text)) == ["1600-gbps-links", "800-gbps-links"]
 
 
+def test_a_release_in_the_title_cell_tells_rows_apart_first(read: Read) -> None:
+    def one(version: str, layers: int) -> str:
+        title = f"Maxtext Tiny 7b {version} BF16 (TP={layers})"
+        return f"\n| {title} | 64x H100 GPUs (GBS=128) |\n|---|---|\n| Training step time (s) | 2.{layers} |\n"
+
+    assert cases(read(HEAD + one("24.09", 1))) == [""]
+    assert cases(read(HEAD + one("25.01", 2) + one("24.09", 1))) == ["25.01", "24.09"]
+
+
 def test_rows_of_two_frameworks_have_ids_of_their_own(read: Read) -> None:
     text = "# Summary\n" + "".join(
         f"\n## {name} Tiny 7B\n\nJudged by the last training step.\n\n{table('GBS=128')}"
