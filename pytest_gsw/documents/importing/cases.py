@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TypeAlias
@@ -71,10 +71,35 @@ def release_of(document: Document, table: Table) -> Stated | None:
     return None
 
 
-def task_of(table: Table, row: Row) -> str:
-    """The task by the row's own column, else by the nearest caption or heading that names one; none of pre-training."""
-    about = (row.attributes.get("task", ""), *reversed(table.captions), *reversed(table.headings))
-    return next((task for task in map(_task_in, about) if task is not None), "")
+@dataclass(frozen=True)
+class Chapter:
+    """What the headings above a table say that its figures, or its settings, are of."""
+
+    release: str | None
+    #: Empty for pre-training.
+    task: str | None
+
+    def may_hold_for(self, rows: Chapter) -> bool:
+        """Whether settings of this chapter may be those of rows of another one."""
+        return self.release in {None, rows.release} and self.task in {None, rows.task or ""}
+
+
+def chapter_of(document: Document, table: Table) -> Chapter:
+    """The release and the task of a table."""
+    release = release_of(document, table)
+    return Chapter(release.text if release is not None else None, _task_above(table))
+
+
+def _task_of(table: Table, row: Row) -> str:
+    """The task by the row's own column, else by the headings."""
+    own = _task_in(row.attributes.get("task", ""))
+    return own if own is not None else _task_above(table) or ""
+
+
+def _task_above(table: Table) -> str | None:
+    """The task that the nearest caption or heading names."""
+    tasks = map(_task_in, (*reversed(table.captions), *reversed(table.headings)))
+    return next((task for task in tasks if task is not None), None)
 
 
 def _task_in(text: str) -> str | None:
@@ -114,7 +139,7 @@ def _beginning(table: Table, row: Row) -> str:
         return own.text
     release = row.values.get("release")
     words = [release.text.lower()] if release is not None and release.line != FACT else []
-    task = task_of(table, row)
+    task = _task_of(table, row)
     variant = own.text if own is not None else ""
     return "-".join(filter(None, (*words, task if task not in variant.split("-") else "", variant)))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_gsw.documents.importing.cases import with_cases
+from pytest_gsw.documents.importing.cases import chapter_of, with_cases
 from pytest_gsw.documents.importing.complete import Context, complete
 from pytest_gsw.documents.importing.directories import recipe_directory
 from pytest_gsw.documents.importing.draft import Draft, Remark
@@ -82,11 +82,14 @@ def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
     rows: list[tuple[DraftTable, Row]] = []
     remarks: list[tuple[int | None, Remark]] = []
     joins = dict.fromkeys((one.place for one in extracted.configurations), 0)
+    chapters = {one.place: chapter_of(document, one.table) for one in extracted.configurations}
     said = read_evidence(document)
     for table in extracted.tables:
         section = section_of(document, table.table, said)
+        own = chapter_of(document, table.table)
+        near = [one for one in extracted.configurations if chapters[one.place].may_hold_for(own)]
         for drafted in table.rows:
-            configurations = fitting(extracted.configurations, drafted, table.title) if drafted.values else []
+            configurations = fitting(near, drafted, table.title) if drafted.values else []
             draft, row = _row(drafted, table, configurations, section, context)
             number = len(rows) if row is not None else None
             remarks += ((number, remark) for remark in draft.remarks)

@@ -111,6 +111,30 @@ def test_a_release_that_all_rows_have_stands_at_the_file(read: Read) -> None:
 
 
 @pytest.mark.parametrize(
+    ("of_settings", "of_rows", "joined"),
+    [
+        ("26.02", "26.02", True),
+        ("25.11", "26.02", False),
+        ("All releases", "26.02", True),
+        ("25.11", "Others", False),
+        ("LoRA", "LoRA", True),
+        ("LoRA", "Pre-Training", False),
+        ("LoRA", "Others", False),
+        ("Pre-Training", "Others", True),
+        ("Settings", "LoRA", True),
+        ("26.02, LoRA", "26.02, SFT", False),
+    ],
+)
+def test_settings_are_joined_to_rows_of_their_own_release_and_task(
+    read: Read, of_settings: str, of_rows: str, joined: bool
+) -> None:
+    rows = "| Maxtext Tiny 7b BF16 | 64x H100 GPUs (GBS=128) |\n|---|---|\n| Training step time (s) | 2.5 |\n"
+    text = f"{HEAD}\n## {of_rows}\n\n{rows}\n## {of_settings}\n\n| GPUs | TP | PP |\n|---|---|---|\n| 64 | 4 | 2 |\n"
+    (row,) = read(text).rows
+    assert ("tp" in row.values) == joined
+
+
+@pytest.mark.parametrize(
     ("rows", "told"),
     [
         (["GBS=128", "GBS=256"], ["gbs128", "gbs256"]),
