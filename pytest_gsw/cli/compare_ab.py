@@ -147,7 +147,7 @@ def _timeout_s(given: str | None) -> float | None:
 def _check_fits(row: Baseline, cluster: Cluster) -> None:
     """Raise a ConfigurationError where the row cannot be compared on this cluster."""
     fails = f"{row.id} is documented to run out of memory" if row.expected_failure else ""
-    if why := fails or why_it_does_not_fit(row, cluster):
+    if why := fails or why_it_does_not_fit(row.accelerator, row.gpus, cluster):
         raise ConfigurationError(f"nothing to compare: {why}\nnext: pytest-gsw rows lists the others")
 
 

@@ -15,7 +15,8 @@ from pytest_gsw.common.words import counted, listed, percent
 from pytest_gsw.documents.diff import Change, RowChange, compare
 from pytest_gsw.errors import ConfigurationError, FileError
 from pytest_gsw.results.plain_table import plain_table
-from pytest_gsw.tables.load import load_tables
+from pytest_gsw.tables.blanks import blank_error
+from pytest_gsw.tables.load import Table, read_tables
 from pytest_gsw.tables.metrics import PERCENTAGES
 from pytest_gsw.tables.model import Baseline
 
@@ -47,8 +48,16 @@ def _diff(asked: argparse.Namespace) -> Answer:
 def _rows(path: Path) -> tuple[Baseline, ...]:
     """The rows of a table, of a directory of tables, or of a document that can be imported."""
     if path.is_dir() or path.suffix in {".yaml", ".yml"} or not path.exists():
-        return load_tables([path])
+        return _complete(read_tables([path]))
     return _imported(path)
+
+
+def _complete(table: Table) -> tuple[Baseline, ...]:
+    """The rows; a ConfigurationError where one has a blank: a row that is left out would look as if it were gone."""
+    if table.blanks:
+        row = table.blanks[0]
+        raise ConfigurationError(f"{row.id}: {blank_error(row)}")
+    return table.rows
 
 
 def _imported(path: Path) -> tuple[Baseline, ...]:
@@ -56,15 +65,20 @@ def _imported(path: Path) -> tuple[Baseline, ...]:
 
     with tempfile.TemporaryDirectory() as directory:
         for name, text in import_document(path).yaml_text.items():
-            table = Path(directory, name)
-            table.parent.mkdir(parents=True, exist_ok=True)
-            table.write_text(text, encoding="utf-8")
+            file = Path(directory, name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
         try:
-            return load_tables([Path(directory)])
+            table = read_tables([Path(directory)])
         except FileError as error:
             why = f"{path} does not say all that a table needs: {error.faults[0].problem}"
         except ConfigurationError:
             why = f"there are no tables of performance in {path}"
+        else:
+            if not table.blanks:
+                return table.rows
+            row = table.blanks[0]
+            why = f"{path} does not say all that a table needs, such as {row.blanks[0].key} of {row.id}"
     raise ConfigurationError(f"{why}\nnext: pytest-gsw import {path}, and compare the tables that it writes")
 
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from pytest_gsw.cli.answer import Answer, Commands, write_answer
-from pytest_gsw.common.words import counted, shortened
+from pytest_gsw.common.words import command, counted, shortened
 from pytest_gsw.documents.audit.findings import Severity
 from pytest_gsw.documents.audit.run import Source, audit
 from pytest_gsw.documents.importing import DocumentFacts, Imported, import_document, read_facts
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.tables.bundled import FACTS_FILE
+from pytest_gsw.tables.bundled import FACTS_FILE, SCHEMA_FILE, schema_text
 from pytest_gsw.tables.load import load_table, table_files
 
 
@@ -41,6 +41,8 @@ def _import(asked: argparse.Namespace) -> Answer:
     imported = [one.with_comments(found) for one, found in zip(read, contradictions, strict=True)]
     texts = _texts(imported)
     written = {name: _write(directory / name, text, overwrite=asked.overwrite) for name, (text, _) in texts.items()}
+    if texts:
+        _write(directory / SCHEMA_FILE, schema_text(), overwrite=True)  # as the tables name it, in their first lines
     kept = [name for name, state in written.items() if state == "differs"]
     lines = [line for one, found in zip(imported, contradictions, strict=True) for line in _told(one, found)]
     for name, (_, rows) in texts.items():
@@ -48,6 +50,8 @@ def _import(asked: argparse.Namespace) -> Answer:
     lines += _called_alike(directory, {name: rows for name, (_, rows) in texts.items()})
     if kept:
         lines.append("next: pytest-gsw diff TABLES README.md, then the same again with --overwrite")
+    if any(one.blanks for one in imported):
+        lines.append(f"next: {command('pytest-gsw', 'rows', str(directory))} shows what to write into {FACTS_FILE}")
     empty = [one for one in imported if not one.rows]
     return Answer("\n".join(lines), 1 if kept or empty else 0)
 

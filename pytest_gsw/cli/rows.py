@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.cli.answer import Answer, Commands, json_answer
+from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted
 from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.results.plain_table import plain_table
+from pytest_gsw.tables.blanks import facts_of
+from pytest_gsw.tables.bundled import FACTS_FILE
 from pytest_gsw.tables.definition import counts_with_its_image
 from pytest_gsw.tables.images import image_name
-from pytest_gsw.tables.load import load_tables
+from pytest_gsw.tables.load import read_tables
 from pytest_gsw.tables.metrics import STEP_TIME
-from pytest_gsw.tables.model import Accepted, Baseline
+from pytest_gsw.tables.model import Accepted, Baseline, BlankRow
 
 #: What a row runs, by the names of its fields.
 _RUN = (
@@ -36,9 +40,10 @@ def add_parser(commands: Commands) -> None:
 
 
 def _rows(asked: argparse.Namespace) -> Answer:
-    rows = load_tables(asked.paths)
+    rows, blanks = read_tables(asked.paths)
+    status = 1 if blanks else 0
     if asked.json:
-        return json_answer([row_facts(row) for row in rows])
+        return json_answer([*map(row_facts, rows), *map(_blank_facts, blanks)], status)
     table = [
         (
             row.id,
@@ -57,7 +62,34 @@ def _rows(asked: argparse.Namespace) -> Answer:
     columns = ["row", *(">nodes", ">GBS", ">seconds", ">tokens/s", ">MFU", ">TFLOP/s/GPU", ">tolerance"), "document"]
     columns += [] if asked.cluster is None else [f"accepted on {asked.cluster}"]
     listing = plain_table(table, *columns, style="simple")
-    return Answer(f"{listing}\n{counted(len(rows), 'row')}")
+    listed = [listing] if rows or not blanks else []
+    return Answer("\n".join([*listed, counted(len(rows), "row"), *_blank_lines(blanks)]), status)
+
+
+def _blank_lines(rows: Sequence[BlankRow]) -> list[str]:
+    """The rows that cannot run, and what fills in their blanks."""
+    if not rows:
+        return []
+    table = [
+        (row.id, ", ".join(blank.key for blank in row.blanks), f"{from_here(row.location.path)}:{row.location.line}")
+        for row in rows
+    ]
+    lines = ["", plain_table(table, "row", "blank", "table", style="simple")]
+    lines.append(f"{counted(len(rows), 'row')} cannot run, until what is blank is typed into the table")
+    facts = facts_of(rows)
+    if facts:
+        lines += [f"next: or write into {FACTS_FILE} beside the tables, and import the documents again:", "", *facts]
+    return lines
+
+
+def _blank_facts(row: BlankRow) -> dict[str, Any]:
+    """A row that cannot run, as far as it is known: ``blanks`` are its keys without a value."""
+    return {
+        **{name: row.known.get(name) for name in _RUN},
+        "id": row.id,
+        "blanks": [blank.key for blank in row.blanks],
+        "baseline": {"file": str(row.location.path), "line": row.location.line},
+    }
 
 
 def _accepted(row: Baseline, cluster: str) -> str:

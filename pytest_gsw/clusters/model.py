@@ -10,7 +10,6 @@ from typing import Any
 
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import fields as f
-from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.yamlfile import Value, read_free_mapping
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -166,12 +165,12 @@ def _cluster(name: str, value: Value, path: Path, environ: Mapping[str, str]) ->
     return Cluster(name=name, path=path, given=given, **{**_from_environment(environ), **keys})
 
 
-def why_it_does_not_fit(row: Baseline, cluster: Cluster) -> str:
-    """Why a row cannot run on a cluster, by what that has; empty where it can."""
-    if cluster.accelerator is not None and cluster.accelerator.lower() != row.accelerator.lower():
-        return f"the row is for {row.accelerator}, {cluster.name} has {cluster.accelerator}"
-    if cluster.gpus is not None and row.gpus > cluster.gpus:
-        return f"the row needs {row.gpus} GPUs, {cluster.name} has {cluster.gpus}"
+def why_it_does_not_fit(accelerator: str | None, gpus: int | None, cluster: Cluster) -> str:
+    """Why a row cannot run on a cluster, by what that has and what is known of the row; empty where it can."""
+    if None not in {cluster.accelerator, accelerator} and str(cluster.accelerator).lower() != str(accelerator).lower():
+        return f"the row is for {accelerator}, {cluster.name} has {cluster.accelerator}"
+    if cluster.gpus is not None and gpus is not None and gpus > cluster.gpus:
+        return f"the row needs {gpus} GPUs, {cluster.name} has {cluster.gpus}"
     return ""
 
 

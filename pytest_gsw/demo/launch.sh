@@ -22,8 +22,8 @@
 set -eu -o pipefail
 
 : "${STAGE_PATH:?is not set: the staging area, under which results are written}"
-: "${MODEL_SIZE:?is not set: the size of the model, such as 70b}"
 DTYPE=${DTYPE:-fp8}
+MODEL_SIZE=${MODEL_SIZE:-any}  # of a model that has but one
 export DTYPE=${DTYPE,,} MODEL_SIZE=${MODEL_SIZE,,}
 
 export GSW_VERSION=demo

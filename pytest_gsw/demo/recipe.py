@@ -73,6 +73,8 @@ def train(baseline: Baseline, environment: Mapping[str, str], out: BinaryIO) -> 
     job = _job(baseline, environment)
     if word == "wrong-identity":
         job = replace(job, size="8b" if job.size != "8b" else "70b")
+        # A row without a size takes any for its own.
+        baseline = baseline if baseline.size else replace(baseline, model=f"other-{baseline.model}")
     if word == "wrong-settings":
         micro, half = baseline.micro_batch_size, baseline.sequence_length // 2
         baseline = replace(baseline, sequence_length=half, micro_batch_size=micro and 2 * micro)
@@ -150,7 +152,7 @@ def _job(baseline: Baseline, environment: Mapping[str, str]) -> Job:
         nodes=number("SLURM_JOB_NUM_NODES"),
         gpus=number("JOB_TOTAL_GPUS"),
         gpus_per_node=number("GPUS_PER_NODE"),
-        size=environment.get("MODEL_SIZE", baseline.size),
+        size=environment.get("MODEL_SIZE", baseline.size or ""),
         dtype=environment.get("DTYPE", baseline.dtype),
         version=environment.get("GSW_VERSION", "demo"),
         optimization_name=environment.get("OPTIMIZATION_NAME", ""),

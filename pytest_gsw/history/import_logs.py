@@ -61,7 +61,11 @@ def import_logs(
     """
     if not directory.is_dir():
         raise ConfigurationError(f"--from-logs: there is no directory {directory}")
-    globs = [(row, Path(log_glob(row.framework, row.model, row.size, row.dtype, row.gpus))) for row in rows]
+    globs = [
+        (row, Path(log_glob(row.framework, row.model, row.size, row.dtype, row.gpus)))
+        for row in rows
+        if row.size is not None  # else its logs may be named like those of any size
+    ]
     records: dict[tuple[str, str], Record] = {}
     left_out: list[str] = []
     found = count_known = 0

@@ -131,7 +131,7 @@ def _ran(facts: Mapping[str, Any], row: Baseline) -> bool:
     models = {_letters(row.model), _letters(row.workload)}
     return (
         bool(models & {name.removeprefix("pretrain") for name in names})
-        and _letters(str(facts["model_size"])) == _letters(row.size)
+        and _letters(str(facts["model_size"])) == _letters(row.size or "")
         and str(facts["dtype"]).lower() == row.dtype
         and str(facts["scale"]) == str(row.gpus)
         and bool(facts.get("proxy")) == row.proxy

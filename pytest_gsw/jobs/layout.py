@@ -5,7 +5,8 @@ Below the staging area::
     results/$GSW_VERSION/$DTYPE/$MODEL_SIZE/$GPUS/log-<framework>_<model>_<size>_<gpus>_<job id>.out
 
 All runs of a row share one directory and differ in the job's id alone, and other recipes with the
-same size, dtype and number of GPUs write there too. The last one by name need not be the
+same size, dtype and number of GPUs write there too. A row without a size is given no ``MODEL_SIZE``, and its logs are
+where the recipe puts them without one, by whatever size. The last one by name need not be the
 last run (999999 sorts after 1000000), so a log is found by its job's id or not at all.
 """
 
@@ -26,6 +27,8 @@ from pytest_gsw.jobs.model import Job
 
 #: Stands for the job's id in a log glob.
 JOB_ID = "{job_id}"
+#: Stands for what the recipe calls the size where the row has none; there is no underscore in it.
+ANY_SIZE = "{size}"
 
 #: The directory of all results below the staging area.
 _RESULTS = "results"
@@ -48,9 +51,9 @@ class FoundLog:
     job_id: str
 
 
-def log_glob(framework: str, model: str, size: str, dtype: str, gpus: int) -> str:
+def log_glob(framework: str, model: str, size: str | None, dtype: str, gpus: int) -> str:
     """The glob of a row's logs below the staging area, with :data:`JOB_ID` for the job's id."""
-    framework, model, size, dtype = map(glob.escape, (framework, model, size, dtype))
+    framework, model, size, dtype = map(glob.escape, (framework, model, size or ANY_SIZE, dtype))
     return f"{_RESULTS}/*/{dtype}/{size}/{gpus}/log-{framework}_{model}_{size}_{gpus}_{JOB_ID}.out"
 
 
@@ -204,7 +207,7 @@ def job_id_in(name: str, log_glob: str, job_id: str | None = None) -> str | None
     name_glob = log_glob.rpartition("/")[2]
     if JOB_ID not in name_glob:
         return None  # nothing tells whose log it is
-    if job_id is not None and not glob.has_magic(name_glob):
+    if job_id is not None and ANY_SIZE not in name_glob and not glob.has_magic(name_glob):
         return job_id if name == name_glob.replace(JOB_ID, job_id, 1) else None
     match = _pattern(name_glob, _ANY_JOB_ID if job_id is None else re.escape(job_id)).match(name)
     return match["job_id"] if match is not None else None
@@ -221,13 +224,13 @@ def _pattern(name_glob: str, job_id: str) -> re.Pattern[str]:
 
     A glob alone will not do: ``log-x_7_*.out`` finds ``log-x_7_8_99.out``, another row's log.
     """
-    stand_in = "0JOBID0"
-    pattern = fnmatch.translate(name_glob.replace(JOB_ID, stand_in, 1))
-    return re.compile(pattern.replace(stand_in, f"(?P<job_id>{job_id})", 1))
+    stand_in, any_size = "0JOBID0", "0SIZE0"
+    pattern = fnmatch.translate(name_glob.replace(JOB_ID, stand_in, 1).replace(ANY_SIZE, any_size))
+    return re.compile(pattern.replace(stand_in, f"(?P<job_id>{job_id})", 1).replace(any_size, "[^_]*"))
 
 
 def _with_job_id(log_glob: str, job_id: str) -> str:
-    return log_glob.replace(JOB_ID, job_id)
+    return log_glob.replace(JOB_ID, job_id).replace(ANY_SIZE, "*")
 
 
 def _home(stage: Path, log_glob: str) -> Path:

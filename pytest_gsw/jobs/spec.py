@@ -132,6 +132,8 @@ def make_job_spec(
         nodes=nodes_for(baseline, cluster),
         gpus=baseline.gpus,
         environment=_environment(baseline, cluster, stage, profile),
+        # That of another row, or of the user's shell, is not this row's.
+        unset=("MODEL_SIZE",) if baseline.size is None else (),
         options=_options(baseline, cluster),
         time_limit_s=time_limit_s or (None if profile else default_time_limit_s(baseline, cluster)),
         # A recipe that came with its table may be in a directory that users may not write to.
@@ -158,7 +160,7 @@ def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Pro
     return {
         "STAGE_PATH": str(stage),
         "DTYPE": baseline.dtype,
-        "MODEL_SIZE": baseline.size,
+        **({} if baseline.size is None else {"MODEL_SIZE": baseline.size}),
         "NUM_NODES": str(nodes),
         "RUN_CONF_GPU_PER_NODE": str(min(baseline.gpus, cluster.gpus_per_node or baseline.gpus_per_node)),
         # Which row this is, for recipes that keep a snapshot of their environment, and for the demo.

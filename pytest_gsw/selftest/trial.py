@@ -57,7 +57,7 @@ class Trial:
             nodes=baseline.nodes,
             gpus=baseline.gpus,
             gpus_per_node=baseline.gpus_per_node,
-            size=baseline.size,
+            size=baseline.size or "",
             dtype=baseline.dtype,
             version="selftest",
         )

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.session import xdist
-from pytest_gsw.session.item import BaselineItem
+from pytest_gsw.session.item import BaselineItem, BlankItem
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.stash import SETTINGS
@@ -81,15 +81,15 @@ def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of a run that is replayed or resumed, keep the rows that it had."""
     settings = config.stash[SETTINGS]
     recorded = recorded_rows(config)
-    rows = [item for item in items if isinstance(item, BaselineItem)]
+    rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
     if xdist.is_worker(config):
         # Its loop runs items in this order, not in that in which jobs end: the shortest first comes near it.
         items.sort(key=_expected_order)
     if recorded is not None:
-        dropped = [item for item in rows if item.baseline.id not in recorded]
+        dropped = [item for item in rows if item.name not in recorded]
     elif settings.past is not None:
         rows_then = {row_of(node_id) for node_id in settings.past.rows}
-        dropped = [item for item in rows if item.baseline.id not in rows_then]
+        dropped = [item for item in rows if item.name not in rows_then]
     else:
         return
     if dropped:

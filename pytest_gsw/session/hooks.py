@@ -20,7 +20,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.session import xdist
 from pytest_gsw.session.chosen import check_faults, keep_rows_of_run, runnable, runs_nothing
 from pytest_gsw.session.collect import BaselineFile, BaselineTables
-from pytest_gsw.session.item import BaselineItem
+from pytest_gsw.session.item import BaselineItem, BlankItem, blank_rows
 from pytest_gsw.session.node_ids import node_id_of
 from pytest_gsw.session.selection import SELECTION, point_at_tables
 from pytest_gsw.session.settings import Settings, read_settings
@@ -112,7 +112,8 @@ def pytest_collection_modifyitems(
     if past is not None:
         from pytest_gsw.session.lost import find_lost
 
-        lost = find_lost(session, past, [item.baseline.id for item in runnable(items)])
+        there = [item.baseline.id for item in runnable(items)] + [item.name for item in blank_rows(items)]
+        lost = find_lost(session, past, there)
         gone = {item.nodeid for item in lost}
         items[:] = [*(item for item in items if item.nodeid not in gone), *lost]
 
@@ -120,19 +121,23 @@ def pytest_collection_modifyitems(
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     """How much is about to run."""
     settings = config.stash[SETTINGS]
-    if not settings.judges or config.getoption("verbose") < 0 or not any(isinstance(i, BaselineItem) for i in items):
+    blanks = blank_rows(items)
+    there = blanks or any(isinstance(i, BaselineItem) for i in items)
+    if not settings.judges or config.getoption("verbose") < 0 or not there:
         return []
     rows = runnable(items)
     count = counted(len(rows), "row")
+    it = "it" if len(blanks) == 1 else "them"
+    more = f"; {counted(len(blanks), 'more row')} cannot run: something of {it} is blank" if blanks else ""
     if settings.replay is not None:
-        return [f"gsw: {count} to replay from {settings.replay}"]
+        return [f"gsw: {count} to replay from {settings.replay}{more}"]
     from pytest_gsw.jobs.spec import expected_run_s
 
     times_s = [(item.baseline.gpus, expected_run_s(item.baseline)) for item in rows]
     hours = settings.repeats.first * sum(gpus * run_s for gpus, run_s in times_s if run_s is not None) / 3600
     if settings.cluster is not None and settings.cluster.simulated:
-        return [f"gsw: {count}, simulated on this machine"]
-    return [f"gsw: {count}, about {hours:,.0f} GPU-hours by the documented step times"]
+        return [f"gsw: {count}, simulated on this machine{more}"]
+    return [f"gsw: {count}, about {hours:,.0f} GPU-hours by the documented step times{more}"]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -156,7 +161,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     settings = config.stash[SETTINGS]
     broken = session.testsfailed and not config.option.continue_on_collection_errors
     items = [item for item in session.items if isinstance(item, BaselineItem)]
-    if not settings.judges or not items or broken or xdist.is_worker(config):
+    is_plan = settings.plan and bool(blank_rows(session.items))
+    if not settings.judges or not (items or is_plan) or broken or xdist.is_worker(config):
         return None
     check_faults(items, settings)
     if config.option.collectonly or runs_nothing(config):
@@ -222,7 +228,11 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """See that a row's report says what its record says."""
     report = yield
-    if isinstance(item, BaselineItem) and _runs(item.config):
+    if not _runs(item.config):
+        return report
+    if type(item) is BlankItem:
+        report.gsw_row = True  # type: ignore[attr-defined]
+    if isinstance(item, BaselineItem):
         from pytest_gsw.session.running import make_report
 
         make_report(item, call, report)

@@ -19,7 +19,7 @@ from pytest_gsw.results.accepted_text import accepted_line
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.session import xdist
-from pytest_gsw.session.item import BaselineItem
+from pytest_gsw.session.item import BaselineItem, BlankItem
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.stash import RECORD, SETTINGS
 from pytest_gsw.session.tally import TALLY, Tally
@@ -137,7 +137,7 @@ def _left(session: pytest.Session, tally: Tally) -> list[str]:
         return []
     if xdist.is_worker(config):
         return []  # its rows may be another worker's; the session that has the screen knows all
-    expected = [item.nodeid for item in session.items if isinstance(item, BaselineItem)]
+    expected = [item.nodeid for item in session.items if isinstance(item, (BaselineItem, BlankItem))]
     expected += xdist.rows_of(config)
     return [node_id for node_id in expected if node_id not in tally or tally.hides(node_id)]
 

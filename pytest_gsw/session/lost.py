@@ -16,6 +16,7 @@ from pytest_gsw.jobs.model import in_words, scancel
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.stash import SETTINGS
+from pytest_gsw.tables.model import BLANK
 
 #: What is to be said of jobs that are left alone on purpose.
 LEFT_ALONE = pytest.StashKey[str]()
@@ -129,7 +130,9 @@ def _ids(submissions: Iterable[Submission]) -> str:
 def _text(row_id: str, past: Submission | None) -> str:
     fact = f"{row_id} was a row of this run, and is not there any more: renamed, removed or skipped"
     if past is None or (past.job_id is None and not past.intended_s):
-        return f"{fact}; it was never submitted\n\nnext       give the row its name back, and resume again"
+        # Filled in, a row with a blank has another name.
+        advice = "run the row anew" if BLANK in row_id else "give the row its name back, and resume again"
+        return f"{fact}; it was never submitted\n\nnext       {advice}"
     if past.job_id is None:
         fate = "whether it was submitted is not known"
         end = f"look for its job: squeue --me --name={past.name}"

@@ -10,7 +10,7 @@ import pytest
 from pytest_gsw.clusters.model import why_it_does_not_fit
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.stash import SETTINGS
-from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.model import Baseline, BlankRow, Parallelism
 
 
 class MarkedItem(pytest.Item):
@@ -48,6 +48,14 @@ class MarkedItem(pytest.Item):
         self._keywords = keywords
 
 
+#: The facts of a row that are keys of its table.
+_KNOWN_OF_BLANK = (
+    *("model", "size", "framework", "dtype", "accelerator", "gpus"),
+    *("sequence_length", "global_batch_size", "micro_batch_size", *Parallelism.__dataclass_fields__),
+    *("metric", "proxy", "canary", "document"),
+)
+
+
 def _markers(baseline: Baseline, settings: Settings) -> Iterator[pytest.MarkDecorator]:
     """What a row is selected by, and what keeps it from being run."""
     yield pytest.mark.gsw(**_marker_facts(baseline))
@@ -55,9 +63,15 @@ def _markers(baseline: Baseline, settings: Settings) -> Iterator[pytest.MarkDeco
         yield pytest.mark.proxy
     if baseline.canary:
         yield pytest.mark.canary
-    reason = _skip_reason(baseline, settings)
-    if reason is not None:
-        yield pytest.mark.skip(reason=reason)
+    yield from _skip(baseline.accelerator, baseline.gpus, settings)
+
+
+def blank_markers(row: BlankRow, settings: Settings) -> Iterator[pytest.MarkDecorator]:
+    """The same of a row with blanks, by what is known of it."""
+    facts = {name: row.known.get(name) for name in _KNOWN_OF_BLANK}
+    yield pytest.mark.gsw(row=row.id, **facts)
+    yield from (getattr(pytest.mark, name) for name in ("proxy", "canary") if facts[name])
+    yield from _skip(facts["accelerator"], facts["gpus"], settings)
 
 
 def _marker_facts(baseline: Baseline) -> dict[str, str | int | bool | None]:
@@ -83,8 +97,12 @@ def _marker_facts(baseline: Baseline) -> dict[str, str | int | bool | None]:
     }
 
 
-def _skip_reason(baseline: Baseline, settings: Settings) -> str | None:
-    """Why this row is not run in this session, or ``None`` if it is."""
+def _skip(accelerator: str | None, gpus: int | None, settings: Settings) -> Iterator[pytest.MarkDecorator]:
+    """What keeps a row from being run in this session."""
+    reason = ""
     if not settings.judges:
-        return "no cluster: give --gsw-cluster=NAME to run it, or --gsw-replay=PATH to judge a log"
-    return None if settings.cluster is None else why_it_does_not_fit(baseline, settings.cluster) or None
+        reason = "no cluster: give --gsw-cluster=NAME to run it, or --gsw-replay=PATH to judge a log"
+    elif settings.cluster is not None:
+        reason = why_it_does_not_fit(accelerator, gpus, settings.cluster)
+    if reason:
+        yield pytest.mark.skip(reason=reason)

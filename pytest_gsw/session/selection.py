@@ -12,7 +12,7 @@ import pytest
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.session.node_ids import node_id_below, node_id_of
 from pytest_gsw.tables.fields import nearest
-from pytest_gsw.tables.load import load_table, table_files
+from pytest_gsw.tables.load import read_table, table_files
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,9 @@ def _check_rows(selection: Selection) -> None:
     """Make sure that every row that was named is there, as pytest does for other node ids."""
     for node_id, wanted in selection.rows.items():
         try:
-            there = {row.id for row in load_table(selection.files[node_id])}
+            table = read_table(selection.files[node_id])
         except ConfigurationError:
             continue  # the collection reports the file's faults
+        there = {row.id for row in table.rows} | {row.id for row in table.blanks}
         for row in sorted(wanted - there):
             raise pytest.UsageError(f"not found: {node_id}::{row}{nearest(row, there)}")

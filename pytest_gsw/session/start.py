@@ -32,7 +32,7 @@ from pytest_gsw.runs.possible import impossible_table
 from pytest_gsw.session import answers
 from pytest_gsw.session.chosen import recorded_rows, runnable
 from pytest_gsw.session.ending import begin_json
-from pytest_gsw.session.item import BaselineItem
+from pytest_gsw.session.item import BaselineItem, blank_rows
 from pytest_gsw.session.lost import LEFT_ALONE
 from pytest_gsw.session.metrics import site_metrics, unknown_metric
 from pytest_gsw.session.nights import Nights
@@ -74,7 +74,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
     config.stash[FLEET] = fleet
     specs = {item.baseline.id: make_spec(item, settings) for item in rows}
     begin_json(config, [item for item in session.items if isinstance(item, BaselineItem)])
-    _note_rows(journal, settings, rows)
+    _note_rows(journal, settings, [item.nodeid for item in (*rows, *blank_rows(session.items))])
     if left_alone := config.stash.get(LEFT_ALONE, ""):
         write(config, left_alone)
     lost, attached = take_over(fleet, settings.past, specs, lambda line: write(config, line))
@@ -91,7 +91,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
     return fleet
 
 
-def _note_rows(journal: Journal | None, settings: Settings, rows: list[BaselineItem]) -> None:
+def _note_rows(journal: Journal | None, settings: Settings, node_ids: list[str]) -> None:
     """Write down which rows the run has, before any of them has a job.
 
     Raises:
@@ -101,7 +101,7 @@ def _note_rows(journal: Journal | None, settings: Settings, rows: list[BaselineI
         return
     repeats = settings.repeats
     try:
-        journal.session(settings.cluster.name, [item.nodeid for item in rows], repeats.first, repeats.confirm)
+        journal.session(settings.cluster.name, node_ids, repeats.first, repeats.confirm)
     except OSError as error:
         raise unwritable(settings.run_directory, error) from None
 
@@ -252,6 +252,7 @@ def print_plan(
         for item in session.items
         if (marker := item.get_closest_marker("skip")) is not None and isinstance(item, BaselineItem)
     ]
+    skipped += [(item.nodeid, item.error.fact) for item in blank_rows(session.items)]
     for item in rows:
         spec = specs[item.baseline.id]
         if isinstance(spec, RunError):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,15 +97,18 @@ def accepted_beside(table: Path) -> Sequence[Value]:
     return entries
 
 
-def with_accepted(table: Path, rows: Sequence[Baseline], inside: Sequence[Value]) -> tuple[Baseline, ...]:
+def with_accepted(
+    table: Path, rows: Sequence[Baseline], inside: Sequence[Value], blank: Collection[str] = ()
+) -> tuple[Baseline, ...]:
     """A table's rows with what clusters have accepted for them.
 
     ``inside`` are entries that stand in the table itself, in which :func:`accepted_faults` has found no fault.
+    ``blank`` are the ids of rows that cannot run: whether a figure is one of theirs is not known yet.
 
     Raises:
         FileError: The file beside the table is wrong, or has a figure that stands in the table as well.
     """
-    beside = accepted_beside(table)
+    beside = [entry for entry in accepted_beside(table) if entry_key(entry.value)[0] not in blank]
     if not inside and not beside:
         return tuple(rows)
     taken = {entry_key(entry.value): f"line {entry.line} of {table.name}" for entry in inside}

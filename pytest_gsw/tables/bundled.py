@@ -6,6 +6,8 @@ from pathlib import Path
 
 #: Not a table: what documents do not say, see :mod:`pytest_gsw.documents.importing.facts`.
 FACTS_FILE = "facts.yaml"
+#: The JSON Schema of tables, for editors; the importer puts it beside them.
+SCHEMA_FILE = "baseline.schema.json"
 
 
 def accepted_file(table: Path) -> Path:
@@ -22,6 +24,11 @@ def table_of_accepted(path: Path) -> Path | None:
 def is_table(path: Path) -> bool:
     """Whether a YAML file among tables is one."""
     return path.name != FACTS_FILE and table_of_accepted(path) is None
+
+
+def schema_text() -> str:
+    """The JSON Schema of tables."""
+    return Path(__file__).with_name(SCHEMA_FILE).read_text(encoding="utf-8")
 
 
 def bundled_baselines() -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -18,6 +18,8 @@ LONGEST_NAME = 60
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"[0-9]{1,18}")
+_THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)? ?%?")
+_COMMA = re.compile(r"[0-9]+(,[0-9]+)+(\.[0-9]+)? ?%?")
 
 #: Between these is every figure that was ever measured, and nothing that arithmetic makes infinite or zero of.
 SMALLEST, LARGEST = 1e-9, 1e12
@@ -36,6 +38,8 @@ class Field:
     #: The JSON Schema of the value.
     schema: Mapping[str, Any]
     required: bool = False
+    #: A key without a value is no fault of the file: it stops the rows that it is of, and no others.
+    may_be_blank: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,13 @@ class Sequence_:  # noqa: N801 - the name of the thing; "Sequence" is taken by t
 
 
 Fields = Mapping[str, Field | Nested | Sequence_]
+
+
+def may_be_blank(fields: Fields) -> Fields:
+    """The same keys, each of which may be there without a value."""
+    return {
+        key: replace(known, may_be_blank=True) if isinstance(known, Field) else known for key, known in fields.items()
+    }
 
 
 def text(help_: str, *, required: bool = False, lines: bool = False) -> Field:
@@ -110,7 +121,9 @@ def whole(help_: str, *, required: bool = False) -> Field:
 
     def read(raw: str) -> int:
         if _WHOLE.fullmatch(raw) is None or int(raw) == 0:
-            raise ValueError(f"got '{raw}', wanted a whole number above 0, such as 64")
+            raise ValueError(
+                f"got '{raw}', wanted a whole number above 0, such as 64{_without_commas(raw, whole=True)}"
+            )
         return int(raw)
 
     return Field(read, "a whole number above 0", help_, {"type": "integer", "minimum": 1}, required)
@@ -121,7 +134,7 @@ def number(help_: str, *, required: bool = False, largest: float = LARGEST) -> F
 
     def read(raw: str) -> float:
         if _NUMBER.fullmatch(raw) is None or not 0 < float(raw) < float("inf"):
-            raise ValueError(f"got '{raw}', wanted a number above 0, such as 4.324")
+            raise ValueError(f"got '{raw}', wanted a number above 0, such as 4.324{_without_commas(raw)}")
         if not SMALLEST <= float(raw) <= largest:
             raise ValueError(f"got '{raw}', wanted a number from {SMALLEST:g} to {largest:g}, such as 4.324")
         return float(raw)
@@ -134,7 +147,7 @@ def read_percent(raw: str, wanted: str, fits: Callable[[Decimal], bool] = bool, 
     """A fitting percentage, with so many digits before its point, as a fraction; a ValueError says what is wanted."""
     match = re.fullmatch(rf"([0-9]{{1,{digits}}}(?:\.[0-9]{{1,12}})?) ?%", raw)
     if match is None or not fits(Decimal(match[1])):
-        raise ValueError(f"got '{raw}', wanted {wanted}")
+        raise ValueError(f"got '{raw}', wanted {wanted}{_without_commas(raw)}")
     return float(Decimal(match[1]) / 100)
 
 
@@ -185,7 +198,24 @@ def flag(help_: str) -> Field:
     return Field(read, "true or false", help_, {"type": "boolean"})
 
 
+def _without_commas(raw: str, *, whole: bool = False) -> str:
+    """How a number is written that has a comma: ``; decimal comma? write 4.3``; nothing where it has none."""
+    if _COMMA.fullmatch(raw) is None:
+        return ""
+    said = []
+    if not whole and raw.count(",") == 1 and "." not in raw:
+        said.append(f"; decimal comma? write {raw.replace(',', '.')}")
+    if _THOUSANDS.fullmatch(raw):
+        said.append(f"; thousands? write {raw.replace(',', '')}")
+    return "".join(said)
+
+
 def nearest(word: str, known: Collection[str]) -> str:
     """``; did you mean 'x'?`` for a misspelt word, or nothing."""
-    matches = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    matches = misspelt(word, known)
     return f"; did you mean '{matches[0]}'?" if matches else ""
+
+
+def misspelt(word: str, known: Collection[str]) -> list[str]:
+    """The known word that is most like this one; none where none is."""
+    return difflib.get_close_matches(word, known, n=1, cutoff=0.6)

@@ -13,75 +13,84 @@ from pytest_gsw.tables.statistic import parse_statistic
 _NAME = r"[a-z0-9][a-z0-9._-]*"
 
 #: Keys that may stand at a row, at its table, or at the file; the nearest wins.
-ROW_FIELDS: f.Fields = {
-    "gpus": f.whole("GPUs of the job."),
-    "size": f.pattern(_NAME, "a name such as 70b", "Size of the model, as the recipe's MODEL_SIZE."),
-    "case": f.pattern(
-        r"[a-z0-9]([a-z0-9.-]{0,58}[a-z0-9])?",
-        "a short name of a-z, 0-9, '.' and '-', at most 60 characters",
-        "What tells this row from others with the same workload, dtype, accelerator and GPU count.",
-    ),
-    "dtype": f.pattern(_NAME, "a name such as fp8", "Number format of the training, as the recipe's DTYPE."),
-    "accelerator": f.pattern(
-        r"[A-Za-z0-9][A-Za-z0-9._-]*", "a name such as H100", "Accelerator that the figures were measured on."
-    ),
-    "gpus_per_node": f.whole("GPUs of one node."),
-    "sequence_length": f.whole("Tokens of one sample."),
-    "global_batch_size": f.whole("Samples of one training step over the whole job."),
-    "micro_batch_size": f.whole("Samples that one model replica takes at once."),
-    "gradient_accumulation_steps": f.whole("Micro-batches of one replica in one step."),
-    "layers": f.whole("Transformer layers."),
-    "tp": f.whole("Tensor parallelism."),
-    "pp": f.whole("Pipeline parallelism."),
-    "cp": f.whole("Context parallelism."),
-    "ep": f.whole("Expert parallelism."),
-    "dp": f.whole("Data parallelism."),
-    "vp": f.whole("Virtual pipeline stages."),
-    "fsdp": f.whole("Size of the fully sharded data-parallel group."),
-    "model_flops": f.number(
-        "Model floating-point operations of one sample, pinned as the document states it.", largest=1e30
-    ),
-    metrics.STEP_TIME.key: f.number("Documented time of one training step, seconds."),
-    metrics.TOKENS_PER_S.key: f.number("Documented throughput of the whole job, tokens per second."),
-    metrics.TOKENS_PER_S_PER_GPU: f.number("Documented throughput, tokens per second and GPU, where it is stated so."),
-    metrics.SAMPLES_PER_S.key: f.number("Documented throughput of the whole job, samples per second."),
-    metrics.MFU.key: f.percentage("Documented model FLOPS utilization."),
-    metrics.DAYS_TO_TRAIN.key: f.number("Documented days to train one trillion tokens."),
-    metrics.TFLOPS_PER_GPU.key: f.number("Documented TFLOP/s of one GPU."),
-    metrics.SAVE_TIME.key: f.number("Documented time of saving one checkpoint, seconds."),
-    "calibration_flops": f.number(
-        "FLOP/s that a matrix product reached, for each GPU, when the figures were measured.", largest=1e30
-    ),
-    "metric": f.choice(tuple(metrics.JUDGED), "What the verdict rests on."),
-    "metrics": f.Nested(
-        None,
-        "Further figures that the row is judged by, by name: metrics of pytest_gsw_metrics, each with its value.",
-        names=METRIC_KEY,
-        each={
-            "value": f.number("Documented value, in the metric's unit.", required=True),
-            "tolerance": f.tolerance("How much worse it may be; the row's tolerance by default."),
-        },
-    ),
-    "statistic": f.Field(
-        lambda raw: str(parse_statistic(raw)),
-        "a statistic such as last, mean[35:44] or median[-10:]",
-        "How the steps of the log become one number.",
-        {"type": "string", "pattern": r"^(last|(mean|median)(\[-?\d*:-?\d*\])?)$"},
-    ),
-    "min_steps": f.whole("Fewest steps that must be read from the log."),
-    "tolerance": f.tolerance("Accepted loss of throughput."),
-    "loss": f.choice(("falls",), "That the loss must fall: over the last tenth of the steps it is below the first's."),
-    "max_gain": f.gain("Gain of throughput that is believed, 25% by default: a run beyond it is inconclusive."),
-    "proxy": f.flag("A smaller stand-in for the full model."),
-    "canary": f.flag(
-        "The row says whether the cluster is in its usual state: a night in which it is too slow is inconclusive."
-    ),
-    "expected_failure": f.choice(("out_of_memory",), "How the document says that the row fails."),
-    "notes": f.text("The document's own note.", lines=True),
-    "attributes": f.Nested(None, "Columns of the document that have no key of their own, as written there."),
-    "line": f.whole("Line of the judged figure in the document."),
-    "acknowledged": f.Nested(None, "Findings of pytest-gsw audit that are known, by name, each with its reason."),
-}
+ROW_FIELDS: f.Fields = f.may_be_blank(
+    {
+        "gpus": f.whole("GPUs of the job."),
+        "size": f.pattern(_NAME, "a name such as 70b", "Size of the model, as the recipe's MODEL_SIZE, if it has one."),
+        "case": f.pattern(
+            r"[a-z0-9]([a-z0-9.-]{0,58}[a-z0-9])?",
+            "a short name of a-z, 0-9, '.' and '-', at most 60 characters",
+            "What tells this row from others with the same workload, dtype, accelerator and GPU count.",
+        ),
+        "dtype": f.pattern(_NAME, "a name such as fp8", "Number format of the training, as the recipe's DTYPE."),
+        "accelerator": f.pattern(
+            r"[A-Za-z0-9][A-Za-z0-9._-]*", "a name such as H100", "Accelerator that the figures were measured on."
+        ),
+        "gpus_per_node": f.whole("GPUs of one node."),
+        "sequence_length": f.whole("Tokens of one sample."),
+        "global_batch_size": f.whole("Samples of one training step over the whole job."),
+        "micro_batch_size": f.whole("Samples that one model replica takes at once."),
+        "gradient_accumulation_steps": f.whole("Micro-batches of one replica in one step."),
+        "layers": f.whole("Transformer layers."),
+        "tp": f.whole("Tensor parallelism."),
+        "pp": f.whole("Pipeline parallelism."),
+        "cp": f.whole("Context parallelism."),
+        "ep": f.whole("Expert parallelism."),
+        "dp": f.whole("Data parallelism."),
+        "vp": f.whole("Virtual pipeline stages."),
+        "fsdp": f.whole("Size of the fully sharded data-parallel group."),
+        "model_flops": f.number(
+            "Model floating-point operations of one sample, pinned as the document states it.", largest=1e30
+        ),
+        metrics.STEP_TIME.key: f.number("Documented time of one training step, seconds."),
+        metrics.TOKENS_PER_S.key: f.number("Documented throughput of the whole job, tokens per second."),
+        metrics.TOKENS_PER_S_PER_GPU: f.number(
+            "Documented throughput, tokens per second and GPU, where it is stated so."
+        ),
+        metrics.SAMPLES_PER_S.key: f.number("Documented throughput of the whole job, samples per second."),
+        metrics.MFU.key: f.percentage("Documented model FLOPS utilization."),
+        metrics.DAYS_TO_TRAIN.key: f.number("Documented days to train one trillion tokens."),
+        metrics.TFLOPS_PER_GPU.key: f.number("Documented TFLOP/s of one GPU."),
+        metrics.SAVE_TIME.key: f.number("Documented time of saving one checkpoint, seconds."),
+        "calibration_flops": f.number(
+            "FLOP/s that a matrix product reached, for each GPU, when the figures were measured.", largest=1e30
+        ),
+        "metric": f.choice(tuple(metrics.JUDGED), "What the verdict rests on."),
+        "metrics": f.Nested(
+            None,
+            "Further figures that the row is judged by, by name: metrics of pytest_gsw_metrics, each with its value.",
+            names=METRIC_KEY,
+            each={
+                "value": f.number("Documented value, in the metric's unit.", required=True),
+                "tolerance": f.tolerance("How much worse it may be; the row's tolerance by default."),
+            },
+        ),
+        "statistic": f.Field(
+            lambda raw: str(parse_statistic(raw)),
+            "a statistic such as last, mean[35:44] or median[-10:]",
+            "How the steps of the log become one number.",
+            {"type": "string", "pattern": r"^(last|(mean|median)(\[-?\d*:-?\d*\])?)$"},
+        ),
+        "min_steps": f.whole("Fewest steps that must be read from the log."),
+        "tolerance": f.tolerance("Accepted loss of throughput."),
+        "loss": f.choice(
+            ("falls",), "That the loss must fall: over the last tenth of the steps it is below the first's."
+        ),
+        "max_gain": f.gain("Gain of throughput that is believed, 25% by default: a run beyond it is inconclusive."),
+        "proxy": f.flag("A smaller stand-in for the full model."),
+        "canary": f.flag(
+            "The row says whether the cluster is in its usual state: a night in which it is too slow is inconclusive."
+        ),
+        "expected_failure": f.choice(("out_of_memory",), "How the document says that the row fails."),
+        "notes": f.text("The document's own note.", lines=True),
+        "attributes": f.Nested(None, "Columns of the document that have no key of their own, as written there."),
+        "line": f.whole("Line of the judged figure in the document; needed where there is a document."),
+        "acknowledged": f.Nested(None, "Findings of pytest-gsw audit that are known, by name, each with its reason."),
+    }
+)
+
+#: Keys of a row that facts.yaml cannot give: figures come from documents alone.
+OF_DOCUMENTS_ALONE = frozenset({*metrics.DOCUMENTED, "metrics", "line"})
 
 #: What a recipe's environment may refer to: facts of a row, and how many nodes and steps its job has.
 PLACEHOLDERS = frozenset(
@@ -112,27 +121,31 @@ def _read_template(raw: str) -> str:
 
 
 #: Every key of ``recipe``.
-RECIPE_FIELDS: f.Fields = {
-    "directory": f.pattern(
-        r"(\./)?[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*",
-        "a relative directory such as maxtext",
-        "The recipe's directory below the cluster's recipes directory; with ./ in front, beside the table.",
-        longest=200,
-    ),
-    "script": f.pattern(
-        r"[A-Za-z0-9][A-Za-z0-9._-]*",
-        "a file name such as launch.sh",
-        "The launch script; launch.sh by default.",
-    ),
-    "steps": f.whole("Training steps that the recipe runs."),
-    "logged_steps": f.whole("Steps of which the log shows a time, where that is fewer."),
-    "environment": f.Nested(
-        None, "Variables for the launch script; {tp}, {gpus} and the like are filled in.", read=_read_template
-    ),
-    "one_job_per_row": f.flag("Two jobs of the same row must not run at the same time."),
-    "may_fail": f.Sequence_(None, "Names of steps of the job (srun) that may fail without harm to what is measured."),
-    "image": f.text("The container image that the recipe runs; one that a log names itself counts before it."),
-}
+RECIPE_FIELDS: f.Fields = f.may_be_blank(
+    {
+        "directory": f.pattern(
+            r"(\./)?[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*",
+            "a relative directory such as maxtext",
+            "The recipe's directory below the cluster's recipes directory; with ./ in front, beside the table.",
+            longest=200,
+        ),
+        "script": f.pattern(
+            r"[A-Za-z0-9][A-Za-z0-9._-]*",
+            "a file name such as launch.sh",
+            "The launch script; launch.sh by default.",
+        ),
+        "steps": f.whole("Training steps that the recipe runs."),
+        "logged_steps": f.whole("Steps of which the log shows a time, where that is fewer."),
+        "environment": f.Nested(
+            None, "Variables for the launch script; {tp}, {gpus} and the like are filled in.", read=_read_template
+        ),
+        "one_job_per_row": f.flag("Two jobs of the same row must not run at the same time."),
+        "may_fail": f.Sequence_(
+            None, "Names of steps of the job (srun) that may fail without harm to what is measured."
+        ),
+        "image": f.text("The container image that the recipe runs; one that a log names itself counts before it."),
+    }
+)
 
 _ARCHITECTURE: f.Fields = {
     "formula": f.choice(("gpt3", "llama", "grok", "gpt2"), "The document's formula of model FLOPs.", required=True),
@@ -159,15 +172,17 @@ _TABLE: f.Fields = {
 }
 
 #: Every key of a baseline file.
-FILE_FIELDS: f.Fields = {
-    "model": f.pattern(_NAME, "a name such as llama2", "Model, as the recipe's MODEL.", required=True),
-    "framework": f.pattern(_NAME, "a name such as maxtext", "Framework that trains the model.", required=True),
-    "log_format": f.pattern(_NAME, "a name such as megatron", "Log format; the framework's by default."),
-    "document": f.text("Name of the document that the figures come from.", required=True),
-    "release": f.text("Release of the document, such as the tag of its repository; a table may have its own."),
-    "activation_recomputation": f.flag("The document's TFLOP/s count the forward pass twice."),
-    "architecture": f.Nested(_ARCHITECTURE, "What model_flops is computed from."),
-    **_COMMON,
-    "tables": f.Sequence_(_TABLE, "The document's tables.", required=True),
-    "accepted": f.Sequence_(ACCEPTED_FIELDS, "Figures that clusters have accepted beside the documented ones."),
-}
+FILE_FIELDS: f.Fields = f.may_be_blank(
+    {
+        "model": f.pattern(_NAME, "a name such as llama2", "Model, as the recipe's MODEL.", required=True),
+        "framework": f.pattern(_NAME, "a name such as maxtext", "Framework that trains the model.", required=True),
+        "log_format": f.pattern(_NAME, "a name such as megatron", "Log format; the framework's by default."),
+        "document": f.text("Name of the document that the figures come from; the table itself by default."),
+        "release": f.text("Release of the document, such as the tag of its repository; a table may have its own."),
+        "activation_recomputation": f.flag("The document's TFLOP/s count the forward pass twice."),
+        "architecture": f.Nested(_ARCHITECTURE, "What model_flops is computed from."),
+        **_COMMON,
+        "tables": f.Sequence_(_TABLE, "The document's tables.", required=True),
+        "accepted": f.Sequence_(ACCEPTED_FIELDS, "Figures that clusters have accepted beside the documented ones."),
+    }
+)

@@ -14,7 +14,8 @@ from pathlib import Path
 from pytest_gsw.errors import FileError
 from pytest_gsw.tables.fields import Field
 from pytest_gsw.tables.keys import FILE_FIELDS, ROW_FIELDS
-from pytest_gsw.tables.yamlfile import NOWHERE, NULLS, Value, Values, mapping_of, read_text
+from pytest_gsw.tables.nodes import NULLS, read_text
+from pytest_gsw.tables.yamlfile import NOWHERE, Value, Values, mapping_of
 
 _PAIR = r"[a-z_0-9]+: [A-Za-z0-9][A-Za-z0-9_.+%-]*"
 _ROW = re.compile(rf"( *- )\{{({_PAIR}(?:, {_PAIR})*)\}}")

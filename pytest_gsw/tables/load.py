@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,8 +16,20 @@ from pytest_gsw.tables.bundled import bundled_baselines, is_table, table_of_acce
 from pytest_gsw.tables.keys import FILE_FIELDS
 from pytest_gsw.tables.lines import read_by_line
 from pytest_gsw.tables.metrics import CALIBRATION, TOKENS_PER_S_PER_GPU, Metric, Series
-from pytest_gsw.tables.model import Baseline, Documented, Figures, Location, Parallelism, Recipe, Source
-from pytest_gsw.tables.yamlfile import Values, read_mapping
+from pytest_gsw.tables.model import (
+    BLANK,
+    Baseline,
+    BlankRow,
+    Documented,
+    Figures,
+    Location,
+    Parallelism,
+    Recipe,
+    Source,
+    row_id,
+)
+from pytest_gsw.tables.nodes import read_text
+from pytest_gsw.tables.yamlfile import Value, Values, mapping_with_faults
 
 #: Share of a run's steps that must be found in its log. Below 1, because a step's line is
 #: now and then lost among the lines of other ranks; the last step must always be there.
@@ -47,43 +60,94 @@ _AS_GIVEN = tuple(
     if key in Baseline.__dataclass_fields__ and key not in {"accepted", "metrics", "min_steps", "recipe"}
 )
 
-#: What a row must have after file, table and row are merged.
-_NEEDED = ("size", "dtype", "accelerator", "gpus", "gpus_per_node", "sequence_length", "line")
+#: What a row must have after file, table and row are merged; ``line`` where it has a document.
+_NEEDED = ("dtype", "accelerator", "gpus", "gpus_per_node", "sequence_length")
+#: What may give the figure that the verdict rests on.
+_OF_VERDICT = frozenset(
+    {*metrics.DOCUMENTED, "metric", "global_batch_size", "sequence_length", "gpus", "expected_failure"}
+)
+_OF_MIN_STEPS = frozenset({"metric", "min_steps", "recipe.steps", "recipe.logged_steps", "recipe"})
+
+
+class Found(NamedTuple):
+    """A row of which something is blank, as it is read."""
+
+    id: str
+    location: Location
+    known: Mapping[str, Any]
+    #: The keys of its file, its table and itself; the nearest level that has a key counts.
+    levels: tuple[Values, Values, Values]
+    table_line: int
+
+
+class Table(NamedTuple):
+    """The rows of one baseline file or of several."""
+
+    rows: tuple[Baseline, ...]
+    #: Those that cannot run, because something of them is blank.
+    blanks: tuple[BlankRow, ...]
 
 
 def load_table(path: Path) -> tuple[Baseline, ...]:
+    """The rows of one baseline file that can run; see :func:`read_table`."""
+    return read_table(path).rows
+
+
+def read_table(path: Path) -> Table:
     """All rows of one baseline file, in the file's order; a FileError lists every fault with line and column."""
     owner = table_of_accepted(path)
     if owner is not None:
         raise FileError(path, (Fault(1, 1, "", f"has accepted figures of {owner.name}, and no rows; name the table"),))
-    values = read_by_line(path) or read_mapping(path, FILE_FIELDS)
     faults: list[Fault] = []
+    values = read_by_line(path)
+    if values is None:
+        values, faults = mapping_with_faults(path, read_text(path), FILE_FIELDS)
+    is_right = not faults
     rows: list[Baseline] = []
+    found: list[Found] = []
     taken: dict[str, int] = {}
-    for number, table in enumerate(values["tables"].value):
+    for number, table in _entries(values, "tables"):
         shared = _merge(values, table.value)
         recipe = _recipe_keys(values, table.value)
+        recipe_unknown = frozenset(f"recipe.{key}" for key, value in recipe.items() if value is None)
         made: Recipe | None = None  # nothing of it is a row's own
-        for row_number, row in enumerate(table.value["rows"].value):
-            merged = _merge(row.value, above=shared)
-            judged = _judged(merged, recipe)
-            problems = _row_problems(merged, judged, recipe)
+        for row_number, row in _entries(table.value, "rows"):
+            known = stated = _merge(row.value, above=shared)
+            unknown = recipe_unknown
+            if None in stated.values():
+                unknown |= {key for key, value in stated.items() if value is None}
+                known = {key: value for key, value in stated.items() if value is not None}
+            judged = _judged(known, recipe)
+            problems = _row_problems(known, judged, recipe, unknown)
             if not problems:
-                made = made or _recipe(merged, recipe)
-                baseline = _baseline(merged, judged, made, Location(path, row.line, row.column))
-                if baseline.id in taken:
-                    problems = [f"has the id {baseline.id} of line {taken[baseline.id]}; give it a 'case' of its own"]
-                taken.setdefault(baseline.id, row.line)
-                rows.append(baseline)
+                name, location = row_id(stated), Location(path, row.line, row.column)
+                if name in taken and BLANK in name:
+                    name = f"{name[:-1]}-line{location.line}]"  # filled in, it may be another row
+                if name in taken:
+                    problems = [f"has the id {name} of line {taken[name]}; give it a 'case' of its own"]
+                taken.setdefault(name, location.line)
+                if unknown:
+                    found.append(Found(name, location, known, (values, table.value, row.value), table.line))
+                elif is_right:
+                    made = made or _recipe(known, recipe)
+                    rows.append(_baseline(name, known, judged, made, location))
             key = f"tables[{number}].rows[{row_number}]"
             faults += [Fault(row.line, row.column, key, problem) for problem in problems]
-    accepted = values["accepted"].value if "accepted" in values else ()
+    # Whether a figure is one of a blank row is not known yet.
+    named = {row.id for row in found}
+    accepted = [entry for _, entry in _entries(values, "accepted") if _row_of(entry) not in {None, *named}]
     if accepted:
         # Whether an entry's row is there can be said only of a file whose rows are right.
         faults += accepted_faults(accepted, None if faults else {row.id: row for row in rows})
     if faults:
         raise FileError(path, tuple(faults))
-    return with_accepted(path, rows, accepted)
+    return Table(with_accepted(path, rows, accepted, named), _blank_rows(path, found) if found else ())
+
+
+def _blank_rows(path: Path, found: Sequence[Found]) -> tuple[BlankRow, ...]:
+    from pytest_gsw.tables.blanks import blank_rows  # few tables have any
+
+    return blank_rows(path, found)
 
 
 def table_files(path: Path) -> tuple[Path, ...]:
@@ -105,18 +169,38 @@ def table_files(path: Path) -> tuple[Path, ...]:
 
 
 def load_tables(paths: Sequence[Path] | None = None) -> tuple[Baseline, ...]:
+    """The rows that can run of all these files and directories; see :func:`read_tables`."""
+    return read_tables(paths).rows
+
+
+def read_tables(paths: Sequence[Path] | None = None) -> Table:
     """All rows of all these files and directories; where none is given, of the tables that come with pytest-gsw.
 
     Raises:
         ConfigurationError: A path does not exist or holds no table, or a file is wrong.
     """
     rows: list[Baseline] = []
+    blanks: list[BlankRow] = []
     for path in paths or (bundled_baselines(),):
         files = table_files(path)
         if not files:
             raise ConfigurationError(f"no baselines in {path}: there is no .yaml or .yml file")
-        rows += (row for file in files for row in load_table(file))
-    return tuple(rows)
+        for table in map(read_table, files):
+            rows += table.rows
+            blanks += table.blanks
+    return Table(tuple(rows), tuple(blanks))
+
+
+def _entries(values: Values, key: str) -> Iterator[tuple[int, Value]]:
+    """The entries of a list with their numbers, without those that are wrong."""
+    listed = values[key].value if key in values else None
+    return ((number, entry) for number, entry in enumerate(listed or ()) if entry.value is not None)
+
+
+def _row_of(entry: Value) -> str | None:
+    """The row of an accepted figure; ``None`` where the entry does not say whose it is."""
+    whose = [entry.value[key].value if key in entry.value else None for key in ("row", "cluster")]
+    return None if None in whose else whose[0]
 
 
 def _merge(*levels: Values, above: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
@@ -142,26 +226,36 @@ def _judged(row: Mapping[str, Any], recipe: Mapping[str, Any]) -> _Judged:
     return _Judged(metric, _documented(row, metric), row.get("min_steps") or _default_min_steps(row, metric, recipe))
 
 
-def _row_problems(row: Mapping[str, Any], judged: _Judged, recipe: Mapping[str, Any]) -> list[str]:
-    """What is wrong with one row as a whole, each key by itself being right."""
-    problems = [f"missing '{needed}' (here, at its table or at the file)" for needed in _NEEDED if needed not in row]
+def _row_problems(
+    row: Mapping[str, Any], judged: _Judged, recipe: Mapping[str, Any], unknown: AbstractSet[str]
+) -> list[str]:
+    """What is wrong with one row as a whole, each key by itself being right; what is not known yet may be right."""
+    needs = (*_NEEDED, "line") if "document" in row else _NEEDED
+    problems = [
+        f"missing '{needed}' (here, at its table or at the file)"
+        for needed in needs
+        if needed not in row and needed not in unknown
+    ]
+    if "line" in row and "document" not in row and "document" not in unknown:
+        problems.append("has a 'line', and no 'document' that it is a line of")
     metric = judged.metric
     stated_as = metrics.SAVE_TIME.key if metric.series is Series.SAVES else metrics.STEP_TIME.key
-    if "expected_failure" not in row and getattr(judged.documented, metric.key) is None:
+    has_none = "expected_failure" not in row and getattr(judged.documented, metric.key) is None
+    if has_none and not _OF_VERDICT & unknown:
         stated = [key for key in metrics.THROUGHPUTS if key in row] if metric.series is Series.STEPS else []
         needed = f"'{stated_as}', on which the verdict rests"
         if stated:
             needed += f" (or 'global_batch_size', which would give it from {stated[0]})"
         problems.append(f"missing {needed}")
-    if CALIBRATION in metric.needs and "calibration_flops" not in row:
+    if CALIBRATION in metric.needs and "calibration_flops" not in {*row, *unknown}:
         problems.append(f"missing 'calibration_flops', the calibration beside which '{stated_as}' was measured")
-    if "directory" not in recipe:
+    if "directory" not in recipe and "recipe" not in unknown:
         problems.append("missing 'recipe.directory' (at its table or at the file)")
-    if judged.min_steps is None:
+    if judged.min_steps is None and not _OF_MIN_STEPS & unknown:
         problems.append("missing 'min_steps': neither it nor recipe.steps says how many steps a log must hold")
     problems += [
         f"'metrics.{key}' is a key of the row itself; write it there"
-        for key in row.get("metrics", {})
+        for key in row.get("metrics") or ()
         if key in metrics.BY_KEY or key in metrics.DOCUMENTED
     ]
     gpus, per_node = row.get("gpus"), row.get("gpus_per_node")
@@ -172,11 +266,11 @@ def _row_problems(row: Mapping[str, Any], judged: _Judged, recipe: Mapping[str, 
 
 def _recipe_keys(file: Values, table: Values) -> dict[str, Any]:
     """The recipe of one table: the file's, key by key overridden by the table's own."""
-    return _merge(*(level["recipe"].value for level in (file, table) if "recipe" in level))
+    return _merge(*(level["recipe"].value or {} for level in (file, table) if "recipe" in level))
 
 
 def _logged_at_most(row: Mapping[str, Any]) -> int | None:
-    return LOGGED_AT_MOST.get(row.get("log_format", row["framework"]))
+    return LOGGED_AT_MOST.get(row.get("log_format") or row.get("framework", ""))
 
 
 def _recipe(row: Mapping[str, Any], keys: Mapping[str, Any]) -> Recipe:
@@ -234,7 +328,7 @@ def _parallelism(row: Mapping[str, Any]) -> Parallelism:
     return Parallelism(**degrees) if degrees else _NO_PARALLELISM
 
 
-def _baseline(row: Mapping[str, Any], judged: _Judged, recipe: Recipe, location: Location) -> Baseline:
+def _baseline(name: str, row: Mapping[str, Any], judged: _Judged, recipe: Recipe, location: Location) -> Baseline:
     assert judged.min_steps is not None  # _row_problems has made sure of it
     log_format = row.get("log_format", row["framework"])
     given: dict[str, Any] = {"attributes": _NOTHING, "metrics": _NOTHING}
@@ -243,16 +337,14 @@ def _baseline(row: Mapping[str, Any], judged: _Judged, recipe: Recipe, location:
     if "metrics" in row:
         given["metrics"] = {key: Documented(**_merge(stated)) for key, stated in row["metrics"].items()}
     architecture = _merge(row.get("architecture", {}))
-    case = f"-{row['case']}" if "case" in row else ""
-    name = f"{row['model']}_{row['size']}_{row['dtype']}"
     return Baseline(
-        id=f"{name}[{row['accelerator']}x{row['gpus']}{case}]",
+        id=name,
         parallelism=_parallelism(row),
         documented=judged.documented,
         min_steps=judged.min_steps,
         model_flops_per_sample=row.get("model_flops"),
         recipe=recipe,
-        source=Source(row["document"], row["line"], row.get("release")),
+        source=Source(row.get("document", location.path.name), row.get("line", location.line), row.get("release")),
         location=location,
         formula=architecture.get("formula"),
         model_layers=architecture.get("layers"),

@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from pytest_gsw.tables.metrics import JUDGED, Metric
 
@@ -23,6 +23,10 @@ TOLERANCE = 0.05
 #: Gain of throughput that is believed of a row whose table says nothing else, as a fraction: a new driver or a new
 #: release of a framework makes training faster by some percent, and not by a quarter.
 MAX_GAIN = 0.25
+
+
+#: In an id, what is blank; ``-k`` can select it, and no part of a name is written so.
+BLANK = "BLANK"
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,10 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a row comes from: the document's file name, the line of the judged figure (from 1), the release."""
+    """Where a row comes from: the document's file name, the line of the judged figure (from 1), the release.
+
+    Of a row without a document it is the table itself.
+    """
 
     document: str
     line: int
@@ -155,7 +162,8 @@ class Baseline:
     #: Unique among the rows of a session: ``llama2_70b_fp8[H100x64]``.
     id: str
     model: str
-    size: str
+    #: ``None`` of a model that has no size in its name.
+    size: str | None = None
     framework: str
     #: Name of the log format that the framework writes.
     log_format: str
@@ -219,7 +227,7 @@ class Baseline:
     @property
     def workload(self) -> str:
         """Model and size: ``llama2_70b``."""
-        return f"{self.model}_{self.size}"
+        return self.model if self.size is None else f"{self.model}_{self.size}"
 
     @property
     def name(self) -> str:
@@ -228,9 +236,9 @@ class Baseline:
 
     @property
     def parameters_in_billions(self) -> str | None:
-        """The size as a bare number: ``7.5`` for ``7.5b``, ``None`` where the size is a word."""
-        number = self.size.removesuffix("b")
-        return number if self.size.endswith("b") and number.replace(".", "", 1).isdigit() else None
+        """The size as a bare number: ``7.5`` for ``7.5b``, ``None`` where the size is a word, or there is none."""
+        number = (self.size or "").removesuffix("b")
+        return number if f"{number}b" == self.size and number.replace(".", "", 1).isdigit() else None
 
     @property
     def nodes(self) -> int:
@@ -247,6 +255,41 @@ class Baseline:
         """The documented seconds that the verdict rests on."""
         judged_s: float | None = getattr(self.documented, self.judged_by.key)
         return judged_s
+
+
+class Blank(NamedTuple):
+    """A key without a value."""
+
+    #: Those of the recipe with ``recipe.`` in front.
+    key: str
+    #: Where it stands in the file, from 1.
+    line: int
+    #: Why it is blank, as the importer's comment says; empty where there is none.
+    reason: str
+    #: It stands at the row, and not at its table or its file.
+    is_own: bool
+
+
+@dataclass(frozen=True)
+class BlankRow:
+    """A row of which something is blank, so that it cannot run."""
+
+    #: As the row's will be, with :data:`BLANK` in the place of what is blank.
+    id: str
+    location: Location
+    #: What its file, its table and the row itself state, by key, without mappings and lists.
+    known: Mapping[str, Any]
+    blanks: tuple[Blank, ...]
+    #: Line of its table's header in the document, ``None`` where the importer has not written it.
+    document_table: int | None
+
+
+def row_id(row: Mapping[str, Any]) -> str:
+    """The id of a row that states this: ``llama2_70b_fp8[H100x64]``, with ``BLANK`` for a part without a value."""
+    size = f"_{row['size'] or BLANK}" if "size" in row else ""
+    case = f"-{row['case'] or BLANK}" if "case" in row else ""
+    name = f"{row.get('model') or BLANK}{size}_{row.get('dtype') or BLANK}"
+    return f"{name}[{row.get('accelerator') or BLANK}x{row.get('gpus') or BLANK}{case}]"
 
 
 def row_matches(pattern: str | None, row_id: str) -> bool:

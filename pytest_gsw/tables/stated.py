@@ -7,13 +7,14 @@ which rows of YAML files and rows of imported documents share.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.tables.keys import ROW_FIELDS
-from pytest_gsw.tables.load import load_table
+from pytest_gsw.tables.load import read_table
+from pytest_gsw.tables.model import Baseline, BlankRow
 from pytest_gsw.tables.yamlfile import Spelt, Stated, read_spelling
 
 
@@ -40,20 +41,28 @@ _MAPPINGS = frozenset({"architecture", "attributes"})
 
 
 def stated_rows(path: Path) -> tuple[StatedRow, ...]:
-    """All rows of one baseline file as they are spelt, in the file's order.
+    """All rows of one baseline file as they are spelt, in the file's order; of what is blank, nothing is stated.
 
-    Each key is the nearest one's, as in :func:`~pytest_gsw.tables.load.load_table`. What is acknowledged
+    Each key is the nearest one's, as in :func:`~pytest_gsw.tables.load.read_table`. What is acknowledged
     at the file and at a table counts for all their rows.
 
     Raises:
         FileError: The file is wrong; it lists every fault with line and column.
     """
-    baselines = load_table(path)
+    table = read_table(path)
+    blanks = {row.id: {blank.key for blank in row.blanks} for row in table.blanks}
+    rows: list[Baseline | BlankRow] = sorted(
+        (*table.rows, *table.blanks), key=lambda row: (row.location.line, row.location.column)
+    )
     levels = tuple(_levels(read_spelling(path)))
     return tuple(
-        StatedRow(baseline.id, str(path), _values(above), _acknowledged(above))
-        for baseline, above in zip(baselines, levels, strict=True)
+        StatedRow(row.id, str(path), _without(_values(above), blanks.get(row.id, ())), _acknowledged(above))
+        for row, above in zip(rows, levels, strict=True)
     )
+
+
+def _without(values: dict[str, Stated], blank: Container[str]) -> dict[str, Stated]:
+    return {key: stated for key, stated in values.items() if key not in blank}
 
 
 def _levels(root: Any) -> Iterator[Sequence[Mapping[str, Spelt]]]:

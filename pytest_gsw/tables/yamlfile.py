@@ -1,4 +1,4 @@
-"""The only door to PyYAML: a file becomes values that know their line and column.
+"""Nodes of a YAML file become values that know their line and column.
 
 Every fault of a file is found in one go. The schema is closed: a key that is not known is
 a fault, because a misspelt key that is ignored is a baseline that is not checked.
@@ -10,65 +10,21 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import yaml
 
-from pytest_gsw.common.redact import UNSAFE
 from pytest_gsw.errors import Fault, FileError
-from pytest_gsw.tables.fields import LONGEST_NAME, Field, Fields, Nested, Sequence_, nearest
-
-# The C loader is ten times as fast; PyYAML has it wherever libyaml was there when it was built.
-if TYPE_CHECKING:
-    _FastLoader = yaml.SafeLoader
-else:
-    _FastLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+from pytest_gsw.tables.fields import LONGEST_NAME, Field, Fields, Nested, Sequence_, misspelt, nearest
+from pytest_gsw.tables.nodes import NULL, compose, fault_at, pieces_behind, read_text
 
 _Node = TypeVar("_Node", bound=yaml.Node)
-
-_NULL = "tag:yaml.org,2002:null"
-#: How YAML spells that there is no value.
-NULLS = frozenset({"", "~", "null", "Null", "NULL"})
-
-#: A table of ten thousand rows is two megabytes; anything larger is not a table.
-MAX_BYTES = 64 * 1024 * 1024
-#: The schema needs seven levels. libyaml's composer recurses in C, where ten thousands of levels end the process.
-MAX_DEPTH = 20
-#: Values of one file with its aliases written out: a few lines of aliases of aliases make billions.
-MAX_VALUES = 1_000_000
-
-
-class _TooDeepError(Exception):
-    """A file is nested more deeply than a table can be."""
-
-
-class _Loader(_FastLoader):
-    """Composes nodes that are not nested too deeply; a tag says no more than what the YAML says by itself."""
-
-    def __init__(self, stream: str) -> None:
-        super().__init__(stream)
-        self._depth = 0
-
-    def descend_resolver(self, current_node: yaml.Node, current_index: int) -> None:
-        """Called for each node before it is composed."""
-        self._depth += 1
-        if self._depth > MAX_DEPTH + 1:  # one more for a scalar in the deepest collection
-            raise _TooDeepError
-
-    def ascend_resolver(self) -> None:
-        """Called for each node after it was composed."""
-        self._depth -= 1
-
-    def resolve(self, kind: type[yaml.Node], value: str, implicit: tuple[bool, bool]) -> str:
-        """The tag of a node that has none: fields read the text itself, and ask only whether there is a value."""
-        if kind is yaml.ScalarNode:
-            return _NULL if implicit[0] and value in NULLS else self.DEFAULT_SCALAR_TAG
-        return self.DEFAULT_SEQUENCE_TAG if kind is yaml.SequenceNode else self.DEFAULT_MAPPING_TAG
 
 
 class Value(NamedTuple):
     """A value and where it stands: a tuple, because a large selection has a hundred thousand of them."""
 
+    #: ``None`` of a key that is blank, or wrong.
     value: Any
     mark: yaml.Mark
 
@@ -103,121 +59,58 @@ def read_mapping(path: Path, fields: Fields) -> Values:
 
 def mapping_of(path: Path, content: str, fields: Fields) -> Values:
     """What :func:`read_mapping` gives for this content of a file."""
-    root = _compose(path, content)
-    faults: list[Fault] = []
-    if not isinstance(root, yaml.MappingNode):
-        problem = "is empty" if root is None else "wanted a mapping of keys at the top of the file"
-        raise FileError(path, (Fault(1, 1, "", problem),))
-    values = _mapping(root, fields, "", faults)
+    values, faults = mapping_with_faults(path, content, fields)
     if faults:
         raise FileError(path, tuple(faults))
     return values
 
 
+def mapping_with_faults(path: Path, content: str, fields: Fields) -> tuple[Values, list[Fault]]:
+    """The values of a file that may be wrong, and its faults; the value of a wrong key is ``None``.
+
+    Raises:
+        FileError: It is no YAML, or no mapping.
+    """
+    root = compose(path, content)
+    faults: list[Fault] = []
+    if not isinstance(root, yaml.MappingNode):
+        problem = "is empty" if root is None else "wanted a mapping of keys at the top of the file"
+        raise FileError(path, (Fault(1, 1, "", problem),))
+    return _mapping(root, fields, "", faults), faults
+
+
 def read_free_mapping(path: Path, key: str, fields: Fields) -> Mapping[str, Value]:
     """Read a YAML file with one top key that maps free names to such mappings; a FileError has every fault."""
-    root = _compose(path, read_text(path))
+    root = compose(path, read_text(path))
     faults: list[Fault] = []
     found: dict[str, Value] = {}
     if not isinstance(root, yaml.MappingNode) or [k.value for k, _ in root.value] != [key]:
         raise FileError(path, (Fault(1, 1, "", f"wanted one key '{key}' at the top of the file"),))
     names = root.value[0][1]
     if not isinstance(names, yaml.MappingNode):
-        raise FileError(path, (_fault(names, key, "wanted a mapping of names"),))
+        raise FileError(path, (fault_at(names, key, "wanted a mapping of names"),))
     for name_node, node in names.value:
         name = _key(name_node, key, faults)
         if name is None:
             continue
         if re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}", name) is None:
             wanted = f"a name of at most {LONGEST_NAME} letters, digits, '.', '_' and '-'"
-            faults.append(_fault(name_node, key, f"got '{name}', wanted {wanted}"))
+            faults.append(fault_at(name_node, key, f"got '{name}', wanted {wanted}"))
         if name in found:
-            faults.append(_fault(name_node, f"{key}.{name}", "is there twice"))
+            faults.append(fault_at(name_node, f"{key}.{name}", "is there twice"))
         if isinstance(node, yaml.MappingNode):
             found[name] = _value(name_node, _mapping(node, fields, f"{key}.{name}", faults))
         else:
-            faults.append(_fault(node, f"{key}.{name}", "wanted a mapping of keys"))
+            faults.append(fault_at(node, f"{key}.{name}", "wanted a mapping of keys"))
     if faults:
         raise FileError(path, tuple(faults))
     return found
 
 
-def read_text(path: Path) -> str:
-    """The content of a YAML file; a FileError where it cannot be read, is too large, or is no text."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise FileError(path, (Fault(1, 1, "", f"is larger than {MAX_BYTES} bytes; this is no table"),))
-        return path.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise FileError(path, (Fault(1, 1, "", f"cannot be read: {error.strerror}"),)) from error
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise FileError(path, (Fault(line, 1, "", "is not UTF-8 text"),)) from error
-
-
-def _compose(path: Path, content: str) -> yaml.Node | None:
-    """The file's node graph, which knows line and column of everything."""
-    try:
-        has_aliases = not _is_plain(content) and _check_events(path, content)
-        node: yaml.Node | None = yaml.compose(content, Loader=_Loader)
-    except _TooDeepError:
-        _check_events(path, content)
-        raise
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        problem = " ".join(str(part) for part in (error.context, error.problem) if part)
-        raise FileError(path, (Fault(line, column, "", f"is not YAML: {problem}"),)) from None
-    except yaml.YAMLError as error:  # a character that YAML does not allow
-        raise FileError(path, (Fault(1, 1, "", f"is not YAML: {error}".splitlines()[0]),)) from None
-    if has_aliases and _count(node, {}) > MAX_VALUES:
-        problem = f"has more than {MAX_VALUES:,} values once its aliases are written out"
-        raise FileError(path, (Fault(1, 1, "", problem),))
-    return node
-
-
-def _is_plain(content: str) -> bool:
-    """Whether a look at its letters tells that no scalar holds what is not seen, and that there is no alias."""
-    if "\\" in content or "*" in content:
-        return False
-    return (content.isascii() and content.replace("\n", "").isprintable()) or UNSAFE.search(content) is None
-
-
-def _check_events(path: Path, content: str) -> bool:
-    """Refuse what is nested too deeply to be composed, and control characters; whether there are aliases."""
-    depth, has_aliases = 0, False
-    for event in yaml.parse(content, Loader=_Loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise FileError(path, (_fault(event, "", "is nested too deeply"),))
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        elif isinstance(event, yaml.AliasEvent):
-            has_aliases = True
-        elif isinstance(event, yaml.ScalarEvent) and (unsafe := UNSAFE.search(event.value)) is not None:
-            # YAML writes them as "\e" or "\0": no screen, no report and no process may get them.
-            problem = f"holds U+{ord(unsafe[0]):04X}, which is not seen but changes what is; leave it out"
-            raise FileError(path, (_fault(event, "", problem),))
-    return has_aliases
-
-
-def _count(node: yaml.Node | None, counts: dict[int, int]) -> int:
-    """How many values a node is with its aliases written out; more than allowed where it holds itself."""
-    if not isinstance(node, yaml.CollectionNode):
-        return 1
-    if id(node) not in counts:
-        counts[id(node)] = MAX_VALUES + 1  # what an alias inside of it to itself is worth
-        pairs = isinstance(node, yaml.MappingNode)
-        children = [child for pair in node.value for child in pair] if pairs else node.value
-        counts[id(node)] = min(1 + sum(_count(child, counts) for child in children), MAX_VALUES + 1)
-    return counts[id(node)]
-
-
 def _key(node: yaml.Node, path: str, faults: list[Fault]) -> str | None:
     if isinstance(node, yaml.ScalarNode):
         return str(node.value)
-    faults.append(_fault(node, path, "wanted a plain word as the key"))
+    faults.append(fault_at(node, path, "wanted a plain word as the key"))
     return None
 
 
@@ -226,28 +119,51 @@ def _mapping(
 ) -> dict[str, Value]:
     values: dict[str, Value] = {}
     seen: set[str] = set()
-    for key_node, value_node in node.value:
-        key = _key(key_node, path, faults)
+    told = 0
+    for at, (key_node, value_node) in enumerate(node.value):
+        key = _key(key_node, path, faults) if at >= told else None
         if key is None:
             continue
         field = fields.get(key)
         if key in seen:
-            faults.append(_fault(key_node, _below(path, key), "is there twice"))
+            faults.append(fault_at(key_node, _below(path, key), "is there twice"))
         elif field is None:
-            faults.append(_fault(key_node, _below(path, key), f"unknown key{nearest(key, fields)}"))
+            pieces = pieces_behind(node, at)
+            if pieces:
+                fault, told = _cut(node, at - 1, pieces, fields, path), at + len(pieces)
+                # In the place of what is said of the first piece alone.
+                if faults and (faults[-1].line, faults[-1].column) == (fault.line, fault.column):
+                    faults.pop()
+                faults.append(fault)
+                continue
+            faults.append(fault_at(key_node, _below(path, key), f"unknown key{nearest(key, fields)}"))
+            for meant in misspelt(key, fields):  # it is not missing as well
+                values.setdefault(meant, _value(key_node, None))
         elif isinstance(field, Field):
             try:
                 values[key] = Value(_scalar(value_node, field), value_node.start_mark)
             except ValueError as error:
-                faults.append(_fault(value_node, _below(path, key), str(error)))
+                faults.append(fault_at(value_node, _below(path, key), str(error)))
+                values[key] = _value(value_node, None)
         else:
-            read = _read(value_node, field, _below(path, key), faults)
-            if read is not None:
-                values[key] = read
+            values[key] = _read(value_node, field, _below(path, key), faults) or _value(value_node, None)
         seen.add(key)
     missing = [key for key in (_required(fields) if required is None else required) if key not in seen]
-    faults += [_fault(node, path, f"missing '{key}'") for key in missing]
+    faults += [fault_at(node, path, f"missing '{key}'") for key in missing]
     return values
+
+
+def _cut(node: yaml.MappingNode, at: int, pieces: Collection[str], fields: Fields, path: str) -> Fault:
+    """The fault of a value that commas have cut."""
+    key, value = node.value[at]
+    field, whole = fields.get(key.value), ",".join([str(value.value), *pieces])
+    problem = f"got '{whole}', of which a comma ends the value; put it into quotes"
+    if isinstance(field, Field):
+        try:
+            field.read(whole)
+        except ValueError as error:
+            problem = str(error)
+    return fault_at(value, _below(path, key.value), problem)
 
 
 def _required(fields: Fields) -> tuple[str, ...]:
@@ -261,7 +177,7 @@ def _below(path: str, key: str) -> str:
 def _read(node: yaml.Node, field: Nested | Sequence_, path: str, faults: list[Fault]) -> Value | None:
     if isinstance(field, Nested):
         if not isinstance(node, yaml.MappingNode):
-            faults.append(_fault(node, path, "wanted a mapping of keys"))
+            faults.append(fault_at(node, path, "wanted a mapping of keys"))
             return None
         if field.fields is not None:
             return _value(node, _mapping(node, field.fields, path, faults))
@@ -269,10 +185,10 @@ def _read(node: yaml.Node, field: Nested | Sequence_, path: str, faults: list[Fa
             return _value(node, _named(node, field, field.each, path, faults))
         return _value(node, _texts(node, field, path, faults))
     if not isinstance(node, yaml.SequenceNode):
-        faults.append(_fault(node, path, "wanted a list"))
+        faults.append(fault_at(node, path, "wanted a list"))
         return None
     if field.required and not node.value:
-        faults.append(_fault(node, path, "is empty, wanted at least one entry"))
+        faults.append(fault_at(node, path, "is empty, wanted at least one entry"))
         return None
     items = []
     required = _required(field.item or {})
@@ -283,7 +199,8 @@ def _read(node: yaml.Node, field: Nested | Sequence_, path: str, faults: list[Fa
         elif field.item is not None and isinstance(item, yaml.MappingNode):
             items.append(_value(item, _mapping(item, field.item, item_path, faults, required)))
         else:
-            faults.append(_fault(item, item_path, f"wanted a {'text' if field.item is None else 'mapping'}"))
+            faults.append(fault_at(item, item_path, f"wanted a {'text' if field.item is None else 'mapping'}"))
+            items.append(_value(item, None))
     return _value(node, tuple(items))
 
 
@@ -300,11 +217,11 @@ def _entries(
             continue
         key_path = f"{path}.{key}"
         if re.fullmatch(names, key) is None:
-            faults.append(_fault(key_node, key_path, f"wanted a name of {letters} and '_'"))
+            faults.append(fault_at(key_node, key_path, f"wanted a name of {letters} and '_'"))
         elif not isinstance(value_node, kind):
-            faults.append(_fault(value_node, key_path, f"wanted {wanted}"))
+            faults.append(fault_at(value_node, key_path, f"wanted {wanted}"))
         elif key in seen:
-            faults.append(_fault(key_node, key_path, "is there twice"))
+            faults.append(fault_at(key_node, key_path, "is there twice"))
         else:
             yield key, key_path, value_node
         seen.add(key)
@@ -325,32 +242,23 @@ def _texts(node: yaml.MappingNode, field: Nested, path: str, faults: list[Fault]
         try:
             texts[key] = field.read(value.value)
         except ValueError as error:
-            faults.append(_fault(value, key_path, str(error)))
+            faults.append(fault_at(value, key_path, str(error)))
     return texts
 
 
 def _scalar(node: yaml.Node, field: Field) -> Any:
     if not isinstance(node, yaml.ScalarNode):
         raise ValueError(f"wanted {field.wanted}")  # noqa: TRY004 - of the text, as all that a field refuses
-    if node.tag == _NULL:
-        raise ValueError(f"is empty, wanted {field.wanted}; leave the key out where there is none")
+    if node.tag == NULL:
+        if field.may_be_blank:
+            return None
+        advice = "" if field.required else "; leave the key out where there is none"
+        raise ValueError(f"is empty, wanted {field.wanted}{advice}")
     return field.read(node.value)
 
 
 def _value(node: yaml.Node, value: Any) -> Value:
     return Value(value, node.start_mark)
-
-
-def _fault(place: yaml.Node | yaml.Event, key: str, problem: str) -> Fault:
-    mark = place.start_mark
-    assert mark is not None  # everything that comes from a file has its place in it
-    return Fault(mark.line + 1, mark.column + 1, _one_line(key), _one_line(problem))
-
-
-def _one_line(text: str) -> str:
-    """A text with something of the file in it as one printable line: it goes to terminals and CI servers."""
-    short = text if len(text) <= 400 else f"{text[:200]} ... {text[-200:]}"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in short)
 
 
 @dataclass(frozen=True)
@@ -368,7 +276,7 @@ Spelt: TypeAlias = "Stated | Mapping[str, Spelt] | Sequence[Spelt]"
 
 def read_spelling(path: Path) -> Spelt:
     """The texts of a YAML file, digit for digit: ``52.50`` is not 52.5 here; a FileError where it is no YAML."""
-    root = _compose(path, read_text(path))
+    root = compose(path, read_text(path))
     assert root is not None  # an empty file is no mapping, which read_mapping has refused
     return _spelt(root)
 

@@ -555,7 +555,7 @@ MADE = {
     "documents/importing/titles.py: '|'.join(FRAMEWORKS)",
     "documents/importing/titles.py: f'(?<![a-z0-9/.])(?:{word})(?![a-z0-9/])'",
     "hooks/checks.py: METRIC_KEY",
-    "jobs/layout.py: pattern.replace(stand_in, f'(?P<job_id>{job_id})', 1)",
+    "jobs/layout.py: pattern.replace(stand_in, f'(?P<job_id>{job_id})', 1).replace(any_size, '[^_]*')",
     "jobs/slurm/refusals.py: pattern",
     "results/verdicts.py: metrics.METRIC_KEY",
     "tables/fields.py: f'([0-9]{{1,{digits}}}(?:\\\\.[0-9]{{1,12}})?) ?%'",

@@ -108,6 +108,8 @@ def _checked(row: Row, draft: Draft, given: Iterable[Facts], of_row: Facts) -> R
 def _blanks(values: Mapping[str, Stated], refused: Mapping[str, str], draft: Draft) -> dict[str, str]:
     """What has to be filled in before the row can run, and why it is not there."""
     blanks = {key: refused.get(key, draft.blanks.get(key, UNSAID)) for key in NEEDED if key not in values}
+    # Not each model has a size in its name; one that is there and cannot be read is not none.
+    blanks |= {"size": refused["size"]} if "size" in refused else {}
     gpus, per_node = (int(_text(values, key) or 0) for key in ("gpus", "gpus_per_node"))
     if per_node and gpus > per_node and gpus % per_node:
         blanks["gpus_per_node"] = f"{gpus} GPUs do not fill whole nodes of {per_node}"

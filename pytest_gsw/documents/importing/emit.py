@@ -13,7 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_gsw.documents.importing.labels import FIGURES
 from pytest_gsw.documents.importing.prose import Architecture
-from pytest_gsw.documents.importing.row import CONVENTION, FACT, Row, RowFile, RowTable
+from pytest_gsw.documents.importing.row import CONVENTION, FACT, UNSAID, Row, RowFile, RowTable
+from pytest_gsw.tables.blanks import BLANK_ABOVE, BLANK_BEHIND, TABLE_AT_LINE
+from pytest_gsw.tables.bundled import SCHEMA_FILE
 from pytest_gsw.tables.yamlfile import Stated
 
 #: Keys of rows in the order in which they are written; figures last.
@@ -33,6 +35,8 @@ _OF_ROW = frozenset({"gpus", *FIGURES, "case", "notes", "proxy", "expected_failu
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%:+\[\]-]*")
 _AMBIGUOUS = frozenset({"null", "~", "none"})
 _WIDTH = 160
+#: The schema lies in the directory of the tables, each of which is in the directory of its framework.
+SCHEMA_LINE = f"# yaml-language-server: $schema=../{SCHEMA_FILE}"
 
 
 def yaml_text(file: RowFile, document: str) -> str:
@@ -40,7 +44,7 @@ def yaml_text(file: RowFile, document: str) -> str:
     rows = [row for table in file.tables for row in table.rows]
     shared = _shared(rows, (*_HEAD, *_ORDER, "release"))
     recipe = _shared_recipe(rows)
-    lines = [*_head_comment(file, document, rows), ""]
+    lines = [SCHEMA_LINE, *_head_comment(file, document, rows), ""]
     lines += [_line(key, shared[key], rows) for key in _HEAD if key in shared]
     lines.append(f"document: {_scalar(document)}")
     if "release" in shared:
@@ -76,7 +80,7 @@ def _head_comment(file: RowFile, document: str, rows: Sequence[Row]) -> Iterator
     yield from (f"# {line}" for line in textwrap.wrap(text, 118, break_long_words=False))
     if any(row.blanks for row in rows):
         yield "#"
-        yield "# BLANK marks what the document does not say: fill it in, or pytest-gsw refuses the table there."
+        yield "# BLANK marks what the document does not say: until it is filled in, the row is an error."
     if file.comment:
         yield "#"
         yield from _comment(file.comment, "")
@@ -112,7 +116,7 @@ def _line(key: str, stated: Stated, rows: Sequence[Row]) -> str:
     """One key of a file or a table."""
     if not stated.text:
         reason = next(row.blanks[key] for row in rows if key in row.blanks)
-        return f"{key}:  # BLANK: {_printable(reason)}"
+        return f"{key}:{BLANK_BEHIND}{_printable(reason)}"
     source = "" if key == "line" else _source(key, stated, rows)
     return f"{key}: {_value(key, stated.text)}{source}"
 
@@ -145,7 +149,7 @@ def _recipe(recipe: Mapping[str, Stated | Mapping[str, str]], indent: str) -> It
     for key in ("directory", "script", "steps", "logged_steps", "one_job_per_row", "image", "environment"):
         value = recipe.get(key)
         if isinstance(value, Stated):
-            blank = "  # BLANK: the document does not say"
+            blank = f"{BLANK_BEHIND}{UNSAID}"
             yield f"{indent}  {key}: {_scalar(value.text)}".rstrip() + (_source(key, value) if value.text else blank)
         elif value:
             yield f"{indent}  environment:"
@@ -172,7 +176,7 @@ def _table(table: RowTable, of_file: set[str], recipe: Mapping[str, Stated | Map
     shared = {key: stated for key, stated in _shared(table.rows, _OF_TABLE).items() if key not in of_file}
     own_recipe = {key: value for key, value in _shared_recipe(table.rows).items() if key not in recipe}
     yield from _comment(table.comment, "  ")
-    yield f"  - title: {_quoted(table.title)}"
+    yield f"  - title: {_quoted(table.title)}{TABLE_AT_LINE}{table.line}"
     yield from (f"    {_line(key, stated, table.rows)}" for key, stated in shared.items())
     yield from _recipe(own_recipe, "    ")
     yield from _acknowledged(table.acknowledged, "    ")
@@ -190,7 +194,7 @@ def _rows(rows: Sequence[Row], outside: set[str]) -> Iterator[str]:
     longest = max(len(a) + len(b) + len(c) for a, b, c in zip(first, second, extra, strict=True))
     said: tuple[str, ...] = ()
     for row, left, right, more in zip(rows, first, second, extra, strict=True):
-        blank = tuple(f"BLANK {key}: {reason}" for key, reason in row.blanks.items() if key not in outside)
+        blank = tuple(f"{BLANK_ABOVE}{key}: {reason}" for key, reason in row.blanks.items() if key not in outside)
         for comment in (*row.comments, *(blank if blank != said else ())):
             yield from _comment(_printable(comment), "      ")
         said = blank

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pytest_gsw.documents.importing.labels import FIGURES
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables import fields as f
-from pytest_gsw.tables.keys import FILE_FIELDS, RECIPE_FIELDS, ROW_FIELDS
+from pytest_gsw.tables.keys import FILE_FIELDS, OF_DOCUMENTS_ALONE, RECIPE_FIELDS, ROW_FIELDS
 from pytest_gsw.tables.yamlfile import Value, read_mapping
 
 
@@ -26,11 +25,11 @@ def _kept(known: f.Field | f.Nested | f.Sequence_) -> f.Field | f.Nested | f.Seq
         known.read(raw)
         return raw
 
-    return replace(known, read=read, required=False)
+    return replace(known, read=read, required=False, may_be_blank=False)
 
 
 _SHARED: f.Fields = {
-    **{key: _kept(known) for key, known in ROW_FIELDS.items() if key not in {*FIGURES, "metrics", "line"}},
+    **{key: _kept(known) for key, known in ROW_FIELDS.items() if key not in OF_DOCUMENTS_ALONE},
     "recipe": f.Nested({key: _kept(known) for key, known in RECIPE_FIELDS.items()}, "How the rows are launched."),
     "comment": f.text("A comment for the YAML.", lines=True),
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from pytest_gsw.documents.importing.prose import Architecture
+from pytest_gsw.tables.model import row_id
 from pytest_gsw.tables.stated import StatedRow
 from pytest_gsw.tables.yamlfile import Stated
 
@@ -14,7 +15,7 @@ from pytest_gsw.tables.yamlfile import Stated
 RecipeKeys: TypeAlias = Mapping[str, Stated | Mapping[str, str]]
 
 #: Keys without which a row cannot run; where neither document nor facts have one, the YAML has a blank.
-NEEDED = ("model", "framework", "size", "dtype", "accelerator", "gpus", "gpus_per_node", "sequence_length")
+NEEDED = ("model", "framework", "dtype", "accelerator", "gpus", "gpus_per_node", "sequence_length")
 
 UNSAID = "the document does not say"
 
@@ -48,11 +49,8 @@ class Row:
 
     @property
     def id(self) -> str:
-        """As the plugin will name it; ``?`` where a part of the name is blank."""
-        text = {key: stated.text or "?" for key, stated in self.values.items()}
-        case = f"-{text['case']}" if "case" in text else ""
-        name = f"{text.get('model', '?')}_{text.get('size', '?')}_{text.get('dtype', '?')}"
-        return f"{name}[{text.get('accelerator', '?')}x{text.get('gpus', '?')}{case}]"
+        """As the plugin will name it."""
+        return row_id({key: stated.text for key, stated in self.values.items()})
 
     def stated(self, table: RowTable, file: RowFile, document: str) -> StatedRow:
         """The row as the audit reads it, with what its table and its file say of it."""

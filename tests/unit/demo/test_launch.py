@@ -120,12 +120,18 @@ def test_two_jobs_leave_two_logs(environment: dict[str, str], tmp_path: Path) ->
     assert [path.name[-10:-4] for path in logs(environment)] == ["481220", "481221"]
 
 
-@pytest.mark.parametrize("name", ["STAGE_PATH", "MODEL_SIZE"])
-def test_a_variable_is_missing(environment: dict[str, str], tmp_path: Path, name: str) -> None:
-    del environment[name]
+def test_a_variable_is_missing(environment: dict[str, str], tmp_path: Path) -> None:
+    del environment["STAGE_PATH"]
     code, said = launch(environment, tmp_path)
     assert code == 1
-    assert f"{name}: is not set: " in said
+    assert "STAGE_PATH: is not set: " in said
+
+
+def test_a_model_without_a_size(environment: dict[str, str], tmp_path: Path) -> None:
+    del environment["MODEL_SIZE"]
+    assert launch(environment, tmp_path) == (0, "")
+    (log,) = logs(environment)
+    assert "_any_" in log.name
 
 
 def test_the_row_is_unknown(environment: dict[str, str], tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ def test_a_bundled_table_is_the_same_both_ways(path: Path, monkeypatch: pytest.M
         "      - {gpus: 2, step_time_s: '4.3', line: 2}  # a comment",
         "      - gpus: 2\n        step_time_s: 4.3\n        line: 2",
         "      - {gpus: 2, step_time_s: 4.3, attributes: {id: 7}, line: 2}",
+        "      - {gpus: 2, step_time_s: 4.3, line: 2}\n      - {gpus: ~, step_time_s: 4.3, line: 2}",
     ],
 )
 def test_rows_are_read_without_yaml(row: str, write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +72,7 @@ def test_rows_are_read_without_yaml(row: str, write: Callable[..., Path], monkey
         {"rows": "      - {gpus: 2, gpus: 2, step_time_s: 4.3, line: 2}"},
         {"rows": "      - {gpus: 0, step_time_s: 4.3, line: 2}"},
         {"rows": "      - {gpus: 2, step_time: 4.3, line: 2}"},
-        {"rows": "      - {gpus: 2, step_time_s: null, line: 2}"},
+        {"rows": "      - {gpus: 2, step_time_s: 4,3, line: 2}"},
         {"rows": "      - {gpus: 2, step_time_s: 4.3, attributes: 4, line: 2}"},
         {"rows": "      - {gpus: 2, step_time_s: 4.3, line: 2}\n\n    - {gpus: 2}"},
         {"rows": "      - {gpus: 2, step_time_s: 4.3, line: 2}\n      - {gpus: 2, step_time_s: 4.3, line: 2}"},

@@ -52,14 +52,14 @@ def test_facts_fill_in_what_is_not_there(read: Read, facts: Facts) -> None:
     (yaml,) = found.yaml_text.values()
     lines = yaml.splitlines()
     assert "release: v1" in lines
-    assert lines[2:7] == ["#", "# All of it.", "#", "# Two lines", "# of the file."]
+    assert lines[3:8] == ["#", "# All of it.", "#", "# Two lines", "# of the file."]
     for line in (
         "sequence_length: 4096",
         "tolerance: 7%",
         "  logged_steps: 20",
         "statistic: median[-10:]",
         "  # The only table.",
-        '  - title: "A title of ours"',
+        '  - title: "A title of ours"  # table at line 9',
         '      scaling: "known"',
         "      # One row.",
     ):

@@ -104,7 +104,8 @@ def test_settings_of_something_else_are_joined_to_nothing(read: Read, model: str
 def test_a_row_of_another_model_has_not_the_titles_size(read: Read) -> None:
     found = read(runs("Model | GPUs | GBS | Step time (s)", "Llama 3.1 | 8 | 64 | 2.5", "Mixtral | 8 | 64 | 2.6"))
     assert [(row["model"], row.get("size")) for row in rows(found)] == [("llama3.1", "8b"), ("mixtral", None)]
-    assert [(row, key) for _, row, key, _ in found.blanks] == [("mixtral_?_bf16[H100x8]", "size")]
+    assert [row.id for row in found.rows] == ["llama3.1_8b_bf16[H100x8]", "mixtral_bf16[H100x8]"]
+    assert found.blanks == ()
 
 
 def test_an_empty_cell_of_a_model_is_not_the_titles(read: Read) -> None:

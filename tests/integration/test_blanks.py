@@ -1,0 +1,270 @@
+"""Rows with blanks in a session: one blank stops one row, which says what to write where."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.cli import main
+from tests.integration.conftest import junit, properties, tiny_table
+
+README = """\
+# Llama 3
+
+NeMo. Judged by the last training step. A total of 50 steps. Sequence length is 8192.
+
+| Llama3 8b | 8x H100 GPUs (GBS=128) | 16x H100 GPUs (GBS=256) |
+|---|---|---|
+| Training step time (seconds per step) | 2.0 | 2.1 |
+| Throughput in tokens per second | 524288 | 998644 |
+
+| Llama3 70b BF16 | 8x H100 GPUs (GBS=128) | 16x H100 GPUs (GBS=256) |
+|---|---|---|
+| Training step time (seconds per step) | 20 | 21 |
+"""
+BLANK = "site/tiny.yaml::tiny_1b_BLANK[H100x16]"
+TEXT = """\
+dtype is blank
+
+row        site/tiny.yaml:15
+blank      site/tiny.yaml:15  dtype, a name such as fp8
+next       type it into the table"""
+
+
+@pytest.fixture
+def table(pytester: pytest.Pytester) -> Path:
+    """Three rows of a site's own, of which one has a blank, and one is for another accelerator."""
+    path = pytester.path / "site" / "tiny.yaml"
+    path.parent.mkdir()
+    path.write_text(
+        tiny_table(
+            "gpus: 8, step_time_s: 1.000, line: 10",
+            "gpus: 16, dtype: ~, step_time_s: 0.500, line: 11",
+            "gpus: 8, accelerator: B200, dtype: ~, step_time_s: 0.400, line: 12",
+        )
+    )
+    return path
+
+
+def cluster(pytester: pytest.Pytester, accelerator: str) -> None:
+    (pytester.path / "clusters.yaml").write_text(
+        f"clusters:\n  eos: {{scheduler: local, accelerator: {accelerator}, gpus: 64, gpus_per_node: 8, "
+        f"stage: {pytester.path}/stage, recipes: {pytester.path}/recipes}}\n"
+    )
+
+
+def test_one_blank_stops_one_row(pytester: pytest.Pytester, table: Path) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", "--junitxml=junit.xml", "--gsw-json=rows.jsonl", str(table))
+    result.assert_outcomes(passed=1, errors=2)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "gsw: 1 row, simulated on this machine; 2 more rows cannot run: something of them is blank",
+            "site/tiny.yaml::tiny_1b_BLANK[[]H100x16] ERROR *",
+            *(line.replace("[", "[[]") for line in TEXT.splitlines()),
+        ]
+    )
+    case = junit(pytester.path / "junit.xml")["tiny_1b_BLANK[H100x16]"]
+    (error,) = case.iter("error")
+    assert (error.text or "").strip() == TEXT
+    assert properties(case) == {
+        "gsw_row": "tiny_1b_BLANK[H100x16]",
+        "gsw_outcome": "error",
+        "gsw_fact": "dtype is blank",
+    }
+    *_, end = map(json.loads, (pytester.path / "rows.jsonl").read_text().splitlines())
+    assert (end["outcomes"], end["exit_status"]) == ({"passed": 1, "error": 2}, 1)
+
+
+def test_a_session_whose_rows_are_all_blank_is_not_green(pytester: pytest.Pytester, table: Path) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", str(table), "-k", "BLANK")
+    result.assert_outcomes(errors=2, deselected=1)
+    assert result.ret == 1
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_blank_of_another_accelerator_is_skipped_as_any_row_is(
+    pytester: pytest.Pytester, table: Path, workers: int
+) -> None:
+    cluster(pytester, "B200")
+    more = [f"-n{workers}"] if workers else []
+    result = pytester.runpytest("--gsw-cluster=eos", *more, str(table), "-rs")
+    result.assert_outcomes(errors=1, skipped=2)
+    result.stdout.fnmatch_lines(["SKIPPED * the row is for H100, eos has B200"])
+
+
+def test_a_session_that_judges_nothing_skips_it(pytester: pytest.Pytester, table: Path) -> None:
+    pytester.runpytest(str(table)).assert_outcomes(skipped=3)
+
+
+def test_what_is_blank_is_collected_and_selected(pytester: pytest.Pytester, table: Path) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", "--collect-only", "-q", "--gsw-baselines=site")
+    assert result.stdout.lines[:3] == [
+        "site/tiny.yaml::tiny_1b_bf16[H100x8]",
+        BLANK,
+        "site/tiny.yaml::tiny_1b_BLANK[B200x8]",
+    ]
+    for selection in (["-k", "blank and H100"], ["-m", "gsw(gpus=16, accelerator='H100')"], [BLANK]):
+        result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site", "--collect-only", "-q", *selection)
+        assert result.stdout.lines[0] == BLANK
+        result.stdout.fnmatch_lines(["*1*test* collected*"])
+
+
+def test_the_plan_names_it(pytester: pytest.Pytester, table: Path) -> None:
+    cluster(pytester, "H100")
+    for selection in ([], ["-k", "BLANK"]):
+        result = pytester.runpytest("--gsw-cluster=eos", "--gsw-plan", str(table), *selection)
+        assert result.ret == 0 if not selection else 5
+        result.stdout.fnmatch_lines([BLANK.replace("[", "[[]"), "  skipped: dtype is blank"])
+
+
+def test_the_report_and_a_resumed_run_miss_it(pytester: pytest.Pytester, table: Path) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-report=report", str(table), "-k", "H100")
+    result.assert_outcomes(passed=1, errors=1, deselected=1)
+    assert "tiny_1b_BLANK[H100x16]" in (pytester.path / "report" / "summary.md").read_text()
+    (run,) = (pytester.path / ".gsw" / "runs").iterdir()
+    result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-resume={run.name}", str(table))
+    result.assert_outcomes(passed=1, errors=1, deselected=1)
+    table.write_text(table.read_text().replace("gpus: 16, dtype: ~", "gpus: 16"))
+    result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-resume={run.name}", str(table))
+    result.assert_outcomes(passed=1, errors=1, deselected=2)
+    result.stdout.fnmatch_lines(
+        [
+            "tiny_1b_BLANK[[]H100x16] was a row of this run, and is not there any more: *",
+            "",
+            "next       run the row anew",
+        ]
+    )
+
+
+def test_rows_lists_it(pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rows", "site"]) == 1
+    *_, blanks = capsys.readouterr().out.partition("1 row\n")
+    assert blanks == (
+        "\n"
+        "row                     blank    table\n"
+        "----------------------  -------  -----------------\n"
+        "tiny_1b_BLANK[H100x16]  dtype    site/tiny.yaml:15\n"
+        "tiny_1b_BLANK[B200x8]   dtype    site/tiny.yaml:16\n"
+        "2 rows cannot run, until what is blank is typed into the table\n"
+    )
+    assert main(["rows", "--json", "site"]) == 1
+    _, row, _ = json.loads(capsys.readouterr().out)
+    assert (row["id"], row["gpus"], row["dtype"], row["blanks"]) == ("tiny_1b_BLANK[H100x16]", 16, None, ["dtype"])
+
+
+def test_diff_compares_no_table_with_a_blank(
+    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diff", "site", "site"]) == 2
+    assert capsys.readouterr().err == f"pytest-gsw diff: tiny_1b_BLANK[H100x16]: {TEXT}\n"
+    (pytester.path / "README.md").write_text(README)
+    assert main(["diff", "README.md", "README.md"]) == 2
+    assert capsys.readouterr().err == (
+        "pytest-gsw diff: README.md does not say all that a table needs, such as dtype of llama3_8b_BLANK[H100x8]\n"
+        "next: pytest-gsw import README.md, and compare the tables that it writes\n"
+    )
+
+
+def test_what_is_said_of_a_blank_fills_it_in(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    """The lines for facts.yaml, with values behind them, are all that a newcomer has to write."""
+    (pytester.path / "README.md").write_text(README)
+    again = ["import", "README.md", "-o", "tables"]
+    assert main(again) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "  fill in    nemo/llama3.yaml: dtype of 2 rows: the document does not say",
+        "tables/nemo/llama3.yaml: 4 rows, written",
+        "next: pytest-gsw rows tables shows what to write into facts.yaml",
+    ]
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=tables")
+    result.assert_outcomes(passed=2, errors=2)
+    text = result.stdout.str()
+    said = re.search(r"into tables/facts\.yaml beside .*, and pytest-gsw (.*):\n\n(documents:\n(?: .*\n)+)", text)
+    assert said is not None
+    assert said[2] == (
+        "documents:\n  - document: README.md\n    tables:\n      - line: 5\n        dtype:  # a name such as fp8\n"
+    )
+    assert main(["rows", "tables"]) == 1
+    assert capsys.readouterr().out.endswith(
+        "4 rows cannot run\n"[:0]
+        + "next: or write into facts.yaml beside the tables, and import the documents again:\n\n"
+        + said[2]
+    )
+    (pytester.path / "tables" / "facts.yaml").write_text(re.sub(r"dtype:.*", "dtype: fp8", said[2]))
+    assert main(said[1].split()) == 0
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=tables")
+    result.assert_outcomes(passed=4)
+
+
+def test_a_schema_lies_beside_what_import_writes(pytester: pytest.Pytester) -> None:
+    (pytester.path / "README.md").write_text(README)
+    assert main(["import", "README.md", "-o", "tables"]) == 0
+    table = pytester.path / "tables" / "nemo" / "llama3.yaml"
+    first = table.read_text().splitlines()[0]
+    schema = table.parent / first.removeprefix("# yaml-language-server: $schema=")
+    assert json.loads(schema.read_text())["title"] == "pytest-gsw baseline table"
+
+
+def test_an_unknown_framework_is_known_before_anything_runs(pytester: pytest.Pytester, table: Path) -> None:
+    table.write_text(tiny_table("gpus: 8, step_time_s: 1.000, line: 10", framework="maxtxt"))
+    result = pytester.runpytest("--gsw-cluster=demo", "--collect-only", str(table))
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    known = "deepspeed, huggingface, maxtext, megatron, megatron-bridge, nemo, paxml, torchtitan"
+    result.stdout.fnmatch_lines(
+        [f"*site/tiny.yaml:3:12    framework: unknown framework 'maxtxt'; did you mean 'maxtext'? known: {known}, *"]
+    )
+
+
+def test_an_unknown_log_format(pytester: pytest.Pytester, table: Path) -> None:
+    text = tiny_table("gpus: 8, step_time_s: 1.000, line: 10", framework="ours")
+    table.write_text(f"{text}log_format: theirs\n")
+    result = pytester.runpytest("--gsw-cluster=demo", str(table))
+    result.stdout.fnmatch_lines(["*site/tiny.yaml:*:13   log_format: unknown log format 'theirs'; known: *"])
+    table.write_text(f"{text}log_format: maxtext\n")
+    pytester.runpytest("--gsw-cluster=demo", str(table)).assert_outcomes(passed=1)
+
+
+def test_a_framework_that_a_plugin_reads(pytester: pytest.Pytester, table: Path) -> None:
+    table.write_text(tiny_table("gpus: 8, step_time_s: 1.000, line: 10", framework="ours"))
+    pytester.makeconftest(
+        "from pytest_gsw.logs.formats.registry import FORMATS\n"
+        "def pytest_gsw_log_format(baseline):\n"
+        "    return FORMATS['maxtext'] if baseline.framework == 'ours' else None\n"
+    )
+    result = pytester.runpytest("--gsw-cluster=demo", "--collect-only", "-q", str(table))
+    assert result.ret == 0
+
+
+def test_a_row_without_a_size_runs(pytester: pytest.Pytester, table: Path) -> None:
+    table.write_text(tiny_table("gpus: 8, step_time_s: 1.000, line: 10").replace("size: 1b\n", ""))
+    result = pytester.runpytest("--gsw-cluster=demo", str(table), "--junitxml=junit.xml", "--gsw-report=report")
+    result.assert_outcomes(passed=1)
+    (run,) = (pytester.path / ".gsw" / "runs").iterdir()
+    (record,) = (run / "records").iterdir()
+    assert json.loads(record.read_text())["workload"] == "tiny"
+    assert "tiny_bf16[H100x8]" in junit(pytester.path / "junit.xml")
+    pytester.runpytest(f"--gsw-replay={run}", str(table)).assert_outcomes(passed=1)
+    broken = pytester.runpytest("--gsw-cluster=demo", "--gsw-demo=*=wrong-identity", str(table))
+    broken.assert_outcomes(errors=1)
+
+
+def test_a_row_without_a_size_takes_none_from_the_shell(
+    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODEL_SIZE", "70b")
+    table.write_text(tiny_table("gpus: 8, step_time_s: 1.000, line: 10").replace("size: 1b\n", ""))
+    pytester.runpytest("--gsw-cluster=demo", str(table)).assert_outcomes(passed=1)
+    (log,) = pytester.path.rglob("log-*.out")
+    assert "_tiny_any_8_" in log.name
+
+
+def test_a_table_of_a_sites_own_needs_no_document(pytester: pytest.Pytester, table: Path) -> None:
+    text = tiny_table("gpus: 8, step_time_s: 1.000").replace("document: site.md\n", "")
+    table.write_text(text)
+    pytester.runpytest("--gsw-cluster=demo", str(table)).assert_outcomes(passed=1)
+    (record,) = (pytester.path / ".gsw").rglob("records/*.json")
+    row = json.loads(record.read_text())
+    assert (row["document"], row["document_line"]) == ("tiny.yaml", text.count("\n"))
