@@ -30,6 +30,9 @@ def add_parser(commands: Commands) -> None:
     )
     importing.add_argument("--release", metavar="TAG", help="release that the documents are of, such as a tag")
     importing.add_argument("--overwrite", action="store_true", help="replace tables that are there and differ")
+    importing.add_argument(
+        "--strict", action="store_true", help="fail where anything is left to look at: blanks, cells, contradictions"
+    )
     importing.set_defaults(run=_import)
 
 
@@ -53,7 +56,8 @@ def _import(asked: argparse.Namespace) -> Answer:
     if any(one.blanks for one in imported):
         lines.append(f"next: {command('pytest-gsw', 'rows', str(directory))} shows what to write into {FACTS_FILE}")
     empty = [one for one in imported if not one.rows]
-    return Answer("\n".join(lines), 1 if kept or empty else 0)
+    left = any(one.remarks or one.blanks for one in imported) or any(contradictions)
+    return Answer("\n".join(lines), 1 if kept or empty or (asked.strict and left) else 0)
 
 
 def _read(path: Path, facts: DocumentFacts, release: str | None) -> Imported:

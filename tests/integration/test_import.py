@@ -79,6 +79,25 @@ def test_what_was_imported_is_collected(pytester: pytest.Pytester, readme: Path)
     result.assert_outcomes(passed=2)
 
 
+@pytest.mark.parametrize(
+    ("cell", "instead", "left"),
+    [
+        ("", "", False),
+        ("| 2.0 |", "| ~2 |", True),  # a blank
+        ("| 998644 |", "| about 1e6 |", True),  # a cell that is not taken, and no blank
+        ("| 998644 |", "| 1048576 |", True),  # refuted
+        ("| 998644 |", "| 990000 |", True),  # a contradiction that stays
+        ("| 2.1 |", "| 2,1 |", True),  # proven, and other than the document writes it
+    ],
+)
+def test_strict_fails_where_anything_is_left_to_look_at(
+    readme: Path, tmp_path: Path, cell: str, instead: str, left: bool
+) -> None:
+    readme.write_text(README.replace(cell, instead) if cell else README)
+    assert main(["import", str(readme), "-o", str(tmp_path / "out")]) == 0
+    assert main(["import", "--strict", str(readme), "-o", str(tmp_path / "out")]) == int(left)
+
+
 def test_a_table_that_differs_is_kept(readme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["import", str(readme), "-o", str(tmp_path / "out")]
     assert main(command) == 0
@@ -87,7 +106,7 @@ def test_a_table_that_differs_is_kept(readme: Path, tmp_path: Path, capsys: pyte
     table.write_text(table.read_text() + accepted)
     assert main(command) == 0
     assert capsys.readouterr().out.endswith("2 rows, unchanged\n")
-    readme.write_text(README.replace("| 2.0 |", "| 2.2 |"))
+    readme.write_text(README.replace("| 2.0 |", "| 2.2 |").replace("| 524288 |", "| 476625 |"))
     assert main(command) == 1
     assert capsys.readouterr().out.endswith(
         f"{table}: 2 rows, NOT written: the file is there and differs\n"

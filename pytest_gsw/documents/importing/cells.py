@@ -21,10 +21,22 @@ _NUMBER = re.compile(
     rf"(?P<number>{_DIGITS})"
     r"(?:[ ]?(?P<unit>%|[A-Za-zµ][A-Za-z/]{0,20}))?"
     rf"(?:[ ]?\(?(?:±|\+/-|\+-)[ ]?(?P<spread>{_DIGITS})[ ]?(?:%|[A-Za-z]{{1,8}})?\)?)?"
-    r"(?P<mark>[ ]?(?:\*{1,3}|†|‡|\[\d{1,2}\]|[¹²³⁴]))?",
+    r"(?P<mark>[ ]?(?:\*{1,3}|†|‡|\[\d{1,2}\]|\[\^[A-Za-z0-9_-]{1,40}\]|[¹²³⁴]))?",
     re.ASCII,
 )
-_SPLIT_DIGITS = re.compile(r"[0-9][0-9.]*(?:[ ]+[0-9][0-9.]*)+")
+#: Blanks that may stand in a number, those that typesetters put between thousands among them.
+_SPACE = "[ \u00a0\u2009\u202f]"
+_SPLIT_DIGITS = re.compile(rf"[0-9][0-9.]*(?:{_SPACE}+[0-9][0-9.]*)+")
+#: ``8,309`` is a thousand times 8.309, and which of the two is meant depends on who wrote it.
+_EITHER_COMMA = re.compile(r"[1-9]\d{0,2},\d{3}(?![\d.,])", re.ASCII)
+#: A number as it is written where a comma stands before the decimals: ``4,5``, ``1.234,5``, ``117.965``.
+_DECIMAL_COMMA = re.compile(
+    r"(?P<whole>\d{1,3}(?:\.\d{3})+|\d{1,9})(?:,(?P<decimals>\d{1,12}))?(?P<rest>[ ]?\D{0,20})", re.ASCII
+)
+#: ``37556 (36108)``, ``37556 / 36108``: two figures in one cell.
+_TWO_FIGURES = re.compile(
+    rf"(?P<a>{_DIGITS}%?)[ ]*(?:\([ ]*(?P<b>{_DIGITS}%?)[ ]*\)|/[ ]*(?P<c>{_DIGITS}%?))", re.ASCII
+)
 
 
 @dataclass(frozen=True)
@@ -72,16 +84,33 @@ def read_number(text: str) -> Number | Unreadable | None:
     return Number(match["number"].replace(",", ""), match["unit"] or "", (match["mark"] or "").strip())
 
 
-def joined_digits(text: str) -> str | None:
-    """The number that a cell holds once the blanks inside of it are taken out: ``8.75`` of ``8.7  5``.
+def is_either_comma(text: str) -> bool:
+    """Whether a comma may stand between thousands, or before decimals, and nothing in the cell says which."""
+    return _EITHER_COMMA.match(text.strip()) is not None
 
-    That is a guess until something proves it; ``None`` where a cell is not of that kind.
+
+def two_figures(text: str) -> tuple[str, str] | None:
+    """The two figures of a cell such as ``37556 (36108)``, as two cells would have them."""
+    match = _TWO_FIGURES.fullmatch(text.strip())
+    return None if match is None else (match["a"], match["b"] or match["c"])
+
+
+def other_readings(text: str) -> tuple[str, ...]:
+    """What else a cell may say, as cells that can be read: each is a guess until something proves it.
+
+    ``8.7  5`` may be 8.75, ``8,309`` may be 8.309, and ``37556 (36108)`` one of the two.
     """
     text = text.strip()
-    if _SPLIT_DIGITS.fullmatch(text) is None:
-        return None
-    number = read_number(re.sub(r"[ ]+", "", text))
-    return number.digits if isinstance(number, Number) else None
+    if _SPLIT_DIGITS.fullmatch(text) is not None:
+        return (re.sub(rf"{_SPACE}+", "", text),)
+    two = two_figures(text)
+    if two is not None:
+        return two
+    match = _DECIMAL_COMMA.fullmatch(text)
+    if match is None or (match["decimals"] is None and "." not in match["whole"]):
+        return ()
+    decimals = f".{match['decimals']}" if match["decimals"] else ""
+    return (match["whole"].replace(".", "") + decimals + match["rest"],)
 
 
 #: Units of figures that are no times, as cells write them.
@@ -109,3 +138,20 @@ def to_seconds(number: Number, unit: str) -> str | None:
     if power is None:
         return None
     return number.digits if power == 0 else f"{number.value.scaleb(power):f}"
+
+
+#: Powers of ten by what stands before the unit of a rate: ``37.5k``, "k tokens/s".
+_THOUSANDS = {"": 0, "k": 3, "m": 6}
+
+
+def to_rate(number: Number, unit: str, units: Collection[str]) -> str | None:
+    """A rate's digits, none of them lost or made up (``37.5e+3`` of 37.5k); ``None`` where its unit is another.
+
+    Thousands that the cell says count, else those that its row or column says.
+    """
+    own = number.unit.lower()
+    prefix = own[:1] if own[:1] in {"k", "m"} and (own[1:].strip() in {*units, ""}) else ""
+    if own and not prefix and own not in units:
+        return None
+    power = _THOUSANDS.get(prefix or unit.lower())
+    return None if power is None else number.digits if power == 0 else f"{number.digits}e+{power}"

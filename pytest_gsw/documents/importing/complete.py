@@ -14,11 +14,11 @@ from pytest_gsw.documents.importing.fit import fewest_steps, misfits
 from pytest_gsw.documents.importing.join import Section
 from pytest_gsw.documents.importing.labels import FIGURES, JUDGED, accelerator
 from pytest_gsw.documents.importing.markdown import Document
-from pytest_gsw.documents.importing.model_flops import model_flops
 from pytest_gsw.documents.importing.prose import Prose
 from pytest_gsw.documents.importing.row import CONVENTION, FACT, NEEDED, UNSAID, RecipeKeys, Row
 from pytest_gsw.documents.importing.rows import DraftTable
 from pytest_gsw.documents.importing.sentences import FAMILY
+from pytest_gsw.documents.importing.settle import settled
 from pytest_gsw.documents.importing.titles import Title, framework_of, read_title, same_model
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.performance.peaks import PEAKS
@@ -69,13 +69,12 @@ def complete(draft: Draft, table: DraftTable, section: Section, context: Context
         of_framework = conventions.RECIPE_DIRECTORIES.get(_text(values, "framework"))
         usual = Stated(of_framework or _text(values, "model"), CONVENTION, 1)
         recipe["directory"] = section.directory or context.directory or usual
-    if "model_flops" not in values and "gpus" in values:
-        flops = model_flops({key: stated.text for key, stated in values.items()}, prose)
-        values |= {"model_flops": flops} if flops is not None else {}
+    acknowledged = {name for facts in given for name in facts.acknowledged}
+    values, draft, remarks = settled(values, draft, prose, acknowledged, _refused(values))
     values["line"] = _judged_line(draft, values)
     system = draft.values["accelerator"].text if "accelerator" in draft.values else ""
     rests_on = {"framework": section.framework.what} if "framework" not in draft.values else {}
-    row = Row(values, recipe=recipe, rests_on=rests_on, system=system, table_line=table.table.line)
+    row = Row(values, recipe=recipe, rests_on=rests_on, system=system, table_line=table.table.line, remarks=remarks)
     return _checked(row, draft, given, of_row)
 
 
@@ -89,7 +88,8 @@ def _checked(row: Row, draft: Draft, given: Iterable[Facts], of_row: Facts) -> R
     of_summary = fewest_steps(row.values) == 1
     blanks |= {key: reason for key, reason in unfit.items() if key != "statistic" or not of_summary}
     left_out = {key: reason for key, reason in refused.items() if key not in {*blanks, *JUDGED}}
-    comments = [f"{remark.key}: {remark.message} (line {remark.line})" for remark in draft.remarks]
+    told = (*draft.remarks, *row.remarks)
+    comments = [f"{remark.key}: {remark.message} (line {remark.line})" for remark in told]
     comments += [f"{key}: left out: {reason}" for key, reason in left_out.items()]
     attributes = dict(draft.attributes)
     for facts in given:
@@ -118,7 +118,8 @@ def _blanks(values: Mapping[str, Stated], refused: Mapping[str, str], draft: Dra
     first = {STEP_TIME.key, SAVE_TIME.key} if throughputs else JUDGED
     blanks |= {k: reason for k, reason in {**refused, **draft.blanks}.items() if k in first and k not in values}
     if throughputs and not {STEP_TIME.key, "metric", "global_batch_size"} & set(values):
-        blanks["global_batch_size"] = f"{UNSAID}, and the step time follows from it and {throughputs[0]}"
+        unsaid = draft.blanks.get("global_batch_size", UNSAID)
+        blanks["global_batch_size"] = f"{unsaid}, and the step time follows from it and {throughputs[0]}"
     return blanks
 
 

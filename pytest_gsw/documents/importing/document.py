@@ -94,6 +94,7 @@ def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
             number = len(rows) if row is not None else None
             remarks += ((number, remark) for remark in draft.remarks)
             if row is not None:
+                remarks += ((number, remark) for remark in row.remarks)
                 line = row.values["line"]
                 left_out = ((key, f"left out: {reason}") for key, reason in row.left_out.items())
                 remarks += ((number, Remark(line.line, line.column, *told)) for told in left_out)

@@ -10,17 +10,23 @@ from pytest_gsw.documents.importing.cells import (
     UNITS,
     Number,
     Unreadable,
+    is_either_comma,
     is_nothing,
     is_out_of_memory,
+    other_readings,
     read_number,
+    to_rate,
     to_seconds,
+    two_figures,
 )
 from pytest_gsw.documents.importing.labels import CONFIGURATION, DTYPE, JUDGED, Label
 from pytest_gsw.documents.importing.markdown import Cell
-from pytest_gsw.tables.metrics import MFU, SAVE_TIME, STEP_TIME
+from pytest_gsw.tables.metrics import DAYS_TO_TRAIN, MFU, SAVE_TIME, STEP_TIME, THROUGHPUTS
 from pytest_gsw.tables.yamlfile import Stated
 
 _TIMES = frozenset({STEP_TIME.key, SAVE_TIME.key})
+#: Keys of figures between 1 and 999 as a rule, so that ``8,309`` need not be thousands.
+_COMMAS_DOUBTED = _TIMES | {DAYS_TO_TRAIN.key}
 COUNTS = CONFIGURATION | {"gpus", "nodes", "gpus_per_node"}
 _WORDS = frozenset({"notes", "model", "size", "dtype", "accelerator", "framework"})
 #: Before a key: its cell cannot be read, and its text is kept until an identity has been asked what its digits are.
@@ -50,6 +56,8 @@ class Draft:
     remarks: tuple[Remark, ...] = ()
     #: Keys of which the row's own table says that there is none.
     absent: frozenset[str] = frozenset()
+    #: What else a cell may say, by key, in the unit of the key; of an unreadable one, all that it may say.
+    readings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Why its cells may be of other columns, until an identity proves that they are not.
     doubt: str = ""
 
@@ -90,13 +98,39 @@ def take(draft: Draft, label: Label, cell: Cell, share: Share) -> Draft:
         return replace(draft.without(key), absent=draft.absent | {key})
     if isinstance(number, Number) and number.mark:
         draft = draft.remarked(key, f"'{cell.text}' carries a footnote mark, which may restrict it", cell)
+    if key not in _WORDS:
+        draft = replace(draft, readings={**draft.readings, key: _readings(label, cell, share)})
     text = None if isinstance(number, Unreadable) else _in_unit(key, number, label.unit, share)
-    if text is None or isinstance(number, Unreadable):
-        return draft.blanked(key, f"the cell reads '{cell.text}'").having(UNREAD + key, cell.text, cell)
+    if text is None or isinstance(number, Unreadable) or (key in _COMMAS_DOUBTED and is_either_comma(cell.text)):
+        return draft.blanked(key, _unread(key, cell.text)).having(UNREAD + key, cell.text, cell)
     if key == MFU.key and not number.unit and label.unit != "%" and share is not Share.PERCENT:
         what = "has no percent sign" if text == f"{number.digits}%" else "is a fraction, as all cells of its kind"
         draft = draft.remarked(key, f"'{cell.text}' {what}: taken as {text}", cell)
     return draft.having(key, text, cell)
+
+
+def _readings(label: Label, cell: Cell, share: Share) -> tuple[str, ...]:
+    """What a cell may say besides its plain reading, in the unit of its key."""
+    texts = list(other_readings(cell.text))
+    if label.key in _COMMAS_DOUBTED and is_either_comma(cell.text):
+        texts.append(cell.text)
+    numbers = (read_number(text) for text in texts)
+    read = (_in_unit(label.key, number, label.unit, share) for number in numbers if isinstance(number, Number))
+    return tuple(dict.fromkeys(text for text in read if text is not None))
+
+
+def _unread(key: str, text: str) -> str:
+    """Why a cell is left blank, unless an identity proves what it says."""
+    reason = f"the cell reads '{text}'"
+    two = two_figures(text)
+    if two is not None:
+        return f"{reason}: two figures, and nothing says which is the row's"
+    if is_either_comma(text):
+        return f"{reason}: the comma may stand between thousands or before decimals"
+    number = read_number(text)
+    if key == MFU.key and isinstance(number, Number) and number.value > 100:
+        return f"{reason}, which is more than 100 %"
+    return reason
 
 
 def _with_precision(draft: Draft, key: str, cell: Cell) -> Draft:
@@ -117,9 +151,9 @@ def _in_unit(key: str, number: Number, unit: str, share: Share) -> str | None:
         return _percentage(replace(number, unit=number.unit or unit), share)
     if key in COUNTS:
         return None if number.unit or number.value != int(number.value) else str(int(number.value))
-    if number.unit and number.unit.lower() not in UNITS.get(key, ()):
-        return None
-    return f"{number.value.scaleb(3):f}" if unit == "k" and not number.unit else number.digits
+    if key in THROUGHPUTS:
+        return to_rate(number, unit, UNITS.get(key, ()))
+    return number.digits if not number.unit or number.unit.lower() in UNITS.get(key, ()) else None
 
 
 class Share(enum.Enum):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
+from pytest_gsw.documents.audit.written import about
+from pytest_gsw.documents.importing.contradictions import off, refuting, shown_by_figures, swapped_digits, told
+from pytest_gsw.documents.importing.identities import numbers_of
 from pytest_gsw.documents.importing.prose import Architecture, Prose
 from pytest_gsw.documents.importing.row import FACT
 from pytest_gsw.documents.importing.titles import same_model
@@ -15,16 +18,74 @@ from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.yamlfile import Stated
 
 
-def model_flops(text: Mapping[str, str], prose: Prose) -> Stated | None:
-    """Model FLOPs of one sample: as stated for the full model, by the document's formula for a smaller one."""
+@dataclass(frozen=True)
+class Candidate:
+    """Model FLOPs of one sample that may be a row's."""
+
+    stated: Stated
+    #: Why the row's own figures must show that they are its own; empty where the document says so.
+    doubt: str = ""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A row's model FLOPs, and what was made of the others."""
+
+    flops: Stated | None = None
+    #: Why others, which the document states, are not the row's.
+    refused: tuple[tuple[Stated, str], ...] = ()
+    #: Figures of the row that its model FLOPs refute, by key, each with the reason.
+    refuted: Mapping[str, str] = field(default_factory=dict)
+
+
+def model_flops(values: Mapping[str, Stated], prose: Prose, acknowledged: Collection[str]) -> Chosen:
+    """Model FLOPs of one sample: the first that the row's own MFU and TFLOP/s do not refute.
+
+    As stated for the full model, by the document's formula for a smaller one.
+    """
+    refused: list[tuple[Stated, str]] = []
+    for candidate in _candidates({key: stated.text for key, stated in values.items()}, prose):
+        stated = candidate.stated
+        row = numbers_of({**values, "model_flops": stated})
+        against = refuting(row, acknowledged)
+        if not against and (not candidate.doubt or shown_by_figures(row)):
+            return Chosen(stated)
+        slips = {one.key: swapped_digits(row, one) for one in against}
+        if not refused and not candidate.doubt and len(slips) == 1 and all(slips.values()):
+            ((key, right),) = slips.items()
+            return Chosen(stated, refuted={key: f"{told(against[0])}; two digits of {right} are swapped"})
+        reasons = [f"{told(one)}: {about(off(one), 3)} times as much" for one in against]
+        refused.append((stated, "; ".join(reasons) or candidate.doubt))
+    return Chosen(refused=tuple(refused[:1]))
+
+
+def _candidates(text: Mapping[str, str], prose: Prose) -> Iterator[Candidate]:
+    """What may be a row's model FLOPs, the likeliest first."""
     architecture = architecture_of(text.get("size", ""), prose)
     if architecture is not None and architecture.formula == "gpt2":
-        return _gpt2_flops(text)
+        flops = _gpt2_flops(text)
+        yield from [Candidate(flops)] if flops is not None else []
+        return
     stated = _stated_flops(text, prose)
+    stated = None if stated is None else replace(stated, text=_scientific(Decimal(stated.text)))
     computed = None if architecture is None else _computed_flops(text, architecture)
-    if stated is not None and (computed is None or architecture is None or _is_full(text, architecture)):
-        return replace(stated, text=_scientific(Decimal(stated.text)))
-    return computed
+    full = computed is None or architecture is None or _is_full(text, architecture)
+    lora = any("lora" in text.get(key, "").lower() for key in ("case", "model"))
+    doubt = ""
+    if lora:
+        doubt = "it is of full training, and no figure of the row shows that it is LoRA's"
+    elif computed is None and text.get("proxy") == "true":
+        doubt = "it is of the full model, and no figure of the row shows that it is the proxy's"
+    found = [one for one in ((stated, computed) if full else (computed, stated)) if one is not None]
+    if lora and found:
+        yield Candidate(_two_thirds(found[0]), doubt)
+    for number, one in enumerate(found):
+        yield Candidate(one, doubt or ("it is not the row's" if number else ""))
+
+
+def _two_thirds(stated: Stated) -> Stated:
+    """Of full training: LoRA computes no gradients of the weights, one of the three parts of a step."""
+    return replace(stated, text=f"{Decimal(stated.text) * 2 / 3:.4e}")
 
 
 def _gpt2_flops(text: Mapping[str, str]) -> Stated | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from pytest_gsw.documents.importing.draft import Remark
 from pytest_gsw.documents.importing.prose import Architecture
 from pytest_gsw.tables.model import row_id
 from pytest_gsw.tables.stated import StatedRow
@@ -42,6 +43,8 @@ class Row:
     system: str = ""
     #: What the line behind a key is: ``log line`` of the framework.
     rests_on: Mapping[str, str] = field(default_factory=dict)
+    #: What its identities have proven or refuted.
+    remarks: tuple[Remark, ...] = ()
     #: Line of its table's header.
     table_line: int = 0
     #: Its place among all rows of the document.

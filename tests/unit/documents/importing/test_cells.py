@@ -11,8 +11,9 @@ from pytest_gsw.documents.importing.cells import (
     Unreadable,
     is_nothing,
     is_out_of_memory,
-    joined_digits,
+    other_readings,
     read_number,
+    to_rate,
     to_seconds,
 )
 
@@ -40,7 +41,10 @@ def test_numbers(text: str, digits: str, unit: str) -> None:
     assert read_number(text) == Number(digits, unit)
 
 
-@pytest.mark.parametrize(("text", "mark"), [("7.47*", "*"), ("7.47 †", "†"), ("7.47 [1]", "[1]"), ("7.47¹", "¹")])
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [("7.47*", "*"), ("7.47 †", "†"), ("7.47 [1]", "[1]"), ("7.47¹", "¹"), ("7.47[^a-note]", "[^a-note]")],
+)
 def test_a_footnote_mark_is_told_apart(text: str, mark: str) -> None:
     assert read_number(text) == Number("7.47", "", mark)
 
@@ -59,9 +63,49 @@ def test_what_is_no_number_is_not_guessed(text: str) -> None:
     assert read_number(text) == Unreadable(text)
 
 
-@pytest.mark.parametrize(("text", "digits"), [("8.7  5", "8.75"), ("1 0 24", "1024"), ("8.75", None), ("8.7 x", None)])
-def test_digits_with_blanks_between_them(text: str, digits: str | None) -> None:
-    assert joined_digits(text) == digits
+@pytest.mark.parametrize(
+    ("text", "readings"),
+    [
+        ("8.7  5", ("8.75",)),
+        ("1 0 24", ("1024",)),
+        ("1\u2009234\u202f567", ("1234567",)),
+        ("8.75", ()),
+        ("8.7 x", ()),
+        ("8,309", ("8.309",)),
+        ("8,3 s", ("8.3 s",)),
+        ("41,2 %", ("41.2 %",)),
+        ("121.250,69", ("121250.69",)),
+        ("117.965", ("117965",)),
+        ("1,045,961", ()),
+        ("37556 (36108)", ("37556", "36108")),
+        ("1,024 / 2,048", ("1,024", "2,048")),
+        ("1/d", ()),
+        ("~200", ()),
+        ("\u2248 200", ()),
+    ],
+)
+def test_what_else_a_cell_may_say(text: str, readings: tuple[str, ...]) -> None:
+    assert other_readings(text) == readings
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "digits"),
+    [
+        ("37.5k", "", "37.5e+3"),
+        ("37.5k", "k", "37.5e+3"),
+        ("37.5", "k", "37.5e+3"),
+        ("1.2M", "", "1.2e+6"),
+        ("37500", "", "37500"),
+        ("37500 tok/s", "", "37500"),
+        ("37.5 ktok/s", "", "37.5e+3"),
+        ("37.5 GB", "", None),
+        ("37.5 ms", "", None),
+    ],
+)
+def test_thousands_of_a_rate_keep_their_digits(text: str, unit: str, digits: str | None) -> None:
+    number = read_number(text)
+    assert isinstance(number, Number)
+    assert to_rate(number, unit, ("tok/s", "tokens/s")) == digits
 
 
 @pytest.mark.parametrize("text", ["OOM", "oom", "Out of memory", "CUDA OOM!"])

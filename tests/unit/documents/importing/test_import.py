@@ -211,6 +211,9 @@ CONFIGURATIONS = """
 
 def test_a_configuration_is_joined_by_what_fits(read: Read, tmp_path: Path) -> None:
     text = CONFIGURATIONS + change((" (TP=1, MBS=2)", ""), (" Sequence length is 4096.", ""), (" (GBS=128)", ""))
+    text = text.replace("| 256000 | 511500.49 |", "| 512000 | 1023000.98 |").replace(
+        "| 45.21 | 22.63 |", "| 22.61 | 11.31 |"
+    )
     found = read(text)
     first, second = loaded(found, tmp_path).values()
     assert (first.sequence_length, first.layers, first.parallelism.tp, first.parallelism.vp) == (8192, 32, 2, None)
@@ -237,6 +240,7 @@ def test_a_configuration_that_contradicts_the_title(read: Read) -> None:
 
 def test_weak_and_strong_scaling_are_different_rows(read: Read, tmp_path: Path) -> None:
     strong = README[README.index("| Maxtext") :]
+    strong = "".join(strong.splitlines(keepends=True)[:3])  # the step times
     strong = strong.replace("BF16 (", "BF16 Strong Scaling (").replace("(GBS=128)", "(GBS=512) Strong Scaling")
     rows = loaded(read(f"{README}\n{strong}"), tmp_path)
     assert list(rows)[2:] == ["tiny_7b_bf16[H100x64-strong-scaling]", "tiny_7b_bf16[H100x128-strong-scaling]"]
@@ -330,7 +334,7 @@ NOTES = """
 
 def test_flops_of_smaller_models_follow_from_the_notes(read: Read) -> None:
     notes = NOTES.format("")
-    text = change(("|---|:---:|---:|\n", "|---|:---:|---:|\n| Layers | 16 | 32 |\n")) + notes
+    text = change(("|---|:---:|---:|\n", "|---|:---:|---:|\n| Layers | 16 | 32 |\n"), ("| 18.76% |", "| NA |")) + notes
     small, full = read(text).rows
     assert full.values["model_flops"].text == "1.9e+14"
     expected = 4096 * (12 * 16 * 4096**2 * 2.25 + 18 * 16 * 14336 * 4096 + 6 * 128256 * 4096)
