@@ -8,10 +8,10 @@ sections of another release nor their order rename a row. A row that is added re
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from typing import TypeAlias
 
 from pytest_gsw.documents.importing.cells import Number, read_number
@@ -173,7 +173,7 @@ def _features(group: Sequence[_Named]) -> Iterator[_Feature]:
 
 def _setting(key: str, _: DraftTable, row: Row) -> str:
     text = _text(row, key)
-    return f"{_SETTINGS[key]}{_slug(text, set())}" if text else ""
+    return f"{_SETTINGS[key]}{_slug(text)}" if text else ""
 
 
 def _heading(depth: int, table: DraftTable, row: Row) -> str:
@@ -187,9 +187,9 @@ def _attribute(name: str, _: DraftTable, row: Row) -> str:
     text = row.attributes.get(name, "")
     number = read_number(text)
     if isinstance(number, Number):
-        return f"{_slug(name, set())}{number.digits}" if number.digits.isdigit() and not number.unit else ""
+        return f"{_slug(name)}{number.digits}" if number.digits.isdigit() and not number.unit else ""
     plain = re.fullmatch(r"true|false|yes|no|on|off|y|n", text, re.IGNORECASE)
-    return _slug(f"{name} {text}" if plain else text, set())
+    return _slug(f"{name} {text}" if plain else text)
 
 
 def _known(row: Row) -> set[str]:
@@ -198,11 +198,12 @@ def _known(row: Row) -> set[str]:
     return set(chain(*(re.split(r"[^a-z0-9.]+", text.lower()) for text in named)))
 
 
-def _slug(text: str, known: set[str]) -> str:
-    """A text as words of a case, without those that are known."""
+def _slug(text: str, known: Collection[str] | None = None) -> str:
+    """A text as words of a case; of a title or heading without those that are known, and that tell nothing."""
     slug = ""
     for word in re.findall(r"[a-z0-9]+(?:\.[a-z0-9]+)*", text.lower()):
-        if _FILLERS.fullmatch(word) is None and word not in known and len(slug) + len(word) < _LONGEST_WORDS:
+        tells = known is None or (word not in known and _FILLERS.fullmatch(word) is None)
+        if tells and len(slug) + len(word) < _LONGEST_WORDS:
             slug += f"-{word}" if slug else word
     return slug
 
@@ -212,15 +213,19 @@ def _numbered(rows: Sequence[Row], cases: Mapping[int, str]) -> tuple[list[Row],
     named: list[Row] = []
     remarks: list[tuple[int, Remark]] = []
     lines: dict[str, list[str]] = {}
+    taken: set[str] = set()
     for number, row in enumerate(rows):
-        one, case, line = _with_case(row, cases[number]), cases[number], row.values["line"]
+        one, line = _with_case(row, cases[number]), row.values["line"]
         alike = lines.setdefault(one.id, [])
         alike.append(line.text)
-        if len(alike) > 1:
+        if one.id in taken:
             message = f"nothing tells it from the row of line {alike[0]}; it is the {_ordinal(len(alike))} of such rows"
             remarks.append((number, Remark(line.line, line.column, "case", message)))
-            case = "-".join(filter(None, (case[: LONGEST_NAME - 8].strip("-."), f"run{len(alike)}")))
-            one = replace(_with_case(row, case), comments=(*row.comments, f"case: {message}"))
+            begin = cases[number][: LONGEST_NAME - 8].strip("-.")
+            numbered = (_with_case(row, f"{begin}-run{run}".strip("-")) for run in count(len(alike)))
+            one = next(other for other in numbered if other.id not in taken)
+            one = replace(one, comments=(*row.comments, f"case: {message}"))
+        taken.add(one.id)
         named.append(one)
     return named, remarks
 

@@ -194,6 +194,17 @@ def test_a_case_is_in_letters_that_it_may_have_whatever_cells_hold(read: Read, c
     assert len(set(told)) == 3
 
 
+def test_a_number_that_a_name_has_already_is_no_second_rows(read: Read) -> None:
+    columns = "| #GPUs | GBS | SEQ | Step time (s) | Night |\n|---|---|---|---|---|\n"
+    rows = "".join(
+        f"| 64 | 128 | 4096 | 1.{n} | {night} |\n" for n, night in enumerate(("run 2", "-", "", "on", "off"), 1)
+    )
+    told = cases(read(f"{HEAD}\n## Tiny 7B BF16 on H100\n\n{columns}{rows}"))
+    assert told == ["run-2", "", "run2", "night-on", "night-off"]
+    again = cases(read(f"{HEAD}\n## Tiny 7B BF16 on H100\n\n{columns}{rows.replace('run 2', 'run2')}"))
+    assert again == ["run2", "", "run3", "night-on", "night-off"]
+
+
 def test_headings_tell_rows_apart_at_last(read: Read) -> None:
     sections = ("H100 with 1600 Gbps links", "H100 with 800 Gbps links")
     text = HEAD + "".join(f"\n## Tiny 7B on {name}\n\n{table('GBS=128')}" for name in sections)
