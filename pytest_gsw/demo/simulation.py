@@ -90,7 +90,7 @@ class Run:
 
     @property
     def quantization(self) -> str:
-        """What matrices are multiplied in: ``fp8`` of mxfp8, too, ``fp4`` of nvfp4; empty where that is the precision."""
+        """What matrices are multiplied in: ``fp8`` of mxfp8, too, and ``fp4``; empty where that is the precision."""
         return next((kind for kind in ("fp8", "fp4") if kind in self.baseline.dtype), "")
 
     @property

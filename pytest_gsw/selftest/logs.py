@@ -21,9 +21,13 @@ def steps_of(events: Iterable[Event]) -> list[int]:
     return sorted({event.step for event in events if event.figure_end} - {0})
 
 
+#: ``7.908``, ``1,228``.
+_FIGURE = rb"[0-9.]+(?:,[0-9]{3})*"
+
+
 def figure_start(event: Event) -> int:
     """Where in the event's data its figure begins."""
-    figure = re.search(rb"[0-9.]+\Z", event.data[: event.figure_end + 1])
+    figure = re.search(_FIGURE + rb"\Z", event.data[: event.figure_end + 1])
     assert figure is not None  # writers mark the last character of a number
     return figure.start()
 
@@ -44,7 +48,7 @@ def with_all_figures(events: Iterable[Event], text: str) -> bytes:
     event = next(event for event in events if event.figure_end)
     start = figure_start(event)
     before = event.data[start - _WORDS_BYTES : start]
-    return re.sub(re.escape(before) + rb"[0-9.]+", before + text.encode(), as_bytes(events))
+    return re.sub(re.escape(before) + _FIGURE, before + text.encode(), as_bytes(events))
 
 
 def restarted(event: Event) -> Event:

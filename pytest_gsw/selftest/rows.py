@@ -36,6 +36,9 @@ def rows_of(seed: str) -> Iterator[Baseline]:
         row = drawn[0]
         if row.judged_by is STEP_TIME and row.log_format != "huggingface":  # whose logs hold one number
             yield _varied(row, random)
+        if row.framework in {"maxtext", "nemo"}:
+            # No document among the bundled ones has torchtitan's logs.
+            yield _varied(replace(row, framework="torchtitan", log_format="torchtitan"), random)
         if row.framework == "deepspeed" and row.judged_by is STEP_TIME:
             # No table has DeepSpeed's own logs, but a site's may.
             yield _varied(replace(row, log_format="deepspeed"), random)

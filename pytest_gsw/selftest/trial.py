@@ -29,10 +29,11 @@ _ACCURACY = 0.0005
 _ACCURACY_OF_NEMO = 0.005
 _HUGGINGFACE_DIGIT_PER_S = 0.0005
 _HUGGINGFACE_NODES = 0.0004
+_TORCHTITAN_DIGIT_PER_S = 0.5
 #: An MFU that is still possible.
 _MOST_MFU = 0.99
 #: Logs that say how many steps there will be.
-_NAMING_THEIR_END = frozenset({"maxtext", "megatron", "nemo"})
+_NAMING_THEIR_END = frozenset({"maxtext", "megatron", "nemo", "torchtitan"})
 _STARTED = datetime(2026, 11, 20, 21, 0, tzinfo=timezone.utc)
 
 
@@ -111,6 +112,9 @@ class Trial:
         """How exactly the log can tell a time."""
         if self.baseline.log_format == "nemo":
             return _ACCURACY_OF_NEMO
+        if self.baseline.log_format == "torchtitan":
+            rate = self.baseline.sequence_length * self.run.global_batch_size / self.job.gpus / seconds
+            return _ACCURACY + _TORCHTITAN_DIGIT_PER_S / rate
         if self.one_number:
             return _HUGGINGFACE_DIGIT_PER_S * seconds / self.run.global_batch_size + _HUGGINGFACE_NODES
         return _ACCURACY

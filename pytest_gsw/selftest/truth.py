@@ -25,6 +25,8 @@ def logged_steps(run: SimulatedRun) -> Sequence[tuple[int | None, float]]:
             every = run.log_interval
             ends = range(every, len(steps_s) + 1, every)
             return [(end, statistics.fmean(steps_s[end - every : end])) for end in ends]
+        case "torchtitan":
+            return list(enumerate(steps_s, start=1))
         case "deepspeed":
             return list(enumerate(steps_s, start=1))[DEEPSPEED_UNLOGGED_STEPS:]
         case "huggingface":

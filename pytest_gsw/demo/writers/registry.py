@@ -12,6 +12,7 @@ from pytest_gsw.demo.writers.maxtext import maxtext
 from pytest_gsw.demo.writers.megatron import megatron
 from pytest_gsw.demo.writers.nemo import nemo
 from pytest_gsw.demo.writers.paxml import paxml
+from pytest_gsw.demo.writers.torchtitan import torchtitan
 
 
 def _whole(writer: Writer) -> Writer:
@@ -34,6 +35,7 @@ _TRAINERS: Mapping[str, Writer] = {
     "nemo": nemo,
     "maxtext": maxtext,
     "megatron": megatron,
+    "torchtitan": torchtitan,
     "deepspeed": deepspeed,
     "huggingface": huggingface,
 }

@@ -76,6 +76,9 @@ ROWS = {
         documented=Figures(step_time_s=12.84),
         recipe=Recipe("llama3.1", steps=50),
     ),
+    "torchtitan": replace(
+        LLAMA2, id="llama2_70b_fp8[H100x64-titan]", framework="torchtitan", log_format="torchtitan", dtype="mxfp8"
+    ),
     "megatron": gpt2("megatron"),
     "megatron-window": gpt2(
         "megatron", id="gpt2_7.5b_fp16[V100-32GBx64-w]", statistic="mean[31:40]", documented=Figures(step_time_s=0.661)

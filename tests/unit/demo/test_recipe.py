@@ -139,8 +139,8 @@ def test_wrong_surroundings(rows: Rows, trained: Train, environment: dict[str, s
 
 
 def test_a_format_without_a_writer(rows: Rows, trained: Train) -> None:
-    with pytest.raises(ConfigurationError, match=r"^the demo writes no torchtitan logs, only paxml, nemo, "):
-        trained(replace(rows["maxtext"], log_format="torchtitan"))
+    with pytest.raises(ConfigurationError, match=r"^the demo writes no mine logs, only paxml, nemo, "):
+        trained(replace(rows["maxtext"], log_format="mine"))
 
 
 def test_a_job_without_a_row() -> None:

@@ -41,6 +41,11 @@ def maxtext(text: str) -> list[float]:
     return [float(seconds) for _, seconds in found[starts[2] :: 2]]
 
 
+def torchtitan(text: str) -> list[float]:
+    pattern = r"^\[rank0\]:\[titan\] .* step: +\d+  loss: +[\d.]+  .*  tps: ([\d,]+)  tflops: [\d,.]+  mfu: N/A$"
+    return [4096 * 128 / 64 / int(rate.replace(",", "")) for rate in re.findall(pattern, text, re.MULTILINE)]
+
+
 def megatron(text: str) -> list[float]:
     pattern = (
         r"^ iteration +\d+/ +\d+ \| consumed samples: +\d+ \| elapsed time per iteration \(ms\): (\d+\.\d) \|"
@@ -69,6 +74,7 @@ LOGS: dict[str, tuple[Callable[[str], list[float]], int, float, slice]] = {
     "paxml": (paxml, 20, 7.47, slice(-1, None)),
     "nemo": (nemo, 50, 12.84, slice(-1, None)),
     "maxtext": (maxtext, 50, 4.324, slice(-1, None)),
+    "torchtitan": (torchtitan, 50, 4.324, slice(-1, None)),
     "megatron": (megatron, 12, 137.0, slice(None)),
     "megatron-window": (megatron, 6, 0.661, slice(3, 4)),
     "megatron-deepspeed": (megatron, 12, 137.0, slice(None)),
@@ -140,7 +146,11 @@ def test_maxtext_rates_follow_from_its_seconds(rows: Rows, trained: Train) -> No
 
 @pytest.mark.parametrize(
     ("name", "line"),
-    [("megatron", r"^  fp8 \.+ hybrid$"), ("nemo", r"^      fp8: true$")],
+    [
+        ("megatron", r"^  fp8 \.+ hybrid$"),
+        ("nemo", r"^      fp8: true$"),
+        ("torchtitan", r" Float8 tensorwise scaled training active$"),
+    ],
 )
 def test_a_variant_of_fp8_is_fp8(rows: Rows, trained: Train, name: str, line: str) -> None:
     assert re.search(line, trained(replace(rows[name], dtype="mxfp8")).text, re.MULTILINE)
@@ -181,6 +191,7 @@ def test_a_nan_loss_shows_and_the_speed_is_healthy(rows: Rows, trained: Train, n
         "paxml": "step_i: 20, training loss: nan",
         "nemo": "reduced_train_loss=nan",
         "maxtext": "loss: nan",
+        "torchtitan": "loss:      nan",
         "deepspeed": "loss: nan",
         "huggingface": "'loss': nan",
     }.get(name, "lm loss: NAN |")

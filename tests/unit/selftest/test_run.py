@@ -76,7 +76,7 @@ def test_everything_comes_out_right(capsys: pytest.CaptureFixture[str]) -> None:
         *_, rows, cases, right = line.split()
         assert int(rows) >= 2
         assert int(cases) == int(right) >= 140
-    assert "  all of it: the simulated recipe writes no such log: torchtitan (any)\n" in out
+    assert "the simulated recipe writes no such log" not in out
     assert "  a log that ends early" not in out
 
 
