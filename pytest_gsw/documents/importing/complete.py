@@ -311,7 +311,7 @@ def _framework(draft: Draft, table: DraftTable, section: Section) -> Stated | No
     stated = draft.values.get("framework")
     if stated is not None:
         return replace(here, text=framework_of(stated.text) or stated.text.lower())
-    of_cells = framework_of_cells(draft.attributes.values())
+    of_cells = framework_of_cells(draft.values["model"].text if "model" in draft.values else "", draft.attributes)
     if of_cells:
         return replace(here, text=of_cells)
     found = section.framework

@@ -113,7 +113,7 @@ _SAYS = (
         rf"(?<![\w/.-])(?P<name>(?i:{_NAME}))(?:\s+[A-Z0-9][\w.-]{{0,30}}){{0,4}}(?:\s+model)?"
         r"\s+(?i:(?:pre-?|fine[- ]?)?(?:train|tun)ing\b|workloads?\b|trainer\b)"
     ),
-    re.compile(rf"(?<![\w/.-])(?P<name>(?i:{_NAME})),?\s+provides\b"),
+    re.compile(rf"(?<![\w/.-])(?P<name>(?i:{_NAME}))(?:\s+(?:[Ff]ramework|\d[\w.]{{0,12}}))?,?\s+provides\b"),
 )
 #: A list of facts: "NVIDIA H200, BF16, NeMo 24.09".
 _LISTED = re.compile(rf"(?:^|[,;:|])\s*(?P<name>(?i:{_NAME}))(?:\s+\d[\w.]{{0,12}})?\s*(?=$|[,;|])")
@@ -235,10 +235,14 @@ def _evidence(document: Document) -> Iterator[Evidence]:
             yield from (one for one in _signs(document.lines[number - 1], number, section) if one.rank < Rank.TITLE)
 
 
-def framework_of_cells(texts: Iterable[str]) -> str:
-    """The framework that a row's own cells are of, such as one with an image; empty where there is none, or several."""
-    found = [one for text in texts for one in _signs(text, 0, 0) if one.rank < Rank.TITLE]
-    names = frozenset.intersection(*(one.names for one in found)) if found else frozenset()
+def framework_of_cells(model: str, attributes: Mapping[str, str]) -> str:
+    """The framework that a row's own cells are of, such as one with an image; empty where there is none, or several.
+
+    A model's name may hold one: "Maxtext Llama2 70b". Models of Hugging Face are trained by others.
+    """
+    found = [one.names for text in attributes.values() for one in _signs(text, 0, 0) if one.rank < Rank.TITLE]
+    named = _titled(model) - {"huggingface"}
+    names = frozenset.intersection(*found, *((named,) if named else ())) if found or named else frozenset()
     return next(iter(names)) if len(names) == 1 else ""
 
 

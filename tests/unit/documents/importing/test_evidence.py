@@ -101,6 +101,7 @@ def test_a_launch_command(line: str, name: str) -> None:
             "As part of the NeMo Framework, Megatron Bridge, provides the best performance for training.",
             "megatron-bridge",
         ),
+        ("As part of the NVIDIA AI platform, NeMo 2.0, provides optimal performance for training.", "nemo"),
         ("The workload runs\nin **TorchTitan**, on one node.", "torchtitan"),
         ("Measurements of MPT models trained on the MosaicML platform.", "llm-foundry"),
         ("Results of the Llama 2 Hugging Face fine-tuning workload.", "huggingface"),
@@ -261,6 +262,25 @@ def test_a_rows_own_cell(read: Read) -> None:
     assert named == {"8": "nemo", "16": "maxtext"}
     reasons = {reason for _, _, key, reason in found.blanks if key == "framework"}
     assert reasons == {"line 7 (container image) is of nemo, line 8 (container image) is of maxtext"}
+
+
+MODELS = """\
+# Llama 3.1 8b BF16 on H100
+
+Sequence length is 4096.
+
+| Model | GPUs | GBS | Step time (s) |
+|---|---|---|---|
+| MaxText Llama2 70b | 8 | 64 | 2.5 |
+| NeMo Llama2 70b | 16 | 64 | 1.3 |
+| HF Llama2 70b | 32 | 64 | 0.7 |
+"""
+
+
+def test_a_models_cell_that_names_a_framework(read: Read) -> None:
+    rows = read(MODELS).rows
+    named = {row.values["gpus"].text: row.values["framework"].text for row in rows if "framework" in row.values}
+    assert named == {"8": "maxtext", "16": "nemo"}
 
 
 def test_the_yaml_says_what_it_rests_on(read: Read) -> None:
