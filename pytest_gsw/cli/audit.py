@@ -99,7 +99,7 @@ def _document(path: Path, facts: Mapping[str, DocumentFacts]) -> Source:
 
     imported = import_document(path, facts.get(path.name))
     shown = str(from_here(path))
-    return Source(shown, tuple(replace(row, file=shown) for row in imported.rows), imported.lines)
+    return Source(shown, tuple(replace(row, file=shown) for row in imported.documented), imported.lines)
 
 
 def _facts(paths: Sequence[Path]) -> dict[str, DocumentFacts]:

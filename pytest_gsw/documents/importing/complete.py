@@ -70,12 +70,14 @@ def complete(draft: Draft, table: DraftTable, section: Section, context: Context
         usual = Stated(of_framework or _text(values, "model"), CONVENTION, 1)
         recipe["directory"] = section.directory or context.directory or usual
     acknowledged = {name for facts in given for name in facts.acknowledged}
-    values, draft, remarks = settled(values, draft, prose, acknowledged, _refused(values))
+    stated = values
+    values, draft, remarks = settled(stated, draft, prose, acknowledged, _refused(values))
     values["line"] = _judged_line(draft, values)
     system = draft.values["accelerator"].text if "accelerator" in draft.values else ""
     rests_on = {"framework": section.framework.what} if "framework" not in draft.values else {}
     row = Row(values, recipe=recipe, rests_on=rests_on, system=system, table_line=table.table.line, remarks=remarks)
-    return _checked(row, draft, given, of_row)
+    changed = {key: value for key, value in stated.items() if values.get(key) != value}
+    return _checked(replace(row, documented=changed), draft, given, of_row)
 
 
 def _checked(row: Row, draft: Draft, given: Iterable[Facts], of_row: Facts) -> Row:

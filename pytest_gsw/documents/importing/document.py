@@ -9,6 +9,7 @@ from pathlib import Path
 from pytest_gsw.documents.importing.cases import chapter_of, with_cases
 from pytest_gsw.documents.importing.complete import Context, complete
 from pytest_gsw.documents.importing.directories import recipe_directory
+from pytest_gsw.documents.importing.documented import as_documented
 from pytest_gsw.documents.importing.draft import Draft, Remark
 from pytest_gsw.documents.importing.emit import yaml_text
 from pytest_gsw.documents.importing.evidence import read_evidence
@@ -42,6 +43,13 @@ class Imported:
     def rows(self) -> tuple[StatedRow, ...]:
         """Places count in the document."""
         return tuple(row.stated(table, file, self.name) for file, table, row in self._rows())
+
+    @property
+    def documented(self) -> tuple[StatedRow, ...]:
+        """The rows with all that the document states, also what they do without because it is refuted."""
+        rows = as_documented([row for _, _, row in self._rows()])
+        places = ((file, table) for file, table, _ in self._rows())
+        return tuple(row.stated(table, file, self.name) for (file, table), row in zip(places, rows, strict=True))
 
     @property
     def blanks(self) -> tuple[tuple[str, str, str, str], ...]:

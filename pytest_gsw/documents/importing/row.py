@@ -45,6 +45,8 @@ class Row:
     rests_on: Mapping[str, str] = field(default_factory=dict)
     #: What its identities have proven or refuted.
     remarks: tuple[Remark, ...] = ()
+    #: What the document states of it, where they have proven something else or refuted it.
+    documented: Mapping[str, Stated] = field(default_factory=dict)
     #: Line of its table's header.
     table_line: int = 0
     #: Its place among all rows of the document.
