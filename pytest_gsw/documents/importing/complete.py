@@ -133,7 +133,7 @@ def _named(draft: Draft, table: DraftTable, section: Section, context: Context) 
     if {"model", "size"} & draft.absent:
         model, size = "", ""  # the row's own cell is empty: perhaps merged with the one above, perhaps not
     texts = {"model": model, "size": size, "dtype": title.dtype, "accelerator": title.accelerator}
-    found = {key: replace(here, text=text) for key, text in texts.items() if text}
+    found = {key: replace(here, text=text) for key, text in texts.items() if text and key not in draft.blanks}
     if prose.dtype is not None and "dtype" not in draft.blanks:
         found.setdefault("dtype", replace(prose.dtype, text=prose.dtype.text.lower()))
     if prose.accelerator is not None and "accelerator" not in draft.blanks:

@@ -58,6 +58,8 @@ class Draft:
     absent: frozenset[str] = frozenset()
     #: What else a cell may say, by key, in the unit of the key; of an unreadable one, all that it may say.
     readings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Keys that the row's name states, and no column.
+    named: frozenset[str] = frozenset()
     #: Why its cells may be of other columns, until an identity proves that they are not.
     doubt: str = ""
 

@@ -28,8 +28,15 @@ _END = re.compile(r"(?<=[.!?])\s+(?=[A-Z(])|;\s+")
 _NO_STATEMENT = re.compile(
     r"(?<![a-z])(?:requir\w*|prerequisites?|needs?|needed|minimum|maximum|can|cannot|could|may|might|should|would|will|"
     r"supports?|supported|tested|(?:verified|validated) (?:on|with|up)|recommend\w*|e\.g\.|for (?:example|instance)|"
-    r"if|unless|suppos\w+|assum\w+|plan(?:s|ned)?|estimat\w+|project(?:ed|ions?)|extrapolat\w+|theoretical\w*|versus|vs|"
-    r"compared (?:to|with)|instead|previous(?:ly)?|earlier|inference|serving|decod\w+|not|never|todo)(?![a-z])|n't\b",
+    r"if|unless|suppos\w+|assum\w+|plan(?:s|ned)?|estimat\w+|project(?:ed|ions?)|extrapolat\w+|theoretical\w*|"
+    r"versus|vs|compared (?:to|with)|instead|previous(?:ly)?|earlier|available|inference|serving|decod\w+|not|never|"
+    r"todo)(?![a-z])|n't\b",
+    _WORDS,
+)
+#: What a cluster has is not what a run has taken.
+_CAPACITY = re.compile(
+    r"(?<![a-z])(?:has|have|had|consist(?:s|ed|ing)? of|compris\w+|contain\w*|offer\w*|provid\w*|own\w*) "
+    r"(?:a total of )?$",
     _WORDS,
 )
 _ELSEWHERE = re.compile(r"(?<![a-z])(?:table|figure|fig\.|section|appendix)[ ]?[0-9]", _WORDS)
@@ -84,8 +91,12 @@ _COUNTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )  # fmt: skip
 
+_ONE = {"one_gpu": "gpus", "one_node": "nodes"}
+#: The 3 of "Llama 3 GPUs" counts none.
+_NUMBERED_BEFORE = re.compile(r"(?:llama|gpt|grok|qwen|phi|table|step|v)[ -]?$", _WORDS)
+
 _SIZE = r"(?:[ _-](?:size|degree))?"
-_IS = r"[ ]?(?:=|:|of|is)?[ ]?"
+_IS = r"\)?[ ]?(?:=|:|of|is)?[ ]?"
 _VALUE = rf"{_N}(?![0-9%A-Za-z]|[.,][0-9]|[ ]?(?:[xX\u00d7*][ ]?[0-9]))"
 _SETTINGS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (key, re.compile(rf"(?<![A-Za-z0-9_*/.]){pattern}{_VALUE}", re.ASCII))
@@ -104,6 +115,9 @@ _SETTINGS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("sequence_length", r"(?:SL[ ]?=[ ]?|(?i:packed (?:in)?to ))"),
     )
 )  # fmt: skip
+
+_DTYPE = re.compile(rf"{DTYPE.pattern}|(?<![A-Za-z0-9])(?:Float8|BFloat16)(?![A-Za-z0-9])", re.IGNORECASE)
+_LONG_NAMES = {"float8": "fp8", "bfloat16": "bf16"}
 
 _B = r"[0-9]+(?:x[0-9]+)?(?:\.[0-9]+)?[bB]"
 #: A known model's name without its size.
@@ -138,6 +152,12 @@ def read_sentences(lines: Sequence[str], numbers: Sequence[int], within: str = "
             before = f"{within.rstrip(' :')} " if within else ""
             known = [at[0]] * len(before) + list(at)
             yield Sentence(own, at, _said(before + own, known, len(before)))
+
+
+def said_in(text: str) -> Mapping[str, tuple[str, ...]]:
+    """What a cell's text states, by key."""
+    said = _said(text[:LONGEST], [(0, 0)] * len(text), 0)
+    return {key: tuple(one.text for one in stated) for key, stated in said.items()}
 
 
 def _plain(lines: Sequence[str], numbers: Sequence[int]) -> tuple[str, list[tuple[int, int]]]:
@@ -177,28 +197,33 @@ def _said(text: str, places: Sequence[tuple[int, int]], own: int) -> Mapping[str
 
 def _counts(text: str) -> Iterator[tuple[str, str, int]]:
     taken: list[range] = []
+    found: list[tuple[str, str, int]] = []
+    is_capacity = False
     for key, pattern in _COUNTS:
         for match in pattern.finditer(text):
             span = range(*match.span())
             if any(other.start < span.stop and span.start < other.stop for other in taken):
                 continue
             taken.append(span)
-            named = match.groupdict()
-            start = match.start("n") if named.get("n") else match.start()
-            if _BOUNDED.search(text, max(0, start - 40), start) or _SEVERAL.match(text, match.end()):
-                continue
-            if re.search(r"(?:llama|gpt|grok|qwen|phi|table|step|v)[ -]?$", text[:start], re.IGNORECASE):
-                continue
-            if key in {"one_gpu", "one_node"}:
-                yield ("gpus" if key == "one_gpu" else "nodes"), "1", start
-                continue
-            count = named["n"].replace(",", "")
-            if key == "both":
-                yield "nodes", count, start
-                yield "gpus_per_node", named["m"], match.start("m")
-                yield "gpus", str(int(count) * int(named["m"])), start
-            else:
-                yield key, count, start
+            start = match.start("n") if match.groupdict().get("n") else match.start()
+            is_capacity |= _CAPACITY.search(text, max(0, start - 40), start) is not None
+            bounded = _BOUNDED.search(text, max(0, start - 40), start) or _SEVERAL.match(text, match.end())
+            if not bounded and not _NUMBERED_BEFORE.search(text, max(0, start - 12), start):
+                found += _count(key, match, start)
+    return (one for one in found if not is_capacity or one[0] == "gpus_per_node")
+
+
+def _count(key: str, match: re.Match[str], start: int) -> Iterator[tuple[str, str, int]]:
+    if key in _ONE:
+        yield _ONE[key], "1", start
+        return
+    count = match["n"].replace(",", "")
+    if key != "both":
+        yield key, count, start
+        return
+    yield "nodes", count, start
+    yield "gpus_per_node", match["m"], match.start("m")
+    yield "gpus", str(int(count) * int(match["m"])), start
 
 
 def _settings(text: str) -> Iterator[tuple[str, str, int]]:
@@ -216,8 +241,9 @@ def _names(text: str) -> Iterator[tuple[str, str, int]]:
         kind = accelerator(match[0])
         if kind is not None:
             yield "accelerator", kind, match.start()
-    for match in DTYPE.finditer(text):
-        yield "dtype", match[1].lower(), match.start()
+    for match in _DTYPE.finditer(text):
+        if not _LIMITED.search(text, max(0, match.start() - 20), match.start()):
+            yield "dtype", _LONG_NAMES.get(match[0].lower()) or match[1].lower(), match.start()
     for match in _MODEL.finditer(text):
         title = read_title(match[0])
         if _AND_MORE.match(text, match.end()) is None and is_model(title.model) and title.size:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pytest_gsw.documents.importing.around import SAID, Surroundings
+from pytest_gsw.documents.importing.around import SAID
 from pytest_gsw.documents.importing.markdown import parse_document
+from pytest_gsw.documents.importing.surroundings import Surroundings
 from tests.unit.documents.importing.conftest import Read
 
 TABLE = """
@@ -128,3 +129,38 @@ def test_a_table_whose_gpu_count_is_not_told_names_what_differs(read: Read) -> N
 def test_a_table_without_a_training_figure_is_none_of_runs(read: Read) -> None:
     found = read(f"# NeMo runs\n\nOn 8 GPUs:\n{TABLE.replace('Step time (s)', 'Memory (GB)')}")
     assert [one.reason for one in found.left_out] == ["has no GPU counts"]
+
+
+def rows_of(read: Read, *names: str, within: str = "On 8 H100 GPUs in BF16:") -> list[dict[str, str]]:
+    table = "\n".join(["| Technique | Step time (s) |", "|---|---|", *(f"| {name} | 2.5 |" for name in names)])
+    return [
+        {key: row.values[key].text for key in ("gpus", "dtype", "tp") if key in row.values}
+        for row in read(f"# NeMo runs of Llama 3 8B\n\n{within}\n\n{table}\n").rows
+    ]
+
+
+def test_the_name_of_a_row_is_nearer_than_the_text_around_its_table(read: Read) -> None:
+    assert rows_of(read, "FSDP", "FSDP + Float8", "TP=2 PP=1") == [
+        {"gpus": "8", "dtype": "bf16"},
+        {"gpus": "8", "dtype": "fp8"},
+        {"gpus": "8", "dtype": "bf16", "tp": "2"},
+    ]
+
+
+def test_what_a_row_adds_to_may_hold_for_it_too(read: Read) -> None:
+    rows = rows_of(read, "1D", "+ compile", "+ Float8", "+ async TP")
+    assert [row.get("dtype") for row in rows] == ["bf16", "bf16", "fp8", None]
+
+
+def test_a_name_of_two_dtypes_says_neither(read: Read) -> None:
+    assert [row.get("dtype") for row in rows_of(read, "NVFP4 (bf16 tail)", "BF16")] == [None, "bf16"]
+
+
+def test_where_one_name_counts_the_others_have_no_count_from_the_text(read: Read) -> None:
+    assert [row.get("gpus") for row in rows_of(read, "16 GPUs", "whole cluster")] == ["16", None]
+
+
+def test_captions_with_numbers_below_their_tables() -> None:
+    text = f"BF16.\n{TABLE}\n*Table 1: Llama 2 7B on 8 H100 GPUs.*\n{TABLE}\n*Table 2: Llama 2 7B on 16 A100 GPUs.*\n"
+    assert [about(text, n)["gpus"] for n in (0, 1)] == ["8 (8)", "16 (15)"]
+    assert [about(text, n)["accelerator"] for n in (0, 1)] == ["H100 (8)", "A100 (15)"]

@@ -62,6 +62,9 @@ def test_gpu_counts(text: str, gpus: str) -> None:
         "64 GPU hours per GPU",
         "It did not run on 8 GPUs.",
         "8 GPUs per node",
+        "Our cluster has 16 nodes with 8 H100 GPUs each (128 GPUs).",
+        "The node has 8 GPUs.",
+        "2048 GPUs were available.",
     ],
 )
 def test_what_states_no_gpu_count(text: str) -> None:
@@ -76,6 +79,11 @@ def test_what_states_no_gpu_count(text: str) -> None:
         ("packed sequence length 2048", "sequence_length", "2048"),
         ("seq_len=8192", "sequence_length", "8192"),
         ("Sequence: 4096", "sequence_length", "4096"),
+        ("Sequenzl\u00e4nge (sequence length) 4096", "sequence_length", "4096"),
+        ("Our cluster has 16 nodes with 8 H100 GPUs each.", "gpus_per_node", "8"),
+        ("trained in bfloat16", "dtype", "bf16"),
+        ("compiled, with Float8", "dtype", "fp8"),
+        ("BF16 without FP8", "dtype", "bf16"),
         ("global batch size 128 (local batch size 32)", "global_batch_size", "128"),
         ("`MBS=1`, `GBS=1024`", "global_batch_size", "1024"),
         ("MBS1 / GBS1024", "micro_batch_size", "1"),
