@@ -100,9 +100,16 @@ _NO_TITLE = re.compile(r"\bcontainers?\b|\bimages?\b|\bset ?up\b|\bprerequisites
 _OF_RUNS = re.compile(
     r"train|fine-?tun|workload|benchmark|performance|throughput|recipe|\bruns?\b|\bran\b|result|measure", re.IGNORECASE
 )
-_MARKS = re.compile(r"<[^>]{0,200}>|\]\([^)]{0,300}\)|https?://\S{1,300}|\(e\.g\. [^)]{0,200}\)|[*_`\[\]]")
+_MARKS = re.compile(
+    r"!\[[^\]]{0,200}\]\([^)]{0,300}\)|<[^>]{0,200}>|\]\([^)]{0,300}\)|https?://\S{1,300}|\(e\.g\. [^)]{0,200}\)|"
+    r"[*_`\[\]]"
+)
 _SENTENCE = re.compile(r"(?:[^.!?]|[.!?](?!\s|$)){1,1000}")
 _NAME = "|".join(f"(?:{word})" for word in FRAMEWORKS)
+#: A title that leaves one framework for another, or sets it beside one.
+_BESIDE = re.compile(
+    rf"(?i)\b(?:from|to|without|beyond|like|leaving|replacing)\s+(?:{_NAME})|\bmigrat|\bporting\b|\bmoving\b"
+)
 #: "trained with NAME", "Run NAME Llama2 70B training"; in plain text Hugging Face is a trainer where it is called one.
 _SAYS = (
     re.compile(
@@ -261,7 +268,8 @@ def _signs(text: str, number: int, section: int) -> list[Evidence]:
 def _titled(text: str) -> frozenset[str]:
     """The frameworks that a heading or a title names as what trains."""
     text = _MARKS.sub(" ", text)
-    return frozenset() if _NO_EVIDENCE.search(text) or _NO_TITLE.search(text) else frameworks_in(text)
+    is_none = any(pattern.search(text) for pattern in (_NO_EVIDENCE, _NO_TITLE, _BESIDE))
+    return frozenset() if is_none else frameworks_in(text)
 
 
 def _said(lines: Sequence[tuple[int, str]], section: int) -> Iterator[Evidence]:

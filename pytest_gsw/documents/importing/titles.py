@@ -20,6 +20,8 @@ FRAMEWORKS: Mapping[str, str] = {
     r"megatron[- ]bridge|m-?bridge": "megatron-bridge",
     r"megatron(?:-lm|-core| core)?(?![- ]bridge)": "megatron",
 }
+#: NeMo is written so, or all small in names of files.
+_NEMO_THE_FISH = re.compile(r"\bNemo\b(?! (?:[Ff]ramework|[Mm]egatron))")
 #: What frameworks are built on, and name beside themselves: "NeMo Megatron", "NeMo Framework, Megatron Bridge".
 BENEATH: Mapping[str, frozenset[str]] = {
     "nemo": frozenset({"megatron"}),
@@ -125,7 +127,7 @@ def read_title(text: str) -> Title:
     # The 3 of "30B_a3B" are billions of active parameters.
     sizes = {match["size"] for match in _SIZE.finditer(bare) if bare[max(0, match.start() - 1)] not in "aA"}
     before, after = (bare[: size.start()], bare[size.end() :]) if size else (bare, "")
-    words = _words(before)
+    words = _of_family(_words(before))
     return Title(
         model=_slug(words, first=True) if len(words) <= _LONGEST_NAME else "",
         size=f"{size['size']}{size['unit'].lower()}" if size and len(sizes) == 1 else "",  # of several models, none
@@ -162,7 +164,7 @@ def settings(text: str) -> dict[str, str]:
 
 def frameworks_in(text: str) -> frozenset[str]:
     """The frameworks that a text names, without those that another one of them is built on."""
-    lowered = text.lower()
+    lowered = _NEMO_THE_FISH.sub(" ", text).lower()
     words = {name: rf"(?<![a-z0-9/.])(?:{word})(?![a-z0-9/])" for word, name in FRAMEWORKS.items()}
     found = {name for name, word in words.items() if re.search(word, lowered)}
     return frozenset(found - {name for one in found for name in BENEATH.get(one, ())})
@@ -177,6 +179,12 @@ def framework_of(text: str) -> str | None:
 def _words(text: str) -> list[str]:
     words = re.findall(r"[A-Za-z0-9][A-Za-z0-9.]*(?:-[A-Za-z0-9]+)*", text)
     return [w for w in words if w.lower() not in _FILLERS and _FRAMEWORK.fullmatch(w) is None and w.lower() != "proxy"]
+
+
+def _of_family(words: list[str]) -> list[str]:
+    """The words of a name, from that of a known family on: "Finding Llama 2" is about Llama 2."""
+    begins = next((n for n, word in enumerate(words) if is_model(word.lower())), 0)
+    return words[begins - 1 :] if begins and words[begins - 1].lower() == "code" else words[begins:]
 
 
 def _slug(words: list[str], *, first: bool) -> str:

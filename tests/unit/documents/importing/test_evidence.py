@@ -119,6 +119,7 @@ def test_a_launch_command(line: str, name: str) -> None:
         ("NeMo-Run launches the benchmark: it is run with NeMo-Run.", ""),
         ("The performance in NeMo's documentation is another.", ""),
         ("We like NeMo.", ""),
+        ("[![NeMo](https://example.com/nemo.svg)](https://example.com)", ""),
     ],
 )
 def test_what_a_sentence_says(line: str, name: str) -> None:
@@ -139,6 +140,9 @@ def test_what_a_sentence_says(line: str, name: str) -> None:
         ("26.06 NeMo Container", ""),
         ("MaxText compared with torchtitan", ""),
         ("Nemotron 340B", ""),
+        ("Moving from MaxText to something else", ""),
+        ("Llama 3 without NeMo", ""),
+        ("Finding Nemo: Llama 2 70B", ""),
     ],
 )
 def test_a_title(title: str, name: str) -> None:

@@ -58,6 +58,9 @@ from pytest_gsw.documents.importing.titles import Title, framework_of, is_model,
         ("Qwen3_30B_a3B", Title("qwen3", "30b", variant="a3b")),
         ("GPT OSS 120B", Title("gpt_oss", "120b")),
         ("Pretrain Llama 3 8B", Title("llama3", "8b")),
+        ("Fine-tuning Llama2 70B", Title("llama2", "70b")),
+        ("Long sequences: Llama 3 8B", Title("llama3", "8b")),
+        ("Code Llama 7B", Title("code_llama", "7b")),
         # Two models, and what is no name.
         ("Llama 2 7B and 13B with NeMo", Title("llama2", framework="nemo")),
         ("Above is Mixtral; below is Llama 2 13B", Title("", "13b")),
@@ -81,7 +84,14 @@ def test_what_is_no_setting_of_a_row(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [("NeMo Launcher", "nemo"), ("HF + Deepspeed", "huggingface"), ("lustre/myproject/nemo", None), ("nemotron", None)],
+    [
+        ("NeMo Launcher", "nemo"),
+        ("HF + Deepspeed", "huggingface"),
+        ("lustre/myproject/nemo", None),
+        ("nemotron", None),
+        ("Captain Nemo", None),
+        ("Nemo framework", "nemo"),
+    ],
 )
 def test_frameworks(text: str, name: str | None) -> None:
     assert framework_of(text) == name
