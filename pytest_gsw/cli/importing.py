@@ -15,7 +15,8 @@ from pytest_gsw.documents.audit.run import Source, audit
 from pytest_gsw.documents.importing import DocumentFacts, Imported, import_document, read_facts
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.bundled import FACTS_FILE, SCHEMA_FILE, schema_text
-from pytest_gsw.tables.load import load_table, table_files
+from pytest_gsw.tables.load import read_table, table_files
+from pytest_gsw.tables.model import BLANK
 
 
 def add_parser(commands: Commands) -> None:
@@ -50,13 +51,14 @@ def _import(asked: argparse.Namespace) -> Answer:
     lines = [line for one, found in zip(imported, contradictions, strict=True) for line in _told(one, found)]
     for name, (_, rows) in texts.items():
         lines.append(f"{directory / name}: {counted(len(rows), 'row')}, {_STATES[written[name]]}")
-    lines += _called_alike(directory, {name: rows for name, (_, rows) in texts.items()})
+    alike = list(_called_alike(directory, {name: rows for name, (_, rows) in texts.items()}))
+    lines += alike
     if kept:
         lines.append("next: pytest-gsw diff TABLES README.md, then the same again with --overwrite")
     if any(one.blanks for one in imported):
         lines.append(f"next: {command('pytest-gsw', 'rows', str(directory))} shows what to write into {FACTS_FILE}")
     empty = [one for one in imported if not one.rows]
-    left = any(one.remarks or one.blanks for one in imported) or any(contradictions)
+    left = any(one.remarks or one.blanks for one in imported) or any(contradictions) or bool(alike)
     return Answer("\n".join(lines), 1 if kept or empty or (asked.strict and left) else 0)
 
 
@@ -126,7 +128,7 @@ def _called_alike(directory: Path, written: Mapping[str, Sequence[str]]) -> Iter
     taken = {row: path for path in _others(directory, set(tables)) for row in _ids(path)}
     for path, rows in tables.items():
         alike: dict[Path, list[str]] = {}
-        for row in rows:
+        for row in (row for row in rows if BLANK not in row):
             if taken.setdefault(row, path) != path:
                 alike.setdefault(taken[row], []).append(row)
         for other, same in alike.items():
@@ -143,9 +145,10 @@ def _others(directory: Path, written: Collection[Path]) -> Sequence[Path]:
 
 def _ids(path: Path) -> Sequence[str]:
     try:
-        return [row.id for row in load_table(path)]
+        table = read_table(path)
     except ConfigurationError:
         return []
+    return [*(row.id for row in table.rows), *(row.id for row in table.blanks)]
 
 
 def _write(path: Path, text: str, *, overwrite: bool) -> str:

@@ -151,6 +151,17 @@ def test_two_documents_of_one_model(readme: Path, tmp_path: Path, capsys: pytest
     assert main(["import", str(readme), "-o", str(tmp_path / "out")]) == 0
     out = capsys.readouterr().out
     assert f"look at {nemo / 'llama3_8b.yaml'}: 2 rows called as in {nemo / 'llama3_8b-v2.yaml'}, such as " in out
+    assert main(["import", "--strict", str(readme), "-o", str(tmp_path / "out")]) == 1
+    capsys.readouterr()
+    # What is blank tells nothing of names yet; a row that cannot run yet has one.
+    for model, told in (("", 0), ("Llama3 8b", 1)):
+        for name in ("v3.md", "v4.md"):
+            (tmp_path / name).write_text(
+                README.replace("Llama 3 8B", "").replace("Llama3 8b", model).replace(" 8192", "")
+            )
+        documents = [str(tmp_path / name) for name in ("v3.md", "v4.md")]
+        assert main(["import", *documents, "-o", str(tmp_path / f"blank{told}")]) == 0
+        assert capsys.readouterr().out.count("look at " + str(tmp_path)) == told
 
 
 def test_documents_whose_names_differ_little(readme: Path, tmp_path: Path) -> None:
