@@ -33,8 +33,6 @@ BLANK_ABOVE = "BLANK "
 #: What it writes behind a table's title: the line of the table's header in the document.
 TABLE_AT_LINE = "  # table at line "
 
-#: Keys of which facts.yaml takes those of a whole document alone.
-_OF_WHOLE_DOCUMENT = frozenset({"model", "framework", "log_format"})
 #: Keys that name a row in facts.yaml, and so are no facts of it.
 _NO_FACTS = OF_DOCUMENTS_ALONE | {"gpus", "document", "release"}
 _RECIPE = "recipe."
@@ -149,12 +147,8 @@ def facts_of(rows: Sequence[BlankRow]) -> list[str]:
         of_document = documents.setdefault(document, _DocumentBlanks())
         table, own = of_document.tables.setdefault(row.document_table, ({}, {}))
         for blank in blanks:
-            if blank.key in _OF_WHOLE_DOCUMENT:
-                of_document.whole[blank.key] = None
-            elif not blank.is_own:
-                table[blank.key] = None
-            else:
-                own.setdefault((line, row.known.get("gpus")), {})[blank.key] = None
+            keys = own.setdefault((line, row.known.get("gpus")), {}) if blank.is_own else table
+            keys[blank.key] = None
     return ["documents:", *(text for name, one in documents.items() for text in one.lines(name))] if documents else []
 
 
@@ -166,18 +160,14 @@ _Keys = dict[str, None]
 class _DocumentBlanks:
     """What is blank of the rows of one document."""
 
-    whole: _Keys = field(default_factory=dict)
     #: By the line of a table's header: its keys, and those of its rows by their lines and GPUs.
     tables: dict[int, tuple[_Keys, dict[tuple[int, int | None], _Keys]]] = field(default_factory=dict)
 
     def lines(self, name: str) -> Iterator[str]:
         """The lines of facts.yaml for this document."""
         yield f"  - document: {json.dumps(name) if _QUOTED.search(name) else name}"
-        yield from _pairs(self.whole, "    ")
-        tables = {line: keys for line, keys in sorted(self.tables.items()) if any(keys)}
-        if tables:
-            yield "    tables:"
-        for line, (table, rows) in tables.items():
+        yield "    tables:"
+        for line, (table, rows) in sorted(self.tables.items()):
             yield f"      - line: {line}"
             yield from _pairs(table, "        ")
             if rows:

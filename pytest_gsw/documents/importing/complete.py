@@ -47,17 +47,24 @@ def complete(draft: Draft, table: DraftTable, section: Section, context: Context
     Raises:
         ConfigurationError: A fact contradicts what the table states.
     """
+    line, gpus = _figure(draft, FIGURES).line, draft.values.get("gpus")
+    if gpus is None and any(of_line == line for of_line, _ in context.facts.rows):
+        # Its cells state nodes: how many GPUs these are is known where the rest of it is.
+        gpus = _complete(draft, table, section, context, Facts()).values.get("gpus")
+    return _complete(draft, table, section, context, _row_facts(context.facts, line, gpus))
+
+
+def _complete(draft: Draft, table: DraftTable, section: Section, context: Context, of_row: Facts) -> Row:
     prose = context.prose
     if section.framework.problem and "framework" not in draft.values:
         draft = draft.blanked("framework", section.framework.problem)
     values = _named(draft, table, section, context)
     if section.release is not None:
         values["release"] = section.release
-    of_row = _row_facts(draft, context.facts)
     given = (*_wide_facts(table, context.facts, values), of_row)
     recipe: dict[str, Stated | Mapping[str, str]] = {"steps": prose.steps} if prose.steps is not None else {}
     for facts in given:
-        values |= _from_facts(facts, draft, table, context.document)
+        values |= _from_facts(facts, draft, table, context.document, is_own=facts is of_row)
         recipe |= {key: Stated(told, FACT, 1) if isinstance(told, str) else told for key, told in facts.recipe.items()}
     values = {**_from_prose(values, draft, prose), **values}
     if "log_format" not in values:
@@ -182,15 +189,27 @@ def _named_in_cells(draft: Draft) -> Values:
     return found
 
 
-def _from_facts(facts: Facts, draft: Draft, table: DraftTable, document: Document) -> Values:
+def _from_facts(facts: Facts, draft: Draft, table: DraftTable, document: Document, *, is_own: bool) -> Values:
     """What facts say of a row: they fill in what is not there.
 
     Raises:
         ConfigurationError: They contradict what the table's own cells state.
     """
     of_rows = {key: text for key, text in facts.values.items() if key not in {"title", "release"}}
+    cell = draft.values.get("model")
+    named = read_title(cell.text).model if cell is not None else ""
+    if not is_own:
+        # What is said of more rows than this one is of those whose cells name none.
+        others = {
+            "model": named,
+            "dtype": "dtype" in draft.values,
+            "framework": framework_of_cells(draft.attributes.values()),
+        }
+        of_rows = {key: text for key, text in of_rows.items() if not others.get(key)}
     for key, text in of_rows.items():
         stated = draft.values.get(key)
+        if key == "model" and (not named or same_model(named, text)):
+            continue  # a cell such as "70b" below "Model" names none
         if stated is not None and stated.text != text and stated.line >= table.table.line and key != "dtype":
             raise ConfigurationError(
                 f"facts of {document.name}: {key} is {text}, but line {stated.line} of the document states "
@@ -286,10 +305,9 @@ def _wide_facts(table: DraftTable, facts: DocumentFacts, values: Values) -> list
     return [facts.whole, *files, facts.tables.get(table.table.line, Facts())]
 
 
-def _row_facts(draft: Draft, facts: DocumentFacts) -> Facts:
+def _row_facts(facts: DocumentFacts, line: int, gpus: Stated | None) -> Facts:
     """The facts of one row: by its line and GPUs, or by its line alone."""
-    line, gpus = _figure(draft, FIGURES).line, draft.values.get("gpus")
-    by_gpus = facts.rows.get((line, int(gpus.text))) if gpus is not None else None
+    by_gpus = facts.rows.get((line, int(gpus.text))) if gpus is not None and gpus.text else None
     return by_gpus or facts.rows.get((line, None), Facts())
 
 

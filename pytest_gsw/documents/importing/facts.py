@@ -33,14 +33,18 @@ _SHARED: f.Fields = {
     "recipe": f.Nested({key: _kept(known) for key, known in RECIPE_FIELDS.items()}, "How the rows are launched."),
     "comment": f.text("A comment for the YAML.", lines=True),
 }
+#: Keys of a YAML file that may differ from one table of a document to the next, and from one row.
+_NAMES: f.Fields = {key: _kept(FILE_FIELDS[key]) for key in ("model", "framework", "log_format")}
 _ROW: f.Fields = {
     "line": f.whole("Line of the row's figure in the document.", required=True),
     "gpus": f.whole("GPUs of the row, where columns are rows and the line is that of all of them."),
+    **_NAMES,
     **{key: known for key, known in _SHARED.items() if key != "gpus"},
 }
 _TABLE: f.Fields = {
     "line": f.whole("Line of the table's header in the document.", required=True),
     "title": f.text("The table's title in the YAML."),
+    **_NAMES,
     **_SHARED,
     "rows": f.Sequence_(_ROW, "Facts of single rows."),
 }
@@ -48,7 +52,7 @@ _FILE: f.Fields = {"path": f.text("The YAML file, such as maxtext/llama2_70b.yam
 _DOCUMENT: f.Fields = {
     "document": f.text("Name of the document.", required=True),
     "release": f.text("Release that the document is of, such as a tag of its repository."),
-    **{key: _kept(FILE_FIELDS[key]) for key in ("model", "framework", "log_format")},
+    **_NAMES,
     **_SHARED,
     "files": f.Sequence_(_FILE, "Facts of all rows that go to one YAML file."),
     "tables": f.Sequence_(_TABLE, "Facts of single tables."),

@@ -172,9 +172,9 @@ def test_what_is_said_of_blanks_that_import_wrote(read: Callable[[str], Table]) 
         "\n"
         "documents:\n"
         "  - document: README.md\n"
-        "    framework:  # a name such as maxtext\n"
         "    tables:\n"
         "      - line: 5\n"
+        "        framework:  # a name such as maxtext\n"
         "        recipe:\n"
         "          directory:  # a relative directory such as maxtext"
     )
@@ -194,12 +194,13 @@ def test_the_facts_of_all_blanks(read: Callable[[str], Table]) -> None:
         == """\
 documents:
   - document: README.md
-    framework:  # a name such as maxtext
     tables:
       - line: 5
+        framework:  # a name such as maxtext
         recipe:
           directory:  # a relative directory such as maxtext
       - line: 12
+        framework:  # a name such as maxtext
         dtype:  # a name such as fp8
         recipe:
           directory:  # a relative directory such as maxtext

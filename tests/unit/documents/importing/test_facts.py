@@ -113,3 +113,41 @@ def test_facts_hold_no_figures(facts: Facts, key: str) -> None:
 def test_a_document_is_there_once(facts: Facts) -> None:
     with pytest.raises(ConfigurationError, match=r"facts\.yaml:3: the facts of tiny\.md are there already"):
         facts("  - document: tiny.md\n")
+
+
+RUNS = """\
+# Results
+
+DGX H100 with 8 GPUs in a node. Sequence length is 4096. NeMo. A total of 50 steps.
+
+| Model | Nodes | Precision | GBS | Step time (s) |
+|---|---|---|---|---|
+| LLAMA3_8B | 1 | BF16 | 64 | 2.5 |
+| 8b | 2 | FP8 | 64 | 1.3 |
+| 8b | 4 | | 128 | 1.4 |
+"""
+
+
+def test_a_fact_of_a_table_is_of_the_rows_whose_cells_say_nothing(read: Read, facts: Facts) -> None:
+    found = read(RUNS, facts=facts("    tables:\n      - {line: 5, model: gpt3, dtype: mxfp8}\n"))
+    assert sorted(row.id for row in found.rows) == [
+        "gpt3_8b_fp8[H100x16]",
+        "gpt3_8b_mxfp8[H100x32]",
+        "llama3_8b_bf16[H100x8]",
+    ]
+
+
+def test_a_fact_of_a_row_cannot_change_its_model(read: Read, facts: Facts) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read(RUNS, facts=facts("    tables:\n      - {line: 5, rows: [{line: 7, model: gpt3}]}\n"))
+    assert str(caught.value) == (
+        "facts of tiny.md: model is gpt3, but line 7 of the document states LLAMA3_8B; facts fill in what is not there"
+    )
+
+
+def test_a_row_of_nodes_is_found_by_its_gpus(read: Read, facts: Facts) -> None:
+    text = "    tables:\n      - line: 5\n        rows:\n"
+    found = read(RUNS, facts=facts(f"{text}          - {{line: 8, gpus: 16, model: gpt3, framework: megatron}}\n"))
+    (row,) = (row for row in found.rows if row.values["line"].text == "8")
+    assert (row.id, row.values["framework"].text) == ("gpt3_8b_fp8[H100x16]", "megatron")
+    assert "megatron/gpt3_8b.yaml" in {file.path for file in found.files}
