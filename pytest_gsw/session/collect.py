@@ -18,6 +18,8 @@ from pytest_gsw.tables.load import LOG_FORMATS, read_table
 from pytest_gsw.tables.model import Baseline, BlankRow
 from pytest_gsw.tables.yamlfile import read_spelling
 
+_BUILT_IN = frozenset(FORMATS)
+
 
 class BaselineTables(pytest.Directory):
     """Stands in for the rootdir when the tables are what is collected.
@@ -60,7 +62,7 @@ class BaselineFile(OfTheSession, pytest.File):
         Raises:
             FileError: Neither pytest-gsw nor a plugin does.
         """
-        if not rows or rows[0].log_format in tuple(FORMATS) or any(map(self._has_reader, rows)):
+        if not rows or rows[0].log_format in _BUILT_IN or any(map(self._has_reader, rows)):
             return
         spelt: Any = read_spelling(self.path)
         key, what = ("log_format", "log format") if "log_format" in spelt else ("framework", "framework")

@@ -26,6 +26,7 @@ from pytest_gsw.tables.model import (
     Parallelism,
     Recipe,
     Source,
+    blank_id,
     row_id,
 )
 from pytest_gsw.tables.nodes import read_text
@@ -120,7 +121,8 @@ def read_table(path: Path) -> Table:
             judged = _judged(known, recipe)
             problems = _row_problems(known, judged, recipe, unknown)
             if not problems:
-                name, location = row_id(stated), Location(path, row.line, row.column)
+                location = Location(path, row.line, row.column)
+                name = row_id(stated) if is_right and not unknown else blank_id(stated)
                 if name in taken and BLANK in name:
                     name = f"{name[:-1]}-line{location.line}]"  # filled in, it may be another row
                 if name in taken:

@@ -285,11 +285,16 @@ class BlankRow:
 
 
 def row_id(row: Mapping[str, Any]) -> str:
-    """The id of a row that states this: ``llama2_70b_fp8[H100x64]``, with ``BLANK`` for a part without a value."""
-    size = f"_{row['size'] or BLANK}" if "size" in row else ""
-    case = f"-{row['case'] or BLANK}" if "case" in row else ""
-    name = f"{row.get('model') or BLANK}{size}_{row.get('dtype') or BLANK}"
-    return f"{name}[{row.get('accelerator') or BLANK}x{row.get('gpus') or BLANK}{case}]"
+    """The id of a row that states this: ``llama2_70b_fp8[H100x64]``."""
+    size = f"_{row['size']}" if "size" in row else ""
+    case = f"-{row['case']}" if "case" in row else ""
+    return f"{row['model']}{size}_{row['dtype']}[{row['accelerator']}x{row['gpus']}{case}]"
+
+
+def blank_id(row: Mapping[str, Any]) -> str:
+    """The same with :data:`BLANK` for each part that has no value."""
+    named = dict.fromkeys(("model", "dtype", "accelerator", "gpus"), BLANK)
+    return row_id({**named, **{key: value or BLANK for key, value in row.items()}})
 
 
 def row_matches(pattern: str | None, row_id: str) -> bool:

@@ -203,7 +203,7 @@ def _from_facts(facts: Facts, draft: Draft, table: DraftTable, document: Documen
         others = {
             "model": named,
             "dtype": "dtype" in draft.values,
-            "framework": framework_of_cells(draft.attributes.values()),
+            "framework": framework_of_cells(cell.text if cell is not None else "", draft.attributes),
         }
         of_rows = {key: text for key, text in of_rows.items() if not others.get(key)}
     for key, text in of_rows.items():

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from pytest_gsw.documents.importing.draft import Remark
 from pytest_gsw.documents.importing.prose import Architecture
-from pytest_gsw.tables.model import row_id
+from pytest_gsw.tables.model import blank_id
 from pytest_gsw.tables.stated import StatedRow
 from pytest_gsw.tables.yamlfile import Stated
 
@@ -55,7 +55,7 @@ class Row:
     @property
     def id(self) -> str:
         """As the plugin will name it."""
-        return row_id({key: stated.text for key, stated in self.values.items()})
+        return blank_id({key: stated.text for key, stated in self.values.items()})
 
     def stated(self, table: RowTable, file: RowFile, document: str) -> StatedRow:
         """The row as the audit reads it, with what its table and its file say of it."""
