@@ -11,6 +11,7 @@ ends the run with status 1. It is no test that CI runs: the properties in tests/
 from __future__ import annotations
 
 import argparse
+import html
 import random
 import re
 import sys
@@ -114,7 +115,8 @@ def read_readme(path: Path) -> None:
             if key in row.values:
                 stated = row.values[key]
                 cell = CELL_END.split(TAGS.sub("", found.lines[stated.line - 1][stated.column - 1 :]))[0]
-                digits = re.sub(r"\D", "", stated.text).strip("0")
+                cell = html.unescape(cell)
+                digits = re.sub(r"[eE].*|\D", "", stated.text).strip("0")
                 assert digits in re.sub(r"\D", "", cell), f"{row.id}: {key} {stated} is not in {cell!r}"
     text_report(audit([Source(path.name, found.rows, found.lines)]))
     for name, text in found.yaml_text.items():
