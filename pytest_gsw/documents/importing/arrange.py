@@ -46,7 +46,7 @@ _OF_RUNS = JUDGED | {TFLOPS_PER_GPU.key}
 def arranged(table: Table) -> tuple[Table, ...]:
     """The plain tables that a table holds."""
     tables: tuple[Table, ...] = (table,)
-    for step in (_with_units, _turned, _parted_columns, _by_heading, _by_group, _by_pair):
+    for step in (_with_units, _turned, _by_corner, _parted_columns, _by_heading, _by_group, _by_pair):
         tables = tuple(part for one in tables for part in step(one))
     return tables
 
@@ -117,6 +117,20 @@ def _turned(table: Table) -> Iterator[Table]:
     columns = tuple(zip(*table.rows, strict=True))
     rows = tuple((name, *cells) for name, cells in zip(table.header, columns, strict=True) if name in names)
     yield replace(table, header=(first, *columns[0]), rows=rows, groups=())
+
+
+def _by_corner(table: Table) -> Iterator[Table]:
+    """A table for each row, where the first column's name is the figure and the others' are GPU counts."""
+    figure = read_label(table.header[0].text)
+    counts = [gpu_count(cell.text) is not None or node_count(cell.text) is not None for cell in table.header[1:]]
+    rows = [row for row in table.rows if row]
+    known = any(read_label(row[0].text) is not None or not row[0].text for row in rows)
+    if figure is None or figure.key not in _FIGURES or not counts or not all(counts) or known:
+        yield table
+        return
+    for row in rows:
+        line = (replace(row[0], text=table.header[0].text), *row[1:])
+        yield replace(table, header=(row[0], *table.header[1:]), rows=(line,), about=(*table.about, row[0].text))
 
 
 def _what_they_name(names: Sequence[Cell]) -> str | None:

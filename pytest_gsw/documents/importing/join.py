@@ -91,7 +91,8 @@ def _and(texts: set[str]) -> str:
 
 def fitting(configurations: Sequence[Configuration], draft: Draft, title: Title) -> list[Configuration]:
     """The configurations of a run's GPU count; of several, those that contradict its batch and sequence nowhere."""
-    found = [one for one in configurations if _fits(one, draft, title)]
+    gpus = draft.values["gpus"].text if "gpus" in draft.values else ""
+    found = [one for whole in configurations if _fits(one := whole.at(gpus), draft, title)]
     if len(found) < 2:
         return found
     telling = ("global_batch_size", "sequence_length", "micro_batch_size")

@@ -23,21 +23,31 @@ DTYPE = re.compile(
 )
 
 _NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,7})"
-#: No letter, digit, range or fraction before or behind: not the 16 of "BF16 H100", not the 128 of "64/128 GPUs".
-_BEFORE = r"(?<![A-Za-z0-9.,_/-])(?<![0-9] [/-] )"
+#: No letter, digit, range, fraction or factor before or behind: not the 16 of "BF16 H100", not the 128 of "64/128
+#: GPUs", not the 8 of "2 cabinets x 8 GPUs".
+_BEFORE = r"(?<![A-Za-z0-9.,_/\u00d7*-])(?<![0-9] [/-] )(?<![xX\u00d7*] )"
+_NODES = r"(?:nodes?|servers?|hosts?|machines?|VMs?|instances?|boxes|box)"
 _KIND = rf"(?:NVIDIA[ ]?)?(?:DGX[ -]?)?(?:{_ACCELERATORS})(?:[-_ ]?[0-9]{{2,3}}[ ]?GB)?s?"
 _TIMES = r"[ ]?[xX\u00d7*][ ]?"
 _END = r"(?![A-Za-z0-9])"
+#: Nor are GPUs of each node a count of GPUs: "8 GPUs per node", "8 GPUs x 2 nodes".
+_ALL = rf"{_END}(?![ ]?(?:/|per[ ]|a[ ]|(?:in |on |for )?each|[xX\u00d7*][ ]?[0-9]))"
+_GPUS = rf"(?:{_KIND}[ ]?)?(?:GPUs?)?"
+_NODES_BEFORE = rf"{_BEFORE}(?P<a>{_NUMBER})[ -]?{_NODES}"
+_ONE_KIND = rf"(?<![A-Za-z0-9])(?<![DH]GX[ -])(?<![0-9][ xX])(?<![0-9][xX][ ])(?!DGX|HGX){_KIND}"
+_A_NODE = rf"(?:[ ]?/[ ]?|[ ](?:per|a)[ ]){_NODES}{_END}"
 #: What says how many GPUs a column is about, in this order; ``a`` times ``b`` where there are two.
 _GPU_COUNTS = tuple(
     re.compile(pattern, re.IGNORECASE | re.ASCII)
     for pattern in (
-        rf"{_BEFORE}(?P<a>{_NUMBER})[ -]?nodes?(?:{_TIMES}|[ ](?:of|with)[ ])(?P<b>[0-9]{{1,2}})(?:[ ]?GPUs?)?{_END}",
+        rf"{_NODES_BEFORE}[,;]?[ ](?:with[ ]|of[ ]|and[ ])?(?P<b>[0-9]{{1,2}})[ ]?{_GPUS}{_A_NODE}",
+        rf"{_BEFORE}(?P<b>[0-9]{{1,2}})[ ]?{_GPUS}(?:{_A_NODE})?{_TIMES}(?P<a>{_NUMBER})[ -]?{_NODES}{_END}",
+        rf"{_NODES_BEFORE}(?:{_TIMES}|[ ](?:of|with)[ ])(?P<b>[0-9]{{1,2}})(?:[ ]?(?:{_KIND}|GPUs?))?{_END}",
         rf"{_BEFORE}(?P<a>{_NUMBER}){_TIMES}(?P<b>[0-9]{{1,2}})[ ]?(?:{_KIND})?[ ]?(?:GPUs?)?(?![A-Za-z0-9x])",
-        rf"{_BEFORE}(?P<a>{_NUMBER})(?:{_TIMES}|[ -])(?!DGX|HGX)(?:{_KIND}[ ])?GPUs?{_END}",
-        rf"{_BEFORE}(?P<a>{_NUMBER}){_TIMES}(?!DGX|HGX){_KIND}{_END}",
-        rf"(?:^|on |with |\()(?P<a>{_NUMBER})[ ](?!DGX|HGX){_KIND}{_END}",
-        rf"(?<![A-Za-z0-9]){_KIND}{_TIMES}(?P<a>{_NUMBER})(?![A-Za-z0-9.])",
+        rf"{_BEFORE}(?P<a>{_NUMBER})(?:{_TIMES}|[ -])(?!DGX|HGX)(?:{_KIND}[ ])?GPUs?{_ALL}",
+        rf"{_BEFORE}(?P<a>{_NUMBER}){_TIMES}(?!DGX|HGX){_KIND}{_ALL}",
+        rf"(?:^|on |with |\()(?P<a>{_NUMBER})[ ](?!DGX|HGX){_KIND}{_ALL}",
+        rf"{_ONE_KIND}{_TIMES}(?P<a>{_NUMBER})(?![A-Za-z0-9.])(?![ ]?{_NODES})",
         rf"(?<![A-Za-z0-9])GPUs?[ ]?[:=][ ]?(?P<a>{_NUMBER})(?![A-Za-z0-9.,/-])",
     )
 )

@@ -301,7 +301,7 @@ def _over_columns(row: tuple[Cell, ...]) -> tuple[Cell, ...]:
 
 def _plain(markdown: MarkdownIt, text: str) -> str:
     """Text without Markdown's marks: bold, code, links; runs of blanks inside stay as they are, tabs become blanks."""
-    text = _STRUCK.sub("", text.replace("\t", " ").replace("\xa0", " ")).strip()
+    text = _STRUCK.sub(" ", text.replace("\t", " ").replace("\xa0", " ")).strip()
     if not set(text) & set("*_`[<&\\!~"):
         return text
     words = []
@@ -312,9 +312,12 @@ def _plain(markdown: MarkdownIt, text: str) -> str:
             words.append(" ")
         elif token.type == "html_inline" and token.content.lower() in {"<sup>", "<sub>"}:
             words.append("^" if "p" in token.content.lower() else "_")  # 10<sup>2</sup> is not 102
+        elif token.type == "html_inline":
+            words.append("\0")
         elif token.type == "image":
             words.append(f"![{token.content}]")
-    return "".join(words).replace("\xa0", " ").strip()
+    # A tag between two digits separates them: 12<!-- 3 -->4 is not 124.
+    return re.sub(r"(?<=[0-9.,])\0+(?=[0-9.,])", " ", "".join(words)).replace("\0", "").replace("\xa0", " ").strip()
 
 
 def _caption(captions: list[str], markdown: MarkdownIt, lines: Sequence[str]) -> list[str]:

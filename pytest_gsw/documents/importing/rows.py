@@ -11,6 +11,7 @@ from pytest_gsw.documents.importing.arrange import arranged
 from pytest_gsw.documents.importing.cells import Number, is_nothing, read_number
 from pytest_gsw.documents.importing.draft import COUNTS, Draft, Share, share_of, take
 from pytest_gsw.documents.importing.labels import (
+    CONFIGURATION,
     DTYPE,
     FIGURES,
     JUDGED,
@@ -46,6 +47,21 @@ class DraftTable:
     around: Around = field(default_factory=Around)
 
 
+_NONE = Stated("", 0, 0)
+#: ``64-512``: a setting for each count from the first to the last.
+_RANGE = re.compile(r"([1-9][0-9]{0,6})[ ]?[-\u2013][ ]?([1-9][0-9]{0,6})")
+#: ``GPUs``, ``GPUs*16``, ``GPUs/4``.
+_OF_GPUS = re.compile(r"GPUs?(?:[ ]?([*/x\u00d7])[ ]?([1-9][0-9]{0,4}))?", re.IGNORECASE)
+
+
+def _computed(formula: str, gpus: int) -> str:
+    """A setting at a GPU count; nothing where it would be no whole number."""
+    match = _OF_GPUS.fullmatch(formula)
+    sign, number = (match[1], int(match[2])) if match is not None and match[2] else ("*", 1)
+    whole, rest = divmod(gpus, number) if sign == "/" else (gpus * number, 0)
+    return str(whole) if match is not None and whole and not rest else ""
+
+
 @dataclass(frozen=True)
 class Configuration:
     """One row of a configuration table: settings for the runs that it fits."""
@@ -56,6 +72,18 @@ class Configuration:
     values: Mapping[str, Stated]
     dtypes: frozenset[str]
     title: Title
+    #: GPU counts that it is for, where it is for several; settings may be of the form ``GPUs/4`` then.
+    scales: range = range(0)
+    formulas: Mapping[str, Stated] = field(default_factory=dict)
+
+    def at(self, gpus: str) -> Configuration:
+        """The configuration at a GPU count; where it is not for that one, as it is."""
+        if not gpus.isdigit() or (int(gpus) not in self.scales and self.values.get("gpus", _NONE).text != gpus):
+            return self
+        found = {key: (_computed(stated.text, int(gpus)), stated) for key, stated in self.formulas.items()}
+        values = {key: replace(stated, text=text) for key, (text, stated) in found.items() if text}
+        place = next(iter(self.values.values()), Stated("", self.table.line, 1))
+        return replace(self, values={"gpus": replace(place, text=gpus), **self.values, **values})
 
     @property
     def place(self) -> tuple[int, str]:
@@ -140,8 +168,9 @@ def _settings_left_out(table: Table, shape: Configurations) -> Iterator[Unread]:
     column = _scale_column(shape.labels)
     for row in table.rows:
         reason = _misplaced(row, table)
-        if reason is None and column is not None and not isinstance(read_number(row[column].text), Number):
-            reason = f"has no GPU count that can be read: '{row[column].text}'"
+        text = row[column].text if reason is None and column is not None else None
+        if text is not None and not isinstance(read_number(text), Number) and not _RANGE.fullmatch(text):
+            reason = f"has no GPU count that can be read: '{text}'"
         if reason is not None and any(cell.text for cell in row):
             yield Unread(row[0].line, row[0].text, reason, "row")
 
@@ -340,11 +369,18 @@ def _configurations(table: Table, shape: Configurations) -> Iterator[Configurati
             continue
         draft = Draft({})
         words: dict[str, str] = {}
+        scales = range(0)
+        formulas: dict[str, Stated] = {}
         for number, label in shape.labels.items():
-            if label is not None and label.key in COUNTS:
-                draft = take(draft, label, row[number], Share.MIXED)
+            cell = row[number]
+            if label is not None and label.key == "gpus" and (match := _RANGE.fullmatch(cell.text)):
+                scales = range(int(match[1]), int(match[2]) + 1)
+            elif label is not None and label.key in CONFIGURATION and _OF_GPUS.fullmatch(cell.text):
+                formulas[label.key] = Stated(cell.text, cell.line, cell.column)
+            elif label is not None and label.key in COUNTS:
+                draft = take(draft, label, cell, Share.MIXED)
             elif label is not None:
-                words[label.key] = row[number].text
+                words[label.key] = cell.text
         named, sized = read_title(words.get("model", "")), read_title(words.get("size", ""))
         model = named.model or about.model
         size = sized.size or named.size or about.size
@@ -354,4 +390,4 @@ def _configurations(table: Table, shape: Configurations) -> Iterator[Configurati
         kind = accelerator(words.get("accelerator", "")) or about.accelerator
         title = replace(about, model=model if is_model(model) else "", size=size, accelerator=kind)
         dtypes = frozenset(match[0].lower() for match in DTYPE.findall(words.get("dtype", "")))
-        yield Configuration(table, _title_text(table, of_runs=True), values, dtypes, title)
+        yield Configuration(table, _title_text(table, of_runs=True), values, dtypes, title, scales, formulas)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pytest_gsw.documents.importing.cells import Number, is_nothing, read_number
+from pytest_gsw.documents.importing.cells import UNITS, Number, is_nothing, read_number
 from pytest_gsw.documents.importing.labels import (
     ACCELERATOR,
     CONFIGURATION,
@@ -25,7 +25,7 @@ from pytest_gsw.documents.importing.labels import (
     read_label,
 )
 from pytest_gsw.documents.importing.markdown import Cell, Table
-from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME
+from pytest_gsw.tables.metrics import SAMPLES_PER_S, SAVE_TIME, STEP_TIME, TOKENS_PER_S, TOKENS_PER_S_PER_GPU
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,7 @@ def _by_row(table: Table, *, counted: bool) -> Shape:
     columns = {n: [row[n] for row in table.rows if n < len(row)] for n in range(len(table.header))}
     read = {n: read_label(cell.text) for n, cell in enumerate(table.header)}
     labels = {n: label and _settled(label, table, columns[n]) for n, label in read.items()}
+    labels |= {n: _rate(columns[n]) for n, cell in enumerate(table.header) if cell.text.lower() == "throughput"}
     texts = {n: [cell.text for cell in columns[n] if not is_nothing(cell.text)] for n in columns}
     # A column "GPU" may say which they are, and not how many; one "Hardware" how many they are, too.
     for n in [n for n, label in labels.items() if label is not None and label.key == "gpus"]:
@@ -153,6 +154,16 @@ def _by_row(table: Table, *, counted: bool) -> Shape:
     if any(key in CONFIGURATION - _OF_BATCH for key in keys):
         return Configurations(labels)
     return NoBaseline("has GPU counts, and neither figures nor settings of a run")
+
+
+def _rate(cells: Sequence[Cell]) -> Label | None:
+    """What a bare "throughput" is, where the units of its cells all say it."""
+    found = [number for cell in cells if isinstance(number := read_number(cell.text), Number)]
+    for key in (TOKENS_PER_S.key, SAMPLES_PER_S.key, TOKENS_PER_S_PER_GPU):
+        own = {unit for unit in UNITS[key] if key != TOKENS_PER_S_PER_GPU or "gpu" in unit}
+        if found and all(number.unit.lower().removeprefix("k") in own for number in found):
+            return Label(key)
+    return None
 
 
 def _counting(labels: Labels, texts: Mapping[int, Sequence[str]]) -> list[int]:

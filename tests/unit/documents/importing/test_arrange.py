@@ -276,3 +276,30 @@ def test_a_column_of_accelerators_beside_one_of_counts(read: Read) -> None:
         "RTX 4090 | 8 | 128 | 9",
     )
     assert [accelerator for (accelerator,) in rows(read(HEAD + text), "accelerator")][:2] == ["A100", "H200"]
+
+
+def test_the_figure_in_the_corner(read: Read) -> None:
+    text = table("Step time (s) | 8x H100 | 16x B200", "Llama 3.1 8B FP8 | 2.5 | 1.1", "Mixtral 8x7B BF16 | 5 | n/a")
+    assert rows(read(HEAD + text), "model", "size", "dtype", "gpus", "accelerator", "step_time_s", "line") == [
+        ("llama3.1", "8b", "fp8", "8", "H100", "2.5", "7"),
+        ("llama3.1", "8b", "fp8", "16", "B200", "1.1", "7"),
+        ("mixtral", "8x7b", "bf16", "8", "H100", "5", "8"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cells", "key", "texts"),
+    [
+        (("12.5 samples/s", "25 samples/s"), "samples_per_s", ["12.5", "25"]),
+        (("1,250 tokens/s", "2500 tok/s"), "tokens_per_s", ["1250", "2500"]),
+        (("1250 tok/s/GPU", "1200 tokens/s/gpu"), "tokens_per_s_per_gpu", ["1250", "1200"]),
+        (("1250", "1200"), "tokens_per_s", []),
+        (("1250 tok/s", "12 samples/s"), "tokens_per_s", []),
+        (("1250 tok/s", "1200 TB/s"), "tokens_per_s", []),
+    ],
+)
+def test_a_throughput_is_what_the_units_of_its_cells_say(
+    read: Read, cells: tuple[str, str], key: str, texts: list[str]
+) -> None:
+    found = read(HEAD + table("GPUs | GBS | Throughput", f"8 | 128 | {cells[0]}", f"16 | 256 | {cells[1]}"))
+    assert [text for (text,) in rows(found, key)] == texts

@@ -62,6 +62,12 @@ def test_what_is_struck_through_is_not_there() -> None:
     assert document.unread == (Unread(4, "5", "is struck through", "row"),)
 
 
+@pytest.mark.parametrize("cell", ["12<!-- 3 -->4", "12<td>4", "1~~9~~2", "12<b></b>4"])
+def test_what_stands_between_digits_separates_them(cell: str) -> None:
+    ((_, (found, _)),) = texts(parse(f"| a | b |\n|---|---|\n| {cell} | 2 |\n"))
+    assert found in {"12 4", "1 2"}
+
+
 def test_headings_and_captions() -> None:
     text = (
         "# A\n\n## B\n\n**Performance**\n\n16GB nodes:\n\n|a|b|\n|-|-|\n|1|2|\n\n32GB nodes:\n\n|a|b|\n|-|-|\n|1|2|\n"

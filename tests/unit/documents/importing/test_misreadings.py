@@ -198,8 +198,31 @@ def test_a_fence_in_a_list_and_a_quote_hold_no_tables_of_their_own(read: Read) -
 
 def test_settings_of_a_range_of_gpu_counts(read: Read) -> None:
     found = read(README + SETTINGS.format(model="Tiny 7b").replace("| 128 | 4 |", "| 128-512 | 4 |"))
+    assert [row.get("pp") for row in rows(found)] == ["2", "4"]
+    found = read(README + SETTINGS.format(model="Tiny 7b").replace("| 128 | 4 |", "| 256-512 | 4 |"))
     assert [row.get("pp") for row in rows(found)] == ["2", None]
-    assert left_out(found) == ["21 row '128-512' has no GPU count that can be read: '128-512'"]
+    assert [(one.line, one.rows) for one in found.joined] == [(18, 1)]
+    assert left_out(found) == []
+
+
+def test_settings_that_follow_from_the_gpu_count(read: Read) -> None:
+    text = README.replace(" (GBS=128)", "").replace(" (GBS=256)", "").replace(", MBS=2", "")
+    settings = (
+        "\n\n## Settings of Tiny 7b\n\n| GPUs | PP | DP | GBS |\n|---|---|---|---|\n| 8-512 | 4 | GPUs/{n} | GPUs*2 |\n"
+    )
+    found = [
+        (row.get("pp"), row.get("dp"), row.get("global_batch_size")) for row in rows(read(text + settings.format(n=4)))
+    ]
+    assert found == [("4", "16", "128"), ("4", "32", "256")]
+    found = [
+        (row.get("pp"), row.get("dp"), row.get("global_batch_size")) for row in rows(read(text + settings.format(n=3)))
+    ]
+    assert found == [("4", None, "128"), ("4", None, "256")]
+
+
+def test_a_range_is_no_runs_own_count(read: Read) -> None:
+    found = read(runs("GPUs | GBS | Step time (s)", "8-64 | 128 | 2.5"))
+    assert [row.get("gpus") for row in rows(found)] in ([], [None])
 
 
 def test_deepspeed_in_some_rows_of_a_table_that_gives_two_files(read: Read) -> None:
@@ -225,3 +248,11 @@ def test_a_row_of_too_few_cells_below_a_heading_that_tells_the_memory(read: Read
     assert said(found) == [
         "9 row: left out: the row has 2 cells and the header 3: its cells cannot be told to their columns"
     ]
+
+
+def test_a_short_row_of_settings(read: Read) -> None:
+    settings = (
+        SETTINGS.format(model="Tiny 7b").replace("| GPUs | PP |", "| PP | GPUs |").replace("| 64 | 2 | 1 |", "| 64 |")
+    )
+    reasons = [one.reason for one in read(README + settings).left_out]
+    assert "the row has 1 cells and the header 3: its cells cannot be told to their columns" in reasons
