@@ -6,7 +6,7 @@ Each step takes a table and gives the tables that it holds; what a step does not
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_gsw.documents.importing.cells import Number, is_nothing, read_number
@@ -18,7 +18,9 @@ from pytest_gsw.documents.importing.labels import (
     JUDGED,
     Label,
     accelerator,
+    count_in_cell,
     gpu_count,
+    is_compared,
     is_no_run,
     node_count,
     read_label,
@@ -43,12 +45,22 @@ _FIGURES = frozenset(FIGURES)
 _OF_RUNS = JUDGED | {TFLOPS_PER_GPU.key}
 
 
-def arranged(table: Table) -> tuple[Table, ...]:
-    """The plain tables that a table holds."""
-    tables: tuple[Table, ...] = (table,)
+def arranged(table: Table, of_one_gpu: Collection[str] = ()) -> tuple[Table, ...]:
+    """The plain tables that a table holds; abbreviations ``of_one_gpu`` are its document's for tokens/s/GPU."""
+    tables: tuple[Table, ...] = (_spelt_out(table, of_one_gpu),)
     for step in (_with_units, _turned, _by_corner, _parted_columns, _by_heading, _by_group, _by_pair):
         tables = tuple(part for one in tables for part in step(one))
     return tables
+
+
+def _spelt_out(table: Table, of_one_gpu: Collection[str]) -> Table:
+    """The table with the names of columns and rows that its document defines."""
+
+    def spelt(cell: Cell) -> Cell:
+        return replace(cell, text="Tokens/s/GPU") if cell.text.lower() in of_one_gpu else cell
+
+    rows = tuple((spelt(row[0]), *row[1:]) if row else row for row in table.rows)
+    return replace(table, header=tuple(map(spelt, table.header)), rows=rows) if of_one_gpu else table
 
 
 def _with_units(table: Table) -> Iterator[Table]:
@@ -104,7 +116,7 @@ def _split(cell: Cell, parts: int) -> tuple[Cell, ...]:
 def _turned(table: Table) -> Iterator[Table]:
     """The table with its runs as rows, where they are columns and the GPU count is a row."""
     keys = {label.key for row in table.rows if row for label in (read_label(row[0].text),) if label is not None}
-    names = [cell for cell in table.header[1:] if not is_no_run(cell.text)]
+    names = _runs(table)
     is_by_run = any(
         gpu_count(cell.text) or node_count(cell.text) or is_nothing(cell.text) or read_label(cell.text)
         for cell in names
@@ -117,6 +129,16 @@ def _turned(table: Table) -> Iterator[Table]:
     columns = tuple(zip(*table.rows, strict=True))
     rows = tuple((name, *cells) for name, cells in zip(table.header, columns, strict=True) if name in names)
     yield replace(table, header=(first, *columns[0]), rows=rows, groups=())
+
+
+def _runs(table: Table) -> list[Cell]:
+    """The names of the columns that are runs: they have a GPU count, and are no target and no difference."""
+    labels = ((row, read_label(row[0].text)) for row in table.rows if row)
+    counts = [row for row, label in labels if label is not None and label.key in {"gpus", "nodes"}]
+    counted = [n for row in counts for n, cell in enumerate(row) if isinstance(read_number(cell.text), Number)]
+    counted += [n for row in counts for n, cell in enumerate(row) if count_in_cell(cell.text)]
+    names = [cell for n, cell in enumerate(table.header) if n and n in counted and not is_no_run(cell.text)]
+    return [cell for cell in names if not is_compared(cell.text)] or names
 
 
 def _by_corner(table: Table) -> Iterator[Table]:
@@ -176,6 +198,9 @@ def _by_group(table: Table) -> Iterator[Table]:
         for group, name, is_told in zip(groups, names, told, strict=True)
         if is_told and (label := read_label(name)) is not None and label.key in _OF_RUNS
     )
+    if not all(map(is_compared, telling)):
+        telling = {group: None for group in telling if not is_compared(group)}
+        told = [is_told and not is_compared(group) for group, is_told in zip(groups, told, strict=True)]
     header = []
     for group, name, is_told, cell in zip(groups, names, told, table.header, strict=True):
         whole = cell.text if not table.groups else f"{group} {name}".strip()

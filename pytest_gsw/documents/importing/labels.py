@@ -171,6 +171,7 @@ _MADE_OF_ROWS = re.compile(
     r"improvement|gain|change|relative(?: .*)?)(?:[ ]?\(.{0,20}\)|[ ]?%)?:?",
     re.IGNORECASE,
 )
+_COMPARED = re.compile(r"(?<![a-z])(?:expected|previous|reference|old|before)(?![a-z])", re.IGNORECASE)
 _OF_INFERENCE = re.compile(r"(?<![a-z])(?:inference|serving|decod(?:e|ing)|prefill|deployment)(?![a-z])", re.IGNORECASE)
 _OF_TRAINING = re.compile(r"train|tun(?:e|ing)(?![a-z])", re.IGNORECASE)
 
@@ -204,6 +205,25 @@ def read_label(text: str) -> Label | None:
     return None
 
 
+#: ``WPS (tokens per second per GPU)``: what a document says of an abbreviation that others use otherwise.
+_DEFINED = re.compile(
+    r"(?<![A-Za-z/])(?P<name>TPS|WPS|TGS)(?![A-Za-z/])[\"'`*]{0,4}[ ]?"
+    r"(?:[(:=,\u2013\u2014-]|is|means|stands for|refers to|denotes)[ ]?"
+    r"(?:the |is |number of |throughput in ){0,3}"
+    r"(?P<phrase>(?:tokens?|words?)(?:[ ]?/[ ]?|[ ]per[ ])[a-z]{1,6}(?:(?:[ ]?/[ ]?|[ ]per[ ])[a-z]{1,6})?)",
+    re.IGNORECASE,
+)
+
+
+def of_one_gpu(text: str) -> frozenset[str]:
+    """The abbreviations that a text defines as tokens per second of one GPU and as nothing else, in lower case."""
+    found: dict[str, set[str]] = {}
+    for match in _DEFINED.finditer(text):
+        label = read_label(match["phrase"].lower().replace("word", "token"))
+        found.setdefault(match["name"].lower(), set()).add("" if label is None else label.key)
+    return frozenset(name for name, keys in found.items() if keys == {metrics.TOKENS_PER_S_PER_GPU})
+
+
 def is_measured(text: str) -> bool:
     """Whether a label that is no word of this vocabulary is about something measured, such as ``tokens/s/node``."""
     return read_label(text) is None and _MEASURED.search(_apart(text)) is not None
@@ -227,6 +247,11 @@ def is_below_inference(headings: Sequence[str]) -> bool:
 def is_no_run(text: str) -> bool:
     """Whether what stands above or before figures says that they are no run's: ``Projected``, ``Speedup``."""
     return _NO_RUN.search(text) is not None
+
+
+def is_compared(text: str) -> bool:
+    """Whether figures are what others are compared with, where these stand beside them: ``Expected``, ``Before``."""
+    return _COMPARED.search(text) is not None
 
 
 def is_made_of_rows(text: str) -> bool:

@@ -23,6 +23,7 @@ from pytest_gsw.documents.importing.labels import (
     is_made_of_rows,
     is_measured,
     node_count,
+    of_one_gpu,
     read_label,
 )
 from pytest_gsw.documents.importing.markdown import Cell, Document, Table, Unread
@@ -107,11 +108,12 @@ def extract(document: Document) -> Extracted:
     left_out = list(document.unread)
     parts: list[Table] = []
     surroundings = Surroundings(document)
+    abbreviations = of_one_gpu(" ".join(document.lines[n - 1] for n in document.prose))
     for whole in document.tables:
         table, rest = _until_next_header(whole)
         if rest is not None:
             left_out.append(rest)
-        parts += arranged(table)
+        parts += arranged(table, abbreviations)
     for table in parts:
         around = surroundings.of(table)
         shape = shape_of(table, counted=around.states("gpus", "nodes"))

@@ -18,6 +18,7 @@ from pytest_gsw.documents.importing.labels import (
     count_in_cell,
     gpu_count,
     is_below_inference,
+    is_compared,
     is_inference,
     is_measured,
     is_no_run,
@@ -117,11 +118,8 @@ def _scales(table: Table) -> tuple[Scale, ...]:
         if found and not is_no_run(re.sub(r"\([^()]*\)", "", cell.text)):
             scales.append(Scale(column, {**found, **({"accelerator": kind} if kind else {})}, cell))
     # "Expected on 8 GPUs" is a baseline, unless what was measured stands beside it.
-    measured = [scale.values for scale in scales if not _COMPARED.search(scale.header.text)]
-    return tuple(one for one in scales if not _COMPARED.search(one.header.text) or one.values not in measured)
-
-
-_COMPARED = re.compile(r"(?<![a-z])(?:expected|previous|reference|old|before)(?![a-z])", re.IGNORECASE)
+    measured = [scale.values for scale in scales if not is_compared(scale.header.text)]
+    return tuple(one for one in scales if not is_compared(one.header.text) or one.values not in measured)
 
 
 def _by_row(table: Table, *, counted: bool) -> Shape:

@@ -40,12 +40,19 @@ def test_runs_as_columns(read: Read) -> None:
     assert (stated.line, stated.column) == (10, 25)
 
 
-@pytest.mark.parametrize("name", ["Speedup", "Projected", "Difference", "Peak", "Δ"])
+@pytest.mark.parametrize("name", ["Speedup", "Projected", "Difference", "Peak", "Δ", "Expected", "Before"])
 def test_a_column_that_is_no_run(read: Read, name: str) -> None:
     found = read(
         HEAD + table(f"Metric | Measured | {name}", "GPUs | 8 | 8", "GBS | 128 | 128", "Step time (s) | 2.5 | 1.1")
     )
     assert rows(found, "step_time_s") == [("2.5",)]
+
+
+def test_a_column_of_remarks_is_no_run(read: Read) -> None:
+    text = table(
+        "Parameter | Value | Notes", "GPUs | 8 | all of a node", "GBS | 128 | 16 a GPU", "Step time (s) | 2.5 | 11"
+    )
+    assert rows(read(HEAD + text), "gpus", "step_time_s") == [("8", "2.5")]
 
 
 def test_runs_as_columns_of_which_one_has_lost_a_cell(read: Read) -> None:
@@ -104,8 +111,9 @@ def test_columns_below_groups(read: Read) -> None:
 
 
 def test_a_group_that_is_no_run(read: Read) -> None:
-    found = read(HEAD + "## Llama 3.1 8B\n\n" + GROUPED.format(one="Measured", other="Projected"))
-    assert rows(found, "tp", "step_time_s") == [("1", "2.5")]
+    for other in ("Projected", "Expected"):
+        found = read(HEAD + "## Llama 3.1 8B\n\n" + GROUPED.format(one="Measured", other=other))
+        assert rows(found, "tp", "step_time_s") == [("1", "2.5")]
 
 
 def test_groups_of_settings_and_of_figures(read: Read) -> None:
@@ -303,3 +311,23 @@ def test_a_throughput_is_what_the_units_of_its_cells_say(
 ) -> None:
     found = read(HEAD + table("GPUs | GBS | Throughput", f"8 | 128 | {cells[0]}", f"16 | 256 | {cells[1]}"))
     assert [text for (text,) in rows(found, key)] == texts
+
+
+@pytest.mark.parametrize(
+    ("prose", "is_read"),
+    [
+        ("WPS (tokens per second per GPU) is what counts.", True),
+        ("`WPS` is tokens/s/GPU.", True),
+        ("WPS: words per second per device", True),
+        ("WPS is tokens per\nsecond per GPU.", True),
+        ("WPS means tokens per second.", False),
+        ("WPS (words per second).", False),
+        ("WPS is tokens/s/node.", False),
+        ("WPS/GPU is tokens per second per GPU.", False),
+        ("WPS is tokens per second; WPS (tokens/s/GPU) below.", False),
+        ("We say WPS.", False),
+    ],
+)
+def test_an_abbreviation_is_what_its_document_says(read: Read, prose: str, is_read: bool) -> None:
+    found = read(HEAD + prose + "\n\n" + table("GPUs | GBS | WPS", "8 | 128 | 9000"))
+    assert rows(found, "tokens_per_s_per_gpu") == ([("9000",)] if is_read else [])
