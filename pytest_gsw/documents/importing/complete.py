@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pytest_gsw.documents.importing import conventions
 from pytest_gsw.documents.importing.draft import Draft
@@ -14,6 +14,7 @@ from pytest_gsw.documents.importing.fit import fewest_steps, misfits
 from pytest_gsw.documents.importing.join import Section
 from pytest_gsw.documents.importing.labels import FIGURES, JUDGED, accelerator
 from pytest_gsw.documents.importing.markdown import Document
+from pytest_gsw.documents.importing.model_flops import KnownFlops
 from pytest_gsw.documents.importing.prose import Prose
 from pytest_gsw.documents.importing.row import CONVENTION, FACT, NEEDED, UNSAID, RecipeKeys, Row
 from pytest_gsw.documents.importing.rows import DraftTable
@@ -39,6 +40,8 @@ class Context:
     facts: DocumentFacts
     #: The recipe's directory, where the document or its place tells it.
     directory: Stated | None
+    #: What all of its rows say of model FLOPs, once they are read.
+    flops: KnownFlops = field(default_factory=KnownFlops)
 
 
 def complete(draft: Draft, table: DraftTable, section: Section, context: Context) -> Row:
@@ -78,7 +81,7 @@ def _complete(draft: Draft, table: DraftTable, section: Section, context: Contex
         recipe["directory"] = section.directory or context.directory or usual
     acknowledged = {name for facts in given for name in facts.acknowledged}
     stated = values
-    values, draft, remarks = settled(stated, draft, prose, acknowledged, _refused(values))
+    values, draft, remarks = settled(stated, draft, prose, acknowledged, _refused(values), context.flops)
     values["line"] = _judged_line(draft, values)
     system = draft.values["accelerator"].text if "accelerator" in draft.values else ""
     rests_on = {"framework": section.framework.what} if "framework" not in draft.values else {}

@@ -24,8 +24,10 @@ BATCH = "global_batch_size"
 #: What rests on model FLOPs, and on a peak that documents round in several ways.
 _OF_FLOPS = frozenset({MFU.key, TFLOPS_PER_GPU.key})
 #: Figures of two runs differ by a percent, slips of the hand by more; formulas of model FLOPs by some percent.
-_TWO_RUNS, _ROUNDED_FLOPS = Fraction(1, 100), Fraction(5, 100)
+TWO_RUNS, _ROUNDED_FLOPS = Fraction(1, 100), Fraction(5, 100)
 _FACTORS = frozenset({"micro_batch_size", "gradient_accumulation_steps"})
+#: A figure with fewer digits fits too much to prove anything.
+_FINE = Fraction(1, 10_000)
 #: Another batch or sequence length is not nearly the same.
 _NEARLY = Span(Fraction(9, 10), Fraction(11, 10))
 #: Sequences of training are a multiple of so many tokens.
@@ -72,15 +74,17 @@ def explained_by_peak(row: Row, one: Comparison) -> bool:
         return False
     seconds = one.source.step.seconds
     laws_of = (laws(row, peak=peak).get(MFU.key) for peak, _ in explain.other_peaks(row))
-    return any(law is not None and abs(law.at(seconds) / one.written.value - 1) < _TWO_RUNS for law in laws_of)
+    return any(law is not None and abs(law.at(seconds) / one.written.value - 1) < TWO_RUNS for law in laws_of)
 
 
-def refuting(row: Row, acknowledged: Collection[str]) -> list[Comparison]:
-    """The row's MFU and TFLOP/s that its model FLOPs cannot give."""
+def refuting(
+    row: Row, acknowledged: Collection[str], *, own: bool = True, within: Fraction = _ROUNDED_FLOPS
+) -> list[Comparison]:
+    """The row's MFU and TFLOP/s that its model FLOPs cannot give; ``own`` are those that no other peak explains."""
     of_flops = _OF_FLOPS - set(acknowledged)
     found = (one for key, one in comparisons(row).items() if key in of_flops and isinstance(one.source, BySteps))
-    far = (one for one in found if abs(off(one) - 1) > max(_ROUNDED_FLOPS, one.written.unit / one.written.value))
-    return [one for one in far if not explained_by_peak(row, one)]
+    far = (one for one in found if abs(off(one) - 1) > max(within, one.written.unit / one.written.value))
+    return [one for one in far if not own or not explained_by_peak(row, one)]
 
 
 def shown_by_figures(row: Row) -> bool:
@@ -151,8 +155,9 @@ def _put_right(row: Row, acknowledged: Collection[str]) -> Decision | None:
 def _exact(row: Row, key: str) -> str:
     """The equation of a throughput that the row now gives to its last digit, where it rests on a key."""
     found = comparisons(row)
-    of = (found[name] for name in (TOKENS_PER_S.key, *THROUGHPUTS, DAYS_TO_TRAIN.key) if name in found)
-    exact = (one for one in of if one.severity is None and isinstance(one.source, BySteps))
+    of = (found[name] for name in (TOKENS_PER_S.key, *THROUGHPUTS) if name in found)
+    fine = (one for one in of if one.severity is None and one.written.unit < one.written.value * _FINE)
+    exact = (one for one in fine if isinstance(one.source, BySteps))
     return next((equation(one) for one in exact if key in {one.key, BATCH, STEP_TIME.key}), "")
 
 
@@ -198,7 +203,7 @@ def _agree(row: Row) -> bool:
 
 
 def _nearly_agree(row: Row) -> bool:
-    return not any(one.differs and abs(off(one) - 1) > _TWO_RUNS for one in comparisons(row).values())
+    return not any(one.differs and abs(off(one) - 1) > TWO_RUNS for one in comparisons(row).values())
 
 
 def _in_doubt(row: Row, acknowledged: Collection[str]) -> Decision:
@@ -209,7 +214,9 @@ def _in_doubt(row: Row, acknowledged: Collection[str]) -> Decision:
     keys = {_key(one) for one in wrong}
     found = comparisons(row)
     steps_hold = any(not one.differs for key, one in found.items() if key in THROUGHPUTS)
-    if keys - {BATCH} and not steps_hold and row.step_time is not None:
+    keys |= {one.source for one in wrong if isinstance(one, Comparison) and isinstance(one.source, str)}
+    by_steps = any(isinstance(one, Comparison) and isinstance(one.source, BySteps) for one in wrong)
+    if by_steps and not steps_hold and row.step_time is not None:
         keys.add(row.step_time.key)
     keys |= {key for key in (BATCH, "sequence_length") if _implied(row, key, wrong) is not None}
     reason = _disagreement(wrong)
@@ -218,7 +225,7 @@ def _in_doubt(row: Row, acknowledged: Collection[str]) -> Decision:
 
 
 def _matters(wrong: Collection[Comparison | Finding]) -> bool:
-    return any(isinstance(one, Finding) or abs(off(one) - 1) > _TWO_RUNS for one in wrong)
+    return any(isinstance(one, Finding) or abs(off(one) - 1) > TWO_RUNS for one in wrong)
 
 
 def _implied(row: Row, key: str, wrong: Collection[Comparison | Finding]) -> int | None:

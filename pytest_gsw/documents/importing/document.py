@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from pytest_gsw.documents.importing.cases import chapter_of, with_cases
 from pytest_gsw.documents.importing.complete import Context, complete
@@ -18,10 +19,14 @@ from pytest_gsw.documents.importing.files import check_facts, files_of
 from pytest_gsw.documents.importing.identities import proven, repaired
 from pytest_gsw.documents.importing.join import Section, fitting, joined, section_of
 from pytest_gsw.documents.importing.markdown import Unread, read_document
+from pytest_gsw.documents.importing.model_flops import known_flops
 from pytest_gsw.documents.importing.prose import read_prose
 from pytest_gsw.documents.importing.row import JoinedTable, Row, RowFile, RowTable
 from pytest_gsw.documents.importing.rows import Configuration, DraftTable, extract
 from pytest_gsw.tables.stated import StatedRow
+
+#: What a row is made of.
+_Part: TypeAlias = tuple[Draft, DraftTable, Sequence[Configuration], Section]
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,7 @@ def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
     extracted = extract(document)
     facts = facts or DocumentFacts()
     context = Context(document, read_prose(document), facts, recipe_directory(path, document.lines))
+    parts: list[_Part] = []
     rows: list[tuple[DraftTable, Row]] = []
     remarks: list[tuple[int | None, Remark]] = []
     joins = dict.fromkeys((one.place for one in extracted.configurations), 0)
@@ -97,18 +103,22 @@ def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
         own = chapter_of(document, table.table)
         near = [one for one in extracted.configurations if chapters[one.place].may_hold_for(own)]
         for drafted in table.rows:
-            configurations = fitting(near, drafted, table.title) if drafted.values else []
-            draft, row = _row(drafted, table, configurations, section, context)
-            number = len(rows) if row is not None else None
-            remarks += ((number, remark) for remark in draft.remarks)
-            if row is not None:
-                remarks += ((number, remark) for remark in row.remarks)
-                line = row.values["line"]
-                left_out = ((key, f"left out: {reason}") for key, reason in row.left_out.items())
-                remarks += ((number, Remark(line.line, line.column, *told)) for told in left_out)
-                rows.append((table, replace(row, number=len(rows))))
-                for place in {one.place for one in configurations}:
-                    joins[place] += 1
+            configurations: Sequence[Configuration] = fitting(near, drafted, table.title) if drafted.values else []
+            parts.append((drafted, table, configurations, section))
+    made = [_row(*part, context) for part in parts]
+    context = replace(context, flops=known_flops(row.values for _, row in made if row is not None))
+    for part, (draft, row) in zip(parts, _again(parts, made, context), strict=True):
+        _, table, configurations, _ = part
+        number = len(rows) if row is not None else None
+        remarks += ((number, remark) for remark in draft.remarks)
+        if row is not None:
+            remarks += ((number, remark) for remark in row.remarks)
+            line = row.values["line"]
+            left_out = ((key, f"left out: {reason}") for key, reason in row.left_out.items())
+            remarks += ((number, Remark(line.line, line.column, *told)) for told in left_out)
+            rows.append((table, replace(row, number=len(rows))))
+            for place in {one.place for one in configurations}:
+                joins[place] += 1
     check_facts(facts, extracted, rows)
     named, of_names = with_cases(rows)
     remarks += of_names
@@ -123,6 +133,15 @@ def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
         remarks=tuple(("" if number is None else ids[number], remark) for number, remark in remarks),
         joined=tuple(JoinedTable(*place, number) for place, number in joins.items() if number),
     )
+
+
+def _again(
+    parts: Sequence[_Part], made: Sequence[tuple[Draft, Row | None]], context: Context
+) -> Iterator[tuple[Draft, Row | None]]:
+    """The rows, those once more of whose model FLOPs others tell something."""
+    for part, (draft, row) in zip(parts, made, strict=True):
+        again = row is not None and context.flops.concerns(row.values)
+        yield _row(*part, context) if again else (draft, row)
 
 
 def _row(

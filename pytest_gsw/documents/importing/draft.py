@@ -21,12 +21,12 @@ from pytest_gsw.documents.importing.cells import (
 )
 from pytest_gsw.documents.importing.labels import CONFIGURATION, DTYPE, JUDGED, Label
 from pytest_gsw.documents.importing.markdown import Cell
-from pytest_gsw.tables.metrics import DAYS_TO_TRAIN, MFU, SAVE_TIME, STEP_TIME, THROUGHPUTS
+from pytest_gsw.tables.metrics import DAYS_TO_TRAIN, MFU, SAMPLES_PER_S, SAVE_TIME, STEP_TIME, THROUGHPUTS
 from pytest_gsw.tables.yamlfile import Stated
 
 _TIMES = frozenset({STEP_TIME.key, SAVE_TIME.key})
 #: Keys of figures between 1 and 999 as a rule, so that ``8,309`` need not be thousands.
-_COMMAS_DOUBTED = _TIMES | {DAYS_TO_TRAIN.key}
+_COMMAS_DOUBTED = _TIMES | {DAYS_TO_TRAIN.key, SAMPLES_PER_S.key}
 COUNTS = CONFIGURATION | {"gpus", "nodes", "gpus_per_node"}
 _WORDS = frozenset({"notes", "model", "size", "dtype", "accelerator", "framework"})
 #: Before a key: its cell cannot be read, and its text is kept until an identity has been asked what its digits are.

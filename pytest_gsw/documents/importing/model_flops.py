@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from pytest_gsw.documents.audit.written import about
-from pytest_gsw.documents.importing.contradictions import off, refuting, shown_by_figures, swapped_digits, told
+from pytest_gsw.documents.importing.contradictions import (
+    TWO_RUNS,
+    off,
+    refuting,
+    shown_by_figures,
+    swapped_digits,
+    told,
+)
 from pytest_gsw.documents.importing.identities import numbers_of
 from pytest_gsw.documents.importing.prose import Architecture, Prose
 from pytest_gsw.documents.importing.row import FACT
@@ -25,6 +32,8 @@ class Candidate:
     stated: Stated
     #: Why the row's own figures must show that they are its own; empty where the document says so.
     doubt: str = ""
+    #: The document does not state them so: that they are not the row's is not worth a word.
+    is_derived: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,16 +47,61 @@ class Chosen:
     refuted: Mapping[str, str] = field(default_factory=dict)
 
 
-def model_flops(values: Mapping[str, Stated], prose: Prose, acknowledged: Collection[str]) -> Chosen:
+@dataclass(frozen=True)
+class KnownFlops:
+    """What all rows of a document say of model FLOPs."""
+
+    #: Model FLOPs that the MFU or TFLOP/s of a row shows to be right, by the model that they are of.
+    shown: frozenset[tuple[str, ...]] = frozenset()
+    #: The most layers of a model.
+    layers: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+
+    def concerns(self, values: Mapping[str, Stated]) -> bool:
+        """Whether another row may tell something of this one's."""
+        shown = any(one[:-1] == _model(values) for one in self.shown)
+        unlike = "model_flops" not in values or refuting(numbers_of(values), (), within=TWO_RUNS)
+        return self.is_smaller(values) or (shown and bool(unlike))
+
+    def is_smaller(self, values: Mapping[str, Stated]) -> bool:
+        """Whether another row of the same model has more layers."""
+        layers = values["layers"].text if "layers" in values else ""
+        return layers.isdigit() and int(layers) < self.layers.get(_model(values)[:2], 0)
+
+
+def known_flops(rows: Iterable[Mapping[str, Stated]]) -> KnownFlops:
+    """What the rows of a document say of each other's model FLOPs."""
+    shown: set[tuple[str, ...]] = set()
+    layers: dict[tuple[str, ...], int] = {}
+    for values in rows:
+        if "layers" in values and values["layers"].text.isdigit():
+            model = _model(values)[:2]
+            layers[model] = max(layers.get(model, 0), int(values["layers"].text))
+        if "model_flops" in values and values["model_flops"].text:
+            row = numbers_of(values)
+            if shown_by_figures(row) and not refuting(row, (), within=TWO_RUNS):
+                shown.add((*_model(values), values["model_flops"].text))
+    return KnownFlops(frozenset(shown), layers)
+
+
+def _model(values: Mapping[str, Stated]) -> tuple[str, ...]:
+    return tuple(values[key].text if key in values else "" for key in ("model", "size", "sequence_length", "layers"))
+
+
+def model_flops(values: Mapping[str, Stated], prose: Prose, acknowledged: Collection[str], known: KnownFlops) -> Chosen:
     """Model FLOPs of one sample: the first that the row's own MFU and TFLOP/s do not refute.
 
-    As stated for the full model, by the document's formula for a smaller one.
+    As stated for the full model, by the document's formula for a smaller one. Where other rows of the same model show
+    that they are right, a figure that refutes them is wrong.
     """
     refused: list[tuple[Stated, str]] = []
-    for candidate in _candidates({key: stated.text for key, stated in values.items()}, prose):
+    smaller = known.is_smaller(values)
+    for candidate in _candidates({key: stated.text for key, stated in values.items()}, prose, smaller=smaller):
         stated = candidate.stated
         row = numbers_of({**values, "model_flops": stated})
-        against = refuting(row, acknowledged)
+        against = refuting(row, acknowledged, own=not candidate.doubt)
+        if (candidate.is_derived or not candidate.doubt) and (*_model(values), stated.text) in known.shown:
+            wrong = refuting(row, acknowledged, within=TWO_RUNS)
+            return Chosen(stated, refuted={one.key: f"{told(one)}; other rows show its model FLOPs" for one in wrong})
         if not against and (not candidate.doubt or shown_by_figures(row)):
             return Chosen(stated)
         slips = {one.key: swapped_digits(row, one) for one in against}
@@ -55,11 +109,11 @@ def model_flops(values: Mapping[str, Stated], prose: Prose, acknowledged: Collec
             ((key, right),) = slips.items()
             return Chosen(stated, refuted={key: f"{told(against[0])}; two digits of {right} are swapped"})
         reasons = [f"{told(one)}: {about(off(one), 3)} times as much" for one in against]
-        refused.append((stated, "; ".join(reasons) or candidate.doubt))
+        refused += [] if candidate.is_derived else [(stated, "; ".join(reasons) or candidate.doubt)]
     return Chosen(refused=tuple(refused[:1]))
 
 
-def _candidates(text: Mapping[str, str], prose: Prose) -> Iterator[Candidate]:
+def _candidates(text: Mapping[str, str], prose: Prose, *, smaller: bool) -> Iterator[Candidate]:
     """What may be a row's model FLOPs, the likeliest first."""
     architecture = architecture_of(text.get("size", ""), prose)
     if architecture is not None and architecture.formula == "gpt2":
@@ -74,11 +128,11 @@ def _candidates(text: Mapping[str, str], prose: Prose) -> Iterator[Candidate]:
     doubt = ""
     if lora:
         doubt = "it is of full training, and no figure of the row shows that it is LoRA's"
-    elif computed is None and text.get("proxy") == "true":
+    elif computed is None and (smaller or text.get("proxy") == "true"):
         doubt = "it is of the full model, and no figure of the row shows that it is the proxy's"
     found = [one for one in ((stated, computed) if full else (computed, stated)) if one is not None]
     if lora and found:
-        yield Candidate(_two_thirds(found[0]), doubt)
+        yield Candidate(_two_thirds(found[0]), doubt, is_derived=True)
     for number, one in enumerate(found):
         yield Candidate(one, doubt or ("it is not the row's" if number else ""))
 

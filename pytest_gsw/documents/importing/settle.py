@@ -8,7 +8,7 @@ from dataclasses import replace
 from pytest_gsw.documents.importing.contradictions import decided
 from pytest_gsw.documents.importing.draft import Draft, Remark
 from pytest_gsw.documents.importing.labels import JUDGED
-from pytest_gsw.documents.importing.model_flops import Chosen, model_flops
+from pytest_gsw.documents.importing.model_flops import Chosen, KnownFlops, model_flops
 from pytest_gsw.documents.importing.prose import Prose
 from pytest_gsw.documents.importing.row import FACT
 from pytest_gsw.tables.yamlfile import Stated
@@ -20,24 +20,25 @@ def settled(
     prose: Prose,
     acknowledged: Collection[str],
     impossible: Collection[str],
+    of_others: KnownFlops,
 ) -> tuple[dict[str, Stated], Draft, tuple[Remark, ...]]:
     """The values and their draft with what the row's identities prove and without what they refute; remarks on both.
 
-    Contradictions that facts acknowledge stay as documented; ``impossible`` values are left out elsewhere.
+    Contradictions that facts acknowledge stay as documented; ``impossible`` values are left out elsewhere;
+    ``of_others`` is what other rows of the document say of model FLOPs.
     """
     known = {key: stated for key, stated in values.items() if key not in impossible}
     if prose.counts_recomputation:
         known["activation_recomputation"] = Stated("true", FACT, 1)
     is_given = "model_flops" in values or "gpus" not in values
-    flops = Chosen() if is_given else model_flops(known, prose, acknowledged)
+    flops = Chosen() if is_given else model_flops(known, prose, acknowledged, of_others)
     assumed = {} if flops.flops is None else {"model_flops": flops.flops}
     found = decided({**known, **assumed}, acknowledged)
     wrong = {**found.refuted, **found.doubted}
     right = {key: replace(values[key], text=text) for key, (text, _) in found.proven.items()}
     if not is_given and (wrong or right):
-        flops = model_flops(
-            {k: right.get(k, stated) for k, stated in known.items() if k not in wrong}, prose, acknowledged
-        )
+        decided_values = {k: right.get(k, stated) for k, stated in known.items() if k not in wrong}
+        flops = model_flops(decided_values, prose, acknowledged, of_others)
     told = [
         (values[k], k, f"{values[k].text} is refuted: it is {text}, as {why}")
         for k, (text, why) in found.proven.items()

@@ -159,6 +159,31 @@ def test_an_mfu_with_two_digits_swapped_refutes_no_model_flops(read: Read) -> No
     assert first(found, "model_flops", "mfu") == ["1.9e+14", None]
 
 
+@pytest.mark.parametrize("mfu", ["48.76%", "19.06%"])
+def test_an_mfu_is_wrong_where_other_rows_show_the_model_flops(read: Read, mfu: str) -> None:
+    third = README[README.index("| Maxtext") :].replace("64x", "32x").replace("128 H100", "256 H100")
+    text = change(
+        README, ("| 18.76% |", f"| {mfu} |"), ("Throughput on 128 H100 GPUs (GBS=256)", "128 H100 GPUs (GBS=256)")
+    )
+    found = read(text + "\n" + third.replace("| 18.76% |", "| NA |").replace("| 18.74% |", "| NA |"))
+    assert first(found, "model_flops", "mfu", "step_time_s") == ["1.9e+14", None, "2.048"]
+    assert said(found) == [
+        (
+            f"13 mfu: left out: 128 * 1.9e14 FLOPs / 64 GPUs / 9.89e14 FLOP/s / 2.048 = 18.76%, and mfu is {mfu}; "
+            "other rows show its model FLOPs"
+        )
+    ]
+
+
+def test_few_digits_prove_no_batch(read: Read) -> None:
+    """182 would give the 45 days of a step time of 2.84 s."""
+    found = read(
+        change(TWO_FIGURES, ("| 2.048 |", "| 2.84 |"), ("| 256000 |", "| NA |"))
+        + "| Days to train 1T tokens | 44 | 23 |\n"
+    )
+    assert first(found, "global_batch_size") != ["182"]
+
+
 def test_an_mfu_of_another_peak_refutes_nothing(read: Read) -> None:
     found = read(change(README, ("| 18.76% |", "| 9.38% |")))
     assert first(found, "model_flops", "mfu") == ["1.9e+14", "9.38%"]
