@@ -84,10 +84,10 @@ class Chapter:
         return self.release in {None, rows.release} and self.task in {None, rows.task or ""}
 
 
-def chapter_of(document: Document, table: Table) -> Chapter:
-    """The release and the task of a table."""
-    release = release_of(document, table)
-    return Chapter(release.text if release is not None else None, _task_above(table))
+def chapter_of(document: Document, table: Table, title: str = "") -> Chapter:
+    """The release and the task of a table; its own title says more of its task than what stands above it."""
+    release, task = release_of(document, table), _task_in(title)
+    return Chapter(release.text if release is not None else None, _task_above(table) if task is None else task)
 
 
 def _task_of(table: Table, row: Row) -> str:

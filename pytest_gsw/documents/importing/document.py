@@ -100,7 +100,7 @@ def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
     said = read_evidence(document)
     for table in extracted.tables:
         section = section_of(document, table.table, said)
-        own = chapter_of(document, table.table)
+        own = chapter_of(document, table.table, table.text)
         near = [one for one in extracted.configurations if chapters[one.place].may_hold_for(own)]
         for drafted in table.rows:
             configurations: Sequence[Configuration] = fitting(near, drafted, table.title) if drafted.values else []

@@ -344,3 +344,12 @@ def test_cases_are_such_as_tables_take(tmp_path_factory: pytest.TempPathFactory,
 def test_no_rows_have_no_names() -> None:
     assert with_cases([]) == ([], [])
     assert extract(parse_document("none.md", "")).tables == ()
+
+
+def test_settings_are_joined_to_rows_whose_own_title_names_the_task(read: Read) -> None:
+    title = "| Maxtext Tiny 7b {} BF16 | 64x H100 GPUs (GBS=128) |\n|---|---|\n| Training step time (s) | {} |\n\n"
+    rows = title.format("SFT", "2.5") + title.format("LoRA", "1.5")
+    way = "### {}\n\n| GPUs | TP | PP |\n|---|---|---|\n| 64 | {} | 1 |\n\n"
+    settings = way.format("SFT", 4) + way.format("LoRA", 2)
+    found = read(f"{HEAD}\n## Settings\n\n{settings}## Expected figures\n\n{rows}").rows
+    assert {row.values["step_time_s"].text: row.values["tp"].text for row in found} == {"2.5": "4", "1.5": "2"}
