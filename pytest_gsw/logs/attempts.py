@@ -238,13 +238,9 @@ class ManyPrinters(Series):
         """Take the next record; true where it begins a new attempt."""
         restarted = self._restarts(record.number)
         if restarted:
-            self._begin(record.offset)
-            self._first, self._widest = record.number, 0
-            self._timed.clear()
-            self._values.clear()
-            self._offsets.clear()
-            self._ranks.clear()
-            self._skipped.clear()
+            self.restart(record.offset)
+        if not self._values:
+            self._first = record.number
         values = self._values.setdefault(record.number, array("d"))
         values.append(record.value)
         if can_be(record.value):
@@ -262,8 +258,20 @@ class ManyPrinters(Series):
         self._note(record, record.number)
         return restarted
 
+    def restart(self, offset: int) -> None:
+        """Begin a new attempt."""
+        self._begin(offset)
+        self._widest = 0
+        self._timed.clear()
+        self._values.clear()
+        self._offsets.clear()
+        self._ranks.clear()
+        self._skipped.clear()
+
     def _restarts(self, index: int) -> bool:
-        if not self._values or index < self._first:
+        if not self._values:
+            return self.attempts == 0  # else one has begun already, and this is its first step
+        if index < self._first:
             return True
         if index == self._first:
             return len(self._values) > 2  # itself, and the one by which a process may lag

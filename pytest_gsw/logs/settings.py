@@ -230,6 +230,25 @@ _TITAN_MODEL = _printed(b"ModelArgs(", (), rb"[(\s]NAME=VALUE", {"n_layers": "la
 _TITAN_FLOAT8 = _printed(
     b"Float8 ", (), rb"\bNAME (?:\w{1,20} ){0,2}training VALUE", {"Float8": "is_fp8"}, value=rb"active"
 )
+_FOUNDRY_LINE = rb"(?:^|:)(?P<indent> {0,60})NAME: {1,4}(?:amp_)?VALUE(?= {0,8}$)"
+#: LLM Foundry's configuration, as YAML; what is nested in ``model`` counts where nothing stands further out.
+_FOUNDRY = _printed(
+    b": ",
+    (b"max_seq_len: ", b"batch_size: ", b"microbatch_size: ", b"n_layers: ", b"d_model: ", b"precision: "),
+    _FOUNDRY_LINE,
+    {
+        "max_seq_len": "sequence_length",
+        "global_train_batch_size": "global_batch_size",
+        "device_train_microbatch_size": "micro_batch_size",
+        "n_layers": "layers",
+        "d_model": "hidden_size",
+        "precision": "precision",
+    },
+    value=rb"\w{1,40}",
+    nested=True,
+)
+#: Its one word for both: ``amp_bf16`` says that nothing is computed in FP8, ``amp_fp8`` that something is.
+_FOUNDRY_PRECISION = _printed(b"precision: ", (), _FOUNDRY_LINE, {"precision": "quantization"}, nested=True)
 #: Hugging Face Trainer: its banner, and its arguments, of which only what is switched on tells the precision.
 _TRAINER = _printed(
     b"Instantaneous batch size per device = ",
@@ -273,6 +292,7 @@ PRINTED: Mapping[str, tuple[Printed, ...]] = MappingProxyType(
         "maxtext": (_MAXTEXT,),
         "paxml": (_FIDDLE,),
         "torchtitan": (_TITAN_TRAINER, _TITAN_MESH, _TITAN_MODEL, _TITAN_FLOAT8),
+        "composer": (_FOUNDRY, _FOUNDRY_PRECISION),
         "huggingface": (_TRAINER, _TRAINING_ARGUMENTS, _DEEPSPEED),
         "deepspeed": (_MEGATRON, _DEEPSPEED),
     }
@@ -300,8 +320,8 @@ def precision_of(value: bytes) -> str | None:
 
 
 def quantization_of(value: bytes) -> str:
-    """``none``, or what is quantized to: ``fp8`` also where only its kind is named, such as ``hybrid``."""
+    """What is quantized to: ``fp8`` where only its kind is named, such as ``hybrid``, ``none`` of a plain precision."""
     word = value.strip(b"'\"").decode("ascii", "replace").lower()
-    if word in _NOTHING:
+    if word in _NOTHING or word in _PRECISIONS:
         return "none"
     return "fp4" if word == "e2m1" else "fp8" if word in {"true", "hybrid", "e4m3", "e5m2"} else word

@@ -10,9 +10,9 @@ from pytest_gsw.tables.model import Baseline
 
 #: Formats whose logs state a setting.
 _STATED = {
-    "sequence length": frozenset({"megatron", "nemo", "maxtext", "paxml", "torchtitan"}),
-    "layers": frozenset({"megatron", "nemo", "maxtext", "paxml", "torchtitan"}),
-    "precision": frozenset({"megatron", "nemo", "maxtext", "huggingface", "deepspeed"}),
+    "sequence length": frozenset({"megatron", "nemo", "maxtext", "paxml", "torchtitan", "composer"}),
+    "layers": frozenset({"megatron", "nemo", "maxtext", "paxml", "torchtitan", "composer"}),
+    "precision": frozenset({"megatron", "nemo", "maxtext", "composer", "huggingface", "deepspeed"}),
     "parallelism": frozenset({"megatron", "nemo"}),
 }
 _OTHER_PRECISION = {"bf16": "fp16", "fp16": "bf16", "fp32": "bf16", "fp8": "bf16"}

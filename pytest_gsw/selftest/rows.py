@@ -15,6 +15,12 @@ _ROWS_PER_KIND = 2
 #: Steps that tables can state; tens, so that a Megatron log of every tenth iteration ends with the run.
 _STATED_STEPS = (20, 30, 50)
 
+#: Formats of which no bundled table has a row, but a site's may, by the framework whose rows serve for them.
+_OF_SITES = {
+    "deepspeed": ("deepspeed",),
+    **dict.fromkeys(("maxtext", "nemo"), ("torchtitan", "composer")),
+}
+
 
 def seeded(seed: str) -> Random:
     """Random numbers that are the same for the same seed."""
@@ -36,12 +42,9 @@ def rows_of(seed: str) -> Iterator[Baseline]:
         row = drawn[0]
         if row.judged_by is STEP_TIME and row.log_format != "huggingface":  # whose logs hold one number
             yield _varied(row, random)
-        if row.framework in {"maxtext", "nemo"}:
-            # No document among the bundled ones has torchtitan's logs.
-            yield _varied(replace(row, framework="torchtitan", log_format="torchtitan"), random)
-        if row.framework == "deepspeed" and row.judged_by is STEP_TIME:
-            # No table has DeepSpeed's own logs, but a site's may.
-            yield _varied(replace(row, log_format="deepspeed"), random)
+        if row.judged_by is STEP_TIME:
+            for name in _OF_SITES.get(row.framework, ()):
+                yield _varied(replace(row, framework=name, log_format=name), random)
 
 
 def _varied(row: Baseline, random: Random) -> Baseline:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from pytest_gsw.demo.simulation import DEEPSPEED_UNLOGGED_STEPS
+from pytest_gsw.demo.simulation import UNLOGGED_STEPS
 from pytest_gsw.demo.simulation import Run as SimulatedRun
 from pytest_gsw.tables.metrics import Series
 from pytest_gsw.tables.statistic import parse_statistic
@@ -25,10 +25,8 @@ def logged_steps(run: SimulatedRun) -> Sequence[tuple[int | None, float]]:
             every = run.log_interval
             ends = range(every, len(steps_s) + 1, every)
             return [(end, statistics.fmean(steps_s[end - every : end])) for end in ends]
-        case "torchtitan":
-            return list(enumerate(steps_s, start=1))
-        case "deepspeed":
-            return list(enumerate(steps_s, start=1))[DEEPSPEED_UNLOGGED_STEPS:]
+        case "torchtitan" | "composer" | "deepspeed":
+            return list(enumerate(steps_s, start=1))[UNLOGGED_STEPS.get(row.log_format, 0) :]
         case "huggingface":
             return [(None, statistics.fmean(steps_s))]
         case _:

@@ -40,6 +40,8 @@ STEP_SHARE = 0.9
 LOG_FORMATS = {
     # NVIDIA-NeMo/Megatron-Bridge, src/megatron/bridge/training/utils/train_utils.py: Megatron-LM's line.
     "megatron-bridge": "megatron",
+    # mosaicml/llm-foundry, scripts/train/train.py: Composer's Trainer trains.
+    "llm-foundry": "composer",
 }
 
 #: Times that a log of a format shows at most, however many steps the run has.

@@ -79,6 +79,7 @@ ROWS = {
     "torchtitan": replace(
         LLAMA2, id="llama2_70b_fp8[H100x64-titan]", framework="torchtitan", log_format="torchtitan", dtype="mxfp8"
     ),
+    "composer": replace(LLAMA2, id="llama2_70b_fp8[H100x64-llm]", framework="llm-foundry", log_format="composer"),
     "megatron": gpt2("megatron"),
     "megatron-window": gpt2(
         "megatron", id="gpt2_7.5b_fp16[V100-32GBx64-w]", statistic="mean[31:40]", documented=Figures(step_time_s=0.661)

@@ -18,7 +18,17 @@ from tests.unit.demo.conftest import ENVIRONMENT, Trained
 
 Train = Callable[..., Trained]
 Rows = Mapping[str, Baseline]
-NAMES = ("paxml", "nemo", "maxtext", "megatron", "megatron-window", "megatron-deepspeed", "deepspeed", "huggingface")
+NAMES = (
+    "paxml",
+    "nemo",
+    "maxtext",
+    "composer",
+    "megatron",
+    "megatron-window",
+    "megatron-deepspeed",
+    "deepspeed",
+    "huggingface",
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -27,12 +37,20 @@ def test_out_of_memory(rows: Rows, trained: Train, name: str) -> None:
     assert run.exit_code == 1
     if name in {"paxml", "maxtext"}:
         error = "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate "
-    elif name == "nemo":
+    elif name in {"nemo", "composer"}:
         error = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 3 has "
     else:
         error = "[rank3]: RuntimeError: CUDA out of memory. Tried to allocate 1.50 GiB (GPU 3; 31.75 GiB total "
     assert f"\n{error}" in run.text
-    for trained_step in ("train_step() took", "completed step", "iteration  ", "CurrSamples", "'train_runtime'", "1/"):
+    for trained_step in (
+        "train_step() took",
+        "completed step",
+        "[batch=",
+        "iteration  ",
+        "CurrSamples",
+        "'train_runtime'",
+        "1/",
+    ):
         assert trained_step not in run.text.replace("1/1]", "").replace("iterations", "")
 
 

@@ -46,6 +46,11 @@ def torchtitan(text: str) -> list[float]:
     return [4096 * 128 / 64 / int(rate.replace(",", "")) for rate in re.findall(pattern, text, re.MULTILINE)]
 
 
+def composer(text: str) -> list[float]:
+    pattern = r"^\[batch=\d+/50\]:\n(?:\t .*\n)*?\t Train throughput/device/tokens_per_sec: (\d+\.\d{4})$"
+    return [4096 * 128 / 64 / float(rate) for rate in re.findall(pattern, text, re.MULTILINE)]
+
+
 def megatron(text: str) -> list[float]:
     pattern = (
         r"^ iteration +\d+/ +\d+ \| consumed samples: +\d+ \| elapsed time per iteration \(ms\): (\d+\.\d) \|"
@@ -75,6 +80,7 @@ LOGS: dict[str, tuple[Callable[[str], list[float]], int, float, slice]] = {
     "nemo": (nemo, 50, 12.84, slice(-1, None)),
     "maxtext": (maxtext, 50, 4.324, slice(-1, None)),
     "torchtitan": (torchtitan, 50, 4.324, slice(-1, None)),
+    "composer": (composer, 49, 4.324, slice(-1, None)),
     "megatron": (megatron, 12, 137.0, slice(None)),
     "megatron-window": (megatron, 6, 0.661, slice(3, 4)),
     "megatron-deepspeed": (megatron, 12, 137.0, slice(None)),
@@ -150,6 +156,7 @@ def test_maxtext_rates_follow_from_its_seconds(rows: Rows, trained: Train) -> No
         ("megatron", r"^  fp8 \.+ hybrid$"),
         ("nemo", r"^      fp8: true$"),
         ("torchtitan", r" Float8 tensorwise scaled training active$"),
+        ("composer", r"^precision: amp_fp8$"),
     ],
 )
 def test_a_variant_of_fp8_is_fp8(rows: Rows, trained: Train, name: str, line: str) -> None:
@@ -192,6 +199,7 @@ def test_a_nan_loss_shows_and_the_speed_is_healthy(rows: Rows, trained: Train, n
         "nemo": "reduced_train_loss=nan",
         "maxtext": "loss: nan",
         "torchtitan": "loss:      nan",
+        "composer": "loss/train/total: nan",
         "deepspeed": "loss: nan",
         "huggingface": "'loss': nan",
     }.get(name, "lm loss: NAN |")

@@ -62,6 +62,19 @@ def titan(step: int, rate: str, head: str = "", word: str = "tps") -> bytes:
     ).encode()
 
 
+def composer(batch: int, rate: str, head: str = "", loss: str = "7.5000", total: int = 20) -> bytes:
+    block = (
+        f"[batch={batch}/{total}]:",
+        f"\t Train time/batch: {batch - 1}",
+        f"\t Train loss/train/total: {loss}",
+        "\t Train throughput/batches_per_sec: 0.2500",
+        "\t Train throughput/samples_per_sec: 12.5000",
+        f"\t Train throughput/device/tokens_per_sec: {rate}",
+        "\t Train time/train: 0.0015",
+    )
+    return "".join(f"{head}{line}\n" for line in block).encode()
+
+
 def pipe(step: int, seconds: str, loss: str = "9.1250") -> bytes:
     return f"steps: {step} loss: {loss} iter time (s): {seconds} samples/sec: 27.500\n".encode()
 
@@ -88,6 +101,7 @@ EXAMPLES = {
     "nemo": printer(0, 0, "9.125") + printer(1, 1, "4.25"),
     "megatron": megatron(1, "9125.0") + megatron(2, "4250.0"),
     "torchtitan": titan(1, "410") + titan(2, "6,785"),
+    "composer": composer(1, "410.0000") + composer(2, "6785.0000"),
     "huggingface": summary("95.339"),
     "deepspeed": pipe(1, "9.125") + pipe(2, "4.250"),
 }

@@ -53,10 +53,11 @@ SAVES = "checkpoint_save_time"
         ),
         ({"framework": "nemo", "metric": SAVES}, {"metric": "a nemo log has no times of checkpoint saves"}),
         (
-            {"framework": "llm-foundry"},
-            {"log_format": "no log format reads what llm-foundry logs; a hook can, see docs/hooks.md"},
+            {"framework": "levanter"},
+            {"log_format": "no log format reads what levanter logs; a hook can, see docs/hooks.md"},
         ),
-        ({"framework": "llm-foundry", "log_format": "ours"}, {}),
+        ({"framework": "levanter", "log_format": "ours"}, {}),
+        ({"framework": "llm-foundry"}, {}),
     ],
 )
 def test_what_a_log_cannot_give(stated: dict[str, str], reasons: dict[str, str]) -> None:
@@ -93,10 +94,18 @@ def test_steps_that_a_log_does_not_have_are_a_blank(read: Read) -> None:
 
 
 def test_a_framework_whose_log_nobody_reads_is_written_with_a_blank_log_format(read: Read) -> None:
-    found = read(DOCUMENT.format(line="`composer train/train.py 7b.yaml`"))
+    table = "| GPUs | GBS | Framework | Step time (s) |\n|---|---|---|---|\n| 8 | 64 | Levanter | 2.5 |\n"
+    found = read(DOCUMENT.format(line="").partition("| GPUs")[0] + table)
     assert [(key, reason) for _, _, key, reason in found.blanks] == [
-        ("log_format", "no log format reads what llm-foundry logs; a hook can, see docs/hooks.md")
+        ("log_format", "no log format reads what levanter logs; a hook can, see docs/hooks.md")
     ]
+    (yaml,) = found.yaml_text.values()
+    assert "framework: levanter\n" in yaml
+
+
+def test_llm_foundry_is_read_as_composer(read: Read) -> None:
+    found = read(DOCUMENT.format(line="`composer train/train.py 7b.yaml`"))
+    assert found.blanks == ()
     (yaml,) = found.yaml_text.values()
     assert "framework: llm-foundry  # line 5: launch command\n" in yaml
 
