@@ -78,7 +78,7 @@ def _complete(draft: Draft, table: DraftTable, section: Section, context: Contex
         # Its README's directory, the framework's, or one named after the model.
         of_framework = conventions.RECIPE_DIRECTORIES.get(_text(values, "framework"))
         usual = Stated(of_framework or _text(values, "model"), CONVENTION, 1)
-        recipe["directory"] = section.directory or context.directory or usual
+        recipe["directory"] = section.prose.directory or context.directory or usual
     acknowledged = {name for facts in given for name in facts.acknowledged}
     stated = values
     values, draft, remarks = settled(stated, draft, prose, acknowledged, _refused(values), context.flops)

@@ -20,7 +20,7 @@ from pytest_gsw.documents.importing.identities import proven, repaired
 from pytest_gsw.documents.importing.join import Section, fitting, joined, section_of
 from pytest_gsw.documents.importing.markdown import Unread, read_document
 from pytest_gsw.documents.importing.model_flops import known_flops
-from pytest_gsw.documents.importing.prose import read_prose
+from pytest_gsw.documents.importing.prose import read_prose, read_sections
 from pytest_gsw.documents.importing.row import JoinedTable, Row, RowFile, RowTable
 from pytest_gsw.documents.importing.rows import Configuration, DraftTable, extract
 from pytest_gsw.tables.stated import StatedRow
@@ -98,8 +98,9 @@ def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
     joins = dict.fromkeys((one.place for one in extracted.configurations), 0)
     chapters = {one.place: chapter_of(document, one.table) for one in extracted.configurations}
     said = read_evidence(document)
+    sections = read_sections(document)
     for table in extracted.tables:
-        section = section_of(document, table.table, said)
+        section = section_of(document, table.table, sections[table.table.section], said)
         own = chapter_of(document, table.table, table.text)
         near = [one for one in extracted.configurations if chapters[one.place].may_hold_for(own)]
         for drafted in table.rows:

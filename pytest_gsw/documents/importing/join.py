@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -13,7 +12,7 @@ from pytest_gsw.documents.importing.draft import Draft
 from pytest_gsw.documents.importing.evidence import DocumentEvidence, Finding
 from pytest_gsw.documents.importing.identities import sequence_length_given
 from pytest_gsw.documents.importing.markdown import Document, Table
-from pytest_gsw.documents.importing.prose import Prose, section_degree, section_scripts
+from pytest_gsw.documents.importing.prose import Prose, SectionProse
 from pytest_gsw.documents.importing.rows import Configuration, DraftTable
 from pytest_gsw.documents.importing.titles import Title, is_model, read_title, same_model
 from pytest_gsw.tables.yamlfile import Stated
@@ -28,12 +27,7 @@ class Section:
 
     #: What trains them.
     framework: Finding
-    #: Tensor parallelism, where it is one for all.
-    tp: str | None
-    #: Each GPU is a data-parallel rank of its own.
-    dp_is_gpus: bool
-    #: The directory of scripts that it links.
-    directory: Stated | None
+    prose: SectionProse
     #: The release that its headings name.
     release: Stated | None
 
@@ -41,9 +35,9 @@ class Section:
 def joined(draft: Draft, table: DraftTable, fitting: Sequence[Configuration], section: Section, prose: Prose) -> Draft:
     """The draft with the settings of the configurations that fit it, and what the prose around its table says."""
     draft = surrounded(_configured(draft, fitting), table.title, table.around)
-    if {"pp", "dp"} & set(draft.values) and "tp" not in draft.values and section.tp is not None:
-        draft = draft.having("tp", section.tp, Stated("", table.table.line, 1))
-    if "dp" not in draft.values and "gpus" in draft.values and section.dp_is_gpus:
+    if {"pp", "dp"} & set(draft.values) and "tp" not in draft.values and section.prose.tp is not None:
+        draft = draft.having("tp", section.prose.tp, Stated("", table.table.line, 1))
+    if "dp" not in draft.values and "gpus" in draft.values and section.prose.dp_is_gpus:
         draft = draft.having("dp", draft.values["gpus"].text, draft.values["gpus"])
     known = {*draft.values, *draft.blanks}
     return draft if "sequence_length" in known else _with_sequence_length(draft, table, prose)
@@ -124,19 +118,6 @@ def _fits(one: Configuration, draft: Draft, title: Title) -> bool:
     return not (one.dtypes and title.dtype and title.dtype not in one.dtypes)
 
 
-def section_of(document: Document, table: Table, said: DocumentEvidence) -> Section:
-    """What the prose around a table says."""
-    own = [line for _, line in _lines(document, table.section)]
-    # The directory may be linked further up: from the table's section to the document's first.
-    up = (numbered for section in range(table.section, -1, -1) for numbered in _lines(document, section))
-    return Section(
-        framework=said.of(table),
-        tp=section_degree("TP", (line for line in own if line.count("|") < 2)),
-        dp_is_gpus=any(re.search(r"\bDP ?= ?GPUs\b", line) for line in own),
-        directory=section_scripts(up),
-        release=release_of(document, table),
-    )
-
-
-def _lines(document: Document, section: int) -> Iterator[tuple[int, str]]:
-    return ((n, document.lines[n - 1]) for n in document.sections[section])
+def section_of(document: Document, table: Table, prose: SectionProse, said: DocumentEvidence) -> Section:
+    """What the text around a table says."""
+    return Section(framework=said.of(table), prose=prose, release=release_of(document, table))

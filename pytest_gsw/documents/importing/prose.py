@@ -56,6 +56,7 @@ _WEIGHTS = re.compile(r"(?<![A-Za-z0-9])(fp16|bf16|fp32|fp8) weights", _WORDS)
 _SPREAD = re.compile(r"results?.{0,80}\+/-\s?([1-9]\d?)\s?% (?:correct|accurate|exact|noise)", _WORDS)
 _EXAMPLE = re.compile(r"\s{0,8}E\.g\. (?:For )?(.{3,60}?) on \d")
 _GPT2_FORMULA = re.compile(r"model_size\w* ?\* ?4 ?\* ?2 ?\* ?seq\w* ?\* ?global_batch_size ?/")
+_DP_IS_GPUS = re.compile(r"\bDP ?= ?GPUs\b")
 _SCRIPTS = re.compile(r"(?:scripts?|log files|logs) .{0,40}\[`?([A-Za-z0-9][\w.-]{0,60})`?\]\(\./\1/?\)", _WORDS)
 _ACCELERATOR_MEMORY = re.compile(r"(?<![A-Za-z0-9])([VA]100|H100)[- ](\d{2,3}) ?gb?(?![a-z])", _WORDS)
 
@@ -124,15 +125,34 @@ def read_prose(document: Document) -> Prose:
     )
 
 
-def section_scripts(lines: Iterable[tuple[int, str]]) -> Stated | None:
-    """The directory that a section links its scripts and logs in, ``None`` where it links none."""
-    return _first(_SCRIPTS, [(number, line) for number, line in lines if len(line) <= _LONGEST])
+@dataclass(frozen=True)
+class SectionProse:
+    """What one section says beside its tables."""
+
+    #: Tensor parallelism, where it is one for all.
+    tp: str | None
+    #: Each GPU is a data-parallel rank of its own.
+    dp_is_gpus: bool
+    #: The directory of scripts that it links, or that the nearest section further up does.
+    directory: Stated | None
 
 
-def section_degree(name: str, lines: Iterable[str]) -> str | None:
+def read_sections(document: Document) -> list[SectionProse]:
+    """What each section of a document says, in their order."""
+    found: list[SectionProse] = []
+    directory: Stated | None = None
+    for section in document.sections:
+        lines = [(n, document.lines[n - 1]) for n in section if len(document.lines[n - 1]) <= _LONGEST]
+        directory = _first(_SCRIPTS, lines) or directory
+        tp = _degree("TP", (line for _, line in lines if line.count("|") < 2))
+        found.append(SectionProse(tp, any(_DP_IS_GPUS.search(line) for _, line in lines), directory))
+    return found
+
+
+def _degree(name: str, lines: Iterable[str]) -> str | None:
     """The degree of parallelism that a section's prose gives (``TP=4``); ``None`` where it gives none, or several."""
     pattern = re.compile(rf"(?<![A-Za-z0-9*/_]){name}(?:_SIZE)? ?= ?([1-9][0-9]{{0,4}})(?![0-9*/.])")
-    found = {match for line in lines if len(line) <= _LONGEST for match in pattern.findall(line)}
+    found = {match for line in lines for match in pattern.findall(line)}
     return found.pop() if len(found) == 1 else None
 
 
