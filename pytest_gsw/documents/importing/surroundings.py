@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from pytest_gsw.documents.importing.around import Around, Group
+from pytest_gsw.documents.importing.around import SAID, Around, Group
+from pytest_gsw.documents.importing.cells import Number, read_number
+from pytest_gsw.documents.importing.labels import FIGURES, read_label
 from pytest_gsw.documents.importing.markdown import Block, Document, Table
-from pytest_gsw.documents.importing.sentences import FAMILY, POINT, Sentence, read_sentences
+from pytest_gsw.documents.importing.sentences import FAMILY, POINT, Sentence, read_sentences, said_in
 from pytest_gsw.documents.importing.titles import read_title
 from pytest_gsw.tables.yamlfile import Stated
 
@@ -31,6 +33,7 @@ _GENERAL = re.compile(
 )
 _LABELLED = re.compile(rf"{POINT.pattern}(?:\*\*|`)?([^:*`|]{{1,60}}?)(?:\*\*|`)?[ ]?:(?:\*\*)?[ ]+\S")
 _NAMED_VALUE = re.compile(r"[A-Z][A-Za-z ]{1,40}:[ ]+\S")
+_VALUE = re.compile(r"(?:values?|settings?|config(?:uration)?)", re.IGNORECASE)
 _NUMBERED = re.compile(r"[*_]{0,3}(?:table|tab\.)[ ]?[0-9]", re.IGNORECASE)
 #: Words of notes below a table that are about all of its runs.
 _OF_RUNS = re.compile(
@@ -76,6 +79,8 @@ class Arranged:
         Text between two tables is about the one below it, unless all text of the section stands below its tables.
         Where there is text before the first one and after the last one, nothing but its form tells.
         """
+        if not self.tables:
+            return (), (), ()
         place = max(bisect(self.tables, line) - 1, 0)
         is_first, is_last = place == 0, place == len(self.tables) - 1
         before, after = self._between[place], self._between[place + 1][:1]
@@ -110,11 +115,14 @@ class Surroundings:
             for block in document.blocks
             if block.kind == "heading"
         }
+        settings = [group for table in document.tables if (group := _settings(table)) is not None]
+        as_text = {group.first for group in settings}
         tables: dict[int, list[int]] = {}
         for table in document.tables:
-            tables.setdefault(table.section, []).append(table.line)
+            if table.line not in as_text:
+                tables.setdefault(table.section, []).append(table.line)
         groups: dict[int, list[Group]] = {}
-        for group in _groups(document):
+        for group in sorted((*_groups(document), *settings), key=lambda one: one.first):
             groups.setdefault(group.section, []).append(group)
         self._sections = {
             section: Arranged(tuple(tables.get(section, ())), tuple(groups.get(section, ())))
@@ -128,7 +136,7 @@ class Surroundings:
 
     def of(self, table: Table) -> Around:
         """What stands around a table."""
-        own = self._sections[table.section]
+        own = self._sections.get(table.section, Arranged((), ()))
         beside, rest, after = own.beside(table.line)
         levels = [beside, self._heading(table.section), rest, after]
         above = [table.section]
@@ -181,6 +189,26 @@ def _groups(document: Document) -> Iterator[Group]:
         run.append(block)
     if run:
         yield _group(run, lines)
+
+
+def _settings(table: Table) -> Group | None:
+    """A table of names and values, ``Parameter | Value``, which states what a text would; ``None`` for another one."""
+    named = [(read_label(row[0].text), row[1]) for row in table.rows if len(row) == 2]
+    labels = [label for label, _ in named if label is not None]
+    if len(table.header) != 2 or not _VALUE.fullmatch(table.header[1].text) or {one.key for one in labels} & {*FIGURES}:
+        return None
+    said: dict[str, tuple[Stated, ...]] = {}
+    for label, cell in named:
+        number = read_number(cell.text)
+        if label is None or label.key not in {"gpus", *SAID}:
+            continue
+        if isinstance(number, Number) and not number.unit and re.fullmatch(r"[1-9][0-9]{0,6}", number.digits):
+            said[label.key] = (*said.get(label.key, ()), Stated(number.digits, cell.line, cell.column))
+        else:
+            told = said_in(cell.text).get(label.key, ())
+            said |= {label.key: tuple(Stated(text, cell.line, cell.column) for text in told)} if told else {}
+    sentence = Sentence(table.header[0].text, (), said)
+    return Group(table.line, table.section, (sentence,)) if said else None
 
 
 def _has_settings(block: Block, lines: Sequence[str]) -> bool:

@@ -164,3 +164,16 @@ def test_captions_with_numbers_below_their_tables() -> None:
     text = f"BF16.\n{TABLE}\n*Table 1: Llama 2 7B on 8 H100 GPUs.*\n{TABLE}\n*Table 2: Llama 2 7B on 16 A100 GPUs.*\n"
     assert [about(text, n)["gpus"] for n in (0, 1)] == ["8 (8)", "16 (15)"]
     assert [about(text, n)["accelerator"] for n in (0, 1)] == ["H100 (8)", "A100 (15)"]
+
+
+def test_a_table_of_names_and_values_states_what_a_text_would() -> None:
+    settings = "| Setting | Value |\n|---|---|\n| GPUs | 64 |\n| TP | 4 |\n| Precision | FP8 |\n| Data | C4 |\n"
+    text = f"## Llama 3 70B\n\n{settings}\n{TABLE}\n## Llama 3 8B\n{TABLE}"
+    assert about(text, 1) == {
+        "gpus": "64 (5)",
+        "tp": "4 (6)",
+        "dtype": "fp8 (7)",
+        "model": "llama3 (1)",
+        "size": "70b (1)",
+    }
+    assert about(text, 2) == {"model": "llama3 (16)", "size": "8b (16)"}
