@@ -5,7 +5,7 @@ The nearest statement counts. Where two at the same distance differ, nothing is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_gsw.documents.importing.draft import Draft
@@ -44,20 +44,30 @@ class Group:
 class Around:
     """The text around one table, the nearest first."""
 
+    #: What stands directly beside the table: nearer than its heading.
+    beside: tuple[Group, ...] = ()
     levels: tuple[tuple[Group, ...], ...] = ()
+    #: The table has a title of its own; what is called so of another one are its heading and its captions.
+    is_titled: bool = True
 
-    def about(self, row: Mapping[str, str], keys: Collection[str]) -> tuple[dict[str, Stated], dict[str, str]]:
+    def about(
+        self, row: Mapping[str, str], keys: Collection[str], heading: Mapping[str, str] | None = None
+    ) -> tuple[dict[str, Stated], dict[str, str]]:
         """What it says of a row of these keys, and why nothing is said of the others that are there.
 
-        What the row has itself decides which sentences are about it.
+        What the row has itself decides which sentences are about it; beyond the text beside the table, its heading too.
         """
         known = dict(row)
+        settled = {*row}
         found: dict[str, Stated] = {}
         differing: dict[str, str] = {}
-        for level in self.levels:
+        for level in (self.beside, *self.levels):
+            if level is not self.beside:
+                known = {**(heading or {}), **known}
+                settled |= {*(heading or {})}
             said = _stated(sentence for group in level for sentence in _of_row(group, known))
             for key in keys:
-                values = said.get(key, {}) if key not in {*row, *found, *differing} else {}
+                values = said.get(key, {}) if key not in {*settled, *found, *differing} else {}
                 if len(values) == 1:
                     found |= {key: next(iter(values.values()))}
                 elif values:
@@ -67,13 +77,8 @@ class Around:
 
     def states(self, *keys: str) -> bool:
         """Whether any of it states one of these."""
-        return any(
-            sentence.said.get(key)
-            for level in self.levels
-            for group in level
-            for sentence in group.sentences
-            for key in keys
-        )
+        groups = (group for level in (self.beside, *self.levels) for group in level)
+        return any(sentence.said.get(key) for group in groups for sentence in group.sentences for key in keys)
 
 
 #: What the text around a table may say of its rows, beside how many GPUs they have.
@@ -88,7 +93,7 @@ def counted(draft: Draft, title: Title, around: Around) -> Draft:
     """The draft of a row that has no GPU count of its own, with the one that stands around its table."""
     if {"gpus", "nodes"} & {*draft.values, *draft.blanks, *draft.absent}:
         return draft
-    found, _ = around.about(_telling(draft, title), ("gpus", "nodes"))
+    found, _ = around.about(*_telling(draft, title, around, ("gpus", "nodes")))
     gpus, nodes = found.get("gpus"), found.get("nodes")
     if gpus is not None:
         draft = draft.having("gpus", gpus.text, gpus)
@@ -99,32 +104,42 @@ def counted(draft: Draft, title: Title, around: Around) -> Draft:
 
 def surrounded(draft: Draft, title: Title, around: Around) -> Draft:
     """The draft with what stands around its table and is about it, where the row itself says nothing."""
-    row = _telling(draft, title)
+    row, keys, heading = _telling(draft, title, around, SAID)
     own = {*row, *draft.values, *draft.blanks, *draft.absent}
-    found, differing = around.about(row, [key for key in SAID if key not in own])
+    found, differing = around.about(row, [key for key in keys if key not in own], heading)
     for key, stated in found.items():
-        draft = draft.having(key, stated.text, stated)
+        draft = draft.having(key, stated.text, stated) if heading.get(key) != stated.text else draft
     for key, reason in differing.items():
         draft = draft.blanked(key, reason)
     return draft
 
 
-def _telling(draft: Draft, title: Title) -> dict[str, str]:
-    """What a row and its table's title say of its model, size, dtype, accelerator and GPUs.
+def _telling(
+    draft: Draft, title: Title, around: Around, keys: Sequence[str]
+) -> tuple[dict[str, str], Sequence[str], dict[str, str]]:
+    """What a row says of its model, size, dtype, accelerator and GPUs, the keys that are asked for, and its heading.
 
     A name such as ``+ Float8`` says what the row has in place of what the text says of all rows.
     """
     cells = {key: stated.text for key, stated in draft.values.items()}
     named, sized = read_title(cells.get("model", "")), read_title(cells.get("size", ""))
     dtype = DTYPE.search(cells.get("dtype", ""))
-    found = {
-        "model": named.model or title.model,
-        "size": sized.size or named.size or (title.size if not named.model or not title.model else ""),
-        "dtype": "" if "dtype" in draft.named else dtype[1].lower() if dtype is not None else title.dtype,
-        "accelerator": accelerator(cells.get("accelerator", "")) or title.accelerator,
+    row = {
+        "model": named.model,
+        "size": sized.size or named.size,
+        "dtype": "" if "dtype" in draft.named or dtype is None else dtype[1].lower(),
+        "accelerator": accelerator(cells.get("accelerator", "")) or "",
         "gpus": cells.get("gpus", ""),
     }
-    return {key: text for key, text in found.items() if text}
+    heading = {
+        "model": title.model,
+        "size": title.size if not named.model or not title.model else "",
+        "dtype": "" if "dtype" in draft.named else title.dtype,
+        "accelerator": title.accelerator,
+    }
+    row = {key: text for key, text in row.items() if text}
+    heading = {key: text for key, text in heading.items() if text and key not in row}
+    return ({**heading, **row}, keys, {}) if around.is_titled else (row, keys, heading)
 
 
 def _stated(sentences: Iterable[Sentence]) -> dict[str, dict[str, Stated]]:

@@ -123,6 +123,7 @@ def extract(document: Document) -> Extracted:
             configurations += _configurations(table, shape)
             left_out += _settings_left_out(table, shape)
         else:
+            around = replace(around, is_titled=isinstance(shape, ByScale) or bool(table.about))
             drafted = _by_scale(table, shape) if isinstance(shape, ByScale) else _by_run(table, shape.labels, around)
             drafted = replace(drafted, around=around)
             if drafted.rows:

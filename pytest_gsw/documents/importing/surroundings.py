@@ -138,7 +138,7 @@ class Surroundings:
         """What stands around a table."""
         own = self._sections.get(table.section, Arranged((), ()))
         beside, rest, after = own.beside(table.line)
-        levels = [beside, self._heading(table.section), rest, after]
+        levels = [self._heading(table.section), rest, after]
         above = [table.section]
         while above[-1]:
             above.append(self._parents[above[-1]])
@@ -147,7 +147,7 @@ class Surroundings:
             setups = [one for one in self._setups.get(section, ()) if one not in above]
             levels += [self._heading(section), introduction]
             levels.append(tuple(group for one in setups for group in self._sections[one].groups))
-        return Around(tuple(level for level in levels if level))
+        return Around(beside, tuple(level for level in levels if level))
 
     def _heading(self, section: int) -> tuple[Group, ...]:
         return (self._headings[section],) if section in self._headings else ()

@@ -46,6 +46,10 @@ _UNDERSCORED = re.compile(r"(?<=[0-9])_(?=[0-9]{1,2}(?:_|\b))")
 _JOINED_VERSION = re.compile(r"(?<=[a-z])(?=V[0-9])")
 #: Words of a model's name at most; what has more is a sentence.
 _LONGEST_NAME = 4
+#: "Table 2:" and "3D" are no words of a model's name.
+_NUMBERED = re.compile(
+    r"(?<![A-Za-z0-9])(?:(?:table|tab\.)[ ]?[0-9]{1,3}(?:[.:]|(?![0-9.]))|[1-5]-?D(?![A-Za-z0-9]))", re.IGNORECASE
+)
 _PARENTHESES = re.compile(r"\(([^()]*)\)|\[([^\[\]]*)\]")
 #: A whole number and nothing behind it: not the 8 of "SEQ=8K", nor the 1 of "PP=1-4".
 _SETTING = re.compile(
@@ -113,7 +117,7 @@ class Title:
 
 def read_title(text: str) -> Title:
     """The parts of a title."""
-    text = _JOINED_VERSION.sub(" ", _UNDERSCORED.sub(".", text[:300]))
+    text = _JOINED_VERSION.sub(" ", _UNDERSCORED.sub(".", _NUMBERED.sub(" ", text[:300])))
     inside = " ".join(a or b for a, b in _PARENTHESES.findall(text))
     found = settings(inside if "=" in inside else text)
     bare = _PARENTHESES.sub(" ", text) if inside else text

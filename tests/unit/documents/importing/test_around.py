@@ -177,3 +177,17 @@ def test_a_table_of_names_and_values_states_what_a_text_would() -> None:
         "size": "70b (1)",
     }
     assert about(text, 2) == {"model": "llama3 (16)", "size": "8b (16)"}
+
+
+def test_a_numbered_heading_names_the_model_behind_its_number(read: Read) -> None:
+    found = read(f"# NeMo\n\n#### Table 2: 2D Llama 3.1 70B on 256 H100 GPUs\n\nTP 8, global batch size 512.\n{TABLE}")
+    values = found.rows[0].values
+    assert [values[key].text for key in ("gpus", "tp", "global_batch_size", "size")] == ["256", "8", "512", "70b"]
+    assert list(found.yaml_text) == ["nemo/llama3.1_70b.yaml"]
+
+
+def test_the_text_beside_a_table_is_nearer_than_its_heading(read: Read) -> None:
+    text = f"# NeMo\n\n## Llama 3.1 70B on 256 H100 GPUs\n{TABLE}\n**Table 3** Llama 3.1 405B on 512 GPUs.\n{TABLE}"
+    rows = [{key: row.values[key].text for key in ("size", "gpus", "line")} for row in read(text).rows]
+    assert rows[0] == {"size": "70b", "gpus": "256", "line": "7"}
+    assert rows[2] == {"size": "405b", "gpus": "512", "line": "14"}
