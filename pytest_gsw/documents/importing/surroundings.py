@@ -99,8 +99,13 @@ class Arranged:
             ours = below and not above and len(self._between[place + 1]) == 1
             after = tuple(group for group in after if group.is_of_above or (ours and not group.is_caption))
         notes = tuple(group for group in after if group.is_of_runs or group.is_of_above)
+        nearest = (*before[-1:], *caption)
         introduction = () if is_first else self.introduction
-        return (*before[-1:], *caption), (*introduction, *before[:-1]), notes
+        if any(group.states for group in nearest):
+            introduction = introduction[
+                :-1
+            ]  # the last of it stands directly before the first table, as this before ours
+        return nearest, (*introduction, *before[:-1]), notes
 
 
 class Surroundings:

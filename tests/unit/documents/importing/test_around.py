@@ -191,3 +191,8 @@ def test_the_text_beside_a_table_is_nearer_than_its_heading(read: Read) -> None:
     rows = [{key: row.values[key].text for key in ("size", "gpus", "line")} for row in read(text).rows]
     assert rows[0] == {"size": "70b", "gpus": "256", "line": "7"}
     assert rows[2] == {"size": "405b", "gpus": "512", "line": "14"}
+
+
+def test_text_directly_before_the_first_table_is_none_of_another_one_that_has_its_own() -> None:
+    text = f"Llama 3 8B on 8 GPUs. TP=2.\n{TABLE}\nLlama 3 70B on 64 GPUs.\n{TABLE}"
+    assert about(text, 1) == {"model": "llama3 (8)", "size": "70b (8)", "gpus": "64 (8)"}
