@@ -69,7 +69,9 @@ _NEEDED = ("dtype", "accelerator", "gpus", "gpus_per_node", "sequence_length")
 _OF_VERDICT = frozenset(
     {*metrics.DOCUMENTED, "metric", "global_batch_size", "sequence_length", "gpus", "expected_failure"}
 )
-_OF_MIN_STEPS = frozenset({"metric", "min_steps", "recipe.steps", "recipe.logged_steps", "recipe"})
+_OF_MIN_STEPS = frozenset(
+    {"framework", "log_format", "metric", "min_steps", "recipe.steps", "recipe.logged_steps", "recipe"}
+)
 
 
 class Found(NamedTuple):

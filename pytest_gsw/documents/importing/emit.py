@@ -200,7 +200,11 @@ def _rows(rows: Sequence[Row], outside: set[str]) -> Iterator[str]:
         said = blank
         right = ", ".join(part for part in (right, more) if part)
         known = _inline("acknowledged", row.acknowledged)
-        parts = [f"{left}, {right}" if left and right else left or right] if longest <= _WIDTH else [left, right]
+        parts = (
+            [f"{left}, {right}" if left and right else left or right]
+            if longest <= _WIDTH
+            else [*filter(None, (left, right))]
+        )
         parts += [known] if known else []
         yield "      - {" + ",\n         ".join(part.rstrip() for part in parts) + "}"
 

@@ -139,6 +139,11 @@ def test_what_else_a_row_with_a_blank_lacks_is_a_fault(read: Callable[[str], Tab
     ]
 
 
+def test_how_many_steps_a_log_must_hold_waits_for_the_framework(read: Callable[[str], Table]) -> None:
+    table = read(TINY.replace("framework: maxtext", "framework: ~").replace(", steps: 20", ""))
+    assert [blank_error(row).fact for row in table.blanks] == ["framework is blank"] * 2
+
+
 def test_an_accepted_figure_waits_until_its_row_is_complete(read: Callable[[str], Table]) -> None:
     text = change("gpus: 8,", "gpus: 8, sequence_length: ~,")
     table = read(f"{text}accepted:\n{ENTRY}")

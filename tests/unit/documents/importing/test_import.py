@@ -409,3 +409,20 @@ def test_a_column_gpu_that_names_them(read: Read) -> None:
     assert (stated["gpus"], stated["accelerator"], stated["size"]) == ("64", "H100", "70b")
     assert stated["global_batch_size"] == "2048"
     assert stated["attributes.global_batch_size_t"] == "4194304"
+
+
+def test_a_long_row_whose_settings_are_all_shared_is_yaml(read: Read, tmp_path: Path) -> None:
+    """One row has nothing but figures, and two lines are too long for one."""
+    text = "# Tiny 7B with NeMo\n\nBF16 on 8 H100 GPUs. Sequence length is 4096. GBS is 64. A total of 50 steps.\n\n"
+    words = "a rather long column of words"
+    header = "| Modules | Step time (s) | TFLOP/s/GPU | Remark | Other |\n|---|---|---|---|---|\n"
+    rows = "".join(
+        f"| {what} | {time_s} | 70.1 | {words * 3} | {words * 3} |\n" for what, time_s in (("[]", 2.5), ("core", 2.6))
+    )
+    found = read(text + header + rows)
+    assert len(found.rows) == 2
+    for name, table in found.yaml_text.items():
+        path = tmp_path / name.replace("/", "-")
+        path.write_text(table)
+        read_table(path)
+        assert "{," not in table
