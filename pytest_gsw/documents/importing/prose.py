@@ -40,7 +40,8 @@ _ITERATIONS = re.compile(
 _AVERAGED = re.compile(r"averag(?:e|ing) (?:the )?(?:throughput|`?elapsed time per iteration)", _WORDS)
 _SEQUENCE = re.compile(r"^\W{0,6}(?:seq(?:uence)?[ _]?len(?:gth)?)\s*(?:=|:|is)\s*([1-9]\d{0,6})(?!\d|[.,]\d)", _WORDS)
 _SEQUENCE_IN_TEXT = re.compile(
-    r"(?:seq(?:uence)? length|context length)(?: is| of|:| =)? ([1-9]\d{0,6})(?!\d|[.,]\d)", _WORDS
+    r"(?:seq(?:uence)? length|context length)(?: is| of|:| =)? ([1-9]\d{0,6})(?!\d|[.,]\d| first| at first| initially)",
+    _WORDS,
 )
 _TOKENS_FORMULA = re.compile(r"\(sequence length\) ?\* ?\(global batch size\)", _WORDS)
 _TOKENS_EXAMPLE = re.compile(r"(?<![\d.])([1-9]\d{2,5}) ?\* ?(\d{1,6}) ?/ ?(\d{1,5}(?:\.\d{1,6})?)\s*=", re.ASCII)

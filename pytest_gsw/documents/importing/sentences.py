@@ -39,7 +39,9 @@ _CAPACITY = re.compile(
     r"(?:a total of )?$",
     _WORDS,
 )
-_ELSEWHERE = re.compile(r"(?<![a-z])(?:table|figure|fig\.|section|appendix)[ ]?[0-9]", _WORDS)
+_ELSEWHERE = re.compile(
+    r"(?<![a-z])(?:(?:table|figure|fig\.|section)[ ]?[0-9]|appendix|(?:an)?other (?:tables?|sections?|pages?))", _WORDS
+)
 _COMPARED = (
     r"(?<![a-z])(?:up to|at (?:least|most)|(?:more|less|fewer|larger|smaller|other) than|between|without|no|"
     r"(?:than|as)(?: on| with)?|from|to|or)"
@@ -53,7 +55,9 @@ _BOUNDED = re.compile(
 #: The same of a setting that has its name before it: "and TP=2" is one more of them.
 _LIMITED = re.compile(rf"{_COMPARED}\s*$", _WORDS)
 _SEVERAL = re.compile(
-    r"\s*(?:(?:or|to|and|vs\.?|,|/|\+|-|\u2013|\u2014|&)\s*(?:and |or )?[0-9]|\+|or (?:more|less|fewer))", _WORDS
+    r"\s*(?:(?:or|to|and|vs\.?|,|/|\+|-|\u2013|\u2014|&)\s*(?:and |or )?[0-9]|\+|or (?:more|less|fewer)|"
+    r"(?:at )?first|initially)",
+    _WORDS,
 )
 #: What counts tokens and is less is no sequence's length, such as the 2 of "sequence 2".
 _SHORTEST = 128

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pytest_gsw.documents.importing.around import SAID
 from pytest_gsw.documents.importing.markdown import parse_document
 from pytest_gsw.documents.importing.surroundings import Surroundings
+from pytest_gsw.tables.load import load_table
 from tests.unit.documents.importing.conftest import Read
 
 TABLE = """
@@ -196,3 +199,13 @@ def test_the_text_beside_a_table_is_nearer_than_its_heading(read: Read) -> None:
 def test_text_directly_before_the_first_table_is_none_of_another_one_that_has_its_own() -> None:
     text = f"Llama 3 8B on 8 GPUs. TP=2.\n{TABLE}\nLlama 3 70B on 64 GPUs.\n{TABLE}"
     assert about(text, 1) == {"model": "llama3 (8)", "size": "70b (8)", "gpus": "64 (8)"}
+
+
+def test_a_long_row_with_nothing_but_figures_is_yaml(read: Read, tmp_path: Path) -> None:
+    remark = "a remark that makes the row too long for one line, " * 3
+    table = f"| Remark on it | Step time (s) |\n|---|---|\n| {remark} | 2.5 |\n| {remark} more | 2.0 |\n"
+    found = read(f"# NeMo\n\nLlama 3 8B in BF16 on 16 H100 GPUs, sequence length 4096:\n\n{table}")
+    (text,) = found.yaml_text.values()
+    path = tmp_path / "rows.yaml"
+    path.write_text(text)
+    assert [row.documented.step_time_s for row in load_table(path)] == [2.5, 2.0]

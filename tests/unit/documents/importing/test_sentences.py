@@ -64,6 +64,7 @@ def test_gpu_counts(text: str, gpus: str) -> None:
         "8 GPUs per node",
         "Our cluster has 16 nodes with 8 H100 GPUs each (128 GPUs).",
         "The node has 8 GPUs.",
+        "The table in the appendix was measured on 128 GPUs.",
         "2048 GPUs were available.",
     ],
 )
@@ -117,6 +118,7 @@ def test_settings(text: str, key: str, value: str) -> None:
         ("sequence length 8K", "sequence_length"),
         ("sequence length 2048, 4096 and 8192", "sequence_length"),
         ("sequence 2 of 8", "sequence_length"),
+        ("The sequence length is 2048 first and 4096 later.", "sequence_length"),
         ("Llama 3.1 8B, 70B, and 405B models", "model"),
         ("Llama 3 70B to 405B", "size"),
         ("STEP 4", "ep"),
