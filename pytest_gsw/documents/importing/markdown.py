@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 #: A README is some 20 kB; a table of ten thousand rows, two megabytes.
 MAX_BYTES = 16 * 1024 * 1024
+#: No cell, title or sentence is longer; the parser takes time that is quadratic in marks that nothing closes.
+_MAX_INLINE = 2_000
 #: What names a table in HTML, as headings and captions do in Markdown.
 _NAMING_TAG = re.compile(r"<(?P<tag>summary|caption|h[1-6])(?: [^<>]*)?>(?P<text>.{1,300}?)</(?P=tag)>", re.IGNORECASE)
 #: What is struck through, or not shown.
@@ -168,6 +171,8 @@ class _Parts:
         self._captions: list[str] = []
         self._begins = [1]
         self._in_table: set[int] = set()
+        #: By its source: a cell that spans rows is as many cells as they are.
+        self._plain = cache(partial(_plain, markdown))
 
     def places(self) -> tuple[tuple[range, ...], tuple[int, ...]]:
         """The sections, and the lines that stand in no table."""
@@ -259,7 +264,7 @@ class _Parts:
         self._captions = self._captions[:-1]
 
     def _spots(self, row: Sequence[Spot]) -> tuple[Cell, ...]:
-        return tuple(Cell(_plain(self._markdown, one.source), one.line, one.column) for one in row)
+        return tuple(Cell(self._plain(one.source), one.line, one.column) for one in row)
 
 
 def _parser(name: str) -> MarkdownIt:
@@ -302,7 +307,7 @@ def _over_columns(row: tuple[Cell, ...]) -> tuple[Cell, ...]:
 def _plain(markdown: MarkdownIt, text: str) -> str:
     """Text without Markdown's marks: bold, code, links; runs of blanks inside stay as they are, tabs become blanks."""
     text = _STRUCK.sub(" ", text.replace("\t", " ").replace("\xa0", " ")).strip()
-    if not set(text) & set("*_`[<&\\!~"):
+    if not set(text) & set("*_`[<&\\!~") or len(text) > _MAX_INLINE:
         return text
     words = []
     for token in markdown.parseInline(text)[0].children or ():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from pytest_gsw.documents.importing import markdown
 from pytest_gsw.documents.importing.html_tables import MAX_CELLS
 from pytest_gsw.documents.importing.markdown import Cell, Document, Unread, parse_document
 from tests.endless import it_ends
@@ -189,3 +192,26 @@ def test_tables_that_are_not_read(text: str, reason: str) -> None:
 def test_hostile_text_costs_no_more_than_its_length(text: str) -> None:
     with it_ends():
         parse(text)
+
+
+def test_a_cell_over_many_rows_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    plain = markdown._plain
+
+    def noted(parser: Any, text: str) -> str:
+        read.append(text)
+        return plain(parser, text)
+
+    monkeypatch.setattr(markdown, "_plain", noted)
+    rows = "".join(f"<tr><td>{n}</td></tr>" for n in range(500))
+    head = "<tr><th>GPUs</th><th>Note</th></tr>"
+    document = f"<table>{head}<tr><td>8</td><td rowspan='501'>*the same* for all</td></tr>{rows}</table>"
+    (table,) = parse(document).tables
+    assert {row[1].text for row in table.rows} == {"the same for all"}
+    assert read.count("*the same* for all") == 1
+
+
+def test_what_is_longer_than_any_cell_is_left_as_it_stands() -> None:
+    document = f"| GPUs | Note |\n|---|---|\n| 8 | {'<!--' * 600} |\n"
+    (table,) = parse(document).tables
+    assert table.rows[0][1].text == "<!--" * 600
