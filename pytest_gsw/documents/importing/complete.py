@@ -16,16 +16,14 @@ from pytest_gsw.documents.importing.labels import FIGURES, JUDGED, accelerator
 from pytest_gsw.documents.importing.markdown import Document
 from pytest_gsw.documents.importing.model_flops import KnownFlops
 from pytest_gsw.documents.importing.prose import Prose
+from pytest_gsw.documents.importing.refused import refused_values
 from pytest_gsw.documents.importing.row import CONVENTION, FACT, NEEDED, UNSAID, RecipeKeys, Row
 from pytest_gsw.documents.importing.rows import DraftTable
 from pytest_gsw.documents.importing.sentences import FAMILY
 from pytest_gsw.documents.importing.settle import settled
 from pytest_gsw.documents.importing.titles import Title, framework_of, read_title, same_model
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.performance.peaks import PEAKS
-from pytest_gsw.tables.fields import Field
-from pytest_gsw.tables.keys import FILE_FIELDS, ROW_FIELDS
-from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME, TFLOPS_PER_GPU
+from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME
 from pytest_gsw.tables.yamlfile import Stated
 
 Values = dict[str, Stated]
@@ -81,7 +79,7 @@ def _complete(draft: Draft, table: DraftTable, section: Section, context: Contex
         recipe["directory"] = section.prose.directory or context.directory or usual
     acknowledged = {name for facts in given for name in facts.acknowledged}
     stated = values
-    values, draft, remarks = settled(stated, draft, prose, acknowledged, _refused(values), context.flops)
+    values, draft, remarks = settled(stated, draft, prose, acknowledged, refused_values(values), context.flops)
     values["line"] = _judged_line(draft, values)
     system = draft.values["accelerator"].text if "accelerator" in draft.values else ""
     rests_on = {"framework": section.framework.what} if "framework" not in draft.values else {}
@@ -93,13 +91,13 @@ def _complete(draft: Draft, table: DraftTable, section: Section, context: Contex
 def _checked(row: Row, draft: Draft, given: Iterable[Facts], of_row: Facts) -> Row:
     """The row with blanks in the place of what is missing and what no table can hold, and with its comments."""
     unfit = misfits(row.values)
-    refused = {**_refused(row.values), **{key: reason for key, reason in unfit.items() if key in row.values}}
+    refused = {**refused_values(row.values), **{key: reason for key, reason in unfit.items() if key in row.values}}
     values = {key: stated for key, stated in row.values.items() if key not in refused}
     blanks = _blanks(values, refused, draft)
     # A summary of the run is what it is, whatever the statistic.
     of_summary = fewest_steps(row.values) == 1
     blanks |= {key: reason for key, reason in unfit.items() if key != "statistic" or not of_summary}
-    left_out = {key: reason for key, reason in refused.items() if key not in {*blanks, *JUDGED}}
+    left_out = {key: reason for key, reason in refused.items() if key not in blanks}
     told = (*draft.remarks, *row.remarks)
     comments = [f"{remark.key}: {remark.message} (line {remark.line})" for remark in told]
     comments += [f"{key}: left out: {reason}" for key, reason in left_out.items()]
@@ -126,9 +124,12 @@ def _blanks(values: Mapping[str, Stated], refused: Mapping[str, str], draft: Dra
     if per_node and gpus > per_node and gpus % per_node:
         blanks["gpus_per_node"] = f"{gpus} GPUs do not fill whole nodes of {per_node}"
     throughputs = sorted(JUDGED & set(values))
+    unread = {k: reason for k, reason in {**refused, **draft.blanks}.items() if k in JUDGED and k not in values}
     # A throughput that cannot be read is no loss where the step time is there; the other way round, a reader decides.
-    first = {STEP_TIME.key, SAVE_TIME.key} if throughputs else JUDGED
-    blanks |= {k: reason for k, reason in {**refused, **draft.blanks}.items() if k in first and k not in values}
+    # Where none is there, one of them is enough.
+    times = [key for key in FIGURES if key in unread and key in {STEP_TIME.key, SAVE_TIME.key}]
+    others = [key for key in FIGURES if key in unread][:1] if not throughputs else []
+    blanks |= {key: unread[key] for key in times or others}
     if throughputs and not {STEP_TIME.key, "metric", "global_batch_size"} & set(values):
         unsaid = draft.blanks.get("global_batch_size", UNSAID)
         blanks["global_batch_size"] = f"{unsaid}, and the step time follows from it and {throughputs[0]}"
@@ -282,23 +283,6 @@ def _proxy(values: Mapping[str, Stated], table: DraftTable, prose: Prose) -> Val
     if not small and not table.title.proxy:
         return {}
     return {"proxy": replace(below or Stated("", table.table.line, 1), text="true")}
-
-
-def _refused(values: Mapping[str, Stated]) -> dict[str, str]:
-    """What no table can hold, such as a model's name of hundred letters, and why."""
-    found: dict[str, str] = {}
-    for key, stated in values.items():
-        known = ROW_FIELDS.get(key) or FILE_FIELDS.get(key)
-        if isinstance(known, Field):
-            try:
-                known.read(stated.text)
-            except ValueError as error:
-                found[key] = str(error)[:200]
-    flops, kind = values.get(TFLOPS_PER_GPU.key), values.get("accelerator")
-    most = max((peak.flops / 1e12 for (name, _), peak in PEAKS.items() if kind and name == kind.text), default=None)
-    if flops is not None and most is not None and float(flops.text) > most:
-        found[TFLOPS_PER_GPU.key] = f"{flops.text} TFLOP/s is more than one {kind.text if kind else ''} can do"
-    return found
 
 
 def _wide_facts(table: DraftTable, facts: DocumentFacts, values: Values) -> list[Facts]:

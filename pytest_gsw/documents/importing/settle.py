@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from pytest_gsw.documents.importing.contradictions import decided
+from pytest_gsw.documents.importing.contradictions import BATCH, decided
 from pytest_gsw.documents.importing.draft import Draft, Remark
 from pytest_gsw.documents.importing.labels import JUDGED
 from pytest_gsw.documents.importing.model_flops import Chosen, KnownFlops, model_flops
 from pytest_gsw.documents.importing.prose import Prose
 from pytest_gsw.documents.importing.row import FACT
 from pytest_gsw.tables.yamlfile import Stated
+
+_SETTINGS = frozenset({BATCH, "sequence_length"})
 
 
 def settled(
@@ -35,6 +37,9 @@ def settled(
     assumed = {} if flops.flops is None else {"model_flops": flops.flops}
     found = decided({**known, **assumed}, acknowledged)
     wrong = {**found.refuted, **found.doubted}
+    if not JUDGED & values.keys() - wrong.keys():
+        # The row cannot run before a reader decides; until then its settings are the document's.
+        wrong = {key: reason for key, reason in wrong.items() if key not in _SETTINGS}
     right = {key: replace(values[key], text=text) for key, (text, _) in found.proven.items()}
     if not is_given and (wrong or right):
         decided_values = {k: right.get(k, stated) for k, stated in known.items() if k not in wrong}
@@ -48,7 +53,7 @@ def settled(
     left = {k: right.get(k, stated) for k, stated in values.items() if k not in {*wrong, *flops.refuted}}
     left |= {} if flops.flops is None else {"model_flops": flops.flops}
     # Without any figure to judge by, a reader has to decide.
-    blank = found.doubted if JUDGED & left.keys() else wrong
+    blank = {key: reason for key, reason in wrong.items() if key in found.doubted or not JUDGED & left.keys()}
     stays = {key: stated for key, stated in draft.values.items() if key not in wrong}
     remarks = (_remark(at if at.line > 0 else draft.place, key, message) for at, key, message in told)
     return left, replace(draft, values=stays, blanks={**draft.blanks, **blank}), tuple(remarks)

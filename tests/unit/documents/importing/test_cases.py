@@ -289,7 +289,7 @@ def written(releases: _Releases, order: Sequence[str], between: str = "", turned
         for part, (task, model, rows) in sections[turned:] + sections[:turned]:
             text += f"{between}\n### {task}\n\n#### {model}\n\n{COLUMNS}"
             for number, row in enumerate(rows):
-                time = f"{release.replace('.', '')}.{part}{number}1"
+                time = f"{int(release.replace('.', '')) % 3000}.{part}{number}1"
                 text += f"| {' | '.join([*row, time])} |\n"
     return text
 

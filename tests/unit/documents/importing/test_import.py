@@ -155,7 +155,7 @@ def test_figures_that_no_gpu_reaches_are_left_out(read: Read) -> None:
     found = read(text)
     assert [row.values["tflops_per_gpu"].text for row in found.rows if "tflops_per_gpu" in row.values] == ["185.2"]
     assert said(found) == [
-        "11 tiny_7b_bf16[H100x64] tflops_per_gpu: left out: 1.855E+14 TFLOP/s is more than one H100 can do"
+        "11 tiny_7b_bf16[H100x64] tflops_per_gpu: left out: 1.855E+14 TFLOP/s is more than one H100 can do in bf16"
     ]
 
 

@@ -117,10 +117,42 @@ def test_an_empty_cell_of_a_model_is_not_the_titles(read: Read) -> None:
 def test_more_than_the_accelerator_can_do(read: Read) -> None:
     found = read(runs("GPUs | GBS | Step time (s) | TFLOP/s/GPU", "8 | 64 | 2.5 | 41000"))
     assert "tflops_per_gpu" not in rows(found)[0]
-    assert said(found) == ["9 tflops_per_gpu: left out: 41000 TFLOP/s is more than one H100 can do"]
-    assert "      # tflops_per_gpu: left out: 41000 TFLOP/s is more than one H100 can do\n" in next(
+    assert said(found) == ["9 tflops_per_gpu: left out: 41000 TFLOP/s is more than one H100 can do in bf16"]
+    assert "      # tflops_per_gpu: left out: 41000 TFLOP/s is more than one H100 can do in bf16\n" in next(
         iter(found.yaml_text.values())
     )
+
+
+def test_more_than_the_accelerator_can_do_in_the_rows_dtype(read: Read) -> None:
+    found = read(
+        runs(
+            "GPUs | GBS | Dtype | Step time (s) | TFLOP/s/GPU",
+            "8 | 64 | BF16 | 2.5 | 1365",
+            "8 | 64 | FP8 | 2.1 | 1365",
+        )
+    )
+    assert [row.get("tflops_per_gpu") for row in rows(found)] == [None, "1365"]
+
+
+def test_columns_whose_headers_were_swapped(read: Read) -> None:
+    """Their product is what it would be, so that no identity refutes them."""
+    found = read(runs("GPUs | GBS | Tokens/s | Step time (s)", "8 | 128 | 4.1 | 127875"))
+    assert not {"step_time_s", "tokens_per_s"} & rows(found)[0].keys() - {"step_time_s"}
+    assert [blank[2:] for blank in found.blanks] == [("step_time_s", "127875 s is more than an hour for one step")]
+    assert "tokens_per_s: left out: 4.1 tokens/s is less than one on each of 8 GPUs" in next(
+        iter(found.yaml_text.values())
+    )
+
+
+def test_figures_that_contradict_each_other_are_one_blank(read: Read) -> None:
+    """Which of them is wrong a reader decides; the settings stay as documented until then."""
+    found = read(runs("GPUs | GBS | Step time (s) | Tokens/s", "8 | 128 | 4.1 | 96012"))
+    reason = "4.1 is in doubt: 4096 * 128 / 4.1 = 127875, and tokens_per_s is 96012"
+    assert [blank[2:] for blank in found.blanks] == [("step_time_s", reason)]
+    assert {key: rows(found)[0][key] for key in ("global_batch_size", "sequence_length")} == {
+        "global_batch_size": "128",
+        "sequence_length": "4096",
+    }
 
 
 def test_an_fsdp_of_one_says_that_it_is_used_and_not_how(read: Read) -> None:
