@@ -206,11 +206,25 @@ E.g. 2048 * 128 / 2.048 = 128000
 
 
 def test_the_sequence_length_of_an_example_is_not_of_rows_that_contradict_it(read: Read) -> None:
-    found = read(README.replace(" Sequence length is 4096.", "") + EXAMPLE)
+    # A step time of two digits leaves more than one.
+    text = README.replace("2.048", "2.0").replace("2.05 ", "2.1 ").replace(" Sequence length is 4096.", "")
+    found = read(text + EXAMPLE)
     assert ["sequence_length" in row for row in rows(found)] == [False, False]
     assert {reason for _, _, key, reason in found.blanks if key == "sequence_length"} == {
-        "the example has 2048 (line 17), and the row's throughput gives 4096"
+        "the example has 2048 (line 17), and the row's throughput gives 4000",
+        "the example has 2048 (line 17), and the row's throughput gives 4196",
     }
+
+
+def test_the_sequence_length_that_the_rows_own_figures_leave(read: Read) -> None:
+    found = read(README.replace(" Sequence length is 4096.", "") + EXAMPLE)
+    assert [row["sequence_length"] for row in rows(found)] == ["4096", "4096"]
+    assert "sequence_length: the example has 2048 (line 17): it is 4096, as 256000 * 2.048 / 128 = 4096" in "".join(
+        found.yaml_text.values()
+    )
+    unsaid = read(README.replace(" Sequence length is 4096.", ""))
+    assert [row["sequence_length"] for row in rows(unsaid)] == ["4096", "4096"]
+    assert "12 sequence_length: the document does not say: it is 4096, as 256000 * 2.048 / 128 = 4096" in said(unsaid)
 
 
 def test_the_sequence_length_of_an_example_is_that_of_the_rows_that_agree_with_it(read: Read) -> None:
