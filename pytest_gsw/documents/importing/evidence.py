@@ -58,7 +58,11 @@ _SIGNS: tuple[tuple[Rank, str, str], ...] = (
     (Rank.LOG_LINE, r"throughput/(?:device/)?(?:batches|samples|tokens)_per_sec", "llm-foundry"),
     (Rank.IMAGE, rf"nvidian?[/+]nemo[:+]{_OF_NEMO}|\bNeMo ?{_OF_NEMO}", "nemo"),
     (Rank.IMAGE, rf"\b{_OF_NEMO}[\w.]{{0,12}} NeMo [Cc]ontainer", "nemo"),
-    (Rank.IMAGE, r"nvidian?[/+]nemo[:+]|containers/nemo\b|\bNeMo [Cc]ontainer", "? nemo megatron-bridge megatron"),
+    (
+        Rank.IMAGE,
+        r"nvidian?[/+]nemo[:+]|containers/nemo(?![\w-])|\bNeMo [Cc]ontainer",
+        "? nemo megatron-bridge megatron",
+    ),
     (Rank.IMAGE, r"jax[:+][\w.-]{0,40}maxtext|jax-training:maxtext|jax-maxtext-gpu|/maxtext[:@]", "maxtext"),
     (Rank.IMAGE, r"jax[:+][\w.-]{0,40}pax|/paxml?[:@]", "paxml"),
     (Rank.IMAGE, r"rocm/megatron-lm", "megatron"),

@@ -120,6 +120,10 @@ def test_a_launch_command(line: str, name: str) -> None:
         ("The performance in NeMo's documentation is another.", ""),
         ("We like NeMo.", ""),
         ("[![NeMo](https://example.com/nemo.svg)](https://example.com)", ""),
+        (
+            "In the [container](https://example.com/containers/nemo-other/tags). Megatron Bridge reads its checkpoints.",
+            "",
+        ),
     ],
 )
 def test_what_a_sentence_says(line: str, name: str) -> None:
