@@ -57,6 +57,7 @@ PIECES = [
 DIGITS = re.compile(rb"[0-9][0-9.,]*")
 #: Where a cell ends, in Markdown and in HTML.
 TAGS = re.compile(r"^\s*(?:<[^<>]*>\s*)+")
+ANY_TAG = re.compile(r"<[^<>]*>")
 PIPE = re.compile(r"\|")
 CELL_END = re.compile(r"\||</?t[dhr]\b|</?table\b", re.IGNORECASE)
 
@@ -118,7 +119,7 @@ def read_readme(path: Path) -> None:
                 line = found.lines[stated.line - 1]
                 # A tag within a cell of a line with pipes does not end it.
                 end = PIPE if "|" in line else CELL_END
-                cell = html.unescape(end.split(TAGS.sub("", line[stated.column - 1 :]))[0])
+                cell = ANY_TAG.sub("", html.unescape(end.split(TAGS.sub("", line[stated.column - 1 :]))[0]))
                 digits = re.sub(r"[eE].*|\D", "", stated.text).strip("0")
                 assert digits in re.sub(r"\D", "", cell), f"{row.id}: {key} {stated} is not in {cell!r}"
     text_report(audit([Source(path.name, found.rows, found.lines)]))
