@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
@@ -16,6 +16,12 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 def listed(counts: Mapping[str, int]) -> str:
     """Numbers with their words, but for zeros: ``2 slower, 1 removed``."""
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+
+
+def enumerated(texts: Iterable[str]) -> str:
+    """Texts as a sentence names them: ``tp``, ``tp and pp``, ``tp, pp and dp``; there is one at least."""
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def rounded(count: float, noun: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_gsw.common.files import from_here
-from pytest_gsw.common.words import command
+from pytest_gsw.common.words import command, enumerated
 from pytest_gsw.errors import RunError
 from pytest_gsw.tables.bundled import FACTS_FILE
 from pytest_gsw.tables.fields import Field
@@ -102,12 +102,8 @@ def blank_error(row: BlankRow) -> RunError:
         text = f"{path}:{blank.line}  {blank.key}, {_wanted(blank.key)}"
         evidence.append(("blank", f"{text}: {blank.reason}" if blank.reason else text))
     verb = "is" if len(row.blanks) == 1 else "are"
-    fact = f"{_listed([blank.key for blank in row.blanks])} {verb} blank{because}"
+    fact = f"{enumerated([blank.key for blank in row.blanks])} {verb} blank{because}"
     return RunError(fact, tuple(evidence), advice=_advice(row))
-
-
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _field(key: str) -> Field:
@@ -126,10 +122,10 @@ def _advice(row: BlankRow) -> str:
     keys = [blank.key for blank in row.blanks]
     facts = facts_of([row])
     own = [key for key in keys if key in _NO_FACTS] if facts else keys
-    into_table = f"type {_listed(own) if own and facts else 'it' if len(keys) == 1 else 'them'} into the table"
+    into_table = f"type {enumerated(own) if own and facts else 'it' if len(keys) == 1 else 'them'} into the table"
     if not facts:
         return into_table
-    also = f"; {_listed([key for key in keys if key not in own])} there, or" if own else ", or"
+    also = f"; {enumerated([key for key in keys if key not in own])} there, or" if own else ", or"
     directory = from_here(row.location.path.parent.parent)
     again = command("pytest-gsw", "import", str(row.known["document"]), "-o", str(directory), "--overwrite")
     where = f"into {directory / FACTS_FILE} beside what it has of the document, and {again}:"

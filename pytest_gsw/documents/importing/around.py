@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pytest_gsw.common.words import enumerated
 from pytest_gsw.documents.importing.draft import Draft
 from pytest_gsw.documents.importing.labels import DTYPE, accelerator
 from pytest_gsw.documents.importing.sentences import Sentence
@@ -157,12 +158,7 @@ def _stated(sentences: Iterable[Sentence]) -> dict[str, dict[str, Stated]]:
 def _differing(stated: Collection[Stated]) -> str:
     """``line 3 says 8 and line 5 says 16``."""
     lines = sorted({one.line for one in stated})
-    return _and(f"line {n} says {_and(sorted(one.text for one in stated if one.line == n))}" for n in lines)
-
-
-def _and(texts: Iterable[str]) -> str:
-    *first, last = texts
-    return f"{', '.join(first)} and {last}" if first else last
+    return enumerated(f"line {n} says {enumerated(sorted(one.text for one in stated if one.line == n))}" for n in lines)
 
 
 def _of_row(group: Group, known: Mapping[str, str]) -> Iterator[Sentence]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_gsw.common.words import command, duration, percent
+from pytest_gsw.common.words import command, duration, enumerated, percent
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,10 @@ def test_a_command_can_be_pasted() -> None:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("texts", "sentence"), [(["tp"], "tp"), (["tp", "pp"], "tp and pp"), (["tp", "pp", "dp"], "tp, pp and dp")]
+)
+def test_texts_in_a_sentence(texts: list[str], sentence: str) -> None:
+    assert enumerated(iter(texts)) == sentence
