@@ -18,6 +18,7 @@ from pytest_gsw.documents.importing.facts import DocumentFacts
 from pytest_gsw.documents.importing.files import check_facts, files_of
 from pytest_gsw.documents.importing.identities import proven, repaired
 from pytest_gsw.documents.importing.join import Section, fitting, joined, section_of
+from pytest_gsw.documents.importing.lengths import with_sequence_lengths
 from pytest_gsw.documents.importing.markdown import Unread, read_document
 from pytest_gsw.documents.importing.model_flops import known_flops
 from pytest_gsw.documents.importing.prose import read_prose, read_sections
@@ -103,10 +104,14 @@ def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
         section = section_of(document, table.table, sections[table.table.section], said)
         own = chapter_of(document, table.table, table.text)
         near = [one for one in extracted.configurations if chapters[one.place].may_hold_for(own)]
-        for drafted in table.rows:
-            configurations: Sequence[Configuration] = fitting(near, drafted, table.title) if drafted.values else []
-            parts.append((drafted, table, configurations, section))
-    made = [_row(*part, context) for part in parts]
+        fits = [fitting(near, drafted, table.title) if drafted.values else [] for drafted in table.rows]
+        drafts = [
+            joined(drafted, table, configurations, section) if drafted.values else drafted
+            for drafted, configurations in zip(table.rows, fits, strict=True)
+        ]
+        drafts = with_sequence_lengths(drafts, table.title, context.prose)
+        parts += [(draft, table, configurations, section) for draft, configurations in zip(drafts, fits, strict=True)]
+    made = [_row(draft, table, section, context) for draft, table, _, section in parts]
     context = replace(context, flops=known_flops(row.values for _, row in made if row is not None))
     for part, (draft, row) in zip(parts, _again(parts, made, context), strict=True):
         _, table, configurations, _ = part
@@ -140,18 +145,16 @@ def _again(
     parts: Sequence[_Part], made: Sequence[tuple[Draft, Row | None]], context: Context
 ) -> Iterator[tuple[Draft, Row | None]]:
     """The rows, those once more of whose model FLOPs others tell something."""
-    for part, (draft, row) in zip(parts, made, strict=True):
+    for (joined_draft, table, _, section), (draft, row) in zip(parts, made, strict=True):
         again = row is not None and context.flops.concerns(row.values)
-        yield _row(*part, context) if again else (draft, row)
+        yield _row(joined_draft, table, section, context) if again else (draft, row)
 
 
-def _row(
-    draft: Draft, table: DraftTable, configurations: Sequence[Configuration], section: Section, context: Context
-) -> tuple[Draft, Row | None]:
-    """The draft as far as it could be joined and repaired, and its row; none where nothing tells what its cells are."""
+def _row(draft: Draft, table: DraftTable, section: Section, context: Context) -> tuple[Draft, Row | None]:
+    """The draft as far as it could be repaired, and its row; none where nothing tells what its cells are."""
     if not draft.values:
         return draft, None
-    draft = repaired(joined(draft, table, configurations, section, context.prose))
+    draft = repaired(draft)
     if not draft.values:  # none of its cells can be read
         return draft, None
     if draft.doubt and not proven(draft):

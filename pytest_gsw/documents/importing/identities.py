@@ -11,11 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from fractions import Fraction
 
 from pytest_gsw.documents.audit.agreement import BySteps, Comparison, comparisons
 from pytest_gsw.documents.audit.figures import Row, above_zero, read_row, seconds_text
-from pytest_gsw.documents.audit.written import read_written
 from pytest_gsw.documents.importing.cells import is_either_comma
 from pytest_gsw.documents.importing.draft import UNREAD, Draft
 from pytest_gsw.tables.metrics import (
@@ -112,35 +110,6 @@ def equation(one: Comparison) -> str:
     assert isinstance(one.source, BySteps)
     law, seconds = one.source.law, seconds_text(one.source.step)
     return f"{law.text} {'*' if law.grows else '/'} {seconds} = {one.written.text}"
-
-
-def sequence_length_given(draft: Draft) -> Decimal | None:
-    """tokens/s * step time / global batch size, where the row has all three."""
-    needed = (TOKENS_PER_S.key, STEP_TIME.key, "global_batch_size")
-    if any(key not in draft.values for key in needed):
-        return None
-    rate, seconds, batch = (Decimal(draft.values[key].text) for key in needed)
-    return rate * seconds / batch
-
-
-def sequence_length_shown(draft: Draft) -> tuple[str, str] | None:
-    """The one power of two that the row's tokens/s and step time leave as its sequence length, and the equation.
-
-    Their digits must tell it within two percent, so that one of another length fits by chance once in fifty.
-    """
-    keys = (TOKENS_PER_S.key, STEP_TIME.key, "global_batch_size")
-    texts = [draft.values[key].text for key in keys if key in draft.values]
-    rate, seconds, batch = map(read_written, texts) if len(texts) == len(keys) else (None, None, None)
-    if rate is None or seconds is None or batch is None or batch.value <= 0:
-        return None
-    low, high = (
-        one * other / batch.value
-        for one, other in ((rate.either.low, seconds.either.low), (rate.either.high, seconds.either.high))
-    )
-    powers = [2**n for n in range(9, 21) if low <= 2**n <= high]
-    if len(powers) != 1 or high > low * Fraction(102, 100):
-        return None
-    return str(powers[0]), f"{texts[0]} * {texts[1]} / {texts[2]} = {powers[0]}"
 
 
 def proven(draft: Draft) -> bool:

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 
 from pytest_gsw.documents.importing.around import surrounded
 from pytest_gsw.documents.importing.cases import release_of
 from pytest_gsw.documents.importing.draft import Draft
 from pytest_gsw.documents.importing.evidence import DocumentEvidence, Finding
-from pytest_gsw.documents.importing.identities import sequence_length_given, sequence_length_shown
 from pytest_gsw.documents.importing.markdown import Document, Table
-from pytest_gsw.documents.importing.prose import Prose, SectionProse
-from pytest_gsw.documents.importing.row import UNSAID
+from pytest_gsw.documents.importing.prose import SectionProse
 from pytest_gsw.documents.importing.rows import Configuration, DraftTable
 from pytest_gsw.documents.importing.titles import Title, is_model, read_title, same_model
-from pytest_gsw.tables.metrics import TOKENS_PER_S
 from pytest_gsw.tables.yamlfile import Stated
-
-#: Step times of two digits give a sequence length to within some percent; another one is half or twice as long.
-_NEAR = Decimal("0.1")
 
 
 @dataclass(frozen=True)
@@ -34,50 +27,14 @@ class Section:
     release: Stated | None
 
 
-def joined(draft: Draft, table: DraftTable, fitting: Sequence[Configuration], section: Section, prose: Prose) -> Draft:
+def joined(draft: Draft, table: DraftTable, fitting: Sequence[Configuration], section: Section) -> Draft:
     """The draft with the settings of the configurations that fit it, and what the prose around its table says."""
     draft = surrounded(_configured(draft, fitting), table.title, table.around)
     if {"pp", "dp"} & set(draft.values) and "tp" not in draft.values and section.prose.tp is not None:
         draft = draft.having("tp", section.prose.tp, Stated("", table.table.line, 1))
     if "dp" not in draft.values and "gpus" in draft.values and section.prose.dp_is_gpus:
         draft = draft.having("dp", draft.values["gpus"].text, draft.values["gpus"])
-    known = {*draft.values, *draft.blanks}
-    return draft if "sequence_length" in known else _with_sequence_length(draft, table, prose)
-
-
-def _with_sequence_length(draft: Draft, table: DraftTable, prose: Prose) -> Draft:
-    """The draft with the sequence length of the document's notes or text.
-
-    An example's is of the example: where the row's own throughput gives another one, it is not the row's. Where nothing
-    states it, the row's own figures may leave one alone.
-    """
-    size = draft.values["size"].text if "size" in draft.values else table.title.size
-    notes = {one.sequence_length for one in prose.architectures if one.sequence_length and one.size in {size, ""}}
-    stated = notes.pop() if len(notes) == 1 else prose.sequence_length
-    if stated is not None and prose.sequence_length is not None and stated.text == prose.sequence_length.text:
-        stated = prose.sequence_length  # both say it: a reader looks for the plainer one
-    if stated is None and prose.example_sequence_length is not None:
-        stated = prose.example_sequence_length
-        given = sequence_length_given(draft)
-        if given is not None and abs(given / Decimal(stated.text) - 1) > _NEAR:
-            reason = f"the example has {stated.text} (line {stated.line}), and the row's throughput gives {given:.0f}"
-            return _with_shown(draft, f"the example has {stated.text} (line {stated.line})") or draft.blanked(
-                "sequence_length", reason
-            )
-    if stated is None:
-        return _with_shown(draft, UNSAID) or draft
-    return draft.having("sequence_length", stated.text, stated)
-
-
-def _with_shown(draft: Draft, instead: str) -> Draft | None:
-    """The draft with the sequence length that its own figures leave, and how; ``None`` where they leave none."""
-    shown = sequence_length_shown(draft)
-    if shown is None:
-        return None
-    length, equation = shown
-    place = draft.values[TOKENS_PER_S.key]
-    draft = draft.having("sequence_length", length, place)
-    return draft.remarked("sequence_length", f"{instead}: it is {length}, as {equation}", place)
+    return draft
 
 
 def _configured(draft: Draft, fitting: Sequence[Configuration]) -> Draft:
