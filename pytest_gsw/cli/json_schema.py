@@ -67,7 +67,10 @@ def _schema(field: Field | Nested | Sequence_) -> dict[str, Any]:
             under = _SCALAR if field.each is None else _object(field.each)
             return {"type": "object", "patternProperties": {f"^{field.names}$": under}, "additionalProperties": False}
         return _object(field.fields)
-    items = _SCALAR if field.item is None else _object(field.item)
+    if isinstance(field.item, Field):
+        items = dict(field.item.schema)
+    else:
+        items = _SCALAR if field.item is None else _object(field.item)
     return {"type": "array", "items": items, **({"minItems": 1} if field.required else {})}
 
 

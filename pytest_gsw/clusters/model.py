@@ -10,6 +10,7 @@ from typing import Any
 
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import fields as f
+from pytest_gsw.tables.releases import release_field
 from pytest_gsw.tables.yamlfile import Value, read_free_mapping
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -61,6 +62,7 @@ CLUSTER_FIELDS: f.Fields = {
     "recipes": f.text("Directory that holds the recipes' directories; the staging area by default."),
     "sbatch": f.Sequence_(None, "Further options of sbatch, one list entry each, such as --qos=acceptance."),
     "environment": f.Nested(None, "Further variables for every job."),
+    "release": release_field("Release of the recipes that is staged there, whose bundled rows run; see --gsw-release."),
     "tolerance": f.tolerance("Accepted loss of throughput on this cluster."),
     "max_gain": f.gain("Gain of throughput that is believed on this cluster: a run beyond it is inconclusive."),
 }
@@ -90,6 +92,8 @@ class Cluster:
     #: Tracebacks show arguments; the values of these two may be secrets.
     sbatch: tuple[str, ...] = field(default=(), repr=False)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    #: The release of the recipes that is staged, whose bundled rows run; ``None`` for those of the documents.
+    release: str | None = None
     tolerance: float | None = None
     #: Gain of throughput that is believed, as a fraction; ``None``: what each row's table says.
     max_gain: float | None = None

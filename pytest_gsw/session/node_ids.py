@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.tables.bundled import is_table
+from pytest_gsw.tables.bundled import bundled_baselines, is_of_release, is_table
 
 
 def node_id_of(path: Path, config: pytest.Config, roots: Iterable[Path]) -> str | None:
     """The node id of a baseline file that pytest comes across, or ``None`` for any other YAML file."""
     for root in roots:
-        if path == root or (root in path.parents and is_table(path)):
+        if path == root or (root in path.parents and is_table(path) and not is_of_release(path, root)):
             return node_id_below(path, root, config.rootpath)
     named = {argument.partition("::")[0] for argument in config.args}
     if any((config.invocation_params.dir / name) == path for name in named):
@@ -28,7 +28,9 @@ def node_id_below(path: Path, root: Path, rootpath: Path) -> str:
     their own directory, so that ids are the same on every machine.
     """
     inside = path.is_relative_to(rootpath) and "site-packages" not in path.parts
-    return path.relative_to(rootpath if inside else root.parent).as_posix()
+    bundled = bundled_baselines()
+    home = bundled if root == path and path.is_relative_to(bundled) else root
+    return path.relative_to(rootpath if inside else home.parent).as_posix()
 
 
 def row_of(node_id: str) -> str:

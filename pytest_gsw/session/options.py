@@ -36,6 +36,11 @@ OPTIONS = (
     Option(
         "baselines", "directory or file of baseline tables instead of the bundled ones; repeatable", "paths", "PATH"
     ),
+    Option(
+        "release",
+        "run the bundled rows of this release of the recipes, such as 25.02, instead of the documents' own",
+        metavar="RELEASE",
+    ),
     Option("tolerance", "accepted loss of throughput for every row, such as 3%%", metavar="PERCENT"),
     Option(
         "max-gain",

@@ -27,7 +27,7 @@ from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.results.run_id import new_run_id
 from pytest_gsw.session import xdist
 from pytest_gsw.session.options import OPTIONS, Option
-from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
 from pytest_gsw.tables.fields import nearest, read_gain, read_tolerance
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class Settings:
     cluster: Cluster | None
     #: Directories (or files) of baseline tables.
     baselines: tuple[Path, ...]
+    #: The release of the recipes whose rows the bundled tables are to have; ``None`` for those of the documents.
+    release: str | None
     #: Accepted loss of throughput for every row, over what rows and cluster say.
     tolerance: float | None
     #: Gain of throughput that is believed of every row, over what rows and cluster say.
@@ -109,10 +111,13 @@ def read_settings(config: pytest.Config) -> Settings:
         if values["cluster"] not in {None, past.cluster}:
             raise ConfigurationError(f"--gsw-resume: the run {run_id} is of the cluster '{past.cluster}'")
         values["cluster"] = past.cluster
+    cluster = _cluster(config, values, results / "runs" / run_id) if values["cluster"] else None
+    release = _release(values, cluster)
     return Settings(
         run_id=run_id,
-        cluster=_cluster(config, values, results / "runs" / run_id) if values["cluster"] else None,
-        baselines=_baselines(values["baselines"]),
+        cluster=cluster,
+        baselines=_baselines(values["baselines"], release),
+        release=release,
         tolerance=_percentage("tolerance", values["tolerance"], read_tolerance),
         max_gain=_percentage("max-gain", values["max-gain"], read_gain),
         repeats=_repeats(values, past),
@@ -237,11 +242,38 @@ def _resumed(given: str, results: Path) -> Path:
     raise ConfigurationError(f"--gsw-resume: there is no run '{given}' in {results / 'runs'}")
 
 
-def _baselines(given: tuple[Path, ...]) -> tuple[Path, ...]:
+def _release(values: Mapping[str, Any], cluster: Cluster | None) -> str | None:
+    """The release whose bundled rows run: the option's, else the cluster's where no other tables are named."""
+    given: str | None = values["release"]
+    if given is None:
+        return None if cluster is None or values["baselines"] else cluster.release
+    if values["baselines"]:
+        raise ConfigurationError(
+            "--gsw-release and --gsw-baselines exclude each other: a release chooses among the bundled tables\n"
+            "next: leave one of them out"
+        )
+    return given.removeprefix("v")
+
+
+def _baselines(given: tuple[Path, ...], release: str | None) -> tuple[Path, ...]:
     for path in given:
         if not path.exists():
             raise ConfigurationError(f"--gsw-baselines: there is no file or directory {path}")
+    if release is not None:
+        return _of_release(release)
     return tuple(Path(os.path.normpath(path)) for path in given) or (bundled_baselines(),)
+
+
+def _of_release(release: str) -> tuple[Path, ...]:
+    """The bundled tables that hold for a release; a ConfigurationError where there are none."""
+    known = bundled_releases()
+    if release not in known:
+        raise ConfigurationError(
+            f"no bundled table has figures of release {release}{nearest(release, known)}\n"
+            f"known: {', '.join(known)}\n"
+            "next: name one of them, or tables of your own with --gsw-baselines=PATH"
+        )
+    return known[release]
 
 
 def _percentage(name: str, given: str | None, read: Callable[[str], float]) -> float | None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 #: Not a table: what documents do not say, see :mod:`pytest_gsw.documents.importing.facts`.
 FACTS_FILE = "facts.yaml"
 #: The JSON Schema of tables, for editors; the importer puts it beside them.
 SCHEMA_FILE = "baseline.schema.json"
+#: The directory, among the tables that come with pytest-gsw, of those that only ``--gsw-release`` asks for.
+RELEASES_DIRECTORY = "releases"
+#: A table's own line, as the importer writes it.
+_RELEASES = re.compile(r"releases: \[(.*)\]")
 
 
 def accepted_file(table: Path) -> Path:
@@ -31,9 +38,32 @@ def schema_text() -> str:
     return Path(__file__).with_name(SCHEMA_FILE).read_text(encoding="utf-8")
 
 
+@cache
 def bundled_baselines() -> Path:
     """The directory of the tables that come with pytest-gsw."""
     package = Path(__file__).resolve().parent.parent
     inside = package / "baselines"
     # In a checkout (an editable install) the tables stand beside the package, not in it.
     return inside if inside.is_dir() else package.parent / "baselines"
+
+
+def is_of_release(path: Path, root: Path) -> bool:
+    """Whether a table below the bundled ones is left out where no release is asked for.
+
+    Another release has rows of the same names with other figures.
+    """
+    return root == bundled_baselines() and path.relative_to(root).parts[0] == RELEASES_DIRECTORY
+
+
+@cache
+def bundled_releases() -> Mapping[str, tuple[Path, ...]]:
+    """By release of the recipes, the tables that come with pytest-gsw and hold for it, sorted."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted(bundled_baselines().rglob("*.yaml")):
+        if not is_table(path):
+            continue
+        lines = path.read_text(encoding="utf-8").splitlines()
+        stated = next((match[1] for line in lines if (match := _RELEASES.fullmatch(line))), "")
+        for release in re.findall(r'"([^"]+)"', stated):
+            found.setdefault(release, []).append(path)
+    return {release: tuple(paths) for release, paths in sorted(found.items())}

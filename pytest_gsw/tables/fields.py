@@ -59,9 +59,9 @@ class Nested:
 
 @dataclass(frozen=True)
 class Sequence_:  # noqa: N801 - the name of the thing; "Sequence" is taken by typing
-    """A key that holds a list of texts (``item`` is None) or of mappings; a required one is not empty."""
+    """A key that holds a list of texts (``item`` is None), of values, or of mappings; a required one is not empty."""
 
-    item: Mapping[str, Field | Nested | Sequence_] | None
+    item: Field | Mapping[str, Field | Nested | Sequence_] | None
     help: str
     required: bool = False
 

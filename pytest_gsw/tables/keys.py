@@ -8,6 +8,7 @@ from pytest_gsw.tables import fields as f
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.accepted import ACCEPTED_FIELDS
 from pytest_gsw.tables.metrics import METRIC_KEY
+from pytest_gsw.tables.releases import release_field
 from pytest_gsw.tables.statistic import parse_statistic
 
 _NAME = r"[a-z0-9][a-z0-9._-]*"
@@ -164,9 +165,16 @@ _COMMON: f.Fields = {
     "recipe": f.Nested(RECIPE_FIELDS, "How the rows are launched."),
 }
 
+#: Which releases of the recipes the figures are of: a log of another one is not judged by them.
+RELEASES = f.Sequence_(
+    release_field("A release of the recipes, such as 25.02.01."),
+    "Releases of the recipes that the figures hold for, tags without their v; a table may have its own.",
+)
+
 _TABLE: f.Fields = {
     "title": f.text("The table's title in the document."),
     "release": f.text("Release that the table's figures are of."),
+    "releases": RELEASES,
     **_COMMON,
     "rows": f.Sequence_(ROW_FIELDS, "The rows, one test item each.", required=True),
 }
@@ -179,6 +187,7 @@ FILE_FIELDS: f.Fields = f.may_be_blank(
         "log_format": f.pattern(_NAME, "a name such as megatron", "Log format; the framework's by default."),
         "document": f.text("Name of the document that the figures come from; the table itself by default."),
         "release": f.text("Release of the document, such as the tag of its repository; a table may have its own."),
+        "releases": RELEASES,
         "activation_recomputation": f.flag("The document's TFLOP/s count the forward pass twice."),
         "architecture": f.Nested(_ARCHITECTURE, "What model_flops is computed from."),
         **_COMMON,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.accepted import accepted_faults, with_accepted
-from pytest_gsw.tables.bundled import bundled_baselines, is_table, table_of_accepted
+from pytest_gsw.tables.bundled import bundled_baselines, is_of_release, is_table, table_of_accepted
 from pytest_gsw.tables.keys import FILE_FIELDS
 from pytest_gsw.tables.lines import read_by_line
 from pytest_gsw.tables.metrics import CALIBRATION, TOKENS_PER_S_PER_GPU, Metric, Series
@@ -167,6 +167,7 @@ def table_files(path: Path) -> tuple[Path, ...]:
     if not path.is_dir():
         raise ConfigurationError(f"no baselines at {path}: there is no such file or directory")
     found = {p for pattern in ("*.yaml", "*.yml") for p in path.rglob(pattern) if p.is_file()}
+    found = {file for file in found if not is_of_release(file, path)}
     for file in sorted(found):
         table = table_of_accepted(file)
         if table is not None and table not in found:
@@ -350,7 +351,12 @@ def _baseline(name: str, row: Mapping[str, Any], judged: _Judged, recipe: Recipe
         min_steps=judged.min_steps,
         model_flops_per_sample=row.get("model_flops"),
         recipe=recipe,
-        source=Source(row.get("document", location.path.name), row.get("line", location.line), row.get("release")),
+        source=Source(
+            row.get("document", location.path.name),
+            row.get("line", location.line),
+            row.get("release"),
+            row.get("releases", ()),
+        ),
         location=location,
         formula=architecture.get("formula"),
         model_layers=architecture.get("layers"),

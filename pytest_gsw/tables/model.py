@@ -120,6 +120,8 @@ class Source:
     line: int
     #: Such as the tag of the document's repository, ``None`` where it is not said.
     release: str | None = None
+    #: The releases of the recipes that the figures hold for; empty where the table does not say.
+    releases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

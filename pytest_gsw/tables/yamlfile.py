@@ -190,6 +190,8 @@ def _read(node: yaml.Node, field: Nested | Sequence_, path: str, faults: list[Fa
     if field.required and not node.value:
         faults.append(fault_at(node, path, "is empty, wanted at least one entry"))
         return None
+    if isinstance(field.item, Field):
+        return _value(node, tuple(_listed(node, field.item, path, faults)))
     items = []
     required = _required(field.item or {})
     for number, item in enumerate(node.value):
@@ -202,6 +204,21 @@ def _read(node: yaml.Node, field: Nested | Sequence_, path: str, faults: list[Fa
             faults.append(fault_at(item, item_path, f"wanted a {'text' if field.item is None else 'mapping'}"))
             items.append(_value(item, None))
     return _value(node, tuple(items))
+
+
+def _listed(node: yaml.SequenceNode, field: Field, path: str, faults: list[Fault]) -> Iterator[Any]:
+    """The values of a list that are right, each once."""
+    seen: set[str] = set()
+    for number, item in enumerate(node.value):
+        try:
+            value = _scalar(item, field)
+            if item.value in seen:
+                raise ValueError(f"'{item.value}' is there twice")  # noqa: TRY301 - told as every fault of a value is
+        except ValueError as error:
+            faults.append(fault_at(item, f"{path}[{number}]", str(error)))
+        else:
+            seen.add(item.value)
+            yield value
 
 
 def _entries(

@@ -18,6 +18,7 @@ TWINS = {
     "cluster": (["--gsw-cluster=demo"], "gsw_cluster = demo"),
     "clusters": (["--gsw-cluster=here", "--gsw-clusters=etc.yaml"], "gsw_cluster = here\ngsw_clusters = etc.yaml"),
     "baselines": (["--gsw-baselines=one", "--gsw-baselines=two"], "gsw_baselines =\n    one\n    two"),
+    "release": (["--gsw-release=25.02"], "gsw_release = 25.02"),
     "tolerance": (["--gsw-tolerance=3%"], "gsw_tolerance = 3%"),
     "max-gain": (["--gsw-max-gain=60%"], "gsw_max_gain = 60%"),
     "confirm": (["--gsw-confirm=2"], "gsw_confirm = 2"),
@@ -106,3 +107,35 @@ def test_results_go_where_they_are_told(pytester: pytest.Pytester) -> None:
     pytester.runpytest("--gsw-cluster=demo", "--gsw-results=out", "-k", "gpt3_175b and H100x128")
     assert len(list((pytester.path / "out").glob("runs/*/records/*.json"))) == 1
     assert not (pytester.path / ".gsw").exists()
+
+
+def test_a_release_chooses_among_the_bundled_tables(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--collect-only", "-q", "--gsw-cluster=demo", "--gsw-release=25.03", "-k", "grok1_314b")
+    assert "baselines/nemo/grok1_314b.yaml::grok1_314b_fp8[H100x64]" in result.stdout.lines
+    assert not any("llama2_70b" in line for line in result.stdout.lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--gsw-release=23.01",), "no bundled table has figures of release 23.01*"),
+        (("--gsw-release=25.2",), "no bundled table has figures of release 25.2; did you mean '25.02'?"),
+        (
+            ("--gsw-release=25.02", "--gsw-baselines=."),
+            "--gsw-release and --gsw-baselines exclude each other: a release chooses among the bundled tables",
+        ),
+    ],
+)
+def test_a_release_that_cannot_be_chosen(pytester: pytest.Pytester, arguments: tuple[str, ...], message: str) -> None:
+    result = pytester.runpytest(*arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])
+
+
+def test_a_clusters_release_gives_way_to_tables_that_are_named(pytester: pytest.Pytester) -> None:
+    (pytester.path / "clusters.yaml").write_text("clusters: {here: {scheduler: local, stage: s, release: 25.02}}\n")
+    pytester.mkdir("one")
+    chosen = settings(pytester, "--gsw-cluster=here")
+    named = settings(pytester, "--gsw-cluster=here", "--gsw-baselines=one")
+    assert (chosen["release"], named["release"]) == ("25.02", None)
+    assert named["baselines"] == (pytester.path / "one",)

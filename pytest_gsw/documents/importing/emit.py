@@ -51,6 +51,8 @@ def yaml_text(file: RowFile, document: str) -> str:
         lines.append(_line("release", shared["release"], rows))
     elif file.release:
         lines.append(f"release: {_scalar(file.release)}")
+    if file.releases:
+        lines.append(f"releases: [{', '.join(map(_quoted, file.releases))}]")
     lines += _recipe(recipe, "")
     lines += _acknowledged(file.acknowledged, "")
     of_file = [key for key in _ORDER if key in shared and key not in {*_HEAD, "model_flops"}]

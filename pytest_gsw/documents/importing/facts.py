@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables import fields as f
-from pytest_gsw.tables.keys import FILE_FIELDS, OF_DOCUMENTS_ALONE, RECIPE_FIELDS, ROW_FIELDS
+from pytest_gsw.tables.keys import FILE_FIELDS, OF_DOCUMENTS_ALONE, RECIPE_FIELDS, RELEASES, ROW_FIELDS
 from pytest_gsw.tables.yamlfile import Value, read_mapping
 
 
@@ -52,6 +52,7 @@ _FILE: f.Fields = {"path": f.text("The YAML file, such as maxtext/llama2_70b.yam
 _DOCUMENT: f.Fields = {
     "document": f.text("Name of the document.", required=True),
     "release": f.text("Release that the document is of, such as a tag of its repository."),
+    "releases": RELEASES,
     **_NAMES,
     **_SHARED,
     "files": f.Sequence_(_FILE, "Facts of all rows that go to one YAML file."),
@@ -62,7 +63,10 @@ FACTS_FIELDS: f.Fields = {"documents": f.Sequence_(_DOCUMENT, "Facts of each doc
 
 #: What says which rows facts are of, and what is no value of a row.
 _NO_VALUES = frozenset(
-    {"document", "path", "line", "gpus", "files", "tables", "rows", "recipe", "attributes", "acknowledged", "comment"}
+    {
+        *("document", "path", "line", "gpus", "files", "tables", "rows", "recipe", "attributes", "acknowledged"),
+        *("comment", "releases"),
+    }
 )
 
 
@@ -76,6 +80,8 @@ class Facts:
     #: ``environment`` is a mapping of its own.
     recipe: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
     comment: str = ""
+    #: Releases of the recipes that the document's figures hold for.
+    releases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,4 +132,5 @@ def _facts(values: Mapping[str, Value]) -> Facts:
         acknowledged=given.get("acknowledged", {}),
         recipe={key: value.value for key, value in given.get("recipe", {}).items()},
         comment=given.get("comment", "").strip("\n"),
+        releases=given.get("releases", ()),
     )

@@ -80,6 +80,7 @@ def _file(path: str, members: Sequence[tuple[DraftTable, Row]], facts: DocumentF
         activation_recomputation=prose.counts_recomputation,
         comment="\n\n".join(text for text in (whole.comment, of_file.comment) if text),
         release=str(whole.values.get("release", "")),
+        releases=whole.releases,
         acknowledged={**whole.acknowledged, **of_file.acknowledged},
     )
 

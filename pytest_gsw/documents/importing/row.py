@@ -96,6 +96,8 @@ class RowFile:
     activation_recomputation: bool
     comment: str = ""
     release: str = ""
+    #: Releases of the recipes that its figures hold for.
+    releases: tuple[str, ...] = ()
     acknowledged: Mapping[str, str] = field(default_factory=dict)
 
 

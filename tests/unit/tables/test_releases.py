@@ -1,0 +1,99 @@
+"""Releases of the recipes: what a recipe's constant stands for, and what tables say of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.errors import FileError
+from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
+from pytest_gsw.tables.load import load_table, load_tables
+from pytest_gsw.tables.releases import releases_of
+
+TABLE = """\
+model: own
+size: 1b
+framework: nemo
+accelerator: H100
+gpus_per_node: 8
+releases: {releases}
+recipe: {{directory: own, steps: 3}}
+sequence_length: 1024
+global_batch_size: 8
+tables:
+  - dtype: bf16
+    releases: ["25.10"]
+    rows: [{{gpus: 8, step_time_s: 0.7}}]
+  - dtype: fp8
+    rows: [{{gpus: 8, step_time_s: 0.5}}]
+"""
+
+
+def written(directory: Path, releases: str) -> Path:
+    path = directory / "own.yaml"
+    path.write_text(TABLE.format(releases=releases))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("version", "releases"),
+    [
+        ("24.11", ("24.11.1",)),
+        ("25.01", ("25.01", "25.01.1")),
+        ("25.02", ("25.02", "25.02.01", "25.02.02", "25.03")),
+        ("25.04", ("25.04",)),
+        ("25.04.01", ("25.04.01", "25.04.02")),
+        ("26.11", ("26.11",)),  # of a release that is not known, the release itself
+        ("demo", ()),
+        ("", ()),
+    ],
+)
+def test_the_releases_that_a_constant_of_the_scripts_stands_for(version: str, releases: tuple[str, ...]) -> None:
+    assert releases_of(version) == releases
+
+
+def test_a_table_has_its_own_releases_or_the_files(tmp_path: Path) -> None:
+    rows = load_table(written(tmp_path, "[24.11.1, 25.10]"))
+    assert {row.dtype: row.source.releases for row in rows} == {"bf16": ("25.10",), "fp8": ("24.11.1", "25.10")}
+
+
+def test_a_table_need_not_say_its_releases(tmp_path: Path) -> None:
+    path = written(tmp_path, "[]")
+    path.write_text("".join(line for line in path.read_text().splitlines(keepends=True) if "releases" not in line))
+    assert {row.source.releases for row in load_table(path)} == {()}
+
+
+@pytest.mark.parametrize(
+    ("releases", "message"),
+    [
+        ("[v25.02]", "releases[0]: got 'v25.02', wanted a release without its v, such as 25.02.01"),
+        ('["25.02", 25.02]', "releases[1]: '25.02' is there twice"),
+        ("25.02", "releases: wanted a list"),
+        ("[{a: b}]", "releases[0]: wanted a release without its v, such as 25.02.01"),
+    ],
+)
+def test_what_names_no_release_is_a_fault(tmp_path: Path, releases: str, message: str) -> None:
+    with pytest.raises(FileError) as error:
+        load_table(written(tmp_path, releases))
+    assert message in str(error.value)
+
+
+def test_the_five_documents_say_whose_figures_they_are() -> None:
+    found = {row.recipe.directory: row.source.releases for row in load_tables() if row.source.releases}
+    early = ("24.11.1", "25.01", "25.01.1")
+    later = ("25.02", "25.02.01", "25.02.02", "25.03", "25.04", "25.04.01", "25.04.02")
+    assert found == {"paxml": early, "llama3.1": early, "maxtext": early, "grok1": later}
+
+
+def test_a_releases_tables_are_those_that_hold_for_it() -> None:
+    grok = bundled_baselines() / "nemo" / "grok1_314b.yaml"
+    assert grok in bundled_releases()["25.03"]
+    assert grok not in bundled_releases()["25.01"]
+    for release, paths in bundled_releases().items():
+        assert all(release in row.source.releases for path in paths for row in load_table(path))
+
+
+def test_tables_of_other_releases_are_not_collected_by_default() -> None:
+    releases = bundled_baselines() / "releases"
+    assert not any(row.location.path.is_relative_to(releases) for row in load_tables())
