@@ -12,6 +12,7 @@ from pytest_gsw.fleet.logs import batch_output_of, log_of
 from pytest_gsw.fleet.polling import Polling
 from pytest_gsw.fleet.rows import Rows
 from pytest_gsw.jobs.journal import Submission
+from pytest_gsw.jobs.layout import outputs_beside
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, Launcher
 from pytest_gsw.runs.run import Run
 
@@ -83,7 +84,8 @@ class Intake:
         clash = self._rows.claims.log(job, log)
         if clash is not None:
             raise clash[1]
-        return Run(job.id, attempt.status, log, batch_output_of(self._launcher, job))
+        output = batch_output_of(self._launcher, job)
+        return Run(job.id, attempt.status, log, output, beside=outputs_beside(job, log, output))
 
 
 def _too_large(spec: JobSpec, limits: Limits) -> SubmissionError:

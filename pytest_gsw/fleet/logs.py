@@ -11,6 +11,7 @@ from pytest_gsw.fleet.entry import Ended, Live, Over, is_healthy
 from pytest_gsw.fleet.repeating import Repeating
 from pytest_gsw.fleet.rows import Rows
 from pytest_gsw.jobs.before import check_new
+from pytest_gsw.jobs.layout import outputs_beside
 from pytest_gsw.jobs.model import Job, JobState, Launcher
 from pytest_gsw.runs.run import Run
 
@@ -104,4 +105,5 @@ class Logs:
             return None
         # A stop that an earlier session meant to send explains nothing but a cancelled job.
         sent = seen.stop_sent or seen.status.state is JobState.CANCELLED
-        return Run(seen.job.id, seen.status, log, output, seen.stopped if sent else None, row.earlier)
+        beside = outputs_beside(seen.job, log, output)
+        return Run(seen.job.id, seen.status, log, output, seen.stopped if sent else None, row.earlier, beside=beside)

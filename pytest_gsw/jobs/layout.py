@@ -23,7 +23,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.model import Job
+from pytest_gsw.jobs.model import ERROR_SUFFIX, Job
 
 #: Stands for the job's id in a log glob.
 JOB_ID = "{job_id}"
@@ -122,6 +122,20 @@ def find_logs(stage: Path, log_glob: str, nccl_trace: bool, job_id: str | None =
         for log in _named_like_logs(stage, log_glob, job_id)
         if _is_inside(log.path, home) and (nccl_trace or not _is_traced(log.path, stage))
     ]
+
+
+def outputs_beside(job: Job, log: Path | None, batch_output: Path | None) -> tuple[Path, ...]:
+    """What a job's recipe wrote beside its log, where it keeps stderr apart, and where NeMo-Run's own shell writes."""
+    known = [path for path in (log, batch_output) if path is not None]
+    beside = [path.with_suffix(ERROR_SUFFIX) for path in known]
+    if log is None:
+        spec = job.spec
+        errors = spec.log_glob.removesuffix(".out") + ERROR_SUFFIX
+        traced = is_nccl_traced(spec.environment)
+        beside.extend(one.path for one in find_logs(spec.stage, errors, traced, job_id=job.id))
+    elif f"_{job.id}_" in log.name:  # the number of the restart follows
+        beside.extend(sorted(log.parent.glob(f"sbatch_*_{glob.escape(job.id)}.out")))
+    return tuple(path for path in dict.fromkeys(beside) if path not in known and _is_file(path))
 
 
 def _is_traced(path: Path, stage: Path) -> bool:

@@ -40,6 +40,9 @@ class JobState(enum.Enum):
 
 _OPEN = (JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN)
 
+#: What the recipes' stderr has in the place of the log's ``.out``.
+ERROR_SUFFIX = ".err"
+
 #: Tells a job that its row had others before it in this session; unset in the first.
 ATTEMPT = "GSW_ATTEMPT"
 

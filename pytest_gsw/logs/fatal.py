@@ -43,7 +43,7 @@ from pytest_gsw.logs.text import without_escapes
 from pytest_gsw.logs.tracebacks import CHAIN, TRACEBACK, read_traceback
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from pytest_gsw.logs.model import Dialect, LogFormat, StepLog
@@ -156,6 +156,7 @@ def find_fatal(
     log: Path | LogFile,
     steps: StepLog,
     log_format: LogFormat,
+    beside: Sequence[Path] = (),
     batch_output: Path | None = None,
     excused: frozenset[str] = frozenset(),
 ) -> FoundCause | None:
@@ -164,7 +165,8 @@ def find_fatal(
     Args:
         log: The run's log.
         steps: What was read from it.
-        log_format: By which format; the batch shell's output may hold the same steps.
+        log_format: By which format; other files may hold the same steps.
+        beside: What the same step of the job wrote to files of their own, such as its stderr.
         batch_output: The batch shell's output, where there is one.
         excused: Numbers of the job's steps that, by Slurm itself, did not end well, and that need not: helpers.
 
@@ -174,31 +176,37 @@ def find_fatal(
     cause = fatal_line(log, steps, excused)
     if cause is not None:
         return FoundCause(cause, _path(log))
-    if batch_output is None or not _is_another(batch_output, _path(log)):
-        return None
-    cause = fatal_line(batch_output, None, excused, of_every_start=True)
-    if cause is not None:
-        # A script that shows what it logs (tee) has the steps there, too, and with them their places.
-        try:
-            shown = read_log(batch_output, log_format)
-        except LogError:
-            pass
-        else:
-            cause = fatal_line(batch_output, shown, excused)
-    return None if cause is None else FoundCause(cause, batch_output)
+    for path in _others(log, beside, batch_output):
+        cause = fatal_line(path, None, excused, of_shell=path == batch_output)
+        if cause is not None:
+            # A script that shows what it logs (tee) has the steps there, too, and with them their places.
+            try:
+                shown = read_log(path, log_format)
+            except LogError:
+                pass
+            else:
+                cause = fatal_line(path, shown, excused)
+        if cause is not None:
+            return FoundCause(cause, path)
+    return None
 
 
-def find_fatal_unread(log: Path, batch_output: Path | None = None) -> FoundCause | None:
+def find_fatal_unread(log: Path, beside: Sequence[Path] = (), batch_output: Path | None = None) -> FoundCause | None:
     """The same of a log that has not been read yet; it is only where something fatal is in it.
 
     Raises:
         LogError: A file cannot be read.
     """
-    outputs = [] if batch_output is None or not _is_another(batch_output, log) else [batch_output]
-    if all(fatal_line(path, None) is None for path in (log, *outputs)):
+    if all(fatal_line(path, None) is None for path in (log, *_others(log, beside, batch_output))):
         return None
     log_format = detect_format(log)
-    return find_fatal(log, read_log(log, log_format), log_format, batch_output)
+    return find_fatal(log, read_log(log, log_format), log_format, beside, batch_output)
+
+
+def _others(log: Path | LogFile, beside: Sequence[Path], batch_output: Path | None) -> list[Path]:
+    """The files of a job besides its log that hold anything."""
+    outputs = (*beside, *(() if batch_output is None else (batch_output,)))
+    return [path for path in outputs if _is_another(path, _path(log))]
 
 
 def _is_another(output: Path, log: Path) -> bool:
@@ -219,22 +227,22 @@ def fatal_line(
     steps: StepLog | None,
     excused: frozenset[str] = frozenset(),
     *,
-    of_every_start: bool = False,
+    of_shell: bool = False,
     block_bytes: int = BLOCK_BYTES,
 ) -> Cause | None:
     """The first fatal line of a file.
 
     Args:
-        log: The log, or the batch shell's output.
+        log: The log, or another file of the job.
         steps: The steps in it; ``None`` where it has none, and so no line a place among them.
         excused: As for :func:`find_fatal`.
-        of_every_start: Whether it is the output of a job that Slurm calls COMPLETED, and so of each of its starts.
+        of_shell: Whether it is the batch shell's output of a job that Slurm calls COMPLETED, and so of all its starts.
         block_bytes: How much to read at once; it does not change the result.
 
     Raises:
         LogError: The file cannot be read.
     """
-    search = _Search(_path(log), steps, excused, of_every_start)
+    search = _Search(_path(log), steps, excused, of_shell)
     try:
         with opened(log) as file:
             return _searched(file, search, block_bytes)
@@ -268,9 +276,9 @@ def _unfinished_line(file: LogFile) -> tuple[int, bytes]:
 class _Search:
     """The state of one search: what was seen so far that changes what later lines mean."""
 
-    def __init__(self, path: Path, steps: StepLog | None, excused: frozenset[str], of_every_start: bool) -> None:
+    def __init__(self, path: Path, steps: StepLog | None, excused: frozenset[str], of_shell: bool) -> None:
         self._path = path
-        self._of_every_start = of_every_start
+        self._of_shell = of_shell
         self._excused = excused
         self.has_steps = steps is not None
         offsets = sorted([step.offset or 0 for step in steps.steps]) if steps is not None else []
@@ -311,7 +319,7 @@ class _Search:
         cause = self._of_traceback(offset, line) if TRACEBACK in line else self._of_line(offset, line)
         if self.has_steps or cause is None:
             return cause
-        if self._of_every_start and _BEGAN_ANEW.search(line):
+        if self._of_shell and _BEGAN_ANEW.search(line):
             # The job that COMPLETED is the one that Slurm started again behind this line.
             self.early = self._hardware = None
             return None
@@ -352,7 +360,7 @@ class _Search:
         if step is None:
             return False
         # What slurmstepd says goes to its step's output: what is in the shell's is a helper's.
-        return step[1].decode() in self._excused or not self.has_steps
+        return step[1].decode() in self._excused or self._of_shell
 
     def _take_early(self, cause: Cause) -> None:
         if cause.name in _JOB_ENDS and not self._is_summary:

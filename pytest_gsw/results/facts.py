@@ -156,6 +156,8 @@ class RunFacts:
     log: str | None = None
     #: Size of the log when it was judged, by which a replay notices that it has changed.
     log_bytes: int | None = None
+    #: What else the job wrote: what went to stderr, where the recipe keeps it apart, and the batch shell's output.
+    outputs: tuple[str, ...] = ()
     #: The container image that was run, as far as log, environment or table tell it, and which of the three did.
     image: str | None = None
     image_from: str = ""

@@ -86,6 +86,7 @@ def record_of(asked: Asked, ran: Ran, found: Found, recorded_s: float | None) ->
             recorded_s=recorded_s,
             log=ran.job.log if ran.job else None,
             log_bytes=ran.job.log_bytes if ran.job else None,
+            outputs=tuple(map(str, ran.run.others)) if ran.run else (),
             image=ran.image,
             image_from=ran.image_from,
             environment=ran.environment,

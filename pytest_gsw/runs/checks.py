@@ -35,6 +35,7 @@ from pytest_gsw.runs.run import (
     log_evidence,
     refused,
     replayed,
+    where_to_look,
 )
 from pytest_gsw.runs.trained import SCALED_DTYPES, diverged_fact, loss_problem
 from pytest_gsw.tables.model import Baseline
@@ -56,6 +57,10 @@ _ENDED_BY_SLURM = frozenset(
         JobState.REVOKED,
     }
 )
+
+
+#: Where an end is told of, by the names of a job's files.
+_WHERE = {"log": "its log", "stderr": "its stderr", "output": "an output of it", "batch log": "its batch output"}
 
 
 def check_job(run: Run, may_fail: Collection[str] = ()) -> None:
@@ -102,7 +107,8 @@ def not_alone(run: Run) -> JobError:
 
 def _failed_step(run: Run, problem: StepProblem, may_fail: Collection[str]) -> JobError:
     found = cause_of(run)
-    where = f"look at {run.log or run.batch_output}; " if run.log or run.batch_output else ""
+    look = where_to_look(run)
+    where = f"{look}; " if look else ""
     excuse = "if the row may pass all the same, name that step in its table: recipe: {may_fail: [NAME]}"
     if may_fail and run.status.steps is None:
         excuse = f"only with Slurm's accounting can anybody tell whether it was {' or '.join(may_fail)}, which may fail"
@@ -153,19 +159,19 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
 
 
 def check_end(run: Run, file: LogFile, log: StepLog, log_format: LogFormat) -> None:
-    """Make sure that neither the log nor the batch shell's output tells of an end that was not well.
+    """Make sure that nothing that the job wrote tells of an end that was not well.
 
     Raises:
         LogError: One of them does.
     """
     # Steps that did not end well and are no problem (check_job): what srun says of them is none either.
     excused = frozenset(step.id for step in run.status.steps or () if not is_well(step))
-    found = find_fatal(file, log, log_format, run.batch_output, excused)
+    found = find_fatal(file, log, log_format, run.beside, run.batch_output, excused)
     if found is None:
         return
-    where = "its log" if found.path == file.path else "its batch output"
+    where = _WHERE[next((name for name, path in run.outputs if path == found.path), "log")]
     raise LogError(
-        f"the log tells of an end by {found.cause.name}"
+        f"{'the log' if found.path == file.path else 'stderr beside the log'} tells of an end by {found.cause.name}"
         if replayed(run)
         else f"job {run.job_id} completed, but {where} tells of an end by {found.cause.name}",
         evidence=(*job_evidence(run), *cause_evidence(found)),
@@ -276,4 +282,4 @@ def _how_it_ended(status: JobStatus) -> str:
 def _job_advice(run: Run) -> str:
     if run.status.state is JobState.TIMEOUT:
         return "give the job more time with --gsw-timeout=MINUTES, or find out what it waited for"
-    return f"look at {run.log or run.batch_output}" if run.log or run.batch_output else ""
+    return where_to_look(run)

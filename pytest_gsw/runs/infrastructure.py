@@ -57,7 +57,7 @@ def _cause(run: Run) -> str | None:
     try:
         # A script may end well after its training has not: what makes the row an error tells here, too.
         completed = run.status.state is JobState.COMPLETED
-        found = find_fatal_unread(run.log, run.batch_output) if completed and run.log else cause_of(run)
+        found = find_fatal_unread(run.log, run.beside, run.batch_output) if completed and run.log else cause_of(run)
     except (LogError, OSError):
         return None  # whoever judges the run will say so
     return found.cause.name if found is not None and found.cause.infrastructure else None
@@ -65,7 +65,7 @@ def _cause(run: Run) -> str | None:
 
 def suspect_nodes(run: Run) -> tuple[str, ...]:
     """The nodes that logs name as failed, else the first to lose a task, else the job's only one."""
-    named = [match for path in (run.log, run.batch_output) if path is not None for match in _nodes_named(path)]
+    named = [match for _, path in run.outputs for match in _nodes_named(path)]
     failed = tuple(dict.fromkeys(match["failed"].decode() for match in named if match["failed"]))
     # When one rank has died, Slurm ends all others: only the first is a suspect.
     first = tuple(match["task"].decode() for match in named if match["task"])[:1]

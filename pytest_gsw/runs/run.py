@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pytest_gsw.common.words import duration
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.model import JobState, JobStatus, Stop, in_words
+from pytest_gsw.jobs.model import ERROR_SUFFIX, JobState, JobStatus, Stop, in_words
 from pytest_gsw.logs.failures import FoundCause, find_cause
 from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import line_number, tail_lines
@@ -39,11 +39,26 @@ class Run:
     earlier: tuple[Run, ...] = ()
     #: Whether the environment chose the container image, so that the table's is not what is to run.
     image_was_chosen: bool = False
+    #: What the recipe wrote beside its log: what went to stderr, as most recipes keep it apart.
+    beside: tuple[Path, ...] = ()
 
     @property
     def jobs(self) -> tuple[Run, ...]:
         """The jobs that the row's figure is of, in the order in which they ran."""
         return (*self.earlier, self)
+
+    @property
+    def outputs(self) -> tuple[tuple[str, Path], ...]:
+        """All that the job wrote, each file once and under the name that messages have for it, the log first."""
+        beside = (("stderr" if path.suffix == ERROR_SUFFIX else "output", path) for path in self.beside)
+        named = (("log", self.log), *beside, ("batch log", self.batch_output))
+        known = {path: name for name, path in reversed(named) if path is not None}
+        return tuple((name, path) for path, name in reversed(known.items()))
+
+    @property
+    def others(self) -> tuple[Path, ...]:
+        """The same without the log."""
+        return tuple(path for _, path in self.outputs if path != self.log)
 
 
 def replayed(run: Run) -> bool:
@@ -52,9 +67,9 @@ def replayed(run: Run) -> bool:
 
 
 def cause_of(run: Run) -> FoundCause | None:
-    """Why a run failed: from its log, else from the batch shell's output, where failures before training show."""
-    for path in (run.log, run.batch_output):
-        if path is not None and path.is_file():
+    """Why a run failed: from its log, else from what it wrote beside that, else from the batch shell's output."""
+    for _, path in run.outputs:
+        if path.is_file():
             cause = find_cause(path)
             if cause is not None:
                 return FoundCause(cause, path)
@@ -90,11 +105,23 @@ def job_evidence(run: Run) -> tuple[tuple[str, str], ...]:
         lines.append(("reason", status.reason))
     if status.unchecked:
         lines.append(("unchecked", status.unchecked))
-    if run.log is not None:
-        lines.append(("log", str(run.log)))
-    if run.batch_output is not None:
-        lines.append(("batch log", str(run.batch_output)))
+    # What went to stderr is nothing, most of the time.
+    lines.extend((name, str(path)) for name, path in run.outputs if path not in run.beside or _holds_text(path))
     return tuple(lines)
+
+
+def where_to_look(run: Run) -> str:
+    """The first of the files of a job that holds anything, as advice; empty where there is no file."""
+    files = [path for _, path in run.outputs]
+    found = next((path for path in files if _holds_text(path)), next(iter(files), None))
+    return "" if found is None else f"look at {found}"
+
+
+def _holds_text(path: Path) -> bool:
+    try:
+        return path.is_file() and path.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def cause_evidence(found: FoundCause | None) -> tuple[tuple[str, str], ...]:
@@ -103,12 +130,9 @@ def cause_evidence(found: FoundCause | None) -> tuple[tuple[str, str], ...]:
 
 
 def last_lines(run: Run) -> tuple[str, ...]:
-    """The last lines of the log and of the batch shell's output, each under its name where there are both."""
-    said = []
-    for name, path in (("log", run.log), ("batch log", run.batch_output)):
-        lines = tail_lines(path, 5) if path is not None and path.is_file() else ()
-        if lines:
-            said.append((name, lines))
+    """The last lines of all that a job wrote, each under its name where there is more than one file."""
+    tails = ((name, tail_lines(path, 5)) for name, path in run.outputs if path.is_file())
+    said = [(name, lines) for name, lines in tails if lines]
     if len(said) < 2:
         return said[0][1] if said else ()
     return tuple(line for name, lines in said for line in (f"-- {name}:", *lines))

@@ -1,7 +1,8 @@
-"""What a row's log says at its end: a few lines, safe to show, of a file that anybody may have written."""
+"""What a row's files say at their ends: a few lines, safe to show, of a file that anybody may have written."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,15 +26,20 @@ class LogEnd:
     cause: str = ""
 
 
-def log_ends(log: str | None, job_id: str, directory: Path, *, failed: bool) -> tuple[LogEnd, ...]:
-    """The ends of a row's log and of the batch shell's output in the run's directory, of those that are there.
+def log_ends(
+    log: str | None, job_id: str, directory: Path, *, failed: bool, outputs: Sequence[str] = ()
+) -> tuple[LogEnd, ...]:
+    """The ends of a row's log, and of the other files of a job that failed, of those that are there.
 
-    Of a row that could not be measured, the line is looked for that says why.
+    Of a row that could not be measured, the line is looked for that says why. A batch shell's output may be in the
+    run's directory, which may have been moved since.
     """
     named = [Path(log)] if log else []
+    if failed:
+        named.extend(map(Path, outputs))
     if failed and job_id.isalnum():
         named.append(directory / "batch" / f"slurm-{job_id}.out")
-    ends = (_end(path, failed=failed) for path in named)
+    ends = (_end(path, failed=failed) for path in dict.fromkeys(path.absolute() for path in named))
     return tuple(end for end in ends if end is not None)
 
 

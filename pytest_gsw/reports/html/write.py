@@ -105,7 +105,8 @@ def _write_row(row: Row, night: Night, directory: Path, links: Sequence[tuple[st
     ends: tuple[LogEnd, ...] = ()
     if row.needs in _LOGS_SHOWN:
         job_id = record.jobs.last.id if record.jobs.last else ""
-        ends = log_ends(record.run.log, job_id, night.run.directory, failed=row.needs is attention.ERROR)
+        failed, run = row.needs is attention.ERROR, record.run
+        ends = log_ends(run.log, job_id, night.run.directory, failed=failed, outputs=run.outputs)
     _write_page(directory / _ROWS / f"{row.name}.html", row_page(row, night, pictures, ends, links))
 
 

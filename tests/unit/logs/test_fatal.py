@@ -292,7 +292,7 @@ def test_the_batch_shells_output(write_log: WriteLog, tmp_path: Path) -> None:
 
     def found(text: bytes) -> str | None:
         output.write_bytes(text)
-        cause = find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, output)
+        cause = find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, batch_output=output)
         assert cause is None or cause.path == output
         return cause and cause.cause.name
 
@@ -309,8 +309,8 @@ def test_the_batch_shells_output(write_log: WriteLog, tmp_path: Path) -> None:
     # A script that shows what it logs.
     assert found(RAISED + steps(0, 12)) is None
     assert found(steps(0, 12) + RAISED) == "an exception"
-    assert find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, log) is None
-    assert find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, tmp_path / "none.out") is None
+    assert find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, batch_output=log) is None
+    assert find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, batch_output=tmp_path / "none.out") is None
 
 
 @pytest.mark.parametrize("why", [b"PREEMPTION", b"JOB REQUEUE", b"NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"])
@@ -321,9 +321,9 @@ def test_the_batch_shells_output_of_a_job_that_slurm_started_again(
     output = tmp_path / "slurm-77.out"
     again = b"slurmstepd: error: *** JOB 77 ON node7 CANCELLED AT 2031-02-03T04:05:06 DUE TO " + why + b" ***\n"
     output.write_bytes(RAISED + TASK + again)
-    assert find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, output) is None
+    assert find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, batch_output=output) is None
     output.write_bytes(again + TASK)
-    found = find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, output)
+    found = find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, batch_output=output)
     assert found is not None
     assert found.cause.name == "a failed task"
 
@@ -339,9 +339,9 @@ def test_what_is_said_of_helpers(write_log: WriteLog, tmp_path: Path) -> None:
     assert fatal_line(path, log, frozenset({"1"})) is None
     path.write_bytes(steps(0, 12))
     output.write_bytes(CANCELLED)  # what is said to the training's own step is in its log
-    assert find_fatal(path, log, MAXTEXT, output) is None
+    assert find_fatal(path, log, MAXTEXT, batch_output=output) is None
     output.write_bytes(CANCELLED.replace(b"STEP 77.0", b"JOB 77"))
-    assert find_fatal(path, log, MAXTEXT, output) is not None
+    assert find_fatal(path, log, MAXTEXT, batch_output=output) is not None
 
 
 # -- the search ---------------------------------------------------------------------------

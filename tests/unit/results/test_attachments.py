@@ -33,6 +33,13 @@ def test_log_record_and_page(tmp_path: Path, log: Path) -> None:
     assert [match and match.group(1) for match in found] == [str(log), str(path), str(page)]
 
 
+def test_what_else_the_job_wrote(tmp_path: Path, log: Path) -> None:
+    errors = tmp_path / "log.err"
+    errors.write_text("")
+    record = varied(SLOW, log=str(log), outputs=(str(errors), str(tmp_path / "gone.out")))
+    assert attachment_lines(record, tmp_path) == [f"[[ATTACHMENT|{log}]]", f"[[ATTACHMENT|{errors}]]"]
+
+
 def test_paths_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_record(tmp_path, SLOW)
     monkeypatch.chdir(tmp_path)

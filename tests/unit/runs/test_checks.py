@@ -107,6 +107,38 @@ def test_a_completed_job_whose_batch_output_tells_otherwise(log: Path, tmp_path:
     assert len(read_steps(LLAMA2_FP8_X128, of, FORMATS["maxtext"]).steps) == 50
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:911, unhandled system error", "NCCL error"),
+        (OOM.strip(), "CUDA out of memory"),
+        ("NVRM: Xid (PCI:0000:41:00): 79, pid=42, GPU has fallen off the bus.", "GPU error (Xid)"),
+        ("slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2031-02-03T04:05:06 ***", "cancelled"),
+        ('Traceback (most recent call last):\n  File "t.py", line 1, in <module>\nKeyError: 7', "an exception"),
+    ],
+)
+@pytest.mark.parametrize("status", [GOOD, JobStatus(JobState.REPLAYED)])
+def test_a_completed_job_whose_stderr_tells_otherwise(
+    log: Path, tmp_path: Path, line: str, name: str, status: JobStatus
+) -> None:
+    log.write_text(step_lines(range(50)))
+    errors = tmp_path / "job.err"
+    of = run(log, status, beside=(errors,))
+    # What a healthy run says there: warnings, bars, and what keeps a training from its first step, which it did not.
+    errors.write_text(
+        "WARNING: TransformerEngine is old\n/opt/x.py:7: UserWarning: error: deprecated\n"
+        "W0411 15:03:26.8 Out of memory while trying to allocate; retried\nEpoch 0: 100%|##| 50/50 [10:00<00:00]\n"
+        "[NeMo W 2031-02-03 04:05:06 nemo_logging:349] ModuleNotFoundError: No module named 'apex'\n"
+    )
+    assert len(read_steps(LLAMA2_FP8_X128, of, FORMATS["maxtext"]).steps) == 50
+    errors.write_text(f"WARNING: old\n{line}\n")
+    with pytest.raises(LogError) as caught:
+        read_steps(LLAMA2_FP8_X128, of, FORMATS["maxtext"])
+    where = "job 481221 completed, but its stderr" if status is GOOD else "stderr beside the log"
+    assert caught.value.fact == f"{where} tells of an end by {name}"
+    assert dict(caught.value.evidence)["said at"].startswith(f"{errors}:")
+
+
 def test_a_replayed_log_that_tells_of_a_bad_end(log: Path) -> None:
     log.write_text(step_lines(range(50)) + OOM)
     with pytest.raises(LogError) as caught:

@@ -30,8 +30,10 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def run(log: Path | None, status: JobStatus = FAILED, batch_output: Path | None = None) -> Run:
-    return Run("481221", status, log, batch_output)
+def run(
+    log: Path | None, status: JobStatus = FAILED, batch_output: Path | None = None, beside: tuple[Path, ...] = ()
+) -> Run:
+    return Run("481221", status, log, batch_output, beside=beside)
 
 
 # -- whose failure it is ------------------------------------------------------------------
@@ -80,6 +82,17 @@ def test_a_job_that_is_said_to_have_ended_well(log: Path, lines: bytes, failure:
     log.write_bytes(lines)
     assert infrastructure_failure(run(log, COMPLETED)) == failure
     assert infrastructure_failure(run(None, COMPLETED)) is None
+
+
+def test_what_went_to_stderr_of_a_job_that_is_said_to_have_ended_well(log: Path, tmp_path: Path) -> None:
+    log.write_bytes(STEPS)
+    errors = tmp_path / "run.err"
+    errors.write_bytes(NODE_FAILURE)
+    assert infrastructure_failure(run(log, COMPLETED, beside=(errors,))) == InfrastructureFailure(
+        "node failure", ("n17",)
+    )
+    errors.write_bytes(NOISE)
+    assert infrastructure_failure(run(log, COMPLETED, beside=(errors,))) is None
 
 
 @pytest.mark.parametrize("state", JobState)
@@ -132,12 +145,13 @@ CAUSES = [
 
 
 @pytest.mark.parametrize(("name", "line", "infrastructure"), CAUSES)
-@pytest.mark.parametrize("where", ["log", "batch"])
+@pytest.mark.parametrize("where", ["log", "stderr", "batch"])
 def test_causes_of_a_failure(tmp_path: Path, where: str, name: str, line: bytes, infrastructure: bool) -> None:
-    log, batch = tmp_path / "run.log", tmp_path / "slurm-481221.out"
+    log, errors, batch = tmp_path / "run.log", tmp_path / "run.err", tmp_path / "slurm-481221.out"
     log.write_bytes(NOISE + STEPS + (line + b"\n" if where == "log" else b""))
-    batch.write_bytes(b"" if where == "log" else line + b"\n")
-    failure = infrastructure_failure(run(log, batch_output=batch))
+    errors.write_bytes(NOISE + (line + b"\n" if where == "stderr" else b""))
+    batch.write_bytes(line + b"\n" if where == "batch" else b"")
+    failure = infrastructure_failure(run(log, batch_output=batch, beside=(errors,)))
     assert (failure and failure.why) == (name if infrastructure else None)
 
 

@@ -188,3 +188,8 @@ def test_the_end_of_a_log_and_the_line_that_says_why(tmp_path: Path) -> None:
     (slow,) = log_ends(str(log), "77", tmp_path, failed=False)
     assert slow.cause == ""
     assert log_ends(None, "../../x", tmp_path, failed=True) == ()
+    errors = tmp_path / "log.err"
+    errors.write_text("slurmstepd: error: pyxis: failed to import docker image\n")
+    ends = log_ends(str(log), "77", tmp_path, failed=True, outputs=(str(errors), str(batch)))
+    assert [end.path for end in ends] == [log, errors, batch]
+    assert "pyxis" in ends[1].cause
