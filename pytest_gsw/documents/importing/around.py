@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pytest_gsw.common.words import enumerated
 from pytest_gsw.documents.importing.draft import Draft
 from pytest_gsw.documents.importing.labels import DTYPE, accelerator
-from pytest_gsw.documents.importing.sentences import Sentence
+from pytest_gsw.documents.importing.sentences import LOCAL_BATCH, Sentence
 from pytest_gsw.documents.importing.titles import Title, read_title, same_model
 from pytest_gsw.tables.yamlfile import Stated
 
@@ -85,7 +85,7 @@ class Around:
 #: What the text around a table may say of its rows, beside how many GPUs they have.
 SAID = (
     *("model", "size", "accelerator", "dtype", "gpus_per_node", "sequence_length"),
-    *("global_batch_size", "micro_batch_size", "gradient_accumulation_steps"),
+    *("global_batch_size", "micro_batch_size", LOCAL_BATCH, "gradient_accumulation_steps"),
     *("tp", "pp", "cp", "ep", "dp", "vp", "fsdp"),
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from pytest_gsw.documents.importing.around import surrounded
 from pytest_gsw.documents.importing.cases import release_of
@@ -12,8 +13,12 @@ from pytest_gsw.documents.importing.evidence import DocumentEvidence, Finding
 from pytest_gsw.documents.importing.markdown import Document, Table
 from pytest_gsw.documents.importing.prose import SectionProse
 from pytest_gsw.documents.importing.rows import Configuration, DraftTable
+from pytest_gsw.documents.importing.sentences import LOCAL_BATCH
 from pytest_gsw.documents.importing.titles import Title, is_model, read_title, same_model
 from pytest_gsw.tables.yamlfile import Stated
+
+#: Degrees of data parallelism.
+_RANKS = ("dp", "fsdp")
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,28 @@ def joined(draft: Draft, table: DraftTable, fitting: Sequence[Configuration], se
         draft = draft.having("tp", section.prose.tp, Stated("", table.table.line, 1))
     if "dp" not in draft.values and "gpus" in draft.values and section.prose.dp_is_gpus:
         draft = draft.having("dp", draft.values["gpus"].text, draft.values["gpus"])
-    return draft
+    return _with_global_batch(draft, section.framework.framework).without(LOCAL_BATCH)
+
+
+def _with_global_batch(draft: Draft, framework: str) -> Draft:
+    """The draft with torchtitan's local batch size * data-parallel ranks, where no global batch size is stated.
+
+    The ranks are those that it states, where they and the degrees of model parallelism fill its GPUs.
+    """
+    local = draft.values.get(LOCAL_BATCH) or draft.place
+    text = draft.values[LOCAL_BATCH].text if LOCAL_BATCH in draft.values else draft.attributes.get(LOCAL_BATCH, "")
+    if framework != "torchtitan" or not text.isdigit() or "global_batch_size" in {*draft.values, *draft.blanks}:
+        return draft
+    degrees = {key: int(draft.values[key].text) for key in (*_RANKS, "tp", "pp", "cp") if key in draft.values}
+    stated = [key for key in _RANKS if key in degrees]
+    is_all = "gpus" in draft.values and prod(degrees.values()) == int(draft.values["gpus"].text)
+    if not stated or not is_all or "gradient_accumulation_steps" in draft.values:
+        where = f"the document has a local batch size of {text} (line {local.line})"
+        return draft.blanked("global_batch_size", f"{where}, and does not say how many data-parallel ranks there are")
+    batch = int(text) * prod(degrees[key] for key in stated)
+    ranks = " * ".join(f"{key} {degrees[key]}" for key in stated)
+    message = f"not stated: it is {batch}, as local batch size {text} * {ranks}"
+    return draft.having("global_batch_size", str(batch), local).remarked("global_batch_size", message, local)
 
 
 def _configured(draft: Draft, fitting: Sequence[Configuration]) -> Draft:

@@ -16,6 +16,8 @@ from pytest_gsw.tables.yamlfile import Stated
 
 #: No line of prose that says anything is longer; what is, is data.
 LONGEST = 2_000
+#: Samples of one data-parallel rank: no key of a row.
+LOCAL_BATCH = "local_batch_size"
 
 _WORDS = re.IGNORECASE | re.ASCII
 #: Marks of Markdown: a link or an image, code and bold, HTML, and what begins a point of a list.
@@ -111,9 +113,11 @@ _SETTINGS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             for key, word in (("tp", "tensor"), ("pp", "pipeline"), ("cp", "context"), ("ep", "expert"), ("dp", "data"))
         ),
         ("vp", r"VPP?[ ]?[=:]?[ ]?"),
-        ("fsdp", r"FSDP(?:[ ]?=[ ]?| (?:degree|size) )"),
+        # "FSDP 2" may be its version; beside another degree it is one itself.
+        ("fsdp", r"FSDP(?:[ ]?=[ ]?| (?:degree|size) | (?=[0-9]{1,5},? (?:TP|PP|CP|EP)[ ]?=?[ ]?[0-9]))"),
         ("micro_batch_size", rf"(?:MBS[ ]?[=:]?[ ]?|(?i:micro[ _-]?batch{_SIZE}{_IS}))"),
         ("global_batch_size", rf"(?:GBS[ ]?[=:]?[ ]?|(?i:global[ _-]?batch{_SIZE}{_IS}))"),
+        (LOCAL_BATCH, rf"(?i:local[ _-]?batch{_SIZE}{_IS})"),
         ("gradient_accumulation_steps", rf"(?i:gradient[ _-]accumulation(?:[ _-]steps)?{_IS})"),
         ("sequence_length", rf"(?i:(?:(?:packed|max)[ _])?(?:seq(?:uence)?|context)(?:[ _-]?len(?:gth)?)?{_IS})"),
         ("sequence_length", r"(?:SL[ ]?=[ ]?|(?i:packed (?:in)?to ))"),

@@ -93,6 +93,8 @@ def test_what_states_no_gpu_count(text: str) -> None:
         ("tensor parallelism of 4", "tp", "4"),
         ("Tensor Parallel: 4", "tp", "4"),
         ("FSDP degree 32", "fsdp", "32"),
+        ("8 GPUs (FSDP 2, TP 4)", "fsdp", "2"),
+        ("Local batch size 16, activation checkpointing", "local_batch_size", "16"),
         ("with PP=4, VPP=5, and DP=2:", "dp", "2"),
         ("4 nodes, PP4, EP8", "nodes", "4"),
         ("Single-node training", "nodes", "1"),
@@ -112,6 +114,7 @@ def test_settings(text: str, key: str, value: str) -> None:
     ("text", "key"),
     [
         ("FSDP2 and compile", "fsdp"),
+        ("FSDP 2, torch.compile", "fsdp"),
         ("TP=1-8", "tp"),
         ("TP=2 or 4", "tp"),
         ("up to TP=8", "tp"),
