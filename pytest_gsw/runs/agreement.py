@@ -16,6 +16,7 @@ from pytest_gsw.logs.model import Identity, Step
 from pytest_gsw.runs.problem import Problem
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.model import Baseline, Parallelism
+from pytest_gsw.tables.releases import releases_of
 from pytest_gsw.tables.statistic import parse_statistic
 
 _PLAIN = frozenset({"bf16", "fp16", "fp32", "tf32"})
@@ -23,8 +24,8 @@ _PLAIN = frozenset({"bf16", "fp16", "fp32", "tf32"})
 _QUANTIZED = ("fp8", "fp4", "int8", "int4")
 _NAMES = frozenset({"model", "size", "framework", "dtype", "gpus", "global_batch_size", "job_id"})
 _VERSION = re.compile(r"v?(\d\d)\.(\d\d)(?:\.\d{1,3})?")
-#: The scripts of a release whose constant GSW_VERSION is an earlier one's.
-_SCRIPTS_OF = {("25", "03"): ("25", "02")}
+#: The name of what is compared, and the field of an identity, that tells the recipe's release.
+RELEASE = "release"
 
 
 @dataclass(frozen=True)
@@ -222,14 +223,23 @@ def _precision(baseline: Baseline, said: Identity) -> Iterator[Compared]:
 
 
 def _release(baseline: Baseline, said: Identity) -> Iterator[Compared]:
-    """The recipe's release. Its scripts say year and month; fixes of a release do not always change what they say."""
-    release = baseline.source.release
-    wanted, found = (_VERSION.fullmatch(text or "") for text in (release, said.release))
-    if wanted is None or found is None:
+    """The recipe's release. Its scripts say one constant for several; a row's figures are those of some."""
+    source = baseline.source
+    found = releases_of(said.release or "")
+    if source.releases and found:
+        agrees = not set(found).isdisjoint(source.releases)
+        yield Compared(RELEASE, str(said.release), ", ".join(source.releases), RELEASE, agrees=agrees)
         return
-    month = (wanted[1], wanted[2])
-    agrees = (found[1], found[2]) in {month, _SCRIPTS_OF.get(month)}
-    yield Compared("release", str(said.release), str(release), "release", agrees=agrees)
+    # The tag of the document alone says year and month.
+    wanted = _month(source.release or "")
+    if wanted is not None and any(map(_month, found)):
+        agrees = wanted in set(map(_month, found))
+        yield Compared(RELEASE, str(said.release), str(source.release), RELEASE, agrees=agrees)
+
+
+def _month(release: str) -> tuple[str, str] | None:
+    found = _VERSION.fullmatch(release)
+    return None if found is None else (found[1], found[2])
 
 
 def _image(said: Identity, image: str | None) -> Iterator[Compared]:

@@ -23,8 +23,9 @@ from pytest_gsw.logs.reader import line_number, open_log, read_log, reading
 from pytest_gsw.logs.requeues import is_requeued
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.skips import with_skipped
-from pytest_gsw.runs.agreement import Compared, agreed, compare
+from pytest_gsw.runs.agreement import RELEASE, Compared, agreed, compare
 from pytest_gsw.runs.problem import Problem
+from pytest_gsw.runs.releases import other_release
 from pytest_gsw.runs.run import (
     CAUSE_OF_STATE,
     Run,
@@ -228,7 +229,14 @@ def check_identity(baseline: Baseline, run: Run, said: Identity) -> tuple[Compar
     if not differing:
         return compared
     names = [one for one in differing if one.is_name]
-    if names:
+    release = next((one for one in differing if one.field == RELEASE), None)
+    told: tuple[tuple[str, str], ...] = ()
+    if not names and release is not None:
+        # Its settings may differ from the row's for that reason.
+        problem = other_release(baseline, release.said)
+        fact, advice, told = problem.fact, problem.advice, problem.evidence
+        differing.remove(release)
+    elif names:
         fact = f"the log belongs to another run, by its {' and '.join(one.name for one in names)}"
         advice = ""
     else:
@@ -237,8 +245,9 @@ def check_identity(baseline: Baseline, run: Run, said: Identity) -> tuple[Compar
     raise LogError(
         fact,
         evidence=(
+            *told,
             *((one.name, one.text) for one in differing),
-            *_said_at(run, said, differing),
+            *_said_at(run, said, compared),
             ("baseline", str(baseline.location)),
             *job_evidence(run),
         ),
@@ -246,11 +255,11 @@ def check_identity(baseline: Baseline, run: Run, said: Identity) -> tuple[Compar
     )
 
 
-def _said_at(run: Run, said: Identity, differing: Sequence[Compared]) -> tuple[tuple[str, str], ...]:
+def _said_at(run: Run, said: Identity, compared: Sequence[Compared]) -> tuple[tuple[str, str], ...]:
     """The lines of the log that differ from the row."""
     if run.log is None:
         return ()
-    offsets = sorted({said.places[one.field] for one in differing if one.field in said.places})
+    offsets = sorted({said.places[one.field] for one in compared if not one.agrees and one.field in said.places})
     lines = ", ".join(str(line_number(run.log, offset)) for offset in offsets)
     return (("said at", f"{run.log}:{lines}"),) if lines else ()
 

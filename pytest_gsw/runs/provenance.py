@@ -21,8 +21,11 @@ from pytest_gsw.tables.images import image_name
 _SEARCHED_BYTES = 4 << 20
 _MARKERS = (b"NCCL version ", b"Driver Version: ", b"cudaDriverVersion ", RECIPE_MARKER)
 #: By the name that a record has for it: ``NCCL version 2.21.5+cuda12.4`` (NCCL_DEBUG=VERSION), nvidia-smi's banner
-#: ``Driver Version: 550.54.15    CUDA Version: 12.4``, and a recipe's own ``GSW: MODEL=… NCCL_VERSION=2.21.5``.
+#: ``Driver Version: 550.54.15    CUDA Version: 12.4``, and a recipe's own ``GSW: MODEL=… NCCL_VERSION=2.21.5``, which
+#: has the release of the recipe and that of the framework as well.
 _VERSIONS = {
+    "recipe": re.compile(rb"\bGSW: MODEL=.{1,4000}? GSW_VERSION=([0-9][\w.+-]{0,40})"),
+    "framework": re.compile(rb"\bGSW: MODEL=.{1,4000}? FW_VERSION=([0-9][\w.+-]{0,40})"),
     "nccl": re.compile(rb"\bNCCL(?: version |_VERSION=)([0-9][\w.+-]{0,40})"),
     "driver": re.compile(rb"\b(?:Driver Version:\s{1,9}|DRIVER_VERSION=)([0-9][\w.+-]{0,40})"),
     "cuda": re.compile(rb"\bCUDA(?: Version:\s{1,9}|_VERSION=)([0-9][\w.+-]{0,40})"),
@@ -36,7 +39,7 @@ class Provenance:
     """What a log says of the software that its run used; of several runs in one file, the last one's."""
 
     image: str | None = None
-    #: By what they are of: ``nccl``, ``driver``, ``cuda``, ``cuda_driver``.
+    #: By what they are of: ``recipe``, ``framework``, ``nccl``, ``driver``, ``cuda``, ``cuda_driver``.
     versions: Mapping[str, str] = field(default_factory=dict)
     #: Whether its first line says that nothing was run.
     is_simulated: bool = False

@@ -7,8 +7,9 @@ launch scripts that not every release has changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from pytest_gsw.common.words import enumerated
 from pytest_gsw.tables import fields as f
 
 #: A release, as tables, clusters and ``--gsw-release`` name it.
@@ -32,6 +33,11 @@ def releases_of(version: str) -> tuple[str, ...]:
     """The releases whose scripts have this ``GSW_VERSION``; none where it names no release, as ``demo`` does not."""
     known = _SCRIPTS.get(version)
     return known if known is not None else (version,) if _NAME.fullmatch(version) else ()
+
+
+def in_words(releases: Sequence[str]) -> str:
+    """Releases as a sentence names them: ``25.01 and 25.01.1``, and of many the first and the last, as listed."""
+    return enumerated(releases) if len(releases) < 4 else f"{releases[0]} to {releases[-1]}"
 
 
 def read_release(raw: str) -> str:

@@ -203,6 +203,25 @@ def test_release(release: str | None, said: str, agrees: bool | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("releases", "said", "agrees"),
+    [
+        (("25.01", "25.01.1"), "25.01", True),
+        (("25.03",), "25.02", True),  # its scripts say so
+        (("25.04",), "25.04.01", False),
+        (("25.04.02",), "25.04.01", True),
+        (("24.11.1",), "24.11", True),
+        (("24.11.1",), "26.11", False),  # of a release that is not known yet, too
+        (("24.11.1",), "demo", None),
+        (("24.11.1",), None, None),
+    ],
+)
+def test_releases(releases: tuple[str, ...], said: str | None, agrees: bool | None) -> None:
+    row = replace(ROW, source=Source("readme.md", 31, "v24.11.1", releases))
+    compared = compare(row, Identity(release=said), job_id=None)
+    assert [one.agrees for one in compared] == ([] if agrees is None else [agrees])
+
+
+@pytest.mark.parametrize(
     ("image", "said", "agrees"),
     [
         ("/lustre/a/nemo.sqsh", "/scratch/nemo.sqsh", True),

@@ -45,7 +45,7 @@ def test_a_live_row_is_known_by_its_log_and_its_launcher(tmp_path: Path) -> None
     log.write_text(IDENTITY.replace("SYNTHETIC", f"IMAGE={IMAGE} SYNTHETIC") + "NCCL version 2.21.5+cuda12.4\n")
     row, run = live(), Run("481221", GOOD, log)
     assert row.image(run) == (IMAGE, "log")
-    assert row.environment(run) == {"nccl": "2.21.5+cuda12.4", "flux": "0.62"}
+    assert row.environment(run) == {"recipe": "24.11", "nccl": "2.21.5+cuda12.4", "flux": "0.62"}
     assert row.definition(run) == definition_hash(ROW, IMAGE)
     assert (row.launcher, row.repeats, row.was_excused) == ("flux", Repeats(2, 1), False)
     assert row.not_comparable(run) is None
