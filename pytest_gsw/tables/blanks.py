@@ -33,6 +33,9 @@ BLANK_ABOVE = "BLANK "
 #: What it writes behind a table's title: the line of the table's header in the document.
 TABLE_AT_LINE = "  # table at line "
 
+#: What it writes behind a reason where the document's own cell cannot be right: no fact changes what a cell says.
+IN_CELL = " (line {line} of the document)"
+
 #: Keys that name a row in facts.yaml, and so are no facts of it.
 _NO_FACTS = OF_DOCUMENTS_ALONE | {"gpus", "document", "release"}
 _RECIPE = "recipe."
@@ -41,6 +44,7 @@ _QUOTED = re.compile(r"[^A-Za-z0-9._/-]")
 _ABOVE = re.compile(rf" *# {BLANK_ABOVE}(?P<key>[a-z_0-9.]+): (?P<reason>.+)")
 #: Lines as YAML counts them.
 _LINES = re.compile("\r\n?|[\n\x85\u2028\u2029]")
+_CELL = re.compile(r"\(line ([0-9]+) of the document\)$")
 _AT_LINE = re.compile(rf"{TABLE_AT_LINE}([0-9]+)$")
 
 
@@ -118,25 +122,41 @@ def _wanted(key: str) -> str:
 
 
 def _advice(row: BlankRow) -> str:
-    """Where to write what is blank: in the table, or in facts.yaml where the importer has written the table."""
+    """Where to write what is blank: in the table, in facts.yaml where the importer has written it, or the document."""
     keys = [blank.key for blank in row.blanks]
     facts = facts_of([row])
-    own = [key for key in keys if key in _NO_FACTS] if facts else keys
+    own = [blank.key for blank in row.blanks if not _may_be_fact(blank)] if facts else keys
     into_table = f"type {enumerated(own) if own and facts else 'it' if len(keys) == 1 else 'them'} into the table"
-    if not facts:
+    cells = {cell: None for blank in row.blanks if (cell := _cell(blank)) is not None}
+    document = row.known.get("document")
+    if document is None or not (facts or cells):
         return into_table
-    also = f"; {enumerated([key for key in keys if key not in own])} there, or" if own else ", or"
     directory = from_here(row.location.path.parent.parent)
-    again = command("pytest-gsw", "import", str(row.known["document"]), "-o", str(directory), "--overwrite")
+    again = command("pytest-gsw", "import", str(document), "-o", str(directory), "--overwrite")
+    corrected = f", or correct {document}:{', '.join(map(str, cells))}" if cells else ""
+    if not facts:
+        return f"{into_table}{corrected} and {again}"
+    others, there = enumerated([key for key in keys if key not in own]), "into the table" if cells else "there"
+    also = f"{corrected}; {others} {there}, or" if own else ", or"
     where = f"into {directory / FACTS_FILE} beside what it has of the document, and {again}:"
     return "\n".join([f"{into_table}{also} {where}", "", *facts])
+
+
+def _cell(blank: Blank) -> int | None:
+    """The line of the document's cell that cannot be right."""
+    found = _CELL.search(blank.reason)
+    return int(found[1]) if found is not None else None
+
+
+def _may_be_fact(blank: Blank) -> bool:
+    return blank.key not in _NO_FACTS and _cell(blank) is None
 
 
 def facts_of(rows: Sequence[BlankRow]) -> list[str]:
     """The lines of facts.yaml that fill in what facts can, of the rows that the importer has written."""
     documents: dict[str, _DocumentBlanks] = {}
     for row in rows:
-        blanks = [blank for blank in row.blanks if blank.key not in _NO_FACTS]
+        blanks = [blank for blank in row.blanks if _may_be_fact(blank)]
         document, line = row.known.get("document"), row.known.get("line")
         if row.document_table is None or not blanks or document is None or line is None:
             continue

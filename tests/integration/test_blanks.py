@@ -199,6 +199,65 @@ def test_what_is_said_of_a_blank_fills_it_in(pytester: pytest.Pytester, capsys: 
     result.assert_outcomes(passed=4)
 
 
+DOUBTED = """\
+# Llama 3 70B BF16
+
+Trained with NeMo on H100. Judged by the last training step. A total of 50 steps.
+
+| GPUs | Sequence length | GBS | MBS | GA | TP | PP | Tokens/s/GPU |
+|---|---|---|---|---|---|---|---|
+| 8 | 8192 | 130 | 1 | 16 | 1 | 1 | 5000 |
+"""
+
+
+def doubted(pytester: pytest.Pytester, text: str = DOUBTED) -> str:
+    """What is said of the row of a document whose batch its own factors refute; it imports the document first."""
+    (pytester.path / "README.md").write_text(text)
+    assert main(["import", "README.md", "-o", "tables"]) == 0
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=tables")
+    result.assert_outcomes(errors=1)
+    return result.stdout.str()
+
+
+def test_a_cell_that_cannot_be_right_is_corrected_in_the_document(pytester: pytest.Pytester) -> None:
+    """No fact changes what a cell says, so none is asked for."""
+    said = doubted(pytester)
+    assert "and the row has 130" in said
+    assert "facts.yaml" not in said
+    advice = re.search(r"next +type it into the table, or correct README\.md:7 and pytest-gsw (.*)\n", said)
+    assert advice is not None
+    (pytester.path / "README.md").write_text(DOUBTED.replace("| 130 |", "| 128 |"))
+    assert main(advice[1].split()) == 0
+    pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=tables").assert_outcomes(passed=1)
+
+
+def test_a_cell_that_cannot_be_right_is_typed_into_the_table(pytester: pytest.Pytester) -> None:
+    said = doubted(pytester)
+    place = re.search(r"blank +(tables/\S+\.yaml):([0-9]+)  global_batch_size,", said)
+    assert place is not None
+    table = pytester.path / place[1]
+    lines = table.read_text().splitlines()
+    lines[int(place[2]) - 1] = lines[int(place[2]) - 1].replace("global_batch_size: ~", "global_batch_size: 128")
+    table.write_text("\n".join(lines))
+    pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=tables").assert_outcomes(passed=1)
+
+
+def test_facts_and_a_cell_together(pytester: pytest.Pytester) -> None:
+    """Each of two blanks is filled in where the message says so."""
+    said = doubted(pytester, DOUBTED.replace("# Llama 3 70B BF16", "# Llama 3 70B"))
+    advice = re.search(
+        r"next +type global_batch_size into the table, or correct README\.md:7; dtype into the table, or into "
+        r"tables/facts\.yaml beside .*, and pytest-gsw (.*):\n\n(documents:\n(?: .*\n)+)",
+        said,
+    )
+    assert advice is not None
+    text = (pytester.path / "README.md").read_text()
+    (pytester.path / "README.md").write_text(text.replace("| 130 |", "| 128 |"))
+    (pytester.path / "tables" / "facts.yaml").write_text(re.sub(r"dtype:.*", "dtype: bf16", advice[2]))
+    assert main(advice[1].split()) == 0
+    pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=tables").assert_outcomes(passed=1)
+
+
 def test_a_schema_lies_beside_what_import_writes(pytester: pytest.Pytester) -> None:
     (pytester.path / "README.md").write_text(README)
     assert main(["import", "README.md", "-o", "tables"]) == 0

@@ -23,6 +23,7 @@ from pytest_gsw.documents.importing.sentences import FAMILY
 from pytest_gsw.documents.importing.settle import settled
 from pytest_gsw.documents.importing.titles import Title, framework_of, read_title, same_model
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.tables.blanks import IN_CELL
 from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME
 from pytest_gsw.tables.yamlfile import Stated
 
@@ -60,6 +61,7 @@ def _complete(draft: Draft, table: DraftTable, section: Section, context: Contex
     if section.framework.problem and "framework" not in draft.values:
         draft = draft.blanked("framework", section.framework.problem)
     values = _named(draft, table, section, context)
+    cells = _cells(draft, table)
     if section.release is not None:
         values["release"] = section.release
     given = (*_wide_facts(table, context.facts, values), of_row)
@@ -85,10 +87,10 @@ def _complete(draft: Draft, table: DraftTable, section: Section, context: Contex
     rests_on = {"framework": section.framework.what} if "framework" not in draft.values else {}
     row = Row(values, recipe=recipe, rests_on=rests_on, system=system, table_line=table.table.line, remarks=remarks)
     changed = {key: value for key, value in stated.items() if values.get(key) != value}
-    return _checked(replace(row, documented=changed), draft, given, of_row)
+    return _checked(replace(row, documented=changed), draft, given, of_row, cells)
 
 
-def _checked(row: Row, draft: Draft, given: Iterable[Facts], of_row: Facts) -> Row:
+def _checked(row: Row, draft: Draft, given: Iterable[Facts], of_row: Facts, cells: Mapping[str, Stated]) -> Row:
     """The row with blanks in the place of what is missing and what no table can hold, and with its comments."""
     unfit = misfits(row.values)
     refused = {**refused_values(row.values), **{key: reason for key, reason in unfit.items() if key in row.values}}
@@ -97,6 +99,7 @@ def _checked(row: Row, draft: Draft, given: Iterable[Facts], of_row: Facts) -> R
     # A summary of the run is what it is, whatever the statistic.
     of_summary = fewest_steps(row.values) == 1
     blanks |= {key: reason for key, reason in unfit.items() if key != "statistic" or not of_summary}
+    blanks |= {key: f"{blanks[key]}{IN_CELL.format(line=cell.line)}" for key, cell in cells.items() if key in blanks}
     left_out = {key: reason for key, reason in refused.items() if key not in blanks}
     told = (*draft.remarks, *row.remarks)
     comments = [f"{remark.key}: {remark.message} (line {remark.line})" for remark in told]
@@ -193,6 +196,12 @@ def _named_in_cells(draft: Draft) -> Values:
     return found
 
 
+def _cells(draft: Draft, table: DraftTable) -> dict[str, Stated]:
+    """What the row's own cells state of its settings, and facts cannot change; a cell of a dtype may name none."""
+    own = {key: stated for key, stated in draft.values.items() if stated.line >= table.table.line}
+    return {key: stated for key, stated in own.items() if key not in {*FIGURES, "dtype"}}
+
+
 def _from_facts(facts: Facts, draft: Draft, table: DraftTable, document: Document, *, is_own: bool) -> Values:
     """What facts say of a row: they fill in what is not there.
 
@@ -210,11 +219,12 @@ def _from_facts(facts: Facts, draft: Draft, table: DraftTable, document: Documen
             "framework": framework_of_cells(cell.text if cell is not None else "", draft.attributes),
         }
         of_rows = {key: text for key, text in of_rows.items() if not others.get(key)}
+    cells = _cells(draft, table)
     for key, text in of_rows.items():
-        stated = draft.values.get(key)
+        stated = cells.get(key)
         if key == "model" and (not named or same_model(named, text)):
             continue  # a cell such as "70b" below "Model" names none
-        if stated is not None and stated.text != text and stated.line >= table.table.line and key != "dtype":
+        if stated is not None and stated.text != text:
             raise ConfigurationError(
                 f"facts of {document.name}: {key} is {text}, but line {stated.line} of the document states "
                 f"{stated.text}; facts fill in what is not there"

@@ -98,7 +98,8 @@ def _shared(rows: Sequence[Row], keys: Iterable[str]) -> dict[str, Stated]:
     found = {}
     for key in keys:
         texts = {row.values[key].text if key in row.values else None for row in rows}
-        kept = key in _OF_ROW or (key == "global_batch_size" and "" in texts)
+        reasons = {row.blanks.get(key) for row in rows}
+        kept = key in _OF_ROW or (key == "global_batch_size" and "" in texts) or len(reasons) > 1
         if key == "gpus" and None not in texts:
             # One that stands outside of the table is written above the rows, with its line.
             kept = any(not row.values[key].text or row.values[key].line in _own_lines(rows) for row in rows)
