@@ -68,6 +68,8 @@ CLUSTER_FIELDS: f.Fields = {
 }
 
 
+#: The keys that are paths: relative to the file, or to a home.
+_PATHS = frozenset({"stage", "recipes"})
 #: The keys that a launcher uses or not; the others are of the row, the recipe or the verdict, whatever launches it.
 LAUNCHER_KEYS = frozenset({"account", "partition", "gres", "constraint", "sbatch"})
 
@@ -156,6 +158,12 @@ def _cluster(name: str, value: Value, path: Path, environ: Mapping[str, str]) ->
     keys: dict[str, Any] = {}
     for key, entry in value.value.items():
         keys[key] = _filled(entry, f"clusters.{name}.{key}", environ, faults)
+        if key in _PATHS:
+            home = _at_home(keys[key], environ)
+            if home is None:
+                problem = f"got '{keys[key]}', and nobody knows that home; write the path itself"
+                faults.append(Fault(entry.line, entry.column, f"clusters.{name}.{key}", problem))
+            keys[key] = home
         if key in _CHECKS:
             faults += (
                 Fault(place.line, place.column, f"clusters.{name}.{where}", problem)
@@ -163,8 +171,7 @@ def _cluster(name: str, value: Value, path: Path, environ: Mapping[str, str]) ->
             )
     if faults:
         raise FileError(path, tuple(faults))
-    for key in keys.keys() & {"stage", "recipes"}:
-        keys[key] = str(path.parent.absolute() / keys[key])
+    keys |= {key: str(path.parent.absolute() / keys[key]) for key in keys.keys() & _PATHS}
     given = {key: (entry.line, entry.column) for key, entry in value.value.items()}
     return Cluster(name=name, path=path, given=given, **{**_from_environment(environ), **keys})
 
@@ -203,7 +210,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
         "account": environ.get("SBATCH_ACCOUNT") or environ.get("SLURM_ACCOUNT"),
         "partition": environ.get("SBATCH_PARTITION") or environ.get("SLURM_PARTITION"),
         # Jobs run in the recipe's directory, where a relative path would be another one.
-        "stage": environ.get("STAGE_PATH") and str(Path(environ["STAGE_PATH"]).absolute()),
+        "stage": (stage := environ.get("STAGE_PATH")) and str(Path(_at_home(stage, environ) or stage).absolute()),
     }
     # The documents tell users to set "8 or null"; anything but a plain number is Slurm's affair.
     per_node = environ.get("SBATCH_GPUS_PER_NODE") or environ.get("SLURM_GPUS_PER_NODE") or ""
@@ -221,6 +228,17 @@ def _filled(entry: Value, key: str, environ: Mapping[str, str], faults: list[Fau
     if isinstance(entry.value, dict):
         return {name: _substitute(text, entry, f"{key}.{name}", environ, faults) for name, text in entry.value.items()}
     return entry.value
+
+
+def _at_home(text: str, environ: Mapping[str, str]) -> str | None:
+    """A path in which ``~`` is the user's home, and ``~ann`` that of ann; ``None`` where nobody knows that."""
+    user, slash, rest = text.partition("/")
+    if user == "~" and environ.get("HOME"):
+        return environ["HOME"] + slash + rest
+    try:
+        return str(Path(user).expanduser()) + slash + rest if user.startswith("~") else text
+    except RuntimeError:
+        return None
 
 
 def _substitute(text: str, place: Value, key: str, environ: Mapping[str, str], faults: list[Fault]) -> str:

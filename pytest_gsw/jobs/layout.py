@@ -57,6 +57,13 @@ def log_glob(framework: str, model: str, size: str | None, dtype: str, gpus: int
     return f"{_RESULTS}/*/{dtype}/{size}/{gpus}/log-{framework}_{model}_{size}_{gpus}_{JOB_ID}.out"
 
 
+def fixed_part(log_glob: str) -> str:
+    """The directories of a log glob up to the first of which not even the name is known: ``results``."""
+    directories = log_glob.split("/")[:-1]
+    free = (number for number, name in enumerate(directories) if glob.has_magic(name) or "{" in name)
+    return "/".join(directories[: next(free, len(directories))])
+
+
 def is_nccl_traced(environment: Mapping[str, str]) -> bool:
     """Whether a job's environment turns NCCL tracing on."""
     return environment.get("ENABLE_NCCL_TRACE", "").lower() == "true"

@@ -116,8 +116,8 @@ def make_job_spec(
     profiling the script's own.
     """
     recipe = baseline.recipe
-    stage = Path((cluster.stage or "").replace("{recipe}", recipe.name))
-    directory = _recipe_directory(cluster, baseline, stage)
+    stage = stage_of(cluster, baseline)
+    directory = recipe_directory(cluster, baseline, stage)
     slug = slurm_name(baseline.id)
     return JobSpec(
         row_id=baseline.id,
@@ -142,7 +142,13 @@ def make_job_spec(
     )
 
 
-def _recipe_directory(cluster: Cluster, baseline: Baseline, stage: Path) -> Path:
+def stage_of(cluster: Cluster, baseline: Baseline) -> Path:
+    """The staging area of a row's recipe."""
+    return Path((cluster.stage or "").replace("{recipe}", baseline.recipe.name))
+
+
+def recipe_directory(cluster: Cluster, baseline: Baseline, stage: Path) -> Path:
+    """Where a row's recipe is, from where it is submitted."""
     name = baseline.recipe.name
     if baseline.recipe.beside_table and not cluster.simulated:
         return baseline.location.path.absolute().parent / name

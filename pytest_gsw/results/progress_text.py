@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_gsw.common.words import duration, rounded
+from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import JobState, JobStatus
 
 
@@ -88,9 +89,16 @@ def _hours(hours: float) -> str:
     return f"{hours:,.0f}" if hours >= 10 else f"{hours:.1f}"
 
 
-def plan_text(rows: Sequence[Mapping[str, Any]], skipped: Sequence[tuple[str, str]]) -> list[str]:
-    """What ``--gsw-plan`` prints: one block a row, then the sums."""
+def plan_text(
+    rows: Sequence[Mapping[str, Any]],
+    skipped: Sequence[tuple[str, str]],
+    errors: Mapping[str, RunError] | None = None,
+) -> list[str]:
+    """What ``--gsw-plan`` prints: one block a row, then the sums of those that can be submitted."""
     lines: list[str] = []
+    left = dict(errors or {})
+    cannot = f"{rounded(len(left), 'row')} cannot be submitted" if left else ""
+    ready = [row for row in rows if row["node_id"] not in left]
     for row in rows:
         took = "run time not known" if row["minutes"] is None else f"about {rounded(row['minutes'], 'minute')}"
         took += f", {row['jobs']} times" if row["jobs"] > 1 else ""
@@ -101,14 +109,32 @@ def plan_text(rows: Sequence[Mapping[str, Any]], skipped: Sequence[tuple[str, st
             f"  command      {row['command']}",
             *(f"  environment  {name}={value}" for name, value in row["environment"].items()),
             f"  log          {row['log']}",
+            *_error_lines(left.pop(row["node_id"], None)),
             "",
         ]
     for node_id, reason in skipped:
         lines += [node_id, f"  skipped: {reason}", ""]
-    hours = sum(row["jobs"] * row["gpus"] * row["minutes"] / 60 for row in rows if row["minutes"] is not None)
-    unknown = sum(row["minutes"] is None for row in rows)
+    for node_id, error in left.items():
+        lines += [node_id, *_error_lines(error), ""]
+    if not ready:
+        return [*lines, f"nothing would be submitted{f': {cannot}' if cannot else ''}"]
+    hours = sum(row["jobs"] * row["gpus"] * row["minutes"] / 60 for row in ready if row["minutes"] is not None)
+    unknown = sum(row["minutes"] is None for row in ready)
     more = f" without the {rounded(unknown, 'row')} whose run time is not known" if unknown else ""
-    gpus = rounded(sum(row["gpus"] for row in rows), "GPU")
-    nodes = rounded(sum(row["nodes"] for row in rows), "node")
+    gpus = rounded(sum(row["gpus"] for row in ready), "GPU")
+    nodes = rounded(sum(row["nodes"] for row in ready), "node")
     total = f"{gpus} on {nodes} if all run at once, about {rounded(hours, 'GPU-hour')}{more}"
-    return [*lines, f"{rounded(len(rows), 'row')}, {total}" if rows else "nothing would be submitted"]
+    return [*lines, f"{rounded(len(ready), 'row')}, {total}{f'; {cannot}' if cannot else ''}"]
+
+
+def _error_lines(error: RunError | None) -> list[str]:
+    """Why a row cannot be submitted, in the columns of its block."""
+    if error is None:
+        return []
+    facts = [("error", error.fact), *error.evidence, ("next", error.advice)]
+    return [
+        f"  {label if first else '':<12} {line}"
+        for label, text in facts
+        if text
+        for first, line in [(number == 0, line) for number, line in enumerate(text.split("\n"))]
+    ]

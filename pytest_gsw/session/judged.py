@@ -21,7 +21,7 @@ from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem, BlankItem
 from pytest_gsw.session.screen import write
-from pytest_gsw.session.stash import RECORD, SETTINGS
+from pytest_gsw.session.stash import NOT_READY, RECORD, SETTINGS
 from pytest_gsw.session.tally import TALLY, Tally
 
 #: Exit status of a session in which nothing failed, and in which rows are inconclusive; pytest's own end at 5.
@@ -118,6 +118,8 @@ def exit_status(session: pytest.Session, tally: Tally) -> int:
     """The session's exit status, which is not 0 where a row that was to be judged was not, or is inconclusive."""
     config = session.config
     status = int(session.exitstatus)
+    if config.stash.get(NOT_READY, False):
+        return int(pytest.ExitCode.TESTS_FAILED)
     if status != pytest.ExitCode.OK:
         return status
     if tally.judged_none:

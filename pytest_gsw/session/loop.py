@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -15,7 +15,8 @@ import pytest
 from pytest_gsw.common.signals import taking_signals
 from pytest_gsw.errors import RunError
 from pytest_gsw.fleet.fleet import Fleet
-from pytest_gsw.session.item import BaselineItem
+from pytest_gsw.session.item import BaselineItem, blank_rows
+from pytest_gsw.session.start import Start
 from pytest_gsw.session.terminals import leave_closed, terminals
 
 #: What ends a session in order: Ctrl-C, a CI server's request, a terminal that was closed.
@@ -58,17 +59,41 @@ class Interrupts:
             self.waiting = False
 
 
-def run_session(session: pytest.Session, fleet: Fleet, interrupts: Interrupts, *, detach: bool) -> None:
-    """Run all items of the session.
+def run_unready(session: pytest.Session, start: Start, told: list[pytest.Item]) -> None:
+    """Run the items of rows that cannot be submitted: what they tell is told before anything is.
+
+    Args:
+        session: The session.
+        start: Its rows, none of which is submitted yet.
+        told: What is run is added here.
+
+    Raises:
+        pytest.Session.Failed: ``-x`` or ``--maxfail`` ends the session.
+        pytest.Session.Interrupted: Something else asks the session to stop.
+    """
+    for _ in start.unready:
+        start.fleet.next_over()  # they are all over by now; which of them is told first is the session's order
+    items = [*blank_rows(session.items), *start.unready]
+    for position, item in enumerate(items):
+        is_last = len(items) == len(session.items) == position + 1
+        told.append(item)
+        _run(session, item, items[position + 1] if position + 1 < len(items) else None if is_last else session)
+
+
+def run_session(
+    session: pytest.Session, fleet: Fleet, interrupts: Interrupts, told: Collection[pytest.Item], *, detach: bool
+) -> None:
+    """Run all items of the session but those that were told.
 
     Raises:
         KeyboardInterrupt: After an interruption, once every row has been reported.
         pytest.Session.Failed: ``-x`` or ``--maxfail`` ends the session.
         pytest.Session.Interrupted: Something else asks the session to stop.
     """
-    waiting = _waiting(session, fleet)
-    others = [item for item in session.items if not isinstance(item, BaselineItem)]
-    skipped = [item for item in _rows(session) if item.baseline.id not in waiting]
+    waiting = _waiting(session, fleet, told)
+    done = set(told)
+    others = [item for item in session.items if not isinstance(item, BaselineItem) and item not in done]
+    skipped = [item for item in _rows(session) if item.baseline.id not in waiting and item not in done]
     if not others:
         _leave_to_the_end(session.config)
     first = [*others, *skipped]
@@ -103,27 +128,30 @@ def _leave_to_the_end(config: pytest.Config) -> None:
     config.add_cleanup(gc.freeze)
 
 
-def interrupt_session(session: pytest.Session, fleet: Fleet, *, detach: bool) -> None:
+def interrupt_session(session: pytest.Session, fleet: Fleet, told: Collection[pytest.Item], *, detach: bool) -> None:
     """Report all rows of a session that was interrupted while it submitted them.
 
     Args:
         session: The session.
         fleet: Its fleet; a row that it does not know yet has no job, and is not reported.
+        told: Rows that were reported before.
         detach: Whether jobs go on.
 
     Raises:
         KeyboardInterrupt: Not all jobs could be cancelled.
     """
-    _interrupt(session, fleet, _waiting(session, fleet), detach)
+    _interrupt(session, fleet, _waiting(session, fleet, told), detach)
 
 
 def _rows(session: pytest.Session) -> list[BaselineItem]:
     return [item for item in session.items if isinstance(item, BaselineItem)]
 
 
-def _waiting(session: pytest.Session, fleet: Fleet) -> dict[str, BaselineItem]:
+def _waiting(session: pytest.Session, fleet: Fleet, told: Collection[pytest.Item]) -> dict[str, BaselineItem]:
     """The rows that have a job or are to have one, by id."""
-    return {item.baseline.id: item for item in _rows(session) if fleet.phase(item.baseline.id) is not None}
+    done = set(told)
+    rows = (item for item in _rows(session) if item not in done)
+    return {item.baseline.id: item for item in rows if fleet.phase(item.baseline.id) is not None}
 
 
 def _in_order(fleet: Fleet, waiting: Mapping[str, BaselineItem], interrupts: Interrupts) -> Iterator[str]:

@@ -11,36 +11,44 @@ from pytest_gsw.errors import RunError
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.session import judged, workers, xdist
-from pytest_gsw.session.chosen import check_faults, runnable, runs_nothing
+from pytest_gsw.session.chosen import check_faults, runs_nothing
 from pytest_gsw.session.ending import add_json, leave_files
 from pytest_gsw.session.item import BaselineItem
-from pytest_gsw.session.loop import handling_signals, interrupt_session, run_session
+from pytest_gsw.session.loop import handling_signals, interrupt_session, run_session, run_unready
 from pytest_gsw.session.lost import not_taken_over
 from pytest_gsw.session.resume import leave_run
 from pytest_gsw.session.screen import clear_live, write
 from pytest_gsw.session.selection import table_of
-from pytest_gsw.session.start import make_launcher, make_spec, print_plan, start_fleet, tell_delivery
+from pytest_gsw.session.start import start_fleet, tell_delivery
 from pytest_gsw.session.stash import FINISHED, FLEET, NIGHTS, PROPOSED, RECORD, SETTINGS
 from pytest_gsw.session.tally import TALLY
 
 
 def run_rows(session: pytest.Session) -> None:
-    """Submit every selected row, run other tests meanwhile, then judge rows in the order in which their jobs end."""
+    """Submit every selected row, run other tests meanwhile, then judge rows in the order in which their jobs end.
+
+    Rows that cannot be submitted are told before any other is: with ``-x`` the session ends there.
+    """
     config = session.config
     settings = config.stash[SETTINGS]
     if settings.plan:
-        launcher = make_launcher(config, settings, {})
-        rows = runnable(session.items)
-        print_plan(session, rows, {item.baseline.id: make_spec(item, settings) for item in rows}, launcher)
+        from pytest_gsw.session.plan import print_plan
+
+        print_plan(session, settings)
         return
+    told: list[pytest.Item] = []
     with handling_signals() as interrupts:
         try:
-            fleet = start_fleet(session, settings)
+            start = start_fleet(session, settings)
+            run_unready(session, start, told)
+            start.submit()
+        except session.Interrupted:
+            raise
         except KeyboardInterrupt:
             if FLEET in config.stash:
-                interrupt_session(session, config.stash[FLEET], detach=settings.detach)
+                interrupt_session(session, config.stash[FLEET], told, detach=settings.detach)
             raise
-        run_session(session, fleet, interrupts, detach=settings.detach)
+        run_session(session, start.fleet, interrupts, told, detach=settings.detach)
 
 
 def run_item(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
@@ -63,7 +71,8 @@ def _submit_in_a_foreign_loop(session: pytest.Session) -> None:
     if settings.plan:
         return
     check_faults([row for row in session.items if isinstance(row, BaselineItem)], settings)
-    start_fleet(session, settings)
+    start = start_fleet(session, settings)
+    start.submit()
 
 
 def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,24 +13,24 @@ import pytest
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import command, counted
+from pytest_gsw.common.words import counted
 from pytest_gsw.errors import RunError, SubmissionError, WrongAnswerError
 from pytest_gsw.fleet.entry import StateObserver
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.watch import Watch
 from pytest_gsw.history.place import open_history
 from pytest_gsw.hooks.faults import hook_error
-from pytest_gsw.jobs.environment import job_environment, masked_command, masked_environment
-from pytest_gsw.jobs.journal import Journal
+from pytest_gsw.jobs.environment import job_environment
+from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.layout import is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
 from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
 from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s, profiling_in
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.results import progress_text
 from pytest_gsw.results.record import Record
 from pytest_gsw.runs.possible import impossible_table
 from pytest_gsw.session import answers
+from pytest_gsw.session.checking import Planned, unready
 from pytest_gsw.session.chosen import recorded_rows, runnable
 from pytest_gsw.session.ending import begin_json
 from pytest_gsw.session.item import BaselineItem, blank_rows
@@ -40,15 +41,31 @@ from pytest_gsw.session.resume import own_run, take_over, unwritable
 from pytest_gsw.session.screen import make_ticker, repeat_teller, write
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.sources import LiveRow, ReplayedRow, steps_of
-from pytest_gsw.session.stash import CANARIES, FLEET, NIGHTS, SETTINGS, environment_of
+from pytest_gsw.session.stash import CANARIES, FLEET, NIGHTS, environment_of
 from pytest_gsw.tables.definition import accepted_to_expect, definition_hash
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.images import image_name, image_of
 from pytest_gsw.tables.model import Baseline
 
 
-def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
-    """Submit every selected row, or take over what an earlier session has submitted."""
+@dataclass(frozen=True)
+class Start:
+    """A session's fleet, which has the rows that cannot be submitted, and no other yet."""
+
+    fleet: Fleet
+    #: The rows that cannot be submitted, in the order of the session.
+    unready: Sequence[BaselineItem]
+    #: How all others are started, and what an earlier session did for some of them.
+    specs: Mapping[str, JobSpec | RunError]
+    lost: Mapping[str, Submission]
+
+    def submit(self) -> None:
+        """Submit the rows that can be."""
+        self.fleet.submit(self.specs, self.lost)
+
+
+def start_fleet(session: pytest.Session, settings: Settings) -> Start:
+    """Check every selected row, or take over what an earlier session has submitted; nothing is submitted yet."""
     config = session.config
     rows = runnable(session.items)
     recorded = recorded_rows(config) or {}
@@ -78,6 +95,9 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
     if left_alone := config.stash.get(LEFT_ALONE, ""):
         write(config, left_alone)
     lost, attached = take_over(fleet, settings.past, specs, lambda line: write(config, line))
+    # Of a submission whose answer was lost there may be a job already, whatever is wrong by now.
+    new = [item for item in rows if item.baseline.id not in lost or not lost[item.baseline.id].intended_s]
+    specs |= check_rows(new, specs, launcher, settings)
     for item in rows:
         row_id, row = item.baseline.id, item.baseline
         planned = specs.get(row_id) or fleet.spec(row_id)
@@ -87,8 +107,23 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Fleet:
         else:
             submitted = attached.get(row_id) or lost.get(row_id)
             item.row.source = LiveRow(row, settings, launcher, nights, environ, spec, submitted)
-    fleet.submit(_in_order(rows, specs), lost)
-    return fleet
+    bad = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
+    fleet.submit(bad, lost)
+    ready = _in_order(rows, {row_id: spec for row_id, spec in specs.items() if row_id not in bad})
+    return Start(fleet, [item for item in rows if item.baseline.id in bad], ready, lost)
+
+
+def check_rows(
+    rows: Sequence[BaselineItem],
+    specs: Mapping[str, JobSpec | RunError],
+    launcher: Launcher,
+    settings: Settings,
+) -> dict[str, RunError]:
+    """Why rows cannot be submitted although it is known how, by their ids."""
+    planned = [
+        Planned(item.baseline, spec) for item in rows if isinstance(spec := specs.get(item.baseline.id), JobSpec)
+    ]
+    return unready(planned, launcher, settings)
 
 
 def _note_rows(journal: Journal | None, settings: Settings, node_ids: list[str]) -> None:
@@ -240,37 +275,3 @@ def _defined(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -> J
     named = None if image is None else quoted(image_name(image), environ)
     documented = {name: figure for name, figure in vars(baseline.documented).items() if figure is not None}
     return dataclasses.replace(spec, definition=definition_hash(baseline, image), image=named, documented=documented)
-
-
-def print_plan(
-    session: pytest.Session, rows: list[BaselineItem], specs: dict[str, JobSpec | RunError], launcher: Launcher
-) -> None:
-    """Print what would be submitted, and what would not and why."""
-    planned = []
-    skipped = [
-        (item.nodeid, str(marker.kwargs.get("reason", "marked as skipped")))
-        for item in session.items
-        if (marker := item.get_closest_marker("skip")) is not None and isinstance(item, BaselineItem)
-    ]
-    skipped += [(item.nodeid, item.error.fact) for item in blank_rows(session.items)]
-    for item in rows:
-        spec = specs[item.baseline.id]
-        if isinstance(spec, RunError):
-            skipped.append((item.nodeid, spec.fact))
-            continue
-        run_s = expected_run_s(item.baseline)
-        planned.append(
-            {
-                "node_id": item.nodeid,
-                "gpus": spec.gpus,
-                "nodes": spec.nodes,
-                "minutes": None if run_s is None else run_s / 60,
-                "jobs": session.config.stash[SETTINGS].repeats.first,
-                "directory": spec.directory,
-                "command": command(*masked_command(launcher.command(spec))),
-                "environment": masked_environment(spec.environment),
-                "log": spec.stage / spec.log_glob,
-            }
-        )
-    for line in progress_text.plan_text(planned, skipped):
-        write(session.config, line)

@@ -22,6 +22,8 @@ NIGHTS: pytest.StashKey[Nights] = pytest.StashKey()
 CANARIES = pytest.StashKey[list[str]]()
 #: A row's record, once it has been run.
 RECORD: pytest.StashKey[Record] = pytest.StashKey()
+#: Whether a plan has rows that cannot be submitted.
+NOT_READY = pytest.StashKey[bool]()
 #: Set once all rows have run.
 FINISHED = pytest.StashKey[bool]()
 #: What ``--gsw-update-baseline`` has to say at the end.

@@ -81,6 +81,15 @@ def flux(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     end_all(instance)
 
 
+def put_on_path(directory: Path, monkeypatch: pytest.MonkeyPatch, **commands: str) -> None:
+    """Put commands of one's own in front of the machine's, each with what bash runs for it."""
+    directory.mkdir(exist_ok=True)
+    for name, body in commands.items():
+        (directory / name).write_text(f"#!/bin/bash\n{body}\n")
+        (directory / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{directory}{os.pathsep}{os.environ['PATH']}")
+
+
 #: Has a session run, unless a test of the same file has had it run already; returns the directory of its run.
 RunOnce = Callable[[pytest.Pytester, Callable[[], object]], Path]
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.conftest import put_on_path
+
 CLUSTER = """\
 clusters:
   eos:
@@ -17,16 +19,24 @@ clusters:
     gpus: 4608
     gres: gpu:8
     constraint: h100
-    stage: /lustre/stage/{recipe}
-    recipes: /lustre/recipes
+    stage: lustre/stage/{recipe}
+    recipes: recipes
     sbatch: [--qos=acceptance]
     environment: {NCCL_DEBUG: WARN, WANDB_API_KEY: very-secret}
 """
 
 
+@pytest.fixture
+def _login_node(pytester: pytest.Pytester, recipes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with Slurm's commands, and with all that is planned here."""
+    put_on_path(pytester.path / "bin", monkeypatch, sbatch="exit 1", scontrol="exit 1")
+
+
+@pytest.mark.usefixtures("_login_node")
 def test_the_plan_of_one_row(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_ACCOUNT", "eng")
     (pytester.path / "clusters.yaml").write_text(CLUSTER)
+    lustre, recipes = pytester.path / "lustre", pytester.path / "recipes"
     result = pytester.runpytest("--gsw-cluster=eos", "--gsw-plan", "-k", "llama3.1_405b_fp8 and H100x2304")
     assert result.ret == 0
     result.stdout.fnmatch_lines(
@@ -35,18 +45,18 @@ def test_the_plan_of_one_row(pytester: pytest.Pytester, monkeypatch: pytest.Monk
             "gsw: 1 row, about 587 GPU-hours by the documented step times",
             "baselines/nemo/llama3.1_405b.yaml::llama3.1_405b_fp8[[]H100x2304]",
             "  2,304 GPUs on 288 nodes, about 15 minutes",
-            "  directory    /lustre/recipes/llama3.1",
+            f"  directory    {recipes}/llama3.1",
             (
                 "  command      sbatch --parsable *-J gsw-*-llama3.1_405b_fp8*H100x2304* --account=eng --partition=batch"
-                " --gres=gpu:8 --constraint=h100 --qos=acceptance* /lustre/recipes/llama3.1/launch.sh"
+                f" --gres=gpu:8 --constraint=h100 --qos=acceptance* {recipes}/llama3.1/launch.sh"
             ),
-            "  environment  STAGE_PATH=/lustre/stage/llama3.1",
+            f"  environment  STAGE_PATH={lustre}/stage/llama3.1",
             "  environment  DTYPE=fp8",
             "  environment  MODEL_SIZE=405b",
             "  environment  NUM_NODES=288",
             "  environment  NCCL_DEBUG=WARN",
             "  environment  WANDB_API_KEY=[*][*][*]",
-            "  log          /lustre/stage/llama3.1/results/[*]/fp8/405b/2304/log-nemo_llama3.1_405b_2304_{job_id}.out",
+            f"  log          {lustre}/stage/llama3.1/results/[*]/fp8/405b/2304/log-nemo_llama3.1_405b_2304_{{job_id}}.out",
             "1 row, 2,304 GPUs on 288 nodes if all run at once, about 587 GPU-hours",
         ]
     )
@@ -63,6 +73,7 @@ def test_rows_of_maxtext_keep_one_name_each_and_stay_singletons(
     result.stdout.fnmatch_lines(["  command * -J gsw-llama2_70b_fp8*H100x64* --dependency=singleton *"])
 
 
+@pytest.mark.usefixtures("_login_node")
 def test_the_sums_of_a_plan(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_ACCOUNT", "eng")
     (pytester.path / "clusters.yaml").write_text(CLUSTER)
@@ -110,10 +121,11 @@ def test_a_variable_that_is_not_set_is_a_usage_error(pytester: pytest.Pytester) 
     )
 
 
+@pytest.mark.usefixtures("_login_node")
 def test_clusters_of_a_given_file(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_ACCOUNT", "eng")
     elsewhere: Path = pytester.mkdir("etc") / "gsw.yaml"
-    elsewhere.write_text(CLUSTER)
+    elsewhere.write_text(CLUSTER.replace("recipes: recipes", "recipes: ../recipes"))
     result = pytester.runpytest("--gsw-cluster=eos", "--gsw-clusters=etc/gsw.yaml", "--gsw-plan", "-k", "gpt3_175b")
     assert result.ret == 0
 

@@ -26,14 +26,14 @@ class Client:
     """Runs Slurm's commands."""
 
     def __init__(self, environ: Mapping[str, str], query_timeout_s: float, command_timeout_s: float) -> None:
-        self._environ = environ
+        self.environ = environ
         self._query_timeout_s = query_timeout_s
         self._command_timeout_s = command_timeout_s
 
     def version(self) -> str:
         """Slurm's version, as its commands tell it; "" where they do not."""
         try:
-            told = _run(version_command(), query_environment(self._environ), VERSION_TIMEOUT_S)
+            told = _run(version_command(), query_environment(self.environ), VERSION_TIMEOUT_S)
         except OSError:
             return ""
         return parse_version(told.stdout) if told.returncode == 0 else ""
@@ -52,12 +52,12 @@ class Client:
         Raises:
             OSError: It cannot be run.
         """
-        environment = job_environment(self._environ, spec)
+        environment = job_environment(self.environ, spec)
         return _run(command, environment, self._command_timeout_s, directory=spec.directory, inherited=inherited)
 
     def _answer(self, command: tuple[str, ...], timeout_s: float, given: str | None = None) -> Output:
         try:
-            return _run(command, query_environment(self._environ), timeout_s, given=given)
+            return _run(command, query_environment(self.environ), timeout_s, given=given)
         except OSError as error:
             return Output(127, "", f"{command[0]}: {error.strerror or error}")
 

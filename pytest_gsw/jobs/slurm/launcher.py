@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from pytest_gsw.errors import JobError
+from pytest_gsw.errors import JobError, SubmissionError
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.environment import session_environment
 from pytest_gsw.jobs.model import Job, JobSpec, JobStatus, Named
@@ -22,6 +22,7 @@ from pytest_gsw.jobs.slurm.answers import scancel_problem
 from pytest_gsw.jobs.slurm.client import COMMAND_TIMEOUT_S, QUERY_TIMEOUT_S, Client
 from pytest_gsw.jobs.slurm.commands import sbatch_command, scancel_by_name_command, scancel_command
 from pytest_gsw.jobs.slurm.poll import Poller
+from pytest_gsw.jobs.slurm.ready import without_sbatch
 from pytest_gsw.jobs.slurm.submission import Submissions
 
 
@@ -68,6 +69,10 @@ class SlurmLauncher:
     def command(self, spec: JobSpec) -> tuple[str, ...]:
         """The exact command that :meth:`submit` runs, in the directory of the recipe."""
         return sbatch_command(spec)
+
+    def unready(self, specs: Sequence[JobSpec]) -> dict[str, SubmissionError]:
+        """By row, why its job would not run, as far as that is certain before anything is submitted."""
+        return without_sbatch(specs, self._client.environ)
 
     def submit(self, spec: JobSpec) -> Job:
         """Start one job; see :meth:`.Submissions.submit`."""

@@ -103,6 +103,22 @@ def test_relative_directories_start_at_the_file(tmp_path: Path) -> None:
     assert (cluster.stage, cluster.recipes) == (f"{tmp_path}/etc/../stage/{{recipe}}", f"{tmp_path}/etc/{{recipe}}")
 
 
+def test_a_tilde_is_the_users_home(find: Find) -> None:
+    cluster = find("a", "clusters: {a: {scheduler: slurm, stage: ~/stage, recipes: ~root/r}}\n", environ=ENVIRON)
+    assert (cluster.stage, cluster.recipes) == ("/home/ann/stage", "/root/r")
+    assert find("a", BARE, environ={"STAGE_PATH": "~/stage", "HOME": "/home/ann"}).stage == "/home/ann/stage"
+
+
+def test_a_home_of_nobody_is_a_fault(find: Find) -> None:
+    with pytest.raises(FileError) as raised:
+        find("a", "clusters: {a: {scheduler: slurm, stage: ~nobody.there/stage}}\n")
+    (fault,) = raised.value.faults
+    assert (fault.key, fault.problem) == (
+        "clusters.a.stage",
+        "got '~nobody.there/stage', and nobody knows that home; write the path itself",
+    )
+
+
 def test_a_relative_stage_path_starts_at_the_working_directory(find: Find, tmp_path: Path) -> None:
     assert find("a", BARE, environ={"STAGE_PATH": "stage"}).stage == str(tmp_path / "stage")
 

@@ -1,0 +1,156 @@
+"""What of a job's files is not as it must be before the job is submitted: the recipe's, and the staging area.
+
+Each finding is told with the key that led there, by its file and line.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.common.files import from_here
+from pytest_gsw.common.words import counted, enumerated
+from pytest_gsw.errors import SubmissionError
+from pytest_gsw.jobs.layout import fixed_part
+from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.spec import recipe_directory, stage_of
+from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.nodes import read_text
+
+#: So many neighbours of what is not there are named.
+_MOST_NAMED = 6
+_NOT_THERE = "not there"
+_BY_HOOK = ("hook", "pytest_gsw_make_job_spec")
+
+
+def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> SubmissionError | None:
+    """Why the recipe's launch script cannot be submitted; ``None`` where it can."""
+    problem = _directory_problem(spec, baseline, cluster)
+    if problem is not None:
+        return problem
+    script, keys = spec.directory / spec.script, tuple(_directory_keys(spec, baseline, cluster))
+    what = _missing(script, stat.S_ISREG, "no file")
+    if what:
+        return SubmissionError(
+            f"the launch script is {what}: {script}",
+            (*keys, *_neighbours(script.parent, "*.sh")),
+            advice="run the recipe's setup.sh, or name the script in the table: recipe: {script: NAME}",
+        )
+    if not os.access(script, os.R_OK):
+        return SubmissionError(f"the launch script cannot be read: {script}", keys, advice=f"ls -l {script}")
+    return None
+
+
+def stage_problem(spec: JobSpec, cluster: Cluster) -> SubmissionError | None:
+    """Why a job cannot write its results below the staging area; ``None`` where it can."""
+    results = spec.stage / fixed_part(spec.log_glob)
+    there = next(path for path in (results, *results.parents) if _missing(path, stat.S_ISDIR) != _NOT_THERE)
+    evidence: tuple[tuple[str, str], ...] = (_stage_key(spec, cluster),)
+    what = _missing(there, stat.S_ISDIR)
+    if what:
+        return SubmissionError(
+            f"the staging area is {what}: {there}", evidence, advice="correct `stage` there: all nodes must see it"
+        )
+    if os.access(there, os.W_OK | os.X_OK):
+        return None
+    if there in spec.stage.parents:
+        fact = f"the staging area is not there, and cannot be made: {spec.stage}"
+        evidence = (*evidence, ("above", f"{there} cannot be written to"))
+    else:
+        fact = f"the staging area cannot be written to: {there}"
+    return SubmissionError(fact, evidence, advice=f"correct `stage` there, or get the right to write: ls -ld {there}")
+
+
+def _directory_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> SubmissionError | None:
+    directory = spec.directory
+    what = _missing(directory, stat.S_ISDIR)
+    if not what:
+        return None
+    keys, root = tuple(_directory_keys(spec, baseline, cluster)), _root_of_recipes(cluster)
+    if root is not None and root in directory.parents and _missing(root, stat.S_ISDIR):
+        # It is no single recipe's affair: all rows that have theirs there are told the same.
+        return SubmissionError(
+            f"the directory of recipes is {_missing(root, stat.S_ISDIR)}: {root}",
+            keys[:1],
+            advice="correct `recipes` there, or put the recipes there",
+        )
+    if directory == spec.stage:
+        return SubmissionError(
+            f"the staging area, where the launch script is to be, is {what}: {directory}",
+            keys,
+            advice="run the recipe's setup.sh, which puts it there, or say with `recipes` where the recipes are",
+        )
+    return SubmissionError(
+        f"the recipe's directory is {what}: {directory}",
+        (*keys, *_neighbours(directory.parent, "*/")),
+        advice="is the recipe part of this release? Correct the directory there, or fetch the recipe",
+    )
+
+
+def _missing(path: Path, is_right: Callable[[int], bool], other: str = "no directory") -> str:
+    """Why nothing of the right kind is there, as what follows ``is``; empty where it is there."""
+    try:
+        return "" if is_right(path.stat().st_mode) else other
+    except (FileNotFoundError, NotADirectoryError):
+        return "a link to nothing" if path.is_symlink() else _NOT_THERE
+    except OSError as error:
+        return f"out of reach ({error.strerror})"
+
+
+def _neighbours(directory: Path, pattern: str) -> tuple[tuple[str, str], ...]:
+    """What is there in the place of what is missed."""
+    names = sorted(path.name for path in directory.glob(pattern) if not path.name.startswith("."))
+    if not names:
+        return ()
+    more = [counted(len(names) - _MOST_NAMED, "other")] if len(names) > _MOST_NAMED else []
+    return (("there", enumerated([*names[:_MOST_NAMED], *more])),)
+
+
+def _root_of_recipes(cluster: Cluster) -> Path | None:
+    """The directory that holds all recipes."""
+    return None if cluster.recipes is None else Path(cluster.recipes.partition("{recipe}")[0].rstrip("/") or "/")
+
+
+def _directory_keys(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Iterator[tuple[str, str]]:
+    """Which keys say where a recipe's directory is."""
+    if spec.directory != recipe_directory(cluster, baseline, stage_of(cluster, baseline)):
+        yield _BY_HOOK
+        return
+    if not baseline.recipe.beside_table:
+        yield _stage_key(spec, cluster) if cluster.recipes is None else ("recipes", _cluster_line(cluster, "recipes"))
+        if cluster.recipes is None:
+            return
+    path, line = baseline.location.path, _line_of_directory(baseline)
+    yield "recipe", f"{from_here(path)}:{line}  directory: {baseline.recipe.directory}"
+
+
+def _stage_key(spec: JobSpec, cluster: Cluster) -> tuple[str, str]:
+    if cluster.path is None:
+        return "stage", str(spec.stage)
+    if "stage" not in cluster.given:
+        return "stage", "STAGE_PATH of the environment"
+    return "stage", _cluster_line(cluster, "stage")
+
+
+def _cluster_line(cluster: Cluster, key: str) -> str:
+    """Where a key of a cluster stands, and what it says with variables filled in."""
+    if cluster.path is None or key not in cluster.given:
+        return str(vars(cluster)[key])
+    return f"{from_here(cluster.path)}:{cluster.given[key][0]}  {key}: {vars(cluster)[key]}"
+
+
+def _line_of_directory(baseline: Baseline) -> int:
+    """The line that names a row's recipe: the last one before the row, or else the first one."""
+    lines = read_text(baseline.location.path).split("\n")
+    wanted = baseline.recipe.directory
+    found = [number for number, line in enumerate(lines, 1) if _named_in(line) == wanted]
+    before = [number for number in found if number <= baseline.location.line]
+    return before[-1] if before else next(iter(found), baseline.location.line)
+
+
+def _named_in(line: str) -> str:
+    """The directory that a line of a table gives: ``recipe: {directory: maxtext, steps: 50}``."""
+    return line.partition("directory:")[2].partition(",")[0].partition("}")[0].partition(" #")[0].strip(" '\"")

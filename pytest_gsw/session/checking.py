@@ -1,0 +1,106 @@
+"""What would fail once it is submitted, found before anything is: each recipe, staging area and partition once.
+
+``--gsw-plan`` and every session ask here. A finding ends its rows, which are errors; the others run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.common.words import counted
+from pytest_gsw.errors import RunError, SubmissionError
+from pytest_gsw.hooks.guard import GuardedLauncher
+from pytest_gsw.jobs.files_before import recipe_problem, stage_problem
+from pytest_gsw.jobs.model import JobSpec, Launcher
+from pytest_gsw.session.settings import Settings
+from pytest_gsw.tables.model import Baseline
+
+_Key = TypeVar("_Key")
+
+
+class Planned(NamedTuple):
+    """A row that is to be submitted, and how."""
+
+    baseline: Baseline
+    spec: JobSpec
+
+
+#: What is found out about rows: by the row's id, why it cannot be submitted.
+Findings = dict[str, SubmissionError]
+
+
+def unready(planned: Sequence[Planned], launcher: Launcher, settings: Settings) -> dict[str, RunError]:
+    """Why rows cannot be submitted, by their ids; rows that can be are not among them.
+
+    A simulation needs none of what is looked for, a replay submits nothing, and what a site's own launcher needs only
+    that knows: it refuses jobs itself.
+    """
+    cluster = settings.cluster
+    if cluster is None or cluster.simulated or settings.replay is not None or isinstance(launcher, GuardedLauncher):
+        return {}
+    found: Findings = {}
+    for check in (_recipes, _stages, _submissions):
+        found |= check([one for one in planned if one.spec.row_id not in found], cluster, launcher)
+    return told_once({one.spec.row_id: found[one.spec.row_id] for one in planned if one.spec.row_id in found})
+
+
+def told_once(found: Mapping[str, SubmissionError]) -> dict[str, RunError]:
+    """The findings by row: what several rows have in common is told by the first of them, and named by the others."""
+    first: dict[str, str] = {}
+    shares: dict[str, int] = {}
+    for row_id, finding in found.items():
+        text = str(finding)
+        first.setdefault(text, row_id)
+        shares[text] = shares.get(text, 0) + 1
+    told: dict[str, RunError] = {}
+    for row_id, finding in found.items():
+        text = str(finding)
+        if first[text] != row_id:
+            told[row_id] = type(finding)(finding.fact, advice=f"as of {first[text]}")
+            continue
+        more = shares[text] - 1
+        also = (("rows", f"{row_id} and {counted(more, 'more row')}"),) if more else ()
+        told[row_id] = type(finding)(finding.fact, (*finding.evidence, *also), finding.tail, finding.advice)
+    return told
+
+
+def _recipes(planned: Sequence[Planned], cluster: Cluster, _launcher: Launcher) -> Findings:
+    """Recipes whose launch script cannot be submitted."""
+    return _once(
+        planned,
+        lambda one: (one.spec.directory, one.spec.script, one.baseline.location.path),
+        lambda one: recipe_problem(one.spec, one.baseline, cluster),
+    )
+
+
+def _stages(planned: Sequence[Planned], cluster: Cluster, _launcher: Launcher) -> Findings:
+    """Staging areas that cannot be written to."""
+    return _once(
+        planned,
+        lambda one: (one.spec.stage, one.spec.log_glob.partition("/")[0]),
+        lambda one: stage_problem(one.spec, cluster),
+    )
+
+
+def _submissions(planned: Sequence[Planned], _cluster: Cluster, launcher: Launcher) -> Findings:
+    """What the launcher itself finds out, where it can."""
+    ask: Callable[[Sequence[JobSpec]], Findings] | None = getattr(launcher, "unready", None)
+    return ask([one.spec for one in planned]) if ask is not None and planned else {}
+
+
+def _once(
+    planned: Iterable[Planned], key: Callable[[Planned], _Key], check: Callable[[Planned], SubmissionError | None]
+) -> Findings:
+    """What a check says of each row; rows with the same key are checked once."""
+    known: dict[_Key, SubmissionError | None] = {}
+    found: Findings = {}
+    for one in planned:
+        its = key(one)
+        if its not in known:
+            known[its] = check(one)
+        finding = known[its]
+        if finding is not None:
+            found[one.spec.row_id] = finding
+    return found

@@ -1,0 +1,186 @@
+"""What would fail once it is submitted is told before anything is: once for all rows, with the key that led there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import put_on_path, tiny_table
+
+CLUSTER = """\
+clusters:
+  eos:
+    scheduler: slurm
+    accelerator: H100
+    stage: {stage}
+    recipes: {recipes}
+"""
+TWO_ROWS = ("gpus: 8, step_time_s: 1.000, line: 10", "gpus: 16, step_time_s: 0.500, line: 11")
+FIRST, SECOND = "site/tiny.yaml::tiny_1b_bf16[[]H100x8]", "site/tiny.yaml::tiny_1b_bf16[[]H100x16]"
+#: Notes what it was called with, and refuses.
+REFUSED = "sbatch: error: Batch job submission failed: Invalid partition name specified"
+SBATCH = f'echo "$@" >>"{{directory}}/submitted"; echo "{REFUSED}" >&2; exit 1'
+
+
+@pytest.fixture
+def submitted(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of two rows with Slurm's commands; what was submitted stands in this file."""
+    make(pytester)
+    put_on_path(pytester.path / "bin", monkeypatch, sbatch=SBATCH.format(directory=pytester.path), scontrol="exit 1")
+    (pytester.path / "recipes" / "tiny").mkdir(parents=True)
+    (pytester.path / "recipes" / "tiny" / "launch.sh").write_text("#!/bin/bash\n")
+    return pytester.path / "submitted"
+
+
+def make(pytester: pytest.Pytester, *, stage: str = "stage", recipes: str = "recipes") -> None:
+    (pytester.path / "clusters.yaml").write_text(CLUSTER.format(stage=stage, recipes=recipes))
+    (pytester.path / "site").mkdir(exist_ok=True)
+    (pytester.path / "site" / "tiny.yaml").write_text(tiny_table(*TWO_ROWS))
+
+
+def run(pytester: pytest.Pytester, *more: str) -> pytest.RunResult:
+    return pytester.runpytest("--gsw-cluster=eos", "--gsw-baselines=site", *more)
+
+
+def test_recipes_that_are_not_there_are_told_once(pytester: pytest.Pytester, submitted: Path) -> None:
+    make(pytester, recipes="nowhere")
+    result = run(pytester)
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*ERROR at setup of tiny_1b_bf16[[]H100x8]*",
+            f"the directory of recipes is not there: {pytester.path}/nowhere",
+            "",
+            f"recipes    clusters.yaml:6  recipes: {pytester.path}/nowhere",
+            "rows       tiny_1b_bf16[[]H100x8] and 1 more row",
+            "baseline   site/tiny.yaml:*",
+            "next       correct `recipes` there, or put the recipes there",
+            "*ERROR at setup of tiny_1b_bf16[[]H100x16]*",
+            f"the directory of recipes is not there: {pytester.path}/nowhere",
+            "",
+            "baseline   site/tiny.yaml:*",
+            "next       as of tiny_1b_bf16[[]H100x8]",
+        ]
+    )
+    assert result.stdout.str().count("clusters.yaml:6") == 1
+    assert not submitted.exists()
+
+
+def test_a_plan_shows_the_row_and_why_it_cannot_be_submitted(pytester: pytest.Pytester, submitted: Path) -> None:
+    (pytester.path / "recipes" / "other").mkdir()
+    (pytester.path / "recipes" / "tiny" / "launch.sh").unlink()
+    (pytester.path / "recipes" / "tiny").rmdir()
+    result = run(pytester, "--gsw-plan")
+    assert result.ret == 1
+    line = next(n for n, text in enumerate(tiny_table(*TWO_ROWS).split("\n"), 1) if "directory: tiny" in text)
+    result.stdout.fnmatch_lines(
+        [
+            FIRST,
+            "  8 GPUs on 1 node, about 5 minutes",
+            "  command      sbatch *",
+            f"  error        the recipe's directory is not there: {pytester.path}/recipes/tiny",
+            f"  recipes      clusters.yaml:6  recipes: {pytester.path}/recipes",
+            f"  recipe       site/tiny.yaml:{line}  directory: tiny",
+            "  there        other",
+            "  rows         tiny_1b_bf16[[]H100x8] and 1 more row",
+            "  next         is the recipe part of this release? Correct the directory there, or fetch the recipe",
+            SECOND,
+            "  error        the recipe's directory is not there: *",
+            "  next         as of tiny_1b_bf16[[]H100x8]",
+            "nothing would be submitted: 2 rows cannot be submitted",
+        ]
+    )
+    assert not submitted.exists()
+
+
+def test_a_plan_that_can_be_submitted_succeeds(pytester: pytest.Pytester, submitted: Path) -> None:
+    result = run(pytester, "--gsw-plan")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["2 rows, 24 GPUs on 3 nodes if all run at once, about 2 GPU-hours"])
+    assert not submitted.exists()
+
+
+def test_sbatch_that_is_not_on_the_path(
+    pytester: pytest.Pytester, submitted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    result = run(pytester)
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "sbatch is not on the PATH",
+            "",
+            "PATH       /nowhere",
+            "rows       tiny_1b_bf16[[]H100x8] and 1 more row",
+            "next       run pytest on a login node of the cluster, where Slurm's commands are; or: module load slurm",
+        ]
+    )
+
+
+def test_a_wrong_stage_costs_no_job(pytester: pytest.Pytester, submitted: Path) -> None:
+    (pytester.path / "taken").write_text("")
+    make(pytester, stage="taken")
+    result = run(pytester)
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            f"the staging area is no directory: {pytester.path}/taken",
+            "",
+            f"stage      clusters.yaml:5  stage: {pytester.path}/taken",
+            "next       correct `stage` there: all nodes must see it",
+        ]
+    )
+    assert not submitted.exists()
+
+
+def test_a_row_that_cannot_be_submitted_leaves_the_others_alone(pytester: pytest.Pytester, submitted: Path) -> None:
+    (pytester.path / "site" / "other.yaml").write_text(
+        tiny_table(TWO_ROWS[0]).replace("model: tiny", "model: other").replace("directory: tiny", "directory: other")
+    )
+    result = run(pytester, "-x")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["the recipe's directory is not there: *", "*stopping after 1 failures*"])
+    assert not submitted.exists()
+    run(pytester).assert_outcomes(errors=3)
+    assert submitted.read_text().count("recipes/tiny/launch.sh") == 2
+    assert "recipes/other" not in submitted.read_text()
+
+
+def test_with_x_a_blank_row_fails_before_anything_is_submitted(pytester: pytest.Pytester, submitted: Path) -> None:
+    table = pytester.path / "site" / "tiny.yaml"
+    table.write_text(tiny_table(*TWO_ROWS, "gpus: 32, dtype: , step_time_s: 1.0, line: 12"))
+    run(pytester, "-x").assert_outcomes(errors=1)
+    assert not submitted.exists()
+
+
+def test_json_has_the_whole_reason(pytester: pytest.Pytester, submitted: Path) -> None:
+    make(pytester, recipes="nowhere")
+    run(pytester, "--gsw-json=rows.jsonl")
+    lines = [json.loads(line) for line in (pytester.path / "rows.jsonl").read_text().splitlines()]
+    facts = [line["record"]["fact"] for line in lines if "record" in line]
+    assert facts == [f"the directory of recipes is not there: {pytester.path}/nowhere"] * 2
+
+
+def test_a_site_s_own_launcher_is_left_to_itself(pytester: pytest.Pytester, submitted: Path) -> None:
+    make(pytester, recipes="nowhere")
+    clusters = pytester.path / "clusters.yaml"
+    clusters.write_text(clusters.read_text().replace("slurm", "own"))
+    pytester.makeconftest(
+        """
+        from pytest_gsw.errors import SubmissionError
+        from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
+
+        class Own(SlurmLauncher):
+            name = "own"
+
+            def submit(self, spec):
+                raise SubmissionError("asked")
+
+        def pytest_gsw_make_launcher(cluster):
+            return Own() if cluster.scheduler == "own" else None
+        """
+    )
+    result = run(pytester)
+    result.stdout.fnmatch_lines(["asked"])
