@@ -13,6 +13,7 @@
         ├── TableError            the row's own figures contradict each other, so that nothing can be measured by them
         ├── JobError              the job did not end in COMPLETED with exit code 0
         ├── LogError              the log is missing, ambiguous, another run's, too short, or not finite
+        │   └── NoLogError          it is not where the recipe puts it
         ├── LogWarning            the log tells of something that is no fault; an error only where warnings are errors
         └── HookError             a hook of a conftest.py or of a plugin failed
             └── WrongAnswerError    it returned what it must not
@@ -142,6 +143,10 @@ class JobError(RunError):
 
 class LogError(RunError):
     """The log is missing, ambiguous, of another run, too short, or holds numbers that are not finite."""
+
+
+class NoLogError(LogError):
+    """There is no log where the recipe puts it."""
 
 
 class LogWarning(RunError, UserWarning):  # noqa: N818 - pytest shows it as a warning

@@ -6,13 +6,15 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_gsw.errors import LogError
+from pytest_gsw.errors import LogError, NoLogError
 from pytest_gsw.fleet.entry import Ended, Live, Over, is_healthy
 from pytest_gsw.fleet.repeating import Repeating
 from pytest_gsw.fleet.rows import Rows
 from pytest_gsw.jobs.before import check_new
 from pytest_gsw.jobs.layout import outputs_beside
 from pytest_gsw.jobs.model import Job, JobState, Launcher
+from pytest_gsw.logs.reader import detect_format
+from pytest_gsw.runs.checks import read_identity
 from pytest_gsw.runs.run import Run
 
 #: How often the log of an ended job is looked for at last.
@@ -39,6 +41,30 @@ def batch_output_of(launcher: Launcher, job: Job) -> Path | None:
         return launcher.batch_output(job)
     except OSError:
         return None
+
+
+def in_batch_output(error: LogError, job: Job, output: Path | None) -> Path | LogError:
+    """The log of a job that left none where its recipe puts it: its batch shell's output, where that holds the log.
+
+    The recipes send the output of their srun to a file by a variable, which not every Slurm knows. Steps alone do not
+    tell whose they are: a script may show another log.
+    """
+    if not isinstance(error, NoLogError) or output is None:
+        return error
+    try:
+        named = read_identity(output, detect_format(output).name).job_id
+        check_new(job, output)
+    except (LogError, OSError):
+        return error
+    if named == job.id:
+        return output
+    whose = "no line says whose they are" if named is None else f"they are those of job {named}"
+    return LogError(
+        error.fact,
+        (*error.evidence, ("steps in", str(output))),
+        error.tail,
+        f"let the recipe write its log where it is looked for; the batch output has steps, and {whose}",
+    )
 
 
 class Logs:
@@ -91,7 +117,12 @@ class Logs:
         except LogError as error:
             if is_healthy(ended.seen.status):
                 # A shared file system is given its time.
-                return None if now_s < ended.deadline_s else error
+                if now_s < ended.deadline_s:
+                    return None
+                found = in_batch_output(error, job, batch_output_of(self._launcher, job))
+                if isinstance(found, LogError):
+                    return found
+                log = found
         if log is not None and self._rows.is_shared(self._rows.claims.log(job, log), ended.row.row_id):
             return None
         run = self._run_of(ended, log)

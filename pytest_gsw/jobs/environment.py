@@ -30,6 +30,8 @@ CHANGES_THE_SUBMISSION = frozenset(
         # All jobs would share one log, or log where the recipe does not.
         "SRUN_OUTPUT",
         "SRUN_ERROR",
+        "SLURM_STDOUTMODE",
+        "SLURM_STDERRMODE",
     }
 )
 
@@ -42,8 +44,8 @@ _NOT_FOR_JOBS = frozenset({"GSW_HISTORY", "PGPASSWORD"})
 _OF_PYTEST = "PYTEST_"
 
 #: What even a pytest that itself runs inside a Slurm job hands on. Slurm sets none of these in a
-#: job, so they are the user's: which cluster, and the variables that the recipes' documents name.
-KEPT_INSIDE_A_JOB = frozenset({"SLURM_CONF", "SLURM_ACCOUNT", "SLURM_PARTITION"})
+#: job, so they are the user's: which cluster, and the variables that the recipes' documents and scripts name.
+KEPT_INSIDE_A_JOB = frozenset({"SLURM_CONF", "SLURM_ACCOUNT", "SLURM_PARTITION", "SLURM_MPI_TYPE"})
 
 #: Beginnings of the variables that Slurm sets in a job. An inner ``srun`` takes them for options:
 #: SLURM_NTASKS_PER_NODE, SLURM_GPUS_PER_NODE, SLURM_JOB_ID ("step of that other job") …

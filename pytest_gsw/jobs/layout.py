@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from pytest_gsw.errors import LogError
+from pytest_gsw.errors import LogError, NoLogError
 from pytest_gsw.jobs.model import ERROR_SUFFIX, Job
 
 #: Stands for the job's id in a log glob.
@@ -97,7 +97,8 @@ def find_log(stage: Path, log_glob: str, job_id: str, nccl_trace: bool) -> Path:
     A job that traces NCCL writes to a directory of its own.
 
     Raises:
-        LogError: There is none (yet), or more than one.
+        NoLogError: There is none (yet).
+        LogError: There is more than one.
     """
     found = find_logs(stage, log_glob, nccl_trace, job_id=job_id)
     if len(found) == 1:
@@ -111,7 +112,7 @@ def find_log(stage: Path, log_glob: str, job_id: str, nccl_trace: bool) -> Path:
             advice="remove the copies: one job writes one log",
         )
     place, near = _near_misses(stage, _with_job_id(log_glob, job_id))
-    raise LogError(
+    raise NoLogError(
         f"no log of job {job_id}",
         (searched, *links_passed_over(stage, log_glob, job_id), *near),
         advice=f"ls -lt {place}",

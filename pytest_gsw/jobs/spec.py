@@ -12,6 +12,7 @@ from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.layout import log_glob, slurm_name
 from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.reads import own_variables, scripts_of
 from pytest_gsw.tables.definition import accepted_to_expect
 from pytest_gsw.tables.images import image_of
 from pytest_gsw.tables.keys import PLACEHOLDERS
@@ -119,6 +120,9 @@ def make_job_spec(
     stage = stage_of(cluster, baseline)
     directory = recipe_directory(cluster, baseline, stage)
     slug = slurm_name(baseline.id)
+    glob = log_glob(baseline.framework, baseline.model, baseline.size, baseline.dtype, baseline.gpus)
+    environment = _environment(baseline, cluster, stage, profile)
+    own = _own_variables(baseline, cluster, directory / recipe.script, f"{stage}/{glob}")
     return JobSpec(
         row_id=baseline.id,
         # The recipes fix one job name and run "singleton" on it: one row at a time for each
@@ -131,14 +135,14 @@ def make_job_spec(
         stage=stage,
         nodes=nodes_for(baseline, cluster),
         gpus=baseline.gpus,
-        environment=_environment(baseline, cluster, stage, profile),
+        environment={**{name: value for name, value in own.items() if value is not None}, **environment},
         # That of another row, or of the user's shell, is not this row's.
-        unset=("MODEL_SIZE",) if baseline.size is None else (),
+        unset=tuple(name for name, value in own.items() if value is None and name not in environment),
         options=_options(baseline, cluster),
         time_limit_s=time_limit_s or (None if profile else default_time_limit_s(baseline, cluster)),
         # A recipe that came with its table may be in a directory that users may not write to.
         batch_output=f"{stage}/slurm-%j.out" if recipe.beside_table else None,
-        log_glob=log_glob(baseline.framework, baseline.model, baseline.size, baseline.dtype, baseline.gpus),
+        log_glob=glob,
     )
 
 
@@ -180,6 +184,14 @@ def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Pro
         **cluster.environment,
         **(profile.environment() if profile else {}),
     }
+
+
+def _own_variables(baseline: Baseline, cluster: Cluster, launch_script: Path, log_path: str) -> dict[str, str | None]:
+    """The recipe's own variables that the row fixes, as far as its scripts take them; ``None`` is to be unset."""
+    no_size: dict[str, str | None] = {} if baseline.size is not None else {"MODEL_SIZE": None}
+    if cluster.simulated or cluster.scheduler == "replay":
+        return no_size  # no recipe runs
+    return {**no_size, **own_variables(baseline, scripts_of(launch_script), log_path)}
 
 
 def _recipe_environment(baseline: Baseline, nodes: int) -> dict[str, str]:

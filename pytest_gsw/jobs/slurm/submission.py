@@ -13,6 +13,7 @@ from pytest_gsw.errors import QueueFullError, RefusedError, RunError, SchedulerA
 from pytest_gsw.jobs.directives import check_one_job
 from pytest_gsw.jobs.model import Job, JobKey, JobSpec, JobState, Named, in_words
 from pytest_gsw.jobs.orphans import SubmissionLock
+from pytest_gsw.jobs.reads import STDOUT_BEFORE_23_02
 from pytest_gsw.jobs.slurm.answers import Answer, Output, parse_sacct, parse_sbatch, parse_squeue
 from pytest_gsw.jobs.slurm.client import Client
 from pytest_gsw.jobs.slurm.commands import (
@@ -64,9 +65,10 @@ class Submissions:
         check_one_job(spec)
         command = sbatch_command(spec)
         submitted_s = time.time()
-        if spec.batch_output is not None:
+        # To a directory that is not there srun does not write, and waits until the job's time is over.
+        for output in filter(None, (spec.batch_output, spec.environment.get(STDOUT_BEFORE_23_02))):
             with contextlib.suppress(OSError):  # Slurm says it better: of the job's own user, on the job's own node
-                make_directory(Path(spec.batch_output).parent)
+                make_directory(Path(output).parent)
         try:
             answer = self._client.submit(command, spec, () if self._lock is None else (self._lock.descriptor(),))
         except OSError as error:

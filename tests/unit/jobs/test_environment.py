@@ -55,6 +55,8 @@ def test_inside_a_job_nothing_of_that_job_is_handed_on() -> None:
     session = {
         "SLURM_CONF": "/etc/slurm/slurm.conf",
         "SLURM_ACCOUNT": "eng",
+        "SLURM_MPI_TYPE": "pmi2",
+        "SLURM_STDOUTMODE": "/tmp/one-log-for-all",
         "SLURM_JOB_ID": "7",
         "SLURM_NTASKS_PER_NODE": "1",
         "SLURM_GPUS_PER_NODE": "1",
@@ -65,6 +67,7 @@ def test_inside_a_job_nothing_of_that_job_is_handed_on() -> None:
     assert job_environment(session, spec()) == {
         "SLURM_CONF": "/etc/slurm/slurm.conf",
         "SLURM_ACCOUNT": "eng",
+        "SLURM_MPI_TYPE": "pmi2",
         "SBATCH_PARTITION": "batch",
     }
 

@@ -1,0 +1,129 @@
+"""What a recipe's own scripts take from their environment, and what of it a row fixes.
+
+No release has to be known for it: shell takes what may be set by ``${TP:-8}`` and its like, and the scripts of all
+releases write it so. A launch script names the scripts that it sources or hands to its container; those that lie beside
+it are read as well.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from pytest_gsw.jobs.layout import ANY_SIZE, JOB_ID
+from pytest_gsw.jobs.model import ERROR_SUFFIX
+from pytest_gsw.tables.model import Baseline
+
+#: The recipes' variables, and what of a row each of them is.
+_ROW = {
+    "GBS": "global_batch_size",
+    "MBS": "micro_batch_size",
+    "SEQ_LEN": "sequence_length",
+    "NUM_LAYERS": "layers",
+    "JOB_TOTAL_GPUS": "gpus",
+    "MAX_STEPS": "steps",
+    "RUN_CONF_MAX_STEPS": "steps",
+    **{name.upper(): name for name in ("tp", "pp", "cp", "ep", "dp", "vp")},
+}
+#: Would put the log where nobody looks for it.
+_MISLEADS = "RUN_CONF_RESULT_DIR"
+#: Slurm's name of SRUN_OUTPUT before 23.02, which knows no other.
+STDOUT_BEFORE_23_02 = "SLURM_STDOUTMODE"
+#: What the recipes set to have the output of srun in files, that variable's older name, and how the file's name ends.
+_OUTPUTS = (("SRUN_OUTPUT", STDOUT_BEFORE_23_02, ".out"), ("SRUN_ERROR", "SLURM_STDERRMODE", ERROR_SUFFIX))
+
+#: Scripts are short, and name few others.
+_MOST_BYTES = 256 << 10
+_MOST_SCRIPTS = 16
+#: ``${TP:-8}``, ``${TP-}``, ``${TP?…}``.
+_TAKEN = re.compile(r"\$\{([A-Z][A-Z0-9_]{0,60}):?[-=?+]")
+_VERSION = re.compile(r"^[ \t]{0,40}(?:export[ \t]{1,8})?GSW_VERSION=['\"]?([A-Za-z0-9][\w.-]{0,40})['\"]?[ \t]{0,8}$")
+_NAMED = re.compile(r"(?<![\w.-])[A-Za-z0-9_][\w.-]{0,60}\.sh\b")
+
+
+@dataclass(frozen=True)
+class Scripts:
+    """A launch script and the scripts that it names."""
+
+    #: The variables that they take from their environment, where these are set.
+    taken: frozenset[str] = frozenset()
+    #: The release as the launch script itself fixes it, in the name of a directory of its results; else empty.
+    version: str = ""
+
+
+def scripts_of(launch_script: Path) -> Scripts:
+    """What a recipe's scripts say; nothing where there is no launch script yet, or none that can be read."""
+    return _scripts(tuple(_texts(launch_script)))
+
+
+@lru_cache(maxsize=64)
+def _scripts(texts: tuple[str, ...]) -> Scripts:
+    versions = {found[1] for line in texts[0].split("\n") if (found := _VERSION.match(line))}
+    taken = frozenset(name for text in texts for name in _TAKEN.findall(text))
+    return Scripts(taken, versions.pop() if len(versions) == 1 else "")
+
+
+def fixed_by(baseline: Baseline) -> dict[str, str | None]:
+    """The recipes' variables that a row fixes, with its values; ``None`` where the row leaves it to the recipe."""
+    facts = {**vars(baseline.parallelism), "steps": baseline.recipe.steps}
+    found = {name: facts[fact] if fact in facts else getattr(baseline, fact) for name, fact in _ROW.items()}
+    return {name: None if value is None else str(value) for name, value in found.items()}
+
+
+def own_variables(baseline: Baseline, scripts: Scripts, log_path: str) -> dict[str, str | None]:
+    """The variables with which a recipe's scripts run as the row has it, whatever the user's shell exports.
+
+    Args:
+        baseline: The row.
+        scripts: The recipe's.
+        log_path: The path of its log, with ``*`` for the release and ``{job_id}`` for the job's id.
+
+    Returns:
+        Values by name; ``None`` is to be unset: the recipe's own value is the row's.
+    """
+    fixed = {name: value for name, value in fixed_by(baseline).items() if name in scripts.taken}
+    misleads = {_MISLEADS: None} if _MISLEADS in scripts.taken else {}
+    return {**fixed, **misleads, **_output_variables(scripts, log_path)}
+
+
+def _output_variables(scripts: Scripts, log_path: str) -> dict[str, str]:
+    """What Slurm before 23.02 has to be told of where the recipe sends the output of its srun."""
+    path = log_path.replace("*", scripts.version, 1).replace(JOB_ID, "")
+    if not scripts.version or "%" in path or glob.has_magic(path) or ANY_SIZE in path:
+        return {}
+    stem = log_path.replace("*", scripts.version, 1).replace(JOB_ID, "%j").removesuffix(".out")
+    return {old: f"{stem}{suffix}" for name, old, suffix in _OUTPUTS if name in scripts.taken}
+
+
+def _texts(launch_script: Path) -> Iterator[str]:
+    """The launch script's text, and those of the scripts that are named and lie beside it, each once."""
+    names, seen = [launch_script.name], {launch_script.name}
+    while names and len(seen) <= _MOST_SCRIPTS:
+        text = _text_of(launch_script.parent / names.pop(0))
+        yield text
+        new = [name for name in dict.fromkeys(_NAMED.findall(text)) if name not in seen]
+        names += new
+        seen.update(new)
+
+
+def _text_of(script: Path) -> str:
+    """A script's text without its comments; many rows have one script."""
+    try:
+        for place in (script, script.parent / "cfg" / script.name):
+            if place.is_file():
+                facts = place.stat()
+                return _read(place, facts.st_mtime_ns, facts.st_size)
+    except OSError:
+        pass  # sbatch says it better
+    return ""
+
+
+@lru_cache(maxsize=64)
+def _read(script: Path, _mtime_ns: int, _size: int) -> str:
+    with script.open("rb") as file:
+        text = file.read(_MOST_BYTES).decode(errors="replace")
+    return "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))

@@ -1,0 +1,115 @@
+"""What a recipe's own scripts take from their environment, and what of it a row fixes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.clusters.model import DEMO, Cluster
+from pytest_gsw.jobs.environment import job_environment
+from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.reads import Scripts, scripts_of
+from pytest_gsw.jobs.spec import make_job_spec
+from pytest_gsw.tables.model import Parallelism, Recipe
+from tests.unit.rows import LLAMA2_FP8_X128
+
+LAUNCH = """\
+#!/bin/bash
+#SBATCH --exclusive
+# ${HIDDEN:-1} is no more than a comment
+export GSW_VERSION=25.01
+export DTYPE=${DTYPE:-fp8}
+RESULT_DIR=${RUN_CONF_RESULT_DIR:-$STAGE_PATH/results/$GSW_VERSION/$DTYPE}
+export SRUN_OUTPUT=${SRUN_OUTPUT-$RESULT_DIR/log_%j.out}
+export SRUN_ERROR=${SRUN_ERROR-$RESULT_DIR/log_%j.err}
+srun --container-mounts $STAGE_PATH/configure.sh:/etc/configure.sh bash -c "source /etc/configure.sh && train"
+"""
+CONFIGURE = """\
+export NAME=${GSW_VERSION?"has to be set"}
+PP=4
+steps=${MAX_STEPS:-50}
+[[ -n ${TP-} ]] && options+=" tensor=$TP"
+batch=${GBS:=$((128 * GPUS))}
+[[ -n ${VP+x} ]] && options+=" stages=$VP"
+"""
+ROW = replace(
+    LLAMA2_FP8_X128,
+    parallelism=Parallelism(tp=8, pp=9),
+    global_batch_size=252,
+    recipe=Recipe("own", steps=50),
+)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Path:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/launch.sh").write_text(LAUNCH)
+    (tmp_path / "own/configure.sh").write_text(CONFIGURE)
+    return tmp_path / "own"
+
+
+def spec(stage: Path, **changes: object) -> JobSpec:
+    cluster = Cluster(name="eos", scheduler="slurm", stage=str(stage), path=Path("clusters.yaml"))
+    return make_job_spec(ROW, replace(cluster, **changes), run_id="r1")  # type: ignore[arg-type]
+
+
+def test_what_scripts_take(stage: Path) -> None:
+    found = scripts_of(stage / "launch.sh")
+    of_launch = {"DTYPE", "RUN_CONF_RESULT_DIR", "SRUN_OUTPUT", "SRUN_ERROR"}
+    assert found == Scripts(frozenset(of_launch | {"GSW_VERSION", "MAX_STEPS", "TP", "GBS", "VP"}), "25.01")
+    (stage / "configure.sh").unlink()
+    (stage / "cfg").mkdir()
+    (stage / "cfg/configure.sh").write_text("source launch.sh; source gone.sh; echo ${TP:-1}")
+    assert scripts_of(stage / "launch.sh").taken == of_launch | {"TP"}
+
+
+@pytest.mark.parametrize("text", ["", "export GSW_VERSION=$1\n", "GSW_VERSION=1\nGSW_VERSION=2\n", "\x00$TP"])
+def test_scripts_that_say_nothing(stage: Path, text: str) -> None:
+    (stage / "launch.sh").write_text(text)
+    assert scripts_of(stage / "launch.sh") == Scripts()
+    assert scripts_of(stage / "gone.sh") == Scripts()
+    assert scripts_of(stage) == Scripts()
+
+
+def test_what_the_users_shell_exports_does_not_change_the_row(stage: Path) -> None:
+    shell = {
+        "TP": "4",
+        "PP": "2",
+        "VP": "3",
+        "GBS": "16",
+        "MAX_STEPS": "20",
+        "RUN_CONF_RESULT_DIR": "/tmp",
+        "HOME": "/me",
+    }
+    environment = job_environment(shell, spec(stage))
+    names = ("TP", "GBS", "MAX_STEPS", "HOME")
+    assert {name: environment[name] for name in names} == {"TP": "8", "GBS": "252", "MAX_STEPS": "50", "HOME": "/me"}
+    # The row has no virtual stages: the recipe's own are the row's.
+    assert not {"VP", "RUN_CONF_RESULT_DIR"} & environment.keys()
+    # The scripts take no PP, and so whatever the shell has of it changes nothing.
+    assert environment["PP"] == "2"
+    # What the cluster's file says is said on purpose.
+    assert spec(stage, environment={"TP": "2", "VP": "5"}).environment["TP"] == "2"
+    assert "VP" not in spec(stage, environment={"TP": "2", "VP": "5"}).unset
+
+
+def test_what_srun_prints_goes_to_the_log_with_slurm_before_23_02_too(stage: Path) -> None:
+    log = f"{stage}/results/25.01/fp8/70b/128/log-maxtext_llama2_70b_128_%j"
+    environment = spec(stage).environment
+    assert environment["SLURM_STDOUTMODE"] == f"{log}.out"
+    assert environment["SLURM_STDERRMODE"] == f"{log}.err"
+    (stage / "launch.sh").write_text(LAUNCH.replace("SRUN_ERROR", "NONE"))
+    assert "SLURM_STDERRMODE" not in spec(stage).environment
+    # Where that is cannot be told.
+    (stage / "launch.sh").write_text(LAUNCH.replace("=25.01", "=$(date +%y.%m)"))
+    assert "SLURM_STDOUTMODE" not in spec(stage).environment
+    # A script that redirects what srun prints has it nowhere else.
+    (stage / "launch.sh").write_text("export GSW_VERSION=25.01\nsrun train >$RESULT_DIR/log.out\n")
+    assert "SLURM_STDOUTMODE" not in spec(stage).environment
+
+
+def test_where_no_recipe_runs_no_script_is_read(stage: Path) -> None:
+    assert "TP" not in spec(stage, scheduler="replay").environment
+    assert "TP" not in make_job_spec(ROW, replace(DEMO, stage=str(stage), recipes=str(stage)), run_id="r1").environment
