@@ -133,7 +133,7 @@ def row_facts(row: Baseline) -> dict[str, Any]:
             }
             for name, accepted in row.accepted.items()
         },
-        "source": {name: getattr(row.source, name) for name in ("document", "line", "release", "releases")},
+        "source": asdict(row.source),
         "baseline": {"file": str(row.location.path), "line": row.location.line},
     }
 

@@ -142,6 +142,8 @@ class RowFacts:
     metric: str = ""
     #: The row says whether the cluster is in its usual state, and not how fast a workload is.
     canary: bool = False
+    #: The document's table, release and section in words; empty in records of releases that did not say it.
+    source: str = ""
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,7 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_log": record.run.log,
         "gsw_baseline": record.row.baseline,
         "gsw_document": f"{record.row.document}:{record.row.document_line}",
+        "gsw_source": record.row.source or None,
     }
     # What a session records is quoted already; a record of an earlier release may not be.
     shown = quoted({name: value for name, value in facts.items() if value is not None}, os.environ)

@@ -297,6 +297,7 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
     """Where a run's things are, and the commands to repeat it: with a new job, and from its log where it left one."""
     repeat = [("again", again)]
     facts = [("baseline", f"{record.row.baseline}  ({record.row.document}:{record.row.document_line})")]
+    facts += [("source", record.row.source)] if record.row.source else []
     if record.accepted_note:
         facts.append(("accepted", record.accepted_note.removeprefix("accepted ")))
     facts += [(f"attempt {n}", attempt_text(attempt)) for n, attempt in enumerate(record.jobs.attempts, 1)]

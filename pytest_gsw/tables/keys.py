@@ -173,6 +173,7 @@ RELEASES = f.Sequence_(
 
 _TABLE: f.Fields = {
     "title": f.text("The table's title in the document."),
+    "section": f.text("Headings of the document that the table stands below, the outermost first."),
     "release": f.text("Release that the table's figures are of."),
     "releases": RELEASES,
     **_COMMON,

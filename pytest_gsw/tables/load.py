@@ -356,6 +356,8 @@ def _baseline(name: str, row: Mapping[str, Any], judged: _Judged, recipe: Recipe
             row.get("line", location.line),
             row.get("release"),
             row.get("releases", ()),
+            row.get("title", ""),
+            row.get("section", ""),
         ),
         location=location,
         formula=architecture.get("formula"),

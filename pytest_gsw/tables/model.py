@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pytest_gsw.tables.metrics import JUDGED, Metric
+from pytest_gsw.tables.releases import in_words
 
 #: What a verdict rests on: the time of one training step, that time corrected by how fast the machine multiplied
 #: matrices in the same job, or the time of saving one checkpoint.
@@ -122,6 +123,21 @@ class Source:
     release: str | None = None
     #: The releases of the recipes that the figures hold for; empty where the table does not say.
     releases: tuple[str, ...] = ()
+    #: The table's title in the document, and the headings that it stands below; empty where they are not said.
+    title: str = ""
+    section: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """What people know it by: ``"Grok 1 314b FP8", releases 25.02 to 25.04.02, section "Expected Performance"``."""
+        several = "s" if len(self.releases) > 1 else ""
+        release = in_words(self.releases) if self.releases else self.release
+        parts = (
+            f'"{self.title}"' if self.title else "",
+            f"release{several} {release}" if release else "",
+            f'section "{self.section}"' if self.section else "",
+        )
+        return ", ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True)

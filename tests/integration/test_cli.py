@@ -48,7 +48,7 @@ def test_rows_json_has_every_row_with_its_keys(capsys: pytest.CaptureFixture[str
     for row in found:
         assert keys <= set(row)
         assert set(row["documented"]) == set(row["computed"]) == derived
-        assert set(row["source"]) == {"document", "line", "release", "releases"}
+        assert set(row["source"]) == {"document", "line", "release", "releases", "title", "section"}
 
 
 def test_rows_json_of_one_row(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,9 +69,14 @@ def test_rows_json_of_one_row(capsys: pytest.CaptureFixture[str]) -> None:
     assert row["computed"]["tokens_per_s"] == pytest.approx(117964.8)
     assert row["computed"]["mfu"] == pytest.approx(0.5620, abs=5e-5)
     assert row["computed"]["days_to_train_1t_tokens"] is None
-    releases = ["24.11.1", "25.01", "25.01.1"]
-    source = {"document": "001_d72875405c2646ca.txt", "line": 58, "release": None, "releases": releases}
-    assert row["source"] == source
+    assert row["source"] == {
+        "document": "001_d72875405c2646ca.txt",
+        "line": 58,
+        "release": None,
+        "releases": ["24.11.1", "25.01", "25.01.1"],
+        "title": "Llama 3.1 405b 24.09 BF16 (TP=8, PP=9, CP=2, VP=7, MBS=1, GA=63)",
+        "section": "Expected Performance",
+    }
 
 
 def test_rows_of_a_path(capsys: pytest.CaptureFixture[str], table: Path) -> None:

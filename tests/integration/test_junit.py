@@ -111,11 +111,13 @@ def test_the_facts_of_a_row(mixed: Path) -> None:
         "gsw_log",
         "gsw_baseline",
         "gsw_document",
+        "gsw_source",
     }
     assert facts["gsw_documented_tokens_per_s"] == "121250.69"
     assert facts["gsw_job_state"] == "COMPLETED"
     assert facts["gsw_simulated"] == "True"
     assert facts["gsw_document"].endswith(".txt:31")
+    assert facts["gsw_source"].endswith(", releases 24.11.1, 25.01 and 25.01.1")
 
 
 def test_class_names_are_the_tables(mixed: Path) -> None:

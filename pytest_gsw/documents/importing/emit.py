@@ -180,6 +180,8 @@ def _table(table: RowTable, of_file: set[str], recipe: Mapping[str, Stated | Map
     own_recipe = {key: value for key, value in _shared_recipe(table.rows).items() if key not in recipe}
     yield from _comment(table.comment, "  ")
     yield f"  - title: {_quoted(table.title)}{TABLE_AT_LINE}{table.line}"
+    if table.section:
+        yield f"    section: {_quoted(table.section)}"
     yield from (f"    {_line(key, stated, table.rows)}" for key, stated in shared.items())
     yield from _recipe(own_recipe, "    ")
     yield from _acknowledged(table.acknowledged, "    ")

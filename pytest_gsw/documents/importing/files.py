@@ -72,7 +72,8 @@ def _file(path: str, members: Sequence[tuple[DraftTable, Row]], facts: DocumentF
         deepspeed = {row.attributes.get("ds", "") for row in found}
         if len(found) < len(table.rows) and len(deepspeed) == 1 and "" not in deepspeed:
             title += f", DS = {deepspeed.pop()}"
-        built.append(RowTable(title, line, tuple(found), of_table.comment, of_table.acknowledged))
+        section = " / ".join(table.table.headings)
+        built.append(RowTable(title, line, tuple(found), of_table.comment, of_table.acknowledged, section))
     return RowFile(
         path=path,
         tables=tuple(built),

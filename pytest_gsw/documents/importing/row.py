@@ -82,6 +82,8 @@ class RowTable:
     rows: tuple[Row, ...]
     comment: str = ""
     acknowledged: Mapping[str, str] = field(default_factory=dict)
+    #: The headings that it stands below, the outermost first; empty where there are none.
+    section: str = ""
 
 
 @dataclass(frozen=True)

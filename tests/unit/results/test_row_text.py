@@ -51,6 +51,13 @@ def test_the_whole_text_of_a_regression() -> None:
     assert row_text.failure_text(SLOW, REGRESSED, facts(SLOW)) == WHOLE_SCREEN
 
 
+def test_where_the_figures_come_from_in_words() -> None:
+    named = varied(SLOW, source='"Llama 2 70b", release 25.01, section "Performance"')
+    lines = row_text.failure_text(named, REGRESSED, facts(named)).splitlines()
+    assert "baseline   baselines/maxtext/llama2_70b.yaml:41  (readme.md:31)" in lines
+    assert 'source     "Llama 2 70b", release 25.01, section "Performance"' in lines
+
+
 def test_the_first_line_says_the_same_as_the_table() -> None:
     assert row_text.verdict_fact(SLOW.figures.documented, REGRESSED, 205200.78) == WHOLE_SCREEN.partition("\n")[0]
 

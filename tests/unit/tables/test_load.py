@@ -129,7 +129,7 @@ def test_every_key_of_a_table(load: Load) -> None:
                 environment={"NNODES": "{nodes}", "QUIET": "true", "EMPTY": "", "JSON": '{{"tp": {tp}}}'},
                 one_job_per_row=True,
             ),
-            source=Source("site.md", 77),
+            source=Source("site.md", 77, title="Every key"),
             location=Location(Path("t.yaml"), 22, 9),
         ),
     )

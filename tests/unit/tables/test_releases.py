@@ -9,6 +9,7 @@ import pytest
 from pytest_gsw.errors import FileError
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import load_table, load_tables
+from pytest_gsw.tables.model import Source
 from pytest_gsw.tables.releases import releases_of
 
 TABLE = """\
@@ -97,3 +98,25 @@ def test_a_releases_tables_are_those_that_hold_for_it() -> None:
 def test_tables_of_other_releases_are_not_collected_by_default() -> None:
     releases = bundled_baselines() / "releases"
     assert not any(row.location.path.is_relative_to(releases) for row in load_tables())
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (Source("a.md", 7), ""),
+        (Source("a.md", 7, "v25.02"), "release v25.02"),
+        (
+            Source("a.md", 7, "v25.01", ("25.01",), "Grok 1", "Performance"),
+            '"Grok 1", release 25.01, section "Performance"',
+        ),
+        (Source("a.md", 7, None, ("25.01", "25.01.1"), "Grok 1"), '"Grok 1", releases 25.01 and 25.01.1'),
+        (Source("a.md", 7, None, ("1", "2", "3", "4")), "releases 1 to 4"),
+    ],
+)
+def test_a_source_in_words(source: Source, words: str) -> None:
+    assert source.in_words == words
+
+
+def test_a_bundled_row_says_what_people_know_it_by() -> None:
+    (row,) = (row for row in load_tables() if row.id == "grok1_314b_fp8[H100x64]")
+    assert row.source.in_words == '"Grok 1 314b FP8", releases 25.02 to 25.04.02, section "Expected Performance"'

@@ -58,6 +58,7 @@ statistic: last  # line 3
 
 tables:
   - title: "Maxtext Tiny 7b BF16 (TP=1, MBS=2)"  # table at line 9
+    section: "Tiny 7B with MaxText"
     line: 11
     rows:
       - {gpus:  64, global_batch_size: 128, step_time_s: 2.048, tokens_per_s:    256000, mfu: 18.76%, days_to_train_1t_tokens: 45.21}
