@@ -20,15 +20,6 @@ CPU = "CPU"
 
 _TIMEOUT_S = 30.0
 _NO_DEVICES = "No devices were found"
-#: By nvidia-smi's names, those of the tables, which have them from documents; other GPUs keep their own.
-_NAMES: Mapping[str, str] = {
-    "NVIDIA B200": "B200",
-    "NVIDIA GB200": "GB200",
-    "NVIDIA H100 80GB HBM3": "H100",
-    "NVIDIA H200": "H200",
-    "Tesla V100-SXM2-16GB": "V100-16GB",
-    "Tesla V100-SXM2-32GB": "V100-32GB",
-}
 
 
 @dataclass(frozen=True)
@@ -99,7 +90,7 @@ def find_accelerators(environ: Mapping[str, str]) -> Accelerators:
     chosen = ["0"] * len(names) if visible is None else visible.split(",")
     first = int(chosen[0]) if chosen[0].isdecimal() else 0
     said = names[first] if first < len(names) else names[0]
-    name = _NAMES.get(said) or _as_a_name(said)
+    name = _named(said)
     # A slice of a GPU is not to be held against the figures of a whole one.
     return Accelerators(f"{name}-MIG" if chosen[0].startswith("MIG-") else name, min(len(names), len(chosen)))
 
@@ -134,6 +125,14 @@ def _broken(said: str, environ: Mapping[str, str]) -> ConfigurationError:
         f"nvidia-smi fails, so that nobody knows which GPUs this machine has\n{quoted(said, environ)}\n"
         "next: nvidia-smi; or, to train on the cores, export CUDA_VISIBLE_DEVICES="
     )
+
+
+def _named(said: str) -> str:
+    """A GPU's name as tables have it, by nvidia-smi's; GPUs that they do not know keep their own."""
+    from pytest_gsw.tables.accelerators import ACCELERATORS  # a session that collects needs no table of peaks
+
+    names = {one.device: one.name for one in ACCELERATORS if one.device}
+    return names.get(said) or _as_a_name(said)
 
 
 def _as_a_name(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pytest_gsw.tables.accelerators import ACCELERATORS
 from pytest_gsw.tables.metrics import CALIBRATION
 from pytest_gsw.tables.model import Baseline
 
@@ -17,26 +18,9 @@ class Peak:
     source: str
 
 
-_DGXC = "the recipes' READMEs (DGX Cloud Benchmarking), 'peak theoretical throughput'"
-_H200 = "NVIDIA's H200 data sheet (1,979 and 3,958 TFLOP/s with sparsity), the SXM module's; half of it is dense"
-_A100 = "NVIDIA's A100 data sheet (624 TFLOP/s with sparsity); half of it is dense"
-_V100 = "the GPT-2 document, citing the V100 data sheet"
-
 #: By accelerator and dtype, FLOP/s of one GPU.
 PEAKS: Mapping[tuple[str, str], Peak] = {
-    ("H100", "fp8"): Peak(1979e12, _DGXC),
-    ("H100", "bf16"): Peak(989e12, _DGXC),
-    ("H200", "fp8"): Peak(1979e12, _H200),
-    ("H200", "bf16"): Peak(989e12, _H200),
-    ("GB200", "fp8"): Peak(4900e12, _DGXC),
-    ("GB200", "bf16"): Peak(2450e12, _DGXC),
-    ("B200", "fp8"): Peak(4500e12, _DGXC),
-    ("B200", "bf16"): Peak(2250e12, _DGXC),
-    **{
-        (f"A100{memory}", dtype): Peak(312e12, _A100) for memory in ("", "-40GB", "-80GB") for dtype in ("bf16", "fp16")
-    },
-    ("V100-32GB", "fp16"): Peak(125e12, _V100),
-    ("V100-16GB", "fp16"): Peak(120e12, _V100),
+    (one.name, dtype): Peak(tflops * 1e12, one.source) for one in ACCELERATORS for dtype, tflops in one.tflops.items()
 }
 
 

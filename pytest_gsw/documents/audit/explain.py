@@ -195,12 +195,17 @@ def _peaks(row: Row, one: Comparison, by: BySteps) -> Iterator[Explanation]:
 
 
 def other_peaks(row: Row) -> Iterator[tuple[Fraction, str]]:
-    """Peaks that the row's MFU may have been computed with, and whose they are; those of its accelerator come first."""
+    """Peaks that the row's MFU may have been computed with, and whose they are; those of its accelerator come first.
+
+    They are those of its accelerator in another dtype, and of others in its own: some peak fits almost every figure.
+    """
     if row.peak is None:
         return
     own = (row.text("accelerator"), row.text("dtype").lower())
     near = sorted(PEAKS.items(), key=lambda entry: (entry[0][0] != own[0], entry[0]))
     for (accelerator, dtype), peak in near:
+        if accelerator != own[0] and dtype != own[1]:
+            continue
         whose = peak_words(accelerator, dtype)
         told = {Fraction(peak.flops): whose}
         if accelerator == own[0]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from pytest_gsw.documents.importing import conventions
+from pytest_gsw.documents.importing.directories import RECIPE_DIRECTORIES
 from pytest_gsw.documents.importing.draft import Draft
 from pytest_gsw.documents.importing.evidence import framework_of_cells
 from pytest_gsw.documents.importing.facts import DocumentFacts, Facts
@@ -23,6 +23,7 @@ from pytest_gsw.documents.importing.sentences import FAMILY
 from pytest_gsw.documents.importing.settle import settled
 from pytest_gsw.documents.importing.titles import Title, framework_of, read_title, same_model
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.tables.accelerators import gpus_per_node
 from pytest_gsw.tables.blanks import IN_CELL
 from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME
 from pytest_gsw.tables.yamlfile import Stated
@@ -76,7 +77,7 @@ def _complete(draft: Draft, table: DraftTable, section: Section, context: Contex
     values = {**_proxy(values, table, prose), **values}
     if "directory" not in recipe:
         # Its README's directory, the framework's, or one named after the model.
-        of_framework = conventions.RECIPE_DIRECTORIES.get(_text(values, "framework"))
+        of_framework = RECIPE_DIRECTORIES.get(_text(values, "framework"))
         usual = Stated(of_framework or _text(values, "model"), CONVENTION, 1)
         recipe["directory"] = section.prose.directory or context.directory or usual
     acknowledged = {name for facts in given for name in facts.acknowledged}
@@ -237,7 +238,7 @@ def _from_prose(values: Values, draft: Draft, prose: Prose) -> Values:
     found: Values = {}
     kind = _text(values, "accelerator")
     # What a document says of a DGX H100 does not hold for its GB200.
-    if prose.gpus_per_node is not None and not (kind.startswith("GB") and conventions.gpus_per_node(kind)):
+    if prose.gpus_per_node is not None and not (kind.startswith("GB") and gpus_per_node(kind)):
         found["gpus_per_node"] = prose.gpus_per_node
     nodes, gpus = draft.values.get("nodes"), draft.values.get("gpus")
     if nodes is not None and gpus is not None and int(gpus.text) % int(nodes.text) == 0:
@@ -266,7 +267,7 @@ def _by_convention(values: Values, recipe: RecipeKeys, draft: Draft) -> Values:
     here = Stated("", CONVENTION, 1)
     found: Values = {}
     per_node = values.get("gpus_per_node")
-    usual = conventions.gpus_per_node(_text(values, "accelerator"))
+    usual = gpus_per_node(_text(values, "accelerator"))
     if per_node is None and usual is not None:
         per_node = found["gpus_per_node"] = replace(here, text=str(usual))
     nodes = draft.values.get("nodes")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_gsw.documents.importing.row import CONVENTION
 from pytest_gsw.tables.yamlfile import Stated
+
+#: Directories of the recipes of frameworks that have one for all models; the others have one for each model.
+RECIPE_DIRECTORIES: Mapping[str, str] = {"paxml": "paxml", "maxtext": "maxtext"}
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}"
 #: A directory that is named after a task is part of a recipe's, and so is the one above it.

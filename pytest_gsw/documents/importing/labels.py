@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pytest_gsw.tables import metrics
+from pytest_gsw.tables.accelerators import ACCELERATORS, BY_NAME, Accelerator
 
-_ACCELERATORS = (
-    r"GB300|GB200|GH200|B300|B200|H200|H100|H20|A100|A40|L40S|V100|P100|MI355X|MI325X|MI300X|MI250X|TPU[ -]?v[0-9]\w?"
-)
+_ACCELERATORS = "|".join(one.written or one.name for one in ACCELERATORS if not one.name.endswith("GB"))
 #: An accelerator, with its memory where that tells two kinds apart.
 ACCELERATOR = re.compile(
     rf"(?:(?<![A-Za-z0-9])|(?<=[0-9][xX]))(?P<name>{_ACCELERATORS})(?:[-_ ]?(?P<memory>[0-9]{{2,3}})[ ]?GB?)?s?"
@@ -32,7 +31,7 @@ _TIMES = r"[ ]?[xX\u00d7*][ ]?"
 _END = r"(?![A-Za-z0-9])"
 #: Nor are GPUs of each node a count of GPUs: "8 GPUs per node", "8 GPUs x 2 nodes".
 _ALL = rf"{_END}(?![ ]?(?:/|per[ ]|a[ ]|(?:in |on |for )?each|[xX\u00d7*][ ]?[0-9]))"
-_GPUS = rf"(?:{_KIND}[ ]?)?(?:GPUs?)?"
+_GPUS = rf"(?:{_KIND}[ ]?)?(?:GPUs?|chips)?"
 _NODES_BEFORE = rf"{_BEFORE}(?P<a>{_NUMBER})[ -]?{_NODES}"
 _ONE_KIND = rf"(?<![A-Za-z0-9])(?<![DH]GX[ -])(?<![0-9][ xX])(?<![0-9][xX][ ])(?!DGX|HGX){_KIND}"
 _A_NODE = rf"(?:[ ]?/[ ]?|[ ](?:per|a)[ ]){_NODES}{_END}"
@@ -44,7 +43,7 @@ _GPU_COUNTS = tuple(
         rf"{_BEFORE}(?P<b>[0-9]{{1,2}})[ ]?{_GPUS}(?:{_A_NODE})?{_TIMES}(?P<a>{_NUMBER})[ -]?{_NODES}{_END}",
         rf"{_NODES_BEFORE}(?:{_TIMES}|[ ](?:of|with)[ ])(?P<b>[0-9]{{1,2}})(?:[ ]?(?:{_KIND}|GPUs?))?{_END}",
         rf"{_BEFORE}(?P<a>{_NUMBER}){_TIMES}(?P<b>[0-9]{{1,2}})[ ]?(?:{_KIND})?[ ]?(?:GPUs?)?(?![A-Za-z0-9x])",
-        rf"{_BEFORE}(?P<a>{_NUMBER})(?:{_TIMES}|[ -])(?!DGX|HGX)(?:{_KIND}[ ])?GPUs?{_ALL}",
+        rf"{_BEFORE}(?P<a>{_NUMBER})(?:{_TIMES}|[ -])(?!DGX|HGX)(?:{_KIND}[ ])?(?:GPUs?|(?:TPU[ ])?chips){_ALL}",
         rf"{_BEFORE}(?P<a>{_NUMBER}){_TIMES}(?!DGX|HGX){_KIND}{_ALL}",
         rf"(?:^|on |with |\()(?P<a>{_NUMBER})[ ](?!DGX|HGX){_KIND}{_ALL}",
         rf"{_ONE_KIND}{_TIMES}(?P<a>{_NUMBER})(?![A-Za-z0-9.])(?![ ]?{_NODES})",
@@ -272,7 +271,8 @@ def attribute_name(text: str) -> str:
 
 def gpu_count(text: str) -> int | None:
     """GPUs in a column's header; ``None`` where it has no GPU count, or one that cannot be told."""
-    return _count(text, _GPU_COUNTS)
+    tpus = _slice_of(text)
+    return tpus[1] if tpus is not None else _count(text, _GPU_COUNTS)
 
 
 def node_count(text: str) -> int | None:
@@ -286,6 +286,25 @@ _ON_NODES = re.compile(
 )
 #: ``2x A3 (h100-80gb-8)``: machines, and the GPUs of each.
 _MACHINES = re.compile(rf"(?P<a>{_NUMBER})x[ ][A-Za-z0-9 -]{{1,30}}[ ]?\({_KIND}-(?P<b>[0-9]{{1,2}})\)", re.IGNORECASE)
+
+
+_SLICES = rf"(?:(?P<slices>{_NUMBER})(?:{_TIMES}|[ ]))?"
+_SLICE_SIZE = r"-(?P<n>[0-9]{1,5})(?![A-Za-z0-9.-])"
+_TPU = r"(?:TPU[ -]?)?v(?:5p|5e|5litepod|6e)|TPU[ -]?v[234]|TPU[ -]?v?7x|Trillium|Ironwood"
+#: ``v5p-128``, ``4x v5e-256``: slices of a TPU. ``v4-128`` may be a model's version, unless it is all that is said.
+_SLICE = re.compile(rf"(?<![A-Za-z0-9.-]){_SLICES}(?P<kind>{_TPU}){_SLICE_SIZE}", re.IGNORECASE)
+_OLDER_SLICE = re.compile(rf"{_SLICES}(?P<kind>v[234]){_SLICE_SIZE}", re.IGNORECASE)
+
+
+def _slice_of(text: str) -> tuple[Accelerator, int | None] | None:
+    """The TPU of a slice, and its chips where its number says how many; ``None`` where a text names no slice."""
+    match = _SLICE.search(text) or _OLDER_SLICE.fullmatch(text.strip())
+    kind = match and _named(re.sub(r"^v", "TPU v", match["kind"], flags=re.IGNORECASE))
+    if match is None or kind is None:
+        return None
+    size, slices = int(match["n"]), int((match["slices"] or "1").replace(",", ""))
+    chips = slices * size // kind.slice_size if kind.slice_size and size % kind.slice_size == 0 else None
+    return kind, chips or None
 
 
 def count_in_cell(text: str) -> dict[str, str]:
@@ -313,15 +332,18 @@ def _count(text: str, patterns: Iterable[re.Pattern[str]]) -> int | None:
     return None
 
 
-#: Sold with two sizes of memory, at different speeds.
-_MEMORIES = {("V100", "16"), ("V100", "32"), ("A100", "40"), ("A100", "80")}
-
-
 def accelerator(text: str) -> str | None:
     """The accelerator that a text names: ``H100``, ``V100-32GB``; ``None`` where it names none, or several."""
     found = {
-        f"{name}-{memory}GB" if (name, memory) in _MEMORIES else name
+        sized if (sized := f"{kind.name}-{match['memory']}GB") in BY_NAME else kind.name
         for match in ACCELERATOR.finditer(text)
-        for name, memory in ((match["name"].upper().replace(" ", "-"), match["memory"]),)
+        if (kind := _named(match["name"])) is not None
     }
+    tpus = _slice_of(text)
+    found |= {tpus[0].name} if tpus is not None else set()
     return found.pop() if len(found) == 1 else None
+
+
+def _named(text: str) -> Accelerator | None:
+    """The accelerator of a name as documents write it."""
+    return next((one for one in ACCELERATORS if re.fullmatch(one.written or one.name, text, re.IGNORECASE)), None)

@@ -172,7 +172,7 @@ def _counting(labels: Labels, texts: Mapping[int, Sequence[str]]) -> list[int]:
     return found if len(found) == 1 else []
 
 
-_GPUS_IN_CELL = re.compile(rf"{ACCELERATOR.pattern}|gpus?(?![a-z])", re.IGNORECASE)
+_GPUS_IN_CELL = re.compile(rf"{ACCELERATOR.pattern}|(?:gpus?|chips)(?![a-z])|(?:x |^)v4-", re.IGNORECASE)
 
 
 #: A table of these alone is about something else, such as the memory that they take.

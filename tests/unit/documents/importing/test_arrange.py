@@ -194,6 +194,15 @@ def test_a_figure_in_parentheses_may_be_anything(read: Read, cell: str) -> None:
         ("Hardware", "8x A3 (h100-80gb-8)", "64", "H100"),
         ("Setup", "64 H200 GPUs", "64", "H200"),
         ("GPU", "64 x B200", "64", "B200"),
+        # A slice of a TPU is named by its TensorCores, of which v4 and v5p have two on a chip, or by its chips.
+        ("Hardware", "v5p-128", "64", "TPU-v5p"),
+        ("Accelerator Type", "v5p-12288", "6144", "TPU-v5p"),
+        ("Hardware", "1x v4-384", "192", "TPU-v4"),
+        ("Slice", "8x v5e-256", "2048", "TPU-v5e"),
+        ("Slice", "2 x Trillium-256", "512", "TPU-v6e"),
+        ("GPUs", "v6e-16", "16", "TPU-v6e"),
+        ("Chips", "64 Ironwood chips", "64", "TPU7x"),
+        ("Setup", "TPU v4-8", "4", "TPU-v4"),
     ],
 )
 def test_counts_in_cells(read: Read, column: str, cell: str, gpus: str, accelerator: str | None) -> None:
@@ -205,8 +214,8 @@ def test_counts_in_cells(read: Read, column: str, cell: str, gpus: str, accelera
 @pytest.mark.parametrize(
     ("column", "cell"),
     [
-        *(("GPUs", cell) for cell in ("8-64", "8x4x4", "v5p-128", "64/128", "~64")),
-        *(("Hardware", cell) for cell in ("v5p-128", "DGX H100", "2x DGX H100")),
+        *(("GPUs", cell) for cell in ("8-64", "8x4x4", "64/128", "~64", "tpu7x-128", "8x tpu7x-128")),
+        *(("Hardware", cell) for cell in ("tpu7x-4x4x8", "DGX H100", "2x DGX H100", "DeepSeek v4-128", "v5p-3")),
         ("Mesh", "4x8"),
     ],
 )
