@@ -550,6 +550,7 @@ MADE = {
     "documents/audit/text.py: pattern",
     "documents/importing/arrange.py: f'(?P<group>[0-9]+(?:\\\\.[0-9]+)?[ ]?B|{ACCELERATOR.pattern}|{DTYPE.pattern})[ :-]+(?P<label>.+)'",
     "documents/importing/cases.py: f'(?<![a-z])(?:{words})(?![a-z])'",
+    "documents/importing/cells.py: pattern",
     "documents/importing/complete.py: f'{re.escape(model)}[0-9]+(\\\\.[0-9]+)?'",
     "documents/importing/directories.py: _NAME",
     "documents/importing/evidence.py: pattern",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from pytest_gsw.tables.metrics import DAYS_TO_TRAIN, SAMPLES_PER_S, TFLOPS_PER_GPU, TOKENS_PER_S, TOKENS_PER_S_PER_GPU
+from pytest_gsw.tables.statistic import parse_statistic
 
 #: What documents write where there is no figure.
 _NOTHING = frozenset(
@@ -155,3 +156,34 @@ def to_rate(number: Number, unit: str, units: Collection[str]) -> str | None:
         return None
     power = _THOUSANDS.get(prefix or unit.lower())
     return None if power is None else number.digits if power == 0 else f"{number.digits}e+{power}"
+
+
+_KIND = r"(?:(?P<kind>mean|average|avg\.?|median)(?: (?:of|over|from))?(?: the)? ?)?"
+_STEPS = r"(?:(?:training )?(?:steps?|iterations?|iters?))"
+_WINDOWS = tuple(
+    re.compile(pattern, re.IGNORECASE | re.ASCII)
+    for pattern in (
+        rf"{_KIND}(?:{_STEPS} )?(?P<first>[0-9]{{1,6}}) ?(?:-|\u2013|to) ?(?P<last>[0-9]{{1,6}})(?: {_STEPS})?",
+        rf"{_KIND}(?:the )?last (?P<number>[1-9][0-9]{{0,5}})(?: {_STEPS})?",
+        rf"{_KIND}from {_STEPS} (?P<first>[0-9]{{1,6}})(?: on)?",
+        rf"{_KIND}all(?: {_STEPS})?",
+    )
+)
+_LAST_STEP = re.compile(rf"(?:the )?last {_STEPS}", re.IGNORECASE)
+
+
+def read_steps(text: str) -> str | None:
+    """The statistic that a cell of the steps that a figure is of says: ``mean[5:20]`` of "iterations 5-20"."""
+    if _LAST_STEP.fullmatch(text):
+        return "last"
+    match = next((found for pattern in _WINDOWS if (found := pattern.fullmatch(text)) is not None), None)
+    if match is None:
+        return None
+    groups = match.groupdict()
+    kind = "median" if (groups["kind"] or "").lower() == "median" else "mean"
+    first = f"-{groups['number']}" if groups.get("number") else groups.get("first") or ""
+    last = groups.get("last") or ""
+    try:
+        return str(parse_statistic(f"{kind}[{first}:{last}]" if first or last else kind))
+    except ValueError:  # it ends before it starts
+        return None

@@ -122,6 +122,8 @@ def _checked(row: Row, draft: Draft, given: Iterable[Facts], of_row: Facts, cell
 def _blanks(values: Mapping[str, Stated], refused: Mapping[str, str], draft: Draft) -> dict[str, str]:
     """What has to be filled in before the row can run, and why it is not there."""
     blanks = {key: refused.get(key, draft.blanks.get(key, UNSAID)) for key in NEEDED if key not in values}
+    if "statistic" in draft.blanks and "statistic" not in values:
+        blanks["statistic"] = draft.blanks["statistic"]
     # Not each model has a size in its name; one that is there and cannot be read is not none.
     blanks |= {"size": refused["size"]} if "size" in refused else {}
     gpus, per_node = (int(_text(values, key) or 0) for key in ("gpus", "gpus_per_node"))
@@ -243,7 +245,7 @@ def _from_prose(values: Values, draft: Draft, prose: Prose) -> Values:
     nodes, gpus = draft.values.get("nodes"), draft.values.get("gpus")
     if nodes is not None and gpus is not None and int(gpus.text) % int(nodes.text) == 0:
         found["gpus_per_node"] = replace(nodes, text=str(int(gpus.text) // int(nodes.text)))
-    if prose.statistic is not None:
+    if prose.statistic is not None and "statistic" not in draft.blanks:
         found["statistic"] = prose.statistic
     if prose.tolerance is not None:
         found["tolerance"] = replace(prose.tolerance, text=f"{prose.tolerance.text}%")

@@ -15,6 +15,7 @@ from pytest_gsw.documents.importing.cells import (
     is_out_of_memory,
     other_readings,
     read_number,
+    read_steps,
     to_rate,
     to_seconds,
     two_figures,
@@ -92,6 +93,8 @@ def take(draft: Draft, label: Label, cell: Cell, share: Share) -> Draft:
         return _with_precision(draft, key, cell).having(key, cell.text, cell)
     if key in JUDGED and is_out_of_memory(cell.text):
         return draft.having("expected_failure", "out_of_memory", cell)
+    if key == "statistic" and not is_nothing(cell.text):
+        return _with_statistic(draft, cell)
     number = None if key in _WORDS else read_number(cell.text)
     # "FSDP 0" is not used; "FSDP 1" says that it is, not in groups of what size.
     least = 2 if key == "fsdp" else 1
@@ -109,6 +112,16 @@ def take(draft: Draft, label: Label, cell: Cell, share: Share) -> Draft:
         what = "has no percent sign" if text == f"{number.digits}%" else "is a fraction, as all cells of its kind"
         draft = draft.remarked(key, f"'{cell.text}' {what}: taken as {text}", cell)
     return draft.having(key, text, cell)
+
+
+def _with_statistic(draft: Draft, cell: Cell) -> Draft:
+    """The draft with the statistic of the steps that a cell names."""
+    statistic = read_steps(cell.text)
+    if statistic is None:
+        reason = f"the cell reads '{cell.text}', which is none of the statistics that a row can have"
+        return draft.blanked("statistic", reason)
+    message = f"the cell reads '{cell.text}': taken as {statistic}"
+    return draft.having("statistic", statistic, cell).remarked("statistic", message, cell)
 
 
 def _readings(label: Label, cell: Cell, share: Share) -> tuple[str, ...]:

@@ -235,7 +235,8 @@ def _pair(row: Row, key: str) -> str | None:
         return None
     if not stated.text:
         return "~"  # a blank: "key:," is no YAML
-    return _value(key, stated.text)
+    # Between braces, a bracket begins a list: that of mean[5:20].
+    return _quoted(stated.text) if "[" in stated.text else _value(key, stated.text)
 
 
 def _inline(key: str, texts: Mapping[str, str]) -> str:

@@ -79,6 +79,7 @@ _UNIT = r"(?P<unit>s|sec|secs|seconds?|ms|msecs?|milliseconds?|us|usec)"
 _TIME = r"(?:train(?:ing)? )?(?:step|iteration|iter|batch)(?: train(?:ing)?)? (?:time|timing|duration|latency)"
 _MEAN = r"(?:mean |average |avg |median )?"
 _STEP = r"(?:training )?(?:step|iteration|iter)"
+_STEPS = r"(?:steps|iterations|iters)"
 _UNIT_2 = r"(?P<unit2>s|sec|seconds?|ms)"
 _TRAINING = r"(?:train(?:ing)? )?"
 _NUMBER_OF = r"(?:number of |num |no |n |total |job total |total number of )?"
@@ -139,6 +140,8 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     (r"gbs|glob(?:al)? ?bs|global ?batch(?: ?size)?|global batch size gbs", "global_batch_size"),
     (r"ga|gas|grad(?:ient)? acc(?:um(?:ulation)?)?(?: steps)?|accumulation steps", "gradient_accumulation_steps"),
     (r"pp chunks|(?:number of |num )?micro ?batches", "gradient_accumulation_steps"),
+    (rf"(?:steady(?: state)?|measure[dm]\w*|averag(?:ed|ing)|timing) (?:window|{_STEPS}|range|interval)", "statistic"),
+    (rf"{_STEPS} (?:measured|averaged|timed)|window (?:of|in) {_STEPS}|statistic", "statistic"),
     (r"notes?|comments?|remarks?|date", "notes"),
 )
 _COMPILED = tuple((re.compile(pattern), key) for pattern, key in _PATTERNS)
@@ -152,7 +155,8 @@ _MEASURED = re.compile(
 #: Words of tables about inference.
 _INFERENCE = re.compile(
     r"(?<![a-z])(?:ttft|tpot|itl|concurrency|decode|prefill|time to first token|inter-token|"
-    r"input len|output len|isl|osl)(?![a-z])",
+    r"input len|output len|isl|osl|generated tokens|"
+    r"(?<!next[ -])(?<!new[ -])(?<!previous[ -])(?<!gpu[ -])generation (?:throughput|speed|latency|tokens))(?![a-z])",
     re.IGNORECASE,
 )
 
@@ -171,7 +175,9 @@ _MADE_OF_ROWS = re.compile(
     re.IGNORECASE,
 )
 _COMPARED = re.compile(r"(?<![a-z])(?:expected|previous|reference|old|before)(?![a-z])", re.IGNORECASE)
-_OF_INFERENCE = re.compile(r"(?<![a-z])(?:inference|serving|decod(?:e|ing)|prefill|deployment)(?![a-z])", re.IGNORECASE)
+_OF_INFERENCE = re.compile(
+    r"(?<![a-z])(?:inference|serving|decod(?:e|ing)|prefill|deployment|text generation)(?![a-z])", re.IGNORECASE
+)
 _OF_TRAINING = re.compile(r"train|tun(?:e|ing)(?![a-z])", re.IGNORECASE)
 
 #: Keys that say how a run was configured; a table of these and GPU counts alone is joined to the others.

@@ -82,8 +82,9 @@ def shape_of(table: Table, *, counted: bool = False) -> Shape:
         return NoBaseline("has one column")
     if not table.rows:
         return NoBaseline("has no rows")
+    titles = (*table.headings, *table.captions)
     words = (*(cell.text for cell in table.header), *(row[0].text for row in table.rows if row), *table.headings[-1:])
-    if any(map(is_inference, words)) or is_below_inference(table.headings):
+    if any(map(is_inference, (*words, *table.captions))) or is_below_inference(titles):
         return NoBaseline("is about inference")
     return _by_scale(table) or _by_row(table, counted=counted)
 

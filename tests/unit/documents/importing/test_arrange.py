@@ -249,6 +249,29 @@ def test_a_row_that_is_made_of_others(read: Read, name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("caption", "is_read"),
+    [
+        ("**Generation throughput**", False),
+        ("**Table 2: Decode speed**", False),
+        ("**Inference**", False),
+        ("**Text generation on 8 GPUs**", False),
+        ("**Training throughput, next-generation GPUs**", True),
+        ("**Next-generation throughput**", True),
+    ],
+)
+def test_captions_of_inference(read: Read, caption: str, is_read: bool) -> None:
+    found = read(f"{HEAD}## Results\n\n{caption}\n\n" + table("GPUs | GBS | Tokens/s/GPU", "8 | 128 | 900"))
+    assert rows(found, "gpus") == ([("8",)] if is_read else [])
+    assert is_read or left_out(found)[0].endswith("is about inference")
+
+
+@pytest.mark.parametrize("column", ["Generation throughput (tokens/s)", "Decode tokens/s", "Generated tokens/s"])
+def test_columns_of_inference(read: Read, column: str) -> None:
+    found = read(HEAD + table(f"GPUs | GBS | {column} | Tokens/s", "8 | 128 | 900 | 800"))
+    assert rows(found, "gpus") == []
+
+
+@pytest.mark.parametrize(
     ("headings", "is_read"),
     [
         ("## Serving", False),
