@@ -6,7 +6,8 @@ The nearest statement counts. Where two at the same distance differ, nothing is 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 
 from pytest_gsw.common.words import enumerated
 from pytest_gsw.documents.importing.draft import Draft
@@ -48,6 +49,8 @@ class Around:
     #: What stands directly beside the table: nearer than its heading.
     beside: tuple[Group, ...] = ()
     levels: tuple[tuple[Group, ...], ...] = ()
+    #: Of some keys, what the document states anywhere: farther than all levels.
+    anywhere: Mapping[str, tuple[Sentence, ...]] = field(default_factory=dict)
     #: The table has a title of its own; what is called so of another one are its heading and its captions.
     is_titled: bool = True
 
@@ -74,6 +77,10 @@ class Around:
                 elif values:
                     differing[key] = _differing(values.values())
             known = {**{key: next(iter(said[key])) for key in _TELLING if len(said.get(key, ())) == 1}, **known}
+        known = {**(heading or {}), **known}
+        for key in (key for key in keys if key not in {*known, *settled, *found, *differing}):
+            of_row = (one.said[key][0] for one in self.anywhere.get(key, ()) if _is_of_row((one,), known))
+            found.update((key, stated) for stated in islice(of_row, 1))
         return found, differing
 
     def states(self, *keys: str) -> bool:
@@ -163,10 +170,13 @@ def _differing(stated: Collection[Stated]) -> str:
 
 def _of_row(group: Group, known: Mapping[str, str]) -> Iterator[Sentence]:
     """The sentences of a group that may be about a row; none where the group is about other runs."""
-    if all(_agree(group.sentences, key, known[key]) for key in _TELLING if known.get(key)):
-        for sentence in group.sentences:
-            if all(_agree((sentence,), key, known[key]) for key in _TELLING if known.get(key)):
-                yield sentence
+    if _is_of_row(group.sentences, known):
+        yield from (sentence for sentence in group.sentences if _is_of_row((sentence,), known))
+
+
+def _is_of_row(sentences: Collection[Sentence], known: Mapping[str, str]) -> bool:
+    """Whether sentences name no other run than the row, of which this is known."""
+    return all(_agree(sentences, key, known[key]) for key in _TELLING if known.get(key))
 
 
 def _agree(sentences: Collection[Sentence], key: str, value: str) -> bool:

@@ -13,7 +13,7 @@ from pytest_gsw.documents.importing.facts import DocumentFacts, Facts
 from pytest_gsw.documents.importing.fit import fewest_steps, misfits
 from pytest_gsw.documents.importing.join import Section
 from pytest_gsw.documents.importing.labels import FIGURES, JUDGED, accelerator
-from pytest_gsw.documents.importing.markdown import Document
+from pytest_gsw.documents.importing.markdown import Document, Table
 from pytest_gsw.documents.importing.model_flops import KnownFlops
 from pytest_gsw.documents.importing.prose import Prose
 from pytest_gsw.documents.importing.refused import refused_values
@@ -151,20 +151,16 @@ def _named(draft: Draft, table: DraftTable, section: Section, context: Context) 
         model, size = "", ""  # the row's own cell is empty: perhaps merged with the one above, perhaps not
     texts = {"model": model, "size": size, "dtype": title.dtype, "accelerator": title.accelerator}
     found = {key: replace(here, text=text) for key, text in texts.items() if text and key not in draft.blanks}
-    if prose.dtype is not None and "dtype" not in draft.blanks:
-        found.setdefault("dtype", replace(prose.dtype, text=prose.dtype.text.lower()))
-    if prose.accelerator is not None and "accelerator" not in draft.blanks:
-        found.setdefault("accelerator", prose.accelerator)
     framework = _framework(draft, table, section)
     if framework is not None:
         found["framework"] = framework
     variant = draft.values.get("variant") or replace(here, text=title.variant)
     if variant.text:
         found["case"] = variant
-    return {**found, **_stated(draft, prose)}
+    return {**found, **_stated(draft)}
 
 
-def _stated(draft: Draft, prose: Prose) -> Values:
+def _stated(draft: Draft) -> Values:
     """What the row's own cells state, by the names that rows have."""
     named = {"nodes", "memory", "variant", "model", "size", "dtype", "framework"}
     values = {key: stated for key, stated in draft.values.items() if key not in named}
@@ -174,8 +170,8 @@ def _stated(draft: Draft, prose: Prose) -> Values:
         values["accelerator"] = replace(kind, text=accelerator(kind.text) or kind.text)
     values |= _named_in_cells(draft)
     memory = draft.values.get("memory")
-    if memory is not None and prose.accelerator is not None:
-        values["accelerator"] = replace(memory, text=f"{prose.accelerator.text.split('-')[0]}-{memory.text}GB")
+    if memory is not None and "accelerator" in values:
+        values["accelerator"] = replace(memory, text=f"{values['accelerator'].text.split('-')[0]}-{memory.text}GB")
     return values
 
 
@@ -201,7 +197,7 @@ def _named_in_cells(draft: Draft) -> Values:
 
 def _cells(draft: Draft, table: DraftTable) -> dict[str, Stated]:
     """What the row's own cells state of its settings, and facts cannot change; a cell of a dtype may name none."""
-    own = {key: stated for key, stated in draft.values.items() if stated.line >= table.table.line}
+    own = {key: stated for key, stated in draft.values.items() if _is_in(table.table, stated)}
     return {key: stated for key, stated in own.items() if key not in {*FIGURES, "dtype"}}
 
 
@@ -218,7 +214,7 @@ def _from_facts(facts: Facts, draft: Draft, table: DraftTable, document: Documen
         # What is said of more rows than this one is of those whose cells name none.
         others = {
             "model": named,
-            "dtype": "dtype" in draft.values,
+            "dtype": "dtype" in draft.values and _is_in(table.table, draft.values["dtype"]),
             "framework": framework_of_cells(cell.text if cell is not None else "", draft.attributes),
         }
         of_rows = {key: text for key, text in of_rows.items() if not others.get(key)}
@@ -233,6 +229,12 @@ def _from_facts(facts: Facts, draft: Draft, table: DraftTable, document: Documen
                 f"{stated.text}; facts fill in what is not there"
             )
     return {key: Stated(text, FACT, 1) for key, text in of_rows.items()}
+
+
+def _is_in(table: Table, stated: Stated) -> bool:
+    """Whether a table says it itself, and not the text around it."""
+    last = max((cell.line for cell in table.rows[-1]), default=table.line) if table.rows else table.line
+    return table.line <= stated.line <= last
 
 
 def _from_prose(values: Values, draft: Draft, prose: Prose) -> Values:

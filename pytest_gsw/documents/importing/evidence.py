@@ -14,12 +14,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
-from pytest_gsw.documents.importing.markdown import Block, Document, Table
+from pytest_gsw.documents.importing.markdown import LONGEST_TEXT, Block, Document, Table
 from pytest_gsw.documents.importing.titles import BENEATH, FRAMEWORKS, frameworks_in
 from pytest_gsw.tables.load import LOG_FORMATS
-
-#: No line of prose that says anything is longer; what is, is data.
-_LONGEST = 2_000
 
 
 class Rank(enum.IntEnum):
@@ -233,7 +230,7 @@ def read_evidence(document: Document) -> DocumentEvidence:
 
 def _evidence(document: Document) -> Iterator[Evidence]:
     for block in document.blocks:
-        lines = [(n, document.lines[n - 1]) for n in block.lines if len(document.lines[n - 1]) <= _LONGEST]
+        lines = list(document.texts(block.lines))
         for number, text in lines:
             yield from _signs(text, number, block.section)
             if block.kind == "heading" and _titled(text):
@@ -260,7 +257,7 @@ def framework_of_cells(model: str, attributes: Mapping[str, str]) -> str:
 def _signs(text: str, number: int, section: int) -> list[Evidence]:
     """The signs in a line, without those that say less exactly what another one says."""
     found: list[Evidence] = []
-    for rank, pattern, names in _COMPILED if len(text) <= _LONGEST else ():
+    for rank, pattern, names in _COMPILED if len(text) <= LONGEST_TEXT else ():
         fits = frozenset(names) - {"?"}
         if pattern.search(text) and not any(one.rank is rank and one.names <= fits for one in found):
             usual = names[0].strip("?")

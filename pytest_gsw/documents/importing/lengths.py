@@ -60,7 +60,7 @@ class _Proof:
 
 
 def with_sequence_lengths(drafts: Sequence[Draft], title: Title, prose: Prose) -> list[Draft]:
-    """The drafts of a table with the sequence length of the document's notes or text, or of their own figures.
+    """The drafts of a table with the sequence length of the document's notes, or of their own figures.
 
     Where nothing states it, a row's figures may leave one alone. It is that of all such rows of its table, unless the
     figures of one of them say otherwise.
@@ -101,7 +101,7 @@ def _of_table(proofs: Sequence[_Proof], given: Sequence[_Given], known: Collecti
 
 
 def _stated(draft: Draft, title: Title, prose: Prose) -> Stated | str | None:
-    """What the document's notes or text say of a row, or why they say nothing; ``None`` where there is no question.
+    """What the document's notes say of a row, or why they say nothing; ``None`` where there is no question.
 
     An example's is of the example: where the row's own throughput gives another one, it is not the row's.
     """
@@ -109,12 +109,9 @@ def _stated(draft: Draft, title: Title, prose: Prose) -> Stated | str | None:
         return None
     size = draft.values["size"].text if "size" in draft.values else title.size
     notes = {one.sequence_length for one in prose.architectures if one.sequence_length and one.size in {size, ""}}
-    stated = notes.pop() if len(notes) == 1 else prose.sequence_length
-    if stated is not None and prose.sequence_length is not None and stated.text == prose.sequence_length.text:
-        return prose.sequence_length  # both say it: a reader looks for the plainer one
     example = prose.example_sequence_length
-    if stated is not None or example is None:
-        return stated or UNSAID
+    if len(notes) == 1 or example is None:
+        return notes.pop() if len(notes) == 1 else UNSAID
     given = _given(draft)
     if given is None or abs(given.value / int(example.text) - 1) <= _NEAR:
         return example

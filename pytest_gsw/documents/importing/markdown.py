@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 MAX_BYTES = 16 * 1024 * 1024
 #: No cell, title or sentence is longer; the parser takes time that is quadratic in marks that nothing closes.
 _MAX_INLINE = 2_000
+#: No line of text that says anything is longer; what is, is data.
+LONGEST_TEXT = 2_000
 #: What names a table in HTML, as headings and captions do in Markdown.
 _NAMING_TAG = re.compile(r"<(?P<tag>summary|caption|h[1-6])(?: [^<>]*)?>(?P<text>.{1,300}?)</(?P=tag)>", re.IGNORECASE)
 #: What is struck through, or not shown.
@@ -114,6 +116,10 @@ class Document:
     prose: tuple[int, ...]
     #: In the document's order.
     blocks: tuple[Block, ...]
+
+    def texts(self, numbers: Iterable[int]) -> Iterator[tuple[int, str]]:
+        """Lines with their numbers, without those that are data."""
+        return ((n, self.lines[n - 1]) for n in numbers if len(self.lines[n - 1]) <= LONGEST_TEXT)
 
 
 def read_document(path: Path) -> Document:

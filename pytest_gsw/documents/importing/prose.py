@@ -6,13 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_gsw.documents.importing.labels import ACCELERATOR
 from pytest_gsw.documents.importing.markdown import Document
 from pytest_gsw.documents.importing.titles import Title, read_title
 from pytest_gsw.tables.yamlfile import Stated
-
-#: No line of prose that says anything is longer; what is, is data.
-_LONGEST = 2_000
 
 #: Of patterns whose words may have any case, and whose digits are those of ASCII.
 _WORDS = re.IGNORECASE | re.ASCII
@@ -38,11 +34,6 @@ _ITERATIONS = re.compile(
     r"(?:iterations|steps) (\d{1,6}) ?(?:-|to|\u2013) ?(\d{1,6}) (?:\w+ ){0,3}(?:mean|average|averag)", _WORDS
 )
 _AVERAGED = re.compile(r"averag(?:e|ing) (?:the )?(?:throughput|`?elapsed time per iteration)", _WORDS)
-_SEQUENCE = re.compile(r"^\W{0,6}(?:seq(?:uence)?[ _]?len(?:gth)?)\s*(?:=|:|is)\s*([1-9]\d{0,6})(?!\d|[.,]\d)", _WORDS)
-_SEQUENCE_IN_TEXT = re.compile(
-    r"(?:seq(?:uence)? length|context length)(?: is| of|:| =)? ([1-9]\d{0,6})(?!\d|[.,]\d| first| at first| initially)",
-    _WORDS,
-)
 _TOKENS_FORMULA = re.compile(r"\(sequence length\) ?\* ?\(global batch size\)", _WORDS)
 _TOKENS_EXAMPLE = re.compile(r"(?<![\d.])([1-9]\d{2,5}) ?\* ?(\d{1,6}) ?/ ?(\d{1,5}(?:\.\d{1,6})?)\s*=", re.ASCII)
 _GPUS_PER_NODE = re.compile(
@@ -53,13 +44,11 @@ _GPUS_PER_NODE = re.compile(
     re.ASCII,
 )
 _PROXY = re.compile(r"proxy configs? ?\((?:<|below) ?(\d{1,6}) ?GPUs?", _WORDS)
-_WEIGHTS = re.compile(r"(?<![A-Za-z0-9])(fp16|bf16|fp32|fp8) weights", _WORDS)
 _SPREAD = re.compile(r"results?.{0,80}\+/-\s?([1-9]\d?)\s?% (?:correct|accurate|exact|noise)", _WORDS)
 _EXAMPLE = re.compile(r"\s{0,8}E\.g\. (?:For )?(.{3,60}?) on \d")
 _GPT2_FORMULA = re.compile(r"model_size\w* ?\* ?4 ?\* ?2 ?\* ?seq\w* ?\* ?global_batch_size ?/")
 _DP_IS_GPUS = re.compile(r"\bDP ?= ?GPUs\b")
 _SCRIPTS = re.compile(r"(?:scripts?|log files|logs) .{0,40}\[`?([A-Za-z0-9][\w.-]{0,60})`?\]\(\./\1/?\)", _WORDS)
-_ACCELERATOR_MEMORY = re.compile(r"(?<![A-Za-z0-9])([VA]100|H100)[- ](\d{2,3}) ?gb?(?![a-z])", _WORDS)
 
 
 @dataclass(frozen=True)
@@ -86,26 +75,21 @@ class Prose:
     architectures: tuple[Architecture, ...]
     steps: Stated | None
     statistic: Stated | None
-    sequence_length: Stated | None
-    #: The one that an example of the formula of tokens per second takes.
+    #: The sequence length that an example of the formula of tokens per second takes.
     example_sequence_length: Stated | None
     #: GPUs of one node, with the words that say which node, where there are any.
     gpus_per_node: Stated | None
     #: Below this GPU count rows are proxies.
     proxy_below: Stated | None
-    dtype: Stated | None
     tolerance: Stated | None
-    accelerator: Stated | None
     #: TFLOP/s by the GPT-2 document's formula, which counts recomputed activations.
     counts_recomputation: bool
 
 
 def read_prose(document: Document) -> Prose:
     """Everything that the document's prose says, the first statement of each."""
-    prose = set(document.prose)
-    lines = [(n, line) for n, line in enumerate(document.lines, 1) if n in prose and len(line) <= _LONGEST]
+    lines = list(document.texts(document.prose))
     texts = [line for _, line in lines]
-    affirmed = [(n, line) for n, line in lines if not _NEGATED.search(line)]
     has_formula = any(map(_TOKENS_FORMULA.search, texts))
     flops = tuple(_model_flops(lines))
     examples = (match[1] for match in map(_EXAMPLE.match, texts) if match is not None)
@@ -114,14 +98,11 @@ def read_prose(document: Document) -> Prose:
         models=(*(title for title, _ in flops if title.model), *map(read_title, examples)),
         architectures=tuple(_architectures(lines)),
         steps=_only(_STEPS, [(n, line) for n, line in lines if not _OF_OTHER_STEPS.search(line)]),
-        statistic=_statistic(affirmed),
-        sequence_length=_only(_SEQUENCE, lines) or _only(_SEQUENCE_IN_TEXT, affirmed),
+        statistic=_statistic([(n, line) for n, line in lines if not _NEGATED.search(line)]),
         example_sequence_length=_first(_TOKENS_EXAMPLE, lines) if has_formula else None,
         gpus_per_node=_first(_GPUS_PER_NODE, lines),
         proxy_below=_first(_PROXY, lines),
-        dtype=_first(_WEIGHTS, lines),
         tolerance=_first(_SPREAD, lines),
-        accelerator=_accelerator(lines),
         counts_recomputation=any(_GPT2_FORMULA.search(text) for text in texts),
     )
 
@@ -143,7 +124,7 @@ def read_sections(document: Document) -> list[SectionProse]:
     found: list[SectionProse] = []
     directory: Stated | None = None
     for section in document.sections:
-        lines = [(n, document.lines[n - 1]) for n in section if len(document.lines[n - 1]) <= _LONGEST]
+        lines = list(document.texts(section))
         directory = _first(_SCRIPTS, lines) or directory
         tp = _degree("TP", (line for _, line in lines if line.count("|") < 2))
         found.append(SectionProse(tp, any(_DP_IS_GPUS.search(line) for _, line in lines), directory))
@@ -208,20 +189,6 @@ def _statistic(lines: Sequence[tuple[int, str]]) -> Stated | None:
             if match is not None:
                 return Stated(match.expand(text), number, match.start() + 1)
     return None
-
-
-def _accelerator(lines: Sequence[tuple[int, str]]) -> Stated | None:
-    """The accelerator of which the text names the memory; else the one that it names, where it names one alone."""
-    for number, line in lines:
-        match = _ACCELERATOR_MEMORY.search(line)
-        if match is not None:
-            return Stated(f"{match[1].upper()}-{match[2]}GB", number, match.start() + 1)
-    found = [
-        Stated(match["name"].upper(), number, match.start() + 1)
-        for number, line in lines
-        for match in ACCELERATOR.finditer(line)
-    ]
-    return found[0] if len({stated.text for stated in found}) == 1 else None
 
 
 #: Symbols of the documents' formulas, and the keys of ``architecture``.

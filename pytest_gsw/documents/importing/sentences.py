@@ -11,11 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_gsw.documents.importing.labels import ACCELERATOR, DTYPE, accelerator
+from pytest_gsw.documents.importing.markdown import LONGEST_TEXT
 from pytest_gsw.documents.importing.titles import FAMILIES, is_model, read_title
 from pytest_gsw.tables.yamlfile import Stated
 
-#: No line of prose that says anything is longer; what is, is data.
-LONGEST = 2_000
 #: Samples of one data-parallel rank: no key of a row.
 LOCAL_BATCH = "local_batch_size"
 
@@ -164,8 +163,16 @@ def read_sentences(lines: Sequence[str], numbers: Sequence[int], within: str = "
 
 def said_in(text: str) -> Mapping[str, tuple[str, ...]]:
     """What a cell's text states, by key."""
-    said = _said(text[:LONGEST], [(0, 0)] * len(text), 0)
+    said = _said(text[:LONGEST_TEXT], [(0, 0)] * len(text), 0)
     return {key: tuple(one.text for one in stated) for key, stated in said.items()}
+
+
+def names_in(text: str) -> Mapping[str, tuple[str, ...]]:
+    """The models, sizes, accelerators and dtypes that a text names, whatever it says of them, by key."""
+    found: dict[str, tuple[str, ...]] = {}
+    for key, value, _ in _names(text):
+        found[key] = (*found.get(key, ()), value)
+    return found
 
 
 def _plain(lines: Sequence[str], numbers: Sequence[int]) -> tuple[str, list[tuple[int, int]]]:
@@ -174,7 +181,7 @@ def _plain(lines: Sequence[str], numbers: Sequence[int]) -> tuple[str, list[tupl
     places: list[tuple[int, int]] = []
     for number in numbers:
         line = lines[number - 1]
-        if len(line) > LONGEST or line.count("|") > 1:
+        if len(line) > LONGEST_TEXT or line.count("|") > 1:
             continue
         lead = POINT.match(line) or _HEADING.match(line)
         column = lead.end() if lead is not None else 0

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from pytest_gsw.documents.importing.anywhere import stated_anywhere
 from pytest_gsw.documents.importing.around import SAID, Around, Group
 from pytest_gsw.documents.importing.cells import Number, read_number
 from pytest_gsw.documents.importing.labels import FIGURES, read_label
@@ -43,6 +44,9 @@ _OF_RUNS = re.compile(
     r"^\W*(?:note|setup|settings|environment|hardware|configuration)(?![a-z])",
     re.IGNORECASE,
 )
+#: A text of more statements, or so many sections that are called so, is of other runs than one table's.
+_MOST_STATEMENTS = 100
+_MOST_SETUPS = 20
 _OF_ABOVE = re.compile(r"(?<![a-z])(?:above|previous|preceding)(?![a-z])", re.IGNORECASE)
 
 
@@ -64,8 +68,17 @@ class Arranged:
     @cached_property
     def introduction(self) -> tuple[Group, ...]:
         """What stands before the first table, without that table's caption."""
+        return _stating(self._introduction)
+
+    @cached_property
+    def _introduction(self) -> tuple[Group, ...]:
         first = self._between[0]
         return first[:-1] if self.tables and first and first[-1].is_caption else first
+
+    @cached_property
+    def _introduction_of_others(self) -> tuple[Group, ...]:
+        """The same for a table that has text of its own: the last of it stands directly before the first table."""
+        return _stating(self._introduction[:-1])
 
     @cached_property
     def _numbers_below(self) -> bool:
@@ -100,19 +113,16 @@ class Arranged:
             after = tuple(group for group in after if group.is_of_above or (ours and not group.is_caption))
         notes = tuple(group for group in after if group.is_of_runs or group.is_of_above)
         nearest = (*before[-1:], *caption)
-        introduction = () if is_first else self.introduction
-        if any(group.states for group in nearest):
-            introduction = introduction[
-                :-1
-            ]  # the last of it stands directly before the first table, as this before ours
-        return nearest, (*introduction, *before[:-1]), notes
+        has_own = any(group.states for group in nearest)
+        introduction = () if is_first else self._introduction_of_others if has_own else self.introduction
+        return _stating(nearest), (*introduction, *_stating(before[:-1])), _stating(notes)
 
 
 class Surroundings:
     """The text of a document, by where its tables stand."""
 
     def __init__(self, document: Document) -> None:
-        self._lines = document.lines
+        self._anywhere = stated_anywhere(document)
         self._levels = {0: 0, **{block.section: block.level for block in document.blocks if block.kind == "heading"}}
         self._parents = _parents([self._levels[section] for section in range(len(self._levels))])
         self._headings = {
@@ -133,11 +143,13 @@ class Surroundings:
             section: Arranged(tuple(tables.get(section, ())), tuple(groups.get(section, ())))
             for section in {*tables, *groups}
         }
-        self._setups: dict[int, list[int]] = {}
+        #: By the section that they are in, what the sections say that hold for those beside them.
+        self._setups: dict[int, dict[int, tuple[Group, ...]]] = {}
         for section, heading in self._headings.items():
             title = document.lines[heading.first - 1].strip(" #")
             if _SETUP.fullmatch(title) and section in self._sections:
-                self._setups.setdefault(self._parents[section], []).append(section)
+                beside = self._setups.setdefault(self._parents[section], {})
+                beside[section] = _stating(self._sections[section].groups)
 
     def of(self, table: Table) -> Around:
         """What stands around a table."""
@@ -149,13 +161,21 @@ class Surroundings:
             above.append(self._parents[above[-1]])
             section = above[-1]
             introduction = self._sections[section].introduction if section in self._sections else ()
-            setups = [one for one in self._setups.get(section, ()) if one not in above]
+            setups = self._setups.get(section, {})
+            beside_it = setups.items() if len(setups) <= _MOST_SETUPS else ()
             levels += [self._heading(section), introduction]
-            levels.append(tuple(group for one in setups for group in self._sections[one].groups))
-        return Around(beside, tuple(level for level in levels if level))
+            levels.append(tuple(group for one, groups in beside_it if one not in above for group in groups))
+        return Around(beside, tuple(level for level in levels if level), self._anywhere)
 
     def _heading(self, section: int) -> tuple[Group, ...]:
         return (self._headings[section],) if section in self._headings else ()
+
+
+def _stating(groups: Sequence[Group]) -> tuple[Group, ...]:
+    """The groups that state something of runs; none where there are so many statements that each is of another run."""
+    found = tuple(group for group in groups if group.states)
+    statements = sum(bool(sentence.said) for group in found for sentence in group.sentences)
+    return found if statements <= _MOST_STATEMENTS else ()
 
 
 def _parents(levels: Sequence[int]) -> list[int]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pytest_gsw.documents.importing import read_facts
 from pytest_gsw.documents.importing.around import SAID
 from pytest_gsw.documents.importing.markdown import parse_document
 from pytest_gsw.documents.importing.surroundings import Surroundings
 from pytest_gsw.tables.load import load_table
+from tests.endless import it_ends
 from tests.unit.documents.importing.conftest import Read
 
 TABLE = """
@@ -103,7 +105,47 @@ def test_sections_beside_a_table_that_say_what_ran() -> None:
         "model": "llama3 (11)",
         "size": "8b (11)",
     }
-    assert about(text.replace("### Hardware", "### Elsewhere")) == {"model": "llama3 (11)", "size": "8b (11)"}
+    # The accelerator is the only one that the document names anywhere.
+    assert about(text.replace("### Hardware", "### Elsewhere")) == {
+        "model": "llama3 (11)",
+        "size": "8b (11)",
+        "accelerator": "H200 (7)",
+    }
+
+
+def test_what_a_document_states_once_is_of_all_its_runs() -> None:
+    text = f"# Runs of Llama 3 8B\n{TABLE}\n## Elsewhere\n\n- Sequence length: 4096\n\nThe nodes are DGX H100.\n"
+    named = {"model": "llama3 (1)", "size": "8b (1)"}
+    assert about(text) == {**named, "accelerator": "H100 (12)", "sequence_length": "4096 (10)"}
+    assert about(f"{text}\n- Sequence length: 8192\n\nThen DGX A100.\n") == named
+    other = text.replace("- Sequence length", "- Mixtral 8x7B, sequence length").replace(
+        "are DGX", "of Mixtral 8x7B are"
+    )
+    assert about(other) == named
+    assert about(f"# Llama 3 70B\n{TABLE}\n```\nbash train_llama3_8b_h100.sh\n```\n")["accelerator"] == "H100 (9)"
+
+
+def test_facts_say_more_than_the_text_below_a_table(read: Read, tmp_path: Path) -> None:
+    facts = tmp_path / "facts.yaml"
+    facts.write_text("documents: [{document: tiny.md, accelerator: H200, dtype: fp8}]\n")
+    text = f"# NeMo runs of Llama 3 8B\n\nOn 8 GPUs:\n{TABLE}\nAll runs used 8 H100 GPUs in BF16.\n"
+    (row, _) = read(text, facts=read_facts(facts)["tiny.md"]).rows
+    assert (row.values["accelerator"].text, row.values["dtype"].text) == ("H200", "fp8")
+
+
+def test_text_of_more_statements_than_one_table_has_states_nothing() -> None:
+    setup = "### Setup\n\nTP=2.\n\n"
+    assert about(f"## Runs\n\n{setup * 20}### Results\n{TABLE}") == {"tp": "2 (5)"}
+    assert about(f"## Runs\n\n{setup * 21}### Results\n{TABLE}") == {}
+    assert about("TP=2. " * 100 + f"\n{TABLE}") == {"tp": "2 (1)"}
+    assert about("TP=2. " * 101 + f"\n{TABLE}") == {}
+    assert about("TP=2.\n\n" * 101 + f"## Results\n{TABLE}") == {}
+
+
+def test_much_text_around_a_table_of_many_rows(read: Read) -> None:
+    setups = "## Setup\n\nTP=2.\n\n" * 15_000
+    with it_ends():
+        read(f"# NeMo\n\n{setups}## Results on 8 GPUs\n{TABLE}" + "| a | 1 |\n" * 1000)
 
 
 def test_a_table_without_gpu_counts_is_one_of_runs_where_the_text_counts_them(read: Read) -> None:
