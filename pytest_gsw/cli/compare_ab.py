@@ -29,6 +29,7 @@ from pytest_gsw.common.words import counted, positive
 from pytest_gsw.errors import ConfigurationError, JobError
 from pytest_gsw.jobs.environment import job_environment, masked_environment
 from pytest_gsw.jobs.launchers import launcher_of
+from pytest_gsw.jobs.launching import SBATCH
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.spec import default_time_limit_s, expected_run_s, make_job_spec
 from pytest_gsw.logs.model import LogFormat
@@ -97,6 +98,10 @@ def _run(asked: argparse.Namespace) -> Answer:
     _check_fits(row, cluster)
     log_format = _log_format(row, asked.plugins)
     spec = make_job_spec(row, cluster, run_id=name)
+    if spec.launcher != SBATCH:
+        raise ConfigurationError(
+            f"compare-ab submits its turns with sbatch, and {row.id} is launched by {spec.launcher}"
+        )
     plans.check_sides(job_environment(os.environ, spec), a, b)
     order = plans.turn_order(pairs)
     job = plans.job_of(

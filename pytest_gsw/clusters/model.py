@@ -10,6 +10,7 @@ from typing import Any
 
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import fields as f
+from pytest_gsw.tables.keys import LAUNCHER_MEANING, LAUNCHERS
 from pytest_gsw.tables.releases import release_field
 from pytest_gsw.tables.yamlfile import Value, read_free_mapping
 
@@ -58,6 +59,7 @@ CLUSTER_FIELDS: f.Fields = {
     "gpus": f.whole("GPUs of the whole cluster. Rows that need more are skipped."),
     "gres": f.text("Generic resources of each node, such as gpu:8, where Slurm is configured with them."),
     "constraint": f.text("Features that the nodes must have."),
+    "launcher": f.choice(LAUNCHERS, f"{LAUNCHER_MEANING} A table's recipe.launcher comes first."),
     "stage": f.text("Staging area (STAGE_PATH by default); {recipe} is the recipe's directory."),
     "recipes": f.text("Directory that holds the recipes' directories; the staging area by default."),
     "sbatch": f.Sequence_(None, "Further options of sbatch, one list entry each, such as --qos=acceptance."),
@@ -71,7 +73,7 @@ CLUSTER_FIELDS: f.Fields = {
 #: The keys that are paths: relative to the file, or to a home.
 _PATHS = frozenset({"stage", "recipes"})
 #: The keys that a launcher uses or not; the others are of the row, the recipe or the verdict, whatever launches it.
-LAUNCHER_KEYS = frozenset({"account", "partition", "gres", "constraint", "sbatch"})
+LAUNCHER_KEYS = frozenset({"account", "partition", "gres", "constraint", "launcher", "sbatch"})
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class Cluster:
     gpus: int | None = None
     gres: str | None = None
     constraint: str | None = None
+    #: How a recipe's job is submitted where its table does not say; ``None``: by sbatch.
+    launcher: str | None = None
     #: Staging area; ``{recipe}`` stands for the recipe's directory.
     stage: str | None = None
     #: Directory of the recipes' directories; ``{recipe}`` likewise.

@@ -73,7 +73,7 @@ def _both(one: Job, other: Job) -> str:
 
 
 def _names(one: Job, other: Job) -> tuple[tuple[str, str], ...]:
-    return tuple(("job name", job.spec.name) for job in (one, other))
+    return tuple(("job name", job.name) for job in (one, other))
 
 
 def _rows(one: Job, other: Job) -> str:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from pytest_gsw.common.redact import MASK, is_secret, masked_text
+from pytest_gsw.jobs.launching import SBATCH, with_virtual_environment
 from pytest_gsw.jobs.model import JobSpec
 
 #: Variables of the session that would change what a submission means, wherever pytest runs.
@@ -72,7 +73,8 @@ def job_environment(session: Mapping[str, str], spec: JobSpec) -> dict[str, str]
     inherited = {
         name: value for name, value in session.items() if _is_for_jobs(name, inside_a_job) and name not in spec.unset
     }
-    return inherited | dict(spec.environment)
+    environment = inherited | dict(spec.environment)
+    return with_virtual_environment(environment, spec.environment) if spec.launcher != SBATCH else environment
 
 
 @lru_cache(maxsize=4096)

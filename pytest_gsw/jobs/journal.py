@@ -50,6 +50,8 @@ class Submission:
     image: str | None = None
     #: What had the name of its job's log before it; ``None`` where that was not noted.
     logs_before: tuple[LogBefore, ...] | None = None
+    #: As :attr:`~pytest_gsw.jobs.model.Job.other_name`.
+    other_name: str = field(default="", kw_only=True)
     #: The name of the job as it was submitted, and the figures that were documented for the row then.
     name: str = field(default="", compare=False)
     documented: Mapping[str, float] = field(default_factory=dict)
@@ -179,6 +181,7 @@ def _submitted(job: Job) -> dict[str, Any]:
     before = job.logs_before
     logs = {} if before is None else {"logs_before": [astuple(log) for log in before]}
     where = {"cluster": job.cluster} if job.cluster else {}
+    where |= {"other_name": job.other_name} if job.other_name else {}
     facts = {"row": job.spec.row_id, "job": job.id, **where, "time_s": job.submitted_s, **logs}
     return {"event": "submitted", **facts}
 
@@ -290,7 +293,7 @@ def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Su
     if kind == "submitted":
         time_s, job_id, logs = number(event, "time_s"), text(event, "job"), _logs_before(event)
         new = replace(before, intended_s=time_s, job_id=job_id, cluster=text(event, "cluster", ""), logs_before=logs)
-        return replace(new, ended=None, stopped=None)
+        return replace(new, ended=None, stopped=None, other_name=text(event, "other_name", ""))
     if kind == "stopped":
         saved_s = maybe_number(event, "saved_s")
         return replace(before, stopped=Stop(text(event, "fact"), text(event, "advice"), saved_s))

@@ -22,7 +22,7 @@ def launcher_of(
     The batch shells of this machine's jobs write to the directory; a submission to Slurm holds the lock meanwhile.
     """
     if cluster.scheduler == "slurm":
-        return SlurmLauncher(environ, lock=lock)
+        return SlurmLauncher(environ, lock=lock, work_directory=directory)
     if cluster.scheduler == "local":
         return LocalLauncher(
             cluster.gpus or len(list(Path("/dev").glob("nvidia[0-9]*"))),

@@ -43,6 +43,8 @@ _OPEN = (JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN)
 #: What the recipes' stderr has in the place of the log's ``.out``.
 ERROR_SUFFIX = ".err"
 
+_SUBMIT_THEMSELVES = frozenset({"nemo-run", "llmb-run"})
+
 #: Tells a job that its row had others before it in this session; unset in the first.
 ATTEMPT = "GSW_ATTEMPT"
 
@@ -73,6 +75,8 @@ class JobSpec:
     #: Where the batch shell's output goes on Slurm, with ``%j`` for the job's id; ``None``: where the script has it,
     #: or else to the directory that it is submitted from.
     batch_output: str | None = None
+    #: How the job is submitted: sbatch, nemo-run, configured-sbatch or llmb-run.
+    launcher: str = "sbatch"
     #: Where the job's log is, as a glob below :attr:`stage`; ``{job_id}`` is the job's id.
     log_glob: str = ""
     #: No job of another session ever has this name.
@@ -88,6 +92,11 @@ class JobSpec:
     image: str | None = None
     #: The figures that are documented for the row then, by their names.
     documented: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def submits_itself(self) -> bool:
+        """Whether what is run here submits the job, and is not sbatch: then its output tells which job that is."""
+        return self.launcher in _SUBMIT_THEMSELVES
 
     def again(self, without: tuple[str, ...] = (), avoiding: tuple[str, ...] = ()) -> JobSpec:
         """The next job of the row, which has to do without, and where possible avoids, these nodes as well."""
@@ -150,11 +159,23 @@ class Job:
     #: The scheduler's own name of the cluster that took it, where it told one (``sbatch -M eos,dgx``): two clusters may
     #: give out one id. Empty for the cluster that is asked where none is named.
     cluster: str = ""
+    #: The scheduler's name for it, where its launch script has given it another than the spec's.
+    other_name: str = ""
 
     @property
     def key(self) -> JobKey:
         """What tells it from all other jobs."""
         return self.cluster, self.id
+
+    @property
+    def name(self) -> str:
+        """The name that the scheduler has for it."""
+        return self.other_name or self.spec.name
+
+    @property
+    def has_unique_name(self) -> bool:
+        """Whether no other job ever has its name."""
+        return self.spec.unique_name and not self.other_name
 
 
 @dataclass(frozen=True)

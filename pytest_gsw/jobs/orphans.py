@@ -46,12 +46,12 @@ class SubmissionLock:
                     os.close(descriptor)  # the file was removed meanwhile
             return self._descriptor
 
-    def wait_for_orphans(self) -> bool:
-        """Wait until no submission of an earlier session is under way; false if one hangs beyond :data:`PATIENCE_S`."""
+    def wait_for_orphans(self, patience_s: float = PATIENCE_S) -> bool:
+        """Wait until no submission of an earlier session is under way; false if one hangs for longer than that."""
         if self._is_held():
             return True  # this session has begun to submit: it has waited before
         descriptor = self._open()
-        deadline_s = time.monotonic() + PATIENCE_S
+        deadline_s = time.monotonic() + patience_s
         try:
             while time.monotonic() < deadline_s:
                 try:

@@ -89,7 +89,9 @@ def take_up(spec: JobSpec, past: Submission | None, named: Sequence[Named]) -> S
         return Standing(spec, past, unknown=unknown)
     if keys[now] == past.key:
         cluster, job_id = keys[now]
-        return Standing(spec, past, Job(job_id, spec, past.intended_s, past.logs_before, cluster), unknown)
+        return Standing(
+            spec, past, Job(job_id, spec, past.intended_s, past.logs_before, cluster, past.other_name), unknown
+        )
     # The scheduler has a job that the journal lacks: its answer was never read, or its lines are lost.
     newest = found[now]
     is_awaited = past.job_id is None and past.intended_s > 0 and now == max(placed, default=0) + 1
@@ -107,7 +109,7 @@ def is_next(job: Job, attempts: Iterable[Attempt]) -> bool:
     A name that is the row's own is that of one attempt. Its id tells nothing more: a scheduler that lost its state
     gives ids out again, and :class:`~pytest_gsw.jobs.claims.Claims` says so.
     """
-    return job.spec.unique_name or not any(is_same_job(job.key, attempt.key) for attempt in attempts)
+    return job.has_unique_name or not any(is_same_job(job.key, attempt.key) for attempt in attempts)
 
 
 def changes(past: Submission, spec: JobSpec) -> tuple[str, ...]:

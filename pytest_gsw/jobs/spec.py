@@ -10,6 +10,14 @@ from typing import Literal
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.errors import SubmissionError
+from pytest_gsw.jobs.launching import (
+    SBATCH,
+    experiment_directory,
+    experiment_environment,
+    launch_variables,
+    launcher_for,
+    layout_options,
+)
 from pytest_gsw.jobs.layout import log_glob, slurm_name
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.reads import own_variables, scripts_of
@@ -99,7 +107,7 @@ def default_time_limit_s(baseline: Baseline, cluster: Cluster) -> float | None:
     environment = {**baseline.recipe.environment, **cluster.environment}
     expected_s = expected_run_s(baseline, accepted_to_expect(baseline, cluster.name, image_of(environment)))
     given = any(option.startswith(("--time", "-t")) for option in cluster.sbatch)
-    given = given or "SBATCH_TIMELIMIT" in cluster.environment
+    given = given or not {"SBATCH_TIMELIMIT", "TIME_LIMIT"}.isdisjoint(environment)
     return None if expected_s is None or given else max(LEAST_LIMIT_S, LIMIT_FACTOR * expected_s)
 
 
@@ -116,19 +124,25 @@ def make_job_spec(
     The session's id makes the job's name unique. Without a limit on the run time it is the default one, and with
     profiling the script's own.
     """
-    recipe = baseline.recipe
+    recipe, launcher = baseline.recipe, launcher_for(baseline, cluster)
     stage = stage_of(cluster, baseline)
     directory = recipe_directory(cluster, baseline, stage)
     slug = slurm_name(baseline.id)
     glob = log_glob(baseline.framework, baseline.model, baseline.size, baseline.dtype, baseline.gpus)
     environment = _environment(baseline, cluster, stage, profile)
     own = _own_variables(baseline, cluster, directory / recipe.script, f"{stage}/{glob}")
-    return JobSpec(
+    # The recipes fix one job name and run "singleton" on it: one row at a time for each
+    # user. A name of its own lets rows run side by side; where two jobs of one row must
+    # not, the row's name without the session's keeps them apart.
+    name = f"gsw-{slug}" if recipe.one_job_per_row else f"gsw-{run_id}-{slug}"
+    experiment = experiment_directory(baseline, cluster, stage, name) if launcher == "configured-sbatch" else None
+    if launcher != SBATCH:
+        environment |= experiment_environment(baseline, cluster, experiment)
+    # A recipe that came with its table may be in a directory that users may not write to.
+    written_to = experiment or (stage if recipe.beside_table and launcher == SBATCH else None)
+    spec = JobSpec(
         row_id=baseline.id,
-        # The recipes fix one job name and run "singleton" on it: one row at a time for each
-        # user. A name of its own lets rows run side by side; where two jobs of one row must
-        # not, the row's name without the session's keeps them apart.
-        name=f"gsw-{slug}" if recipe.one_job_per_row else f"gsw-{run_id}-{slug}",
+        name=name,
         unique_name=not recipe.one_job_per_row,
         script=directory / recipe.script,
         directory=directory,
@@ -138,12 +152,15 @@ def make_job_spec(
         environment={**{name: value for name, value in own.items() if value is not None}, **environment},
         # That of another row, or of the user's shell, is not this row's.
         unset=tuple(name for name, value in own.items() if value is None and name not in environment),
-        options=_options(baseline, cluster),
+        options=_options(baseline, cluster, launcher),
         time_limit_s=time_limit_s or (None if profile else default_time_limit_s(baseline, cluster)),
-        # A recipe that came with its table may be in a directory that users may not write to.
-        batch_output=f"{stage}/slurm-%j.out" if recipe.beside_table else None,
-        log_glob=glob,
+        batch_output=None if written_to is None else f"{written_to}/slurm-%j.out",
+        launcher=launcher,
+        log_glob=glob if launcher == SBATCH else "",
     )
+    if spec.submits_itself:
+        launch_variables(spec)  # what cannot be said to the script is told before anything is submitted
+    return spec
 
 
 def stage_of(cluster: Cluster, baseline: Baseline) -> Path:
@@ -167,8 +184,9 @@ def recipe_directory(cluster: Cluster, baseline: Baseline, stage: Path) -> Path:
 
 def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Profile | None) -> dict[str, str]:
     nodes = nodes_for(baseline, cluster)
+    given = {**baseline.recipe.environment, **cluster.environment}
     return {
-        "STAGE_PATH": str(stage),
+        **({} if "LLMB_INSTALL" in given else {"STAGE_PATH": str(stage)}),
         "DTYPE": baseline.dtype,
         **({} if baseline.size is None else {"MODEL_SIZE": baseline.size}),
         "NUM_NODES": str(nodes),
@@ -207,7 +225,7 @@ def _recipe_environment(baseline: Baseline, nodes: int) -> dict[str, str]:
     }
 
 
-def _options(baseline: Baseline, cluster: Cluster) -> tuple[str, ...]:
+def _options(baseline: Baseline, cluster: Cluster, launcher: str) -> tuple[str, ...]:
     if cluster.scheduler != "slurm":
         return ()
     named = {
@@ -217,4 +235,5 @@ def _options(baseline: Baseline, cluster: Cluster) -> tuple[str, ...]:
         "--constraint": cluster.constraint,
         "--dependency": "singleton" if baseline.recipe.one_job_per_row else None,
     }
-    return (*(f"{option}={value}" for option, value in named.items() if value is not None), *cluster.sbatch)
+    own = layout_options(baseline, cluster, nodes_for(baseline, cluster)) if launcher == "configured-sbatch" else ()
+    return (*(f"{option}={value}" for option, value in named.items() if value is not None), *own, *cluster.sbatch)

@@ -191,6 +191,8 @@ class _Taking:
                 jobs = counted(len(standing.unknown), "job")
                 self._tell(f"gsw: {spec.row_id}: found {jobs} that the journal lacks: {', '.join(standing.unknown)}")
             submission = standing.past
+            if submission is not None and submission.intended_s and standing.job is None and spec.submits_itself:
+                return self._looked_up(standing)  # by its script's answer: the job may have another name
             if submission is not None and submission.job_id is None:
                 # The scheduler has none of its jobs, so that nothing has to be looked for again.
                 standing = dataclasses.replace(standing, past=dataclasses.replace(submission, intended_s=0.0))

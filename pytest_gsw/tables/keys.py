@@ -90,6 +90,13 @@ ROW_FIELDS: f.Fields = f.may_be_blank(
     }
 )
 
+#: How a recipe's job is submitted.
+LAUNCHERS = ("sbatch", "nemo-run", "configured-sbatch", "llmb-run")
+LAUNCHER_MEANING = (
+    "How the job is submitted: sbatch (the default), nemo-run (the launch script submits it), configured-sbatch "
+    "(sbatch, with an experiment's directory), or llmb-run."
+)
+
 #: Keys of a row that facts.yaml cannot give: figures come from documents alone.
 OF_DOCUMENTS_ALONE = frozenset({*metrics.DOCUMENTED, "metrics", "line"})
 
@@ -135,6 +142,7 @@ RECIPE_FIELDS: f.Fields = f.may_be_blank(
             "a file name such as launch.sh",
             "The launch script; launch.sh by default.",
         ),
+        "launcher": f.choice(LAUNCHERS, LAUNCHER_MEANING),
         "steps": f.whole("Training steps that the recipe runs."),
         "logged_steps": f.whole("Steps of which the log shows a time, where that is fewer."),
         "environment": f.Nested(

@@ -86,6 +86,8 @@ class Recipe:
     #: Name of the recipe's directory below the cluster's ``recipes`` directory; with ``./`` in front, beside the table.
     directory: str
     script: str = "launch.sh"
+    #: How its job is submitted, one of :data:`~pytest_gsw.tables.keys.LAUNCHERS`; ``None``: as the cluster says.
+    launcher: str | None = None
     #: Training steps that the recipe runs, ``None`` where the document does not say.
     steps: int | None = None
     #: Steps of which the log shows a time, where that is fewer than ``steps``.

@@ -175,6 +175,8 @@ class Misfortune:
     options: tuple[str, ...] = ()
     #: The rows; by default one.
     table: str = TABLE
+    #: Further files of the project, or others in the place of its own.
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 class Site:
@@ -232,9 +234,12 @@ def _write_project(directory: Path, misfortune: Misfortune, stage: Path) -> None
         "site/tiny.yaml": misfortune.table,
         "recipes/tiny/launch.sh": script,
         **{f"bin/{command}": f"#!/bin/bash\n{body}\n" for command, body in misfortune.shims.items()},
+        **misfortune.files,
     }
     for name, text in files.items():
         path = directory / name
+        if path.is_file() and path.read_text() == text:
+            continue  # a shell may be reading it
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         path.chmod(0o755)

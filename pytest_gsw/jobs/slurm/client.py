@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from pytest_gsw.common.files import make_directory
 from pytest_gsw.jobs.environment import job_environment, query_environment
+from pytest_gsw.jobs.launching import launch_variables
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.slurm.answers import Output, parse_version
 from pytest_gsw.jobs.slurm.commands import version_command
@@ -20,6 +25,8 @@ VERSION_TIMEOUT_S = 5.0
 #: One scancel of 500 running jobs took 41 s on a busy controller with 2 cores; sbatch itself tries for two
 #: minutes where slurmctld has all the jobs that it can hold.
 COMMAND_TIMEOUT_S = 150.0
+#: A recipe that submits its job itself imports a framework and packs its code before.
+LAUNCH_TIMEOUT_S = 900.0
 
 
 class Client:
@@ -55,11 +62,49 @@ class Client:
         environment = job_environment(self.environ, spec)
         return _run(command, environment, self._command_timeout_s, directory=spec.directory, inherited=inherited)
 
+    def launch(self, command: tuple[str, ...], spec: JobSpec, said: Path, inherited: tuple[int, ...]) -> Output:
+        """What a launch script says that submits its job itself; all of it is kept in a file, and beside it.
+
+        Raises:
+            OSError: It cannot be run.
+        """
+        # A program is looked for in PATH, which the recipe's virtual environment may have changed.
+        environment = {**job_environment(self.environ, spec), **launch_variables(spec)}
+        make_directory(said.parent, private=True)
+        problems = said.with_suffix(".err")
+        with said.open("wb") as out, problems.open("wb") as err:
+            process = subprocess.Popen(
+                command,
+                env=environment,
+                cwd=spec.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                pass_fds=inherited,
+                start_new_session=True,  # as below
+            )
+            code = _ended(process, LAUNCH_TIMEOUT_S)
+        texts = said.read_text(errors="replace"), problems.read_text(errors="replace")
+        if code is None:
+            return Output(124, texts[0], f"{command[0]} did not end within {LAUNCH_TIMEOUT_S:g} s", timed_out=True)
+        return Output(code, *texts)
+
     def _answer(self, command: tuple[str, ...], timeout_s: float, given: str | None = None) -> Output:
         try:
             return _run(command, query_environment(self.environ), timeout_s, given=given)
         except OSError as error:
             return Output(127, "", f"{command[0]}: {error.strerror or error}")
+
+
+def _ended(process: subprocess.Popen[bytes], timeout_s: float) -> int | None:
+    """The exit code of a process; ``None`` where it takes too long, and is ended with all that it has started."""
+    try:
+        return process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return None
 
 
 def _run(

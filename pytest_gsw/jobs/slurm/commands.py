@@ -126,7 +126,7 @@ def scancel_commands(jobs: Iterable[JobKey]) -> list[tuple[str, ...]]:
 
 def scancel_by_name_command(job: Job) -> tuple[str, ...]:
     """End a job by its name, where it is or may be."""
-    return ("scancel", *_at(job.cluster or clusters_of(job.spec)), "--me", f"--name={job.spec.name}")
+    return ("scancel", *_at(job.cluster or clusters_of(job.spec)), "--me", f"--name={job.name}")
 
 
 def version_command() -> tuple[str, ...]:

@@ -9,13 +9,16 @@ Jobs are submitted in :mod:`~pytest_gsw.jobs.slurm.submission`; what has become 
 from __future__ import annotations
 
 import shlex
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from pytest_gsw.errors import JobError, SubmissionError
+from pytest_gsw.errors import JobError, LogError, SubmissionError
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.environment import session_environment
+from pytest_gsw.jobs.experiments import batch_output_in, log_in
+from pytest_gsw.jobs.launching import SBATCH, launch_command
 from pytest_gsw.jobs.model import Job, JobSpec, JobStatus, Named
 from pytest_gsw.jobs.orphans import SubmissionLock
 from pytest_gsw.jobs.slurm.answers import scancel_problem
@@ -34,11 +37,12 @@ class SlurmLauncher:
         query_timeout_s: How long one question may take.
         command_timeout_s: How long one submission or cancellation may take.
         lock: Held by each submission while it is under way.
+        work_directory: Where what launch scripts say is kept; by default one of the machine's for temporary files.
     """
 
     name = "slurm"
     #: The keys of ``clusters.yaml`` that say how sbatch is called.
-    cluster_keys = frozenset({"account", "partition", "gres", "constraint", "sbatch"})
+    cluster_keys = frozenset({"account", "partition", "gres", "constraint", "launcher", "sbatch"})
     log_wait_s = 30.0
     #: With one question for all jobs this is 240 an hour, however many jobs there are.
     poll_interval_s = 15.0
@@ -47,7 +51,6 @@ class SlurmLauncher:
     #: Questions take seconds on a busy controller; submissions and judging go on meanwhile.
     polls_in_a_thread = True
     jobs_outlive_session = True
-    find_log = staticmethod(layout.log_of)
 
     def __init__(
         self,
@@ -55,10 +58,11 @@ class SlurmLauncher:
         query_timeout_s: float = QUERY_TIMEOUT_S,
         command_timeout_s: float = COMMAND_TIMEOUT_S,
         lock: SubmissionLock | None = None,
+        work_directory: Path | None = None,
     ) -> None:
         # Threads submit, and what they walk through must not change under them.
         self._client = Client(session_environment(environ), query_timeout_s, command_timeout_s)
-        self._submissions = Submissions(self._client, lock)
+        self._submissions = Submissions(self._client, lock, work_directory or Path(tempfile.gettempdir()))
         self._poller = Poller(self._client.ask)
 
     @cached_property
@@ -68,7 +72,7 @@ class SlurmLauncher:
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
         """The exact command that :meth:`submit` runs, in the directory of the recipe."""
-        return sbatch_command(spec)
+        return launch_command(spec) if spec.submits_itself else sbatch_command(spec)
 
     def unready(self, specs: Sequence[JobSpec]) -> dict[str, SubmissionError]:
         """By row, why its job would not run, as far as that is certain before anything is submitted."""
@@ -110,8 +114,27 @@ class SlurmLauncher:
                 advice=" && ".join(shlex.join(command) for command, _ in problems),
             )
 
+    def find_log(self, job: Job) -> Path:
+        """The one log of a job, where its recipe puts it.
+
+        Raises:
+            LogError: There is none (yet), or more than one.
+        """
+        if job.spec.launcher == SBATCH:
+            return layout.log_of(job)
+        directory = self._experiment_of(job)
+        if directory is None:
+            raise LogError(
+                f"where job {job.id} writes is not known: its launch script did not say so",
+                advice=f"scontrol show job {job.id} may tell; run the row again",
+            )
+        return log_in(directory, job.id)
+
     def batch_output(self, job: Job) -> Path | None:
         """The batch shell's own output, where failures before training show; ``None`` if there is none."""
+        if job.spec.launcher != SBATCH:
+            directory = self._experiment_of(job)
+            return None if directory is None else batch_output_in(directory, job.id)
         chosen = job.spec.batch_output
         usual = Path(chosen.replace("%j", job.id)) if chosen else job.spec.directory / f"slurm-{job.id}.out"
         if usual.is_file():
@@ -122,6 +145,16 @@ class SlurmLauncher:
     def close(self) -> None:
         """Let go of the lock. Jobs that still run are not touched."""
         self._submissions.close()
+
+    def _experiment_of(self, job: Job) -> Path | None:
+        """The directory of a job's experiment: as configured, as its launch script has said, or where it writes."""
+        if job.spec.batch_output is not None:
+            return Path(job.spec.batch_output).parent
+        told = self._submissions.scripts.directory_of(job)
+        if told is not None:
+            return told
+        output = self._poller.output_of(job)
+        return None if output is None else output.parent
 
     def _confirmed(self, jobs: Sequence[Job]) -> list[Job]:
         """Those of the jobs that have their ids: an id alone may be another's job by now.

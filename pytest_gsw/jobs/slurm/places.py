@@ -72,7 +72,7 @@ class Places:
                 entries.setdefault(job_id, []).append((cluster, answer.job_name))
         for job in jobs:
             found = entries.get(job.id, [])
-            ours = {cluster for cluster, name in found if name == job.spec.name}
+            ours = {cluster for cluster, name in found if name == job.name}
             # A record that is new may lack the name; in a federation the id tells enough.
             there = ours or {cluster for cluster, _ in found if is_federated(job.id)}
             if len(there) == 1:

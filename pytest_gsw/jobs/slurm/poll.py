@@ -67,7 +67,7 @@ class Poller:
         """Whether the job that has this id is this one, by what squeue told last; ``None`` where it did not."""
         place = self.places.of(job)
         name = None if place is None else self._names.get((place, job.id))
-        return None if name is None else name == job.spec.name
+        return None if name is None else name == job.name
 
     def ask_names(self, jobs: Sequence[Job]) -> str:
         """Ask squeue for the names of these jobs; why it did not tell, empty where it did."""
@@ -229,10 +229,10 @@ def _ours(job: Job, answer: Answer) -> JobStatus:
     (submitit#1660).
     """
     status = answer.status
-    if answer.job_name != job.spec.name:
+    if answer.job_name != job.name:
         return _unknown(f'job {job.id} is another one by now: its name is "{answer.job_name}"', status)
     # A name of this session's own can be nobody else's job, whatever the clocks say.
-    if job.spec.unique_name:
+    if job.has_unique_name:
         return status
     if status.submit_s is not None and status.submit_s < job.submitted_s - CLOCK_SKEW_S:
         earlier_s = job.submitted_s - status.submit_s
@@ -299,5 +299,5 @@ def _with_siblings(
             more.setdefault(answer.job_name, {})[job_id] = None
     if not more:
         return statuses
-    named = {job.spec.row_id: tuple(more.get(job.spec.name, ())) for job in jobs}
+    named = {job.spec.row_id: tuple(more.get(job.name, ())) for job in jobs}
     return {row_id: replace(status, siblings=named[row_id]) for row_id, status in statuses.items()}

@@ -12,10 +12,10 @@ from pytest_gsw.common.files import make_directory
 from pytest_gsw.errors import QueueFullError, RefusedError, RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.jobs.directives import check_one_job
 from pytest_gsw.jobs.model import Job, JobKey, JobSpec, JobState, Named, in_words
-from pytest_gsw.jobs.orphans import SubmissionLock
+from pytest_gsw.jobs.orphans import PATIENCE_S, SubmissionLock
 from pytest_gsw.jobs.reads import STDOUT_BEFORE_23_02
 from pytest_gsw.jobs.slurm.answers import Answer, Output, parse_sacct, parse_sbatch, parse_squeue
-from pytest_gsw.jobs.slurm.client import Client
+from pytest_gsw.jobs.slurm.client import LAUNCH_TIMEOUT_S, Client
 from pytest_gsw.jobs.slurm.commands import (
     clusters_with_script,
     is_one,
@@ -38,6 +38,7 @@ from pytest_gsw.jobs.slurm.refusals import (
     submission_evidence,
     unanswered,
 )
+from pytest_gsw.jobs.slurm.scripts import LaunchScripts
 
 #: How far they may be apart where a job is ours by nothing but its name and the time of its submission.
 SUBMISSION_SKEW_S = 60.0
@@ -49,11 +50,13 @@ class Submissions:
     Args:
         client: Runs Slurm's commands.
         lock: Held by each submission while it is under way.
+        directory: Where it is kept what launch scripts say.
     """
 
-    def __init__(self, client: Client, lock: SubmissionLock | None) -> None:
+    def __init__(self, client: Client, lock: SubmissionLock | None, directory: Path) -> None:
         self._client = client
         self._lock = lock
+        self.scripts = LaunchScripts(client, lock, directory, self._by_name, self._all_since)
 
     def submit(self, spec: JobSpec) -> Job:
         """Start one job.
@@ -63,6 +66,8 @@ class Submissions:
             SubmissionError: Slurm refused it, or gave no answer that makes sense.
         """
         check_one_job(spec)
+        if spec.submits_itself:
+            return self.scripts.submit(spec)
         command = sbatch_command(spec)
         submitted_s = time.time()
         # To a directory that is not there srun does not write, and waits until the job's time is over.
@@ -102,7 +107,10 @@ class Submissions:
             SchedulerAwayError: The controller is out of reach, so that nobody can tell now.
             SubmissionError: An earlier session's sbatch hangs, so that nobody can tell.
         """
-        self._wait_for_orphans(spec.row_id)
+        self._wait_for_orphans(spec.row_id, [spec])
+        return self.scripts.find(spec, since_s) if spec.submits_itself else self._by_name(spec, since_s)
+
+    def _by_name(self, spec: JobSpec, since_s: float) -> Job | None:
         found = self._find_submission(spec, since_s)
         return None if found is None else Job(found[1], spec, since_s, cluster=found[0])
 
@@ -117,7 +125,14 @@ class Submissions:
             SchedulerAwayError: Slurm does not answer, so that nobody can tell.
             SubmissionError: A submission of the session that is resumed hangs, so that nobody can tell.
         """
-        self._wait_for_orphans("its rows")
+        self._wait_for_orphans("its rows", specs)
+        return self._all_of(specs, since_s)
+
+    def _all_since(self, spec: JobSpec, since_s: float) -> tuple[Named, ...]:
+        return self._all_of([spec], since_s)
+
+    def _all_of(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
+        """All of the user's jobs since then, where these rows' jobs may be."""
         found: list[Named] = []
         groups: dict[str, list[JobSpec]] = {}
         for spec in specs:
@@ -144,11 +159,15 @@ class Submissions:
         if self._lock is not None:
             self._lock.close()
 
-    def _wait_for_orphans(self, what: str) -> None:
-        if self._lock is not None and not self._lock.wait_for_orphans():
+    def _wait_for_orphans(self, what: str, specs: Sequence[JobSpec]) -> None:
+        if self._lock is None:
+            return
+        script = next((spec.script.name for spec in specs if spec.submits_itself), None)
+        if not self._lock.wait_for_orphans(PATIENCE_S if script is None else LAUNCH_TIMEOUT_S):
+            what_hangs = script or "an sbatch"
             raise SubmissionError(
-                f"an sbatch of the session that is resumed still hangs, and may yet submit {what}",
-                advice="end it (pgrep -a sbatch), and resume again",
+                f"{what_hangs} of the session that is resumed still hangs, and may yet submit {what}",
+                advice=f"end it (pgrep -a {script or 'sbatch'}), and resume again",
             )
 
     def _check_room(self, spec: JobSpec, command: Sequence[str], answer: Output) -> None:

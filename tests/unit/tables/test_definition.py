@@ -98,6 +98,7 @@ NOT_DEFINING = {
     "source": Source("other.md", 1),
     "location": Location(Path("other.yaml"), 1, 1),
     "accepted": {"eos": ACCEPTED},
+    "recipe.launcher": "nemo-run",
     # How it is read, and when it may run.
     "recipe.logged_steps": 20,
     "recipe.one_job_per_row": True,

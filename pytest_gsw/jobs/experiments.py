@@ -1,0 +1,99 @@
+"""What recipes that submit their own job say of it, and where such a job writes.
+
+NeMo-Run names a directory for each experiment. The files in it bear the job's id: the log of each start of the job, and
+the batch shell's output. Pure functions, but for a look into that directory.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_gsw.errors import LogError
+
+_TASK = re.compile(r"^[ \t]{0,8}Task (\d{1,6}):", re.MULTILINE)
+_JOB = re.compile(r"^[ \t]{0,16}- Job id:[ \t]{1,8}(\d{1,18})[ \t]{0,8}$", re.MULTILINE)
+_PLACE = re.compile(r"^[ \t]{0,16}- Local Directory:[ \t]{1,8}(/[^\n]{0,4000})$", re.MULTILINE)
+#: What llmb-run says itself of a job, of either kind of launcher.
+_LLMB_RUN = re.compile(r"^JobID: (\d{1,18}), Workdir: (/[^\n]{0,4000})$", re.MULTILINE)
+_LLMB_RUN_SBATCH = re.compile(r"^SUBMITTED: [^\n]{0,400}\bjobid=(\d{1,18}) workdir=(/[^\n]{0,4000})$", re.MULTILINE)
+_LOG = re.compile(r"log-.{1,240}_(?P<job>\d{1,18})_(?P<start>\d{1,9})\.out")
+_BATCH_OUTPUT = re.compile(r"(?:sbatch_.{1,240}_|slurm-)(?P<job>\d{1,18})\.out")
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a launch script's output says of the jobs that it has submitted."""
+
+    #: The job, where there is exactly one; ``None`` for none, for several, and for one without a directory.
+    job_id: str | None = None
+    #: Where its files are.
+    directory: Path | None = None
+    #: Why there is no such job, in words; empty where there is one.
+    problem: str = ""
+    #: Every job that is named, whatever is wrong.
+    job_ids: tuple[str, ...] = ()
+
+
+def told_by(output: str) -> Told:
+    """The one job that a launch script's output names, by NeMo-Run's words or by llmb-run's."""
+    own = dict.fromkeys((*_LLMB_RUN.findall(output), *_LLMB_RUN_SBATCH.findall(output)))
+    if own:
+        jobs = tuple(dict.fromkeys(job_id for job_id, _ in own))
+        if len(own) > 1:
+            return Told(problem=f"it names {len(own)} jobs, and one row is one job", job_ids=jobs)
+        ((job_id, place),) = own
+        return Told(job_id, Path(place.rstrip()), job_ids=jobs)
+    tasks = list(_TASK.finditer(output))
+    jobs = tuple(dict.fromkeys(_JOB.findall(output)))
+    if not tasks:
+        return Told(problem="its output has no line 'Task 0:'", job_ids=jobs)
+    if len(tasks) > 1 or tasks[0][1] != "0":
+        numbers = ", ".join(task[1] for task in tasks[:_SHOWN])
+        return Told(problem=f"its output has the tasks {numbers}, and one row is one job, task 0", job_ids=jobs)
+    said = output[tasks[0].end() :]
+    places = _PLACE.findall(said)
+    if len(jobs) != 1:
+        return Told(problem=f"task 0 in its output has {len(jobs) or 'no'} '- Job id:'", job_ids=jobs)
+    if len(places) != 1:
+        return Told(problem=f"task 0 in its output has {len(places) or 'no'} '- Local Directory:'", job_ids=jobs)
+    return Told(jobs[0], Path(places[0].rstrip()), job_ids=jobs)
+
+
+def log_in(directory: Path, job_id: str) -> Path:
+    """A job's log in its experiment's directory: that of its last start.
+
+    Raises:
+        LogError: There is none (yet).
+    """
+    names = _names_in(directory)
+    logs = filter(None, map(_LOG.fullmatch, names))
+    starts = [(int(log["start"]), log[0]) for log in logs if log["job"] == job_id]
+    if starts:
+        return directory / max(starts)[1]
+    if f"slurm-{job_id}.out" in names:
+        return directory / f"slurm-{job_id}.out"
+    near = tuple(("there is", str(directory / name)) for name in names[-_SHOWN:])
+    raise LogError(
+        f"no log of job {job_id}",
+        (
+            ("searched", f"{directory}/log-*_{job_id}_*.out"),
+            *(near or (("there is", f"nothing in {directory}"),)),
+        ),
+        advice=f"ls -lt {directory}",
+    )
+
+
+def batch_output_in(directory: Path, job_id: str) -> Path | None:
+    """The batch shell's output of a job, beside its log; ``None`` where there is none."""
+    outputs = filter(None, map(_BATCH_OUTPUT.fullmatch, _names_in(directory)))
+    return next((directory / output[0] for output in outputs if output["job"] == job_id), None)
+
+
+def _names_in(directory: Path) -> list[str]:
+    try:
+        return sorted(path.name for path in directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []  # not there yet

@@ -1,0 +1,216 @@
+"""How the recipes of release 25.04 and later are launched: their variables, and what stands for options of sbatch.
+
+``nemo-run``: the launch script runs on this machine and submits the job. ``llmb-run`` runs that script itself, by what
+it has installed. ``configured-sbatch``: sbatch, with a directory of the experiment's own. Pure functions, but for a
+look into the launch script.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.errors import RefusedError, SubmissionError
+from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.tables.model import Baseline
+
+SBATCH = "sbatch"
+
+#: By whom an option of sbatch is asked for where no command line is ours.
+_ADDITIONAL = "ADDITIONAL_SLURM_PARAMS"
+#: Variables that the recipes hand to sbatch, and so does sbatch itself.
+_ALWAYS = {"account": "SBATCH_ACCOUNT", "partition": "SBATCH_PARTITION", "time": "TIME_LIMIT"}
+#: Further variables of sbatch; they come before what a batch script says. Others have none, as ``--exclude``.
+_OF_SBATCH = {
+    "constraint": "SBATCH_CONSTRAINT",
+    "gres": "SBATCH_GRES",
+    "qos": "SBATCH_QOS",
+    "wckey": "SBATCH_WCKEY",
+    "reservation": "SBATCH_RESERVATION",
+    "mem": "SBATCH_MEM_PER_NODE",
+    "gpus-per-node": "SBATCH_GPUS_PER_NODE",
+    "exclusive": "SBATCH_EXCLUSIVE",
+    "no-requeue": "SBATCH_NO_REQUEUE",
+    "signal": "SBATCH_SIGNAL",
+}
+#: Flags, which stand without a value.
+_FLAGS = frozenset({"exclusive", "no-requeue"})
+_SHORT = {"A": "account", "p": "partition", "C": "constraint", "q": "qos", "t": "time", "x": "exclude", "w": "nodelist"}
+
+#: Nodes within one NVLink domain, and where a job is laid out by it.
+_NVLINK_NODES = 18
+_OF_ONE_NVLINK = frozenset({"gb200", "gb300"})
+
+
+def launcher_for(baseline: Baseline, cluster: Cluster) -> str:
+    """How a row's job is submitted on a cluster: as its table says, or else the cluster.
+
+    Raises:
+        SubmissionError: It cannot be so there.
+    """
+    if cluster.simulated or cluster.scheduler == "replay":
+        return SBATCH
+    launcher = baseline.recipe.launcher or cluster.launcher or SBATCH
+    if launcher != SBATCH and cluster.scheduler != "slurm":
+        raise SubmissionError(
+            f"the launcher {launcher} submits jobs to Slurm, and {cluster.name} has the scheduler {cluster.scheduler}",
+            (("baseline", str(baseline.location)),),
+            advice="run the row on a cluster with 'scheduler: slurm', or leave 'launcher' out",
+        )
+    return launcher
+
+
+def experiment_directory(baseline: Baseline, cluster: Cluster, stage: Path, name: str) -> Path:
+    """Where a configured job writes: a directory for each job name, which no other session has."""
+    root = _given(baseline, cluster).get("LLMB_INSTALL") or str(stage)
+    workload = baseline.recipe.name.replace("/", "_")
+    task = "_".join(filter(None, (workload, baseline.size, baseline.dtype, f"gpus{baseline.gpus}")))
+    return Path(root) / "workloads" / workload / "experiments" / task / name
+
+
+def experiment_environment(baseline: Baseline, cluster: Cluster, experiment: Path | None) -> dict[str, str]:
+    """The variables that these recipes demand of whoever launches them, besides those of all recipes."""
+    given = _given(baseline, cluster)
+    return {
+        "JOB_TOTAL_GPUS": str(baseline.gpus),
+        "GPU_TYPE": given.get("GPU_TYPE") or _accelerator(baseline, cluster),
+        "GPUS_PER_NODE": given.get("GPUS_PER_NODE") or str(_tasks_per_node(baseline, cluster)),
+        **({} if experiment is None else {"LLMB_EXPERIMENT_DIR": str(experiment)}),
+    }
+
+
+def layout_options(baseline: Baseline, cluster: Cluster, nodes: int) -> tuple[str, ...]:
+    """What configured-sbatch says of a job's layout.
+
+    That is ``--segment`` where nodes are laid out by NVLink: the largest equal parts that fit into one domain.
+    """
+    tasks = f"--ntasks-per-node={_tasks_per_node(baseline, cluster)}"
+    is_given = any(option.startswith("--segment") for option in cluster.sbatch)
+    if is_given or _accelerator(baseline, cluster) not in _OF_ONE_NVLINK:
+        return (tasks,)
+    size = next(size for size in range(min(nodes, _NVLINK_NODES), 0, -1) if nodes % size == 0)
+    return tasks, f"--segment={size}"
+
+
+def _given(baseline: Baseline, cluster: Cluster) -> dict[str, str]:
+    return {**baseline.recipe.environment, **cluster.environment}
+
+
+def _accelerator(baseline: Baseline, cluster: Cluster) -> str:
+    return (cluster.accelerator or baseline.accelerator).lower()
+
+
+def _tasks_per_node(baseline: Baseline, cluster: Cluster) -> int:
+    return min(baseline.gpus, cluster.gpus_per_node or baseline.gpus_per_node)
+
+
+def launch_command(spec: JobSpec) -> tuple[str, ...]:
+    """What is run in the recipe's directory so that the recipe, or llmb-run, submits the job."""
+    if spec.launcher == "nemo-run":
+        return (f"./{spec.script.name}",)
+    environment = spec.environment
+    size = ("-s", environment["MODEL_SIZE"]) if "MODEL_SIZE" in environment else ()
+    task = ("-w", spec.directory.name, *size, "--dtype", environment["DTYPE"], "--scale", str(spec.gpus))
+    profile = ("--profile",) if environment.get("ENABLE_PROFILE") == "true" else ()
+    return ("llmb-run", "submit", *task, *profile)
+
+
+def launch_variables(spec: JobSpec) -> dict[str, str]:
+    """What says to a script that submits the job what the command line of sbatch says elsewhere.
+
+    sbatch itself reads SBATCH_JOB_NAME, whatever a batch script has: by its name the job is found again if the script's
+    answer is lost.
+
+    Raises:
+        RefusedError: An option of sbatch cannot be said so.
+    """
+    limit = {} if spec.time_limit_s is None else {"TIME_LIMIT": _clock(spec.time_limit_s)}
+    # Where a program asks for the width of its lines, no path is broken in two.
+    return {**_options_as_variables(spec), **limit, "SBATCH_JOB_NAME": spec.name, "COLUMNS": "10000"}
+
+
+def with_virtual_environment(environment: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Variables with the recipe's virtual environment first in PATH, where its own variables name one.
+
+    STAGE_PATH is taken away where LLMB_INSTALL says where all is: releases 25.05 to 25.08 do not start with both.
+    """
+    found = dict(environment)
+    home = own.get("VIRTUAL_ENV") or own.get("CONDA_PREFIX")
+    if home:
+        found["PATH"] = f"{home}/bin{os.pathsep}{found.get('PATH', os.defpath)}"
+        found.pop("PYTHONHOME", None)
+    if found.get("LLMB_INSTALL"):
+        found.pop("STAGE_PATH", None)
+    return found
+
+
+def _clock(seconds: float) -> str:
+    """A time limit as the recipes have it, in whole minutes: ``00:55:00``."""
+    hours, minutes = divmod(max(1, -int(-seconds // 60)), 60)
+    return f"{hours:02}:{minutes:02}:00"
+
+
+def _options_as_variables(spec: JobSpec) -> dict[str, str]:
+    """Options of sbatch as variables.
+
+    Raises:
+        RefusedError: One of them has no variable, and the launch script does not read what stands for all of them.
+    """
+    options = _named(spec.options)
+    own = (*spec.excluded_nodes, *spec.avoided_nodes)
+    if own:
+        options["exclude"] = ",".join(filter(None, (options.get("exclude"), *own)))
+    variables = {_ALWAYS[name]: value or "" for name, value in options.items() if name in _ALWAYS}
+    rest = {name: value for name, value in options.items() if name not in _ALWAYS}
+    if spec.launcher == "llmb-run" or _names_additional(spec.script):
+        given = spec.environment.get(_ADDITIONAL, "")
+        texts = [given, *(name if value is None else f"{name}={value}" for name, value in rest.items())]
+        joined = ";".join(filter(None, texts))
+        return variables | ({_ADDITIONAL: joined} if joined else {})
+    for name, value in rest.items():
+        if name not in _OF_SBATCH:
+            raise RefusedError(
+                f"{spec.script.name} submits the job itself, and takes no --{name}",
+                (("script", str(spec.script)), ("reads", f"no {_ADDITIONAL}")),
+                advice=f"leave --{name} out of the cluster's options, or let the script read {_ADDITIONAL}",
+            )
+        variables[_OF_SBATCH[name]] = "1" if name in _FLAGS else value or ""
+    return variables
+
+
+def _named(options: Sequence[str]) -> dict[str, str | None]:
+    """Options of sbatch by their long names; one without a value has ``None``."""
+    found: dict[str, str | None] = {}
+    words = iter(options)
+    for word in words:
+        match = re.fullmatch(r"-([A-Za-z])=?(.*)", word, re.DOTALL)
+        if word.startswith("--"):
+            name, has_value, value = word[2:].partition("=")
+            found[name] = value if has_value else None
+        elif match is not None and match[1] in _SHORT:
+            found[_SHORT[match[1]]] = match[2] or next(words, "")
+        else:
+            raise RefusedError(
+                f"{word} cannot be handed to a recipe that submits its job itself",
+                advice="write the option's long form in the cluster's sbatch list, such as --qos=acceptance",
+            )
+    return found
+
+
+def _names_additional(script: Path) -> bool:
+    """Whether a launch script reads what stands for all options."""
+    try:
+        facts = script.stat()
+        return _in_script(script, facts.st_mtime_ns, facts.st_size)
+    except OSError:
+        return True  # whoever runs it says that it is not there
+
+
+@lru_cache(maxsize=64)
+def _in_script(script: Path, _mtime_ns: int, _size: int) -> bool:
+    """The same of a script that is as it was; many rows have one script."""
+    return _ADDITIONAL in script.read_text(errors="replace")

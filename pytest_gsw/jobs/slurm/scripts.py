@@ -1,0 +1,211 @@
+"""Launch scripts that submit their job themselves: one call of a script, and what became of one whose answer was lost.
+
+What a script says is kept in a file of the run, which is there before the script begins: a script that outlives its
+session still says in it which job it has submitted, and where that writes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from pytest_gsw.errors import RefusedError, SchedulerAwayError, SubmissionError
+from pytest_gsw.jobs.experiments import Told, told_by
+from pytest_gsw.jobs.launching import launch_command
+from pytest_gsw.jobs.model import Job, JobSpec, Named, in_words
+from pytest_gsw.jobs.orphans import SubmissionLock
+from pytest_gsw.jobs.slurm.answers import Answer, Output, parse_sacct, parse_squeue
+from pytest_gsw.jobs.slurm.client import Client
+from pytest_gsw.jobs.slurm.commands import sacct_where_command, scancel_command, squeue_command
+from pytest_gsw.jobs.slurm.refusals import is_away, submission_evidence
+
+_SUFFIX = ".launch"
+_SHOWN = 5
+_LAST_LINES = 12
+
+#: Finds the job of a spec by its name, submitted since then.
+ByName = Callable[[JobSpec, float], Job | None]
+#: All of the user's jobs since then.
+AllSince = Callable[[JobSpec, float], Sequence[Named]]
+
+
+class LaunchScripts:
+    """Runs launch scripts, one at a time in each directory: they were not written to run side by side.
+
+    Args:
+        client: Runs commands.
+        lock: Held by each script while it runs.
+        directory: Where what scripts say is kept.
+        by_name: Finds a job by its name.
+        all_since: Finds all jobs of the user.
+    """
+
+    def __init__(
+        self, client: Client, lock: SubmissionLock | None, directory: Path, by_name: ByName, all_since: AllSince
+    ) -> None:
+        self._client = client
+        self._lock = lock
+        self._directory = directory
+        self._by_name = by_name
+        self._all_since = all_since
+        self._turns: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
+
+    def submit(self, spec: JobSpec) -> Job:
+        """Run the launch script, and read from what it says which job it has submitted.
+
+        Raises:
+            SchedulerAwayError: The controller was out of reach, or the script gave no answer: there may be a job.
+            SubmissionError: The script submitted none, or several.
+        """
+        command, said = launch_command(spec), self._said_by(spec)
+        with self._turns[spec.directory]:
+            submitted_s = time.time()
+            try:
+                inherited = () if self._lock is None else (self._lock.descriptor(),)
+                answer = self._client.launch(command, spec, said, inherited)
+            except OSError as error:
+                raise SubmissionError(
+                    f"{command[0]} could not be run: {error.strerror or error}",
+                    submission_evidence(spec, command),
+                    advice=f"is the recipe set up? ls -l {spec.script}",
+                ) from error
+        told = told_by(answer.stdout)
+        if told.job_id is not None:
+            return self._job(spec, told.job_id, submitted_s)
+        if told.job_ids:
+            cancelled = self._cancel(told.job_ids, submitted_s)
+            raise _failed(SubmissionError, spec, command, answer, f"{command[0]}: {told.problem}{cancelled}")
+        found = self.find(spec, submitted_s) if answer.timed_out else self._by_name(spec, submitted_s)
+        if found is not None:
+            return found
+        is_of_sbatch = answer.returncode != 0 and "sbatch: error" in answer.stderr
+        kind = RefusedError if is_of_sbatch else SubmissionError
+        if is_of_sbatch and is_away(answer):
+            kind = SchedulerAwayError
+        may_be = () if kind is SchedulerAwayError else self._may_be_its_jobs(spec, submitted_s)
+        raise _failed(kind, spec, command, answer, _fact(command[0], answer, told), may_be)
+
+    def find(self, spec: JobSpec, since_s: float) -> Job | None:
+        """The job that a script has submitted whose answer nobody has read; no script of an earlier session runs.
+
+        Raises:
+            SchedulerAwayError: The controller is out of reach, so that nobody can tell now.
+            SubmissionError: There are jobs which may be the row's, and nothing tells.
+        """
+        said = self._said_by(spec)
+        if not said.exists():
+            return None  # the script has not begun
+        told = told_by(_text(said))
+        if told.job_id is not None:
+            return self._job(spec, told.job_id, since_s)
+        found = self._by_name(spec, since_s)
+        if found is not None:
+            return found
+        may_be = self._may_be_its_jobs(spec, since_s)
+        if may_be:
+            raise SubmissionError(
+                f"whether {spec.script.name} has submitted {spec.row_id} is not known: it was ended before it said so",
+                (*may_be, ("said", str(said))),
+                advice="end the one that is not wanted (squeue --me; scancel ID), and run the row anew",
+            )
+        return None
+
+    def directory_of(self, job: Job) -> Path | None:
+        """Where a job writes, as its launch script has said; ``None`` where it has not."""
+        for said in (self._said_by(job.spec), *self._all_said()):
+            told = told_by(_text(said))
+            if told.job_id == job.id:
+                return told.directory
+        return None
+
+    def _job(self, spec: JobSpec, job_id: str, submitted_s: float) -> Job:
+        """The job of an id that a script has named; the scheduler may have another name for it.
+
+        Raises:
+            SchedulerAwayError: The scheduler does not say.
+        """
+        answer = self._known(job_id)
+        if answer is None:
+            raise SchedulerAwayError(
+                f"{spec.script.name} has submitted job {job_id}, and neither squeue nor sacct knows it yet",
+                advice=f"squeue -j {job_id}",
+            )
+        other = "" if answer.job_name == spec.name else answer.job_name
+        return Job(job_id, spec, submitted_s, other_name=other)
+
+    def _cancel(self, job_ids: Sequence[str], since_s: float) -> str:
+        """End those of these jobs that were submitted since then; which they are, in words."""
+        known = {job_id: self._known(job_id) for job_id in job_ids}
+        own = [job_id for job_id, one in known.items() if one is not None and (one.status.submit_s or 0) >= since_s - 1]
+        if own:
+            self._client.act(scancel_command(own))
+        return f"; cancelled: {', '.join(own)}" if own else ""
+
+    def _known(self, job_id: str) -> Answer | None:
+        """What Slurm has of a job by its id alone."""
+        asked = self._client.ask(squeue_command([job_id]))
+        found = parse_squeue(asked.stdout) if asked.returncode == 0 else {}
+        if not found:
+            asked = self._client.ask(sacct_where_command([job_id]))
+            found = parse_sacct(asked.stdout) if asked.returncode == 0 else {}
+        return next((answer for (_, number), answer in found.items() if number == job_id), None)
+
+    def _may_be_its_jobs(self, spec: JobSpec, since_s: float) -> tuple[tuple[str, str], ...]:
+        """The user's jobs since then that are no session's and no other script's, as a message names them.
+
+        Raises:
+            SchedulerAwayError: Slurm does not answer.
+        """
+        other = (said for said in self._all_said() if said != self._said_by(spec))
+        others = {job_id for said in other for job_id in told_by(_text(said)).job_ids}
+        found = [
+            f"{in_words(job.key)} ({job.name})"
+            for job in self._all_since(spec, since_s)
+            if job.id not in others
+            and not job.name.startswith(("gsw-", "again"))
+            and (job.status.submit_s is None or job.status.submit_s >= since_s - 1)
+        ]
+        return (("may be its job", "; ".join(found[:_SHOWN])),) if found else ()
+
+    def _said_by(self, spec: JobSpec) -> Path:
+        return self._directory / f"{spec.name}{_SUFFIX}"
+
+    def _all_said(self) -> Iterator[Path]:
+        return self._directory.glob(f"*{_SUFFIX}")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _fact(name: str, answer: Output, told: Told) -> str:
+    """What is wrong with a script's end."""
+    if answer.timed_out:
+        return answer.problem
+    if answer.returncode == 0:
+        return f"{name} submitted nothing, although its exit code is 0: {told.problem}"
+    why = f": {answer.problem}" if answer.problem else ""
+    return f"{name} submitted nothing, and ended with exit code {answer.returncode}{why}"
+
+
+def _failed(
+    kind: type[SubmissionError],
+    spec: JobSpec,
+    command: Sequence[str],
+    answer: Output,
+    fact: str,
+    may_be: tuple[tuple[str, str], ...] = (),
+) -> SubmissionError:
+    said = (answer.stderr + answer.stdout).strip()
+    return kind(
+        fact,
+        (*submission_evidence(spec, command), *may_be),
+        tail=tuple(said.split("\n")[-_LAST_LINES:]) if said else (),
+        advice=f"run the command by hand in that directory, with the variables that --gsw-plan shows for {spec.row_id}",
+    )

@@ -1,0 +1,90 @@
+"""Skeletons of the recipes of release 25.04 and later, in our own words, with a stand-in for what they train."""
+
+from __future__ import annotations
+
+#: What a job of either kind trains: the log of one start of the job, in the format of NeMo 2.
+TRAIN = """\
+steps() {{ # LOG
+    for ((step = 0; step < 50; step++)); do
+        echo "Training epoch 0, iteration $step/49 | lr: 1e-05 | global_batch_size: 64 | global_step: $step |" \\
+            "reduced_train_loss: 9.021 | train_step_timing in s: ${{SECONDS_PER_STEP:-1.000}} | consumed_samples: 640"
+    done >>"$1"
+}}
+"""
+
+#: A launch script as NeMo-Run makes of a recipe: it submits the job itself, under a name of its own, and says so.
+NEMO_RUN = (
+    """\
+#!/bin/bash
+set -eu -o pipefail
+: "${{ADDITIONAL_SLURM_PARAMS=}}" "${{SBATCH_PARTITION:?}}" "${{JOB_TOTAL_GPUS:?}}" "${{GPU_TYPE:?}}"
+if [ -n "${{STAGE_PATH+x}}" ]; then echo "STAGE_PATH is deprecated"; exit 1; fi
+{begin}
+title=pretrain_tiny_${{MODEL_SIZE}}_${{DTYPE}}_gpus${{JOB_TOTAL_GPUS}}
+experiment=$LLMB_INSTALL/workloads/pretrain_tiny/experiments/$title/${{title}}_$(date +%s%N)/$title
+mkdir -p "$experiment"
+nodes=$(((JOB_TOTAL_GPUS + GPUS_PER_NODE - 1) / GPUS_PER_NODE))
+{{
+    echo '#!/bin/bash'
+    echo "#SBATCH --account=root"
+    echo "#SBATCH --job-name=root-root.$title"
+    echo "#SBATCH --nodes=$nodes"
+    echo "#SBATCH --output=$experiment/sbatch_root-root.${{title}}_%j.out"
+    echo "#SBATCH --time=${{TIME_LIMIT:-00:30:00}}"
+    IFS=';'
+    for parameter in $ADDITIONAL_SLURM_PARAMS; do echo "#SBATCH --$parameter"; done
+    cat <<'SCRIPT'
+"""
+    + TRAIN
+    + """\
+{body}
+SCRIPT
+}} >"$experiment/sbatch.sh"
+id=$(LOG=$experiment/log-root-root.$title EXPERIMENT=$experiment sbatch --requeue --parsable {sbatch} "$experiment/sbatch.sh")
+{submitted}
+echo "Experiment Status for ${{title}}_1"
+echo
+echo "Task 0: $title"
+echo "- Status: RUNNING"
+echo "- Executor: SlurmExecutor on $(id -un)@localhost"
+echo "- Job id: $id"
+echo "- Local Directory: $experiment"
+echo "- Remote Directory: $experiment"
+echo
+echo "# You can inspect and reconstruct this experiment at a later point in time using:"
+"""
+)
+
+#: What its job does by default.
+PERFECT = 'steps "${LOG}_${SLURM_JOB_ID}_${SLURM_RESTART_COUNT:-0}.out"'
+
+#: A script that sbatch is given, with a directory of the experiment's own.
+CONFIGURED = (
+    """\
+#!/bin/bash
+#SBATCH --mem=50M
+set -eu -o pipefail
+"""
+    + TRAIN
+    + """\
+LOG=$LLMB_EXPERIMENT_DIR/log-tiny
+{body}
+"""
+)
+
+
+def nemo_run(body: str = PERFECT, *, begin: str = ":", submitted: str = ":", sbatch: str = "") -> str:
+    """A launch script that submits its job itself.
+
+    Args:
+        body: What the job does.
+        begin: What the script does before it submits.
+        submitted: What it does when it has, and has not yet said so.
+        sbatch: Further options of its sbatch.
+    """
+    return NEMO_RUN.format(body=body, begin=begin, submitted=submitted, sbatch=sbatch)
+
+
+def configured(body: str = PERFECT) -> str:
+    """A script for sbatch that writes to its experiment's directory."""
+    return CONFIGURED.format(body=body)

@@ -1,0 +1,176 @@
+"""Recipes that submit their job themselves, and configured ones, on a real Slurm."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import tiny_table
+
+from .cluster import SlurmCluster
+from .recipes import configured, nemo_run
+from .sessions import PASSED, REGRESSED, Misfortune, Session, Site
+
+#: Ten steps of fifty, as the recipes' own tools measure.
+TABLE = tiny_table("gpus: 8, step_time_s: 1.000, line: 10, statistic: 'mean[35:44]'", framework="nemo").replace(
+    "steps: 20", "steps: 50"
+)
+
+CLUSTERS = """\
+clusters:
+  eos:
+    scheduler: slurm
+    launcher: {launcher}
+    accelerator: H100
+    partition: batch
+    gpus_per_node: 8
+    stage: {directory}/install
+    recipes: {directory}/recipes
+    sbatch: [--mem=50M]
+    environment: {{LLMB_INSTALL: {directory}/install}}
+"""
+
+
+class Launched:
+    """Projects whose recipe is launched in one of these ways."""
+
+    def __init__(self, site: Site, cluster: SlurmCluster, root: Path) -> None:
+        self._site = site
+        self.cluster = cluster
+        self.directory = root / "project"
+
+    def run(self, script: str, *options: str, launcher: str = "nemo-run", table: str = TABLE) -> Session:
+        """Start a session."""
+        directory = self.directory
+        files = {
+            "clusters.yaml": CLUSTERS.format(directory=directory, launcher=launcher),
+            "recipes/tiny/launch.sh": script.replace("READY", f'echo "$SLURM_JOB_ID" >{directory}/ready'),
+        }
+        misfortune = Misfortune("", options=options, table=table, files=files)
+        return self._site.run(self.cluster, misfortune, directory)
+
+    def jobs(self, *options: str) -> list[str]:
+        """All jobs that this project's scripts have submitted, ``id|name|state``."""
+        told = self.cluster.run("sacct", "-X", "-n", "-P", "-o", "JobID,JobName,State", *options)
+        return told.split()
+
+
+@pytest.fixture
+def launched(tmp_path: Path, slurm8: SlurmCluster) -> Launched:
+    site = Site(tmp_path)
+    yield Launched(site, slurm8, tmp_path)
+    site.close()
+    slurm8.cancel_all()
+
+
+def test_a_script_that_submits_its_job_itself(launched: Launched) -> None:
+    session = launched.run(nemo_run())
+    told = session.end()
+    assert told.seen == PASSED, session.output
+
+
+def test_a_slow_run_is_a_regression(launched: Launched) -> None:
+    slow = "SECONDS_PER_STEP=1.250 " + 'steps "${LOG}_${SLURM_JOB_ID}_0.out"'
+    assert launched.run(nemo_run(slow)).end().seen == REGRESSED
+
+
+def test_a_job_that_its_script_names_itself_is_followed(launched: Launched) -> None:
+    session = launched.run(nemo_run(sbatch="--job-name=of-its-own"))
+    told = session.end()
+    assert told.seen == PASSED, session.output
+    assert f"{told.job}|of-its-own|COMPLETED" in launched.jobs()
+
+
+@pytest.mark.parametrize(
+    ("script", "fact"),
+    [
+        (
+            "#!/bin/bash\necho done\n",
+            "submitted nothing, although its exit code is 0: its output has no line 'Task 0:'",
+        ),
+        ("#!/bin/bash\necho 'no token' >&2\nexit 3\n", "submitted nothing, and ended with exit code 3: no token"),
+        (
+            "#!/bin/bash\nprintf 'Task 0: x\\n- Job id: 999999\\nTask 1: y\\n- Job id: 999998\\n'\n",
+            "its output has the tasks 0, 1, and one row is one job, task 0",
+        ),
+    ],
+)
+def test_a_script_that_names_no_job_has_submitted_none(launched: Launched, script: str, fact: str) -> None:
+    session = launched.run(script)
+    seen = session.end().seen
+    assert (seen.outcome, seen.exit_status) == ("error", 1), session.output
+    assert fact in seen.message
+
+
+def test_configured_sbatch(launched: Launched) -> None:
+    session = launched.run(configured(), launcher="configured-sbatch")
+    told = session.end()
+    assert told.seen == PASSED, session.output
+    (log,) = launched.directory.glob(f"install/workloads/tiny/experiments/*/*/log-tiny_{told.job}_0.out")
+    assert (log.parent / f"slurm-{told.job}.out").is_file()
+
+
+def test_the_log_of_the_last_start_counts(launched: Launched) -> None:
+    body = 'echo "an earlier start" >"${LOG}_${SLURM_JOB_ID}_0.out"; steps "${LOG}_${SLURM_JOB_ID}_10.out"'
+    session = launched.run(nemo_run(body))
+    assert session.end().seen == PASSED, session.output
+
+
+#: Rows of one recipe, which run at once.
+TWO = tiny_table(
+    *(f"gpus: {gpus}, step_time_s: 1.000, line: {gpus}, statistic: 'mean[35:44]'" for gpus in (8, 16)),
+    framework="nemo",
+).replace("steps: 20", "steps: 50")
+
+
+def test_two_rows_of_one_recipe_run_at_once(launched: Launched) -> None:
+    # Each waits until the other runs as well.
+    body = """\
+touch "$EXPERIMENT/../../../running-$SLURM_JOB_ID"
+until [ "$(ls "$EXPERIMENT"/../../../running-* | wc -l)" = 2 ]; do sleep 0.1; done
+steps "${LOG}_${SLURM_JOB_ID}_0.out"
+"""
+    session = launched.run(nemo_run(body), table=TWO)
+    assert list(session.rows().values()) == ["passed", "passed"], session.output
+
+
+STAY = 'steps "${LOG}_${SLURM_JOB_ID}_0.out"; READY; sleep 300'
+
+
+def test_ctrl_c_ends_the_job(launched: Launched) -> None:
+    session = launched.run(nemo_run(STAY))
+    job_id = session.job_id()
+    session.process.send_signal(signal.SIGINT)
+    told = session.end()
+    assert told.seen.message == f"interrupted: job {job_id} was cancelled after 0s in the queue" or (
+        f"job {job_id}" in told.seen.message
+    ), session.output
+    launched.cluster.wait_until(lambda: not launched.cluster.run("squeue", "-h").strip(), "an empty queue", 60)
+
+
+#: A script stops here until the test lets it go on.
+HELD = 'mkdir -p "$LLMB_INSTALL"; touch "$LLMB_INSTALL/held"; until [ -e "$LLMB_INSTALL/go" ]; do sleep 0.05; done'
+
+
+@pytest.mark.parametrize("sbatch", ["", "--job-name=of-its-own"])
+@pytest.mark.parametrize("where", ["begin", "submitted"])
+def test_a_session_that_is_killed_within_its_launch_script(launched: Launched, where: str, sbatch: str) -> None:
+    script = nemo_run(sbatch=sbatch, **{where: HELD})
+    session = launched.run(script)
+    launched.cluster.wait_until((launched.directory / "install" / "held").exists, "the script", 60)
+    session.process.send_signal(signal.SIGKILL)
+    session.process.wait()
+    resumed = launched.run(script, "--gsw-resume=last")
+    launched.cluster.wait_until(lambda: "gsw: eos" in resumed.output, "a session", 60)
+    (launched.directory / "install" / "go").touch()
+    told = resumed.end()
+    assert told.seen == PASSED, resumed.output
+    name = "of-its-own" if sbatch else f"gsw-{run_of(launched)}-"
+    assert len([job for job in launched.jobs() if name in job and int(job.split("|")[0]) >= int(told.job)]) == 1
+
+
+def run_of(launched: Launched) -> str:
+    (run,) = (launched.directory / ".gsw" / "runs").iterdir()
+    return run.name
