@@ -12,6 +12,7 @@ from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import RunError, SubmissionError
 from pytest_gsw.hooks.guard import GuardedLauncher
+from pytest_gsw.jobs.demands import variables_problem
 from pytest_gsw.jobs.files_before import recipe_problem, stage_problem
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.session.settings import Settings
@@ -27,11 +28,21 @@ class Planned(NamedTuple):
     spec: JobSpec
 
 
+class Here(NamedTuple):
+    """Where rows are submitted."""
+
+    cluster: Cluster
+    launcher: Launcher
+    environ: Mapping[str, str]
+
+
 #: What is found out about rows: by the row's id, why it cannot be submitted.
 Findings = dict[str, SubmissionError]
 
 
-def unready(planned: Sequence[Planned], launcher: Launcher, settings: Settings) -> dict[str, RunError]:
+def unready(
+    planned: Sequence[Planned], launcher: Launcher, settings: Settings, environ: Mapping[str, str]
+) -> dict[str, RunError]:
     """Why rows cannot be submitted, by their ids; rows that can be are not among them.
 
     A simulation needs none of what is looked for, a replay submits nothing, and what a site's own launcher needs only
@@ -40,9 +51,10 @@ def unready(planned: Sequence[Planned], launcher: Launcher, settings: Settings) 
     cluster = settings.cluster
     if cluster is None or cluster.simulated or settings.replay is not None or isinstance(launcher, GuardedLauncher):
         return {}
+    here = Here(cluster, launcher, environ)
     found: Findings = {}
-    for check in (_recipes, _stages, _submissions):
-        found |= check([one for one in planned if one.spec.row_id not in found], cluster, launcher)
+    for check in _CHECKS:
+        found |= check([one for one in planned if one.spec.row_id not in found], here)
     return told_once({one.spec.row_id: found[one.spec.row_id] for one in planned if one.spec.row_id in found})
 
 
@@ -66,27 +78,33 @@ def told_once(found: Mapping[str, SubmissionError]) -> dict[str, RunError]:
     return told
 
 
-def _recipes(planned: Sequence[Planned], cluster: Cluster, _launcher: Launcher) -> Findings:
+def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
     """Recipes whose launch script cannot be submitted."""
     return _once(
         planned,
         lambda one: (one.spec.directory, one.spec.script, one.baseline.location.path),
-        lambda one: recipe_problem(one.spec, one.baseline, cluster),
+        lambda one: recipe_problem(one.spec, one.baseline, here.cluster),
     )
 
 
-def _stages(planned: Sequence[Planned], cluster: Cluster, _launcher: Launcher) -> Findings:
+def _stages(planned: Sequence[Planned], here: Here) -> Findings:
     """Staging areas that cannot be written to."""
     return _once(
         planned,
         lambda one: (one.spec.stage, one.spec.log_glob.partition("/")[0]),
-        lambda one: stage_problem(one.spec, cluster),
+        lambda one: stage_problem(one.spec, here.cluster),
     )
 
 
-def _submissions(planned: Sequence[Planned], _cluster: Cluster, launcher: Launcher) -> Findings:
+def _variables(planned: Sequence[Planned], here: Here) -> Findings:
+    """Launch scripts that say themselves what they cannot start without."""
+    found = ((one.spec.row_id, variables_problem(one.spec, here.environ)) for one in planned)
+    return {row_id: finding for row_id, finding in found if finding is not None}
+
+
+def _submissions(planned: Sequence[Planned], here: Here) -> Findings:
     """What the launcher itself finds out, where it can."""
-    ask: Callable[[Sequence[JobSpec]], Findings] | None = getattr(launcher, "unready", None)
+    ask: Callable[[Sequence[JobSpec]], Findings] | None = getattr(here.launcher, "unready", None)
     return ask([one.spec for one in planned]) if ask is not None and planned else {}
 
 
@@ -104,3 +122,7 @@ def _once(
         if finding is not None:
             found[one.spec.row_id] = finding
     return found
+
+
+#: Each is asked of the rows of which none before it has found anything.
+_CHECKS: tuple[Callable[[Sequence[Planned], Here], Findings], ...] = (_recipes, _stages, _variables, _submissions)

@@ -29,7 +29,8 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     specs = {item.baseline.id: make_spec(item, settings) for item in rows}
     specs_of = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, JobSpec)}
     problems = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
-    problems |= check_rows(rows, specs, launcher, settings)
+    environ = environment_of(config)
+    problems |= check_rows(rows, specs, launcher, settings, environ)
     skipped = [
         (item.nodeid, str(marker.kwargs.get("reason", "marked as skipped")))
         for item in session.items
@@ -41,7 +42,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     errors = {item.nodeid: problems[item.baseline.id] for item in rows if item.baseline.id in problems}
     errors |= {item.nodeid: item.error for item in blank_rows(session.items)}
     config.stash[NOT_READY] = bool(errors)
-    for line in progress_text.plan_text(planned, skipped, quoted(errors, environment_of(config))):
+    for line in progress_text.plan_text(planned, skipped, quoted(errors, environ)):
         write(config, line)
 
 

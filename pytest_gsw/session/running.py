@@ -7,13 +7,14 @@ from collections.abc import Generator
 import pytest
 
 from pytest_gsw.common.files import from_here
+from pytest_gsw.common.words import counted
 from pytest_gsw.errors import RunError
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.session import judged, workers, xdist
 from pytest_gsw.session.chosen import check_faults, runs_nothing
 from pytest_gsw.session.ending import add_json, leave_files
-from pytest_gsw.session.item import BaselineItem
+from pytest_gsw.session.item import BaselineItem, blank_rows
 from pytest_gsw.session.loop import handling_signals, interrupt_session, run_session, run_unready
 from pytest_gsw.session.lost import not_taken_over
 from pytest_gsw.session.resume import leave_run
@@ -72,7 +73,12 @@ def _submit_in_a_foreign_loop(session: pytest.Session) -> None:
         return
     check_faults([row for row in session.items if isinstance(row, BaselineItem)], settings)
     start = start_fleet(session, settings)
-    start.submit()
+    most = int(session.config.getoption("maxfail", 0))
+    bad = len(start.unready) + len(blank_rows(session.items))
+    if 0 < most <= bad:  # which row comes first is not ours to say, and those that fail end the session
+        start.hold_back(f"not submitted: {counted(bad, 'row')} cannot be, and --maxfail={most} ends the session")
+    else:
+        start.submit()
 
 
 def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:

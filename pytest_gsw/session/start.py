@@ -63,6 +63,11 @@ class Start:
         """Submit the rows that can be."""
         self.fleet.submit(self.specs, self.lost)
 
+    def hold_back(self, why: str) -> None:
+        """Submit none of them."""
+        advice = "correct the rows that cannot be submitted, or leave them out"
+        self.fleet.submit({row_id: SubmissionError(why, advice=advice) for row_id in self.specs})
+
 
 def start_fleet(session: pytest.Session, settings: Settings) -> Start:
     """Check every selected row, or take over what an earlier session has submitted; nothing is submitted yet."""
@@ -97,7 +102,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
     lost, attached = take_over(fleet, settings.past, specs, lambda line: write(config, line))
     # Of a submission whose answer was lost there may be a job already, whatever is wrong by now.
     new = [item for item in rows if item.baseline.id not in lost or not lost[item.baseline.id].intended_s]
-    specs |= check_rows(new, specs, launcher, settings)
+    specs |= check_rows(new, specs, launcher, settings, environ)
     for item in rows:
         row_id, row = item.baseline.id, item.baseline
         planned = specs.get(row_id) or fleet.spec(row_id)
@@ -118,12 +123,13 @@ def check_rows(
     specs: Mapping[str, JobSpec | RunError],
     launcher: Launcher,
     settings: Settings,
+    environ: Mapping[str, str],
 ) -> dict[str, RunError]:
     """Why rows cannot be submitted although it is known how, by their ids."""
     planned = [
         Planned(item.baseline, spec) for item in rows if isinstance(spec := specs.get(item.baseline.id), JobSpec)
     ]
-    return unready(planned, launcher, settings)
+    return unready(planned, launcher, settings, environ)
 
 
 def _note_rows(journal: Journal | None, settings: Settings, node_ids: list[str]) -> None:

@@ -119,6 +119,53 @@ def test_sbatch_that_is_not_on_the_path(
     )
 
 
+def test_a_variable_that_the_script_demands(
+    pytester: pytest.Pytester, submitted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = pytester.path / "recipes" / "tiny" / "launch.sh"
+    script.write_text("#!/bin/bash\nset -eu\nexport HF_TOKEN=${HF_TOKEN?needed}\n")
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    result = run(pytester)
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "the launch script needs HF_TOKEN, which is not set",
+            "",
+            f"said at    {script}:3  HF_TOKEN",
+            "rows       tiny_1b_bf16[[]H100x8] and 1 more row",
+            "baseline   *",
+            "next       export HF_TOKEN=?; or write that under `environment` of the cluster",
+        ]
+    )
+    assert not submitted.exists()
+    monkeypatch.setenv("HF_TOKEN", "hf_AbcdefghijklmnopQRSTUV")
+    result = run(pytester, "--gsw-plan")
+    assert result.ret == 0
+    result.stdout.no_fnmatch_line("*hf_Abc*")
+
+
+def test_the_partition_is_asked_once(
+    pytester: pytest.Pytester, submitted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = "PartitionName=batch Default=YES MaxNodes=1 MaxTime=UNLIMITED MinNodes=0 TotalNodes=4 TRES=node=4"
+    answer = (
+        f'echo "$@" >>"{pytester.path}/asked"; case "$*" in *partition) echo "{partition}" ;; *) echo "$none" ;; esac'
+    )
+    none = "none='JobSubmitPlugins = (null)'; "
+    put_on_path(pytester.path / "bin", monkeypatch, scontrol=none + answer, sacctmgr="echo 'normal|'")
+    result = run(pytester, "--gsw-plan")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            SECOND,
+            "  error        the row needs 2 nodes, and the partition batch allows no more than 1",
+            "  asked        scontrol -a -o show partition",
+            "1 row, 8 GPUs on 1 node if all run at once, about 1 GPU-hour; 1 row cannot be submitted",
+        ]
+    )
+    assert (pytester.path / "asked").read_text().split("\n") == ["-a -o show partition", "show config", ""]
+
+
 def test_a_wrong_stage_costs_no_job(pytester: pytest.Pytester, submitted: Path) -> None:
     (pytester.path / "taken").write_text("")
     make(pytester, stage="taken")
@@ -146,6 +193,17 @@ def test_a_row_that_cannot_be_submitted_leaves_the_others_alone(pytester: pytest
     run(pytester).assert_outcomes(errors=3)
     assert submitted.read_text().count("recipes/tiny/launch.sh") == 2
     assert "recipes/other" not in submitted.read_text()
+
+
+def test_with_x_and_workers_nothing_is_submitted_beside_it(pytester: pytest.Pytester, submitted: Path) -> None:
+    table = pytester.path / "site" / "tiny.yaml"
+    table.write_text(tiny_table(*TWO_ROWS, "gpus: 32, dtype: , step_time_s: 1.0, line: 12"))
+    result = run(pytester, "-x", "-n1")
+    assert result.ret != 0
+    result.stdout.no_fnmatch_line("*sbatch refused*")
+    assert not submitted.exists()
+    run(pytester, "--maxfail=2", "-n1")
+    assert submitted.exists()
 
 
 def test_with_x_a_blank_row_fails_before_anything_is_submitted(pytester: pytest.Pytester, submitted: Path) -> None:

@@ -111,6 +111,21 @@ def scontrol_requests(ids: Sequence[str]) -> str:
     return "".join(f"show job {job_id}\n" for job_id in ids)
 
 
+def scontrol_partitions_command(cluster: str = "") -> tuple[str, ...]:
+    """Ask slurmctld for all partitions, one a line; ``-a`` shows hidden ones too."""
+    return ("scontrol", *_at(cluster), "-a", "-o", "show", "partition")
+
+
+def scontrol_config_command(cluster: str = "") -> tuple[str, ...]:
+    """Ask slurmctld how it is configured."""
+    return ("scontrol", *_at(cluster), "show", "config")
+
+
+def sacctmgr_qos_command() -> tuple[str, ...]:
+    """Ask accounting for the flags of each QOS."""
+    return ("sacctmgr", "-n", "-P", "show", "qos", "format=name,flags%500")
+
+
 def scancel_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:
     """End all these jobs; ``-Q`` says nothing of those that have ended already."""
     return ("scancel", *_at(cluster), "-Q", "--", *ids)

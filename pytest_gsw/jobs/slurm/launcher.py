@@ -25,7 +25,7 @@ from pytest_gsw.jobs.slurm.answers import scancel_problem
 from pytest_gsw.jobs.slurm.client import COMMAND_TIMEOUT_S, QUERY_TIMEOUT_S, Client
 from pytest_gsw.jobs.slurm.commands import sbatch_command, scancel_by_name_command, scancel_command
 from pytest_gsw.jobs.slurm.poll import Poller
-from pytest_gsw.jobs.slurm.ready import without_sbatch
+from pytest_gsw.jobs.slurm.ready import unready
 from pytest_gsw.jobs.slurm.submission import Submissions
 
 
@@ -76,7 +76,7 @@ class SlurmLauncher:
 
     def unready(self, specs: Sequence[JobSpec]) -> dict[str, SubmissionError]:
         """By row, why its job would not run, as far as that is certain before anything is submitted."""
-        return without_sbatch(specs, self._client.environ)
+        return unready(specs, self._client.ask, self._client.environ)
 
     def submit(self, spec: JobSpec) -> Job:
         """Start one job; see :meth:`.Submissions.submit`."""

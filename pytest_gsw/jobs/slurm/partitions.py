@@ -1,0 +1,157 @@
+"""Partitions as ``scontrol`` tells of them, and jobs that would wait in one for ever: Slurm takes them all the same."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_gsw.common.words import counted, duration
+from pytest_gsw.jobs.directives import directives_of
+from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.tables.fields import nearest
+
+_TIME = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,7})(?::([0-9]{1,7}))?(?::([0-9]{1,7}))?")
+_UNLIMITED = frozenset({"UNLIMITED", "INFINITE", "-1"})
+
+
+@dataclass(frozen=True)
+class Partition:
+    """What one partition has and allows; infinity stands for what has no limit, or is not told."""
+
+    name: str
+    is_default: bool
+    nodes: float
+    gpus: float
+    least_nodes: float
+    most_nodes: float
+    longest_s: float
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a job asks of Slurm, by its options, by the environment, or by the launch script."""
+
+    nodes: int
+    #: 0 where it asks for none by name: what it then gets is the nodes' affair.
+    gpus: int
+    #: Any of them will do; none where it is the cluster's default one.
+    partitions: tuple[str, ...]
+    #: ``None`` where it is the partition's own.
+    time_s: float | None
+
+
+@dataclass(frozen=True)
+class Excess:
+    """What a job asks for, and its partition does not give."""
+
+    fact: str
+    advice: str
+    #: A QOS may allow it all the same.
+    by_limit: bool = False
+
+
+def parse_partitions(text: str) -> dict[str, Partition]:
+    """The partitions in the answer to ``scontrol -o show partition``, one a line, by their names."""
+    found: dict[str, Partition] = {}
+    for line in text.split("\n"):
+        facts = _pairs(line.split())
+        name = facts.get("PartitionName")
+        if name:
+            found[name] = Partition(
+                name,
+                is_default=facts.get("Default") == "YES",
+                nodes=_number(facts.get("TotalNodes")) or math.inf,
+                gpus=_number(_pairs(facts.get("TRES", "").split(",")).get("gres/gpu")),
+                least_nodes=_number(facts.get("MinNodes", "0")),
+                most_nodes=_number(facts.get("MaxNodes")),
+                longest_s=seconds_of(facts.get("MaxTime", "")) or math.inf,
+            )
+    return found
+
+
+def seconds_of(text: str) -> float | None:
+    """A limit on time as Slurm writes and reads it: ``30`` minutes, ``1:00:00``, ``2-12``; ``None`` for none."""
+    if text.upper() in _UNLIMITED:
+        return math.inf
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return None
+    days, *parts = [None if part is None else int(part) for part in match.groups()]
+    first, second, third = (part or 0 for part in parts)
+    if days is not None:
+        return ((days * 24 + first) * 60 + second) * 60.0 + third
+    return first * 60.0 + second if parts[2] is None else (first * 60 + second) * 60.0 + third
+
+
+def request_of(spec: JobSpec, environ: Mapping[str, str]) -> Request:
+    """What a job asks for. Options count before the environment, and that before the launch script."""
+    script = [word for _, words in directives_of(spec.script) for word in words]
+
+    def told(long: str, short: str, variable: str) -> str:
+        given = spec.environment.get(variable, environ.get(variable, ""))
+        return _value(spec.options, long, short) or given or _value(script, long, short)
+
+    time_s = spec.time_limit_s
+    if time_s is None and not any("--time-min" in word for word in (*spec.options, *script)):
+        time_s = seconds_of(told("--time", "-t", "SBATCH_TIMELIMIT"))
+    asks_for_gpus = "gpu" in told("--gres", "", "SBATCH_GRES") or told("--gpus-per-node", "", "SBATCH_GPUS_PER_NODE")
+    named = told("--partition", "-p", "SBATCH_PARTITION")
+    return Request(spec.nodes, spec.gpus if asks_for_gpus else 0, tuple(filter(None, named.split(","))), time_s)
+
+
+def excess_of(request: Request, partitions: Mapping[str, Partition]) -> Excess | None:
+    """What keeps a job waiting for ever in each of its partitions, told of the first; ``None`` where one takes it."""
+    names = request.partitions or [one.name for one in partitions.values() if one.is_default]
+    excesses = [_excess_in(name, request, partitions) for name in names]
+    return excesses[0] if excesses and all(excesses) else None
+
+
+def _excess_in(name: str, request: Request, partitions: Mapping[str, Partition]) -> Excess | None:
+    there = partitions.get(name)
+    if there is None:
+        return Excess(
+            f"there is no partition {name}{nearest(name, partitions)}",
+            "set `partition` in the cluster file; sinfo -a -s lists them",
+        )
+    nodes, advice = counted(request.nodes, "node"), "run it in a partition that is large enough, or leave the row out"
+    if request.nodes > there.nodes:
+        return Excess(f"the row needs {nodes}, and the partition {name} has {there.nodes:g}", advice)
+    if request.gpus > there.gpus:
+        return Excess(f"the row needs {request.gpus} GPUs, and the partition {name} has {there.gpus:g}", advice)
+    if request.nodes > there.most_nodes:
+        fact = f"the row needs {nodes}, and the partition {name} allows no more than {there.most_nodes:g}"
+        return Excess(fact, advice, by_limit=True)
+    if request.nodes < there.least_nodes:
+        fact = f"the row needs {nodes}, and the partition {name} takes jobs of {there.least_nodes:g} or more"
+        return Excess(fact, "name another partition in the cluster file", by_limit=True)
+    if request.time_s is not None and request.time_s > there.longest_s:
+        return Excess(
+            f"the job asks for {duration(request.time_s)}, and the partition {name} allows {duration(there.longest_s)}",
+            f"--gsw-timeout={there.longest_s / 60:.0f} asks for no more; or name another partition in the cluster file",
+            by_limit=True,
+        )
+    return None
+
+
+def _pairs(words: Iterable[str]) -> dict[str, str]:
+    return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+def _number(text: str | None) -> float:
+    """A whole number; infinity for any other word, such as UNLIMITED."""
+    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,9}", text) else math.inf
+
+
+def _value(words: Sequence[str], long: str, short: str) -> str:
+    """What an option is given last among these, as sbatch reads them: ``--time=30``, ``-t 30``, ``-t30``."""
+    value = ""
+    for number, word in enumerate(words):
+        if word in {long, short} and word:
+            value = next(iter(words[number + 1 :]), "")
+        elif word.startswith(f"{long}="):
+            value = word.partition("=")[2]
+        elif short and word.startswith(short) and not word.startswith("--"):
+            value = word.removeprefix(short).removeprefix("=")
+    return value

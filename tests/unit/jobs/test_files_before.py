@@ -1,0 +1,182 @@
+"""Recipes and staging areas that are not as they must be, with the keys that led there."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.clusters.model import Cluster, find_cluster
+from pytest_gsw.errors import SubmissionError
+from pytest_gsw.jobs.files_before import recipe_problem, stage_problem
+from pytest_gsw.jobs.layout import fixed_part
+from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.spec import make_job_spec
+from pytest_gsw.tables.load import load_table
+from tests.integration.conftest import tiny_table
+
+ROW = "gpus: 8, step_time_s: 1.000, line: 10"
+
+
+class Site:
+    """A project with one table and one cluster."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, keys: str, *, directory: str = "tiny", environ: dict[str, str] | None = None) -> None:
+        (self.path / "clusters.yaml").write_text(f"clusters:\n  eos:\n    scheduler: slurm\n{keys}")
+        (self.path / "tiny.yaml").write_text(tiny_table(ROW).replace("directory: tiny", f"directory: {directory}"))
+        self.cluster: Cluster = find_cluster("eos", [Path("clusters.yaml")], environ or {})
+        (self.row,) = load_table(Path("tiny.yaml"))
+        self.spec: JobSpec = make_job_spec(self.row, self.cluster, run_id="1")
+
+    def recipe(self) -> str:
+        problem = recipe_problem(self.spec, self.row, self.cluster)
+        return "" if problem is None else str(problem)
+
+    def stage(self) -> str:
+        problem: SubmissionError | None = stage_problem(self.spec, self.cluster)
+        return "" if problem is None else str(problem)
+
+    @property
+    def line(self) -> int:
+        """Of the table, the one that names the recipe's directory."""
+        lines = (self.path / "tiny.yaml").read_text().split("\n")
+        return next(number for number, line in enumerate(lines, 1) if "directory:" in line)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.chdir(tmp_path)
+    return Site(tmp_path)
+
+
+KEYS = "    stage: stage/{recipe}\n    recipes: recipes\n"
+
+
+def test_all_is_there(site: Site) -> None:
+    (site.path / "recipes" / "tiny").mkdir(parents=True)
+    (site.path / "recipes" / "tiny" / "launch.sh").write_text("#!/bin/bash\n")
+    site.write(KEYS)
+    assert (site.recipe(), site.stage()) == ("", "")
+    (site.path / "stage" / "tiny" / "results").mkdir(parents=True)
+    assert (site.recipe(), site.stage()) == ("", "")
+
+
+def test_no_recipe_of_this_name(site: Site) -> None:
+    for name in ("grok1", "llama3.1", ".git", "a", "b", "c", "d", "e"):
+        (site.path / "recipes" / name).mkdir(parents=True)
+    site.write(KEYS)
+    assert site.recipe() == (
+        f"the recipe's directory is not there: {site.path}/recipes/tiny\n\n"
+        f"recipes    clusters.yaml:5  recipes: {site.path}/recipes\n"
+        f"recipe     tiny.yaml:{site.line}  directory: tiny\n"
+        "there      a, b, c, d, e, grok1 and 1 other\n"
+        "next       is the recipe part of this release? Correct the directory there, or fetch the recipe"
+    )
+
+
+def test_a_file_in_its_place(site: Site) -> None:
+    (site.path / "recipes").mkdir()
+    (site.path / "recipes" / "tiny").write_text("")
+    site.write(KEYS)
+    assert site.recipe().startswith(f"the recipe's directory is no directory: {site.path}/recipes/tiny\n")
+
+
+def test_no_recipes_at_all(site: Site) -> None:
+    site.write("    stage: stage\n    recipes: nowhere/{recipe}/v1\n")
+    assert site.recipe() == (
+        f"the directory of recipes is not there: {site.path}/nowhere\n\n"
+        f"recipes    clusters.yaml:5  recipes: {site.path}/nowhere/{{recipe}}/v1\n"
+        "next       correct `recipes` there, or put the recipes there"
+    )
+
+
+def test_without_recipes_the_staging_area_has_them(site: Site) -> None:
+    site.write("    stage: stage/{recipe}\n")
+    assert site.recipe() == (
+        f"the staging area, where the launch script is to be, is not there: {site.path}/stage/tiny\n\n"
+        f"stage      clusters.yaml:4  stage: {site.path}/stage/{{recipe}}\n"
+        "next       run the recipe's setup.sh, which puts it there, or say with `recipes` where the recipes are"
+    )
+    site.write("    accelerator: H100\n", environ={"STAGE_PATH": f"{site.path}/stage"})
+    assert "stage      STAGE_PATH of the environment\n" in site.recipe()
+
+
+def test_a_recipe_beside_its_table(site: Site) -> None:
+    site.write(KEYS, directory="./mine")
+    assert site.recipe() == (
+        f"the recipe's directory is not there: {site.path}/mine\n\n"
+        f"recipe     tiny.yaml:{site.line}  directory: ./mine\n"
+        "next       is the recipe part of this release? Correct the directory there, or fetch the recipe"
+    )
+
+
+def test_no_launch_script(site: Site) -> None:
+    (site.path / "recipes" / "tiny").mkdir(parents=True)
+    (site.path / "recipes" / "tiny" / "launch_70b.sh").write_text("")
+    site.write(KEYS)
+    assert site.recipe() == (
+        f"the launch script is not there: {site.path}/recipes/tiny/launch.sh\n\n"
+        f"recipes    clusters.yaml:5  recipes: {site.path}/recipes\n"
+        f"recipe     tiny.yaml:{site.line}  directory: tiny\n"
+        "there      launch_70b.sh\n"
+        "next       run the recipe's setup.sh, or name the script in the table: recipe: {script: NAME}"
+    )
+    (site.path / "recipes" / "tiny" / "launch.sh").symlink_to("gone.sh")
+    assert site.recipe().startswith("the launch script is a link to nothing: ")
+
+
+def test_what_may_not_be_read_or_written(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    (site.path / "recipes" / "tiny").mkdir(parents=True)
+    (site.path / "recipes" / "tiny" / "launch.sh").write_text("#!/bin/bash\n")
+    site.write(KEYS)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert site.recipe().startswith(f"the launch script cannot be read: {site.path}/recipes/tiny/launch.sh\n")
+    assert site.stage() == (
+        f"the staging area is not there, and cannot be made: {site.path}/stage/tiny\n\n"
+        f"stage      clusters.yaml:4  stage: {site.path}/stage/{{recipe}}\n"
+        f"above      {site.path} cannot be written to\n"
+        f"next       correct `stage` there, or get the right to write: ls -ld {site.path}"
+    )
+    results = site.path / "stage" / "tiny" / "results"
+    results.mkdir(parents=True)
+    assert site.stage() == (
+        f"the staging area cannot be written to: {results}\n\n"
+        f"stage      clusters.yaml:4  stage: {site.path}/stage/{{recipe}}\n"
+        f"next       correct `stage` there, or get the right to write: ls -ld {results}"
+    )
+
+
+def test_a_staging_area_that_is_a_file(site: Site) -> None:
+    (site.path / "stage").write_text("")
+    site.write(KEYS)
+    assert site.stage() == (
+        f"the staging area is no directory: {site.path}/stage\n\n"
+        f"stage      clusters.yaml:4  stage: {site.path}/stage/{{recipe}}\n"
+        "next       correct `stage` there: all nodes must see it"
+    )
+
+
+def test_what_a_hook_has_chosen(site: Site) -> None:
+
+    site.write(KEYS)
+    site.spec = dataclasses.replace(site.spec, directory=Path("/nowhere/else"))
+    assert "hook       pytest_gsw_make_job_spec\n" in site.recipe()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "part"),
+    [
+        ("results/*/fp8/70b/64/log_{job_id}.out", "results"),
+        ("logs/mine/{job_id}.out", "logs/mine"),
+        ("{job_id}/log.out", ""),
+        ("log-{job_id}.out", ""),
+        ("", ""),
+    ],
+)
+def test_the_directories_of_a_log_that_are_known(pattern: str, part: str) -> None:
+    assert fixed_part(pattern) == part
