@@ -162,6 +162,10 @@ def _cluster(name: str, value: Value, path: Path, environ: Mapping[str, str]) ->
     keys: dict[str, Any] = {}
     for key, entry in value.value.items():
         keys[key] = _filled(entry, f"clusters.{name}.{key}", environ, faults)
+        if key == "environment":
+            keys[key] = {
+                name: (text.startswith("~/") and _at_home(text, environ)) or text for name, text in keys[key].items()
+            }
         if key in _PATHS:
             home = _at_home(keys[key], environ)
             if home is None:

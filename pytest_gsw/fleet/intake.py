@@ -31,7 +31,7 @@ class Intake:
             if isinstance(spec, RunError):
                 self._rows.finish(Over(row_id, spec))
             elif spec.gpus > self._rows.limits.gpus:
-                self._rows.finish(Over(row_id, _too_large(spec, self._rows.limits)))
+                self._rows.finish(Over(row_id, too_large(spec, self._rows.limits)))
             else:
                 self._let_wait(row_id, spec, past.get(row_id))
 
@@ -88,7 +88,8 @@ class Intake:
         return Run(job.id, attempt.status, log, output, beside=outputs_beside(job, log, output))
 
 
-def _too_large(spec: JobSpec, limits: Limits) -> SubmissionError:
+def too_large(spec: JobSpec, limits: Limits) -> SubmissionError:
+    """That a row needs more GPUs than all rows together may take."""
     return SubmissionError(
         f"the row needs {spec.gpus} GPUs, and no more than {limits.gpus:g} may be taken",
         advice="raise --gsw-max-gpus, or leave the row out",

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import RunError, SubmissionError
+from pytest_gsw.fleet.intake import too_large
 from pytest_gsw.hooks.guard import GuardedLauncher
 from pytest_gsw.jobs.demands import variables_problem
 from pytest_gsw.jobs.files_before import recipe_problem, stage_problem
@@ -48,11 +49,11 @@ def unready(
     A simulation needs none of what is looked for, a replay submits nothing, and what a site's own launcher needs only
     that knows: it refuses jobs itself.
     """
-    cluster = settings.cluster
+    cluster, limits = settings.cluster, settings.limits
+    found = {one.spec.row_id: too_large(one.spec, limits) for one in planned if one.spec.gpus > limits.gpus}
     if cluster is None or cluster.simulated or settings.replay is not None or isinstance(launcher, GuardedLauncher):
-        return {}
+        return dict(found)
     here = Here(cluster, launcher, environ)
-    found: Findings = {}
     for check in _CHECKS:
         found |= check([one for one in planned if one.spec.row_id not in found], here)
     return told_once({one.spec.row_id: found[one.spec.row_id] for one in planned if one.spec.row_id in found})

@@ -73,7 +73,7 @@ def _submit_in_a_foreign_loop(session: pytest.Session) -> None:
         return
     check_faults([row for row in session.items if isinstance(row, BaselineItem)], settings)
     start = start_fleet(session, settings)
-    most = int(session.config.getoption("maxfail", 0))
+    most = int(session.config.getoption("maxfail") or 0)  # a worker of pytest-xdist has none
     bad = len(start.unready) + len(blank_rows(session.items))
     if 0 < most <= bad:  # which row comes first is not ours to say, and those that fail end the session
         start.hold_back(f"not submitted: {counted(bad, 'row')} cannot be, and --maxfail={most} ends the session")

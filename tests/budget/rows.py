@@ -112,6 +112,10 @@ class ReadySlurm:
             return Output(0, "slurm 22.05.8\n", "")
         if command[0] == "sbatch":
             return Output(0, f"{self._submit(command)}\n", "")
+        if command[0] == "scontrol":
+            return Output(
+                0, "PartitionName=batch Default=YES MaxTime=UNLIMITED TotalNodes=1000 TRES=gres/gpu=8000\n", ""
+            )
         ids = command[-1].split(",")
         if command[0] == "squeue":
             lines = [f"{one}|COMPLETED|0|None|n1|1000|1001|1002|{self._names[one]}|" for one in ids]
@@ -134,6 +138,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     """Put Slurm's answers in the place of its processes, and count what the session does with files."""
     from pytest_gsw.fleet import fleet, submitting
     from pytest_gsw.jobs.slurm import client as slurm
+    from pytest_gsw.jobs.slurm import ready
     from pytest_gsw.session import start
 
     used = dict.fromkeys(("open", "fsync"), 0)
@@ -151,6 +156,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     clock = Clock()
     with (
         mock.patch.object(slurm, "_run", ReadySlurm(Path("stage").absolute())),
+        mock.patch.object(ready.shutil, "which", return_value="/usr/bin/sbatch"),
         mock.patch.object(submitting, "ThreadPoolExecutor", Inline),
         mock.patch.object(start, "Fleet", partial(fleet.Fleet, clock=clock, sleep=clock.sleep)),
         mock.patch.object(os, "fsync", synced),

@@ -206,6 +206,16 @@ def test_with_x_and_workers_nothing_is_submitted_beside_it(pytester: pytest.Pyte
     assert submitted.exists()
 
 
+def test_with_x_a_row_of_too_many_gpus_fails_before_anything_is_submitted(
+    pytester: pytest.Pytester, submitted: Path
+) -> None:
+    run(pytester, "-x", "--gsw-max-gpus=8").assert_outcomes(errors=1)
+    assert not submitted.exists()
+    plan = run(pytester, "--gsw-plan", "--gsw-max-gpus=8")
+    assert plan.ret == 1
+    plan.stdout.fnmatch_lines([SECOND, "  error        the row needs 16 GPUs, and no more than 8 may be taken"])
+
+
 def test_with_x_a_blank_row_fails_before_anything_is_submitted(pytester: pytest.Pytester, submitted: Path) -> None:
     table = pytester.path / "site" / "tiny.yaml"
     table.write_text(tiny_table(*TWO_ROWS, "gpus: 32, dtype: , step_time_s: 1.0, line: 12"))

@@ -109,6 +109,15 @@ def test_a_tilde_is_the_users_home(find: Find) -> None:
     assert find("a", BARE, environ={"STAGE_PATH": "~/stage", "HOME": "/home/ann"}).stage == "/home/ann/stage"
 
 
+def test_a_tilde_of_the_environment_is_a_home_in_front_of_a_path(find: Find) -> None:
+    text = "clusters: {a: {scheduler: slurm, environment: {HF_HOME: ~/hf, HIDDEN: ~root, MORE: a~/b}}}\n"
+    assert find("a", text, environ=ENVIRON).environment == {
+        "HF_HOME": "/home/ann/hf",
+        "HIDDEN": "~root",
+        "MORE": "a~/b",
+    }
+
+
 def test_a_home_of_nobody_is_a_fault(find: Find) -> None:
     with pytest.raises(FileError) as raised:
         find("a", "clusters: {a: {scheduler: slurm, stage: ~nobody.there/stage}}\n")
