@@ -11,7 +11,6 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from pytest_gsw.clusters.model import CONTRACT_VARIABLES
@@ -77,10 +76,9 @@ class Demand:
         return (value is not None and bool(value or not self.empty_is_unset)) != self.forbidden
 
 
-def variables_problem(spec: JobSpec, environ: Mapping[str, str]) -> SubmissionError | None:
-    """Why the launch script would end at once in the job's environment; ``None`` where that is not certain."""
+def variables_problem(spec: JobSpec, environ: Mapping[str, str], demands: Sequence[Demand]) -> SubmissionError | None:
+    """Why the launch script, which has these demands, would end at once; ``None`` where that is not certain."""
     script = spec.directory / spec.script
-    demands = demands_of(script)
     if not demands:
         return None
     environment = job_environment(environ, spec)
@@ -121,17 +119,11 @@ def _needed(unmet: Sequence[Demand], script: Path) -> SubmissionError:
 def demands_of(script: Path) -> tuple[Demand, ...]:
     """What a launch script demands, by its own text; nothing of one that cannot be read."""
     try:
-        facts = script.stat()
-        return _in_script(script, facts.st_mtime_ns, facts.st_size)
+        with script.open("rb") as file:
+            text = file.read(_MOST_BYTES).decode(errors="replace")
     except OSError:
         return ()
-
-
-@lru_cache(maxsize=64)
-def _in_script(script: Path, _mtime_ns: int, _size: int) -> tuple[Demand, ...]:
-    """The same of a script that is as it was; many rows have one script."""
-    with script.open("rb") as file:
-        return tuple(demands_in(file.read(_MOST_BYTES).decode(errors="replace")))
+    return tuple(demands_in(text))
 
 
 def demands_in(text: str) -> Iterator[Demand]:

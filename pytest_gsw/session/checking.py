@@ -13,7 +13,7 @@ from pytest_gsw.common.words import counted
 from pytest_gsw.errors import RunError, SubmissionError
 from pytest_gsw.fleet.intake import too_large
 from pytest_gsw.hooks.guard import GuardedLauncher
-from pytest_gsw.jobs.demands import variables_problem
+from pytest_gsw.jobs.demands import demands_of, variables_problem
 from pytest_gsw.jobs.files_before import recipe_problem, stage_problem
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.session.settings import Settings
@@ -99,8 +99,15 @@ def _stages(planned: Sequence[Planned], here: Here) -> Findings:
 
 def _variables(planned: Sequence[Planned], here: Here) -> Findings:
     """Launch scripts that say themselves what they cannot start without."""
-    found = ((one.spec.row_id, variables_problem(one.spec, here.environ)) for one in planned)
-    return {row_id: finding for row_id, finding in found if finding is not None}
+    scripts = {(one.spec.directory, one.spec.script) for one in planned}
+    demands = {script: demands_of(script[0] / script[1]) for script in scripts}
+    found: Findings = {}
+    for one in planned:
+        its = demands[one.spec.directory, one.spec.script]
+        problem = variables_problem(one.spec, here.environ, its) if its else None
+        if problem is not None:
+            found[one.spec.row_id] = problem
+    return found
 
 
 def _submissions(planned: Sequence[Planned], here: Here) -> Findings:

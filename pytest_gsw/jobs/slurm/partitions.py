@@ -31,15 +31,16 @@ class Partition:
 
 @dataclass(frozen=True)
 class Request:
-    """What a job asks of Slurm, by its options, by the environment, or by the launch script."""
+    """What jobs ask of Slurm by their options, by the environment, or by the launch script."""
 
-    nodes: int
-    #: 0 where it asks for none by name: what it then gets is the nodes' affair.
-    gpus: int
     #: Any of them will do; none where it is the cluster's default one.
     partitions: tuple[str, ...]
-    #: ``None`` where it is the partition's own.
+    #: Where they ask for none by name, what they get is the nodes' affair.
+    asks_for_gpus: bool
+    #: Where a job has no limit of its own; ``None`` for the partition's.
     time_s: float | None
+    #: They take less time, too.
+    is_flexible: bool
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,10 @@ def seconds_of(text: str) -> float | None:
     return first * 60.0 + second if parts[2] is None else (first * 60 + second) * 60.0 + third
 
 
+#: What else of the environment such a request rests on.
+VARIABLES = ("SBATCH_PARTITION", "SBATCH_TIMELIMIT", "SBATCH_GRES", "SBATCH_GPUS_PER_NODE")
+
+
 def request_of(spec: JobSpec, environ: Mapping[str, str]) -> Request:
     """What a job asks for. Options count before the environment, and that before the launch script."""
     script = [word for _, words in directives_of(spec.script) for word in words]
@@ -93,42 +98,42 @@ def request_of(spec: JobSpec, environ: Mapping[str, str]) -> Request:
         given = spec.environment.get(variable, environ.get(variable, ""))
         return _value(spec.options, long, short) or given or _value(script, long, short)
 
-    time_s = spec.time_limit_s
-    if time_s is None and not any("--time-min" in word for word in (*spec.options, *script)):
-        time_s = seconds_of(told("--time", "-t", "SBATCH_TIMELIMIT"))
-    asks_for_gpus = "gpu" in told("--gres", "", "SBATCH_GRES") or told("--gpus-per-node", "", "SBATCH_GPUS_PER_NODE")
     named = told("--partition", "-p", "SBATCH_PARTITION")
-    return Request(spec.nodes, spec.gpus if asks_for_gpus else 0, tuple(filter(None, named.split(","))), time_s)
+    gpus = "gpu" in told("--gres", "", "SBATCH_GRES") or told("--gpus-per-node", "", "SBATCH_GPUS_PER_NODE") != ""
+    time_s = seconds_of(told("--time", "-t", "SBATCH_TIMELIMIT"))
+    is_flexible = any("--time-min" in word for word in (*spec.options, *script))
+    return Request(tuple(filter(None, named.split(","))), gpus, time_s, is_flexible)
 
 
-def excess_of(request: Request, partitions: Mapping[str, Partition]) -> Excess | None:
+def excess_of(spec: JobSpec, request: Request, partitions: Mapping[str, Partition]) -> Excess | None:
     """What keeps a job waiting for ever in each of its partitions, told of the first; ``None`` where one takes it."""
     names = request.partitions or [one.name for one in partitions.values() if one.is_default]
-    excesses = [_excess_in(name, request, partitions) for name in names]
+    excesses = [_excess_in(name, spec, request, partitions) for name in names]
     return excesses[0] if excesses and all(excesses) else None
 
 
-def _excess_in(name: str, request: Request, partitions: Mapping[str, Partition]) -> Excess | None:
+def _excess_in(name: str, spec: JobSpec, request: Request, partitions: Mapping[str, Partition]) -> Excess | None:
     there = partitions.get(name)
     if there is None:
         return Excess(
             f"there is no partition {name}{nearest(name, partitions)}",
             "set `partition` in the cluster file; sinfo -a -s lists them",
         )
-    nodes, advice = counted(request.nodes, "node"), "run it in a partition that is large enough, or leave the row out"
-    if request.nodes > there.nodes:
+    nodes, advice = counted(spec.nodes, "node"), "run it in a partition that is large enough, or leave the row out"
+    if spec.nodes > there.nodes:
         return Excess(f"the row needs {nodes}, and the partition {name} has {there.nodes:g}", advice)
-    if request.gpus > there.gpus:
-        return Excess(f"the row needs {request.gpus} GPUs, and the partition {name} has {there.gpus:g}", advice)
-    if request.nodes > there.most_nodes:
+    if request.asks_for_gpus and spec.gpus > there.gpus:
+        return Excess(f"the row needs {spec.gpus} GPUs, and the partition {name} has {there.gpus:g}", advice)
+    if spec.nodes > there.most_nodes:
         fact = f"the row needs {nodes}, and the partition {name} allows no more than {there.most_nodes:g}"
         return Excess(fact, advice, by_limit=True)
-    if request.nodes < there.least_nodes:
+    if spec.nodes < there.least_nodes:
         fact = f"the row needs {nodes}, and the partition {name} takes jobs of {there.least_nodes:g} or more"
         return Excess(fact, "name another partition in the cluster file", by_limit=True)
-    if request.time_s is not None and request.time_s > there.longest_s:
+    time_s = spec.time_limit_s or request.time_s
+    if time_s is not None and time_s > there.longest_s and not request.is_flexible:
         return Excess(
-            f"the job asks for {duration(request.time_s)}, and the partition {name} allows {duration(there.longest_s)}",
+            f"the job asks for {duration(time_s)}, and the partition {name} allows {duration(there.longest_s)}",
             f"--gsw-timeout={there.longest_s / 60:.0f} asks for no more; or name another partition in the cluster file",
             by_limit=True,
         )

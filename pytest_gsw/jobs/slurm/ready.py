@@ -20,8 +20,10 @@ from pytest_gsw.jobs.slurm.commands import (
     scontrol_config_command,
     scontrol_partitions_command,
 )
-from pytest_gsw.jobs.slurm.partitions import Excess, excess_of, parse_partitions, request_of
+from pytest_gsw.jobs.slurm.partitions import VARIABLES, Excess, Request, excess_of, parse_partitions, request_of
 
+#: What of a job's own environment tells how it is submitted.
+_VARIABLES = ("PATH", "SBATCH_CLUSTERS", "SLURM_CLUSTERS", *VARIABLES)
 #: A site's plugins that change what a job asks for, in ``scontrol show config``; these change no partition or limit.
 _PLUGINS = re.compile(r"^(?:JobSubmitPlugins|CliFilterPlugins)\s*=\s*(.+?)\s*$", re.MULTILINE)
 _HARMLESS_PLUGINS = frozenset({"(null)", "logging", "none", "require_timelimit", "throttle"})
@@ -31,21 +33,31 @@ _OVER_LIMITS = re.compile(r"Partition(?:Max|Min)Nodes|PartitionTimeLimit")
 
 def unready(specs: Sequence[JobSpec], ask: Ask, environ: Mapping[str, str]) -> dict[str, SubmissionError]:
     """By row, why its job would not run: there is no ``sbatch``, or its partition has too little for it."""
-    found = _without_sbatch(specs, environ)
-    clusters: dict[str, list[JobSpec]] = {}
-    for spec in specs:
-        if spec.row_id not in found:
-            clusters.setdefault(clusters_with_script(spec), []).append(spec)
+    found: dict[str, SubmissionError] = {}
+    clusters: dict[str, list[_Alike]] = {}
+    for alike in _alike(specs):
+        first = alike[0]
+        path = first.environment.get("PATH", environ.get("PATH", os.defpath))
+        if shutil.which("sbatch", path=path) is None:
+            found |= {spec.row_id: _no_sbatch(path) for spec in alike}
+        elif is_one(cluster := clusters_with_script(first)):
+            clusters.setdefault(cluster, []).append((request_of(first, environ), alike))
     for cluster, some in clusters.items():
-        if is_one(cluster):
-            found |= _beyond_partitions(some, ask, environ, cluster)
+        found |= _beyond_partitions(some, ask, cluster)
     return found
 
 
-def _without_sbatch(specs: Sequence[JobSpec], environ: Mapping[str, str]) -> dict[str, SubmissionError]:
-    paths = {spec.row_id: spec.environment.get("PATH", environ.get("PATH", os.defpath)) for spec in specs}
-    lacking = {path for path in set(paths.values()) if shutil.which("sbatch", path=path) is None}
-    return {row_id: _no_sbatch(path) for row_id, path in paths.items() if path in lacking}
+#: Jobs that ask for the same but for their sizes and limits.
+_Alike = tuple[Request, Sequence[JobSpec]]
+
+
+def _alike(specs: Sequence[JobSpec]) -> list[list[JobSpec]]:
+    """The jobs by what tells Slurm what they ask for: many rows have one script, which is looked at once."""
+    groups: dict[tuple[object, ...], list[JobSpec]] = {}
+    for spec in specs:
+        told = tuple([spec.environment.get(name) for name in _VARIABLES])
+        groups.setdefault((spec.options, spec.script, told), []).append(spec)
+    return list(groups.values())
 
 
 def _no_sbatch(path: str) -> SubmissionError:
@@ -56,15 +68,13 @@ def _no_sbatch(path: str) -> SubmissionError:
     )
 
 
-def _beyond_partitions(
-    specs: Sequence[JobSpec], ask: Ask, environ: Mapping[str, str], cluster: str
-) -> dict[str, SubmissionError]:
+def _beyond_partitions(some: Sequence[_Alike], ask: Ask, cluster: str) -> dict[str, SubmissionError]:
     command = scontrol_partitions_command(cluster)
     asked = ask(command)
     partitions = parse_partitions(asked.stdout) if asked.returncode == 0 else {}
     if not partitions:
         return {}
-    excesses = {spec.row_id: excess_of(request_of(spec, environ), partitions) for spec in specs}
+    excesses = {spec.row_id: excess_of(spec, request, partitions) for request, alike in some for spec in alike}
     sure = _certain([excess for excess in excesses.values() if excess is not None], ask, cluster)
     return {
         row_id: SubmissionError(excess.fact, (("asked", " ".join(command)),), advice=excess.advice)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import SubmissionError
-from pytest_gsw.jobs.demands import Demand, demands_in, variables_problem
+from pytest_gsw.jobs import demands
+from pytest_gsw.jobs.demands import Demand, demands_in, demands_of
 from pytest_gsw.jobs.model import JobSpec
 
 HEAD = "#!/bin/bash\n#SBATCH --exclusive\n\nset -eu -o pipefail\n"
@@ -93,6 +94,10 @@ def test_no_bash_script_and_a_job_without_the_sessions_environment() -> None:
     assert demanded("A=${B:?}", "#!/usr/bin/env python3\n") == []
     assert demanded("A=${B:?}", "#!/bin/bash\n#SBATCH --export=NONE\n") == []
     assert len(demanded("A=${B:?}", "#!/bin/bash\n#SBATCH --export=ALL\n")) == 1
+
+
+def variables_problem(spec: JobSpec, environ: dict[str, str]) -> SubmissionError | None:
+    return demands.variables_problem(spec, environ, demands_of(spec.script))
 
 
 @pytest.fixture
