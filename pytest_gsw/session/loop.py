@@ -71,8 +71,6 @@ def run_unready(session: pytest.Session, start: Start, told: list[pytest.Item]) 
         pytest.Session.Failed: ``-x`` or ``--maxfail`` ends the session.
         pytest.Session.Interrupted: Something else asks the session to stop.
     """
-    for _ in start.unready:
-        start.fleet.next_over()  # they are all over by now; which of them is told first is the session's order
     items = [*blank_rows(session.items), *start.unready]
     for position, item in enumerate(items):
         is_last = len(items) == len(session.items) == position + 1
@@ -164,6 +162,8 @@ def _in_order(fleet: Fleet, waiting: Mapping[str, BaselineItem], interrupts: Int
             continue
         with interrupts.wait():
             row_id = fleet.next_over()
+        if row_id not in waiting:
+            continue  # it was told before anything was submitted
         if waiting[row_id].baseline.canary:
             canaries -= 1
             yield row_id
