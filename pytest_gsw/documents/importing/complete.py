@@ -51,8 +51,8 @@ def complete(draft: Draft, table: DraftTable, section: Section, context: Context
         ConfigurationError: A fact contradicts what the table states.
     """
     line, gpus = _figure(draft, FIGURES).line, draft.values.get("gpus")
-    if gpus is None and any(of_line == line for of_line, _ in context.facts.rows):
-        # Its cells state nodes: how many GPUs these are is known where the rest of it is.
+    if any(of_line == line for of_line, _ in context.facts.rows):
+        # Its cells may state nodes, or a count that its figures refute: how many they are is known with the rest of it.
         gpus = _complete(draft, table, section, context, Facts()).values.get("gpus")
     return _complete(draft, table, section, context, _row_facts(context.facts, line, gpus))
 

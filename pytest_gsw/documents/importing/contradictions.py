@@ -7,7 +7,7 @@ left out, or put right where two identities say what it is; where several can, a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from pytest_gsw.documents.audit import explain
@@ -16,6 +16,7 @@ from pytest_gsw.documents.audit.figures import DERIVED, Row, laws
 from pytest_gsw.documents.audit.findings import Finding
 from pytest_gsw.documents.audit.identities import identities
 from pytest_gsw.documents.audit.written import Span, Written, about, swapped
+from pytest_gsw.documents.importing.gpu_counts import proven_gpus
 from pytest_gsw.documents.importing.identities import equation, numbers_of
 from pytest_gsw.tables.metrics import DAYS_TO_TRAIN, MFU, STEP_TIME, TFLOPS_PER_GPU, THROUGHPUTS, TOKENS_PER_S
 from pytest_gsw.tables.yamlfile import Stated
@@ -47,8 +48,12 @@ class Decision:
 
 
 def decided(values: Mapping[str, Stated], acknowledged: Collection[str]) -> Decision:
-    """What the row's own identities say of its figures and its batch; those that are known to contradict stay."""
+    """What the row's own identities say of its figures, batch and GPUs; those that are known to contradict stay."""
     row = numbers_of(values)
+    gpus = proven_gpus(row) if "gpus" not in acknowledged else None
+    if gpus is not None:
+        found = decided({**values, "gpus": replace(values["gpus"], text=gpus[0])}, acknowledged)
+        return replace(found, proven={"gpus": gpus, **found.proven})
     if not _wrong(row, acknowledged):
         return Decision()
     without_flops = _without(row, "model_flops")
