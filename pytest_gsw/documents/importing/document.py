@@ -26,6 +26,8 @@ from pytest_gsw.documents.importing.row import JoinedTable, Row, RowFile, RowTab
 from pytest_gsw.documents.importing.rows import Configuration, DraftTable, extract
 from pytest_gsw.tables.stated import StatedRow
 
+#: A README has some ten; each is held against each row.
+_MOST_CONFIGURATIONS = 200
 #: What a row is made of.
 _Part: TypeAlias = tuple[Draft, DraftTable, Sequence[Configuration], Section]
 
@@ -103,7 +105,7 @@ def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
     for table in extracted.tables:
         section = section_of(document, table.table, sections[table.table.section], said)
         own = chapter_of(document, table.table, table.text)
-        near = [one for one in extracted.configurations if chapters[one.place].may_hold_for(own)]
+        near = [one for one in extracted.configurations[:_MOST_CONFIGURATIONS] if chapters[one.place].may_hold_for(own)]
         fits = [fitting(near, drafted, table.title) if drafted.values else [] for drafted in table.rows]
         drafts = [
             joined(drafted, table, configurations, section) if drafted.values else drafted

@@ -13,7 +13,8 @@ from itertools import accumulate
 
 from pytest_gsw.documents.importing.pipe_tables import Spot
 
-#: Spans are repeated in each place that they cover; a table of figures has some hundred cells.
+#: Cells of a table, and of all tables of a document the places that cells with a span cover beside their own: spans are
+#: repeated in each of them. A table of figures has some hundred cells.
 MAX_CELLS = 20_000
 #: Longer cells are no figures and no settings.
 MAX_CELL = 2_000
@@ -38,6 +39,8 @@ class HtmlTable:
     rows: tuple[tuple[Spot, ...], ...] = ()
     #: Why it is not read, or nothing.
     reason: str = ""
+    #: Places that cells with a span cover beside their own, as far as they were counted.
+    repeated: int = 0
 
 
 @dataclass
@@ -58,8 +61,8 @@ class _Row:
 class _Reader:
     """The rows of one table, as its tags come."""
 
-    def __init__(self, text: str, starts: Sequence[int], begin: int) -> None:
-        self._text, self._starts, self._begin = text, starts, begin
+    def __init__(self, text: str, starts: Sequence[int], begin: int, most_repeated: int) -> None:
+        self._text, self._starts, self._begin, self._most_repeated = text, starts, begin, most_repeated
         self._rows: list[_Row] = []
         self._in_head = False
         self._open: tuple[int, str, str] | None = None
@@ -83,10 +86,14 @@ class _Reader:
             return HtmlTable(lines, reason="is an HTML table with a table in it")
         rows = [row for row in self._rows if row.cells and not row.is_hidden]
         names = _head_rows(rows)
-        head, body = _grid(rows[:names]), _grid(rows[names:])
+        written = sum(len(row.cells) for row in rows)
+        most = min(MAX_CELLS, written + self._most_repeated)
+        head, body = _grid(rows[:names], most), _grid(rows[names:], most)
         if head is None or body is None:
-            return HtmlTable(lines, reason=f"is an HTML table of more than {MAX_CELLS} cells")
-        return HtmlTable(lines, head, body)
+            reason = f"is an HTML table of more than {MAX_CELLS} cells"
+            reason += "" if most == MAX_CELLS else ", with those that cells above it span"
+            return HtmlTable(lines, reason=reason, repeated=max(most - written, 0))
+        return HtmlTable(lines, head, body, repeated=max(sum(map(len, (*head, *body))) - written, 0))
 
     def _end_cell(self, end: int) -> None:
         if self._open is None:
@@ -122,7 +129,7 @@ def html_tables(lines: Sequence[str], code: Collection[int]) -> Iterator[HtmlTab
     text = "\n".join(lines)
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
     reader: _Reader | None = None
-    depth = position = comment_end = 0
+    depth = position = comment_end = repeated = 0
     while match := _TAG.search(text, position):
         position = match.end()
         if match["name"] is None:
@@ -135,13 +142,15 @@ def html_tables(lines: Sequence[str], code: Collection[int]) -> Iterator[HtmlTab
             line, column = _place(starts, match.start())
             before = lines[line - 1][: column - 1].rstrip()
             if reader is None and line not in code and (not before or before.endswith(">")):
-                reader = _Reader(text, starts, match.start())
+                reader = _Reader(text, starts, match.start(), MAX_CELLS - repeated)
             elif reader is not None:
                 reader.nested = True
                 depth += 1
         elif name == "table" and reader is not None:
             if depth == 0:
-                yield reader.table(match.start())
+                table = reader.table(match.start())
+                yield table
+                repeated += table.repeated
                 reader = None
             else:
                 depth -= 1
@@ -158,8 +167,8 @@ def _place(starts: Sequence[int], offset: int) -> tuple[int, int]:
     return line, offset - starts[line - 1] + 1
 
 
-def _grid(rows: Sequence[_Row]) -> tuple[tuple[Spot, ...], ...] | None:
-    """Rows with each cell in all places that it covers; ``None`` where these are too many.
+def _grid(rows: Sequence[_Row], most: int) -> tuple[tuple[Spot, ...], ...] | None:
+    """Rows with each cell in all places that it covers; ``None`` where these are more than ``most``.
 
     A cell across the whole width is a row of its own, whose text is about those below: it stays one cell.
     """
@@ -181,7 +190,7 @@ def _grid(rows: Sequence[_Row]) -> tuple[tuple[Spot, ...], ...] | None:
                 if cell.rows > 1:
                     left[column] = (cell.spot, cell.rows - 1)
                 count += 1
-                if count + len(left) > MAX_CELLS:
+                if count + len(left) > most:
                     return None
         count += len(left)
         # A row that leaves a gap before a cell from above has lost a cell: it ends there, and is seen to be short.

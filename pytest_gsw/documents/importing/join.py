@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from pytest_gsw.common.words import enumerated
 from pytest_gsw.documents.importing.around import surrounded
 from pytest_gsw.documents.importing.cases import release_of
 from pytest_gsw.documents.importing.draft import Draft
@@ -71,17 +72,15 @@ def _configured(draft: Draft, fitting: Sequence[Configuration]) -> Draft:
         texts = {one.text for one in stated}
         given = own.values.get(key)
         if given is not None and given.text not in texts:
-            message = f"{given.text} here, {_and(texts)} in the configuration: what stands with the figures was taken"
+            others = f"{enumerated(sorted(texts))} in the configuration"
+            message = f"{given.text} here, {others}: what stands with the figures was taken"
             draft = draft.remarked(key, message, given)
         elif given is None and len(texts) > 1:
-            draft = draft.remarked(key, f"not joined: {len(fitting)} configurations fit, with {_and(texts)}", own.place)
+            message = f"not joined: {len(fitting)} configurations fit, with {enumerated(sorted(texts))}"
+            draft = draft.remarked(key, message, own.place)
         elif given is None and key not in draft.blanks and key not in draft.absent:
             draft = draft.having(key, stated[0].text, stated[0])
     return draft
-
-
-def _and(texts: set[str]) -> str:
-    return " and ".join(sorted(texts))
 
 
 def fitting(configurations: Sequence[Configuration], draft: Draft, title: Title) -> list[Configuration]:

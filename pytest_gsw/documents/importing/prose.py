@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from pytest_gsw.documents.importing.markdown import Document
 from pytest_gsw.documents.importing.titles import Title, read_title
 from pytest_gsw.tables.yamlfile import Stated
 
+#: A document is about one model, or some; what it says of each is held against each row.
+_MOST_MODELS = 100
 #: Of patterns whose words may have any case, and whose digits are those of ASCII.
 _WORDS = re.IGNORECASE | re.ASCII
 _FLOPS = re.compile(
@@ -91,12 +94,12 @@ def read_prose(document: Document) -> Prose:
     lines = list(document.texts(document.prose))
     texts = [line for _, line in lines]
     has_formula = any(map(_TOKENS_FORMULA.search, texts))
-    flops = tuple(_model_flops(lines))
+    flops = tuple(islice(_model_flops(lines), _MOST_MODELS))
     examples = (match[1] for match in map(_EXAMPLE.match, texts) if match is not None)
     return Prose(
         model_flops=flops,
-        models=(*(title for title, _ in flops if title.model), *map(read_title, examples)),
-        architectures=tuple(_architectures(lines)),
+        models=(*(title for title, _ in flops if title.model), *map(read_title, islice(examples, _MOST_MODELS))),
+        architectures=tuple(islice(_architectures(lines), _MOST_MODELS)),
         steps=_only(_STEPS, [(n, line) for n, line in lines if not _OF_OTHER_STEPS.search(line)]),
         statistic=_statistic([(n, line) for n, line in lines if not _NEGATED.search(line)]),
         example_sequence_length=_first(_TOKENS_EXAMPLE, lines) if has_formula else None,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_gsw.documents.importing import read_facts
+from pytest_gsw.documents.importing.anywhere import stated_anywhere
 from pytest_gsw.documents.importing.around import SAID
 from pytest_gsw.documents.importing.markdown import parse_document
+from pytest_gsw.documents.importing.prose import read_prose
 from pytest_gsw.documents.importing.surroundings import Surroundings
 from pytest_gsw.tables.load import load_table
 from tests.endless import it_ends
@@ -146,6 +148,17 @@ def test_much_text_around_a_table_of_many_rows(read: Read) -> None:
     setups = "## Setup\n\nTP=2.\n\n" * 15_000
     with it_ends():
         read(f"# NeMo\n\n{setups}## Results on 8 GPUs\n{TABLE}" + "| a | 1 |\n" * 1000)
+
+
+def test_what_is_held_against_each_row_is_limited(read: Read) -> None:
+    settings = "".join(f"|GPUs|TP|\n|-|-|\n|{8 * n}|2|\n\n" for n in range(1, 202))
+    runs = "|GPUs|Step time (s)|\n|-|-|\n|1600|2|\n|1608|2|\n"
+    rows = read(f"# NeMo runs of Llama 3 8B\n\n{settings}## Results\n\n{runs}").rows
+    assert [row.values["gpus"].text for row in rows if "tp" in row.values] == ["1600"]
+    lengths = parse_document("doc.md", "- Sequence length: 4096\n" * 1000)
+    assert len(stated_anywhere(lengths)["sequence_length"]) == 20
+    flops = parse_document("doc.md", "The model flops for Llama 3 8b is 1.9E+14.\n" * 1000)
+    assert len(read_prose(flops).model_flops) == 100
 
 
 def test_a_table_without_gpu_counts_is_one_of_runs_where_the_text_counts_them(read: Read) -> None:

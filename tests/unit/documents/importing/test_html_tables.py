@@ -186,12 +186,23 @@ def test_tables_that_are_not_read(text: str, reason: str) -> None:
         "<table><tr><td \n" * 50_000,
         "<details>\n" + "<summary>\n" * 100_000,
         ("<table><tr><td>" + "*" * 3000 + "</table>\n") * 200,
+        "<table><tr><td colspan=9999>8<td>1</table>\n\n" * 2_000,
+        "<table><tr><td colspan=9999 rowspan=9>8<td>1</table>\n\n" * 2_000,
     ],
-    ids=range(9),
+    ids=range(11),
 )
 def test_hostile_text_costs_no_more_than_its_length(text: str) -> None:
     with it_ends():
         parse(text)
+
+
+def test_what_cells_span_is_limited_for_the_whole_document() -> None:
+    wide = f"<table><tr><td colspan={MAX_CELLS // 2}>1</td><td>2</td></tr></table>\n\n"
+    plain = "<table><tr><td>1</td><td>2</td></tr></table>\n"
+    document = parse(wide * 3 + plain)
+    reason = f"is an HTML table of more than {MAX_CELLS} cells, with those that cells above it span"
+    assert document.unread == (Unread(5, "", reason),)
+    assert [len(table.header) for table in document.tables] == [MAX_CELLS // 2 + 1, MAX_CELLS // 2 + 1, 2]
 
 
 def test_a_cell_over_many_rows_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
