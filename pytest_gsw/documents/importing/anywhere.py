@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pytest_gsw.documents.importing.labels import ACCELERATOR
 from pytest_gsw.documents.importing.markdown import Document
-from pytest_gsw.documents.importing.sentences import Sentence, names_in
+from pytest_gsw.documents.importing.sentences import NEGATED, Sentence, names_in
 from pytest_gsw.tables.yamlfile import Stated
 
 #: Lines that state the same: no more of them are asked which run they name.
 _MOST_LINES = 20
 _WORDS = re.IGNORECASE | re.ASCII
-_NEGATED = re.compile(r"\bnot\b|n't\b|\bnever\b|\bunsupported\b", re.IGNORECASE)
 _SEQUENCE = re.compile(r"^\W{0,6}(?:seq(?:uence)?[ _]?len(?:gth)?)\s*(?:=|:|is)\s*([1-9]\d{0,6})(?!\d|[.,]\d)", _WORDS)
 _SEQUENCE_IN_TEXT = re.compile(
     r"(?:seq(?:uence)? length|context length)(?: is| of|:| =)? ([1-9]\d{0,6})(?!\d|[.,]\d| first| at first| initially)",
@@ -32,7 +31,7 @@ def stated_anywhere(document: Document) -> Mapping[str, tuple[Sentence, ...]]:
     A command is an example, and the model that it names is one of those that ran.
     """
     lines = list(document.texts(document.prose))
-    affirmed = [(n, line) for n, line in lines if not _NEGATED.search(line)]
+    affirmed = [(n, line) for n, line in lines if not NEGATED.search(line)]
     stated = {
         "dtype": list(_matches(_WEIGHTS, lines))[:1],
         "accelerator": _alike(_accelerators(lines)),

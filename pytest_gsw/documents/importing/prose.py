@@ -1,4 +1,4 @@
-"""What a document says beside its tables: formulas, steps, sequence length, the statistic, the launch script."""
+"""What a document says beside its tables: formulas, steps, the statistic, GPUs of a node."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from pytest_gsw.documents.importing.markdown import Document
+from pytest_gsw.documents.importing.sentences import NEGATED
 from pytest_gsw.documents.importing.titles import Title, read_title
 from pytest_gsw.tables.yamlfile import Stated
 
@@ -28,7 +29,6 @@ _STEPS = re.compile(
 )
 #: Lines about the steps of something else than a whole run.
 _OF_OTHER_STEPS = re.compile(r"trac(?:e|ing)|profil|warm.?up|nccl", re.IGNORECASE)
-_NEGATED = re.compile(r"\bnot\b|n't\b|\bnever\b|\bunsupported\b", re.IGNORECASE)
 _LAST_STEP = re.compile(r"last training step", _WORDS)
 _LAST_STEPS = re.compile(
     r"average (?:\w+ ){0,4}(?:from|of|over) the last ([1-9]\d{0,3}) (?:training )?(?:steps|iterations)", _WORDS
@@ -101,7 +101,7 @@ def read_prose(document: Document) -> Prose:
         models=(*(title for title, _ in flops if title.model), *map(read_title, islice(examples, _MOST_MODELS))),
         architectures=tuple(islice(_architectures(lines), _MOST_MODELS)),
         steps=_only(_STEPS, [(n, line) for n, line in lines if not _OF_OTHER_STEPS.search(line)]),
-        statistic=_statistic([(n, line) for n, line in lines if not _NEGATED.search(line)]),
+        statistic=_statistic([(n, line) for n, line in lines if not NEGATED.search(line)]),
         example_sequence_length=_first(_TOKENS_EXAMPLE, lines) if has_formula else None,
         gpus_per_node=_first(_GPUS_PER_NODE, lines),
         proxy_below=_first(_PROXY, lines),

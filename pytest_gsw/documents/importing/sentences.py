@@ -34,6 +34,7 @@ _NO_STATEMENT = re.compile(
     r"todo)(?![a-z])|n't\b",
     _WORDS,
 )
+NEGATED = re.compile(r"\bnot\b|n't\b|\bnever\b|\bunsupported\b", re.IGNORECASE)
 #: What a cluster has is not what a run has taken.
 _CAPACITY = re.compile(
     r"(?<![a-z])(?:has|have|had|consist(?:s|ed|ing)? of|compris\w+|contain\w*|offer\w*|provid\w*|own\w*) "
