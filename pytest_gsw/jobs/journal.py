@@ -78,6 +78,8 @@ class Past:
     #: How many jobs each row was to have in any case, and at most after these.
     first_jobs: int = 1
     confirm_jobs: int = 0
+    #: The release of the recipes whose bundled rows they are; ``None``: those of the documents, or of other tables.
+    release: str | None = None
     #: What of the journal cannot be relied on, a line each: ``…/journal.jsonl:17 is not readable``.
     damage: tuple[str, ...] = ()
     #: When the run began, seconds since the epoch; 0 where that is not known.
@@ -112,10 +114,18 @@ class Journal:
         elif content and not content.endswith(b"\n"):
             self._append(b"\n")
 
-    def session(self, cluster: str, rows: Sequence[str], first_jobs: int = 1, confirm_jobs: int = 0) -> None:
-        """A session starts, with these rows (node ids), and so many jobs for each."""
+    def session(
+        self,
+        cluster: str,
+        rows: Sequence[str],
+        first_jobs: int = 1,
+        confirm_jobs: int = 0,
+        release: str | None = None,
+    ) -> None:
+        """A session starts, with these rows (node ids) of a release of the recipes, and so many jobs for each."""
         jobs = {"first_jobs": first_jobs, "confirm_jobs": confirm_jobs} if (first_jobs, confirm_jobs) != (1, 0) else {}
-        event = {"event": "session", "cluster": cluster, "rows": list(rows), **jobs, "time_s": int(time.time())}
+        of = {} if release is None else {"release": release}
+        event = {"event": "session", "cluster": cluster, "rows": list(rows), **jobs, **of, "time_s": int(time.time())}
         self._write(event)
         with contextlib.suppress(FileExistsError):  # of the run's first session
             write_new(self._directory / COPY, seal(event, 1))
@@ -271,6 +281,7 @@ def _session(event: Mapping[str, Any]) -> Past:
         texts(event, "rows"),
         first_jobs=whole(event, "first_jobs", 1),
         confirm_jobs=whole(event, "confirm_jobs", 0),
+        release=text(event, "release", "") or None,
         begun_s=maybe_number(event, "time_s") or 0.0,
     )
 

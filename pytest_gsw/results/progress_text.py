@@ -105,6 +105,7 @@ def plan_text(
         lines += [
             row["node_id"],
             f"  {rounded(row['gpus'], 'GPU')} on {rounded(row['nodes'], 'node')}, {took}",
+            *([f"  source       {row['source']}"] if row.get("source") else []),
             f"  directory    {row['directory']}",
             f"  command      {row['command']}",
             *(f"  environment  {name}={value}" for name, value in row["environment"].items()),

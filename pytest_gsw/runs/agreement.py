@@ -7,7 +7,6 @@ documents do, what it says of that is not held against a run.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,14 +15,13 @@ from pytest_gsw.logs.model import Identity, Step
 from pytest_gsw.runs.problem import Problem
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.model import Baseline, Parallelism
-from pytest_gsw.tables.releases import releases_of
+from pytest_gsw.tables.of_release import holds_for
 from pytest_gsw.tables.statistic import parse_statistic
 
 _PLAIN = frozenset({"bf16", "fp16", "fp32", "tf32"})
 #: Kinds of fewer bits, which the names of their variants hold: ``mxfp8``, ``nvfp4``.
 _QUANTIZED = ("fp8", "fp4", "int8", "int4")
 _NAMES = frozenset({"model", "size", "framework", "dtype", "gpus", "global_batch_size", "job_id"})
-_VERSION = re.compile(r"v?(\d\d)\.(\d\d)(?:\.\d{1,3})?")
 #: The name of what is compared, and the field of an identity, that tells the recipe's release.
 RELEASE = "release"
 
@@ -225,21 +223,10 @@ def _precision(baseline: Baseline, said: Identity) -> Iterator[Compared]:
 def _release(baseline: Baseline, said: Identity) -> Iterator[Compared]:
     """The recipe's release. Its scripts say one constant for several; a row's figures are those of some."""
     source = baseline.source
-    found = releases_of(said.release or "")
-    if source.releases and found:
-        agrees = not set(found).isdisjoint(source.releases)
-        yield Compared(RELEASE, str(said.release), ", ".join(source.releases), RELEASE, agrees=agrees)
-        return
-    # The tag of the document alone says year and month.
-    wanted = _month(source.release or "")
-    if wanted is not None and any(map(_month, found)):
-        agrees = wanted in set(map(_month, found))
-        yield Compared(RELEASE, str(said.release), str(source.release), RELEASE, agrees=agrees)
-
-
-def _month(release: str) -> tuple[str, str] | None:
-    found = _VERSION.fullmatch(release)
-    return None if found is None else (found[1], found[2])
+    agrees = holds_for(source, said.release or "")
+    if agrees is not None:
+        wanted = ", ".join(source.releases) or str(source.release)
+        yield Compared(RELEASE, str(said.release), wanted, RELEASE, agrees=agrees)
 
 
 def _image(said: Identity, image: str | None) -> Iterator[Compared]:

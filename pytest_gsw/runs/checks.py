@@ -25,7 +25,6 @@ from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.skips import with_skipped
 from pytest_gsw.runs.agreement import RELEASE, Compared, agreed, compare
 from pytest_gsw.runs.problem import Problem
-from pytest_gsw.runs.releases import other_release
 from pytest_gsw.runs.run import (
     CAUSE_OF_STATE,
     Run,
@@ -40,6 +39,7 @@ from pytest_gsw.runs.run import (
 )
 from pytest_gsw.runs.trained import SCALED_DTYPES, diverged_fact, loss_problem
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.of_release import other_release
 
 #: A run says who it is at its beginning.
 _IDENTITY_BYTES = 4 << 20
@@ -233,8 +233,9 @@ def check_identity(baseline: Baseline, run: Run, said: Identity) -> tuple[Compar
     told: tuple[tuple[str, str], ...] = ()
     if not names and release is not None:
         # Its settings may differ from the row's for that reason.
-        problem = other_release(baseline, release.said)
-        fact, advice, told = problem.fact, problem.advice, problem.evidence
+        other = other_release(baseline, release.said, "the log")
+        fact, advice = other.fact, other.advice
+        told = (("release", f"GSW_VERSION={release.said} in the log"), other.table)
         differing.remove(release)
     elif names:
         fact = f"the log belongs to another run, by its {' and '.join(one.name for one in names)}"

@@ -16,6 +16,7 @@ from pytest_gsw.hooks.guard import GuardedLauncher
 from pytest_gsw.jobs.demands import demands_of, variables_problem
 from pytest_gsw.jobs.files_before import recipe_problem, stage_problem
 from pytest_gsw.jobs.model import JobSpec, Launcher
+from pytest_gsw.jobs.staged import of_other_releases, release_problem
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.tables.model import Baseline
 
@@ -88,6 +89,12 @@ def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
     )
 
 
+def _releases(planned: Sequence[Planned], _here: Here) -> Findings:
+    """Recipes of another release than the row's figures are of: their logs could not be judged by these."""
+    scripts = ((one.baseline, one.spec.directory / one.spec.script) for one in planned)
+    return {row.id: release_problem(row, staged) for row, staged in of_other_releases(scripts)}
+
+
 def _stages(planned: Sequence[Planned], here: Here) -> Findings:
     """Staging areas that cannot be written to."""
     return _once(
@@ -133,4 +140,10 @@ def _once(
 
 
 #: Each is asked of the rows of which none before it has found anything.
-_CHECKS: tuple[Callable[[Sequence[Planned], Here], Findings], ...] = (_recipes, _stages, _variables, _submissions)
+_CHECKS: tuple[Callable[[Sequence[Planned], Here], Findings], ...] = (
+    _recipes,
+    _releases,
+    _stages,
+    _variables,
+    _submissions,
+)

@@ -135,9 +135,13 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
 
     times_s = [(item.baseline.gpus, expected_run_s(item.baseline)) for item in rows]
     hours = settings.repeats.first * sum(gpus * run_s for gpus, run_s in times_s if run_s is not None) / 3600
-    if settings.cluster is not None and settings.cluster.simulated:
+    assert settings.cluster is not None  # else nothing is judged
+    if settings.cluster.simulated:
         return [f"gsw: {count}, simulated on this machine{more}"]
-    return [f"gsw: {count}, about {hours:,.0f} GPU-hours by the documented step times{more}"]
+    from pytest_gsw.jobs.staged import told_of_stage
+
+    told = [f"gsw: {line}" for line in told_of_stage((item.baseline for item in rows), settings.cluster)]
+    return [*told, f"gsw: {count}, about {hours:,.0f} GPU-hours by the documented step times{more}"]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -109,6 +109,9 @@ def facts_of(record: Record, settings: Settings) -> list[tuple[str, str]]:
     """Where a row's things are and how it is repeated, each with its name."""
     cluster = [f"--gsw-cluster={settings.cluster.name}"] if settings.cluster else []
     replay = [f"--gsw-replay={settings.replay}"] if settings.replay else []
-    again = command("pytest", *cluster, *replay, record.row.node_id)
-    offline = command("pytest", *cluster, f"--gsw-replay={from_here(settings.run_directory)}", record.row.node_id)
+    by_cluster = settings.cluster.release if settings.cluster else None
+    release = [f"--gsw-release={settings.release}"] if settings.release not in {None, by_cluster} else []
+    again = command("pytest", *cluster, *release, *replay, record.row.node_id)
+    kept = f"--gsw-replay={from_here(settings.run_directory)}"
+    offline = command("pytest", *cluster, *release, kept, record.row.node_id)
     return row_text.run_facts(record, again, offline)

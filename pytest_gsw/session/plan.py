@@ -51,6 +51,7 @@ def _of_row(item: BaselineItem, spec: JobSpec, settings: Settings, launcher: Lau
     run_s = expected_run_s(item.baseline)
     return {
         "node_id": item.nodeid,
+        "source": item.baseline.source.in_words,
         "gpus": spec.gpus,
         "nodes": spec.nodes,
         "minutes": None if run_s is None else run_s / 60,

@@ -112,7 +112,7 @@ def read_settings(config: pytest.Config) -> Settings:
             raise ConfigurationError(f"--gsw-resume: the run {run_id} is of the cluster '{past.cluster}'")
         values["cluster"] = past.cluster
     cluster = _cluster(config, values, results / "runs" / run_id) if values["cluster"] else None
-    release = _release(values, cluster)
+    release = _release(values, cluster, past)
     return Settings(
         run_id=run_id,
         cluster=cluster,
@@ -242,17 +242,24 @@ def _resumed(given: str, results: Path) -> Path:
     raise ConfigurationError(f"--gsw-resume: there is no run '{given}' in {results / 'runs'}")
 
 
-def _release(values: Mapping[str, Any], cluster: Cluster | None) -> str | None:
-    """The release whose bundled rows run: the option's, else the cluster's where no other tables are named."""
-    given: str | None = values["release"]
-    if given is None:
-        return None if cluster is None or values["baselines"] else cluster.release
-    if values["baselines"]:
+def _release(values: Mapping[str, Any], cluster: Cluster | None, past: Past | None) -> str | None:
+    """The release whose bundled rows run: the option's, else the cluster's where no other tables are named.
+
+    A session that goes on with another has that one's.
+    """
+    given: str | None = values["release"] and values["release"].removeprefix("v")
+    if past is not None:
+        if given not in {None, past.release}:
+            raise ConfigurationError(f"--gsw-resume: the rows of that run are of release {past.release or '(none)'}")
+        given = past.release
+    elif given is None and cluster is not None and not values["baselines"]:
+        given = cluster.release
+    if given is not None and values["baselines"]:
         raise ConfigurationError(
             "--gsw-release and --gsw-baselines exclude each other: a release chooses among the bundled tables\n"
             "next: leave one of them out"
         )
-    return given.removeprefix("v")
+    return given
 
 
 def _baselines(given: tuple[Path, ...], release: str | None) -> tuple[Path, ...]:

@@ -142,7 +142,7 @@ def _note_rows(journal: Journal | None, settings: Settings, node_ids: list[str])
         return
     repeats = settings.repeats
     try:
-        journal.session(settings.cluster.name, node_ids, repeats.first, repeats.confirm)
+        journal.session(settings.cluster.name, node_ids, repeats.first, repeats.confirm, settings.release)
     except OSError as error:
         raise unwritable(settings.run_directory, error) from None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from pytest_gsw.common.words import enumerated
 from pytest_gsw.tables import fields as f
@@ -16,7 +17,8 @@ from pytest_gsw.tables import fields as f
 _NAME = re.compile(r"[0-9][0-9A-Za-z.-]{0,30}")
 _WANTED = "a release without its v, such as 25.02.01"
 
-#: By ``GSW_VERSION``, the releases whose scripts have it: NVIDIA/dgxc-benchmarking, ``launch.sh`` of each tag.
+#: By ``GSW_VERSION``, the releases whose scripts have it: NVIDIA/dgxc-benchmarking, ``launch.sh`` of each tag; from
+#: 25.12 on by ``llmb_version`` of release.yaml.
 _SCRIPTS: Mapping[str, tuple[str, ...]] = {
     "24.11": ("24.11.1",),
     "25.01": ("25.01", "25.01.1"),
@@ -26,6 +28,9 @@ _SCRIPTS: Mapping[str, tuple[str, ...]] = {
     "25.05.04": ("25.05.04", "25.05.05"),
     "25.08": ("25.08", "25.08.01", "25.08.02"),
     "25.10": ("25.10", "25.10.01", "25.10.02"),
+    "25.12": ("25.12", "25.12.01", "25.12.02"),
+    "26.05.00": ("26.05",),
+    "26.06.00": ("26.06.00", "26.06.01"),
 }
 
 
@@ -35,9 +40,11 @@ def releases_of(version: str) -> tuple[str, ...]:
     return known if known is not None else (version,) if _NAME.fullmatch(version) else ()
 
 
-def in_words(releases: Sequence[str]) -> str:
+def in_words(releases: Sequence[str], word: Literal["and", "or"] = "and") -> str:
     """Releases as a sentence names them: ``25.01 and 25.01.1``, and of many the first and the last, as listed."""
-    return enumerated(releases) if len(releases) < 4 else f"{releases[0]} to {releases[-1]}"
+    if len(releases) > 3:
+        return f"{releases[0]} to {releases[-1]}"
+    return enumerated(releases) if word == "and" else " or ".join(releases)
 
 
 def read_release(raw: str) -> str:

@@ -139,3 +139,12 @@ def test_a_clusters_release_gives_way_to_tables_that_are_named(pytester: pytest.
     named = settings(pytester, "--gsw-cluster=here", "--gsw-baselines=one")
     assert (chosen["release"], named["release"]) == ("25.02", None)
     assert named["baselines"] == (pytester.path / "one",)
+
+
+def test_a_resumed_run_has_its_release(pytester: pytest.Pytester) -> None:
+    Journal(pytester.path / ".gsw" / "runs" / "night").session("demo", [], release="25.02")
+    assert settings(pytester, "--gsw-resume=night")["release"] == "25.02"
+    assert settings(pytester, "--gsw-resume=night", "--gsw-release=v25.02")["release"] == "25.02"
+    result = pytester.runpytest("--gsw-resume=night", "--gsw-release=25.01")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --gsw-resume: the rows of that run are of release 25.02"])

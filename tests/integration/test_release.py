@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.tables.bundled import bundled_baselines
+from tests.integration.conftest import put_on_path
 
 #: The bundled figures of this row are those of 25.02 to 25.04.02: 17.53 s. Those of 25.01 are 16.21 s.
 ROW = "baselines/nemo/grok1_314b.yaml::grok1_314b_fp8[H100x64]"
@@ -67,7 +68,7 @@ def test_the_error_names_the_table_with_the_figures_of_the_release_that_ran(
         [
             "the log is of release 25.03, and the row's figures are of 25.01 and 25.01.1",
             "table      *baselines/nemo/grok1_314b.yaml has this row's figures of 25.03",
-            "next       judge it by that release's figures, with --gsw-release=25.03, or stage the recipe of 25.01.1",
+            "next       take that release's figures, with --gsw-release=25.03, or stage the recipe of 25.01.1",
         ]
     )
 
@@ -88,3 +89,63 @@ def test_a_record_says_which_release_ran(pytester: pytest.Pytester) -> None:
     assert run["compared"]["release"] == "25.02"
     text = (pytester.path / "junit.xml").read_text()
     assert 'name="gsw_environment_recipe" value="25.02"' in text
+
+
+@pytest.fixture
+def eos(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cluster on which a recipe of v25.04 is staged for Llama 2; what was submitted stands in this file."""
+    submitted = pytester.path / "submitted"
+    refusing = f'echo "$@" >>"{submitted}"; echo "sbatch: error: Invalid partition name specified" >&2; exit 1'
+    put_on_path(pytester.path / "bin", monkeypatch, sbatch=refusing, scontrol="exit 1")
+    (pytester.path / "clusters.yaml").write_text("clusters: {eos: {scheduler: slurm, stage: 'stage/{recipe}'}}\n")
+    stage = pytester.path / "stage" / "maxtext"
+    stage.mkdir(parents=True)
+    (stage / "launch.sh").write_text("#!/bin/bash\nexport GSW_VERSION=25.04\n")
+    return submitted
+
+
+@pytest.mark.parametrize("plan", [True, False])
+def test_a_staged_recipe_of_another_release_is_told_before_anything_is_submitted(
+    pytester: pytest.Pytester, eos: Path, plan: bool
+) -> None:
+    result = pytester.runpytest("--gsw-cluster=eos", *(["--gsw-plan"] if plan else []), "-k", "llama2_70b_fp8")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "gsw: eos (slurm), run *",
+            "gsw: 6 rows are of 24.11.1, 25.01 and 25.01.1, and their recipes are staged as of 25.04: not submitted*",
+            "gsw: 6 rows, about * GPU-hours by the documented step times",
+            "*the staged recipe is of release 25.04, and the row's figures are of 24.11.1, 25.01 and 25.01.1",
+            "*release *stage/maxtext/launch.sh:2  export GSW_VERSION=25.04",
+        ]
+    )
+    assert not eos.exists()
+
+
+@pytest.mark.usefixtures("eos")
+def test_a_staged_recipe_of_the_rows_release_would_be_submitted(pytester: pytest.Pytester) -> None:
+    script = pytester.path / "stage" / "maxtext" / "launch.sh"
+    script.write_text(script.read_text().replace("25.04", "25.01"))
+    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-plan", "-k", "llama2_70b_fp8 and H100x64")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "collect*",
+            "gsw: 1 row, about 9 GPU-hours by the documented step times",
+            '  source       "Maxtext LLama2 70b FP8 (FSDP+DP MBS=2)", releases 24.11.1, 25.01 and 25.01.1',
+            "  command      sbatch *",
+        ],
+    )
+
+
+def test_the_commands_of_a_row_name_its_release(pytester: pytest.Pytester) -> None:
+    log = log_of(pytester.path, "25.02", step_time_s=30.0)
+    result = pytester.runpytest("--gsw-release=25.02", f"--gsw-replay={log}", ROW)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            'source     "Grok 1 314b FP8", releases 25.02 to 25.04.02, section "Expected Performance"',
+            "again      pytest --gsw-release=25.02 --gsw-replay=*",
+            "offline    pytest --gsw-release=25.02 --gsw-replay=.gsw/runs/*",
+        ]
+    )

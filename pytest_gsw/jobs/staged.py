@@ -1,0 +1,100 @@
+"""Which release of the recipes is staged, by the launch scripts that are to be submitted."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.common.files import from_here
+from pytest_gsw.common.words import counted
+from pytest_gsw.errors import SubmissionError
+from pytest_gsw.jobs.spec import recipe_directory, stage_of
+from pytest_gsw.tables.bundled import bundled_releases
+from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.of_release import holds_for, other_release
+from pytest_gsw.tables.releases import in_words, releases_of
+
+#: The constant of the launch scripts of v24.11.1 to v25.10, and what release.yaml has since then.
+_CONSTANT = re.compile(
+    r"^[ \t]*(?:export[ \t]+)?GSW_VERSION=[\"']?([0-9][0-9A-Za-z.-]{0,30})[\"']?[ \t]*(?:#.*)?$", re.MULTILINE
+)
+_RELEASE_FILE = "release.yaml"
+_LLMB_VERSION = re.compile(r"^llmb_version:[ \t]*[\"']?([0-9][0-9A-Za-z.-]{0,30})[\"']?[ \t]*(?:#.*)?$", re.MULTILINE)
+#: How far below the top of the repository a recipe lies: deepseek_v3/pretrain/megatron_bridge.
+_DEEPEST = 3
+_MOST_BYTES = 1 << 20
+
+
+class Staged(NamedTuple):
+    """What says which release a recipe is of."""
+
+    version: str
+    path: Path
+    #: From 1.
+    line: int
+    text: str
+
+
+def staged_release(script: Path) -> Staged | None:
+    """What a launch script, or the file of its repository, says of its release; ``None`` where neither does."""
+    said = _said(script, _CONSTANT)
+    above = (_said(place / _RELEASE_FILE, _LLMB_VERSION) for place in list(script.absolute().parents)[: _DEEPEST + 1])
+    return said or next((one for one in above if one is not None), None)
+
+
+def of_other_releases(rows: Iterable[tuple[Baseline, Path]]) -> Iterator[tuple[Baseline, Staged]]:
+    """The rows whose launch script is of another release than their figures, each with what it says."""
+    staged: dict[Path, Staged | None] = {}
+    for row, script in rows:
+        if not row.source.releases and row.source.release is None:
+            continue
+        if script not in staged:
+            staged[script] = staged_release(script)
+        found = staged[script]
+        if found is not None and holds_for(row.source, found.version) is False:
+            yield row, found
+
+
+def release_problem(row: Baseline, staged: Staged) -> SubmissionError:
+    """Why a job of a recipe of another release could not be judged by its row's figures."""
+    other = other_release(row, staged.version, "the staged recipe")
+    return SubmissionError(
+        other.fact,
+        evidence=(("release", f"{from_here(staged.path)}:{staged.line}  {staged.text}"), other.table),
+        advice=other.advice,
+    )
+
+
+def told_of_stage(rows: Iterable[Baseline], cluster: Cluster) -> Iterator[str]:
+    """Which rows are of another release than the recipes that are staged for them, in a line for each release."""
+    scripts = ((row, recipe_directory(cluster, row, stage_of(cluster, row)) / row.recipe.script) for row in rows)
+    others = Counter(
+        (row.source.releases or (str(row.source.release),), releases_of(staged.version))
+        for row, staged in of_other_releases(scripts)
+    )
+    for (releases, there), number in others.items():
+        chosen = next((release for release in there if release in bundled_releases()), None)
+        advice = "" if chosen is None else f"; --gsw-release={chosen} runs the rows of that release"
+        are, its = ("is", "its recipe is") if number == 1 else ("are", "their recipes are")
+        yield (
+            f"{counted(number, 'row')} {are} of {in_words(releases)}, and {its} staged as of "
+            f"{in_words(there, 'or')}: not submitted{advice}"
+        )
+
+
+def _said(path: Path, pattern: re.Pattern[str]) -> Staged | None:
+    """The one version that a file states; ``None`` also where it states several."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return None
+    found = list(pattern.finditer(text))
+    if len({match[1] for match in found}) != 1:
+        return None
+    first = found[0]
+    return Staged(first[1], path, text.count("\n", 0, first.start()) + 1, first[0].strip())
