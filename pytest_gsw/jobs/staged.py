@@ -40,7 +40,9 @@ class Staged(NamedTuple):
 
 
 def staged_release(script: Path) -> Staged | None:
-    """What a launch script, or the file of its repository, says of its release; ``None`` where neither does."""
+    """What a launch script that is there, or the file of its repository, says of its release; else ``None``."""
+    if not script.is_file():
+        return None
     said = _said(script, _CONSTANT)
     above = (_said(place / _RELEASE_FILE, _LLMB_VERSION) for place in list(script.absolute().parents)[: _DEEPEST + 1])
     return said or next((one for one in above if one is not None), None)

@@ -55,6 +55,7 @@ def test_later_releases_say_it_at_the_top_of_their_repository(tmp_path: Path) ->
     found = staged_release(script)
     assert found is not None
     assert (found.version, found.path, found.line) == ("26.06.00", tmp_path / "release.yaml", 2)
+    assert staged_release(tmp_path / "grok1" / "launch.sh") is None  # it is no part of that release
 
 
 def test_no_script_says_nothing(tmp_path: Path) -> None:
