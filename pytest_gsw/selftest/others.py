@@ -1,4 +1,4 @@
-"""Logs of other runs: of another model, size, precision, job or format."""
+"""Logs of other runs: of another model, size, precision, job, release or format."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from pytest_gsw.runs.contradictions import other_settings
 from pytest_gsw.selftest.logs import as_bytes
 from pytest_gsw.selftest.model import Case, Unchecked
 from pytest_gsw.selftest.trial import Trial
+from pytest_gsw.tables.of_release import other_release
+
+#: One that no table is of.
+_RELEASE = "23.01"
 
 
 def of_others(trial: Trial) -> Iterator[Case | Unchecked]:
@@ -32,6 +36,12 @@ def of_others(trial: Trial) -> Iterator[Case | Unchecked]:
         fact = f"the log belongs to another run, by its {name}"
         log = as_bytes(trial.events(run))
         yield trial.broken(f"other-{name.replace(' ', '-')}", f"the log is of another {name}", log, fact)
+    if row.source.releases:
+        log = as_bytes(trial.events(replace(trial.run, job=replace(job, version=_RELEASE))))
+        fact = other_release(row, _RELEASE, "the log").fact
+        yield trial.broken("other-release", "the log is of another release of the recipe", log, fact)
+    else:
+        yield trial.unchecked("a log of another release: the table names none")
     for name, other, fact in other_settings(row):
         if other is None:
             yield trial.unchecked(f"a run of another {name}: row or log do not say it")
