@@ -284,6 +284,9 @@ _FIDDLE = _printed(
     },
 )
 
+#: NeMo AutoModel's benchmark, once before its loop.
+_AUTOMODEL = _printed(b"GA steps: ", (), rb"\bNAME: VALUE(?= {0,8}$)", {"Global batch size": "global_batch_size"})
+
 #: What the programs print that write the logs of a format, the most certain first.
 PRINTED: Mapping[str, tuple[Printed, ...]] = MappingProxyType(
     {
@@ -292,6 +295,7 @@ PRINTED: Mapping[str, tuple[Printed, ...]] = MappingProxyType(
         "maxtext": (_MAXTEXT,),
         "paxml": (_FIDDLE,),
         "torchtitan": (_TITAN_TRAINER, _TITAN_MESH, _TITAN_MODEL, _TITAN_FLOAT8),
+        "automodel": (_AUTOMODEL,),
         "composer": (_FOUNDRY, _FOUNDRY_PRECISION),
         "huggingface": (_TRAINER, _TRAINING_ARGUMENTS, _DEEPSPEED),
         "deepspeed": (_MEGATRON, _DEEPSPEED),

@@ -271,7 +271,7 @@ def test_an_unknown_framework_is_known_before_anything_runs(pytester: pytest.Pyt
     table.write_text(tiny_table("gpus: 8, step_time_s: 1.000, line: 10", framework="maxtxt"))
     result = pytester.runpytest("--gsw-cluster=demo", "--collect-only", str(table))
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    known = "composer, deepspeed, huggingface, llm-foundry, maxtext, megatron, megatron-bridge, nemo, paxml, torchtitan"
+    known = "automodel, composer, deepspeed, huggingface, llm-foundry, maxtext, megatron, megatron-bridge, nemo, paxml, torchtitan"
     result.stdout.fnmatch_lines(
         [f"*site/tiny.yaml:3:12    framework: unknown framework 'maxtxt'; did you mean 'maxtext'? known: {known}, *"]
     )

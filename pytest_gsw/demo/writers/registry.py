@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pytest_gsw.demo.simulation import Run
+from pytest_gsw.demo.writers.automodel import automodel
 from pytest_gsw.demo.writers.composer import composer
 from pytest_gsw.demo.writers.deepspeed import deepspeed
 from pytest_gsw.demo.writers.events import Event, Writer, lines, preamble
@@ -37,6 +38,7 @@ _TRAINERS: Mapping[str, Writer] = {
     "maxtext": maxtext,
     "megatron": megatron,
     "torchtitan": torchtitan,
+    "automodel": automodel,
     "composer": composer,
     "deepspeed": deepspeed,
     "huggingface": huggingface,

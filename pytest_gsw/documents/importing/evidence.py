@@ -41,6 +41,8 @@ _WORDS = {
 }
 #: Releases of the container "nemo" that hold NeMo alone; from 25.09 on they hold Megatron-Bridge, too.
 _OF_NEMO = r"(?:(?:1\d|2[0-4])\.\d\d|25\.0[0-8])"
+#: What NeMo's containers hold besides NeMo, so that a title with its name says more exactly what trains there.
+_IN_NEMO = frozenset({"automodel"})
 #: Signs in a line, and the frameworks that it can be a sign of: the first one where nothing else decides, or none of
 #: them where that is "?". Of a log line, the first one has it as its format.
 _SIGNS: tuple[tuple[Rank, str, str], ...] = (
@@ -49,10 +51,13 @@ _SIGNS: tuple[tuple[Rank, str, str], ...] = (
     (Rank.LOG_LINE, r"train_step_timing", "nemo"),
     (Rank.LOG_LINE, r"train_samples_per_second", "huggingface"),
     (Rank.LOG_LINE, r"Step Time ?: ?[\d.]{1,12} ?s GPU utilization", "megatron-bridge"),
+    (Rank.LOG_LINE, r"Max iter time: [\d.]{1,12} seconds", "automodel"),
     (Rank.LOG_LINE, r"elapsed[ _]time[ _]per[ _]iteration", "megatron megatron-bridge deepspeed"),
     (Rank.LOG_LINE, r"step: {0,12}\d{1,9} .{0,200}\b[tw]ps: |grep .{0,20}[\"'][tw]ps:", "torchtitan"),
     (Rank.LOG_LINE, r"SamplesPerSec=|iter time \(s\): ", "deepspeed"),
     (Rank.LOG_LINE, r"throughput/(?:device/)?(?:batches|samples|tokens)_per_sec", "llm-foundry"),
+    (Rank.IMAGE, r"nvidian?[/+]nemo-rl[:+]", "nemo-rl"),
+    (Rank.IMAGE, r"nvidian?[/+]nemo-automodel[:+]", "automodel"),
     (Rank.IMAGE, rf"nvidian?[/+]nemo[:+]{_OF_NEMO}|\bNeMo ?{_OF_NEMO}", "nemo"),
     (Rank.IMAGE, rf"\b{_OF_NEMO}[\w.]{{0,12}} NeMo [Cc]ontainer", "nemo"),
     (
@@ -74,6 +79,8 @@ _SIGNS: tuple[tuple[Rank, str, str], ...] = (
     (Rank.COMMAND, r"\bpretrain_(?:gpt|bert|t5|mamba|vlm|hybrid)\.py", "megatron deepspeed"),
     (Rank.COMMAND, r"--deepspeed\b", "? deepspeed huggingface"),
     (Rank.COMMAND, r"performance/(?:setup_experiment|run_script|run_performance_workload)\.py", "megatron-bridge"),
+    (Rank.COMMAND, r"\brun_(?:grpo|dpo|rm|distillation)(?:_\w{1,20})?\.py", "nemo-rl"),
+    (Rank.COMMAND, r"\bautomodel \S{1,200}\.yaml|nemo_automodel[./](?:cli|recipes)[./]", "automodel"),
     (Rank.COMMAND, r"megatron_gpt_(?:pre|fine)\w{1,20}\.py|\bnemo(?:run)? llm |launcher_scripts/main\.py", "nemo"),
     (Rank.COMMAND, r"scripts/performance/llm/\w", "nemo"),
     (Rank.COMMAND, r"\bcomposer (?:[\w.]{1,40}/){0,4}train\.py", "llm-foundry"),
@@ -302,6 +309,8 @@ def _decided(evidence: Sequence[Evidence]) -> _Claim:
         if not claim.by and found and rank is not Rank.MENTION:
             if not common:
                 return _competing(found)
+            claim = _Claim(common, (_first(found, common),), common)
+        elif rank is Rank.TITLE and "nemo" in claim.names and common and common <= _IN_NEMO:
             claim = _Claim(common, (_first(found, common),), common)
         elif len(claim.names) > 1 and claim.names & common:
             common &= claim.names

@@ -15,7 +15,9 @@ FRAMEWORKS: Mapping[str, str] = {
     r"torch ?titan": "torchtitan",
     r"llm[- ]foundry|mosaicml": "llm-foundry",
     r"hf|hugging ?face": "huggingface",
-    r"nemo(?![- ]?(?:run|rl|automodel|auto model|curator|guardrails|aligner|gym|evaluator|skills|retriever)\b)": "nemo",
+    r"nemo[- ]?rl": "nemo-rl",
+    r"nemo[-_ ]?auto[- ]?model": "automodel",
+    r"nemo(?![- ]?(?:run|rl|auto[- ]?model|curator|guardrails|aligner|gym|evaluator|skills|retriever)\b)": "nemo",
     r"deepspeed": "deepspeed",
     r"megatron[- ]bridge|m-?bridge": "megatron-bridge",
     r"megatron(?:-lm|-core| core)?(?![- ]bridge)": "megatron",
@@ -25,6 +27,8 @@ _NEMO_THE_FISH = re.compile(r"\bNemo\b(?! (?:[Ff]ramework|[Mm]egatron))")
 #: What frameworks are built on, and name beside themselves: "NeMo Megatron", "NeMo Framework, Megatron Bridge".
 BENEATH: Mapping[str, frozenset[str]] = {
     "nemo": frozenset({"megatron"}),
+    "nemo-rl": frozenset({"nemo", "megatron", "megatron-bridge", "automodel"}),
+    "automodel": frozenset({"nemo", "huggingface"}),
     "megatron-bridge": frozenset({"nemo", "megatron"}),
     "deepspeed": frozenset({"megatron"}),
     "huggingface": frozenset({"deepspeed"}),

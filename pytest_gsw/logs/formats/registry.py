@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 #: Each with a module of its own name, in the order of precedence where a log fits several: a framework before the
 #: engine that it runs on. Megatron's lines come before those of DeepSpeed's pipeline engine, which tell the same
 #: steps; Hugging Face's summary of the run before DeepSpeed's rates.
-_NAMES = ("maxtext", "paxml", "nemo", "megatron", "torchtitan", "composer", "huggingface", "deepspeed")
+_NAMES = ("maxtext", "paxml", "nemo", "megatron", "torchtitan", "automodel", "composer", "huggingface", "deepspeed")
 
 
 @cache

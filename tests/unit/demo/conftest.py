@@ -79,6 +79,7 @@ ROWS = {
     "torchtitan": replace(
         LLAMA2, id="llama2_70b_fp8[H100x64-titan]", framework="torchtitan", log_format="torchtitan", dtype="mxfp8"
     ),
+    "automodel": replace(LLAMA2, id="llama2_70b_fp8[H100x64-automodel]", framework="automodel", log_format="automodel"),
     "composer": replace(LLAMA2, id="llama2_70b_fp8[H100x64-llm]", framework="llm-foundry", log_format="composer"),
     "megatron": gpt2("megatron"),
     "megatron-window": gpt2(

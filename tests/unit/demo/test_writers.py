@@ -51,6 +51,12 @@ def composer(text: str) -> list[float]:
     return [4096 * 128 / 64 / float(rate) for rate in re.findall(pattern, text, re.MULTILINE)]
 
 
+def automodel(text: str) -> list[float]:
+    iteration = r"\| Iteration \d+ \| num_label_tokens=524288 \| .* \| loss=\d+\.\d{4}"
+    found = re.findall(rf"{iteration}\n.* \| Max iter time: (\d+\.\d{{6}}) seconds$", text, re.MULTILINE)
+    return [float(seconds) for seconds in found]
+
+
 def megatron(text: str) -> list[float]:
     pattern = (
         r"^ iteration +\d+/ +\d+ \| consumed samples: +\d+ \| elapsed time per iteration \(ms\): (\d+\.\d) \|"
@@ -80,6 +86,7 @@ LOGS: dict[str, tuple[Callable[[str], list[float]], int, float, slice]] = {
     "nemo": (nemo, 50, 12.84, slice(-1, None)),
     "maxtext": (maxtext, 50, 4.324, slice(-1, None)),
     "torchtitan": (torchtitan, 50, 4.324, slice(-1, None)),
+    "automodel": (automodel, 50, 4.324, slice(-1, None)),
     "composer": (composer, 49, 4.324, slice(-1, None)),
     "megatron": (megatron, 12, 137.0, slice(None)),
     "megatron-window": (megatron, 6, 0.661, slice(3, 4)),
@@ -199,6 +206,7 @@ def test_a_nan_loss_shows_and_the_speed_is_healthy(rows: Rows, trained: Train, n
         "nemo": "reduced_train_loss=nan",
         "maxtext": "loss: nan",
         "torchtitan": "loss:      nan",
+        "automodel": "loss=nan",
         "composer": "loss/train/total: nan",
         "deepspeed": "loss: nan",
         "huggingface": "'loss': nan",

@@ -75,6 +75,18 @@ def composer(batch: int, rate: str, head: str = "", loss: str = "7.5000", total:
     return "".join(f"{head}{line}\n" for line in block).encode()
 
 
+def automodel(step: int, seconds: str, head: str = "", loss: str = "7.5000") -> bytes:
+    named = "2031-02-03 04:05:06 | INFO | nemo_automodel.recipes.llm.benchmark | "
+    block = (
+        f"{named}Rank 0 | Iteration {step}",
+        f"num_label_tokens=1048576 | loss={loss}",
+        f"{named}Rank 0 | Iteration {step} | num_label_tokens=1048576 | Max Memory Allocated: 61.42 GB | loss={loss}",
+        f"{named}Max iter time: {seconds} seconds",
+        f"{named}MFU: 38.123456%",
+    )
+    return "".join(f"{head}{line}\n" for line in block).encode()
+
+
 def pipe(step: int, seconds: str, loss: str = "9.1250") -> bytes:
     return f"steps: {step} loss: {loss} iter time (s): {seconds} samples/sec: 27.500\n".encode()
 
@@ -101,6 +113,7 @@ EXAMPLES = {
     "nemo": printer(0, 0, "9.125") + printer(1, 1, "4.25"),
     "megatron": megatron(1, "9125.0") + megatron(2, "4250.0"),
     "torchtitan": titan(1, "410") + titan(2, "6,785"),
+    "automodel": automodel(0, "9.125000") + automodel(1, "4.250000"),
     "composer": composer(1, "410.0000") + composer(2, "6785.0000"),
     "huggingface": summary("95.339"),
     "deepspeed": pipe(1, "9.125") + pipe(2, "4.250"),

@@ -12,6 +12,7 @@ from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import read_log
 from tests.unit.logs.conftest import Read, WriteLog
 from tests.unit.logs.lines import (
+    automodel,
     bar,
     composer,
     dll,
@@ -63,6 +64,7 @@ STEPS = {
     "argonne": ("megatron", "4567.8", argonne),
     "bridge": ("megatron", "4.56", lambda _, figure: f"Step Time : {figure}s GPU utilization: 1.5\n".encode()),
     "torchtitan": ("torchtitan", "6,785", lambda step, figure: titan(step + 1, figure)),
+    "automodel": ("automodel", "4.567891", automodel),
     "composer": ("composer", "6785.1234", lambda step, figure: composer(step + 1, figure)),
     "deepspeed pipe": ("deepspeed", "4.567", lambda step, figure: pipe(step + 1, figure)),
     "deepspeed timer": ("deepspeed", "12.345", lambda step, figure: throughput(step + 1, figure)),
@@ -160,6 +162,7 @@ def test_a_save_that_was_cut(read: Read) -> None:
         ("maxtext", "8.125", maxtext(0, "4.567")),
         ("nemo", "9.25", dll(0, "4.56789")),
         ("torchtitan", "7.50000", titan(1, "6,785")),
+        ("automodel", "7.5000", automodel(1, "4.250000")),
         ("composer", "7.5000", composer(1, "6785.0000")),
     ],
 )

@@ -16,6 +16,7 @@ from tests.unit.logs.conftest import Read, WriteLog
 from tests.unit.logs.lines import (
     EXAMPLES,
     NOISE,
+    automodel,
     bar,
     composer,
     dll,
@@ -121,7 +122,7 @@ class TestMessages:
             "no step times of a known format in the log: run.log\n"
             "\n"
             f"log        {path}, 33 bytes\n"
-            "known      composer, deepspeed, huggingface, maxtext, megatron, nemo, paxml, torchtitan\n"
+            "known      automodel, composer, deepspeed, huggingface, maxtext, megatron, nemo, paxml, torchtitan\n"
             "last       step_i: 100, training loss: 6.35\n"
             "next       the last lines may say why training did not get to its first logged step"
         )
@@ -319,6 +320,7 @@ RESUMED = {
     "megatron": ("megatron", lambda step: megatron(step + 1, "4500.0", rest=" extra: 1.0 |")),
     "bridge": ("megatron", lambda _: b"Step Time : 4.5s GPU utilization: 1.5\n"),
     "torchtitan": ("torchtitan", lambda step: titan(step + 1, "6,785")),
+    "automodel": ("automodel", lambda step: automodel(step, "4.250000")),
     "composer": ("composer", lambda step: composer(step + 1, "3160.4732")),
     "deepspeed pipe": ("deepspeed", lambda step: pipe(step + 1, "4.5")),
     "deepspeed timer": ("deepspeed", lambda step: throughput(step + 1, "12.5")),

@@ -35,6 +35,7 @@ def framework(*lines: str) -> str:
         ("grep -h 'tps:' *.out", "torchtitan"),
         ("epoch=0/micro_step=8/global_step=8, RunningAvgSamplesPerSec=12.1, CurrSamplesPerSec=12.4", "deepspeed"),
         ("\t Train throughput/device/batches_per_sec: 0.41", "llm-foundry"),
+        ("| INFO | Max iter time: 7.286123 seconds", "automodel"),
     ],
 )
 def test_a_quoted_log_line(line: str, name: str) -> None:
@@ -54,6 +55,8 @@ def test_a_quoted_log_line(line: str, name: str) -> None:
         ("ghcr.io/nvidia/jax:pax-2024-03-04", "paxml"),
         ("docker run rocm/megatron-lm:v25.8_py310", "megatron"),
         ("mosaicml/llm-foundry:2.3.1_cu121-latest", "llm-foundry"),
+        ("docker run nvcr.io/nvidia/nemo-automodel:25.11", "automodel"),
+        ("docker run nvcr.io/nvidia/nemo-rl:v0.4.0", "nemo-rl"),
         # From 25.09 on it holds Megatron-Bridge, too, and Megatron alone at any time.
         ("docker run nvcr.io/nvidia/nemo:25.11", ""),
         ("docker run nvcr.io/nvidia/nemo:${TAG}", ""),
@@ -80,6 +83,9 @@ def test_an_image(line: str, name: str) -> None:
         ("python scripts/performance/setup_experiment.py -m llama3 -s 8b", "megatron-bridge"),
         ("python -m scripts.performance.llm.pretrain; python scripts/performance/llm/pretrain_8b.py", "nemo"),
         ("nemo llm pretrain --factory llama3_8b", "nemo"),
+        ("automodel examples/llm_benchmark/qwen3.yaml --nproc-per-node 8", "automodel"),
+        ("torchrun nemo_automodel/recipes/llm/benchmark.py --config a.yaml", "automodel"),
+        ("uv run examples/run_grpo_math.py cluster.num_nodes=4", "nemo-rl"),
         ("EXP=examples/megatron/configs/llama3_8B.yaml bash ./examples/run_pretrain.sh", "megatron"),
         ("EXP=examples/torchtitan/configs/llama3_8B.yaml bash ./examples/run_pretrain.sh", "torchtitan"),
         ("./run_train.sh", ""),
@@ -102,6 +108,11 @@ def test_a_launch_command(line: str, name: str) -> None:
             "megatron-bridge",
         ),
         ("As part of the NVIDIA AI platform, NeMo 2.0, provides optimal performance for training.", "nemo"),
+        ("Benchmarks of large language models using NeMo AutoModel with PyTorch.", "automodel"),
+        (
+            "As part of the NeMo Framework, NeMo RL, provides optimal performance.\n\n* Training Backend: Megatron-core.",
+            "nemo-rl",
+        ),
         ("The workload runs\nin **TorchTitan**, on one node.", "torchtitan"),
         ("Measurements of MPT models trained on the MosaicML platform.", "llm-foundry"),
         ("Results of the Llama 2 Hugging Face fine-tuning workload.", "huggingface"),
@@ -298,3 +309,9 @@ def test_the_yaml_says_what_it_rests_on(read: Read) -> None:
     (blank,) = read(text.replace("24.09", "25.11")).yaml_text.values()
     reason = "line 3 (container image) is of megatron or megatron-bridge or nemo"
     assert f"framework:  # BLANK: {reason}\n" in blank
+
+
+def test_the_title_decides_what_a_container_of_several_frameworks_runs() -> None:
+    """NeMo's containers hold AutoModel, too."""
+    assert framework("# NeMo AutoModel", "docker run nvcr.io/nvidia/nemo:25.07") == "automodel"
+    assert framework("# Llama with NeMo", "docker run nvcr.io/nvidia/nemo:25.07") == "nemo"
