@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -20,6 +21,11 @@ from pytest_gsw.tables.yamlfile import Stated
 
 #: Degrees of data parallelism.
 _RANKS = ("dp", "fsdp")
+#: Frameworks that are configured by the samples of one device: PERCORE_BATCH_SIZE, per_device_batch_size.
+_BY_GPU = frozenset({"paxml", "maxtext"})
+_BATCH_OF_A_GPU = re.compile(
+    r"(?:bs|batch(?:_size)?)_(?:per_)?(?:gpu|device|chip)|per_(?:gpu|device|chip)_(?:bs|batch(?:_size)?)"
+)
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,23 @@ def joined(draft: Draft, table: DraftTable, fitting: Sequence[Configuration], se
         draft = draft.having("tp", section.prose.tp, Stated("", table.table.line, 1))
     if "dp" not in draft.values and "gpus" in draft.values and section.prose.dp_is_gpus:
         draft = draft.having("dp", draft.values["gpus"].text, draft.values["gpus"])
-    return _with_global_batch(draft, section.framework.framework).without(LOCAL_BATCH)
+    framework = section.framework.framework
+    return _of_each_gpu(_with_global_batch(draft, framework), framework).without(LOCAL_BATCH)
+
+
+def _of_each_gpu(draft: Draft, framework: str) -> Draft:
+    """The draft with Paxml's or MaxText's batch of one GPU * GPUs, where no global batch size is stated.
+
+    Both are configured by the samples of one device, whatever its parallelism is.
+    """
+    text = next((text for name, text in draft.attributes.items() if _BATCH_OF_A_GPU.fullmatch(name)), "")
+    gpus = draft.values.get("gpus")
+    is_known = {"global_batch_size", "gradient_accumulation_steps"} & {*draft.values, *draft.blanks}
+    if framework not in _BY_GPU or gpus is None or not re.fullmatch(r"[1-9][0-9]{0,4}", text) or is_known:
+        return draft
+    batch = str(int(text) * int(gpus.text))
+    message = f"not stated: it is {batch}, as {text} of each GPU * {gpus.text} GPUs"
+    return draft.having("global_batch_size", batch, gpus).remarked("global_batch_size", message, gpus)
 
 
 def _with_global_batch(draft: Draft, framework: str) -> Draft:

@@ -42,7 +42,7 @@ _SIZE = re.compile(
 )
 #: Families of models: words of a heading that begin so name a model.
 FAMILIES = re.compile(
-    r"(?:llama|gpt|grok|nemotron|mixtral|mistral|deepseek|qwen|gemma|phi|falcon|bloom|opt|palm|t5|bert|dbrx|jamba|mamba|"
+    r"(?:llama|gpt|grok|nemotron|mixtral|mistral|deepseek|qwen|gemma|phi|falcon|bloom|opt|palm|mosaicgpt|t5|bert|dbrx|jamba|mamba|"
     r"kimi|glm|olmo|granite|starcoder|gpt-oss|mpt|moonlight|vit|flux|stable)(?![a-z])"
 )
 #: ``Nemotron_3_5`` is 3.5, ``DeepSeekV3`` is V3 of DeepSeek.

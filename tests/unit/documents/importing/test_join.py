@@ -77,3 +77,38 @@ def test_a_column_of_local_batch_sizes(read: Read) -> None:
 def test_another_frameworks_local_batch_may_be_of_anything(read: Read) -> None:
     found = read(TABLE.format(text=SETUP, name="FSDP=32").replace("torchtitan", "NeMo"))
     assert batch(found) is None
+
+
+OF_A_GPU = """\
+# Results of GPT
+
+`docker run ghcr.io/nvidia/jax:{image}-2024-03-04`, 5B in BF16 on H100, sequence length 2048.
+
+| #GPUs | FSDP | TP | {column} | Sequences/sec |
+|---|---|---|---|---|
+| 64 | 32 | 2 | 4 | 250.5 |
+"""
+
+
+@pytest.mark.parametrize(
+    ("image", "column", "expected"),
+    [
+        ("pax", "BS / GPU", "256"),
+        ("pax", "Batch size per GPU", "256"),
+        ("maxtext", "Per-device batch size", "256"),
+        ("maxtext", "BS of a model replica", None),
+        ("gpu", "BS / GPU", None),
+    ],
+)
+def test_the_batch_of_one_gpu_where_the_framework_is_configured_by_it(
+    read: Read, image: str, column: str, expected: str | None
+) -> None:
+    found = read(OF_A_GPU.format(image=image, column=column))
+    assert batch(found) == expected
+    message = "7 global_batch_size: not stated: it is 256, as 4 of each GPU * 64 GPUs"
+    assert (message in said(found)) == (expected is not None)
+
+
+def test_the_batch_of_one_gpu_says_nothing_beside_accumulation(read: Read) -> None:
+    text = OF_A_GPU.format(image="pax", column="BS / GPU")
+    assert batch(read(text.replace("| TP |", "| GA |"))) is None

@@ -50,6 +50,8 @@ from pytest_gsw.documents.importing.labels import (
         ("VP", "vp", ""),
         ("Notes", "notes", ""),
         ("MicroBatchSize", "micro_batch_size", ""),
+        ("MicroBatchSize (S)", "micro_batch_size", ""),
+        ("GlobalBatchSize (S)", "global_batch_size", ""),
         ("SeqLen (T)", "sequence_length", ""),
         ("Throughput (T/s)", "tokens_per_s", ""),
         ("Throughput (S/s)", "samples_per_s", ""),

@@ -99,4 +99,5 @@ def test_frameworks(text: str, name: str | None) -> None:
 
 def test_families_of_models() -> None:
     assert is_model("llama3.1")
+    assert is_model("mosaicgpt")
     assert not is_model("zero3_full_offload")
