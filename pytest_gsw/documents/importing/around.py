@@ -5,6 +5,7 @@ The nearest statement counts. Where two at the same distance differ, nothing is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -97,10 +98,17 @@ SAID = (
 )
 
 
+#: "8x" of "DGX A100 (8xA100)".
+_COUNTED = re.compile(r"[0-9][ ]?[xX\u00d7](?![0-9])")
+
+
 def counted(draft: Draft, title: Title, around: Around) -> Draft:
     """The draft of a row that has no GPU count of its own, with the one that stands around its table."""
     if {"gpus", "nodes"} & {*draft.values, *draft.blanks, *draft.absent}:
         return draft
+    hardware = draft.values.get("accelerator")
+    if hardware is not None and (accelerator(hardware.text) is None or _COUNTED.search(hardware.text)):
+        return draft.blanked("gpus", f"the row's own cell reads '{hardware.text}', and may say how many")
     found, _ = around.about(*_telling(draft, title, around, ("gpus", "nodes")))
     gpus, nodes = found.get("gpus"), found.get("nodes")
     if gpus is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from pytest_gsw.documents.importing import read_facts
 from pytest_gsw.documents.importing.anywhere import stated_anywhere
 from pytest_gsw.documents.importing.around import SAID
@@ -195,6 +197,18 @@ def rows_of(read: Read, *names: str, within: str = "On 8 H100 GPUs in BF16:") ->
         {key: row.values[key].text for key in ("gpus", "dtype", "tp") if key in row.values}
         for row in read(f"# NeMo runs of Llama 3 8B\n\n{within}\n\n{table}\n").rows
     ]
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [("H100", ["8"]), ("DGX H100 (4xH100-80GB)", [None]), ("2x EPYC", [None]), ("a big one", [None])],
+)
+def test_hardware_that_is_not_understood_may_say_how_many_itself(
+    read: Read, cell: str, expected: list[str | None]
+) -> None:
+    text = f"# Llama 3 8B\n\nOn 8 GPUs.\n\n| Hardware | Tokens/s |\n|---|---|\n| {cell} | 4096 |\n| H100 | 4096 |\n"
+    gpus = [row.values["gpus"].text if "gpus" in row.values else None for row in read(text).rows]
+    assert gpus == [*expected, "8"]
 
 
 def test_the_name_of_a_row_is_nearer_than_the_text_around_its_table(read: Read) -> None:
