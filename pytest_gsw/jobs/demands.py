@@ -17,6 +17,7 @@ from pytest_gsw.clusters.model import CONTRACT_VARIABLES
 from pytest_gsw.common.words import enumerated
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.environment import job_environment
+from pytest_gsw.jobs.launching import launch_variables
 from pytest_gsw.jobs.model import JobSpec
 
 #: Scripts are shorter by far.
@@ -79,9 +80,9 @@ class Demand:
 def variables_problem(spec: JobSpec, environ: Mapping[str, str], demands: Sequence[Demand]) -> SubmissionError | None:
     """Why the launch script, which has these demands, would end at once; ``None`` where that is not certain."""
     script = spec.directory / spec.script
-    if not demands:
+    if not demands or spec.launcher == "llmb-run":  # which sets what its scripts demand
         return None
-    environment = job_environment(environ, spec)
+    environment = {**job_environment(environ, spec), **(launch_variables(spec) if spec.submits_itself else {})}
     if "BASH_ENV" in environment:
         return None  # a file that bash reads first may set anything
     unmet = [demand for demand in demands if not demand.is_met(environment)]
@@ -94,7 +95,7 @@ def variables_problem(spec: JobSpec, environ: Mapping[str, str], demands: Sequen
 def _refused(demand: Demand, script: Path) -> SubmissionError:
     advice = f"unset {demand.name}"
     if demand.name == "STAGE_PATH":
-        advice = "a recipe that submits by itself is launched by `recipe: {launcher: nemo-run}`, in its table"
+        advice = "it submits by itself: `launcher: nemo-run`, and LLMB_INSTALL in `environment` of the cluster"
     return SubmissionError(
         f"the launch script does not start where {demand.name} is set",
         (("said at", f"{script}:{demand.line}"),),

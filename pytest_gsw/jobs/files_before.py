@@ -14,6 +14,7 @@ from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted, enumerated
 from pytest_gsw.errors import SubmissionError
+from pytest_gsw.jobs.launching import SBATCH
 from pytest_gsw.jobs.layout import fixed_part
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.spec import recipe_directory, stage_of
@@ -27,9 +28,9 @@ _BY_HOOK = ("hook", "pytest_gsw_make_job_spec")
 
 
 def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> SubmissionError | None:
-    """Why the recipe's launch script cannot be submitted; ``None`` where it can."""
+    """Why the recipe's launch script cannot be submitted, or run here; ``None`` where it can."""
     problem = _directory_problem(spec, baseline, cluster)
-    if problem is not None:
+    if problem is not None or spec.launcher == "llmb-run":  # which has what it runs elsewhere
         return problem
     if spec.launcher == "llmb-run":
         return None  # it knows where the scripts of what it has installed are
@@ -43,11 +44,16 @@ def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Submi
         )
     if not os.access(script, os.R_OK):
         return SubmissionError(f"the launch script cannot be read: {script}", keys, advice=f"ls -l {script}")
+    if spec.submits_itself and not os.access(script, os.X_OK):
+        return SubmissionError(f"the launch script cannot be run: {script}", keys, advice=f"chmod +x {script}")
     return None
 
 
 def stage_problem(spec: JobSpec, cluster: Cluster) -> SubmissionError | None:
     """Why a job cannot write its results below the staging area; ``None`` where it can."""
+    installed = spec.environment.get("LLMB_INSTALL", "") if spec.launcher != SBATCH else ""
+    if installed:
+        return _installed_problem(Path(installed))
     results = spec.stage / fixed_part(spec.log_glob)
     there = next(path for path in (results, *results.parents) if _missing(path, stat.S_ISDIR) != _NOT_THERE)
     evidence: tuple[tuple[str, str], ...] = (_stage_key(spec, cluster),)
@@ -64,6 +70,17 @@ def stage_problem(spec: JobSpec, cluster: Cluster) -> SubmissionError | None:
     else:
         fact = f"the staging area cannot be written to: {there}"
     return SubmissionError(fact, evidence, advice=f"correct `stage` there, or get the right to write: ls -ld {there}")
+
+
+def _installed_problem(installed: Path) -> SubmissionError | None:
+    """Why recipes that submit their jobs themselves cannot write where all of them is."""
+    what = _missing(installed, stat.S_ISDIR)
+    if not what and os.access(installed, os.W_OK | os.X_OK):
+        return None
+    return SubmissionError(
+        f"LLMB_INSTALL {f'is {what}' if what else 'cannot be written to'}: {installed}",
+        advice="name the directory that the recipes were installed to, in `environment` of the cluster",
+    )
 
 
 def _directory_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> SubmissionError | None:

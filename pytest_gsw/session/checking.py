@@ -84,7 +84,7 @@ def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
     """Recipes whose launch script cannot be submitted."""
     return _once(
         planned,
-        lambda one: (one.spec.directory, one.spec.script, one.baseline.location.path),
+        lambda one: (one.spec.directory, one.spec.script, one.spec.launcher, one.baseline.location.path),
         lambda one: recipe_problem(one.spec, one.baseline, here.cluster),
     )
 
@@ -99,7 +99,7 @@ def _stages(planned: Sequence[Planned], here: Here) -> Findings:
     """Staging areas that cannot be written to."""
     return _once(
         planned,
-        lambda one: (one.spec.stage, one.spec.log_glob.partition("/")[0]),
+        lambda one: (one.spec.stage, one.spec.log_glob.partition("/")[0], one.spec.environment.get("LLMB_INSTALL")),
         lambda one: stage_problem(one.spec, here.cluster),
     )
 

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 
 from pytest_gsw.errors import SubmissionError
+from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.slurm.asking import Ask
 from pytest_gsw.jobs.slurm.commands import (
@@ -23,7 +24,7 @@ from pytest_gsw.jobs.slurm.commands import (
 from pytest_gsw.jobs.slurm.partitions import VARIABLES, Excess, Request, excess_of, parse_partitions, request_of
 
 #: What of a job's own environment tells how it is submitted.
-_VARIABLES = ("PATH", "SBATCH_CLUSTERS", "SLURM_CLUSTERS", *VARIABLES)
+_VARIABLES = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "SBATCH_CLUSTERS", "SLURM_CLUSTERS", *VARIABLES)
 #: A site's plugins that change what a job asks for, in ``scontrol show config``; these change no partition or limit.
 _PLUGINS = re.compile(r"^(?:JobSubmitPlugins|CliFilterPlugins)\s*=\s*(.+?)\s*$", re.MULTILINE)
 _HARMLESS_PLUGINS = frozenset({"(null)", "logging", "none", "require_timelimit", "throttle"})
@@ -37,9 +38,11 @@ def unready(specs: Sequence[JobSpec], ask: Ask, environ: Mapping[str, str]) -> d
     clusters: dict[str, list[_Alike]] = {}
     for alike in _alike(specs):
         first = alike[0]
-        path = first.environment.get("PATH", environ.get("PATH", os.defpath))
-        if shutil.which("sbatch", path=path) is None:
-            found |= {spec.row_id: _no_sbatch(path) for spec in alike}
+        # With the recipe's virtual environment, which has llmb-run.
+        path = job_environment(environ, first).get("PATH", os.defpath)
+        command = "llmb-run" if first.launcher == "llmb-run" else "sbatch"
+        if shutil.which(command, path=path) is None:
+            found |= {spec.row_id: _not_on_path(command, path) for spec in alike}
         elif is_one(cluster := clusters_with_script(first)):
             clusters.setdefault(cluster, []).append((request_of(first, environ), alike))
     for cluster, some in clusters.items():
@@ -56,16 +59,15 @@ def _alike(specs: Sequence[JobSpec]) -> list[list[JobSpec]]:
     groups: dict[tuple[object, ...], list[JobSpec]] = {}
     for spec in specs:
         told = tuple([spec.environment.get(name) for name in _VARIABLES])
-        groups.setdefault((spec.options, spec.script, told), []).append(spec)
+        groups.setdefault((spec.options, spec.script, spec.launcher, told), []).append(spec)
     return list(groups.values())
 
 
-def _no_sbatch(path: str) -> SubmissionError:
-    return SubmissionError(
-        "sbatch is not on the PATH",
-        (("PATH", path),),
-        advice="run pytest on a login node of the cluster, where Slurm's commands are; or: module load slurm",
-    )
+def _not_on_path(command: str, path: str) -> SubmissionError:
+    advice = "run pytest on a login node of the cluster, where Slurm's commands are; or: module load slurm"
+    if command != "sbatch":
+        advice = f"name the virtual environment that has {command}: VIRTUAL_ENV in `environment` of the cluster"
+    return SubmissionError(f"{command} is not on the PATH", (("PATH", path),), advice=advice)
 
 
 def _beyond_partitions(some: Sequence[_Alike], ask: Ask, cluster: str) -> dict[str, SubmissionError]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -139,5 +140,14 @@ def test_a_script_that_refuses_the_staging_area(spec: JobSpec) -> None:
     assert str(problem) == (
         "the launch script does not start where STAGE_PATH is set\n\n"
         f"said at    {spec.script}:5\n"
-        "next       a recipe that submits by itself is launched by `recipe: {launcher: nemo-run}`, in its table"
+        "next       it submits by itself: `launcher: nemo-run`, and LLMB_INSTALL in `environment` of the cluster"
     )
+
+
+def test_what_is_set_for_a_script_that_submits_by_itself(spec: JobSpec) -> None:
+    spec.script.write_text(f'{HEAD}: "${{SBATCH_ACCOUNT:?}}"\nif [ -n "${{STAGE_PATH+x}}" ]; then\n    exit 1\nfi\n')
+    environment = {"LLMB_INSTALL": "/llmb", "STAGE_PATH": "/stage"}
+    own = dataclasses.replace(spec, launcher="nemo-run", environment=environment, options=("--account=eng",))
+    assert variables_problem(own, {"STAGE_PATH": "/other"}) is None
+    assert variables_problem(dataclasses.replace(own, options=()), {}) is not None
+    assert variables_problem(dataclasses.replace(own, launcher="llmb-run", options=()), {}) is None

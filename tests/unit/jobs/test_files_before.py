@@ -180,3 +180,35 @@ def test_what_a_hook_has_chosen(site: Site) -> None:
 )
 def test_the_directories_of_a_log_that_are_known(pattern: str, part: str) -> None:
     assert fixed_part(pattern) == part
+
+
+def test_a_script_that_is_run_here_is_a_program(site: Site) -> None:
+    script = site.path / "recipes" / "tiny" / "launch.sh"
+    script.parent.mkdir(parents=True)
+    script.write_text("#!/bin/bash\n")
+    script.chmod(0o644)
+    site.write(f"{KEYS}    launcher: nemo-run\n")
+    assert site.recipe() == (
+        f"the launch script cannot be run: {script}\n\n"
+        f"recipes    clusters.yaml:5  recipes: {site.path}/recipes\n"
+        f"recipe     tiny.yaml:{site.line}  directory: tiny\n"
+        f"next       chmod +x {script}"
+    )
+    script.chmod(0o755)
+    assert site.recipe() == ""
+
+
+def test_llmb_run_has_its_scripts_elsewhere(site: Site) -> None:
+    (site.path / "recipes" / "tiny").mkdir(parents=True)
+    site.write(f"{KEYS}    launcher: llmb-run\n")
+    assert site.recipe() == ""
+
+
+def test_where_the_recipes_are_installed(site: Site) -> None:
+    site.write(f"    stage: /dev/null\n    launcher: nemo-run\n    environment: {{LLMB_INSTALL: {site.path}/llmb}}\n")
+    assert site.stage() == (
+        f"LLMB_INSTALL is not there: {site.path}/llmb\n\n"
+        "next       name the directory that the recipes were installed to, in `environment` of the cluster"
+    )
+    (site.path / "llmb").mkdir()
+    assert site.stage() == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -214,3 +215,18 @@ def test_what_a_partition_does_not_tell_has_no_limit() -> None:
 )
 def test_times_as_slurm_writes_them(text: str, seconds: float | None) -> None:
     assert seconds_of(text) == seconds
+
+
+def test_llmb_run_that_is_not_there(tmp_path: Path) -> None:
+    own = dataclasses.replace(spec(tmp_path), launcher="llmb-run")
+    assert told(Slurm(), own) == (
+        "llmb-run is not on the PATH\n\n"
+        f"PATH       {tmp_path}\n"
+        "next       name the virtual environment that has llmb-run: VIRTUAL_ENV in `environment` of the cluster"
+    )
+    program = tmp_path / "venv" / "bin" / "llmb-run"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/bash\n")
+    program.chmod(0o755)
+    home = {**own.environment, "VIRTUAL_ENV": f"{tmp_path}/venv"}
+    assert told(Slurm(), dataclasses.replace(own, environment=home)) == ""
