@@ -51,8 +51,14 @@ class Seen:
 
     @property
     def queries(self) -> int:
-        """Questions to slurmctld and to slurmdbd: squeue, scontrol and sacct are one each."""
-        return sum(count for kind, count in self.controller.items() if kind not in _BESIDES) + self.accounting
+        """Questions to slurmctld and to slurmdbd: squeue, scontrol and sacct are one each.
+
+        One after the partitions that is not squeue's is a question of its own.
+        """
+        of_jobs = sum(count for kind, count in self.controller.items() if kind.startswith("REQUEST_JOB_"))
+        partitions = max(0, self.controller.get("REQUEST_PARTITION_INFO", 0) - of_jobs)
+        others = sum(count for kind, count in self.controller.items() if kind not in _BESIDES)
+        return others + partitions + self.accounting
 
 
 @dataclass(frozen=True)

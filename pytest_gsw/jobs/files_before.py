@@ -50,37 +50,30 @@ def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Submi
 
 
 def stage_problem(spec: JobSpec, cluster: Cluster) -> SubmissionError | None:
-    """Why a job cannot write its results below the staging area; ``None`` where it can."""
+    """Why a job cannot write its results where they go; ``None`` where it can."""
     installed = spec.environment.get("LLMB_INSTALL", "") if spec.launcher != SBATCH else ""
     if installed:
-        return _installed_problem(Path(installed))
+        place = Path(installed)
+        return _unwritable("LLMB_INSTALL", place, place, (), "correct it under `environment` of the cluster")
     results = spec.stage / fixed_part(spec.log_glob)
+    return _unwritable("the staging area", spec.stage, results, (_stage_key(spec, cluster),), "correct `stage` there")
+
+
+def _unwritable(
+    name: str, place: Path, results: Path, evidence: tuple[tuple[str, str], ...], correct: str
+) -> SubmissionError | None:
+    """Why nothing can be written to the results' directory in a place, or to what is there of it by now."""
     there = next(path for path in (results, *results.parents) if _missing(path, stat.S_ISDIR) != _NOT_THERE)
-    evidence: tuple[tuple[str, str], ...] = (_stage_key(spec, cluster),)
     what = _missing(there, stat.S_ISDIR)
     if what:
-        return SubmissionError(
-            f"the staging area is {what}: {there}", evidence, advice="correct `stage` there: all nodes must see it"
-        )
+        return SubmissionError(f"{name} is {what}: {there}", evidence, advice=f"{correct}: all nodes must see it")
     if os.access(there, os.W_OK | os.X_OK):
         return None
-    if there in spec.stage.parents:
-        fact = f"the staging area is not there, and cannot be made: {spec.stage}"
+    fact = f"{name} cannot be written to: {there}"
+    if there in place.parents:
+        fact = f"{name} is not there, and cannot be made: {place}"
         evidence = (*evidence, ("above", f"{there} cannot be written to"))
-    else:
-        fact = f"the staging area cannot be written to: {there}"
-    return SubmissionError(fact, evidence, advice=f"correct `stage` there, or get the right to write: ls -ld {there}")
-
-
-def _installed_problem(installed: Path) -> SubmissionError | None:
-    """Why recipes that submit their jobs themselves cannot write where all of them is."""
-    what = _missing(installed, stat.S_ISDIR)
-    if not what and os.access(installed, os.W_OK | os.X_OK):
-        return None
-    return SubmissionError(
-        f"LLMB_INSTALL {f'is {what}' if what else 'cannot be written to'}: {installed}",
-        advice="name the directory that the recipes were installed to, in `environment` of the cluster",
-    )
+    return SubmissionError(fact, evidence, advice=f"{correct}, or get the right to write: ls -ld {there}")
 
 
 def _directory_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> SubmissionError | None:

@@ -206,9 +206,9 @@ def test_llmb_run_has_its_scripts_elsewhere(site: Site) -> None:
 
 def test_where_the_recipes_are_installed(site: Site) -> None:
     site.write(f"    stage: /dev/null\n    launcher: nemo-run\n    environment: {{LLMB_INSTALL: {site.path}/llmb}}\n")
-    assert site.stage() == (
-        f"LLMB_INSTALL is not there: {site.path}/llmb\n\n"
-        "next       name the directory that the recipes were installed to, in `environment` of the cluster"
-    )
-    (site.path / "llmb").mkdir()
     assert site.stage() == ""
+    (site.path / "llmb").write_text("")
+    assert site.stage() == (
+        f"LLMB_INSTALL is no directory: {site.path}/llmb\n\n"
+        "next       correct it under `environment` of the cluster: all nodes must see it"
+    )
