@@ -95,9 +95,9 @@ def _files(path: Path) -> tuple[Path, ...]:
 def _document(path: Path, facts: Mapping[str, DocumentFacts]) -> Source:
     """A document's rows and text, as the importer reads them; a ConfigurationError where it cannot."""
     # Only documents need Markdown's parser, which is an extra.
-    from pytest_gsw.documents.importing import import_document
+    from pytest_gsw.documents.importing import facts_of, import_document
 
-    imported = import_document(path, facts.get(path.name))
+    imported = import_document(path, facts_of(path, facts))
     shown = str(from_here(path))
     return Source(shown, tuple(replace(row, file=shown) for row in imported.documented), imported.lines)
 

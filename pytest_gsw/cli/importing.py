@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from pytest_gsw.cli.answer import Answer, Commands, write_answer
 from pytest_gsw.common.words import command, counted, shortened
 from pytest_gsw.documents.audit.findings import Severity
 from pytest_gsw.documents.audit.run import Source, audit
-from pytest_gsw.documents.importing import DocumentFacts, Imported, import_document, read_facts
+from pytest_gsw.documents.importing import DocumentFacts, Imported, facts_of, import_document, read_facts
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.bundled import FACTS_FILE, SCHEMA_FILE, schema_text
 from pytest_gsw.tables.load import read_table, table_files
@@ -40,13 +41,14 @@ def add_parser(commands: Commands) -> None:
 def _import(asked: argparse.Namespace) -> Answer:
     directory: Path = asked.output
     facts = _facts(asked.facts, directory)
-    read = [_read(path, facts.get(path.name, DocumentFacts()), asked.release) for path in _distinct(asked.documents)]
+    read = [_read(path, of, asked.release) for path, of in _distinct(asked.documents, facts)]
     contradictions = [_contradictions(one) for one in read]
     imported = [one.with_comments(found) for one, found in zip(read, contradictions, strict=True)]
-    texts = _texts(imported)
+    schema = _schema(directory)
+    texts = _texts(imported, os.path.relpath(schema, directory / "framework"))
     written = {name: _write(directory / name, text, overwrite=asked.overwrite) for name, (text, _) in texts.items()}
-    if texts:
-        _write(directory / SCHEMA_FILE, schema_text(), overwrite=True)  # as the tables name it, in their first lines
+    if texts and schema.parent == directory:
+        _write(schema, schema_text(), overwrite=True)  # as the tables name it, in their first lines
     kept = [name for name, state in written.items() if state == "differs"]
     lines = [line for one, found in zip(imported, contradictions, strict=True) for line in _told(one, found)]
     for name, (_, rows) in texts.items():
@@ -86,16 +88,18 @@ _STATES = {
 }
 
 
-def _distinct(documents: Sequence[Path]) -> Sequence[Path]:
-    """The documents; rows say whose they are by the document's name alone."""
-    seen: dict[str, Path] = {}
+def _distinct(documents: Sequence[Path], facts: Mapping[str, DocumentFacts]) -> Sequence[tuple[Path, DocumentFacts]]:
+    """The documents and their facts; rows say whose they are by the document's name alone."""
+    seen: dict[str, tuple[Path, DocumentFacts]] = {}
     for path in documents:
-        if path.name in seen and path.resolve() != seen[path.name].resolve():
+        of = facts_of(path, facts)
+        other = seen.setdefault(of.name, (path, of))[0]
+        if path.resolve() != other.resolve():
             raise ConfigurationError(
-                f"{seen[path.name]} and {path} have the same name, by which rows say where they come from\n"
-                "next: import them one after the other, each into a directory of its own"
+                f"{other} and {path} have the same name, by which rows say where they come from\n"
+                f"next: import them one after the other, each into a directory of its own; or name more of their paths "
+                f"in {FACTS_FILE}, such as {{document: {'/'.join(path.absolute().parts[-2:])}}}"
             )
-        seen[path.name] = path
     return list(seen.values())
 
 
@@ -106,7 +110,14 @@ def _facts(given: Path | None, directory: Path) -> dict[str, DocumentFacts]:
     return dict(read_facts(beside)) if beside.is_file() else {}
 
 
-def _texts(imported: Sequence[Imported]) -> dict[str, tuple[str, Sequence[str]]]:
+def _schema(directory: Path) -> Path:
+    """Where the tables' JSON Schema is to be: beside them, or in the directory of tables that this one is part of."""
+    above = (place / SCHEMA_FILE for place in directory.absolute().parents)
+    found = next((path for path in above if path.is_file()), None)
+    return found if found is not None else directory / SCHEMA_FILE
+
+
+def _texts(imported: Sequence[Imported], schema: str) -> dict[str, tuple[str, Sequence[str]]]:
     """The YAML files by name, with their rows' ids; a name that two documents give gets the document's behind it."""
     found: dict[str, tuple[str, Sequence[str]]] = {}
     for one in imported:
@@ -118,7 +129,8 @@ def _texts(imported: Sequence[Imported]) -> dict[str, tuple[str, Sequence[str]]]
                 base = f"{PurePosixPath(name).with_suffix('')}-{stem}"
                 names = (f"{base}.yaml", *(f"{base}-{number}.yaml" for number in range(2, len(imported) + 1)))
                 name = next(name for name in names if name not in found)
-            found[name] = (yaml_text[file.path], [row.id for table in file.tables for row in table.rows])
+            text = yaml_text[file.path].replace(f"$schema=../{SCHEMA_FILE}", f"$schema={schema}", 1)
+            found[name] = (text, [row.id for table in file.tables for row in table.rows])
     return found
 
 

@@ -25,7 +25,7 @@ from pytest_gsw.tables.definition import accepted_to_expect
 from pytest_gsw.tables.images import image_of
 from pytest_gsw.tables.keys import PLACEHOLDERS
 from pytest_gsw.tables.metrics import STEP_TIME
-from pytest_gsw.tables.model import Accepted, Baseline
+from pytest_gsw.tables.model import Accepted, Baseline, Recipe
 
 #: Steps that a recipe runs when it traces NCCL (the Grok 1 document: "limited to the first 10 steps").
 NCCL_TRACE_STEPS = 10
@@ -144,7 +144,7 @@ def make_job_spec(
         row_id=baseline.id,
         name=name,
         unique_name=not recipe.one_job_per_row,
-        script=directory / recipe.script,
+        script=directory / (Recipe.script if cluster.simulated else recipe.script),
         directory=directory,
         stage=stage,
         nodes=nodes_for(baseline, cluster),

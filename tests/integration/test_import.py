@@ -45,6 +45,9 @@ def test_the_five_documents_give_the_bundled_tables_byte_for_byte(
     assert len(documents) == 5
     assert main(["import", *map(str, documents), "-o", str(tmp_path)]) == 0
     there = {path.relative_to(ROOT / "baselines"): path.read_text() for path in (ROOT / "baselines").rglob("*.yaml")}
+    there = {
+        path: text for path, text in there.items() if path.parts[0] != "releases"
+    }  # tests/integration/test_releases.py
     del there[Path("huggingface/smoke_gpt.yaml")]  # measured by this project itself
     made = {path.relative_to(tmp_path): path.read_text() for path in tmp_path.rglob("*.yaml")}
     assert sorted(made) == sorted(there)
@@ -132,8 +135,36 @@ def test_two_documents_of_one_name(readme: Path, tmp_path: Path, capsys: pytest.
     assert main(["import", str(readme), str(other), "-o", str(tmp_path / "out")]) == 2
     assert capsys.readouterr().err == (
         f"pytest-gsw import: {readme} and {other} have the same name, by which rows say where they come from\n"
-        "next: import them one after the other, each into a directory of its own\n"
+        "next: import them one after the other, each into a directory of its own; or name more of their paths in facts.yaml, "
+        f"such as {{document: {tmp_path.name}/README.md}}\n"
     )
+
+
+def test_two_documents_of_one_name_that_facts_tell_apart(readme: Path, tmp_path: Path) -> None:
+    other = tmp_path / "llama4" / "README.md"
+    other.parent.mkdir()
+    other.write_text(README.replace("3 8B", "4 9B").replace("3 8b", "4 9b"))
+    out = tmp_path / "out"
+    out.mkdir()
+    named = ("llama3/README.md", "llama4/README.md")
+    facts = "".join(f"  - {{document: {name}, releases: ['25.02'], tolerance: 7%}}\n" for name in named)
+    (out / "facts.yaml").write_text(f"documents:\n{facts}")
+    assert main(["import", str(readme), str(other), "-o", str(out)]) == 0
+    tables = {path.name: path.read_text() for path in out.rglob("nemo/*.yaml")}
+    assert sorted(tables) == ["llama3_8b.yaml", "llama4_9b.yaml"]
+    for name, text in zip(named, (tables["llama3_8b.yaml"], tables["llama4_9b.yaml"]), strict=True):
+        assert f'document: "{name}"\nreleases: ["25.02"]\n' in text
+        assert "tolerance: 7%\n" in text
+
+
+def test_tables_below_a_directory_of_tables_have_its_schema(readme: Path, tmp_path: Path) -> None:
+    above, below = tmp_path / "tables", tmp_path / "tables" / "releases" / "25.02"
+    assert main(["import", str(readme), "-o", str(above)]) == 0
+    assert main(["import", str(readme), "-o", str(below)]) == 0
+    assert [path.relative_to(tmp_path) for path in tmp_path.rglob("*.json")] == [Path("tables/baseline.schema.json")]
+    first = (below / "nemo" / "llama3_8b.yaml").read_text().splitlines()[0]
+    assert first == "# yaml-language-server: $schema=../../../baseline.schema.json"
+    assert (below / "nemo" / "../../../baseline.schema.json").is_file()
 
 
 def test_two_documents_of_one_model(readme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

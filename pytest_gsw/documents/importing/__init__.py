@@ -17,7 +17,7 @@ The walk of a figure, which is that of the data; ``document`` is the way through
 
 from pytest_gsw.documents.importing.document import Imported, import_document
 from pytest_gsw.documents.importing.draft import Remark
-from pytest_gsw.documents.importing.facts import DocumentFacts, read_facts
+from pytest_gsw.documents.importing.facts import DocumentFacts, facts_of, read_facts
 from pytest_gsw.documents.importing.markdown import Unread
 
-__all__ = ["DocumentFacts", "Imported", "Remark", "Unread", "import_document", "read_facts"]
+__all__ = ["DocumentFacts", "Imported", "Remark", "Unread", "facts_of", "import_document", "read_facts"]

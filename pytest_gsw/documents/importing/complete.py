@@ -209,6 +209,8 @@ def _from_facts(facts: Facts, draft: Draft, table: DraftTable, document: Documen
     """
     of_rows = {key: text for key, text in facts.values.items() if key not in {"title", "release"}}
     cell = draft.values.get("model")
+    if cell is not None and cell.line < table.table.line:
+        cell = None  # the text above the table names it, and no cell does
     named = read_title(cell.text).model if cell is not None else ""
     if not is_own:
         # What is said of more rows than this one is of those whose cells name none.

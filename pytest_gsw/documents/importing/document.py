@@ -134,7 +134,7 @@ def import_document(path: Path, facts: DocumentFacts | None = None) -> Imported:
     ids = {row.number: row.id for file in files for table in file.tables for row in table.rows}
     unjoined = [Unread(*place, "has settings of no row that was read") for place, number in joins.items() if not number]
     return Imported(
-        name=document.name,
+        name=facts.name or document.name,
         lines=document.lines,
         files=files,
         left_out=tuple(sorted((*extracted.left_out, *unjoined), key=lambda one: one.line)),

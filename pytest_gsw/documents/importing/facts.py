@@ -50,7 +50,7 @@ _TABLE: f.Fields = {
 }
 _FILE: f.Fields = {"path": f.text("The YAML file, such as maxtext/llama2_70b.yaml.", required=True), **_SHARED}
 _DOCUMENT: f.Fields = {
-    "document": f.text("Name of the document.", required=True),
+    "document": f.text("Name of the document, or the end of its path, such as grok1/README.md.", required=True),
     "release": f.text("Release that the document is of, such as a tag of its repository."),
     "releases": RELEASES,
     **_NAMES,
@@ -88,6 +88,8 @@ class Facts:
 class DocumentFacts:
     """Facts of one document."""
 
+    #: Its name, as rows say where they come from: its file's, or with more of its path where facts name more of it.
+    name: str = ""
     whole: Facts = field(default_factory=Facts)
     #: By the YAML file's path.
     files: Mapping[str, Facts] = field(default_factory=dict)
@@ -112,12 +114,20 @@ def read_facts(path: Path) -> Mapping[str, DocumentFacts]:
         files, tables = _below(entry.value, "files"), _below(entry.value, "tables")
         rows = [row for table in tables for row in _below(table, "rows")]
         found[name] = DocumentFacts(
+            name=name,
             whole=_facts(entry.value),
             files={file["path"].value: _facts(file) for file in files},
             tables={table["line"].value: _facts(table) for table in tables},
             rows={(row["line"].value, row["gpus"].value if "gpus" in row else None): _facts(row) for row in rows},
         )
     return found
+
+
+def facts_of(path: Path, known: Mapping[str, DocumentFacts]) -> DocumentFacts:
+    """The facts that name most of the end of a document's path; without any, none but its name."""
+    parts = path.absolute().parts
+    ends = ("/".join(parts[-count:]) for count in range(len(parts), 0, -1))
+    return next((known[end] for end in ends if end in known), DocumentFacts(path.name))
 
 
 def _below(values: Mapping[str, Value], key: str) -> list[Mapping[str, Value]]:

@@ -197,6 +197,8 @@ def test_one_simulated_recipe_stands_for_all() -> None:
     demo = replace(DEMO, stage="/run/stage", recipes="/package/demo")
     assert spec(cluster=demo).script == Path("/package/demo/launch.sh")
     assert spec(cluster=demo).environment["GSW_DEMO_TRAINS"] == "llama2 maxtext"
+    row = replace(LLAMA2_FP8_X128, recipe=Recipe("hf-llama2", script="launch_70b.sh"))
+    assert spec(row, demo).script == Path("/package/demo/launch.sh")
 
 
 def test_the_recipes_own_variables_are_filled_in() -> None:

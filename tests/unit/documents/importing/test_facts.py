@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.documents.importing import DocumentFacts, read_facts
+from pytest_gsw.documents.importing import DocumentFacts, facts_of, read_facts
 from pytest_gsw.errors import ConfigurationError, FileError
 from tests.unit.documents.importing.conftest import README, Read
 
@@ -151,3 +151,20 @@ def test_a_row_of_nodes_is_found_by_its_gpus(read: Read, facts: Facts) -> None:
     (row,) = (row for row in found.rows if row.values["line"].text == "8")
     assert (row.id, row.values["framework"].text) == ("gpt3_8b_fp8[H100x16]", "megatron")
     assert "megatron/gpt3_8b.yaml" in {file.path for file in found.files}
+
+
+def test_facts_of_the_longest_end_of_a_path(tmp_path: Path) -> None:
+    path = tmp_path / "facts.yaml"
+    path.write_text("documents: [{document: README.md}, {document: grok1/README.md}, {document: b/grok1/README.md}]\n")
+    known = read_facts(path)
+    assert facts_of(tmp_path / "grok1" / "README.md", known).name == "grok1/README.md"
+    assert facts_of(tmp_path / "b" / "grok1" / "README.md", known).name == "b/grok1/README.md"
+    assert facts_of(tmp_path / "notgrok1" / "README.md", known).name == "README.md"
+    assert facts_of(tmp_path / "other.md", known) == DocumentFacts("other.md")
+
+
+def test_a_fact_of_a_document_counts_before_the_model_that_its_text_names(read: Read, facts: Facts) -> None:
+    text = README.replace("| Maxtext Tiny 7b BF16", "| Maxtext BF16")
+    assert [row.id for row in read(text).rows] == ["tiny_7b_bf16[H100x64]", "tiny_7b_bf16[H100x128]"]
+    found = read(text, facts=facts("    model: megatron\n"))
+    assert [row.id for row in found.rows] == ["megatron_7b_bf16[H100x64]", "megatron_7b_bf16[H100x128]"]

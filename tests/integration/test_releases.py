@@ -1,0 +1,156 @@
+"""The bundled tables of the recipes' releases; with a checkout of the recipes, how they are made.
+
+``GSW_RECIPES`` is a clone of NVIDIA/dgxc-benchmarking that has its tags.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gsw.cli import main
+from pytest_gsw.documents.audit.findings import Severity
+from pytest_gsw.documents.audit.run import Source, audit
+from pytest_gsw.documents.importing import import_document, read_facts
+from pytest_gsw.tables.bundled import RELEASES_DIRECTORY, bundled_baselines, bundled_releases
+from pytest_gsw.tables.load import load_table, load_tables, read_tables
+from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.stated import StatedRow, stated_rows
+
+ROOT = Path(__file__).resolve().parents[2]
+RELEASES = bundled_releases()
+#: One for each release with which figures have changed.
+DIRECTORIES = sorted((bundled_baselines() / RELEASES_DIRECTORY).iterdir())
+TABLES = sorted(path for directory in DIRECTORIES for path in directory.glob("*/*.yaml"))
+name_of = "/".join
+
+RECIPES = os.environ.get("GSW_RECIPES")
+needs_recipes = pytest.mark.skipif(RECIPES is None, reason="GSW_RECIPES names no checkout of the recipes")
+
+
+def test_the_releases_that_are_bundled() -> None:
+    assert sorted(RELEASES) == [
+        *("24.11.1", "25.01", "25.01.1", "25.02", "25.02.01", "25.02.02", "25.03", "25.04", "25.04.01", "25.04.02"),
+        *("25.05", "25.05.01", "25.05.02", "25.05.03", "25.05.04", "25.05.05"),
+    ]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_row_of_a_release_can_run(release: str) -> None:
+    found = read_tables(RELEASES[release])
+    assert not found.blanks
+    assert [row.id for row in found.rows if row.judged_s is None] == []
+    assert {release in row.source.releases for row in found.rows} == {True}
+    assert [name for name, count in Counter(row.id for row in found.rows).items() if count > 1] == []
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_docs_state_how_many_rows_a_release_has(release: str) -> None:
+    rows, tables = load_tables(RELEASES[release]), RELEASES[release]
+    text = (ROOT / "docs" / "recipes.md").read_text()
+    assert re.findall(rf"^\| {re.escape(release)} \| (\d+) \| (\d+) \|", text, re.MULTILINE) == [
+        (str(len(tables)), str(len(rows)))
+    ]
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: name_of(path.parts[-3:]))
+def test_a_table_of_a_release_contradicts_itself_nowhere_that_is_not_acknowledged(path: Path) -> None:
+    found = audit([Source(str(path), stated_rows(path))])
+    new = [one for one in found.findings if one.severity is Severity.CONTRADICTION and one.acknowledged is None]
+    assert new == []
+    assert found.stale == ()
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: name_of(path.parts[-3:]))
+def test_a_table_of_a_release_says_where_it_comes_from(path: Path) -> None:
+    release = path.parts[-3]
+    for row in load_table(path):
+        assert row.framework == path.parts[-2]
+        assert row.source.release == f"v{release}"
+        assert row.source.releases[0] == release
+        assert row.source.document.split("/")[-1].startswith("README")
+    text = path.read_text()
+    assert re.search(
+        rf'^# [^"]+: "Expected .*Performance" in NVIDIA/dgxc-benchmarking, \S+, tag v{release}\.$', text, re.MULTILINE
+    )
+
+
+def test_figures_that_hold_for_several_releases_are_there_once() -> None:
+    seen: dict[Any, Path] = {}
+    for path in TABLES:
+        figures = (path.name, path.parent.name, tuple(map(without_place, load_table(path))))
+        assert figures not in seen, (path, seen[figures])
+        seen[figures] = path
+
+
+def without_place(row: Baseline) -> tuple[Any, ...]:
+    """All of a row but where it stands."""
+    return tuple(
+        str(getattr(row, field.name)) for field in fields(row) if field.name not in {"source", "location", "title"}
+    )
+
+
+@pytest.mark.parametrize("release", ["24.11.1", "25.01", "25.02", "25.04", "25.05.05"])
+def test_a_session_of_a_release_runs_a_row_of_each_table(pytester: pytest.Pytester, release: str) -> None:
+    ids = [load_table(path)[0].id for path in RELEASES[release]]
+    result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-release={release}", "-k", " or ".join(ids))
+    result.assert_outcomes(passed=len(ids), deselected=len(load_tables(RELEASES[release])) - len(ids))
+
+
+# ---- With a checkout of the recipes ----------------------------------------------------------------
+
+
+def readme(release: str, path: str, below: Path) -> Path:
+    """A README of one release, in a directory as in the repository."""
+    assert RECIPES is not None
+    shown = subprocess.run(["git", "-C", RECIPES, "show", f"v{release}:{path}"], capture_output=True, check=True)
+    copy = below / release / path
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy.write_bytes(shown.stdout)
+    return copy
+
+
+@needs_recipes
+@pytest.mark.parametrize("directory", DIRECTORIES, ids=lambda path: path.name)
+def test_import_makes_the_tables_of_a_release_again_byte_for_byte(directory: Path, tmp_path: Path) -> None:
+    documents = [readme(directory.name, name, tmp_path / "readmes") for name in read_facts(directory / "facts.yaml")]
+    made = tmp_path / "baselines" / "releases" / directory.name
+    made.mkdir(parents=True)
+    shutil.copy(ROOT / "baselines" / "baseline.schema.json", tmp_path / "baselines")
+    shutil.copy(directory / "facts.yaml", made)
+    assert main(["import", *map(str, documents), "-o", str(made)]) == 0
+    assert {path.relative_to(made): path.read_text() for path in made.rglob("*.*")} == {
+        path.relative_to(directory): path.read_text() for path in directory.rglob("*.*")
+    }
+
+
+@needs_recipes
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_release_has_the_figures_of_its_own_readmes(release: str, tmp_path: Path) -> None:
+    """Each README with tables of training is bundled, or what it says is what an earlier release's says."""
+    assert RECIPES is not None
+    listed = subprocess.run(
+        ["git", "-C", RECIPES, "ls-tree", "-r", "--name-only", f"v{release}"],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    names = [name for name in listed.stdout.splitlines() if re.search(r"/README\w*\.md$", name, re.IGNORECASE)]
+    documented = [row for name in names for row in import_document(readme(release, name, tmp_path)).documented]
+    bundled = [row for path in RELEASES[release] for row in stated_rows(path)]
+    assert Counter(map(figures, documented)) == Counter(map(figures, bundled))
+
+
+def figures(row: StatedRow) -> tuple[Any, ...]:
+    """What a row is of, by its size as facts may name the model, and the figures that tell it from another release's."""
+    texts = (row.values[key].text for key in ("size", "dtype", "accelerator"))
+    numbers = (float(row.values[key].text) for key in ("gpus", "step_time_s", "samples_per_s") if key in row.values)
+    return (*texts, *numbers)
