@@ -45,7 +45,7 @@ def _import(asked: argparse.Namespace) -> Answer:
     contradictions = [_contradictions(one) for one in read]
     imported = [one.with_comments(found) for one, found in zip(read, contradictions, strict=True)]
     schema = _schema(directory)
-    texts = _texts(imported, os.path.relpath(schema, directory / "framework"))
+    texts = _texts(imported, directory, schema)
     written = {name: _write(directory / name, text, overwrite=asked.overwrite) for name, (text, _) in texts.items()}
     if texts and schema.parent == directory:
         _write(schema, schema_text(), overwrite=True)  # as the tables name it, in their first lines
@@ -117,7 +117,7 @@ def _schema(directory: Path) -> Path:
     return found if found is not None else directory / SCHEMA_FILE
 
 
-def _texts(imported: Sequence[Imported], schema: str) -> dict[str, tuple[str, Sequence[str]]]:
+def _texts(imported: Sequence[Imported], directory: Path, schema: Path) -> dict[str, tuple[str, Sequence[str]]]:
     """The YAML files by name, with their rows' ids; a name that two documents give gets the document's behind it."""
     found: dict[str, tuple[str, Sequence[str]]] = {}
     for one in imported:
@@ -129,7 +129,8 @@ def _texts(imported: Sequence[Imported], schema: str) -> dict[str, tuple[str, Se
                 base = f"{PurePosixPath(name).with_suffix('')}-{stem}"
                 names = (f"{base}.yaml", *(f"{base}-{number}.yaml" for number in range(2, len(imported) + 1)))
                 name = next(name for name in names if name not in found)
-            text = yaml_text[file.path].replace(f"$schema=../{SCHEMA_FILE}", f"$schema={schema}", 1)
+            there = os.path.relpath(schema, (directory / name).parent)
+            text = yaml_text[file.path].replace(f"$schema=../{SCHEMA_FILE}", f"$schema={there}", 1)
             found[name] = (text, [row.id for table in file.tables for row in table.rows])
     return found
 

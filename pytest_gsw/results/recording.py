@@ -129,7 +129,7 @@ def _row_facts(baseline: Baseline, node_id: str, definition: str, *, tolerance: 
         definition=definition,
         metric=baseline.metric,
         canary=baseline.canary,
-        source=baseline.source.in_words,
+        source="; ".join(filter(None, (baseline.source.in_words, baseline.notes and f"noted there: {baseline.notes}"))),
     )
 
 

@@ -1,6 +1,6 @@
 """The bundled tables of the recipes' releases; with a checkout of the recipes, how they are made.
 
-``GSW_RECIPES`` is a clone of NVIDIA/dgxc-benchmarking that has its tags.
+``GSW_RECIPES`` is a clone of NVIDIA/dgxc-benchmarking that has its tags, ``GSW_MEGATRON_BRIDGE`` one of Megatron-Bridge.
 """
 
 from __future__ import annotations
@@ -28,8 +28,14 @@ from pytest_gsw.tables.stated import StatedRow, stated_rows
 ROOT = Path(__file__).resolve().parents[2]
 RELEASES = bundled_releases()
 #: One for each release with which figures have changed.
-DIRECTORIES = sorted((bundled_baselines() / RELEASES_DIRECTORY).iterdir())
+DIRECTORIES = sorted(path.parent for path in (bundled_baselines() / RELEASES_DIRECTORY).glob("*/facts.yaml"))
+#: By release of the NeMo container, of Megatron-Bridge's summaries.
+BRIDGE = sorted((bundled_baselines() / RELEASES_DIRECTORY).glob("*/megatron-bridge"))
 TABLES = sorted(path for directory in DIRECTORIES for path in directory.glob("*/*.yaml"))
+BRIDGE_TABLES = sorted(path for directory in BRIDGE for path in directory.glob("*.yaml"))
+OF_RECIPES = {name: paths for name, paths in RELEASES.items() if not {*paths} & {*BRIDGE_TABLES}}
+#: Of NVIDIA-NeMo/Megatron-Bridge, whose summaries are bundled.
+COMMIT = "067f987df03b8355b03192d88d70f1709fedf51a"
 name_of = "/".join
 
 RECIPES = os.environ.get("GSW_RECIPES")
@@ -37,13 +43,13 @@ needs_recipes = pytest.mark.skipif(RECIPES is None, reason="GSW_RECIPES names no
 
 
 def test_the_releases_that_are_bundled() -> None:
-    assert sorted(RELEASES) == [
+    assert sorted(OF_RECIPES) == [
         *("24.11.1", "25.01", "25.01.1", "25.02", "25.02.01", "25.02.02", "25.03", "25.04", "25.04.01", "25.04.02"),
         *("25.05", "25.05.01", "25.05.02", "25.05.03", "25.05.04", "25.05.05"),
     ]
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", OF_RECIPES)
 def test_every_row_of_a_release_can_run(release: str) -> None:
     found = read_tables(RELEASES[release])
     assert not found.blanks
@@ -52,7 +58,7 @@ def test_every_row_of_a_release_can_run(release: str) -> None:
     assert [name for name, count in Counter(row.id for row in found.rows).items() if count > 1] == []
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", OF_RECIPES)
 def test_the_docs_state_how_many_rows_a_release_has(release: str) -> None:
     rows, tables = load_tables(RELEASES[release]), RELEASES[release]
     text = (ROOT / "docs" / "recipes.md").read_text()
@@ -61,7 +67,7 @@ def test_the_docs_state_how_many_rows_a_release_has(release: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("path", TABLES, ids=lambda path: name_of(path.parts[-3:]))
+@pytest.mark.parametrize("path", [*TABLES, *BRIDGE_TABLES], ids=lambda path: name_of(path.parts[-3:]))
 def test_a_table_of_a_release_contradicts_itself_nowhere_that_is_not_acknowledged(path: Path) -> None:
     found = audit([Source(str(path), stated_rows(path))])
     new = [one for one in found.findings if one.severity is Severity.CONTRADICTION and one.acknowledged is None]
@@ -105,6 +111,57 @@ def test_a_session_of_a_release_runs_a_row_of_each_table(pytester: pytest.Pytest
     result.assert_outcomes(passed=len(ids), deselected=len(load_tables(RELEASES[release])) - len(ids))
 
 
+# ---- Megatron-Bridge's summaries -------------------------------------------------------------------
+
+
+def test_the_rows_of_megatron_bridge_and_what_the_docs_say_of_them() -> None:
+    text = (ROOT / "docs" / "recipes.md").read_text()
+    for directory in BRIDGE:
+        release = directory.parent.name
+        found = read_tables(RELEASES[release])
+        rows = [*found.rows, *found.blanks]
+        assert len({row.id for row in rows}) == len(rows)
+        stated = re.findall(rf"^\| {re.escape(release)} \| (\d+) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
+        assert stated == [(str(len(RELEASES[release])), str(len(rows)), str(len(found.blanks)))]
+        for row in found.rows:
+            assert row.framework == "megatron-bridge"
+            assert row.statistic == "mean[35:44]"
+            assert row.source.releases == (release,)
+            assert f"{release} NeMo Container" in row.source.section
+
+
+def test_a_known_regression_is_told_with_the_row(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest(
+        "--gsw-cluster=demo", "--gsw-release=26.06.01", "-k", "gpt_oss", "--gsw-demo=*GB300*=slow:20%"
+    )
+    result.assert_outcomes(passed=1, failed=1, deselected=12)
+    result.stdout.fnmatch_lines(
+        ["source * noted there: a known regression of GPT-OSS 120B, by the document's own footnote"]
+    )
+
+
+@pytest.mark.skipif("GSW_MEGATRON_BRIDGE" not in os.environ, reason="GSW_MEGATRON_BRIDGE names no checkout of it")
+def test_import_makes_the_tables_of_megatron_bridge_again_byte_for_byte(tmp_path: Path) -> None:
+    names = list(read_facts(bundled_baselines() / RELEASES_DIRECTORY / "facts.yaml"))
+    for name in names:
+        repository, at = os.environ["GSW_MEGATRON_BRIDGE"], f"{COMMIT}:{name}"
+        shown = subprocess.run(["git", "-C", repository, "show", at], capture_output=True, check=True)
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(shown.stdout)
+    made = tmp_path / "baselines" / "releases"
+    made.mkdir(parents=True)
+    shutil.copy(ROOT / "baselines" / "baseline.schema.json", tmp_path / "baselines")
+    shutil.copy(bundled_baselines() / RELEASES_DIRECTORY / "facts.yaml", made)
+    assert main(["import", *(str(tmp_path / name) for name in names), "-o", str(made)]) == 0
+    assert {path.relative_to(made): path.read_text() for path in made.glob("*/*/*.yaml")} == {
+        name_in_releases(path): path.read_text() for path in BRIDGE_TABLES
+    }
+
+
+def name_in_releases(path: Path) -> Path:
+    return path.relative_to(bundled_baselines() / RELEASES_DIRECTORY)
+
+
 # ---- With a checkout of the recipes ----------------------------------------------------------------
 
 
@@ -133,7 +190,7 @@ def test_import_makes_the_tables_of_a_release_again_byte_for_byte(directory: Pat
 
 
 @needs_recipes
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", OF_RECIPES)
 def test_a_release_has_the_figures_of_its_own_readmes(release: str, tmp_path: Path) -> None:
     """Each README with tables of training is bundled, or what it says is what an earlier release's says."""
     assert RECIPES is not None

@@ -53,6 +53,9 @@ _DOCUMENT: f.Fields = {
     "document": f.text("Name of the document, or the end of its path, such as grok1/README.md.", required=True),
     "release": f.text("Release that the document is of, such as a tag of its repository."),
     "releases": RELEASES,
+    "by_release": f.flag(
+        "The document has sections of several releases: the tables of each go to a directory of its own."
+    ),
     **_NAMES,
     **_SHARED,
     "files": f.Sequence_(_FILE, "Facts of all rows that go to one YAML file."),
@@ -65,7 +68,7 @@ FACTS_FIELDS: f.Fields = {"documents": f.Sequence_(_DOCUMENT, "Facts of each doc
 _NO_VALUES = frozenset(
     {
         *("document", "path", "line", "gpus", "files", "tables", "rows", "recipe", "attributes", "acknowledged"),
-        *("comment", "releases"),
+        *("comment", "releases", "by_release"),
     }
 )
 
@@ -90,6 +93,8 @@ class DocumentFacts:
 
     #: Its name, as rows say where they come from: its file's, or with more of its path where facts name more of it.
     name: str = ""
+    #: The tables of each release that a heading names go to a directory of its own.
+    by_release: bool = False
     whole: Facts = field(default_factory=Facts)
     #: By the YAML file's path.
     files: Mapping[str, Facts] = field(default_factory=dict)
@@ -115,6 +120,7 @@ def read_facts(path: Path) -> Mapping[str, DocumentFacts]:
         rows = [row for table in tables for row in _below(table, "rows")]
         found[name] = DocumentFacts(
             name=name,
+            by_release="by_release" in entry.value and entry.value["by_release"].value,
             whole=_facts(entry.value),
             files={file["path"].value: _facts(file) for file in files},
             tables={table["line"].value: _facts(table) for table in tables},

@@ -1,9 +1,10 @@
-"""Rows become YAML files to be: one file for each framework and model."""
+"""Rows become YAML files to be: one file for each framework and model, and for each release where facts ask for it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from pytest_gsw.documents.importing.facts import DocumentFacts, Facts
 from pytest_gsw.documents.importing.model_flops import architecture_of
@@ -39,18 +40,22 @@ def files_of(rows: Sequence[tuple[DraftTable, Row]], facts: DocumentFacts, prose
     Raises:
         ConfigurationError: There are facts of a file that is none of these.
     """
-    groups: dict[tuple[str, str, str], list[tuple[DraftTable, Row]]] = {}
+    groups: dict[tuple[str, str, str, str], list[tuple[DraftTable, Row]]] = {}
     for table, row in rows:
-        key = (_text(row, "framework") or "unknown", _text(row, "model") or "unknown", _text(row, "log_format"))
-        groups.setdefault(key, []).append((table, row))
+        release = _text(row, "release") if facts.by_release else ""
+        names = (_text(row, "framework") or "unknown", _text(row, "model") or "unknown", _text(row, "log_format"))
+        groups.setdefault((release, *names), []).append((table, row))
     files = []
-    often = Counter((framework, model) for framework, model, _ in groups)
-    for (framework, model, log_format), members in groups.items():
+    often = Counter(group[:3] for group in groups)
+    for (release, framework, model, log_format), members in groups.items():
         sizes = {_text(row, "size") for _, row in members}
         name = f"{model}_{sizes.pop()}" if len(sizes) == 1 and "" not in sizes else model
         # A file has one log format.
-        name += f"-{log_format}" if log_format and often[framework, model] > 1 else ""
-        files.append(_file(f"{framework}/{name}.yaml", members, facts, prose))
+        name += f"-{log_format}" if log_format and often[release, framework, model] > 1 else ""
+        file = _file(f"{framework}/{name}.yaml", members, facts, prose)
+        if release:
+            file = replace(file, path=f"{release}/{file.path}", releases=(release,))
+        files.append(file)
     for path in facts.files:
         if path not in {file.path for file in files}:
             found = ", ".join(sorted(file.path for file in files)) or "none"
