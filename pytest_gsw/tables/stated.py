@@ -23,7 +23,8 @@ class StatedRow:
     """One row: every key that it has itself, from its table or from its file.
 
     Keys are those of :data:`pytest_gsw.tables.keys.ROW_FIELDS`, ``model``, ``framework``, ``document``,
-    ``activation_recomputation``, and those of mappings with a dot: ``architecture.layers``, ``attributes.id``.
+    ``release``, ``activation_recomputation``, and those of mappings with a dot: ``architecture.layers``,
+    ``attributes.id``.
     """
 
     #: As the plugin names it: ``llama2_70b_fp8[H100x64]``.
@@ -36,7 +37,7 @@ class StatedRow:
 
 
 #: Keys of a file that are no row's, and that say what its rows are.
-_FILE_KEYS = frozenset({"model", "framework", "log_format", "document", "activation_recomputation"})
+_FILE_KEYS = frozenset({"model", "framework", "log_format", "document", "release", "activation_recomputation"})
 _MAPPINGS = frozenset({"architecture", "attributes"})
 
 

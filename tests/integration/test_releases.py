@@ -111,6 +111,24 @@ def test_a_session_of_a_release_runs_a_row_of_each_table(pytester: pytest.Pytest
     result.assert_outcomes(passed=len(ids), deselected=len(load_tables(RELEASES[release])) - len(ids))
 
 
+def test_what_moves_from_one_release_to_the_next_is_told_and_fails_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", str(bundled_baselines() / RELEASES_DIRECTORY)]) == 0
+    out = capsys.readouterr().out
+    moved = re.findall(
+        r"another run: the throughput of release (\S+) is (\d+)% (more|less) than that of (\S+?)(;.*)?$",
+        out,
+        re.MULTILINE,
+    )
+    assert ("25.02", "7", "more", "24.11.1", "") in moved
+    regression = "; noted there: a known regression of GPT-OSS 120B, by the document's own footnote"
+    assert ("26.06.01", "39", "less", "26.06", regression) in moved
+    assert {int(percent) >= 5 for _, percent, _, _, _ in moved} == {True}
+    containers = [
+        new for new, *_ in moved if (bundled_baselines() / RELEASES_DIRECTORY / new / "megatron-bridge").is_dir()
+    ]
+    assert (len(moved), len(containers)) == (46, 32)
+
+
 # ---- Megatron-Bridge's summaries -------------------------------------------------------------------
 
 

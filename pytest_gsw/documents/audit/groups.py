@@ -28,9 +28,9 @@ _MOST_SWAPPED = 20
 
 def scaling(rows: Sequence[Row]) -> Iterator[Finding | None]:
     """More GPUs give more throughput, and not more for each GPU, where all else is the same."""
-    families: dict[tuple[str, ...], list[_Run]] = {}
+    families: dict[tuple[str, ...], list[Run]] = {}
     for row in rows:
-        run = _run(row)
+        run = run_of(row)
         # What differs between rows without a dtype may be just that.
         if run is not None and row.text("dtype"):
             families.setdefault((run.unit, *(row.text(key) for key in _FAMILY)), []).append(run)
@@ -49,7 +49,7 @@ def scaling(rows: Sequence[Row]) -> Iterator[Finding | None]:
 
 
 @dataclass(frozen=True)
-class _Run:
+class Run:
     """A row of a series: how many GPUs give how much throughput, and the figure that says so."""
 
     row: Row
@@ -71,22 +71,22 @@ class _Run:
         return f"{_short(throughput)} {self.unit}"
 
 
-def _run(row: Row) -> _Run | None:
+def run_of(row: Row) -> Run | None:
     """A row's throughput by its step time where there is one, else as stated."""
     gpus, step, law = row.value("gpus"), row.step_time, row.laws.get(TOKENS_PER_S.key)
     if gpus is None:
         return None
     if step is not None and step.key == STEP_TIME.key and law is not None:
-        return _Run(row, gpus, law.at(step.seconds), TOKENS_PER_S.unit, step.key)
+        return Run(row, gpus, law.at(step.seconds), TOKENS_PER_S.unit, step.key)
     for key in (TOKENS_PER_S.key, TOKENS_PER_S_PER_GPU, SAMPLES_PER_S.key):
         value = row.value(key)
         if value is not None:
             whole = value * gpus if key == TOKENS_PER_S_PER_GPU else value
-            return _Run(row, gpus, whole, SAMPLES_PER_S.unit if key == SAMPLES_PER_S.key else TOKENS_PER_S.unit, key)
+            return Run(row, gpus, whole, SAMPLES_PER_S.unit if key == SAMPLES_PER_S.key else TOKENS_PER_S.unit, key)
     return None
 
 
-def _falling(fewer: _Run, more: _Run, swap: str | None) -> Finding:
+def _falling(fewer: Run, more: Run, swap: str | None) -> Finding:
     """More GPUs with less throughput: arithmetic does not refute it, unless other figures say what was swapped."""
     throughput = f"{_short(fewer.throughput)} {fewer.unit} of {fewer.row.id}"
     if more.key == STEP_TIME.key:
@@ -102,7 +102,7 @@ def _falling(fewer: _Run, more: _Run, swap: str | None) -> Finding:
     return _scaled(more, Severity.NOTICE, limit, formula, Explanation(Kind.UNKNOWN, text))
 
 
-def _superlinear(fewer: _Run, more: _Run, efficiency: Fraction) -> Finding:
+def _superlinear(fewer: Run, more: Run, efficiency: Fraction) -> Finding:
     figure = "step time" if more.key == STEP_TIME.key else "throughput"
     formula = f"the {figure} with which {more.gpus} GPUs give as much each as those of {fewer.row.id}"
     at = more.figure_at(fewer.throughput * more.gpus / fewer.gpus)
@@ -111,7 +111,7 @@ def _superlinear(fewer: _Run, more: _Run, efficiency: Fraction) -> Finding:
     return _scaled(more, Severity.NOTICE, limit, formula, Explanation(Kind.UNKNOWN, text))
 
 
-def _swap(series: Sequence[_Run]) -> str | None:
+def _swap(series: Sequence[Run]) -> str | None:
     """Which two figures of a series are swapped: with them in their places it grows, and others of the rows fit."""
     suspects = [run for run in series if wrong(run.row)][:_MOST_SWAPPED]
     for one, other in itertools.combinations(suspects, 2):
@@ -121,7 +121,7 @@ def _swap(series: Sequence[_Run]) -> str | None:
         swapped = {mine.id: mine.with_value(one.key, theirs.text(one.key)) for mine, theirs in pairs}
         if any(wrong(row) for row in swapped.values()):
             continue
-        grown = [_run(swapped.get(run.row.id, run.row)) or run for run in series]
+        grown = [run_of(swapped.get(run.row.id, run.row)) or run for run in series]
         if all(more.throughput >= fewer.throughput for fewer, more in itertools.pairwise(grown)):
             fits = sorted(wrong(one.row) | wrong(other.row))
             figures = f"{', '.join(fits)} {'fits' if len(fits) == 1 else 'fit'}"
@@ -129,7 +129,7 @@ def _swap(series: Sequence[_Run]) -> str | None:
     return None
 
 
-def _scaled(run: _Run, severity: Severity, limit: str, formula: str, explanation: Explanation) -> Finding:
+def _scaled(run: Run, severity: Severity, limit: str, formula: str, explanation: Explanation) -> Finding:
     return run.row.finding(
         run.key,
         f"{run.documented} on {run.gpus} GPUs",

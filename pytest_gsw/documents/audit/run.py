@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -11,6 +12,7 @@ from pytest_gsw.documents.audit.figures import Row, read_row
 from pytest_gsw.documents.audit.findings import Audit, Audited, Finding, Severity, Stale
 from pytest_gsw.documents.audit.groups import duplicates, scaling
 from pytest_gsw.documents.audit.identities import against_published, identities
+from pytest_gsw.documents.audit.moves import moves
 from pytest_gsw.documents.audit.prose import prose
 from pytest_gsw.documents.audit.shared import shared_changes
 from pytest_gsw.documents.audit.text import read_text
@@ -48,9 +50,12 @@ def audit(sources: Iterable[Source]) -> Audit:
     known = _Known(sources)
     checked = 0
     findings: list[Finding] = []
+    moved = list(moves([read_row(row) for source in sources for row in source.rows if "release" in row.values]))
+    checked += moved.count(None)
     for source in sources:
         found: list[Finding] = []
-        for finding in _checks(source):
+        of_releases = (one for one in moved if one is not None and one.file == source.file)
+        for finding in itertools.chain(_checks(source), of_releases):
             checked += 1
             if finding is not None:
                 found.append(known.reason(source, finding))
