@@ -89,6 +89,16 @@ def test_a_table_of_a_release_says_where_it_comes_from(path: Path) -> None:
     )
 
 
+def test_recipes_that_submit_by_themselves_are_launched_so() -> None:
+    rows = [row for path in TABLES for row in load_table(path)]
+    by_themselves = {(row.source.release, row.recipe.directory) for row in rows if row.recipe.launcher == "nemo-run"}
+    others = {(row.source.release, row.recipe.directory) for row in rows if row.recipe.launcher is None}
+    early = {directory for release, directory in by_themselves if str(release) < "v25.05"}
+    assert early == {"llama3/finetuning", "ft_llama3", "llama3.1", "nemotron"}
+    assert {directory for release, directory in others if str(release) > "v25.02"} == {"maxtext", "nemo_megatron"}
+    assert not by_themselves & others
+
+
 def test_figures_that_hold_for_several_releases_are_there_once() -> None:
     seen: dict[Any, Path] = {}
     for path in TABLES:

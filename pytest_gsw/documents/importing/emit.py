@@ -149,7 +149,7 @@ def _recipe(recipe: Mapping[str, Stated | Mapping[str, str]], indent: str) -> It
     if not recipe:
         return
     yield f"{indent}recipe:"
-    for key in ("directory", "script", "steps", "logged_steps", "one_job_per_row", "image", "environment"):
+    for key in ("directory", "script", "launcher", "steps", "logged_steps", "one_job_per_row", "image", "environment"):
         value = recipe.get(key)
         if isinstance(value, Stated):
             blank = f"{BLANK_BEHIND}{UNSAID}"
