@@ -18,14 +18,10 @@ from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.of_release import holds_for, other_release
 from pytest_gsw.tables.releases import in_words, releases_of
 
-#: The constant of the launch scripts of v24.11.1 to v25.10, and what release.yaml has since then.
+#: The constant of the launch scripts of v24.11.1 to v25.10; later ones have none.
 _CONSTANT = re.compile(
     r"^[ \t]*(?:export[ \t]+)?GSW_VERSION=[\"']?([0-9][0-9A-Za-z.-]{0,30})[\"']?[ \t]*(?:#.*)?$", re.MULTILINE
 )
-_RELEASE_FILE = "release.yaml"
-_LLMB_VERSION = re.compile(r"^llmb_version:[ \t]*[\"']?([0-9][0-9A-Za-z.-]{0,30})[\"']?[ \t]*(?:#.*)?$", re.MULTILINE)
-#: How far below the top of the repository a recipe lies: deepseek_v3/pretrain/megatron_bridge.
-_DEEPEST = 3
 _MOST_BYTES = 1 << 20
 
 
@@ -40,12 +36,17 @@ class Staged(NamedTuple):
 
 
 def staged_release(script: Path) -> Staged | None:
-    """What a launch script that is there, or the file of its repository, says of its release; else ``None``."""
-    if not script.is_file():
+    """The one release that a launch script says it is of; ``None`` also where it is not there, or says several."""
+    try:
+        with script.open("rb") as file:
+            text = file.read(_MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
         return None
-    said = _said(script, _CONSTANT)
-    above = (_said(place / _RELEASE_FILE, _LLMB_VERSION) for place in list(script.absolute().parents)[: _DEEPEST + 1])
-    return said or next((one for one in above if one is not None), None)
+    found = list(_CONSTANT.finditer(text))
+    if len({match[1] for match in found}) != 1:
+        return None
+    first = found[0]
+    return Staged(first[1], script, text.count("\n", 0, first.start()) + 1, first[0].strip())
 
 
 def of_other_releases(rows: Iterable[tuple[Baseline, Path]]) -> Iterator[tuple[Baseline, Staged]]:
@@ -86,17 +87,3 @@ def told_of_stage(rows: Iterable[Baseline], cluster: Cluster) -> Iterator[str]:
             f"{counted(number, 'row')} {are} of {in_words(releases)}, and {its} staged as of "
             f"{in_words(there, 'or')}: not submitted{advice}"
         )
-
-
-def _said(path: Path, pattern: re.Pattern[str]) -> Staged | None:
-    """The one version that a file states; ``None`` also where it states several."""
-    try:
-        with path.open("rb") as file:
-            text = file.read(_MOST_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return None
-    found = list(pattern.finditer(text))
-    if len({match[1] for match in found}) != 1:
-        return None
-    first = found[0]
-    return Staged(first[1], path, text.count("\n", 0, first.start()) + 1, first[0].strip())

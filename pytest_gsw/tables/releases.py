@@ -17,8 +17,7 @@ from pytest_gsw.tables import fields as f
 _NAME = re.compile(r"[0-9][0-9A-Za-z.-]{0,30}")
 _WANTED = "a release without its v, such as 25.02.01"
 
-#: By ``GSW_VERSION``, the releases whose scripts have it: NVIDIA/dgxc-benchmarking, ``launch.sh`` of each tag; from
-#: 25.12 on by ``llmb_version`` of release.yaml.
+#: By ``GSW_VERSION``, the releases whose scripts have it: NVIDIA/dgxc-benchmarking, ``launch.sh`` of each tag.
 _SCRIPTS: Mapping[str, tuple[str, ...]] = {
     "24.11": ("24.11.1",),
     "25.01": ("25.01", "25.01.1"),
@@ -28,9 +27,6 @@ _SCRIPTS: Mapping[str, tuple[str, ...]] = {
     "25.05.04": ("25.05.04", "25.05.05"),
     "25.08": ("25.08", "25.08.01", "25.08.02"),
     "25.10": ("25.10", "25.10.01", "25.10.02"),
-    "25.12": ("25.12", "25.12.01", "25.12.02"),
-    "26.05.00": ("26.05",),
-    "26.06.00": ("26.06.00", "26.06.01"),
 }
 
 

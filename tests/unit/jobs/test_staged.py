@@ -48,16 +48,6 @@ def test_where_the_launch_script_says_it(tmp_path: Path) -> None:
     assert (found.line, found.text) == (3, "export GSW_VERSION=25.02 # x")
 
 
-def test_later_releases_say_it_at_the_top_of_their_repository(tmp_path: Path) -> None:
-    script = staged(tmp_path, "#!/bin/bash\n", "deepseek_v3/pretrain/megatron_bridge")
-    assert staged_release(script) is None
-    (tmp_path / "release.yaml").write_text("# the release\nllmb_version: '26.06.00'\n")
-    found = staged_release(script)
-    assert found is not None
-    assert (found.version, found.path, found.line) == ("26.06.00", tmp_path / "release.yaml", 2)
-    assert staged_release(tmp_path / "grok1" / "launch.sh") is None  # it is no part of that release
-
-
 def test_no_script_says_nothing(tmp_path: Path) -> None:
     assert staged_release(tmp_path / "grok1" / "launch.sh") is None
 
