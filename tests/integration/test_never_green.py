@@ -22,7 +22,7 @@ from pytest_gsw.jobs import local
 from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.tables.load import load_table
-from tests.integration.conftest import junit, tiny_table
+from tests.integration.conftest import junit, put_on_path, tiny_table
 
 
 class Shape(NamedTuple):
@@ -508,8 +508,9 @@ def test_the_wall_clock_jumps_backwards(
 def test_a_job_array_in_the_launch_script(
     pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is refused before sbatch is called, of which there is none here."""
+    """It is refused before sbatch is called, which would refuse it in other words."""
     monkeypatch.setenv("PATH", str(pytester.path))
+    put_on_path(pytester.path / "bin", monkeypatch, sbatch="exit 1")
     script = a_cluster_here(pytester, "slurm\n    account: none\n    partition: none")
     script.write_text(script.read_text().replace("#SBATCH --exclusive", "#SBATCH --array=1-2"))
     result = pytester.runpytest("--gsw-cluster=here", "--gsw-baselines=site", "--junitxml=junit.xml", "-k", "H100")
