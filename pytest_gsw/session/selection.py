@@ -11,6 +11,7 @@ import pytest
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.session.node_ids import node_id_below, node_id_of
+from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import read_table, table_files
 
@@ -56,7 +57,7 @@ def point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
         return
     files = tables
     if given:
-        chosen = [_tables_named(name, tables) for name, _, _ in named]
+        chosen = [_tables_named(name, tables) or _bundled_named(name, tables, config) for name, _, _ in named]
         files = {node_id: path for found in chosen for node_id, path in found.items()}
     rows = {name: frozenset(row for other, _, row in named if other == name) for name, _, row in named if row}
     whole = {name for name, _, row in named if not row}
@@ -94,10 +95,16 @@ def _tables(config: pytest.Config, roots: tuple[Path, ...]) -> dict[str, Path]:
 def _tables_named(name: str, tables: dict[str, Path]) -> dict[str, Path]:
     """The tables that an argument names: one of them, or all below a directory such as ``baselines/nemo``."""
     prefix = name.rstrip("/") + "/"
-    found = {node_id: path for node_id, path in tables.items() if node_id == name or node_id.startswith(prefix)}
-    if not found:
+    return {node_id: path for node_id, path in tables.items() if node_id == name or node_id.startswith(prefix)}
+
+
+def _bundled_named(name: str, tables: dict[str, Path], config: pytest.Config) -> dict[str, Path]:
+    """The same among the bundled tables of other releases, which a session has only where it is asked for them."""
+    found = (path for paths in bundled_releases().values() for path in paths)
+    others = _tables_named(name, {node_id_below(path, path, config.rootpath): path for path in found})
+    if not others:
         raise pytest.UsageError(f"file or directory not found: {name}{nearest(name, tables)}")
-    return found
+    return others
 
 
 def _check_rows(selection: Selection) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
+from pytest_gsw.tables.load import load_table
 from tests.integration.conftest import put_on_path
 
 #: The bundled figures of this row are those of 25.02 to 25.04.02: 17.53 s. Those of 25.01 are 16.21 s.
@@ -149,3 +150,12 @@ def test_the_commands_of_a_row_name_its_release(pytester: pytest.Pytester) -> No
             "offline    pytest --gsw-release=25.02 --gsw-replay=.gsw/runs/*",
         ]
     )
+
+
+def test_a_table_of_another_release_may_be_named_as_records_name_it(pytester: pytest.Pytester) -> None:
+    named = [path for paths in bundled_releases().values() for path in paths]
+    (table, *_) = [path for path in named if "releases" in path.parts] or named
+    name = table.relative_to(bundled_baselines().parent).as_posix()
+    row = load_table(table)[0].id
+    result = pytester.runpytest("--collect-only", "-q", "--gsw-cluster=demo", f"{name}::{row}")
+    assert result.stdout.lines[0] == f"{name}::{row}"
