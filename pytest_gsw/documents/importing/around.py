@@ -84,6 +84,11 @@ class Around:
             found.update((key, stated) for stated in islice(of_row, 1))
         return found, differing
 
+    @property
+    def captions(self) -> tuple[str, ...]:
+        """The texts that name the table."""
+        return tuple(sentence.text for group in self.beside if group.is_caption for sentence in group.sentences)
+
     def states(self, *keys: str) -> bool:
         """Whether any of it states one of these."""
         groups = (group for level in (self.beside, *self.levels) for group in level)

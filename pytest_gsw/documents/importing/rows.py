@@ -116,7 +116,7 @@ def extract(document: Document) -> Extracted:
         parts += arranged(table, abbreviations)
     for table in parts:
         around = surroundings.of(table)
-        shape = shape_of(table, counted=around.states("gpus", "nodes"))
+        shape = shape_of(table, around.captions, counted=around.states("gpus", "nodes"))
         if isinstance(shape, NoBaseline):
             left_out.append(Unread(table.line, ", ".join((table.header[0].text, *table.about)), shape.reason))
         elif isinstance(shape, Configurations):

@@ -76,15 +76,15 @@ class NoBaseline:
 Shape = ByScale | ByRun | Configurations | NoBaseline
 
 
-def shape_of(table: Table, *, counted: bool = False) -> Shape:
-    """The shape of one table; ``counted`` is whether the text around it says how many GPUs or nodes its rows have."""
+def shape_of(table: Table, captions: Sequence[str] = (), *, counted: bool = False) -> Shape:
+    """The shape of one table below these captions; ``counted`` is whether the text around it counts GPUs or nodes."""
     if len(table.header) < 2:
         return NoBaseline("has one column")
     if not table.rows:
         return NoBaseline("has no rows")
     titles = (*table.headings, *table.captions)
     words = (*(cell.text for cell in table.header), *(row[0].text for row in table.rows if row), *table.headings[-1:])
-    if any(map(is_inference, (*words, *table.captions))) or is_below_inference(titles):
+    if any(map(is_inference, (*words, *table.captions, *captions))) or is_below_inference(titles):
         return NoBaseline("is about inference")
     return _by_scale(table) or _by_row(table, counted=counted)
 

@@ -254,6 +254,8 @@ def test_a_row_that_is_made_of_others(read: Read, name: str) -> None:
         ("**Generation throughput**", False),
         ("**Table 2: Decode speed**", False),
         ("**Inference**", False),
+        ("Table 3: generation throughput of the trained model on 8 H100 GPUs (batch 64).", False),
+        ("Table 3: throughput of the model, which is used for inference elsewhere.", True),
         ("**Text generation on 8 GPUs**", False),
         ("**Training throughput, next-generation GPUs**", True),
         ("**Next-generation throughput**", True),
