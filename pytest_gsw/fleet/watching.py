@@ -78,6 +78,8 @@ class Watching:
         stopped = []
         for live in self._rows.live.values():
             seen = live.seen
+            if seen.status.state is JobState.PENDING:
+                live.log = None  # a job that is started again may write to another
             if seen.status.state is not JobState.RUNNING or seen.stop_sent:
                 continue
             finished = seen.sample is not None and seen.sample.finished

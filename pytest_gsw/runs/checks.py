@@ -24,6 +24,7 @@ from pytest_gsw.logs.requeues import is_requeued
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.skips import with_skipped
 from pytest_gsw.runs.agreement import RELEASE, Compared, agreed, compare
+from pytest_gsw.runs.llmb import config_beside, task_of
 from pytest_gsw.runs.problem import Problem
 from pytest_gsw.runs.run import (
     CAUSE_OF_STATE,
@@ -135,6 +136,7 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
         read = read_log(file, log_format)
         log = reading(path, lambda: with_skipped(file, read))
         check_identity(baseline, run, log.identity)
+        _check_task(baseline, run, path)
         check_end(run, file, log, log_format)
     not_finite = log.not_finite
     if not_finite is None and log.overflows is not None and baseline.dtype not in SCALED_DTYPES:
@@ -254,6 +256,22 @@ def check_identity(baseline: Baseline, run: Run, said: Identity) -> tuple[Compar
         ),
         advice=advice,
     )
+
+
+def _check_task(baseline: Baseline, run: Run, log: Path) -> None:
+    """Make sure that the task which llmb-run has launched was the row's, where it did launch the job.
+
+    Raises:
+        LogError: It was another's.
+    """
+    config = config_beside(log, run.job_id)
+    task = task_of(config)
+    if task is None:
+        return
+    try:
+        check_identity(baseline, run, task)
+    except LogError as error:
+        raise LogError(error.fact, (*error.evidence, ("said in", str(config))), advice=error.advice) from None
 
 
 def _said_at(run: Run, said: Identity, compared: Sequence[Compared]) -> tuple[tuple[str, str], ...]:

@@ -27,6 +27,7 @@ from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results.record import Record
+from pytest_gsw.runs.llmb import boost_of, config_beside
 from pytest_gsw.runs.provenance import Provenance, provenance_in
 from pytest_gsw.runs.run import Run
 from pytest_gsw.session.nights import Nights
@@ -216,7 +217,14 @@ class LiveRow(RowSource):
         if run is None:
             return {}
         version = getattr(self._launcher, "version", "")
-        return {**self.provenance(run).versions, **({self.launcher: version} if version else {})}
+        return {**self.provenance(run).versions, **self._boost(run), **({self.launcher: version} if version else {})}
+
+    def _boost(self, run: Run) -> dict[str, str]:
+        """That the GPUs' boost was turned up, which changes what is measured, by whoever launched the job."""
+        started = self._started()
+        if started is not None and job_environment(self._environ, started).get("ENABLE_VBOOST", "").lower() == "true":
+            return {"vboost": "true"}
+        return {} if run.log is None else boost_of(config_beside(run.log, run.job_id))
 
     def noise(self, run: Run, accepted: Accepted | None) -> Noise | None:
         """By the history."""

@@ -1,0 +1,78 @@
+"""What launch scripts say of the job that they have submitted, and where its log is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.errors import LogError
+from pytest_gsw.jobs.experiments import Told, batch_output_in, log_in, told_by
+
+TASK = """\
+Experiment Status for tiny_1764
+
+Task 0: tiny
+- Status: RUNNING
+- Executor: SlurmExecutor on root@localhost
+- Job id: 3530909
+- Local Directory: /lustre/experiments/tiny/tiny_1764/tiny
+
+# The experiment was run with the following tasks: ['tiny']
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "directory"),
+    [
+        (TASK, "/lustre/experiments/tiny/tiny_1764/tiny"),
+        ("LAUNCHED: tiny jobid=3530909\nJobID: 3530909, Workdir: /a b\n", "/a b"),
+        ("SUBMITTED: tiny - jobid=3530909 workdir=/lustre/x\n", "/lustre/x"),
+        # llmb-run shows what the script says as well.
+        (TASK + "JobID: 3530909, Workdir: /lustre/x\n", "/lustre/x"),
+    ],
+)
+def test_one_job(said: str, directory: str) -> None:
+    assert told_by(said) == Told("3530909", Path(directory), job_ids=("3530909",))
+
+
+@pytest.mark.parametrize(
+    ("said", "problem", "jobs"),
+    [
+        ("", "its output has no line 'Task 0:'", ()),
+        (TASK.replace("Task 0", "Task 1"), "its output has the tasks 1, and one row is one job, task 0", ("3530909",)),
+        (TASK + TASK.replace("09", "10"), "its output has the tasks 0, 0, and one row is one job, task 0", None),
+        (TASK.replace("- Job id: 3530909", ""), "task 0 in its output has no '- Job id:'", ()),
+        (TASK.replace("/lustre", "lustre"), "task 0 in its output has no '- Local Directory:'", ("3530909",)),
+        ("JobID: 1, Workdir: /a\nJobID: 2, Workdir: /a\n", "it names 2 jobs, and one row is one job", ("1", "2")),
+    ],
+)
+def test_no_job_and_several(said: str, problem: str, jobs: tuple[str, ...] | None) -> None:
+    told = told_by(said)
+    assert (told.job_id, told.directory, told.problem) == (None, None, problem)
+    assert told.job_ids == jobs or (jobs is None and len(told.job_ids) == 2)
+
+
+def test_the_log_of_the_last_start(tmp_path: Path) -> None:
+    for name in (
+        "log-tiny_7_0.out",
+        "log-tiny_7_2.out",
+        "log-tiny_7_10.out",
+        "log-tiny_77_99.out",
+        "sbatch_tiny_7.out",
+    ):
+        (tmp_path / name).touch()
+    assert log_in(tmp_path, "7").name == "log-tiny_7_10.out"
+    assert batch_output_in(tmp_path, "7") == tmp_path / "sbatch_tiny_7.out"
+
+
+def test_what_the_batch_shell_writes_is_the_log_where_there_is_no_other(tmp_path: Path) -> None:
+    (tmp_path / "slurm-7.out").touch()
+    assert log_in(tmp_path, "7") == batch_output_in(tmp_path, "7") == tmp_path / "slurm-7.out"
+
+
+def test_no_log_yet(tmp_path: Path) -> None:
+    with pytest.raises(LogError) as caught:
+        log_in(tmp_path / "experiment", "7")
+    assert caught.value.fact == "no log of job 7"
+    assert batch_output_in(tmp_path / "experiment", "7") is None

@@ -1,0 +1,108 @@
+"""What says to a recipe that submits its job itself what the command line of sbatch says elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.errors import RefusedError, SubmissionError
+from pytest_gsw.jobs.environment import job_environment
+from pytest_gsw.jobs.launching import launch_command, launch_variables
+from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.spec import make_job_spec
+from tests.unit.rows import LLAMA2_FP8_X128
+
+INSTALL = "/lustre/llmb"
+
+
+@pytest.fixture
+def eos(tmp_path: Path) -> Cluster:
+    recipe = tmp_path / "maxtext"
+    recipe.mkdir()
+    (recipe / "launch.sh").write_text('sbatch "${ADDITIONAL_SLURM_PARAMS:-}"\n')
+    return Cluster(
+        name="eos",
+        scheduler="slurm",
+        launcher="nemo-run",
+        account="eng",
+        gres="gpu:8",
+        stage=INSTALL,
+        recipes=str(tmp_path),
+        sbatch=("--qos=night", "-x", "n1", "--exclusive"),
+        environment={"LLMB_INSTALL": INSTALL, "VIRTUAL_ENV": "/lustre/venv"},
+    )
+
+
+def spec(cluster: Cluster) -> JobSpec:
+    return make_job_spec(LLAMA2_FP8_X128, cluster, run_id="r1")
+
+
+def test_a_script_that_submits_its_job(eos: Cluster) -> None:
+    job = spec(eos)
+    assert launch_command(job) == ("./launch.sh",)
+    assert launch_variables(job.again(("n2",))) == {
+        "SBATCH_ACCOUNT": "eng",
+        "ADDITIONAL_SLURM_PARAMS": "gres=gpu:8;qos=night;exclude=n1,n2;exclusive",
+        "TIME_LIMIT": "00:30:00",
+        "SBATCH_JOB_NAME": "again2.gsw-r1-llama2_70b_fp8-H100x128",
+        "COLUMNS": "10000",
+    }
+
+
+def test_a_script_before_25_10(eos: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "maxtext" / "launch.sh").write_text("sbatch\n")
+    own = launch_variables(spec(replace(eos, sbatch=("--qos=night", "--exclusive"))))
+    assert {"SBATCH_GRES": "gpu:8", "SBATCH_QOS": "night", "SBATCH_EXCLUSIVE": "1"}.items() <= own.items()
+    with pytest.raises(RefusedError, match="submits the job itself, and takes no --exclude"):
+        spec(eos)
+
+
+def test_the_recipes_environment(eos: Cluster) -> None:
+    session = {"PATH": "/usr/bin", "PYTHONHOME": "/usr", "STAGE_PATH": "/old", "VIRTUAL_ENV": "/of/pytest"}
+    own = job_environment(session, spec(eos))
+    assert {
+        "PATH": "/lustre/venv/bin:/usr/bin",
+        "VIRTUAL_ENV": "/lustre/venv",
+        "JOB_TOTAL_GPUS": "128",
+        "GPU_TYPE": "h100",
+        "GPUS_PER_NODE": "8",
+        "LLMB_INSTALL": INSTALL,
+    }.items() <= own.items()
+    assert {"STAGE_PATH", "PYTHONHOME"}.isdisjoint(own)
+
+
+def test_release_25_04_has_a_staging_area(eos: Cluster) -> None:
+    assert spec(replace(eos, environment={})).environment["STAGE_PATH"] == INSTALL
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "gpus_per_node", "segment"), [("H100", 8, ()), ("GB200", 4, ("--segment=16",)), ("GB300", 8, ())]
+)
+def test_configured_sbatch(eos: Cluster, accelerator: str, gpus_per_node: int, segment: tuple[str, ...]) -> None:
+    sbatch = ("--segment=4",) if accelerator == "GB300" else ()
+    job = spec(
+        replace(eos, launcher="configured-sbatch", accelerator=accelerator, gpus_per_node=gpus_per_node, sbatch=sbatch)
+    )
+    place = f"{INSTALL}/workloads/maxtext/experiments/maxtext_70b_fp8_gpus128/gsw-r1-llama2_70b_fp8-H100x128"
+    assert job.environment["LLMB_EXPERIMENT_DIR"] == place
+    assert job.batch_output == f"{place}/slurm-%j.out"
+    assert job.options == (
+        *("--account=eng", "--gres=gpu:8", f"--ntasks-per-node={gpus_per_node}"),
+        *(segment or sbatch),
+    )
+
+
+def test_llmb_run(eos: Cluster) -> None:
+    assert launch_command(spec(replace(eos, launcher="llmb-run"))) == (
+        *("llmb-run", "submit", "-w", "maxtext", "-s", "70b", "--dtype", "fp8", "--scale", "128"),
+    )
+
+
+def test_the_table_comes_before_the_cluster_and_needs_slurm(eos: Cluster) -> None:
+    own = replace(LLAMA2_FP8_X128, recipe=replace(LLAMA2_FP8_X128.recipe, launcher="sbatch"))
+    assert make_job_spec(own, eos, run_id="r1").launcher == "sbatch"
+    with pytest.raises(SubmissionError, match="the launcher nemo-run submits jobs to Slurm"):
+        spec(replace(eos, scheduler="local"))
