@@ -17,6 +17,10 @@ _MOST_BYTES = 256 << 10
 _ARRAY = re.compile(r"--ar(?:r(?:ay?)?)?(?:=.{0,200})?|-[HIOQVhksuv]{0,10}a.{0,200}")
 #: Any line that is neither blank nor a comment.
 _COMMAND = re.compile(r"\s*[^\s#]")
+#: ``--time=1:00:00``, ``-t 90``, by any beginning of the word that only it has.
+_TIME = re.compile(r"--time(?:=(?P<long>.+))?|-t(?P<short>.*)")
+#: As Slurm writes times: ``90`` minutes, ``90:30``, ``1:30:00``, ``2-12``, ``2-12:30``, ``2-12:30:00``.
+_DURATION = re.compile(r"(?:(?P<days>\d{1,4})-)?(?P<first>\d{1,6})(?::(?P<second>\d{1,6}))?(?::(?P<third>\d{1,6}))?")
 _HETEROGENEOUS = frozenset({"hetjob", "packjob"})
 
 
@@ -65,6 +69,26 @@ def directive_lines(text: str) -> Iterator[tuple[int, str]]:
             yield number, line
         elif _COMMAND.match(line):
             return
+
+
+def time_asked_s(script: Path) -> float | None:
+    """The limit on the run time that a launch script asks for; ``None`` where it asks for none, or has no limit."""
+    asked = None
+    for _, words in directives_of(script):
+        for number, word in enumerate(words):
+            if found := _TIME.fullmatch(word):
+                asked = found["long"] or found["short"] or (words[number + 1] if number + 1 < len(words) else "")
+    return None if asked is None else _seconds(asked)
+
+
+def _seconds(text: str) -> float | None:
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        return None
+    first, second, third = (int(found[name] or 0) for name in ("first", "second", "third"))
+    if found["days"] is not None:
+        return 86400.0 * int(found["days"]) + 3600.0 * first + 60.0 * second + third
+    return 60.0 * first + second if found["third"] is None else 3600.0 * first + 60.0 * second + third
 
 
 def _words(text: str) -> list[str]:

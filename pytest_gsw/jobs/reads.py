@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from pytest_gsw.common.redact import is_secret
+from pytest_gsw.errors import RefusedError
 from pytest_gsw.jobs.layout import ANY_SIZE, JOB_ID
-from pytest_gsw.jobs.model import ERROR_SUFFIX
+from pytest_gsw.jobs.model import ERROR_SUFFIX, JobSpec
+from pytest_gsw.tables.images import IMAGE_VARIABLE
 from pytest_gsw.tables.model import Baseline
 
 #: The recipes' variables, and what of a row each of them is.
@@ -29,8 +32,12 @@ _ROW = {
     "RUN_CONF_MAX_STEPS": "steps",
     **{name.upper(): name for name in ("tp", "pp", "cp", "ep", "dp", "vp")},
 }
+#: Beginnings of variables that say nothing of a run that is not profiled, or what a record has anyhow (the image).
+_OF_SITE = ("SLURM_", "SBATCH_", "SRUN_", "HF_", "LLMB_", "GSW_", "ENABLE_", "RUN_CONF_PROFILE_", IMAGE_VARIABLE)
 #: Would put the log where nobody looks for it.
 _MISLEADS = "RUN_CONF_RESULT_DIR"
+#: What turns NCCL tracing on, as recipes up to NeMo 1 and those of NeMo 2 spell it.
+_TRACING = ("ENABLE_NCCL_TRACE", "ENABLE_NCCLTRACE")
 #: Slurm's name of SRUN_OUTPUT before 23.02, which knows no other.
 STDOUT_BEFORE_23_02 = "SLURM_STDOUTMODE"
 #: What the recipes set to have the output of srun in files, that variable's older name, and how the file's name ends.
@@ -42,6 +49,9 @@ _MOST_SCRIPTS = 16
 #: ``${TP:-8}``, ``${TP-}``, ``${TP?…}``.
 _TAKEN = re.compile(r"\$\{([A-Z][A-Z0-9_]{0,60}):?[-=?+]")
 _VERSION = re.compile(r"^[ \t]{0,40}(?:export[ \t]{1,8})?GSW_VERSION=['\"]?([A-Za-z0-9][\w.-]{0,40})['\"]?[ \t]{0,8}$")
+#: Whatever sets a variable; and ``TP=4`` at the beginning of a line: what a branch sets is indented.
+_SET = re.compile(r"(?<![\w.$({-])([A-Z][A-Z0-9_]{0,60})\+?=(?!=)")
+_NUMBER = re.compile(r"(?:export )?([A-Z][A-Z0-9_]{0,60})=(\d{1,9})[ \t]{0,8}(?:#.*)?$")
 _NAMED = re.compile(r"(?<![\w.-])[A-Za-z0-9_][\w.-]{0,60}\.sh\b")
 
 
@@ -51,6 +61,10 @@ class Scripts:
 
     #: The variables that they take from their environment, where these are set.
     taken: frozenset[str] = frozenset()
+    #: Whether they know a variable that turns NCCL tracing on; so may a script that cannot be read.
+    trace: bool = True
+    #: The variables of a row that they set to one number each, whatever is exported.
+    fixed: tuple[tuple[str, str], ...] = ()
     #: The release as the launch script itself fixes it, in the name of a directory of its results; else empty.
     version: str = ""
 
@@ -64,7 +78,30 @@ def scripts_of(launch_script: Path) -> Scripts:
 def _scripts(texts: tuple[str, ...]) -> Scripts:
     versions = {found[1] for line in texts[0].split("\n") if (found := _VERSION.match(line))}
     taken = frozenset(name for text in texts for name in _TAKEN.findall(text))
-    return Scripts(taken, versions.pop() if len(versions) == 1 else "")
+    traces = not any(texts) or any(name in text for text in texts for name in _TRACING)
+    numbers = ((name, values.pop()) for name, values in _set_in(texts) if len(values) == 1 and name not in taken)
+    fixed = tuple((name, number) for name, number in numbers if number)
+    return Scripts(taken, traces, fixed, versions.pop() if len(versions) == 1 else "")
+
+
+def _set_in(texts: Iterable[str]) -> Iterable[tuple[str, set[str]]]:
+    """The variables of a row that scripts set, and to which numbers; "" stands for what may be any."""
+    found: dict[str, set[str]] = {}
+    for line in (line for text in texts for line in text.split("\n")):
+        whole = _NUMBER.match(line)
+        for name in _ROW.keys() & set(_SET.findall(line)):
+            found.setdefault(name, set()).add(whole[2] if whole is not None and whole[1] == name else "")
+    return found.items()
+
+
+def check_traces(scripts: Scripts, launch_script: Path) -> None:
+    """Raise a RefusedError where a recipe that is to trace NCCL cannot."""
+    if not scripts.trace:
+        raise RefusedError(
+            f"{launch_script.parent.name} of this release cannot trace NCCL",
+            (("script", str(launch_script)), ("wanted", " or ".join(_TRACING))),
+            advice="leave --gsw-profile=nccl-trace out, or take a release of the recipe that traces",
+        )
 
 
 def fixed_by(baseline: Baseline) -> dict[str, str | None]:
@@ -97,6 +134,31 @@ def _output_variables(scripts: Scripts, log_path: str) -> dict[str, str]:
         return {}
     stem = log_path.replace("*", scripts.version, 1).replace(JOB_ID, "%j").removesuffix(".out")
     return {old: f"{stem}{suffix}" for name, old, suffix in _OUTPUTS if name in scripts.taken}
+
+
+def differences(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -> Iterator[str]:
+    """How a row's job may differ from the row by variables, as far as that is known before it is submitted.
+
+    Args:
+        baseline: The row.
+        spec: Its job.
+        environ: The session's environment.
+    """
+    scripts, script = scripts_of(spec.script), f"{spec.script.parent.name}/{spec.script.name}"
+    fixed_there = dict(scripts.fixed)
+    for name, value in fixed_by(baseline).items():
+        given = spec.environment.get(name, "") if name in scripts.taken else fixed_there.get(name, "")
+        if given and value is not None and given != value:
+            how = f"{name}={given} is set for the job" if name in scripts.taken else f"{script} fixes {name}={given}"
+            yield f"{how}, and the row has {value}"
+    for name in sorted(scripts.taken & environ.keys() - spec.environment.keys()):
+        if name not in spec.unset and environ[name] and not _is_of_site(name, environ[name]):
+            yield f"{name} is exported here, and {script} takes it: the run may be another than the documented one"
+
+
+def _is_of_site(name: str, value: str) -> bool:
+    """Whether a variable says where things are, or who runs them, and nothing of what is run."""
+    return value.startswith("/") or name.startswith(_OF_SITE) or is_secret(name)
 
 
 def _texts(launch_script: Path) -> Iterator[str]:

@@ -6,7 +6,7 @@ jobs ran a row, nothing says which of them is meant, and the user has to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,10 @@ from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.layout import FoundLog
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 
+#: Behind the path of what is replayed: of several jobs of a row, the newest that completed.
+LAST = "@last"
+#: In the path of a staging area: the recipe's directory.
+RECIPE = "{recipe}"
 _REPLAYED = JobStatus(JobState.REPLAYED, "REPLAYED")
 
 
@@ -33,8 +37,14 @@ class RecordedRun:
 class ReplayLauncher:
     """Find logs instead of running jobs.
 
-    The source is one log, or a staging area, its ``results`` directory, or one version's directory in it. Where there
+    The source is one log, or a staging area, its ``results`` directory, or one version's directory in it; one with
+    ``{recipe}`` in it, or one that holds the recipes' staging areas, is each row's own by its spec's stage. Where there
     are recorded runs of an earlier session, by their rows, these alone count.
+
+    Args:
+        source: Where logs are.
+        recorded: The recorded runs.
+        choose: Which of the logs of several jobs of a row is meant; ``None`` where nobody says.
     """
 
     name = "replay"
@@ -43,8 +53,14 @@ class ReplayLauncher:
     parallel_submissions = 1
     jobs_outlive_session = False
 
-    def __init__(self, source: Path, recorded: Mapping[str, RecordedRun] | None = None) -> None:
+    def __init__(
+        self,
+        source: Path,
+        recorded: Mapping[str, RecordedRun] | None = None,
+        choose: Callable[[Sequence[FoundLog]], FoundLog] | None = None,
+    ) -> None:
         self._source = source
+        self._choose = choose
         self._recorded = dict(recorded or {})
         self._runs: dict[str, RecordedRun] = {}
         #: By log, the rows that asked for it: one run is of one row.
@@ -105,9 +121,12 @@ class ReplayLauncher:
         if self._source.is_file():
             return RecordedRun(self._source, _job_id_of_file(self._source, spec), _REPLAYED)
         traced = layout.is_nccl_traced(spec.environment)
-        found = [log for glob in _globs(spec) for log in layout.find_logs(self._source, glob, traced)]
+        places = [place for place in dict.fromkeys((self._source, spec.stage)) if _is_below(place, self._source)]
+        found = [log for place in places for glob in _globs(spec) for log in layout.find_logs(place, glob, traced)]
+        if self._choose is not None and len({log.job_id for log in found}) == len(found) > 1:
+            found = [self._choose(found)]
         if len(found) != 1:
-            raise _ambiguous(self._source, spec, found) if found else _missing(self._source, spec)
+            raise _ambiguous(self._source, spec, found) if found else _missing(places[-1], spec)
         return RecordedRun(found[0].path, found[0].job_id, _REPLAYED)
 
     def _find_recorded(self, spec: JobSpec) -> RecordedRun:
@@ -124,6 +143,11 @@ class ReplayLauncher:
                 advice="go on with that session: pytest --gsw-resume=RUN",
             )
         return run
+
+
+def _is_below(place: Path, source: Path) -> bool:
+    """Whether logs of a source may be in a row's own staging area."""
+    return place == source or RECIPE in str(source) or (place.is_relative_to(source) and place.is_dir())
 
 
 def _job_id_of_file(log: Path, spec: JobSpec) -> str:
@@ -154,7 +178,8 @@ def _ambiguous(source: Path, spec: JobSpec, found: Sequence[FoundLog]) -> LogErr
     return LogError(
         f"ambiguous: {what} of {spec.row_id} below {source}",
         tuple((f"job {log.job_id}", _describe(log.path)) for log in newest_first),
-        advice="name the one you mean: " + f"--gsw-replay={newest_first[0].path}",
+        advice=f"name the one you mean, --gsw-replay={newest_first[0].path}, or --gsw-replay={source}{LAST} for the "
+        "newest that completed",
     )
 
 

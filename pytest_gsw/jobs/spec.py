@@ -10,6 +10,7 @@ from typing import Literal
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.errors import SubmissionError
+from pytest_gsw.jobs.directives import time_asked_s
 from pytest_gsw.jobs.launching import (
     SBATCH,
     experiment_directory,
@@ -20,7 +21,7 @@ from pytest_gsw.jobs.launching import (
 )
 from pytest_gsw.jobs.layout import log_glob, slurm_name
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.reads import own_variables, scripts_of
+from pytest_gsw.jobs.reads import check_traces, own_variables, scripts_of
 from pytest_gsw.tables.definition import accepted_to_expect
 from pytest_gsw.tables.images import image_of
 from pytest_gsw.tables.keys import PLACEHOLDERS
@@ -111,6 +112,12 @@ def default_time_limit_s(baseline: Baseline, cluster: Cluster) -> float | None:
     return None if expected_s is None or given else max(LEAST_LIMIT_S, LIMIT_FACTOR * expected_s)
 
 
+def _default_limit_s(baseline: Baseline, cluster: Cluster, launch_script: Path) -> float | None:
+    """The default limit, and no less than the launch script asks for: its recipe may profile before it measures."""
+    limit_s = default_time_limit_s(baseline, cluster)
+    return None if limit_s is None else max(limit_s, time_asked_s(launch_script) or 0.0)
+
+
 def make_job_spec(
     baseline: Baseline,
     cluster: Cluster,
@@ -130,7 +137,8 @@ def make_job_spec(
     slug = slurm_name(baseline.id)
     glob = log_glob(baseline.framework, baseline.model, baseline.size, baseline.dtype, baseline.gpus)
     environment = _environment(baseline, cluster, stage, profile)
-    own = _own_variables(baseline, cluster, directory / recipe.script, f"{stage}/{glob}")
+    script = directory / (Recipe.script if cluster.simulated else recipe.script)
+    own = _own_variables(baseline, cluster, script, f"{stage}/{glob}", profile)
     # The recipes fix one job name and run "singleton" on it: one row at a time for each
     # user. A name of its own lets rows run side by side; where two jobs of one row must
     # not, the row's name without the session's keeps them apart.
@@ -144,7 +152,7 @@ def make_job_spec(
         row_id=baseline.id,
         name=name,
         unique_name=not recipe.one_job_per_row,
-        script=directory / (Recipe.script if cluster.simulated else recipe.script),
+        script=script,
         directory=directory,
         stage=stage,
         nodes=nodes_for(baseline, cluster),
@@ -153,7 +161,7 @@ def make_job_spec(
         # That of another row, or of the user's shell, is not this row's.
         unset=tuple(name for name, value in own.items() if value is None and name not in environment),
         options=_options(baseline, cluster, launcher),
-        time_limit_s=time_limit_s or (None if profile else default_time_limit_s(baseline, cluster)),
+        time_limit_s=time_limit_s or (None if profile else _default_limit_s(baseline, cluster, script)),
         batch_output=None if written_to is None else f"{written_to}/slurm-%j.out",
         launcher=launcher,
         log_glob=glob if launcher == SBATCH else "",
@@ -204,12 +212,17 @@ def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Pro
     }
 
 
-def _own_variables(baseline: Baseline, cluster: Cluster, launch_script: Path, log_path: str) -> dict[str, str | None]:
+def _own_variables(
+    baseline: Baseline, cluster: Cluster, launch_script: Path, log_path: str, profile: Profile | None
+) -> dict[str, str | None]:
     """The recipe's own variables that the row fixes, as far as its scripts take them; ``None`` is to be unset."""
     no_size: dict[str, str | None] = {} if baseline.size is not None else {"MODEL_SIZE": None}
     if cluster.simulated or cluster.scheduler == "replay":
         return no_size  # no recipe runs
-    return {**no_size, **own_variables(baseline, scripts_of(launch_script), log_path)}
+    scripts = scripts_of(launch_script)
+    if profile is not None and profile.kind == "nccl-trace":
+        check_traces(scripts, launch_script)
+    return {**no_size, **own_variables(baseline, scripts, log_path)}
 
 
 def _recipe_environment(baseline: Baseline, nodes: int) -> dict[str, str]:

@@ -111,8 +111,8 @@ def job_evidence(run: Run) -> tuple[tuple[str, str], ...]:
 
 
 def where_to_look(run: Run) -> str:
-    """The first of the files of a job that holds anything, as advice; empty where there is no file."""
-    files = [path for _, path in run.outputs]
+    """The first file of a job that holds anything, of all stderr, as advice; empty where there is no file."""
+    files = [*run.beside, *(path for _, path in run.outputs)]
     found = next((path for path in files if _holds_text(path)), next(iter(files), None))
     return "" if found is None else f"look at {found}"
 

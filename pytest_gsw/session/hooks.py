@@ -130,7 +130,8 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     it = "it" if len(blanks) == 1 else "them"
     more = f"; {counted(len(blanks), 'more row')} cannot run: something of {it} is blank" if blanks else ""
     if settings.replay is not None:
-        return [f"gsw: {count} to replay from {settings.replay}{more}"]
+        which = ", of each the newest job that completed" if settings.replay_last else ""
+        return [f"gsw: {count} to replay from {settings.replay}{which}{more}"]
     from pytest_gsw.jobs.spec import expected_run_s
 
     times_s = [(item.baseline.gpus, expected_run_s(item.baseline)) for item in rows]

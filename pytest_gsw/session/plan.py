@@ -15,6 +15,7 @@ from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.jobs.spec import expected_run_s
 from pytest_gsw.results import progress_text
 from pytest_gsw.session.chosen import runnable
+from pytest_gsw.session.differences import tell_differences
 from pytest_gsw.session.item import BaselineItem, blank_rows
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.settings import Settings
@@ -31,6 +32,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     problems = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
     environ = environment_of(config)
     problems |= check_rows(rows, specs, launcher, settings, environ)
+    tell_differences(config, rows, specs, settings)
     skipped = [
         (item.nodeid, str(marker.kwargs.get("reason", "marked as skipped")))
         for item in session.items

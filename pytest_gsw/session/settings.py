@@ -57,6 +57,8 @@ class Settings:
     strict: bool
     plan: bool
     replay: Path | None
+    #: Whether of several jobs of a replayed row the newest that completed is meant.
+    replay_last: bool
     #: Directory of all runs' records.
     results: Path
     #: Where the session writes its report, and its JSON lines; ``None`` where it does not.
@@ -98,8 +100,11 @@ def read_settings(config: pytest.Config) -> Settings:
     values = {option.name: _value(config, option) for option in OPTIONS}
     _check_conflicts(config, values)
     replay: Path | None = values["replay"]
+    replay_last = False
     if replay is not None and not replay.exists():
-        raise ConfigurationError(f"--gsw-replay: there is no file or directory {replay}")
+        from pytest_gsw.session.replayed import replayed_place
+
+        replay, replay_last = replayed_place(replay)
     results: Path = values["results"] or config.rootpath / ".gsw"
     run_id = xdist.run_id(config) or new_run_id()
     past = None
@@ -125,6 +130,7 @@ def read_settings(config: pytest.Config) -> Settings:
         strict=values["strict"],
         plan=values["plan"],
         replay=replay,
+        replay_last=replay_last,
         results=results,
         report=values["report"],
         json=values["json"],

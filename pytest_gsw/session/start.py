@@ -24,14 +24,16 @@ from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.layout import is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
-from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
+from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher
 from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s, profiling_in
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.results.record import Record
+from pytest_gsw.runs.newest import newest_complete
 from pytest_gsw.runs.possible import impossible_table
 from pytest_gsw.session import answers
 from pytest_gsw.session.checking import Planned, unready
 from pytest_gsw.session.chosen import recorded_rows, runnable
+from pytest_gsw.session.differences import tell_differences
 from pytest_gsw.session.ending import begin_json
 from pytest_gsw.session.item import BaselineItem, blank_rows
 from pytest_gsw.session.lost import LEFT_ALONE
@@ -103,6 +105,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
     # Of a submission whose answer was lost there may be a job already, whatever is wrong by now.
     new = [item for item in rows if item.baseline.id not in lost or not lost[item.baseline.id].intended_s]
     specs |= check_rows(new, specs, launcher, settings, environ)
+    tell_differences(config, new, specs, settings)
     for item in rows:
         row_id, row = item.baseline.id, item.baseline
         planned = specs.get(row_id) or fleet.spec(row_id)
@@ -206,7 +209,7 @@ def make_launcher(config: pytest.Config, settings: Settings, recorded: dict[str,
             for row, record in recorded.items()
             if (job := record.jobs.last) is not None
         }
-        return ReplayLauncher(settings.replay, recorded=runs)
+        return ReplayLauncher(settings.replay, runs, newest_complete if settings.replay_last else None)
     launcher = answers.ask_for_launcher(config, settings)
     if launcher is None:
         assert settings.cluster is not None
@@ -245,7 +248,7 @@ def make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
     """How a row is started, or why it cannot be."""
     try:
         spec: JobSpec | None = item.config.hook.pytest_gsw_make_job_spec(
-            config=item.config, baseline=item.baseline, cluster=settings.cluster or Cluster("replay", "replay")
+            config=item.config, baseline=item.baseline, cluster=_where(settings)
         )
         log_format = item.row.jobs.log_format()
         unread = unknown_metric(item.baseline, site_metrics(item.config))
@@ -273,6 +276,15 @@ def make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
     # What the session's environment hands on is part of how the job is started.
     handed_on = {name: environ[name] for name in PROFILING_VARIABLES if name in environ}
     return _defined(item.baseline, dataclasses.replace(spec, environment={**handed_on, **spec.environment}), environ)
+
+
+def _where(settings: Settings) -> Cluster:
+    """The session's cluster; a replay's staging area is what is replayed, with a recipe's own in it."""
+    cluster = settings.cluster or Cluster("replay", "replay")
+    if settings.replay is None or cluster.simulated:
+        return cluster
+    stage = str(settings.replay)
+    return dataclasses.replace(cluster, stage=stage if RECIPE in stage else f"{stage}/{RECIPE}")
 
 
 def _defined(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -> JobSpec:

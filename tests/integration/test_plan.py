@@ -33,6 +33,28 @@ def _login_node(pytester: pytest.Pytester, recipes: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("_login_node")
+def test_the_plan_tells_how_jobs_will_differ_from_their_rows(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_ACCOUNT", "eng")
+    for name, value in (("TP", "4"), ("FLAGS", "--fast")):
+        monkeypatch.setenv(name, value)
+    (pytester.path / "clusters.yaml").write_text(CLUSTER)
+    script = pytester.path / "recipes/llama3.1/launch.sh"
+    script.write_text("#!/bin/bash\nPP=1\nexport TP=${TP:-8} FLAGS=${FLAGS-}\n")
+    result = pytester.runpytest(
+        "--gsw-cluster=eos", "--gsw-plan", "-k", "llama3.1_405b_fp8 and (H100x2304 or H100x1152)"
+    )
+    result.stdout.fnmatch_lines(
+        [
+            "gsw: llama3.1/launch.sh fixes PP=1, and the row has 9 (llama3.1_405b_fp8[[]H100x1152] and 1 more row)",
+            "gsw: FLAGS is exported here, and llama3.1/launch.sh takes it: the run may be another than the documented one *",
+            "  environment  TP=8",
+        ]
+    )
+
+
+@pytest.mark.usefixtures("_login_node")
 def test_the_plan_of_one_row(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_ACCOUNT", "eng")
     (pytester.path / "clusters.yaml").write_text(CLUSTER)

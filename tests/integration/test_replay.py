@@ -99,6 +99,32 @@ def test_a_record_that_cannot_be_read_is_a_usage_error(pytester: pytest.Pytester
     )
 
 
+def test_the_newest_job_that_completed(pytester: pytest.Pytester, recorded: Path) -> None:
+    """After some nights a staging area holds several jobs of each row, the last of them perhaps one that failed."""
+    (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
+    text = log.read_text().replace(log.stem.rpartition("_")[2], "999999")
+    log.with_name("log-maxtext_llama2_70b_64_999999.out").write_text(text[: len(text) // 2])
+    stage = recorded / "stage"
+    result = pytester.runpytest(f"--gsw-replay={stage}@last", "-k", "llama2_70b_fp8 and H100x64")
+    result.assert_outcomes(passed=1, deselected=140)
+    result.stdout.fnmatch_lines([f"gsw: 1 row to replay from {stage}, of each the newest job that completed"])
+
+
+@pytest.mark.parametrize("given", ["all/{recipe}", "all"])
+def test_a_staging_area_for_each_recipe(pytester: pytest.Pytester, recorded: Path, given: str) -> None:
+    shutil.copytree(recorded / "stage", pytester.path / "all/maxtext")
+    result = pytester.runpytest(f"--gsw-replay={given}", "-k", "llama2_70b_fp8 and H100x64")
+    result.assert_outcomes(passed=1, deselected=140)
+
+
+@pytest.mark.parametrize("given", ["none/{recipe}", "none@last"])
+def test_no_staging_area_is_a_usage_error(pytester: pytest.Pytester, given: str) -> None:
+    result = pytester.runpytest(f"--gsw-replay={given}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    place = pytester.path / given.removesuffix("@last")
+    result.stderr.fnmatch_lines([f"ERROR: --gsw-replay: there is no file or directory {place}"])
+
+
 def test_nothing_at_the_path_is_a_usage_error(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("--gsw-replay=nowhere")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.clusters.model import DEMO, Cluster
+from pytest_gsw.errors import RefusedError
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.reads import Scripts, scripts_of
-from pytest_gsw.jobs.spec import make_job_spec
+from pytest_gsw.jobs.reads import Scripts, differences, scripts_of
+from pytest_gsw.jobs.spec import Profile, make_job_spec
 from pytest_gsw.tables.model import Parallelism, Recipe
 from tests.unit.rows import LLAMA2_FP8_X128
 
@@ -58,7 +59,9 @@ def spec(stage: Path, **changes: object) -> JobSpec:
 def test_what_scripts_take(stage: Path) -> None:
     found = scripts_of(stage / "launch.sh")
     of_launch = {"DTYPE", "RUN_CONF_RESULT_DIR", "SRUN_OUTPUT", "SRUN_ERROR"}
-    assert found == Scripts(frozenset(of_launch | {"GSW_VERSION", "MAX_STEPS", "TP", "GBS", "VP"}), "25.01")
+    assert found == Scripts(
+        frozenset(of_launch | {"GSW_VERSION", "MAX_STEPS", "TP", "GBS", "VP"}), False, (("PP", "4"),), "25.01"
+    )
     (stage / "configure.sh").unlink()
     (stage / "cfg").mkdir()
     (stage / "cfg/configure.sh").write_text("source launch.sh; source gone.sh; echo ${TP:-1}")
@@ -68,7 +71,7 @@ def test_what_scripts_take(stage: Path) -> None:
 @pytest.mark.parametrize("text", ["", "export GSW_VERSION=$1\n", "GSW_VERSION=1\nGSW_VERSION=2\n", "\x00$TP"])
 def test_scripts_that_say_nothing(stage: Path, text: str) -> None:
     (stage / "launch.sh").write_text(text)
-    assert scripts_of(stage / "launch.sh") == Scripts()
+    assert scripts_of(stage / "launch.sh") == Scripts(trace=not text)
     assert scripts_of(stage / "gone.sh") == Scripts()
     assert scripts_of(stage) == Scripts()
 
@@ -95,6 +98,38 @@ def test_what_the_users_shell_exports_does_not_change_the_row(stage: Path) -> No
     assert "VP" not in spec(stage, environment={"TP": "2", "VP": "5"}).unset
 
 
+def told(stage: Path, environ: dict[str, str], **changes: object) -> list[str]:
+    return list(differences(ROW, spec(stage, **changes), environ))
+
+
+def test_what_a_recipe_does_not_take_is_a_difference(stage: Path) -> None:
+    assert told(stage, {"TP": "4", "GBS": "16"}) == ["own/launch.sh fixes PP=4, and the row has 9"]
+    for text in ("PP=9", "  PP=4", "PP=$((GPUS / 8))", "PP=4\n  PP=2", "run --PP=4 x.PP=4 $PP", "PP=4; PP=2"):
+        (stage / "configure.sh").write_text(f"{text}\n")
+        assert told(stage, {}) == []
+    # Who sets it in the cluster's file means it.
+    (stage / "configure.sh").write_text("echo ${TP:-8}\n")
+    assert told(stage, {}, environment={"TP": "2"}) == ["TP=2 is set for the job, and the row has 8"]
+
+
+def test_what_is_exported_and_no_row_fixes_is_a_difference(stage: Path) -> None:
+    (stage / "configure.sh").write_text(
+        "${FLAGS-} ${MOUNTS:-} ${HF_TOKEN:-} ${API_KEY?} ${RUN_CONF_IMAGE:-x} ${EMPTY:-}\n"
+    )
+    exported = {
+        "HF_TOKEN": "x",
+        "API_KEY": "y",
+        "MOUNTS": "/a:/b",
+        "RUN_CONF_IMAGE": "z.sqsh",
+        "EMPTY": "",
+        "OTHER": "1",
+    }
+    assert told(stage, exported) == []
+    assert told(stage, {"FLAGS": "--fast"}) == [
+        "FLAGS is exported here, and own/launch.sh takes it: the run may be another than the documented one"
+    ]
+
+
 def test_what_srun_prints_goes_to_the_log_with_slurm_before_23_02_too(stage: Path) -> None:
     log = f"{stage}/results/25.01/fp8/70b/128/log-maxtext_llama2_70b_128_%j"
     environment = spec(stage).environment
@@ -113,3 +148,40 @@ def test_what_srun_prints_goes_to_the_log_with_slurm_before_23_02_too(stage: Pat
 def test_where_no_recipe_runs_no_script_is_read(stage: Path) -> None:
     assert "TP" not in spec(stage, scheduler="replay").environment
     assert "TP" not in make_job_spec(ROW, replace(DEMO, stage=str(stage), recipes=str(stage)), run_id="r1").environment
+
+
+def test_a_recipe_that_cannot_trace(stage: Path) -> None:
+    cluster = Cluster(name="eos", scheduler="slurm", stage=str(stage), path=Path("clusters.yaml"))
+    profile = Profile("nccl-trace")
+    with pytest.raises(RefusedError) as refused:
+        make_job_spec(ROW, cluster, run_id="r1", profile=profile)
+    assert str(refused.value) == (
+        "own of this release cannot trace NCCL\n"
+        "\n"
+        f"script     {stage}/launch.sh\n"
+        "wanted     ENABLE_NCCL_TRACE or ENABLE_NCCLTRACE\n"
+        "next       leave --gsw-profile=nccl-trace out, or take a release of the recipe that traces"
+    )
+    (stage / "launch.sh").write_text(f'{LAUNCH}[ "$ENABLE_NCCL_TRACE" = true ] && export NCCL_DEBUG=INFO\n')
+    assert make_job_spec(ROW, cluster, run_id="r1", profile=profile).environment["ENABLE_NCCL_TRACE"] == "true"
+    (stage / "launch.sh").unlink()
+    assert make_job_spec(ROW, cluster, run_id="r1", profile=profile)
+
+
+@pytest.mark.parametrize(
+    ("directives", "limit_s"),
+    [
+        ("--time=1:00:00", 3600.0),
+        ("--time=1-12", 129600.0),
+        ("-t 90", 5400.0),
+        ("-t90:30", 5430.0),
+        ("--time=00:20:00", 1800.0),
+        ("--time=2-00:30:01", 174601.0),
+        ("--time=infinite", 1800.0),
+        ("--mem=0", 1800.0),
+    ],
+)
+def test_a_job_gets_the_time_that_its_script_asks_for(stage: Path, directives: str, limit_s: float) -> None:
+    """MaxText's recipes train 15 steps for a profile before the run that is measured."""
+    (stage / "launch.sh").write_text(LAUNCH.replace("--exclusive", directives))
+    assert spec(stage).time_limit_s == limit_s

@@ -11,6 +11,7 @@ from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.layout import log_glob
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
+from pytest_gsw.runs.newest import newest_complete
 
 SPEC = JobSpec(
     row_id="llama2_70b_fp8[H100x64]",
@@ -62,8 +63,61 @@ def test_several_jobs_of_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "\n"
         f"job 999999 {new}  1970-01-03 00:00:00  7 bytes\n"
         f"job 1000000 {old}  1970-01-02 00:00:00  7 bytes\n"
-        f"next       name the one you mean: --gsw-replay={new}"
+        f"next       name the one you mean, --gsw-replay={new}, or --gsw-replay={tmp_path}@last for the newest that "
+        "completed"
     )
+
+
+@pytest.mark.parametrize("given", ["{recipe}", "", "{recipe}/results"])
+def test_a_staging_area_for_each_recipe(tmp_path: Path, given: str) -> None:
+    log = put(tmp_path / "maxtext")
+    put(tmp_path / "paxml", job_id=8)
+    stage = tmp_path / (given or "{recipe}").replace("{recipe}", "maxtext")
+    launcher = ReplayLauncher(tmp_path / given)
+    assert launcher.find_log(launcher.submit(dataclasses.replace(SPEC, stage=stage))).samefile(log)
+    with pytest.raises(LogError, match=f"^no log of .* below {tmp_path}"):
+        ReplayLauncher(tmp_path / given).submit(dataclasses.replace(SPEC, stage=tmp_path / "nemo"))
+
+
+def steps(last: int) -> str:
+    return "".join(f"completed step: {n}, seconds: 4.324, TFLOP/s/device: 1.0, loss: 9.0\n" for n in range(last + 1))
+
+
+def test_the_newest_job_that_completed(tmp_path: Path) -> None:
+    """Of jobs that came as far as any, and tell of no bad end."""
+    texts = {
+        3: steps(49),
+        20: steps(49),
+        100: steps(49) + "slurmstepd: error: *** JOB 100 ON n1 CANCELLED AT 2031-02-03T04:05:06 ***\n",
+        101: steps(30),
+        102: "",
+        103: steps(49),
+    }
+    for age, (job_id, text) in enumerate(texts.items()):
+        log = put(tmp_path, job_id)
+        log.write_text(text)
+        os.utime(log, (0, 86400 * age))
+    errors = tmp_path / "results/24.11/fp8/70b/64/log-maxtext_llama2_70b_64_103.err"
+    errors.write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n")
+    assert ReplayLauncher(tmp_path, choose=newest_complete).submit(SPEC).id == "20"
+    errors.write_text("UserWarning: old\n")
+    assert ReplayLauncher(tmp_path, choose=newest_complete).submit(SPEC).id == "103"
+    # As old as each other: the later id.
+    for job_id in (3, 20, 103):
+        os.utime(put(tmp_path, job_id), (0, 0))
+        put(tmp_path, job_id).write_text(steps(49))
+        os.utime(tmp_path / f"results/24.11/fp8/70b/64/log-maxtext_llama2_70b_64_{job_id}.out", (0, 0))
+    assert ReplayLauncher(tmp_path, choose=newest_complete).submit(SPEC).id == "103"
+    # A copy is no other job.
+    put(tmp_path, 103, version="25.01")
+    with pytest.raises(LogError, match=r"^ambiguous: "):
+        ReplayLauncher(tmp_path, choose=newest_complete).submit(SPEC)
+
+
+def test_where_no_job_completed_the_newest_is_judged(tmp_path: Path) -> None:
+    for age, job_id in enumerate((8, 7)):
+        os.utime(put(tmp_path, job_id), (0, age))
+    assert ReplayLauncher(tmp_path, choose=newest_complete).submit(SPEC).id == "7"
 
 
 def test_copies_of_one_log(tmp_path: Path) -> None:

@@ -98,6 +98,14 @@ def test_without_a_cause_the_first_file_that_holds_anything_is_named(tmp_path: P
         check_job(run(log, failed, batch, (errors,)))
     assert error.value.advice == f"look at {batch}"
     assert ("stderr", str(errors)) not in error.value.evidence
+    log.write_text("step 1\n")
+    with pytest.raises(JobError) as error:
+        check_job(run(log, failed, batch, (errors,)))
+    assert error.value.advice == f"look at {log}"
+    errors.write_text("launch.sh: line 7: PYTHONPATH: unbound variable\n")
+    with pytest.raises(JobError) as error:
+        check_job(run(log, failed, batch, (errors,)))
+    assert error.value.advice == f"look at {errors}"
 
 
 def test_out_of_memory_that_went_to_stderr(log: Path, tmp_path: Path) -> None:

@@ -1,0 +1,33 @@
+"""What is known of how jobs will differ from their rows, told before anything is submitted; their logs decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from pytest_gsw.common.words import counted
+from pytest_gsw.errors import RunError
+from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.reads import differences
+from pytest_gsw.session.item import BaselineItem
+from pytest_gsw.session.screen import write
+from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.stash import environment_of
+
+
+def tell_differences(
+    config: pytest.Config, rows: Sequence[BaselineItem], specs: Mapping[str, JobSpec | RunError], settings: Settings
+) -> None:
+    """Print each difference once, with its rows; a replay and a simulation run no recipe."""
+    if settings.replay is not None or settings.cluster is None or settings.cluster.simulated:
+        return
+    told: dict[str, list[str]] = {}
+    for item in rows:
+        spec = specs.get(item.baseline.id)
+        if isinstance(spec, JobSpec):
+            for text in differences(item.baseline, spec, environment_of(config)):
+                told.setdefault(text, []).append(item.baseline.id)
+    for text, row_ids in told.items():
+        more = f" and {counted(len(row_ids) - 1, 'more row')}" if len(row_ids) > 1 else ""
+        write(config, f"gsw: {text} ({row_ids[0]}{more})")
