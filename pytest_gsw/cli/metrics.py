@@ -16,6 +16,7 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import percent
 from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.jobs.environment import job_environment
+from pytest_gsw.jobs.layout import errors_beside
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.spec import make_job_spec
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
@@ -181,7 +182,7 @@ def _row_metrics(
     """A log as a run of a documented row: the plugin's own checks, measurement and verdict."""
     if statistic is not None:
         raise ConfigurationError(f"--statistic: the row has its own, {row.statistic}; leave out one of the two")
-    run = Run(job_id="", status=JobStatus(JobState.REPLAYED), log=path)
+    run = Run(job_id="", status=JobStatus(JobState.REPLAYED), log=path, beside=errors_beside(path))
     try:
         log = read_steps(row, run, log_format)
         measurement = measure_as_documented(row, run, log, log_format)

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.history.imported import Imported, Known, imported_record
 from pytest_gsw.history.model import IMPORTED
-from pytest_gsw.jobs.layout import job_id_in, log_glob, looks_like_a_log
+from pytest_gsw.jobs.layout import errors_beside, job_id_in, log_glob, looks_like_a_log
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
@@ -146,7 +146,8 @@ def _measure(candidate: _Candidate, row: Baseline, format_of: FormatOf) -> Measu
         return f"{row.id} has no documented figure"
     if log_format is None:
         return f"nobody reads logs of the format '{row.log_format}'"
-    run = Run(candidate.job_id, JobStatus(JobState.REPLAYED), log=candidate.path)
+    path = candidate.path
+    run = Run(candidate.job_id, JobStatus(JobState.REPLAYED), log=path, beside=errors_beside(path))
     try:
         log = read_steps(row, run, log_format)
         return measure_as_documented(row, run, log, log_format)

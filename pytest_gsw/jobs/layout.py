@@ -132,10 +132,16 @@ def find_logs(stage: Path, log_glob: str, nccl_trace: bool, job_id: str | None =
     ]
 
 
+def errors_beside(log: Path) -> tuple[Path, ...]:
+    """What went to stderr, of a log whose recipe keeps that apart."""
+    errors = log.with_suffix(ERROR_SUFFIX)
+    return (errors,) if errors != log and _is_file(errors) else ()
+
+
 def outputs_beside(job: Job, log: Path | None, batch_output: Path | None) -> tuple[Path, ...]:
     """What a job's recipe wrote beside its log, where it keeps stderr apart, and where NeMo-Run's own shell writes."""
     known = [path for path in (log, batch_output) if path is not None]
-    beside = [path.with_suffix(ERROR_SUFFIX) for path in known]
+    beside = [errors for path in known for errors in errors_beside(path)]
     if log is None:
         spec = job.spec
         errors = spec.log_glob.removesuffix(".out") + ERROR_SUFFIX

@@ -61,7 +61,7 @@ class Scripts:
 
     #: The variables that they take from their environment, where these are set.
     taken: frozenset[str] = frozenset()
-    #: Whether they know a variable that turns NCCL tracing on; so may a script that cannot be read.
+    #: Whether they know a variable that turns NCCL tracing on; so may one that is not found.
     trace: bool = True
     #: The variables of a row that they set to one number each, whatever is exported.
     fixed: tuple[tuple[str, str], ...] = ()
@@ -75,10 +75,11 @@ def scripts_of(launch_script: Path) -> Scripts:
 
 
 @lru_cache(maxsize=64)
-def _scripts(texts: tuple[str, ...]) -> Scripts:
-    versions = {found[1] for line in texts[0].split("\n") if (found := _VERSION.match(line))}
+def _scripts(found: tuple[str | None, ...]) -> Scripts:
+    texts = [text or "" for text in found]
+    versions = {match[1] for line in texts[0].split("\n") if (match := _VERSION.match(line))}
     taken = frozenset(name for text in texts for name in _TAKEN.findall(text))
-    traces = not any(texts) or any(name in text for text in texts for name in _TRACING)
+    traces = None in found or any(name in text for text in texts for name in _TRACING)
     numbers = ((name, values.pop()) for name, values in _set_in(texts) if len(values) == 1 and name not in taken)
     fixed = tuple((name, number) for name, number in numbers if number)
     return Scripts(taken, traces, fixed, versions.pop() if len(versions) == 1 else "")
@@ -161,27 +162,28 @@ def _is_of_site(name: str, value: str) -> bool:
     return value.startswith("/") or name.startswith(_OF_SITE) or is_secret(name)
 
 
-def _texts(launch_script: Path) -> Iterator[str]:
-    """The launch script's text, and those of the scripts that are named and lie beside it, each once."""
+def _texts(launch_script: Path) -> Iterator[str | None]:
+    """The launch script's text, and those of the scripts that it names; ``None`` for one that is not found."""
     names, seen = [launch_script.name], {launch_script.name}
     while names and len(seen) <= _MOST_SCRIPTS:
         text = _text_of(launch_script.parent / names.pop(0))
         yield text
-        new = [name for name in dict.fromkeys(_NAMED.findall(text)) if name not in seen]
+        new = [name for name in dict.fromkeys(_NAMED.findall(text or "")) if name not in seen]
         names += new
         seen.update(new)
 
 
-def _text_of(script: Path) -> str:
+def _text_of(script: Path) -> str | None:
     """A script's text without its comments; many rows have one script."""
+    recipe = script.parent
     try:
-        for place in (script, script.parent / "cfg" / script.name):
+        for place in (script, recipe / "cfg" / script.name, recipe.parent / "common" / script.name):
             if place.is_file():
                 facts = place.stat()
                 return _read(place, facts.st_mtime_ns, facts.st_size)
     except OSError:
         pass  # sbatch says it better
-    return ""
+    return None
 
 
 @lru_cache(maxsize=64)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.layout import FoundLog
-from pytest_gsw.jobs.model import ERROR_SUFFIX
+from pytest_gsw.jobs.layout import FoundLog, errors_beside
 from pytest_gsw.logs.fatal import find_fatal
 from pytest_gsw.logs.reader import detect_format, read_log
 
@@ -34,8 +33,7 @@ def _last_step(log: Path) -> int:
     try:
         log_format = detect_format(log)
         steps = read_log(log, log_format)
-        errors = log.with_suffix(ERROR_SUFFIX)
-        fatal = find_fatal(log, steps, log_format, (errors,) if errors.is_file() else ())
+        fatal = find_fatal(log, steps, log_format, errors_beside(log))
     except (LogError, OSError):
         return -1
     if fatal is not None or not steps.steps:

@@ -20,7 +20,7 @@ from pytest_gsw.history.model import Point
 from pytest_gsw.history.texts import drift_text
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.journal import Submission
-from pytest_gsw.jobs.layout import is_nccl_traced
+from pytest_gsw.jobs.layout import errors_beside, is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.jobs.spec import NCCL_TRACE_STEPS, profiling_in
 from pytest_gsw.performance.noise import Noise
@@ -289,7 +289,11 @@ class ReplayedRow(RowSource):
     def with_earlier_jobs(self, run: Run) -> Run:
         """Those that were recorded."""
         jobs = self._record.jobs.repeats
-        earlier = tuple(Run(job.id, job.status, Path(job.log) if job.log else None) for job in jobs)
+        logs = [Path(job.log) if job.log else None for job in jobs]
+        earlier = tuple(
+            Run(job.id, job.status, log, beside=() if log is None else errors_beside(log))
+            for job, log in zip(jobs, logs, strict=True)
+        )
         return dataclasses.replace(run, earlier=earlier) if earlier else run
 
     def check_logs(self, run: Run) -> None:

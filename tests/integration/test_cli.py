@@ -14,6 +14,7 @@ import pytest
 
 from pytest_gsw.cli import main
 from tests.integration.conftest import tiny_table
+from tests.unit.runs.ended import step_lines
 
 MEGATRON = "".join(
     f" iteration {n:8d}/      12 | consumed samples: {n * 256:12d} | elapsed time per iteration (ms): {ms:.1f} |"
@@ -155,6 +156,16 @@ def test_metrics_as_a_run_of_a_row(capsys: pytest.CaptureFixture[str], tmp_path:
     assert found["tflops_per_gpu"] == pytest.approx(24.4, abs=0.05)
     assert found["verdict"] == "passed"
     assert found["change"] == pytest.approx(512 / 3.663 / 139 - 1)
+
+
+def test_a_log_whose_stderr_tells_of_a_bad_end(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log, errors = tmp_path / "run.out", tmp_path / "run.err"
+    log.write_text(step_lines(range(50), "4.324"))
+    row = "llama2_70b_fp8[H100x64]"
+    assert metrics(capsys, str(log), "--row", row)["step_time_s"] == 4.324
+    errors.write_text("NVRM: Xid (PCI:0000:41:00): 79, pid=42, GPU has fallen off the bus.\n")
+    assert main(["metrics", str(log), "--row", row]) == 1
+    assert f"said at    {errors}:1" in capsys.readouterr().err
 
 
 def test_an_unknown_row(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

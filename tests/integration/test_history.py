@@ -393,6 +393,17 @@ def test_nothing_to_add_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+def test_a_log_whose_stderr_tells_of_a_bad_end_is_not_imported(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = Path("stage", "results", "24.11", "bf16", "1b", "8")
+    write_log(results, 1)
+    write_log(results, 2)
+    (results / "log-maxtext_tiny_1b_8_2.err").write_text("CUDA out of memory. Tried to allocate 2.00 GiB. error: \n")
+    assert history("--from-logs=.", "--cluster=eos", f"--baselines={site}") == 0
+    out, err = capsys.readouterr()
+    assert out == ".gsw/history.sqlite: 1 record of 1 run added, 1 left out\n"
+    assert "_8_2.out: stderr beside the log tells of an end by CUDA out of memory" in err
+
+
 def test_logs_are_imported_once(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = Path("stage", "results", "24.11", "bf16", "1b")
     for job_id in range(1, 10):

@@ -96,6 +96,14 @@ def test_steps_of_nobody_in_the_batch_shells_output(site: Site, slurm8: SlurmClu
     assert f"steps in   {session.directory}/recipes/tiny/slurm-{job}.out" in session.output
 
 
+def test_the_users_mpi_type_within_a_slurm_job(site: Site, slurm8: SlurmCluster) -> None:
+    """The recipes take pmix where nobody says otherwise, which this Slurm does not have."""
+    exported = "import os\nos.environ.update(SLURM_JOB_ID='1', SLURM_MPI_TYPE='none')\n"
+    body = "export SLURM_MPI_TYPE=${SLURM_MPI_TYPE:-pmix_none_such}\n" + recipe(HEALTHY).body
+    session = site.run(slurm8, Misfortune(body, conftest=exported))
+    assert session.end().seen == PASSED, session.output
+
+
 def test_what_the_shell_exports(site: Site, slurm8: SlurmCluster) -> None:
     table = tiny_table("gpus: 8, tp: 8, step_time_s: 1.000, line: 10")
     exported = "import os\nos.environ['TP'] = '4'\n"

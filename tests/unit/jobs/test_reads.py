@@ -71,7 +71,7 @@ def test_what_scripts_take(stage: Path) -> None:
 @pytest.mark.parametrize("text", ["", "export GSW_VERSION=$1\n", "GSW_VERSION=1\nGSW_VERSION=2\n", "\x00$TP"])
 def test_scripts_that_say_nothing(stage: Path, text: str) -> None:
     (stage / "launch.sh").write_text(text)
-    assert scripts_of(stage / "launch.sh") == Scripts(trace=not text)
+    assert scripts_of(stage / "launch.sh") == Scripts(trace=False)
     assert scripts_of(stage / "gone.sh") == Scripts()
     assert scripts_of(stage) == Scripts()
 
@@ -164,6 +164,13 @@ def test_a_recipe_that_cannot_trace(stage: Path) -> None:
     )
     (stage / "launch.sh").write_text(f'{LAUNCH}[ "$ENABLE_NCCL_TRACE" = true ] && export NCCL_DEBUG=INFO\n')
     assert make_job_spec(ROW, cluster, run_id="r1", profile=profile).environment["ENABLE_NCCL_TRACE"] == "true"
+    # What is not found may know how.
+    (stage / "launch.sh").write_text(f"source ../common/utils.sh\n{LAUNCH}")
+    assert make_job_spec(ROW, cluster, run_id="r1", profile=profile)
+    (stage.parent / "common").mkdir()
+    (stage.parent / "common/utils.sh").write_text("\n")
+    with pytest.raises(RefusedError):
+        make_job_spec(ROW, cluster, run_id="r1", profile=profile)
     (stage / "launch.sh").unlink()
     assert make_job_spec(ROW, cluster, run_id="r1", profile=profile)
 
