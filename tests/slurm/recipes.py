@@ -17,9 +17,9 @@ NEMO_RUN = (
     """\
 #!/bin/bash
 set -eu -o pipefail
+{begin}
 : "${{ADDITIONAL_SLURM_PARAMS=}}" "${{SBATCH_PARTITION:?}}" "${{JOB_TOTAL_GPUS:?}}" "${{GPU_TYPE:?}}"
 if [ -n "${{STAGE_PATH+x}}" ]; then echo "STAGE_PATH is deprecated"; exit 1; fi
-{begin}
 title=pretrain_tiny_${{MODEL_SIZE}}_${{DTYPE}}_gpus${{JOB_TOTAL_GPUS}}
 experiment=$LLMB_INSTALL/workloads/pretrain_tiny/experiments/$title/${{title}}_$(date +%s%N)/$title
 mkdir -p "$experiment"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import venv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -189,60 +186,11 @@ def run_of(launched: Launched) -> str:
     return run.name
 
 
-#: What llmb-run has installed: one recipe, ours.
-METADATA = """\
-general: {workload: tiny, workload_type: pretrain, framework: nemo2, model: tiny}
-container: {images: ['nvcr.io#nvidia/nemo:26.04.01']}
-run:
-  launcher_type: %s
-  launch_script: launch.sh
-  gpu_configs: {h100: {model_configs: [{model_size: 1b, dtypes: [bf16], scales: [8]}]}}
-"""
-INSTALLED = """\
-schema_version: 2
-llmb_repo: {directory}/repo
-llmb_install: {directory}/install
-gpu_type: h100
-cluster_name: eos
-environment: {{}}
-slurm: {{account: root, gpu: {{partition: batch}}, cpu: {{partition: batch}}}}
-workloads:
-  installed: [pretrain_tiny]
-  config: {{pretrain_tiny: {{venv_path: {venv}, venv_type: venv}}}}
-"""
-
-
-@pytest.fixture(scope="module")
-def llmb_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with the llmb-run of a checkout of the recipes, as it is."""
-    checkout = os.environ.get("GSW_RECIPES")
-    if not checkout:
-        pytest.skip("GSW_RECIPES=DIR, a checkout of the recipes, is not given")
-    place = tmp_path_factory.mktemp("llmb-run") / "venv"
-    venv.create(place, with_pip=True)
-    subprocess.run([place / "bin" / "pip", "install", "-q", Path(checkout) / "cli" / "llmb-run"], check=True)
-    return place
-
-
-@pytest.mark.parametrize("kind", ["nemo", "configured_sbatch"])
-def test_llmb_run_as_it_is(launched: Launched, llmb_run: Path, kind: str) -> None:
-    directory = launched.directory
-    script = nemo_run() if kind == "nemo" else configured()
-    session = launched.run(
-        "",
-        launcher="llmb-run",
-        table=TABLE.replace("directory: tiny", "directory: pretrain_tiny"),
-        given={
-            "repo/tiny/metadata.yaml": METADATA % kind,
-            "repo/tiny/launch.sh": script,
-            "repo/release.yaml": "llmb_version: 26.06.01\n",
-            "install/cluster_config.yaml": INSTALLED.format(directory=directory, venv=llmb_run),
-            "install/workloads/pretrain_tiny/.keep": "",
-            "clusters.yaml": CLUSTERS.format(directory=directory, launcher="llmb-run")
-            .replace(f"{directory}/recipes", f"{directory}/install/workloads")
-            .replace("{LLMB_INSTALL", f"{{VIRTUAL_ENV: {llmb_run}, LLMB_INSTALL"),
-        },
-    )
+def test_ctrl_c_within_the_launch_script(launched: Launched) -> None:
+    session = launched.run(nemo_run(STAY, submitted=HELD, sbatch="--job-name=of-its-own"))
+    launched.cluster.wait_until((launched.directory / "install" / "held").exists, "the script", 60)
+    session.process.send_signal(signal.SIGINT)
+    (launched.directory / "install" / "go").touch()
     told = session.end()
-    assert told.seen == PASSED, session.output
-    assert list(directory.glob(f"install/**/llmb-config_{told.job}.yaml"))
+    assert f"interrupted: job {told.job} was cancelled" in told.seen.message, session.output
+    launched.cluster.wait_until(lambda: not launched.cluster.run("squeue", "-h").strip(), "an empty queue", 60)
