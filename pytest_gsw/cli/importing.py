@@ -13,7 +13,14 @@ from pytest_gsw.cli.answer import Answer, Commands, write_answer
 from pytest_gsw.common.words import command, counted, shortened
 from pytest_gsw.documents.audit.findings import Severity
 from pytest_gsw.documents.audit.run import Source, audit
-from pytest_gsw.documents.importing import DocumentFacts, Imported, facts_of, import_document, read_facts
+from pytest_gsw.documents.importing import (
+    DocumentFacts,
+    Imported,
+    facts_of,
+    import_card,
+    import_document,
+    read_facts,
+)
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.bundled import FACTS_FILE, SCHEMA_FILE, schema_text
 from pytest_gsw.tables.load import read_table, table_files
@@ -30,6 +37,9 @@ def add_parser(commands: Commands) -> None:
     importing.add_argument(
         "--facts", type=Path, metavar="FILE", help="what the documents do not say (default: DIR/facts.yaml, if there)"
     )
+    importing.add_argument(
+        "--cards", action="store_true", help="the documents are Megatron-Bridge's verification cards, card.yaml"
+    )
     importing.add_argument("--release", metavar="TAG", help="release that the documents are of, such as a tag")
     importing.add_argument("--overwrite", action="store_true", help="replace tables that are there and differ")
     importing.add_argument(
@@ -41,7 +51,11 @@ def add_parser(commands: Commands) -> None:
 def _import(asked: argparse.Namespace) -> Answer:
     directory: Path = asked.output
     facts = _facts(asked.facts, directory)
-    read = [_read(path, of, asked.release) for path, of in _distinct(asked.documents, facts)]
+    read = (
+        [import_card(path) for path in asked.documents]
+        if asked.cards
+        else [_read(path, of, asked.release) for path, of in _distinct(asked.documents, facts)]
+    )
     contradictions = [_contradictions(one) for one in read]
     imported = [one.with_comments(found) for one, found in zip(read, contradictions, strict=True)]
     schema = _schema(directory)
@@ -57,7 +71,7 @@ def _import(asked: argparse.Namespace) -> Answer:
     lines += alike
     if kept:
         lines.append("next: pytest-gsw diff TABLES README.md, then the same again with --overwrite")
-    if any(one.blanks for one in imported):
+    if any(one.blanks for one in imported) and not asked.cards:  # of cards there are no facts
         lines.append(f"next: {command('pytest-gsw', 'rows', str(directory))} shows what to write into {FACTS_FILE}")
     empty = [one for one in imported if not one.rows]
     left = any(one.remarks or one.blanks for one in imported) or any(contradictions) or bool(alike)

@@ -186,6 +186,44 @@ def test_import_makes_the_tables_of_megatron_bridge_again_byte_for_byte(tmp_path
     }
 
 
+def test_the_rows_of_verification_cards_are_there_to_be_selected() -> None:
+    cards = bundled_baselines() / RELEASES_DIRECTORY / "cards"
+    found = {kind: read_tables([cards / kind]) for kind in ("tuned", "functional")}
+    assert {kind: (len(one.rows), len(one.blanks)) for kind, one in found.items()} == {
+        "tuned": (14, 7),
+        "functional": (59, 15),
+    }
+    assert {row.statistic for one in found.values() for row in one.rows} == {"mean[-10:]"}
+    assert {blank.key for one in found.values() for row in one.blanks for blank in row.blanks} == {"sequence_length"}
+    assert not any(cards in path.parents for paths in RELEASES.values() for path in paths)
+
+
+@pytest.mark.skipif("GSW_MEGATRON_BRIDGE" not in os.environ, reason="GSW_MEGATRON_BRIDGE names no checkout of it")
+def test_import_makes_the_tables_of_verification_cards_again_byte_for_byte(tmp_path: Path) -> None:
+    git = ["git", "-C", os.environ["GSW_MEGATRON_BRIDGE"]]
+    below = "examples/model_verification_cards/"
+    listed = subprocess.run(
+        [*git, "ls-tree", "-r", "--name-only", COMMIT, below], capture_output=True, check=True, text=True
+    )
+    paths = []
+    for name in listed.stdout.splitlines():
+        if name.endswith("/card.yaml"):
+            shown = subprocess.run([*git, "show", f"{COMMIT}:{name}"], capture_output=True, check=True)
+            paths.append(tmp_path / name)
+            paths[-1].parent.mkdir(parents=True)
+            paths[-1].write_bytes(shown.stdout)
+    made = tmp_path / "baselines" / "releases" / "cards"
+    made.mkdir(parents=True)
+    shutil.copy(ROOT / "baselines" / "baseline.schema.json", tmp_path / "baselines")
+    assert (
+        main(["import", "--cards", *map(str, paths), "-o", str(made)]) == 1
+    )  # some cards have nothing that is verified
+    bundled = bundled_baselines() / RELEASES_DIRECTORY / "cards"
+    assert {path.relative_to(made): path.read_text() for path in made.rglob("*.*")} == {
+        path.relative_to(bundled): path.read_text() for path in bundled.rglob("*.*")
+    }
+
+
 def name_in_releases(path: Path) -> Path:
     return path.relative_to(bundled_baselines() / RELEASES_DIRECTORY)
 

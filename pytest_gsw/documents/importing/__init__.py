@@ -15,9 +15,10 @@ The walk of a figure, which is that of the data; ``document`` is the way through
    ``cases`` names it, ``files`` groups, ``emit`` writes YAML; ``documented`` is for the audit.
 """
 
+from pytest_gsw.documents.importing.cards import import_card
 from pytest_gsw.documents.importing.document import Imported, import_document
 from pytest_gsw.documents.importing.draft import Remark
 from pytest_gsw.documents.importing.facts import DocumentFacts, facts_of, read_facts
 from pytest_gsw.documents.importing.markdown import Unread
 
-__all__ = ["DocumentFacts", "Imported", "Remark", "Unread", "facts_of", "import_document", "read_facts"]
+__all__ = ["DocumentFacts", "Imported", "Remark", "Unread", "facts_of", "import_card", "import_document", "read_facts"]

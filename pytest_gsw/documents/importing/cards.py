@@ -1,0 +1,166 @@
+"""Megatron-Bridge's verification cards become rows: one for each task and accelerator that has a measured step time.
+
+A card is YAML that somebody else has written: it is read as texts, within the limits that hold for tables, and what is
+not where a card has it is left out and said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+
+from pytest_gsw.documents.importing.document import Imported
+from pytest_gsw.documents.importing.markdown import Unread
+from pytest_gsw.documents.importing.row import CONVENTION, FACT, UNSAID, Row, RowFile, RowTable
+from pytest_gsw.documents.importing.titles import read_title
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.tables.nodes import compose, read_text
+from pytest_gsw.tables.yamlfile import Spelt, Stated, read_spelling
+
+#: The task whose recipes are tuned for performance; all other figures are sanity checks, by the cards' own words.
+_TUNED = "pretrain_performance"
+_STEP_TIME_MS = "last_10_steps_step_time_ms_avg"
+_FIGURES = {
+    "tokens_per_s_per_gpu": "last_10_steps_tokens_per_second_per_gpu_avg",
+    "tflops_per_gpu": "last_10_steps_model_tflops_per_gpu_avg",
+}
+_PRECISIONS = {"bf16": "bf16", "fp16": "fp16", "fp8_mx": "mxfp8", "nvfp4": "nvfp4"}
+_ACCELERATOR = re.compile(r"(?:GB|B|H|A)\d{3}")
+_NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,9})?")
+_OPTIONS = {
+    "nodes": re.compile(r"--nodes[ =](\d{1,6})(?!\S)"),
+    "gpus_per_node": re.compile(r"--gpus-per-node[ =](\d{1,3})(?!\S)"),
+    "steps": re.compile(r"--max_steps[ =](\d{1,7})(?!\S)"),
+    "sequence_length": re.compile(r"--seq_length[ =](\d{1,8})(?!\S)"),
+}
+#: ``GBS/MBS 2048/1`` of what a card expects.
+_GLOBAL_BATCH = re.compile(r"\bGBS/MBS (\d{1,7})/\d{1,5}\b")
+_LONGEST = 20_000
+#: How far the throughput may be from what the step time gives: both are means of ten steps.
+_EXACT = Decimal("0.002")
+
+
+def import_card(path: Path) -> Imported:
+    """The rows of one card, those of recipes that are tuned below ``tuned``, all others below ``functional``.
+
+    Raises:
+        ConfigurationError: It cannot be read, or is no card.
+    """
+    card = read_spelling(path) if compose(path, read_text(path)) is not None else None
+    if not isinstance(card, Mapping) or not isinstance(card.get("items"), Mapping) or not _text(card, "title"):
+        raise ConfigurationError(f"{path} is no verification card: it has no 'title' and 'items'")
+    name = f"{path.parent.name}/{path.name}"
+    rows: dict[bool, list[Row]] = {True: [], False: []}
+    left_out: list[Unread] = []
+    for task, accelerator, entry, step in _measured(_mapping(card, "items")):
+        reason = _refused(accelerator, entry, step)
+        if reason:
+            left_out.append(Unread(step.line, f"{task}.{accelerator}", reason, "entry"))
+        else:
+            rows[task == _TUNED].append(_row(card, task, accelerator, entry, step))
+    files = tuple(_file(name, tuned, found) for tuned, found in rows.items() if found)
+    return Imported(name=name, lines=(), files=files, left_out=tuple(left_out), remarks=(), joined=())
+
+
+def _measured(items: Mapping[str, Spelt]) -> Iterator[tuple[str, str, Mapping[str, Spelt], Stated]]:
+    """Every entry with a step time: its task, its accelerator, itself and the time."""
+    for task, targets in items.items():
+        for accelerator, entry in targets.items() if isinstance(targets, Mapping) else ():
+            step = _mapping(entry, "metrics").get(_STEP_TIME_MS) if isinstance(entry, Mapping) else None
+            if isinstance(entry, Mapping) and isinstance(step, Stated):
+                yield task, accelerator, entry, step
+
+
+def _refused(accelerator: str, entry: Mapping[str, Spelt], step: Stated) -> str:
+    """Why an entry is no row, empty where it is one."""
+    status, precision = _text(entry, "status"), _text(entry, "precision")
+    command = _text(entry, "command")
+    if status != "verified":
+        return f"is {status or 'of no status'}, not verified"
+    if _ACCELERATOR.fullmatch(accelerator) is None:
+        return "is of no accelerator that has a name"
+    if precision not in _PRECISIONS:
+        return f"has the precision '{precision}', which no dtype is known for"
+    if any(_OPTIONS[name].search(command) is None for name in ("nodes", "gpus_per_node", "steps")):
+        return "has a command that does not say nodes, GPUs of a node and steps"
+    if _NUMBER.fullmatch(step.text) is None or not Decimal(step.text):
+        return f"has a step time of '{step.text}', which is no number above 0"
+    return ""
+
+
+def _row(card: Mapping[str, Spelt], task: str, accelerator: str, entry: Mapping[str, Spelt], step: Stated) -> Row:
+    title = read_title(_text(card, "title").replace("_", " "))
+    command = _text(entry, "command")
+    said = {name: found[1] for name, pattern in _OPTIONS.items() if (found := pattern.search(command)) is not None}
+    gpus = int(said["nodes"]) * int(said["gpus_per_node"])
+    seconds = f"{Decimal(step.text) / 1000:f}"
+    texts = {
+        "model": title.model or re.sub(r"[^a-z0-9._-]", "-", _text(card, "title").lower()).strip("-._"),
+        "size": title.size,
+        "framework": "megatron-bridge",
+        "dtype": _PRECISIONS[_text(entry, "precision")],
+        "accelerator": accelerator,
+        "gpus": str(gpus),
+        "gpus_per_node": said["gpus_per_node"],
+        "case": re.sub(r"[^a-z0-9]+", "-", task.lower())[:60].strip("-"),
+        "step_time_s": seconds,
+        "statistic": "mean[-10:]",
+        "line": str(step.line),
+    }
+    metrics = _mapping(entry, "metrics")
+    texts |= {key: text for key, name in _FIGURES.items() if _NUMBER.fullmatch(text := _text(metrics, name))}
+    length, batch = _samples(said, texts, _text(entry, "expected_result"))
+    texts |= {"sequence_length": length, "global_batch_size": batch}
+    environment = _mapping(card, "verification_environment")
+    image = _text(entry, "base_container") or _text(environment, "base_container")
+    commit = _text(entry, "bridge_commit") or _text(environment, "bridge_commit")
+    recipe = {"directory": Stated("scripts/training", CONVENTION, 1), "steps": Stated(said["steps"], FACT, 1)}
+    proof = f"sequence_length: the throughput is of {length} tokens and the expected batch of {batch}"
+    return Row(
+        {key: Stated(text, step.line, 1) for key, text in texts.items() if text or key == "sequence_length"},
+        attributes={"commit": commit} if commit else {},
+        recipe={**recipe, "image": Stated(image, FACT, 1)} if image else recipe,
+        comments=(*([proof] if batch else []), f"command: {' '.join(command.split())}"),
+        blanks={} if length else {"sequence_length": UNSAID},
+        table_line=step.line,
+        number=step.line,
+    )
+
+
+def _samples(said: Mapping[str, str], texts: Mapping[str, str], expected: str) -> tuple[str, str]:
+    """Sequence length and batch; what the command does not say is there where the throughput proves it."""
+    length = said.get("sequence_length", "")
+    found = _GLOBAL_BATCH.search(expected)
+    if found is None or not int(found[1]) or "tokens_per_s_per_gpu" not in texts:
+        return length, ""
+    tokens = Decimal(texts["tokens_per_s_per_gpu"]) * int(texts["gpus"]) * Decimal(texts["step_time_s"])
+    proven = round(tokens / int(found[1]))
+    # A length is a power of two: a batch of another run gives none.
+    is_length = proven > 0 and not proven & (proven - 1) and abs(tokens / int(found[1]) / proven - 1) < _EXACT
+    return (str(proven), found[1]) if is_length and length in {"", str(proven)} else (length, "")
+
+
+def _file(name: str, tuned: bool, rows: list[Row]) -> RowFile:
+    first = rows[0].values
+    workload = "_".join(first[key].text for key in ("model", "size") if key in first)
+    # Each has a command of its own, and so a table of its own.
+    tables = tuple(
+        RowTable(f"{name}: {row.values['case'].text} on {row.values['accelerator'].text}", row.table_line, (row,))
+        for row in rows
+    )
+    comment = "" if tuned else "Sanity checks, by the card's own words: these recipes are not tuned for performance."
+    place = "tuned" if tuned else "functional"
+    path = f"{place}/megatron-bridge/{workload}.yaml"
+    return RowFile(path, tables, None, activation_recomputation=False, comment=comment)
+
+
+def _mapping(values: Mapping[str, Spelt], key: str) -> Mapping[str, Spelt]:
+    found = values.get(key)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _text(values: Mapping[str, Spelt], key: str) -> str:
+    found = values.get(key)
+    return found.text[:_LONGEST].strip() if isinstance(found, Stated) else ""
