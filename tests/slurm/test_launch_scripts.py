@@ -194,3 +194,18 @@ def test_ctrl_c_within_the_launch_script(launched: Launched) -> None:
     told = session.end()
     assert f"interrupted: job {told.job} was cancelled" in told.seen.message, session.output
     launched.cluster.wait_until(lambda: not launched.cluster.run("squeue", "-h").strip(), "an empty queue", 60)
+
+
+@pytest.mark.parametrize("sbatch", ["", "--job-name=of-its-own"])
+def test_a_session_that_is_killed_while_its_job_runs(launched: Launched, sbatch: str) -> None:
+    body = 'READY; until [ -e "$LLMB_INSTALL/go" ]; do sleep 0.05; done; steps "${LOG}_${SLURM_JOB_ID}_0.out"'
+    session = launched.run(nemo_run(body, sbatch=sbatch))
+    job_id = session.job_id()
+    session.process.kill()
+    session.process.wait()
+    resumed = launched.run(nemo_run(body, sbatch=sbatch), "--gsw-resume=last")
+    launched.cluster.wait_until(lambda: "collected 1 item" in resumed.output, "a session", 60)
+    (launched.directory / "install" / "go").touch()
+    told = resumed.end()
+    assert told.seen == PASSED, resumed.output
+    assert told.job == job_id

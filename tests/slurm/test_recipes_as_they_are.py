@@ -105,18 +105,31 @@ workloads:
 """
 
 
-@pytest.fixture(scope="module")
-def llmb_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with the recipes' own llmb-run, as it is."""
-    place = tmp_path_factory.mktemp("llmb-run")
-    unpack("v26.06.01", place, "cli/llmb-run")
+#: The same before there were versions of it.
+INSTALLED_THEN = """\
+launcher: {{llmb_repo: {directory}/repo, llmb_install: {directory}/install, gpu_type: h100, node_architecture: x86_64}}
+environment: {{}}
+slurm: {{account: root, gpu_partition: batch, cpu_partition: batch, gpu_gres: null, cpu_gres: null}}
+workloads:
+  installed: [pretrain_tiny]
+  config: {{pretrain_tiny: {{venv_path: {venv}, venv_type: venv}}}}
+"""
+
+
+@pytest.fixture
+def llmb_run(release: str, tmp_path: Path) -> Path:
+    """A virtual environment with a release's own llmb-run, as it is."""
+    place = tmp_path / "llmb-run"
+    unpack(release, place, "cli/llmb-run")
     venv.create(place / "venv", with_pip=True)
     subprocess.run([place / "venv" / "bin" / "pip", "install", "-q", place / "cli" / "llmb-run"], check=True)
     return place / "venv"
 
 
-@pytest.mark.parametrize("kind", ["nemo", "configured_sbatch"])
-def test_llmb_run_as_it_is(launched: Launched, llmb_run: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("release", "kind"), [("v25.10", "nemo"), ("v26.06.01", "nemo"), ("v26.06.01", "configured_sbatch")]
+)
+def test_llmb_run_as_it_is(launched: Launched, llmb_run: Path, release: str, kind: str) -> None:
     directory = launched.directory
     script = nemo_run() if kind == "nemo" else configured()
     session = launched.run(
@@ -127,7 +140,9 @@ def test_llmb_run_as_it_is(launched: Launched, llmb_run: Path, kind: str) -> Non
             "repo/tiny/metadata.yaml": METADATA % kind,
             "repo/tiny/launch.sh": script,
             "repo/release.yaml": "llmb_version: 26.06.01\n",
-            "install/cluster_config.yaml": INSTALLED.format(directory=directory, venv=llmb_run),
+            "install/cluster_config.yaml": (INSTALLED_THEN if release == "v25.10" else INSTALLED).format(
+                directory=directory, venv=llmb_run
+            ),
             "install/workloads/pretrain_tiny/.keep": "",
             "clusters.yaml": CLUSTERS.format(directory=directory, launcher="llmb-run")
             .replace(f"{directory}/recipes", f"{directory}/install/workloads")

@@ -23,6 +23,8 @@ from pytest_gsw.jobs.slurm.commands import sacct_where_command, scancel_command,
 from pytest_gsw.jobs.slurm.refusals import is_away, submission_evidence
 
 _SUFFIX = ".launch"
+#: The exit code of a command that does not know its arguments.
+_USAGE = 2
 _SHOWN = 5
 _LAST_LINES = 12
 
@@ -66,6 +68,9 @@ class LaunchScripts:
             try:
                 inherited = () if self._lock is None else (self._lock.descriptor(),)
                 answer = self._client.launch(command, spec, said, inherited)
+                if answer.returncode == _USAGE and "invalid choice: 'submit'" in answer.stderr:
+                    command = tuple("single" if word == "submit" else word for word in command)  # llmb-run before 26.02
+                    answer = self._client.launch(command, spec, said, inherited)
             except OSError as error:
                 raise SubmissionError(
                     f"{command[0]} could not be run: {error.strerror or error}",
