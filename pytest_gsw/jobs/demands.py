@@ -35,28 +35,41 @@ _PLAIN = re.compile(rf"\$(?:({_NAME})|\{{({_NAME})\}})")
 _TEST = re.compile(
     rf"""if\s+\[\[?\s+-([zn])\s+"?\$(?:({_NAME})|\{{({_NAME})(:?\+[A-Za-z0-9_]{{1,20}}|:?-(?:"")?)?\}})"?\s+\]\]?\s*;\s*then"""
 )
+#: ``${NAME:-…}`` and what else has a modifier, without another inside.
+_MODIFIED = re.compile(r"\$\{[^{}]*[^{}A-Za-z0-9_][^{}]*\}")
+_UNSETS_U = re.compile(r"\s*set\s+\+(?:[a-z]*u|o\s+nounset)\b")
 _SETS_U = re.compile(r"set\s+-(?:[a-z]*u[a-z]*\b|(?:[a-z]+\s+)*o\s+nounset\b).*")
 #: What only prints, and so sets nothing that it names.
 _SAYS = re.compile(r"\s*(?:echo|printf)\s+(?!-v)[^=`]*")
 _EXIT = re.compile(r"exit\s+[1-9][0-9]{0,2};?")
 #: What may set variables unseen, wherever it stands, or begins what is no line of the script's own.
 _BLINDS = re.compile(
-    r"(?:^|[;&|({]|\b(?:then|do|else|time|builtin|command)\s)\s*"
-    r"(?:(?:source|\.|eval|exec|module|ml|conda|mamba|spack)\s|(?:export|declare|typeset|local)\s[^=]*\$)|<<"
+    r"(?:^|[;&|({!]|\b(?:if|then|do|else|time|builtin|command)\s)\s*"
+    r"(?:(?:source|\.|eval|exec|module|ml|conda|mamba|spack)\s|(?:export|declare|typeset|local|printf\s+-v)\s[^=]*\$"
+    # A command that a variable holds, and an end that is a good one.
+    r"|\$(?:\w+|\{\w+\})(?:\s|$)|exit\b(?!\s+[1-9]))|<<"
 )
 #: What may end the script before anything is demanded; a line that goes on.
 _ENDS = re.compile(r"(?:exit|return|exec|trap|unset)\b|.*\\$")
 _OPENS = re.compile(r"(?:^|[;&|(]\s*|\b(?:then|do|else)\s+)(if|for|while|until|case|select)\b|\{\s*$|\(\s*$")
 _CLOSES = re.compile(r"(?:^|[;&|]\s*)(fi|done|esac)\b|^\s*\}|^\s*\)")
 
+#: Options of sbatch by which the job has other variables than the session, by any beginning that only they have.
+_OTHER_VARIABLES = re.compile(r"--(?:exp|get)(?!ort=ALL$).*")
+#: A login shell reads the user's profile first.
+_BASH = re.compile(r"#!(?!.*\s(?:-[a-z]*l|--login)).*\bbash\b")
+
 #: Set by bash or by Slurm in each job.
 _GIVEN = frozenset(
     {
         *("HOME", "HOSTNAME", "HOSTTYPE", "IFS", "LINENO", "LOGNAME", "MACHTYPE", "OLDPWD", "OPTARG", "OPTIND"),
         *("OSTYPE", "PATH", "PPID", "PWD", "RANDOM", "SECONDS", "SHELL", "SHLVL", "TERM", "TMPDIR", "UID", "EUID"),
+        *("EPOCHSECONDS", "EPOCHREALTIME", "SRANDOM", "OPTERR", "PS4", "HISTCMD"),
         *("USER", "ENVIRONMENT", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES"),
     }
 )
+#: Variables by which the job has others than the session: a file that bash reads first, and what sbatch does.
+_MAY_SET = frozenset({"BASH_ENV", "SBATCH_EXPORT", "SBATCH_GET_USER_ENV"})
 _GIVEN_PREFIXES = ("BASH", "SLURM", "SRUN_", "PMI", "FUNCNAME", "GROUPS", "DIRSTACK", "PIPESTATUS", "REPLY")
 
 
@@ -83,8 +96,8 @@ def variables_problem(spec: JobSpec, environ: Mapping[str, str], demands: Sequen
     if not demands or spec.launcher == "llmb-run":  # which sets what its scripts demand
         return None
     environment = {**job_environment(environ, spec), **(launch_variables(spec) if spec.submits_itself else {})}
-    if "BASH_ENV" in environment:
-        return None  # a file that bash reads first may set anything
+    if not environment.keys().isdisjoint(_MAY_SET) or any(map(_OTHER_VARIABLES.match, spec.options)):
+        return None
     unmet = [demand for demand in demands if not demand.is_met(environment)]
     refused = [demand for demand in unmet if demand.forbidden]
     if refused:
@@ -130,19 +143,19 @@ def demands_of(script: Path) -> tuple[Demand, ...]:
 def demands_in(text: str) -> Iterator[Demand]:
     """What a bash script demands, each variable once."""
     lines = [line.rstrip() for line in text.split("\n")]
-    if not re.match(r"#!.*\bbash\b", lines[0]):
+    if not _BASH.match(lines[0]):
         return
     named: set[str] = set()
     depth, strict = 0, False
     for number, line in enumerate(lines, 1):
         if not line or line.lstrip().startswith("#"):
-            if line.startswith("#SBATCH") and "--export" in line and "--export=ALL" not in line:
-                return  # the job does not have the session's environment
+            if line.startswith("#SBATCH") and any(map(_OTHER_VARIABLES.match, line.split())):
+                return
             continue
         if len(line) > _LONGEST_LINE or _BLINDS.search(line) or not _is_whole(line):
             return
         if depth == 0 and not line[0].isspace():
-            strict = strict or _SETS_U.fullmatch(line) is not None
+            strict = (strict or _SETS_U.fullmatch(line) is not None) and not _UNSETS_U.match(line)
             if _ENDS.match(line):
                 return
             for demand in _in_line(line, number, lines, strict):
@@ -169,8 +182,9 @@ def _in_line(line: str, number: int, lines: Sequence[str], strict: bool) -> Iter
         return
     assigned = _ASSIGNMENT.fullmatch(line) if strict else None
     if assigned is not None and not re.search(r"['`\\]|\$\(", assigned[1]):
-        for plain in _PLAIN.finditer(re.sub(r"\$\{[^{}]*[^{}A-Za-z0-9_][^{}]*\}", "", assigned[1])):
-            yield Demand(plain[1] or plain[2], number)
+        text = _MODIFIED.sub("", assigned[1])
+        if not re.search(r"\$\{\w*[^\w}]", text):  # what a default holds in its turn may not be asked for
+            yield from (Demand(plain[1] or plain[2], number) for plain in _PLAIN.finditer(text))
 
 
 def _ends_script(block: Iterable[str]) -> bool:

@@ -55,6 +55,15 @@ def test_a_demand(body: str, name: str, empty_is_unset: bool) -> None:
         'while read -r line; do\n    export "$line"\ndone <env\nA=${HF_TOKEN:?}',
         "module load site\nA=${HF_TOKEN:?}",
         "exit 0\nA=${HF_TOKEN:?}",
+        "[[ -f done ]] && exit\nA=${HF_TOKEN:?}",
+        "if [ $X = 1 ]; then\n    ./other.sh\n    exit 0\nfi\nA=${HF_TOKEN:?}",
+        "if ! source env; then\n    exit 1\nfi\nA=${HF_TOKEN:?}",
+        'printf -v "$NAME" x\nA=${HF_TOKEN:?}',
+        "$SETUP\nA=${HF_TOKEN:?}",
+        "A=${B:-${C}}",  # C is not looked at where B is set
+        "A=${B:-$C/${D}}/x",
+        "set +u\nA=$B",
+        "A=$EPOCHSECONDS",
         "if [ $X = 1 ]; then\nA=${HF_TOKEN:?}\nfi",  # of one kind of run alone
         "if [ $X = 1 ]; then\n    A=${HF_TOKEN:?}\nfi",
         "if true; then :; fi; case $X in\na)\nA=${HF_TOKEN:?}\n;;\nesac",
@@ -105,6 +114,26 @@ def variables_problem(spec: JobSpec, environ: dict[str, str]) -> SubmissionError
 def spec(tmp_path: Path) -> JobSpec:
     (tmp_path / "launch.sh").write_text(f"{HEAD}A=${{HF_TOKEN?}}\nB=${{LLMB_INSTALL:?}}\nC=$MODEL_SIZE\n")
     return JobSpec("a", "a", tmp_path / "launch.sh", tmp_path, tmp_path / "stage", 1, 8, {"MODEL_SIZE": "70b"})
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "#!/bin/bash -l\n",  # the user's profile may set it
+        "#!/usr/bin/env -S bash --login\n",
+        "#!/bin/bash\n#SBATCH --export=ALL,HF_TOKEN=a\n",
+        "#!/bin/bash\n#SBATCH --get-user-env\n",
+    ],
+)
+def test_a_job_with_more_variables_than_the_session(head: str) -> None:
+    assert not demanded("A=${HF_TOKEN:?}", head)
+
+
+@pytest.mark.parametrize("option", ["--export=ALL,HF_TOKEN=a", "--get-user-env", "--export-file=env"])
+def test_options_that_give_a_job_more_variables(spec: JobSpec, option: str) -> None:
+    asked = [Demand("HF_TOKEN", 5)]
+    assert demands.variables_problem(dataclasses.replace(spec, options=("--export=ALL",)), {}, asked) is not None
+    assert demands.variables_problem(dataclasses.replace(spec, options=(option,)), {}, asked) is None
 
 
 def test_variables_that_are_not_set(spec: JobSpec) -> None:
