@@ -198,6 +198,12 @@ def test_the_rows_of_verification_cards_are_there_to_be_selected() -> None:
     assert not any(cards in path.parents for paths in RELEASES.values() for path in paths)
 
 
+def test_the_tuned_rows_of_cards_run_on_the_demo(pytester: pytest.Pytester) -> None:
+    cards = bundled_baselines() / RELEASES_DIRECTORY / "cards" / "tuned"
+    result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={cards}")
+    result.assert_outcomes(passed=14, errors=7)  # the blanks
+
+
 @pytest.mark.skipif("GSW_MEGATRON_BRIDGE" not in os.environ, reason="GSW_MEGATRON_BRIDGE names no checkout of it")
 def test_import_makes_the_tables_of_verification_cards_again_byte_for_byte(tmp_path: Path) -> None:
     git = ["git", "-C", os.environ["GSW_MEGATRON_BRIDGE"]]

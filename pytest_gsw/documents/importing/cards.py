@@ -114,14 +114,15 @@ def _row(card: Mapping[str, Spelt], task: str, accelerator: str, entry: Mapping[
     length, batch = _samples(said, texts, _text(entry, "expected_result"))
     texts |= {"sequence_length": length, "global_batch_size": batch}
     environment = _mapping(card, "verification_environment")
-    image = _text(entry, "base_container") or _text(environment, "base_container")
-    commit = _text(entry, "bridge_commit") or _text(environment, "bridge_commit")
+    # A run's image is made of the container, and called as its site calls it: it is no "image" to compare.
+    told = {"container": "base_container", "commit": "bridge_commit"}
+    attributes = {name: _text(entry, key) or _text(environment, key) for name, key in told.items()}
     recipe = {"directory": Stated("scripts/training", CONVENTION, 1), "steps": Stated(said["steps"], FACT, 1)}
     proof = f"sequence_length: the throughput is of {length} tokens and the expected batch of {batch}"
     return Row(
         {key: Stated(text, step.line, 1) for key, text in texts.items() if text or key == "sequence_length"},
-        attributes={"commit": commit} if commit else {},
-        recipe={**recipe, "image": Stated(image, FACT, 1)} if image else recipe,
+        attributes={name: text for name, text in attributes.items() if text},
+        recipe=recipe,
         comments=(*([proof] if batch else []), f"command: {' '.join(command.split())}"),
         blanks={} if length else {"sequence_length": UNSAID},
         table_line=step.line,
