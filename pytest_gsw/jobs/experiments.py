@@ -86,6 +86,12 @@ def log_in(directory: Path, job_id: str) -> Path:
     )
 
 
+def job_id_in_experiment(name: str) -> str | None:
+    """The job's id in the name of a log in an experiment's directory; ``None`` where it is not named so."""
+    log = _LOG.fullmatch(name)
+    return None if log is None else log["job"]
+
+
 def batch_output_in(directory: Path, job_id: str) -> Path | None:
     """The batch shell's output of a job, beside its log; ``None`` where there is none."""
     outputs = filter(None, map(_BATCH_OUTPUT.fullmatch, _names_in(directory)))

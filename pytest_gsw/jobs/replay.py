@@ -13,6 +13,8 @@ from pathlib import Path
 from pytest_gsw.common.words import moment
 from pytest_gsw.errors import JobError, LogError
 from pytest_gsw.jobs import layout
+from pytest_gsw.jobs.experiments import job_id_in_experiment
+from pytest_gsw.jobs.launching import SBATCH
 from pytest_gsw.jobs.layout import FoundLog
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 
@@ -153,6 +155,8 @@ def _is_below(place: Path, source: Path) -> bool:
 def _job_id_of_file(log: Path, spec: JobSpec) -> str:
     """The job's id that the log's name tells; a log that the user has renamed has its name for one."""
     job_id = layout.job_id_in(log.name, spec.log_glob)
+    if job_id is None and spec.launcher != SBATCH:
+        job_id = job_id_in_experiment(log.name)
     if job_id is not None:
         return job_id
     if layout.looks_like_a_log(log.name):

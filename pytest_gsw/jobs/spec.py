@@ -163,10 +163,11 @@ def make_job_spec(
         options=_options(baseline, cluster, launcher),
         time_limit_s=time_limit_s or (None if profile else _default_limit_s(baseline, cluster, script)),
         batch_output=None if written_to is None else f"{written_to}/slurm-%j.out",
-        launcher=launcher,
+        # Of a replay it tells how logs are named.
+        launcher=launcher if cluster.scheduler != "replay" else recipe.launcher or launcher,
         log_glob=glob if launcher == SBATCH else "",
     )
-    if spec.submits_itself:
+    if launcher != SBATCH and spec.submits_itself:
         launch_variables(spec)  # what cannot be said to the script is told before anything is submitted
     return spec
 

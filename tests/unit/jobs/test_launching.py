@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.clusters.model import Cluster
-from pytest_gsw.errors import RefusedError, SubmissionError
+from pytest_gsw.errors import LogError, RefusedError, SubmissionError
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.launching import launch_command, launch_variables
 from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.replay import ReplayLauncher
 from pytest_gsw.jobs.spec import make_job_spec
 from tests.unit.rows import LLAMA2_FP8_X128
 
@@ -106,3 +107,13 @@ def test_the_table_comes_before_the_cluster_and_needs_slurm(eos: Cluster) -> Non
     assert make_job_spec(own, eos, run_id="r1").launcher == "sbatch"
     with pytest.raises(SubmissionError, match="the launcher nemo-run submits jobs to Slurm"):
         spec(replace(eos, scheduler="local"))
+
+
+def test_a_log_that_llmb_run_has_left_is_replayed(tmp_path: Path) -> None:
+    log = tmp_path / "log-root-root.tiny_7_0.out"
+    log.touch()
+    replayed = Cluster("replay", "replay")
+    own = replace(LLAMA2_FP8_X128, recipe=replace(LLAMA2_FP8_X128.recipe, launcher="nemo-run"))
+    assert ReplayLauncher(log).submit(make_job_spec(own, replayed, run_id="r1")).id == "7"
+    with pytest.raises(LogError, match="is the log of another row"):
+        ReplayLauncher(log).submit(make_job_spec(LLAMA2_FP8_X128, replayed, run_id="r1"))
