@@ -1,0 +1,178 @@
+"""What is run of each release: recipes, rows, and where a release has no public figures, tables of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+@dataclass(frozen=True)
+class Release:
+    """What is run of a release."""
+
+    tag: str
+    #: By row: the recipe's directory, and what comes of it, "passed" or what is said in its place.
+    rows: Mapping[str, tuple[str, str]]
+    launcher: str = "sbatch"
+    #: Where a release is staged by LLMB_INSTALL, and not by STAGE_PATH.
+    workloads: tuple[str, ...] = ()
+    accelerator: str = "H100"
+    #: Tables of our own, where none of the release is bundled.
+    tables: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.tag.removeprefix("v")
+
+
+PASSED = "judged: passed"
+REFUSED = "refused: "
+OWN = """\
+model: {model}
+size: {size}
+framework: {framework}
+accelerator: H100
+gpus_per_node: 8
+document: own.md
+sequence_length: 8192
+global_batch_size: 512
+model_flops: 2.0e+14
+recipe: {{directory: {directory}, steps: 50}}
+tables:
+  - dtype: {dtype}
+    rows:
+      - {{gpus: 64, step_time_s: 10.00, line: 1, statistic: 'mean[35:44]'}}
+"""
+
+
+class Own(NamedTuple):
+    """A row of our own, with a figure of nobody: what is tried is the way, not the figure."""
+
+    directory: str
+    model: str
+    size: str
+    dtype: str = "bf16"
+    outcome: str = PASSED
+
+    @property
+    def id(self) -> str:
+        return f"{self.model}_{self.size}_{self.dtype}[H100x64]"
+
+    def table(self, framework: str) -> str:
+        return OWN.format(framework=framework, **self._asdict())
+
+
+#: What a user prepares besides: the data sets of recipes that do not train on synthetic data.
+DATA = ("gpt3-dataset", "llama3.1-dataset")
+#: Directory, model and size of what is trained on H100 by releases of which no figure is public.
+V25_08 = [
+    Own("deepseek_v3/pretrain", "deepseek-v3", "671b"),
+    Own("grok1", "grok1", "314b"),
+    Own("llama3.1", "llama3.1", "405b"),
+    Own("llama4/pretrain", "llama4-maverick", "400b"),
+    Own("nemotron", "nemotron4", "15b"),
+    Own("nemotron-h", "nemotron-h", "56b"),
+]
+V26_06_01 = [
+    Own("deepseek_v3/pretrain/megatron_bridge", "deepseek-v3", "671b"),
+    Own("gpt-oss/pretrain", "gpt_oss", "120b"),
+    Own("kimi-k2", "kimi-k2", "1t", "fp8"),
+    Own("kimi-k2", "kimi-k2", "1t", "bf16", REFUSED + "./launch.sh submitted nothing, and ended with exit code 1"),
+    Own("llama3.1", "llama3.1", "70b"),
+    Own("llama3/finetune", "llama3", "70b"),
+    Own("nemotron-h", "nemotron-h", "56b", "fp8"),
+    Own("nemotron3", "nemotron_3", "30b"),
+    Own("qwen3/pretrain", "qwen3", "30b"),
+]
+RELEASES = [
+    Release(
+        "v24.11.1",
+        {
+            "grok1_314b_bf16[H100x8]": ("grok1", PASSED),
+            "llama3.1_8b_bf16[H100x8]": ("llama3.1", PASSED),
+            "llama3.1_405b_bf16[H100x32]": ("llama3.1", PASSED),
+            "llama2_70b_bf16[H100x64]": ("maxtext", PASSED),
+            "gpt3_175b_fp8[H100x128]": ("paxml", PASSED),
+            "gpt3_5b_fp8[H100x16]": ("paxml", PASSED),
+            "megatron_175b_bf16[H100x128]": ("nemo_megatron", PASSED),
+            "nemotron4_15b_bf16[H100x16]": ("nemotron", PASSED),
+            "llama2_70b_bf16[H100x8-hf]": ("hf-llama2", PASSED),
+            "mistral_7b_bf16[H100x8-hf]": ("hf-mistral", PASSED),
+        },
+    ),
+    Release(
+        "v25.02.02",
+        {
+            "grok1_314b_bf16[H100x8]": ("grok1", PASSED),
+            "llama3.1_8b_bf16[H100x8]": ("llama3.1", PASSED),
+            "llama3_70b_bf16[H100x128]": ("maxtext", PASSED),
+            "megatron_175b_bf16[H100x128]": ("nemo_megatron", PASSED),
+            "nemotron4_15b_bf16[H100x16]": ("nemotron", PASSED),
+            "llama3_8b_bf16[H100x8-finetuning-sft]": ("llama3/finetuning", PASSED),
+        },
+    ),
+    Release(
+        "v25.04",
+        {
+            "grok1_314b_bf16[H100x8]": ("grok1", PASSED),
+            "llama3.1_8b_bf16[H100x8]": ("llama3.1", PASSED),
+            "llama3_70b_bf16[H100x128]": ("maxtext", PASSED),
+            "megatron_175b_bf16[H100x128]": ("nemo_megatron", PASSED),
+            "nemotron4_15b_bf16[H100x16]": ("nemotron", PASSED),
+            "llama3_8b_bf16[H100x8-finetuning-sft]": ("ft_llama3", PASSED),
+        },
+    ),
+    Release(
+        "v25.05",
+        {
+            "nemotron4_15b_bf16[H100x16]": ("nemotron", PASSED),
+            "nemotron-h_56b_fp8[H100x32]": ("nemotronh", PASSED),
+        },
+        workloads=("",),
+    ),
+    Release(
+        "v25.05",
+        {
+            "deepseek_v3_671b_bf16[GB200x128]": ("deepseek_v3/pretraining", PASSED),
+            "grok1_314b_bf16[GB200x128]": ("grok1", PASSED),
+            "llama3.1_405b_bf16[GB200x128]": ("llama3.1", PASSED),
+            "llama4_maverick_400b_bf16[GB200x128]": ("llama4", PASSED),
+        },
+        workloads=("",),
+        accelerator="GB200",
+    ),
+    Release(
+        "v25.08",
+        {row.id: (row.directory, row.outcome) for row in V25_08},
+        launcher="nemo-run",
+        workloads=tuple(
+            f"{kind}_{name}/NeMo"
+            for kind, name in [
+                *(("pretrain", name) for name in ("deepseek-v3", "grok1", "llama3.1", "llama4-maverick")),
+                *(("pretrain", name) for name in ("nemotron-h", "nemotron4")),
+                ("finetune", "llama4-maverick"),
+            ]
+        ),
+        tables=tuple(row.table("nemo") for row in V25_08),
+    ),
+    Release(
+        "v26.06.01",
+        {row.id: (row.directory, row.outcome) for row in V26_06_01},
+        launcher="nemo-run",
+        workloads=tuple(
+            f"{kind}/Megatron-Bridge"
+            for kind in (
+                *(
+                    "pretrain_deepseek-v3",
+                    "pretrain_gpt_oss",
+                    "pretrain_kimi-k2",
+                    "pretrain_llama3.1",
+                    "finetune_llama3",
+                ),
+                *("pretrain_nemotron-h", "pretrain_nemotron_3", "pretrain_qwen3"),
+            )
+        ),
+        tables=tuple(row.table("megatron-bridge") for row in V26_06_01),
+    ),
+]
