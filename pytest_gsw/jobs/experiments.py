@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_gsw.common.redact import printable
 from pytest_gsw.errors import LogError
 
 _TASK = re.compile(r"^[ \t]{0,8}Task (\d{1,6}):", re.MULTILINE)
@@ -39,11 +40,13 @@ class Told:
 
 def told_by(output: str) -> Told:
     """The one job that a launch script's output names, by NeMo-Run's words or by llmb-run's."""
+    output = printable(output)  # FORCE_COLOR may be exported
     own = dict.fromkeys((*_LLMB_RUN.findall(output), *_LLMB_RUN_SBATCH.findall(output)))
     if own:
-        jobs = tuple(dict.fromkeys(job_id for job_id, _ in own))
-        if len(own) > 1:
-            return Told(problem=f"it names {len(own)} jobs, and one row is one job", job_ids=jobs)
+        # What it has launched may name a job as well, which is the same one.
+        jobs = tuple(dict.fromkeys((*(job_id for job_id, _ in own), *_JOB.findall(output))))
+        if len(own) > 1 or len(jobs) > 1:
+            return Told(problem=f"it names {max(len(own), len(jobs))} jobs, and one row is one job", job_ids=jobs)
         ((job_id, place),) = own
         return Told(job_id, Path(place.rstrip()), job_ids=jobs)
     tasks = list(_TASK.finditer(output))

@@ -32,6 +32,7 @@ _SCRIPTS: Mapping[str, tuple[str, ...]] = {
 
 def releases_of(version: str) -> tuple[str, ...]:
     """The releases whose scripts have this ``GSW_VERSION``; none where it names no release, as ``demo`` does not."""
+    version = version.removeprefix("v")
     known = _SCRIPTS.get(version)
     return known if known is not None else (version,) if _NAME.fullmatch(version) else ()
 

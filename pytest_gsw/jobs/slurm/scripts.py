@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from pytest_gsw.common.words import moment, shortened
 from pytest_gsw.errors import RefusedError, SchedulerAwayError, SubmissionError
 from pytest_gsw.jobs.experiments import Told, told_by
 from pytest_gsw.jobs.launching import launch_command
@@ -27,6 +28,9 @@ _SUFFIX = ".launch"
 _USAGE = 2
 _SHOWN = 5
 _LAST_LINES = 12
+_MOST_CHARACTERS = 400
+#: How far they may be apart where a job is ours by nothing but a name or a script's word, and its time of submission.
+SUBMISSION_SKEW_S = 60.0
 
 #: Finds the job of a spec by its name, submitted since then.
 ByName = Callable[[JobSpec, float], Job | None]
@@ -131,12 +135,20 @@ class LaunchScripts:
 
         Raises:
             SchedulerAwayError: The scheduler does not say.
+            SubmissionError: The job is older than the script's run, and so another run's.
         """
         answer = self._known(job_id)
         if answer is None:
             raise SchedulerAwayError(
                 f"{spec.script.name} has submitted job {job_id}, and neither squeue nor sacct knows it yet",
                 advice=f"squeue -j {job_id}",
+            )
+        told_s = answer.status.submit_s
+        if told_s is not None and told_s < submitted_s - SUBMISSION_SKEW_S:
+            raise SubmissionError(
+                f"{spec.script.name} names job {job_id}, which is older than this run of the script",
+                (("submitted", f"{moment(told_s)}, and the script began at {moment(submitted_s)}"),),
+                advice=f"does the script show what an earlier run said? squeue -j {job_id}",
             )
         other = "" if answer.job_name == spec.name else answer.job_name
         return Job(job_id, spec, submitted_s, other_name=other)
@@ -208,9 +220,10 @@ def _failed(
     may_be: tuple[tuple[str, str], ...] = (),
 ) -> SubmissionError:
     said = (answer.stderr + answer.stdout).strip()
+    last = [shortened(line, _MOST_CHARACTERS) for line in said.split("\n")[-_LAST_LINES:]]
     return kind(
         fact,
         (*submission_evidence(spec, command), *may_be),
-        tail=tuple(said.split("\n")[-_LAST_LINES:]) if said else (),
+        tail=tuple(last) if said else (),
         advice=f"run the command by hand in that directory, with the variables that --gsw-plan shows for {spec.row_id}",
     )

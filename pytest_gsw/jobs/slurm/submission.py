@@ -38,10 +38,7 @@ from pytest_gsw.jobs.slurm.refusals import (
     submission_evidence,
     unanswered,
 )
-from pytest_gsw.jobs.slurm.scripts import LaunchScripts
-
-#: How far they may be apart where a job is ours by nothing but its name and the time of its submission.
-SUBMISSION_SKEW_S = 60.0
+from pytest_gsw.jobs.slurm.scripts import SUBMISSION_SKEW_S, LaunchScripts
 
 
 class Submissions:

@@ -30,6 +30,13 @@ Task 0: tiny
         ("SUBMITTED: tiny - jobid=3530909 workdir=/lustre/x\n", "/lustre/x"),
         # llmb-run shows what the script says as well.
         (TASK + "JobID: 3530909, Workdir: /lustre/x\n", "/lustre/x"),
+        # With FORCE_COLOR.
+        (
+            TASK.replace("Task 0: tiny", "\x1b[1;32mTask 0: \x1b[0mtiny").replace(
+                "- Job id:", "\x1b[32m- Job id:\x1b[0m"
+            ),
+            "/lustre/experiments/tiny/tiny_1764/tiny",
+        ),
     ],
 )
 def test_one_job(said: str, directory: str) -> None:
@@ -44,6 +51,7 @@ def test_one_job(said: str, directory: str) -> None:
         (TASK + TASK.replace("09", "10"), "its output has the tasks 0, 0, and one row is one job, task 0", None),
         (TASK.replace("- Job id: 3530909", ""), "task 0 in its output has no '- Job id:'", ()),
         (TASK.replace("/lustre", "lustre"), "task 0 in its output has no '- Local Directory:'", ("3530909",)),
+        (TASK + "JobID: 2, Workdir: /a\n", "it names 2 jobs, and one row is one job", ("2", "3530909")),
         ("JobID: 1, Workdir: /a\nJobID: 2, Workdir: /a\n", "it names 2 jobs, and one row is one job", ("1", "2")),
     ],
 )

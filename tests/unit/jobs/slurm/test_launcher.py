@@ -656,3 +656,20 @@ def test_the_version_is_asked_for_once(say: Say, answer: Output | BaseException,
 def test_nodes_to_avoid_are_excluded_with_those_that_must_be(say: Say) -> None:
     spec = dataclasses.replace(SPEC, options=("--exclude=n1",), excluded_nodes=("n2",), avoided_nodes=("n[3-4]",))
     assert "--exclude=n1,n2,n[3-4]" in SlurmLauncher({}).command(spec)
+
+
+@pytest.mark.parametrize(("submitted_s", "is_taken"), [(995, True), (600, False)])
+def test_a_job_that_is_older_than_the_script_that_names_it_is_not_taken(
+    say: Say, tmp_path: Path, submitted_s: int, is_taken: bool
+) -> None:
+    spec = dataclasses.replace(SPEC, launcher="nemo-run")
+    (tmp_path / "gsw-a.launch").write_text("Task 0: x\n- Job id: 7\n- Local Directory: /d\n")
+    say(squeue=said(f"7|RUNNING||None|n1|{submitted_s}|1001|9999|of-its-own\n"))
+    launcher = SlurmLauncher({}, work_directory=tmp_path)
+    if is_taken:
+        found = launcher.find(spec, 1000.0)
+        assert found is not None
+        assert found.id == "7"
+        return
+    with pytest.raises(SubmissionError, match=r"launch\.sh names job 7, which is older than this run of the script"):
+        launcher.find(spec, 1000.0)
