@@ -32,8 +32,6 @@ def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Submi
     problem = _directory_problem(spec, baseline, cluster)
     if problem is not None or spec.launcher == "llmb-run":  # which has what it runs elsewhere
         return problem
-    if spec.launcher == "llmb-run":
-        return None  # it knows where the scripts of what it has installed are
     script, keys = spec.directory / spec.script, tuple(_directory_keys(spec, baseline, cluster))
     what = _missing(script, stat.S_ISREG, "no file")
     if what:

@@ -175,19 +175,26 @@ def _texts(launch_script: Path) -> Iterator[str | None]:
 
 def _text_of(script: Path) -> str | None:
     """A script's text without its comments; many rows have one script."""
-    recipe = script.parent
     try:
-        for place in (script, recipe / "cfg" / script.name, recipe.parent / "common" / script.name):
+        for place in _places(script):
             if place.is_file():
                 facts = place.stat()
-                return _read(place, facts.st_mtime_ns, facts.st_size)
+                return _read(str(place), facts.st_mtime_ns, facts.st_size)
     except OSError:
         pass  # sbatch says it better
     return None
 
 
+def _places(script: Path) -> Iterator[Path]:
+    """Where a script that another names may lie, as far as they are asked for."""
+    yield script
+    recipe = script.parent
+    yield recipe / "cfg" / script.name
+    yield recipe.parent / "common" / script.name
+
+
 @lru_cache(maxsize=64)
-def _read(script: Path, _mtime_ns: int, _size: int) -> str:
-    with script.open("rb") as file:
+def _read(script: str, _mtime_ns: int, _size: int) -> str:
+    with Path(script).open("rb") as file:
         text = file.read(_MOST_BYTES).decode(errors="replace")
     return "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))

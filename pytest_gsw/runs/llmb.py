@@ -16,7 +16,7 @@ _BOOSTED = "eos"
 
 def config_beside(log: Path, job_id: str) -> Path:
     """Where llmb-run describes a job."""
-    return log.parent / f"llmb-config_{job_id}.yaml"
+    return log.with_name(f"llmb-config_{job_id}.yaml")
 
 
 def task_of(config: Path) -> Identity | None:
