@@ -264,9 +264,13 @@ def framework_of_cells(model: str, attributes: Mapping[str, str]) -> str:
 def _signs(text: str, number: int, section: int) -> list[Evidence]:
     """The signs in a line, without those that say less exactly what another one says."""
     found: list[Evidence] = []
+    plain = _MARKS.sub(" ", text) if len(text) <= LONGEST_TEXT else ""
     for rank, pattern, names in _COMPILED if len(text) <= LONGEST_TEXT else ():
         fits = frozenset(names) - {"?"}
-        if pattern.search(text) and not any(one.rank is rank and one.names <= fits for one in found):
+        # The address of a link says where more is told, and not what trains.
+        if pattern.search(plain if rank is Rank.MENTION else text) and not any(
+            one.rank is rank and one.names <= fits for one in found
+        ):
             usual = names[0].strip("?")
             log_format = LOG_FORMATS.get(usual, usual) if rank is Rank.LOG_LINE else ""
             found.append(Evidence(rank, number, fits, section, usual, log_format))

@@ -19,6 +19,9 @@ MAX_CELLS = 20_000
 #: Longer cells are no figures and no settings.
 MAX_CELL = 2_000
 
+#: What the HTML standard takes a greater colspan for.
+MAX_COLSPAN = 1_000
+
 _TAG = re.compile(
     r"<!--|<(?P<close>/?)(?P<name>table|thead|tbody|tfoot|tr|td|th|caption)(?P<rest>[^<>a-zA-Z][^<>]*)?>",
     re.IGNORECASE,
@@ -107,7 +110,8 @@ class _Reader:
         if not self._rows:
             self._rows.append(_Row(self._in_head))
         row = self._rows[-1]
-        row.cells.append(_Cell(spot, spans.get("col", 1) or 1, spans.get("row", 1) or MAX_CELLS))
+        columns = min(spans.get("col", 1) or 1, MAX_COLSPAN)
+        row.cells.append(_Cell(spot, columns, spans.get("row", 1) or MAX_CELLS))
         row.only_names = row.only_names and name == "th"
 
 

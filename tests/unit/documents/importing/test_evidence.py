@@ -183,6 +183,8 @@ def test_weaker_evidence_decides_between_what_stronger_evidence_fits() -> None:
     assert framework("# Llama 3 with Megatron-Bridge", image) == "megatron-bridge"
     assert framework("# Llama 3 with NeMo", image) == "nemo"
     assert framework("# Llama 3 with MaxText", image) == ""
+    address = "It has the settings of [their scripts](https://example.org/Megatron-Bridge/scripts)."
+    assert framework("# Llama 3", "Llama 3 is trained with Megatron-Core.", address) == "megatron"
     log = "`iteration 9/ 50 | elapsed time per iteration (ms): 812.0 |`"
     assert framework("# Megatron-Bridge", log) == "megatron-bridge"
     within = finding(f"# DeepSpeed\n\n{log}\n\n{FIGURES}")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.documents.importing import markdown
-from pytest_gsw.documents.importing.html_tables import MAX_CELLS
+from pytest_gsw.documents.importing.html_tables import MAX_CELLS, MAX_COLSPAN
 from pytest_gsw.documents.importing.markdown import Cell, Document, Unread, parse_document
 from tests.endless import it_ends
 
@@ -163,7 +163,7 @@ def test_comments_and_code_hold_no_tables(text: str) -> None:
             "is an HTML table whose header's rows do not fit each other",
         ),
         (
-            "<table><tr><td colspan=99999>1</td><td>2</td></tr></table>",
+            "<table><tr>" + "<td colspan=99999>1</td>" * (MAX_CELLS // MAX_COLSPAN) + "<td>2</td></tr></table>",
             f"is an HTML table of more than {MAX_CELLS} cells",
         ),
     ],
@@ -197,12 +197,17 @@ def test_hostile_text_costs_no_more_than_its_length(text: str) -> None:
 
 
 def test_what_cells_span_is_limited_for_the_whole_document() -> None:
-    wide = f"<table><tr><td colspan={MAX_CELLS // 2}>1</td><td>2</td></tr></table>\n\n"
+    wide = "<table><tr>" + f"<td colspan={MAX_COLSPAN}>1</td>" * 10 + "<td>2</td></tr></table>\n\n"
     plain = "<table><tr><td>1</td><td>2</td></tr></table>\n"
     document = parse(wide * 3 + plain)
     reason = f"is an HTML table of more than {MAX_CELLS} cells, with those that cells above it span"
     assert document.unread == (Unread(5, "", reason),)
     assert [len(table.header) for table in document.tables] == [MAX_CELLS // 2 + 1, MAX_CELLS // 2 + 1, 2]
+
+
+def test_a_colspan_is_at_most_what_the_html_standard_has() -> None:
+    table = parse("<table><tr><td colspan=1000000000>1</td><td>2</td></tr></table>").tables[0]
+    assert len(table.header) == 1_001
 
 
 def test_a_cell_over_many_rows_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
