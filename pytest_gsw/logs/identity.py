@@ -261,7 +261,7 @@ def recipe_identity(record: bytes) -> Identity | None:
 def _recipe_line(line: bytes) -> Identity | None:
     """What the line says; each of some thousand ranks prints the same one. Code that it quotes may hold a ``$``."""
     said = {
-        name.decode(): shortened(safe_text(value.strip(b"'")), _SHOWN_CHARACTERS)
+        name.decode(): shortened(safe_text(value.strip(b"'\"")), _SHOWN_CHARACTERS)
         for name, value in _FIELD.findall(line)
         if name in _RECIPE_NAMES
     }

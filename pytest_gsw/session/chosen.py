@@ -14,6 +14,7 @@ from pytest_gsw.session.item import BaselineItem, BlankItem
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.stash import SETTINGS
+from pytest_gsw.tables.releases import in_words
 
 if TYPE_CHECKING:
     from pytest_gsw.results.record import Record
@@ -112,3 +113,15 @@ def check_faults(items: list[BaselineItem], settings: Settings) -> None:
     for fault in parse_faults(settings.demo):
         if not any(fault.matches(item.baseline.id) for item in items):
             raise pytest.UsageError(f"--gsw-demo: no selected row matches '{fault.pattern}'")
+
+
+def check_release(items: Iterable[BaselineItem], settings: Settings) -> None:
+    """Make sure that no row was named whose figures are of another release than the one that is asked for."""
+    release = settings.release
+    for item in items if release is not None else ():
+        own = item.baseline.source.releases
+        if own and release not in own:
+            raise pytest.UsageError(
+                f"release {release} is asked for, and the figures of {item.nodeid} are of {in_words(own)}\n"
+                f"next: name the row with -k '{item.baseline.id.partition('[')[0]}', or ask for --gsw-release={own[-1]}"
+            )

@@ -18,7 +18,7 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.session import xdist
-from pytest_gsw.session.chosen import check_faults, keep_rows_of_run, runnable, runs_nothing
+from pytest_gsw.session.chosen import check_faults, check_release, keep_rows_of_run, runnable, runs_nothing
 from pytest_gsw.session.collect import BaselineFile, BaselineTables
 from pytest_gsw.session.item import BaselineItem, BlankItem, blank_rows
 from pytest_gsw.session.node_ids import node_id_of
@@ -170,6 +170,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if not settings.judges or not (items or is_plan) or broken or xdist.is_worker(config):
         return None
     check_faults(items, settings)
+    check_release(items, settings)
     if config.option.collectonly or runs_nothing(config):
         return None
     from pytest_gsw.session.running import run_rows

@@ -12,7 +12,7 @@ from pytest_gsw.errors import RunError
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.session import judged, workers, xdist
-from pytest_gsw.session.chosen import check_faults, runs_nothing
+from pytest_gsw.session.chosen import check_faults, check_release, runs_nothing
 from pytest_gsw.session.ending import add_json, leave_files
 from pytest_gsw.session.item import BaselineItem, blank_rows
 from pytest_gsw.session.loop import handling_signals, interrupt_session, run_session, run_unready
@@ -71,7 +71,9 @@ def _submit_in_a_foreign_loop(session: pytest.Session) -> None:
     settings = session.config.stash[SETTINGS]
     if settings.plan:
         return
-    check_faults([row for row in session.items if isinstance(row, BaselineItem)], settings)
+    rows = [row for row in session.items if isinstance(row, BaselineItem)]
+    check_faults(rows, settings)
+    check_release(rows, settings)
     start = start_fleet(session, settings)
     most = int(session.config.getoption("maxfail") or 0)  # a worker of pytest-xdist has none
     bad = len(start.unready) + len(blank_rows(session.items))

@@ -181,3 +181,28 @@ def test_a_table_of_another_release_may_be_named_as_records_name_it(pytester: py
     row = load_table(table)[0].id
     result = pytester.runpytest("--collect-only", "-q", "--gsw-cluster=demo", f"{name}::{row}")
     assert result.stdout.lines[0] == f"{name}::{row}"
+
+
+@pytest.mark.parametrize("version", ["25.01", None])
+def test_a_row_that_is_named_is_of_the_release_that_is_asked_for(
+    pytester: pytest.Pytester, version: str | None
+) -> None:
+    log = log_of(pytester.path, version)
+    result = pytester.runpytest(f"--gsw-replay={log}", "--gsw-release=25.01", ROW)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: release 25.01 is asked for, and the figures of *grok1_314b_fp8* are of 25.02 to 25.04.02",
+            "next: name the row with -k 'grok1_314b_fp8', or ask for --gsw-release=25.04.02",
+        ]
+    )
+    pytester.runpytest(f"--gsw-replay={log}", "--gsw-release=25.03", ROW).assert_outcomes(
+        **({"passed": 1} if version is None else {"errors": 1})
+    )
+
+
+@pytest.mark.parametrize("version", ["v24.11", '"24.11"', "'24.11'"])
+def test_a_release_is_read_however_the_script_writes_it(pytester: pytest.Pytester, version: str) -> None:
+    result = pytester.runpytest(f"--gsw-replay={log_of(pytester.path, version)}", ROW)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["the log is of release 24.11.1, *"])
