@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -12,7 +12,7 @@ class Release:
     """What is run of a release."""
 
     tag: str
-    #: By row: the recipe's directory, and what comes of it, "passed" or what is said in its place.
+    #: By row: the recipe's directory, and what is said of the row.
     rows: Mapping[str, tuple[str, str]]
     launcher: str = "sbatch"
     #: Where a release is staged by LLMB_INSTALL, and not by STAGE_PATH.
@@ -20,10 +20,20 @@ class Release:
     accelerator: str = "H100"
     #: Tables of our own, where none of the release is bundled.
     tables: tuple[str, ...] = ()
+    #: Whether the five documents' rows run, as without an option, and not those of the release.
+    documents: bool = False
+    #: What the user's shell exports besides.
+    exported: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         return self.tag.removeprefix("v")
+
+    @property
+    def remark(self) -> str:
+        """What is special about the session."""
+        told = "the documents' rows" if self.documents else ""
+        return told or ", ".join(f"{name}={value}" for name, value in self.exported.items())
 
 
 PASSED = "judged: passed"
@@ -64,7 +74,7 @@ class Own(NamedTuple):
 
 
 #: What a user prepares besides: the data sets of recipes that do not train on synthetic data.
-DATA = ("gpt3-dataset", "llama3.1-dataset")
+DATA = ("gpt3-dataset", "llama3.1-dataset", "datasets/c4")
 #: Directory, model and size of what is trained on H100 by releases of which no figure is public.
 V25_08 = [
     Own("deepseek_v3/pretrain", "deepseek-v3", "671b"),
@@ -85,6 +95,27 @@ V26_06_01 = [
     Own("nemotron3", "nemotron_3", "30b"),
     Own("qwen3/pretrain", "qwen3", "30b"),
 ]
+TORCHTITAN = Own("deepseek_v3/pretrain/torchtitan", "deepseek-v3-torchtitan", "671b")
+#: Of the five documents, a row of each recipe that was in v24.11.1, under other releases.
+DOCUMENTS: dict[str, tuple[str, ...]] = {
+    "v24.11.1": (),
+    "v25.02.02": (),
+    "v25.04": (),
+    "v25.05": ("",),
+    "v25.08": ("",),
+}
+OTHER = REFUSED + "the staged recipe is of release"
+GONE = REFUSED + "the recipe's directory is not there"
+#: For each of these releases: judged, of another release, or gone.
+FOUR = {
+    "llama2_70b_bf16[H100x64]": ("maxtext", (PASSED, OTHER, OTHER, GONE, GONE)),
+    "llama3.1_405b_bf16[H100x32]": ("llama3.1", (PASSED, OTHER, OTHER, OTHER, OTHER)),
+    "grok1_314b_bf16[H100x8]": ("grok1", (OTHER, PASSED, PASSED, OTHER, OTHER)),
+    "gpt3_175b_fp8[H100x128]": ("paxml", (PASSED, GONE, GONE, GONE, GONE)),
+}
+#: What befalls unedited scripts, and what is said.
+OLD = {"grok1_314b_bf16[H100x8]": ("grok1", ""), "gpt3_5b_fp8[H100x16]": ("paxml", "")}
+FAULTS = {"slow:12%": "judged: failed", "memory": "CUDA out of memory", "container": "container import"}
 RELEASES = [
     Release(
         "v24.11.1",
@@ -175,4 +206,30 @@ RELEASES = [
         ),
         tables=tuple(row.table("megatron-bridge") for row in V26_06_01),
     ),
+    Release(
+        "v26.06.01",
+        {TORCHTITAN.id: (TORCHTITAN.directory, TORCHTITAN.outcome)},
+        launcher="configured-sbatch",
+        workloads=("pretrain_deepseek-v3-torchtitan/torchtitan",),
+        tables=(TORCHTITAN.table("torchtitan"),),
+    ),
+    *(
+        Release(
+            tag,
+            {row: (recipe, outcomes[number]) for row, (recipe, outcomes) in FOUR.items()},
+            documents=True,
+            workloads=workloads,
+        )
+        for number, (tag, workloads) in enumerate(DOCUMENTS.items())
+    ),
+    *(
+        Release(
+            "v24.11.1", OLD | {row: (recipe, said) for row, (recipe, _) in OLD.items()}, exported={"GSW_STANDIN": fault}
+        )
+        for fault, said in FAULTS.items()
+    ),
 ]
+#: What a shell has left of another run.
+LEFT_OVER = Release(
+    "v24.11.1", {"llama3.1_8b_bf16[H100x8]": ("llama3.1", PASSED)}, exported={"TP": "4", "MAX_STEPS": "7"}
+)

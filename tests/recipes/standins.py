@@ -34,6 +34,7 @@ os.execv({srun!r}, ["srun", *own])
 CONTAINER = """\
 #!/bin/bash
 [ "${{SLURM_LOCALID:-0}}" = 0 ] || exit 0
+if [ "${{GSW_STANDIN-}}" = container ]; then echo "slurmstepd: error: pyxis: child 77 failed with error code: 1" >&2; exit 1; fi
 export GSW_MOUNTS=$1
 shift
 exec unshare --mount "{bin}/contained" "$@"
@@ -52,6 +53,7 @@ mkdir -p "$root"/opt/{{NeMo,paxml/workspace,maxtext}} "$root/opt/NeMo-Framework-
 touch "$root/opt/NeMo-Framework-Launcher/requirements.txt"
 IFS=,
 for mount in $GSW_MOUNTS; do
+    mount=${{mount%:r[ow]}}
     from=${{mount%%:*}} to=$root${{mount#*:}}
     if [ "$from" = "${{mount#*:}}" ]; then continue; fi
     if [ -d "$from" ]; then mkdir -p "$to"; else mkdir -p "${{to%/*}}"; touch "$to"; fi
@@ -103,6 +105,7 @@ def install(directory: Path, srun: str) -> Path:
         "container": CONTAINER.format(bin=place),
         "contained": CONTAINED.format(bin=place),
         "in-container/python3": training,
+        "in-container/python": training,
         "in-container/accelerate": training,
         "in-container/nsys": NSYS,
         "in-container/git": NOTHING,

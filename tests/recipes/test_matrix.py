@@ -20,7 +20,7 @@ import pytest
 from tests.slurm.cluster import SlurmCluster
 from tests.slurm.conftest import start
 
-from .releases import DATA, PASSED, RELEASES, Release
+from .releases import DATA, LEFT_OVER, PASSED, RELEASES, Release
 from .standins import install
 
 RECIPES = os.environ.get("GSW_RECIPES", "")
@@ -44,17 +44,6 @@ clusters:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[SlurmCluster]:
     yield from start(32)
-
-
-@pytest.fixture(scope="module")
-def matrix(request: pytest.FixtureRequest) -> Iterator[list[str]]:
-    """A line for each row that was run, which are printed last."""
-    lines: list[str] = []
-    yield lines
-    reporter = request.config.pluginmanager.getplugin("terminalreporter")
-    head = ["", "| release | recipe | row | outcome |", "|---|---|---|---|"]
-    for line in [*head, *lines] if lines else []:
-        reporter.write_line(line)
 
 
 def check_out(tag: str, place: Path) -> None:
@@ -90,13 +79,13 @@ def outcomes(junit: Path) -> dict[str, str]:
     for case in ET.parse(junit).getroot().iter("testcase"):  # noqa: S314 - our own file
         said = [child for child in case if child.tag != "properties"]
         message = (said[0].text or "").splitlines()[0] if said else ""
-        how = {"error": "refused", "failure": "judged: failed"}.get(said[0].tag, said[0].tag) if said else PASSED
-        found[case.attrib["name"]] = f"{how}: {message}" if message else how
+        how = {"failure": "judged: failed", "error": "error" if message.startswith("job ") else "refused"}
+        found[case.attrib["name"]] = f"{how.get(said[0].tag, said[0].tag)}: {message}" if said else PASSED
     return found
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=lambda release: f"{release.tag}-{release.accelerator}")
-def test_release(release: Release, cluster: SlurmCluster, tmp_path: Path, matrix: list[str]) -> None:
+def run(release: Release, cluster: SlurmCluster, tmp_path: Path, matrix: list[str]) -> None:
+    """A session of the rows, of which each is told as expected."""
     check_out(release.tag, tmp_path / "recipes")
     srun = shutil.which("srun", path=cluster.environ["PATH"])
     assert srun
@@ -138,15 +127,16 @@ def test_release(release: Release, cluster: SlurmCluster, tmp_path: Path, matrix
             (tmp_path / "site").mkdir(exist_ok=True)
             (tmp_path / "site" / f"{number}.yaml").write_text(table)
         options.append("--gsw-baselines=site")
-    else:
+    elif not release.documents:
         options.append(f"--gsw-release={release.name}")
     options += ["-k", " or ".join(release.rows)] if not release.tables else []
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     command = [sys.executable, "-m", "pytest", *options]
+    environ |= release.exported
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False, timeout=400)
     found = outcomes(tmp_path / "junit.xml")
     matrix += [
-        f"| {release.tag} | {recipe} | `{row}` | {found.get(row, 'not run')} |"
+        f"| {release.tag} | {recipe} | `{row}` {release.remark} | {found.get(row, 'not run')} |"
         for row, (recipe, _) in release.rows.items()
     ]
     wrong = {
@@ -154,3 +144,18 @@ def test_release(release: Release, cluster: SlurmCluster, tmp_path: Path, matrix
     }
     assert wrong == {}, done.stdout + done.stderr
     assert {*found} == {*release.rows}
+
+
+@pytest.mark.parametrize(
+    "release", RELEASES, ids=lambda release: "-".join(filter(None, [release.tag, release.accelerator, release.remark]))
+)
+def test_release(release: Release, cluster: SlurmCluster, tmp_path: Path, matrix: list[str]) -> None:
+    run(release, cluster, tmp_path, matrix)
+
+
+def test_what_a_shell_has_left_changes_no_run(cluster: SlurmCluster, tmp_path: Path, matrix: list[str]) -> None:
+    run(LEFT_OVER, cluster, tmp_path, matrix)
+    (log,) = tmp_path.glob("stage/llama3.1/results/24.11/bf16/8b/8/*.out")
+    text = log.read_text()
+    assert "trainer.max_steps=50 " in text
+    assert "model.tensor_model_parallel_size=1 " in text

@@ -1,6 +1,7 @@
 """What a recipe starts in its container, in place of the framework: the row's log, by the demo's writers.
 
-The recipe itself says whose log it is, so the demo's own lines about that are left out.
+The recipe itself says whose log it is, so the demo's own lines about that are left out. ``GSW_STANDIN`` is what befalls the
+training: a fault of the demo's, or ``memory``, of which stderr alone tells, or ``container``, and it never starts.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ def lines_of(log: str, arguments: list[str]) -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> None:
-    environment = {"GSW_DEMO_SECONDS": "0", **os.environ}
+    fault = os.environ.get("GSW_STANDIN", "")
+    if fault == "memory":
+        sys.exit("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB")
+    environment = {"GSW_DEMO_SECONDS": "0", **os.environ, "GSW_DEMO": fault and f"*={fault}"}
     environment.setdefault("GPUS_PER_NODE", environment.get("SLURM_NTASKS_PER_NODE", ""))
     if os.environ["SLURM_PROCID"] == "0":
         sys.stdout.writelines(lines_of(log_of(environment), arguments))
