@@ -48,6 +48,8 @@ _MOST_BYTES = 256 << 10
 _MOST_SCRIPTS = 16
 #: ``${TP:-8}``, ``${TP-}``, ``${TP?…}``.
 _TAKEN = re.compile(r"\$\{([A-Z][A-Z0-9_]{0,60}):?[-=?+]")
+#: Without it a script does not run, so that there is no value of the recipe's own.
+_DEMANDED = re.compile(r"\$\{([A-Z][A-Z0-9_]{0,60}):?\?")
 _VERSION = re.compile(r"^[ \t]{0,40}(?:export[ \t]{1,8})?GSW_VERSION=['\"]?([A-Za-z0-9][\w.-]{0,40})['\"]?[ \t]{0,8}$")
 #: Whatever sets a variable; and ``TP=4`` at the beginning of a line: what a branch sets is indented.
 _SET = re.compile(r"(?<![\w.$({-])([A-Z][A-Z0-9_]{0,60})\+?=(?!=)")
@@ -67,6 +69,8 @@ class Scripts:
     fixed: tuple[tuple[str, str], ...] = ()
     #: The release as the launch script itself fixes it, in the name of a directory of its results; else empty.
     version: str = ""
+    #: The variables of a row that they take and have no default for.
+    demanded: frozenset[str] = frozenset()
 
 
 def scripts_of(launch_script: Path) -> Scripts:
@@ -82,7 +86,8 @@ def _scripts(found: tuple[str | None, ...]) -> Scripts:
     traces = None in found or any(name in text for text in texts for name in _TRACING)
     numbers = ((name, values.pop()) for name, values in _set_in(texts) if len(values) == 1 and name not in taken)
     fixed = tuple((name, number) for name, number in numbers if number)
-    return Scripts(taken, traces, fixed, versions.pop() if len(versions) == 1 else "")
+    demanded = frozenset(name for text in texts for name in _DEMANDED.findall(text)) & _ROW.keys()
+    return Scripts(taken, traces, fixed, versions.pop() if len(versions) == 1 else "", demanded)
 
 
 def _set_in(texts: Iterable[str]) -> Iterable[tuple[str, set[str]]]:
@@ -123,7 +128,9 @@ def own_variables(baseline: Baseline, scripts: Scripts, log_path: str) -> dict[s
     Returns:
         Values by name; ``None`` is to be unset: the recipe's own value is the row's.
     """
-    fixed = {name: value for name, value in fixed_by(baseline).items() if name in scripts.taken}
+    of_row = {name: value for name, value in fixed_by(baseline).items() if name in scripts.taken}
+    # What a script demands and the row leaves open is the user's to say.
+    fixed = {name: value for name, value in of_row.items() if value is not None or name not in scripts.demanded}
     misleads = {_MISLEADS: None} if _MISLEADS in scripts.taken else {}
     return {**fixed, **misleads, **_output_variables(scripts, log_path)}
 

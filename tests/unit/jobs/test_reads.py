@@ -98,6 +98,15 @@ def test_what_the_users_shell_exports_does_not_change_the_row(stage: Path) -> No
     assert "VP" not in spec(stage, environment={"TP": "2", "VP": "5"}).unset
 
 
+def test_what_a_script_demands_and_the_row_leaves_open_is_the_users_to_say(stage: Path) -> None:
+    (stage / "launch.sh").write_text(LAUNCH + "SEQ=${SEQ_LEN:?}\nSPLIT=${EP:-1}\n")
+    row = replace(ROW, sequence_length=None)
+    cluster = Cluster(name="eos", scheduler="slurm", stage=str(stage), path=Path("clusters.yaml"))
+    job = make_job_spec(row, cluster, run_id="r1")
+    assert "EP" in job.unset
+    assert job_environment({"SEQ_LEN": "4096", "EP": "2"}, job)["SEQ_LEN"] == "4096"
+
+
 def told(stage: Path, environ: dict[str, str], **changes: object) -> list[str]:
     return list(differences(ROW, spec(stage, **changes), environ))
 
