@@ -42,7 +42,7 @@ exec unshare --mount "{bin}/contained" "$@"
 CONTAINED = """\
 #!/bin/bash
 set -eu
-root=$(mktemp -d)
+root=$(mktemp -d -p {bin})
 mount -t tmpfs tmpfs "$root"
 for path in /*; do
     if [ -L "$path" ]; then cp -a "$path" "$root$path"
