@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from pytest_gsw.common.redact import masked_text
 from pytest_gsw.common.words import moment, shortened
 from pytest_gsw.errors import RefusedError, SchedulerAwayError, SubmissionError
 from pytest_gsw.jobs.experiments import Told, told_by
@@ -220,7 +221,9 @@ def _failed(
     may_be: tuple[tuple[str, str], ...] = (),
 ) -> SubmissionError:
     said = (answer.stderr + answer.stdout).strip()
-    last = [shortened(line, _MOST_CHARACTERS) for line in said.split("\n")[-_LAST_LINES:]]
+    lines = (line[: 4 * _MOST_CHARACTERS] for line in said.split("\n")[-_LAST_LINES:])
+    # A cluster's own variables are not in the session's environment, whose secrets are masked later.
+    last = [shortened(masked_text(line, spec.environment), _MOST_CHARACTERS) for line in lines]
     return kind(
         fact,
         (*submission_evidence(spec, command), *may_be),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.answers import Output
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
+from pytest_gsw.jobs.slurm.scripts import LaunchScripts
 
 SPEC = JobSpec("row", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {})
 JOB = Job("1", SPEC, submitted_s=1000.0)
@@ -673,3 +675,18 @@ def test_a_job_that_is_older_than_the_script_that_names_it_is_not_taken(
         return
     with pytest.raises(SubmissionError, match=r"launch\.sh names job 7, which is older than this run of the script"):
         launcher.find(spec, 1000.0)
+
+
+def test_what_a_launch_script_says_is_told_without_the_clusters_secrets_and_not_at_any_length(tmp_path: Path) -> None:
+    script = tmp_path / "launch.sh"
+    script.write_text('#!/bin/bash\necho "it is $HF_TOKEN"\nhead -c 100000 /dev/zero | tr "\\0" x\nexit 3\n')
+    script.chmod(0o755)
+    spec = dataclasses.replace(
+        SPEC, script=script, directory=tmp_path, launcher="nemo-run", environment={"HF_TOKEN": "not-for-others-9"}
+    )
+    client = slurm.Client({"PATH": os.environ["PATH"]}, 5.0, 5.0)
+    scripts = LaunchScripts(client, None, tmp_path / "said", lambda *_: None, lambda *_: ())
+    with pytest.raises(SubmissionError) as caught:
+        scripts.submit(spec)
+    assert caught.value.tail[0] == "it is ***"
+    assert len(caught.value.tail[1]) == 400
