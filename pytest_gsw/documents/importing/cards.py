@@ -16,6 +16,7 @@ from pytest_gsw.documents.importing.markdown import Unread
 from pytest_gsw.documents.importing.row import CONVENTION, FACT, UNSAID, Row, RowFile, RowTable
 from pytest_gsw.documents.importing.titles import read_title
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.tables.metrics import STEP_TIME, TFLOPS_PER_GPU, TOKENS_PER_S_PER_GPU
 from pytest_gsw.tables.nodes import compose, read_text
 from pytest_gsw.tables.yamlfile import Spelt, Stated, read_spelling
 
@@ -23,8 +24,8 @@ from pytest_gsw.tables.yamlfile import Spelt, Stated, read_spelling
 _TUNED = "pretrain_performance"
 _STEP_TIME_MS = "last_10_steps_step_time_ms_avg"
 _FIGURES = {
-    "tokens_per_s_per_gpu": "last_10_steps_tokens_per_second_per_gpu_avg",
-    "tflops_per_gpu": "last_10_steps_model_tflops_per_gpu_avg",
+    TOKENS_PER_S_PER_GPU: "last_10_steps_tokens_per_second_per_gpu_avg",
+    TFLOPS_PER_GPU.key: "last_10_steps_model_tflops_per_gpu_avg",
 }
 _PRECISIONS = {"bf16": "bf16", "fp16": "fp16", "fp8_mx": "mxfp8", "nvfp4": "nvfp4"}
 _ACCELERATOR = re.compile(r"(?:GB|B|H|A)\d{3}")
@@ -105,7 +106,7 @@ def _row(card: Mapping[str, Spelt], task: str, accelerator: str, entry: Mapping[
         "gpus": str(gpus),
         "gpus_per_node": said["gpus_per_node"],
         "case": re.sub(r"[^a-z0-9]+", "-", task.lower())[:60].strip("-"),
-        "step_time_s": seconds,
+        STEP_TIME.key: seconds,
         "statistic": "mean[-10:]",
         "line": str(step.line),
     }
@@ -134,9 +135,9 @@ def _samples(said: Mapping[str, str], texts: Mapping[str, str], expected: str) -
     """Sequence length and batch; what the command does not say is there where the throughput proves it."""
     length = said.get("sequence_length", "")
     found = _GLOBAL_BATCH.search(expected)
-    if found is None or not int(found[1]) or "tokens_per_s_per_gpu" not in texts:
+    if found is None or not int(found[1]) or TOKENS_PER_S_PER_GPU not in texts:
         return length, ""
-    tokens = Decimal(texts["tokens_per_s_per_gpu"]) * int(texts["gpus"]) * Decimal(texts["step_time_s"])
+    tokens = Decimal(texts[TOKENS_PER_S_PER_GPU]) * int(texts["gpus"]) * Decimal(texts[STEP_TIME.key])
     proven = round(tokens / int(found[1]))
     # A length is a power of two: a batch of another run gives none.
     is_length = proven > 0 and not proven & (proven - 1) and abs(tokens / int(found[1]) / proven - 1) < _EXACT
