@@ -149,6 +149,10 @@ class NoLogError(LogError):
     """There is no log where the recipe puts it."""
 
 
+class CutShortError(LogError):
+    """The log holds too few steps, or not the run's last one."""
+
+
 class LogWarning(RunError, UserWarning):  # noqa: N818 - pytest shows it as a warning
     """What a log tells that forbids nothing, and should be known."""
 

@@ -59,7 +59,7 @@ class ReplayLauncher:
         self,
         source: Path,
         recorded: Mapping[str, RecordedRun] | None = None,
-        choose: Callable[[Sequence[FoundLog]], FoundLog] | None = None,
+        choose: Callable[[JobSpec, Sequence[FoundLog]], FoundLog] | None = None,
     ) -> None:
         self._source = source
         self._choose = choose
@@ -126,7 +126,7 @@ class ReplayLauncher:
         places = [place for place in dict.fromkeys((self._source, spec.stage)) if _is_below(place, self._source)]
         found = [log for place in places for glob in _globs(spec) for log in layout.find_logs(place, glob, traced)]
         if self._choose is not None and len({log.job_id for log in found}) == len(found) > 1:
-            found = [self._choose(found)]
+            found = [self._choose(spec, found)]
         if len(found) != 1:
             raise _ambiguous(self._source, spec, found) if found else _missing(places[-1], spec)
         return RecordedRun(found[0].path, found[0].job_id, _REPLAYED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_gsw.common.words import counted
-from pytest_gsw.errors import LogError
+from pytest_gsw.errors import CutShortError
 from pytest_gsw.logs.model import Step, StepLog
 from pytest_gsw.logs.reader import line_number, reading
 from pytest_gsw.performance.measurement import TimedStep, log_interval
@@ -48,9 +48,7 @@ def check_steps(
     interval = log_interval(timed, first_index)
     covered = len(timed) * interval
     last = log.steps[-1].index if log.steps else None
-    final = None
-    if steps is not None and first_index is not None and last is not None and baseline.recipe.logged_steps is None:
-        final = first_index + steps - 1
+    final = final_step(baseline, log, steps, first_index)
     each_line = log_interval(log.steps, first_index)
     ended = final is not None and last is not None and last + (each_line if of_saves else interval) > final
     if steps is not None and not of_saves and log.total_steps is not None and log.total_steps < steps:
@@ -79,6 +77,15 @@ def check_steps(
     beyond = final is not None and last is not None and last > final
     if not replayed(run) and (steps is None or beyond):
         _check_own_end(run, log, first_index, each_line)
+
+
+def final_step(baseline: Baseline, log: StepLog, steps: int | None, first_index: int | None) -> int | None:
+    """The number of the last step of a run of so many; ``None`` where nobody says, or the log numbers none."""
+    if steps is None or first_index is None or baseline.recipe.logged_steps is not None:
+        return None
+    if not log.steps or log.steps[-1].index is None:
+        return None
+    return first_index + steps - 1
 
 
 def check_measured(
@@ -158,8 +165,8 @@ def _steps_each_line(log: StepLog, first_index: int, interval: int) -> int:
     return gap if regular else 1
 
 
-def _cut_short(fact: str, run: Run, log: StepLog, then: str = "look at the last lines") -> LogError:
-    return LogError(
+def _cut_short(fact: str, run: Run, log: StepLog, then: str = "look at the last lines") -> CutShortError:
+    return CutShortError(
         fact,
         evidence=log_evidence(run, log),
         tail=last_lines(run),

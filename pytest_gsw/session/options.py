@@ -15,7 +15,7 @@ class Option:
 
     name: str
     help: str
-    kind: Literal["text", "path", "flag", "texts", "paths", "optional"] = "text"
+    kind: Literal["text", "path", "flag", "texts", "paths", "optional", "nonempty"] = "text"
     metavar: str = ""
 
     @property
@@ -39,7 +39,8 @@ OPTIONS = (
     Option(
         "release",
         "run the bundled rows of this release of the recipes, such as 25.02, instead of the documents' own",
-        metavar="RELEASE",
+        "nonempty",
+        "RELEASE",
     ),
     Option("tolerance", "accepted loss of throughput for every row, such as 3%%", metavar="PERCENT"),
     Option(

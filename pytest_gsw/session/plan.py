@@ -26,7 +26,7 @@ from pytest_gsw.session.stash import NOT_READY, environment_of
 def print_plan(session: pytest.Session, settings: Settings) -> None:
     """Print it; that some row cannot be submitted is the session's failure."""
     config, rows = session.config, runnable(session.items)
-    launcher = make_launcher(config, settings, {})
+    launcher = make_launcher(config, settings, {}, ())
     specs = {item.baseline.id: make_spec(item, settings) for item in rows}
     specs_of = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, JobSpec)}
     problems = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
+
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.hooks.guard import guarded_format
+from pytest_gsw.jobs.layout import FoundLog, is_nccl_traced
+from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.replay import LAST, RECIPE
+from pytest_gsw.runs.newest import Newest, newest_complete
+from pytest_gsw.session.item import BaselineItem
+from pytest_gsw.session.screen import write
+from pytest_gsw.session.sources import in_traced_results, steps_of
 
 
 def replayed_place(given: Path) -> tuple[Path, bool]:
@@ -19,3 +29,28 @@ def replayed_place(given: Path) -> tuple[Path, bool]:
     if not (Path(before).is_dir() if recipe else path.exists()):
         raise ConfigurationError(f"--gsw-replay: there is no file or directory {path}")
     return path, path != given
+
+
+def newest_chooser(
+    config: pytest.Config, rows: Sequence[BaselineItem]
+) -> Callable[[JobSpec, Sequence[FoundLog]], FoundLog]:
+    """What takes of several jobs of a row the newest that completed, and says which newer ones did not."""
+    by_row = {item.baseline.id: item for item in rows}
+
+    def choose(spec: JobSpec, found: Sequence[FoundLog]) -> FoundLog:
+        item = by_row[spec.row_id]
+        log_format = item.row.jobs.log_format()
+        assert log_format is not None  # a row of which nobody reads the logs is not submitted
+        guarded = guarded_format(log_format, config.pluginmanager.list_name_plugin)
+        traced = is_nccl_traced(spec.environment) or any(in_traced_results(log.path) for log in found)
+        newest = newest_complete(found, item.baseline, guarded, steps_of(item.baseline, traced=traced))
+        if newest.passed_over:
+            write(config, f"gsw: {spec.row_id}: {_told(newest)}")
+        return newest.log
+
+    return choose
+
+
+def _told(newest: Newest) -> str:
+    passed_over = "; ".join(f"job {log.job_id} ({why})" for log, why in newest.passed_over)
+    return f"job {newest.log.job_id} is judged; passed over: {passed_over}"

@@ -27,7 +27,8 @@ from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.results.run_id import new_run_id
 from pytest_gsw.session import xdist
 from pytest_gsw.session.options import OPTIONS, Option
-from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
+from pytest_gsw.session.release import Asked, asked_release, tables_of
+from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.fields import nearest, read_gain, read_tolerance
 
 if TYPE_CHECKING:
@@ -117,12 +118,12 @@ def read_settings(config: pytest.Config) -> Settings:
             raise ConfigurationError(f"--gsw-resume: the run {run_id} is of the cluster '{past.cluster}'")
         values["cluster"] = past.cluster
     cluster = _cluster(config, values, results / "runs" / run_id) if values["cluster"] else None
-    release = _release(values, cluster, past)
+    asked = asked_release(config, values, cluster, past)
     return Settings(
         run_id=run_id,
         cluster=cluster,
-        baselines=_baselines(values["baselines"], release),
-        release=release,
+        baselines=_baselines(values["baselines"], asked),
+        release=None if asked is None else asked.release,
         tolerance=_percentage("tolerance", values["tolerance"], read_tolerance),
         max_gain=_percentage("max-gain", values["max-gain"], read_gain),
         repeats=_repeats(values, past),
@@ -190,7 +191,7 @@ def _value(config: pytest.Config, option: Option) -> Any:
         return tuple(base / Path(entry).expanduser() for entry in given or ())
     if option.kind == "texts":
         return tuple(given or ())
-    if option.kind == "optional":
+    if option.kind in {"optional", "nonempty"}:
         return given  # an empty one, of a variable that is not set, is a mistake and not "off"
     return given or None
 
@@ -248,45 +249,13 @@ def _resumed(given: str, results: Path) -> Path:
     raise ConfigurationError(f"--gsw-resume: there is no run '{given}' in {results / 'runs'}")
 
 
-def _release(values: Mapping[str, Any], cluster: Cluster | None, past: Past | None) -> str | None:
-    """The release whose bundled rows run: the option's, else the cluster's where no other tables are named.
-
-    A session that goes on with another has that one's.
-    """
-    given: str | None = values["release"] and values["release"].removeprefix("v")
-    if past is not None:
-        if given not in {None, past.release}:
-            raise ConfigurationError(f"--gsw-resume: the rows of that run are of release {past.release or '(none)'}")
-        given = past.release
-    elif given is None and cluster is not None and not values["baselines"]:
-        given = cluster.release
-    if given is not None and values["baselines"]:
-        raise ConfigurationError(
-            "--gsw-release and --gsw-baselines exclude each other: a release chooses among the bundled tables\n"
-            "next: leave one of them out"
-        )
-    return given
-
-
-def _baselines(given: tuple[Path, ...], release: str | None) -> tuple[Path, ...]:
+def _baselines(given: tuple[Path, ...], asked: Asked | None) -> tuple[Path, ...]:
     for path in given:
         if not path.exists():
             raise ConfigurationError(f"--gsw-baselines: there is no file or directory {path}")
-    if release is not None:
-        return _of_release(release)
+    if asked is not None:
+        return tables_of(asked)
     return tuple(Path(os.path.normpath(path)) for path in given) or (bundled_baselines(),)
-
-
-def _of_release(release: str) -> tuple[Path, ...]:
-    """The bundled tables that hold for a release; a ConfigurationError where there are none."""
-    known = bundled_releases()
-    if release not in known:
-        raise ConfigurationError(
-            f"no bundled table has figures of release {release}{nearest(release, known)}\n"
-            f"known: {', '.join(known)}\n"
-            "next: name one of them, or tables of your own with --gsw-baselines=PATH"
-        )
-    return known[release]
 
 
 def _percentage(name: str, given: str | None, read: Callable[[str], float]) -> float | None:

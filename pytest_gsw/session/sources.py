@@ -74,7 +74,7 @@ class RowSource(ABC):
 
     def is_traced(self, run: Run) -> bool:
         """Whether a run was one of the few steps for which NCCL is traced."""
-        return in_traced_results(run) or (self.spec is not None and is_nccl_traced(self.spec.environment))
+        return in_traced_results(run.log) or (self.spec is not None and is_nccl_traced(self.spec.environment))
 
     def provenance(self, run: Run | None) -> Provenance:
         """What a run's log says of its image and versions; read once."""
@@ -192,7 +192,7 @@ class LiveRow(RowSource):
         """A profile or a trace of NCCL was asked for, here or by the environment."""
         if self.settings.profile is not None:
             return f"--gsw-profile={self.settings.profile.kind}"
-        if in_traced_results(run):
+        if in_traced_results(run.log):
             return "NCCL tracing"
         started = self._started()
         variable = None if started is None else profiling_in(started.environment)
@@ -344,6 +344,6 @@ def steps_of(baseline: Baseline, *, traced: bool) -> int | None:
     return NCCL_TRACE_STEPS if traced else baseline.recipe.steps
 
 
-def in_traced_results(run: Run) -> bool:
-    """Whether the log lies where the recipes put those of runs that trace NCCL."""
-    return run.log is not None and _TRACED.search(str(run.log)) is not None
+def in_traced_results(log: Path | None) -> bool:
+    """Whether a log lies where the recipes put those of runs that trace NCCL."""
+    return log is not None and _TRACED.search(str(log)) is not None

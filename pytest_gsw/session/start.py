@@ -28,7 +28,6 @@ from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher
 from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s, profiling_in
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.results.record import Record
-from pytest_gsw.runs.newest import newest_complete
 from pytest_gsw.runs.possible import impossible_table
 from pytest_gsw.session import answers
 from pytest_gsw.session.checking import Planned, unready
@@ -39,6 +38,7 @@ from pytest_gsw.session.item import BaselineItem, blank_rows
 from pytest_gsw.session.lost import LEFT_ALONE
 from pytest_gsw.session.metrics import site_metrics, unknown_metric
 from pytest_gsw.session.nights import Nights
+from pytest_gsw.session.replayed import newest_chooser
 from pytest_gsw.session.resume import own_run, take_over, unwritable
 from pytest_gsw.session.screen import make_ticker, repeat_teller, write
 from pytest_gsw.session.settings import Settings
@@ -76,7 +76,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
     config = session.config
     rows = runnable(session.items)
     recorded = recorded_rows(config) or {}
-    launcher = make_launcher(config, settings, recorded)
+    launcher = make_launcher(config, settings, recorded, rows)
     submits = settings.replay is None
     settings, journal = own_run(config, settings)
     config.stash[NIGHTS] = nights = _nights(config, settings)
@@ -197,7 +197,12 @@ def tell_delivery(config: pytest.Config, nights: Nights) -> None:
         write(config, f"gsw: not delivered to the history: {why}")
 
 
-def make_launcher(config: pytest.Config, settings: Settings, recorded: dict[str, Record]) -> Launcher:
+def make_launcher(
+    config: pytest.Config,
+    settings: Settings,
+    recorded: Mapping[str, Record],
+    rows: Sequence[BaselineItem],
+) -> Launcher:
     """How this session's jobs are started; a replay's are only looked up.
 
     Raises:
@@ -209,7 +214,8 @@ def make_launcher(config: pytest.Config, settings: Settings, recorded: dict[str,
             for row, record in recorded.items()
             if (job := record.jobs.last) is not None
         }
-        return ReplayLauncher(settings.replay, runs, newest_complete if settings.replay_last else None)
+        choose = newest_chooser(config, rows) if settings.replay_last else None
+        return ReplayLauncher(settings.replay, runs, choose)
     launcher = answers.ask_for_launcher(config, settings)
     if launcher is None:
         assert settings.cluster is not None

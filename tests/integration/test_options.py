@@ -120,6 +120,8 @@ def test_a_release_chooses_among_the_bundled_tables(pytester: pytest.Pytester) -
     [
         (("--gsw-release=23.01",), "no bundled table has figures of release 23.01*"),
         (("--gsw-release=25.2",), "no bundled table has figures of release 25.2; did you mean '25.02'?"),
+        (("--gsw-release=",), "--gsw-release names no release; wanted one such as 25.02"),
+        (("--gsw-release=v",), "--gsw-release names no release; wanted one such as 25.02"),
         (
             ("--gsw-release=25.02", "--gsw-baselines=."),
             "--gsw-release and --gsw-baselines exclude each other: a release chooses among the bundled tables",
@@ -130,6 +132,21 @@ def test_a_release_that_cannot_be_chosen(pytester: pytest.Pytester, arguments: t
     result = pytester.runpytest(*arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
+
+
+def test_who_asked_for_a_release_that_nothing_has(pytester: pytest.Pytester) -> None:
+    (pytester.path / "clusters.yaml").write_text(
+        "clusters:\n  here:\n    scheduler: local\n    stage: s\n    release: 24.02\n"
+    )
+    by_option = pytester.runpytest("--gsw-release=24.03")
+    by_option.stderr.fnmatch_lines(["ERROR: no bundled table has figures of release 24.03*", "asked by: --gsw-release"])
+    by_cluster = pytester.runpytest("--gsw-cluster=here")
+    by_cluster.stderr.fnmatch_lines(
+        ["ERROR: no bundled table has figures of release 24.02*", "asked by: *clusters.yaml:5, release of here"]
+    )
+    pytester.makeini("[pytest]\ngsw_release = 24.07\n")
+    by_ini = pytester.runpytest()
+    by_ini.stderr.fnmatch_lines(["ERROR: *figures of release 24.07*", "asked by: gsw_release in tox.ini"])
 
 
 def test_a_clusters_release_gives_way_to_tables_that_are_named(pytester: pytest.Pytester) -> None:

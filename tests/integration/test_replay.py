@@ -108,6 +108,10 @@ def test_the_newest_job_that_completed(pytester: pytest.Pytester, recorded: Path
     result = pytester.runpytest(f"--gsw-replay={stage}@last", "-k", "llama2_70b_fp8 and H100x64")
     result.assert_outcomes(passed=1, deselected=140)
     result.stdout.fnmatch_lines([f"gsw: 1 row to replay from {stage}, of each the newest job that completed"])
+    job = log.stem.rpartition("_")[2]
+    result.stdout.fnmatch_lines(
+        [f"gsw: llama2_70b_fp8[[]H100x64]: job {job} is judged; passed over: job 999999 (the log *)"]
+    )
 
 
 @pytest.mark.parametrize("given", ["all/{recipe}", "all"])

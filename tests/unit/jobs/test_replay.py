@@ -3,15 +3,18 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.layout import log_glob
+from pytest_gsw.jobs.layout import FoundLog, log_glob
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
-from pytest_gsw.runs.newest import newest_complete
+from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.runs.newest import Newest, newest_complete
+from tests.unit.rows import LLAMA2_FP8_X128
 
 SPEC = JobSpec(
     row_id="llama2_70b_fp8[H100x64]",
@@ -83,6 +86,53 @@ def steps(last: int) -> str:
     return "".join(f"completed step: {n}, seconds: 4.324, TFLOP/s/device: 1.0, loss: 9.0\n" for n in range(last + 1))
 
 
+def found_newest(found: Sequence[FoundLog], log_format: str = "maxtext", recipe_steps: int | None = 50) -> Newest:
+    return newest_complete(found, LLAMA2_FP8_X128, FORMATS[log_format], recipe_steps)
+
+
+def newest(spec: JobSpec, found: Sequence[FoundLog]) -> FoundLog:
+    assert spec == SPEC
+    return found_newest(found).log
+
+
+def put_in_order(stage: Path, texts: Mapping[int, str]) -> list[FoundLog]:
+    """The logs of jobs that ended one after another."""
+    found = []
+    for age, (job_id, text) in enumerate(texts.items()):
+        log = put(stage, job_id)
+        log.write_text(text)
+        os.utime(log, (0, 86400 * age))
+        found.append(FoundLog(log, str(job_id)))
+    return found
+
+
+def test_a_longer_job_does_not_come_before_a_newer_one(tmp_path: Path) -> None:
+    """An old job of 500 steps that was fast says nothing of tonight's of 50 that is slow."""
+    put_in_order(tmp_path, {7: steps(499), 8: steps(49)})
+    assert ReplayLauncher(tmp_path, choose=newest).submit(SPEC).id == "8"
+
+
+def test_which_newer_jobs_are_passed_over_and_why(tmp_path: Path) -> None:
+    killed = steps(49) + "slurmstepd: error: *** JOB 9 ON n1 CANCELLED AT 2031-02-03T04:05:06 ***\n"
+    found = found_newest(put_in_order(tmp_path, {7: steps(49), 8: steps(47), 9: killed, 10: ""}))
+    assert found.log.job_id == "7"
+    (empty, why_empty), *others = ((log.job_id, why) for log, why in found.passed_over)
+    assert (empty, "is empty" in why_empty) == ("10", True)
+    assert others == [
+        ("9", "the log tells of an end by cancelled"),
+        ("8", "the log ends at step 47, the run's last step is 49"),
+    ]
+
+
+def test_where_the_row_does_not_say_its_steps_a_log_ends_where_it_says_itself(tmp_path: Path) -> None:
+    def megatron(done: int, of: int) -> str:
+        line = "iteration {:8}/{:8} | elapsed time per iteration (ms): 2500.0 | lm loss: 9.0E+00 |\n"
+        return "".join(line.format(n + 1, of) for n in range(done))
+
+    logs = put_in_order(tmp_path, {7: megatron(100, 100), 8: megatron(60, 60), 9: megatron(55, 60)})
+    assert found_newest(logs, "megatron", None).log.job_id == "8"
+
+
 def test_the_newest_job_that_completed(tmp_path: Path) -> None:
     """Of jobs that came as far as any, and tell of no bad end."""
     texts = {
@@ -99,25 +149,25 @@ def test_the_newest_job_that_completed(tmp_path: Path) -> None:
         os.utime(log, (0, 86400 * age))
     errors = tmp_path / "results/24.11/fp8/70b/64/log-maxtext_llama2_70b_64_103.err"
     errors.write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n")
-    assert ReplayLauncher(tmp_path, choose=newest_complete).submit(SPEC).id == "20"
+    assert ReplayLauncher(tmp_path, choose=newest).submit(SPEC).id == "20"
     errors.write_text("UserWarning: old\n")
-    assert ReplayLauncher(tmp_path, choose=newest_complete).submit(SPEC).id == "103"
+    assert ReplayLauncher(tmp_path, choose=newest).submit(SPEC).id == "103"
     # As old as each other: the later id.
     for job_id in (3, 20, 103):
         os.utime(put(tmp_path, job_id), (0, 0))
         put(tmp_path, job_id).write_text(steps(49))
         os.utime(tmp_path / f"results/24.11/fp8/70b/64/log-maxtext_llama2_70b_64_{job_id}.out", (0, 0))
-    assert ReplayLauncher(tmp_path, choose=newest_complete).submit(SPEC).id == "103"
+    assert ReplayLauncher(tmp_path, choose=newest).submit(SPEC).id == "103"
     # A copy is no other job.
     put(tmp_path, 103, version="25.01")
     with pytest.raises(LogError, match=r"^ambiguous: "):
-        ReplayLauncher(tmp_path, choose=newest_complete).submit(SPEC)
+        ReplayLauncher(tmp_path, choose=newest).submit(SPEC)
 
 
 def test_where_no_job_completed_the_newest_is_judged(tmp_path: Path) -> None:
     for age, job_id in enumerate((8, 7)):
         os.utime(put(tmp_path, job_id), (0, age))
-    assert ReplayLauncher(tmp_path, choose=newest_complete).submit(SPEC).id == "7"
+    assert ReplayLauncher(tmp_path, choose=newest).submit(SPEC).id == "7"
 
 
 def test_copies_of_one_log(tmp_path: Path) -> None:

@@ -1,0 +1,89 @@
+"""The release of the recipes whose bundled rows run, and who asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.tables.bundled import bundled_releases
+from pytest_gsw.tables.fields import nearest
+
+if TYPE_CHECKING:
+    from pytest_gsw.clusters.model import Cluster
+    from pytest_gsw.jobs.journal import Past
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A release, and where it is asked for."""
+
+    release: str
+    by: str
+
+
+def asked_release(
+    config: pytest.Config, values: Mapping[str, Any], cluster: Cluster | None, past: Past | None
+) -> Asked | None:
+    """The release whose bundled rows run: the option's, else the cluster's where no other tables are named.
+
+    A session that goes on with another has that one's.
+
+    Raises:
+        ConfigurationError: The option names none, or contradicts others.
+    """
+    asked = _by_option(config, values["release"])
+    if past is not None:
+        if asked is not None and asked.release != past.release:
+            raise ConfigurationError(f"--gsw-resume: the rows of that run are of release {past.release or '(none)'}")
+        asked = Asked(past.release, f"the run that is resumed, {values['resume']}") if past.release else None
+    elif asked is None and cluster is not None and cluster.release is not None and not values["baselines"]:
+        asked = Asked(cluster.release, _place_in_file(cluster))
+    if asked is not None and values["baselines"]:
+        raise ConfigurationError(
+            "--gsw-release and --gsw-baselines exclude each other: a release chooses among the bundled tables\n"
+            "next: leave one of them out"
+        )
+    return asked
+
+
+def tables_of(asked: Asked) -> tuple[Path, ...]:
+    """The bundled tables that hold for a release.
+
+    Raises:
+        ConfigurationError: There are none.
+    """
+    known = bundled_releases()
+    if asked.release not in known:
+        raise ConfigurationError(
+            f"no bundled table has figures of release {asked.release}{nearest(asked.release, known)}\n"
+            f"asked by: {asked.by}\n"
+            f"known: {', '.join(known)}\n"
+            "next: name one of them, or tables of your own with --gsw-baselines=PATH"
+        )
+    return known[asked.release]
+
+
+def _by_option(config: pytest.Config, given: str | None) -> Asked | None:
+    if given is None:
+        return None
+    by = "--gsw-release"
+    if config.getoption("gsw_release") is None:
+        by = f"gsw_release in {config.inipath.name}" if config.inipath else "gsw_release"
+    release = given.strip().removeprefix("v")
+    if not release:
+        # As a shell hands on a variable that is not set: the rows of no release would run in its stead.
+        raise ConfigurationError(
+            f"{by} names no release; wanted one such as 25.02\n"
+            "next: name one, or leave the option out for the documents' own rows"
+        )
+    return Asked(release, by)
+
+
+def _place_in_file(cluster: Cluster) -> str:
+    line, _ = cluster.given["release"]
+    return f"{cluster.path}:{line}, release of {cluster.name}"
