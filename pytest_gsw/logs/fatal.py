@@ -25,6 +25,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pytest_gsw.errors import LogError
+from pytest_gsw.logs.beside import Beside
+from pytest_gsw.logs.endings import ENDINGS, WHEREVER
 from pytest_gsw.logs.failures import (
     ENDED_WELL,
     LINE_BYTES,
@@ -52,53 +54,6 @@ if TYPE_CHECKING:
 #: what they had done already, a step or two.
 STEPS_AFTER = 3
 
-#: How a run ends badly without telling why: what a failed job's exit code says anyhow, and so no cause of one.
-ENDINGS: tuple[Signature, ...] = (
-    signature(
-        "a failed task",
-        "srun: error: ",
-        # "Terminated" is not among them: so ends what a script itself ends, such as a monitor beside the training.
-        r"srun: error: (?:[^\s:]{1,400}: )?tasks? [\d,\-\[\]]{1,400}: (?:Exited with exit code [1-9]|Killed|Aborted"
-        r"|Bus error|Segmentation fault|Illegal instruction|Floating point exception|Out Of Memory|Exited with signal)",
-        "look at the lines before it, and at sacct -j JOB: a step of the job failed",
-    ),
-    signature(
-        "a failed rank",
-        "failed (exitcode: |exits with return code = |exited on signal |MPI_ABORT was invoked"
-        "|exited with non-zero status|BAD TERMINATION",
-        r"failed \(exitcode: -?[1-9]\d{0,3}\) local_rank|exits with return code = -?[1-9]"
-        r"|\b(?:mpi|prte|orte)run noticed that process rank|MPI_ABORT was invoked on rank"
-        r"|run detected that one or more processes exited with non-zero status"
-        r"|BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
-        "look at the lines before it: a rank of the training died",
-    ),
-    signature(
-        "a killed process",
-        "Killed|Aborted|core dumped|terminate called |Fatal Python error|Terminating process because "
-        "|Check failure stack trace",
-        r"line \d{1,7}: {1,8}\d{1,9} (?:Killed|Aborted|Bus error|Illegal instruction)\b|\(core dumped\)"
-        r"|terminate called (?:after throwing|without an active)|Fatal Python error: "
-        r"|Terminating process because the JAX distributed service|\*\*\* Check failure stack trace: \*\*\*",
-        "look at the lines before it, and at the node's dmesg: something of the run was killed or crashed",
-    ),
-)
-
-#: What machines, the fabric or Slurm did: it counts whatever follows.
-WHEREVER = frozenset(
-    {
-        *(
-            "ECC error",
-            "GPU hang",
-            "GPU error (Xid)",
-            "GPU memory fault",
-            "NCCL time-out",
-            "NCCL error",
-            "gloo time-out",
-        ),
-        *("coordination service lost", "node failure", "host out of memory", "a failed task", "a failed rank"),
-        *("time limit", "preemption", "requeued", "cancelled"),
-    }
-)
 #: Broken hardware, which counts before the first step as well, unless it was the program's fault.
 HARDWARE = frozenset({"ECC error", "GPU hang", "GPU error (Xid)"})
 #: What keeps a training from its first step, and so kept this one from none; it counts in the log itself alone.
@@ -177,7 +132,9 @@ def find_fatal(
     if cause is not None:
         return FoundCause(cause, _path(log))
     for path in _others(log, beside, batch_output):
-        cause = fatal_line(path, None, excused, of_shell=path == batch_output)
+        is_shell = path == batch_output
+        alone = None if is_shell else Beside(path)
+        cause = fatal_line(path, None, excused, of_shell=is_shell, beside=alone)
         if cause is not None:
             # A script that shows what it logs (tee) has the steps there, too, and with them their places.
             try:
@@ -228,6 +185,7 @@ def fatal_line(
     excused: frozenset[str] = frozenset(),
     *,
     of_shell: bool = False,
+    beside: Beside | None = None,
     block_bytes: int = BLOCK_BYTES,
 ) -> Cause | None:
     """The first fatal line of a file.
@@ -237,12 +195,13 @@ def fatal_line(
         steps: The steps in it; ``None`` where it has none, and so no line a place among them.
         excused: As for :func:`find_fatal`.
         of_shell: Whether it is the batch shell's output of a job that Slurm calls COMPLETED, and so of all its starts.
+        beside: What counts in it, where it is a file beside a log that shows the job's steps.
         block_bytes: How much to read at once; it does not change the result.
 
     Raises:
         LogError: The file cannot be read.
     """
-    search = _Search(_path(log), steps, excused, of_shell)
+    search = _Search(_path(log), steps, excused, of_shell, beside)
     try:
         with opened(log) as file:
             return _searched(file, search, block_bytes)
@@ -276,8 +235,11 @@ def _unfinished_line(file: LogFile) -> tuple[int, bytes]:
 class _Search:
     """The state of one search: what was seen so far that changes what later lines mean."""
 
-    def __init__(self, path: Path, steps: StepLog | None, excused: frozenset[str], of_shell: bool) -> None:
+    def __init__(
+        self, path: Path, steps: StepLog | None, excused: frozenset[str], of_shell: bool, beside: Beside | None
+    ) -> None:
         self._path = path
+        self._beside = beside
         self._of_shell = of_shell
         self._excused = excused
         self.has_steps = steps is not None
@@ -319,6 +281,8 @@ class _Search:
         cause = self._of_traceback(offset, line) if TRACEBACK in line else self._of_line(offset, line)
         if self.has_steps or cause is None:
             return cause
+        if self._beside is not None and not self._counts_beside(self._beside, cause, offset, line):
+            return None
         if self._of_shell and _BEGAN_ANEW.search(line):
             # The job that COMPLETED is the one that Slurm started again behind this line.
             self.early = self._hardware = None
@@ -326,6 +290,12 @@ class _Search:
         self.early = self.early or cause
         self._hardware = self._hardware or (cause if cause.name in HARDWARE else None)
         return None
+
+    def _counts_beside(self, beside: Beside, cause: Cause, offset: int, line: bytes) -> bool:
+        if TRACEBACK in line:
+            label, end, _ = self._traceback
+            return beside.counts(cause.name, line, label, end)
+        return beside.counts(cause.name, line, line, offset + len(line))
 
     def _of_line(self, offset: int, line: bytes) -> Cause | None:
         found = _signature_of(line)

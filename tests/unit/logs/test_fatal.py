@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_gsw.logs import fatal, tracebacks
-from pytest_gsw.logs.fatal import ENDINGS, HARDWARE, WHEREVER, fatal_line, find_fatal
+from pytest_gsw.logs.endings import ENDINGS, WHEREVER
+from pytest_gsw.logs.fatal import HARDWARE, fatal_line, find_fatal
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.reader import read_log
 from pytest_gsw.logs.tracebacks import HARMLESS
