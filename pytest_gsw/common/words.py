@@ -6,6 +6,7 @@ import math
 import shlex
 import time
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
@@ -18,10 +19,10 @@ def listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
 
 
-def enumerated(texts: Iterable[str]) -> str:
-    """Texts as a sentence names them: ``tp``, ``tp and pp``, ``tp, pp and dp``; there is one at least."""
+def enumerated(texts: Iterable[str], word: Literal["and", "or"] = "and") -> str:
+    """Texts as a sentence names them: ``tp``, ``tp and pp``, ``tp, pp or dp``; there is one at least."""
     *first, last = texts
-    return f"{', '.join(first)} and {last}" if first else last
+    return f"{', '.join(first)} {word} {last}" if first else last
 
 
 def rounded(count: float, noun: str) -> str:

@@ -13,9 +13,8 @@ from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.spec import recipe_directory, stage_of
-from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.tables.of_release import holds_for, other_release
+from pytest_gsw.tables.of_release import can_run, holds_for, other_release
 from pytest_gsw.tables.releases import in_words, releases_of
 
 #: The constant of the launch scripts of v24.11.1 to v25.10; later ones have none.
@@ -62,9 +61,9 @@ def of_other_releases(rows: Iterable[tuple[Baseline, Path]]) -> Iterator[tuple[B
             yield row, found
 
 
-def release_problem(row: Baseline, staged: Staged) -> SubmissionError:
+def release_problem(row: Baseline, staged: Staged, cluster: Cluster) -> SubmissionError:
     """Why a job of a recipe of another release could not be judged by its row's figures."""
-    other = other_release(row, staged.version, "the staged recipe")
+    other = other_release(row, staged.version, "the staged recipe", f"--gsw-cluster={cluster.name}")
     return SubmissionError(
         other.fact,
         evidence=(("release", f"{from_here(staged.path)}:{staged.line}  {staged.text}"), other.table),
@@ -80,7 +79,7 @@ def told_of_stage(rows: Iterable[Baseline], cluster: Cluster) -> Iterator[str]:
         for row, staged in of_other_releases(scripts)
     )
     for (releases, there), number in others.items():
-        chosen = next((release for release in there if release in bundled_releases()), None)
+        chosen = next(filter(can_run, there), None)
         advice = "" if chosen is None else f"; --gsw-release={chosen} runs the rows of that release"
         are, its = ("is", "its recipe is") if number == 1 else ("are", "their recipes are")
         yield (

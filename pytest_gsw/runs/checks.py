@@ -235,7 +235,7 @@ def check_identity(baseline: Baseline, run: Run, said: Identity) -> tuple[Compar
     told: tuple[tuple[str, str], ...] = ()
     if not names and release is not None:
         # Its settings may differ from the row's for that reason.
-        other = other_release(baseline, release.said, "the log")
+        other = other_release(baseline, release.said, "the log", f"--gsw-replay={run.log or 'LOG'}")
         fact, advice = other.fact, other.advice
         told = (("release", f"GSW_VERSION={release.said} in the log"), other.table)
         differing.remove(release)

@@ -38,7 +38,7 @@ def of_others(trial: Trial) -> Iterator[Case | Unchecked]:
         yield trial.broken(f"other-{name.replace(' ', '-')}", f"the log is of another {name}", log, fact)
     if row.source.releases:
         log = as_bytes(trial.events(replace(trial.run, job=replace(job, version=_RELEASE))))
-        fact = other_release(row, _RELEASE, "the log").fact
+        fact = other_release(row, _RELEASE, "the log", "").fact
         yield trial.broken("other-release", "the log is of another release of the recipe", log, fact)
     else:
         yield trial.unchecked("a log of another release: the table names none")

@@ -89,10 +89,10 @@ def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
     )
 
 
-def _releases(planned: Sequence[Planned], _here: Here) -> Findings:
+def _releases(planned: Sequence[Planned], here: Here) -> Findings:
     """Recipes of another release than the row's figures are of: their logs could not be judged by these."""
     scripts = ((one.baseline, one.spec.directory / one.spec.script) for one in planned)
-    return {row.id: release_problem(row, staged) for row, staged in of_other_releases(scripts)}
+    return {row.id: release_problem(row, staged, here.cluster) for row, staged in of_other_releases(scripts)}
 
 
 def _stages(planned: Sequence[Planned], here: Here) -> Findings:

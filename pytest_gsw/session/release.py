@@ -55,17 +55,23 @@ def tables_of(asked: Asked) -> tuple[Path, ...]:
     """The bundled tables that hold for a release.
 
     Raises:
-        ConfigurationError: There are none.
+        ConfigurationError: There are none, or none of their rows can run.
     """
-    known = bundled_releases()
-    if asked.release not in known:
-        raise ConfigurationError(
-            f"no bundled table has figures of release {asked.release}{nearest(asked.release, known)}\n"
-            f"asked by: {asked.by}\n"
-            f"known: {', '.join(known)}\n"
-            "next: name one of them, or tables of your own with --gsw-baselines=PATH"
-        )
-    return known[asked.release]
+    from pytest_gsw.tables.of_release import can_run, none_can_run  # few sessions ask for a release
+
+    release, bundled = asked.release, bundled_releases()
+    if can_run(release):
+        return bundled[release]
+    known = list(filter(can_run, bundled))
+    fact = f"no bundled table has figures of release {release}{nearest(release, known)}\n"
+    if release in bundled:
+        rows, why = none_can_run(release)
+        fact = f"release {release} is bundled, but none of its {rows} can run\nblank: {why}\n"
+    raise ConfigurationError(
+        f"{fact}asked by: {asked.by}\n"
+        f"known: {', '.join(known)}\n"
+        "next: name one of them, or tables of your own with --gsw-baselines=PATH"
+    )
 
 
 def _by_option(config: pytest.Config, given: str | None) -> Asked | None:

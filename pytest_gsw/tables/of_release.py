@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_gsw.common.files import from_here
+from pytest_gsw.common.words import command, counted, enumerated
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.tables.bundled import bundled_releases
-from pytest_gsw.tables.load import load_table
-from pytest_gsw.tables.model import Baseline, Source
+from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
+from pytest_gsw.tables.load import load_table, read_tables
+from pytest_gsw.tables.model import Baseline, BlankRow, Source
 from pytest_gsw.tables.releases import in_words, releases_of
 
 _TAG = re.compile(r"v?(\d\d)\.(\d\d)(?:\.\d{1,3})?")
@@ -37,8 +38,32 @@ def holds_for(source: Source, version: str) -> bool | None:
     return None if wanted is None or months <= {None} else wanted in months
 
 
-def other_release(baseline: Baseline, version: str, what: str) -> OtherRelease:
-    """What is said of ``what``, a log or a recipe, whose ``GSW_VERSION`` is none of the row's releases."""
+@cache
+def can_run(release: str) -> bool:
+    """Whether a bundled table has a row of a release that can run."""
+    return any(_rows(path, release) for path in bundled_releases().get(release, ()))
+
+
+def _blank_keys(row: BlankRow) -> list[str]:
+    return [blank.key for blank in row.blanks]
+
+
+def none_can_run(release: str) -> tuple[str, str]:
+    """Of a release that is bundled, and none of whose rows can run: how many rows it has, and why none runs."""
+    rows = read_tables(bundled_releases()[release]).blanks
+    keys = [key for key in _blank_keys(rows[0]) if all(key in _blank_keys(row) for row in rows)]
+    names = ["precision (dtype)" if key == "dtype" else key for key in keys]
+    documents = sorted({str(row.known.get("document", "the document")) for row in rows})
+    does = "states" if len(documents) == 1 else "state"
+    what = f"no {enumerated(names, 'or')} for them" if names else "not all that each row needs"
+    return counted(len(rows), "row"), f"{enumerated(documents)} {does} {what}"
+
+
+def other_release(baseline: Baseline, version: str, what: str, where: str) -> OtherRelease:
+    """What is said of ``what``, a log or a recipe, whose ``GSW_VERSION`` is none of the row's releases.
+
+    ``where`` is the option of pytest that names the log, or the cluster that has the recipe.
+    """
     ran = releases_of(version)
     wanted = baseline.source.releases or (str(baseline.source.release),)
     fact = f"{what} is of release {in_words(ran, 'or')}, and the row's figures are of {in_words(wanted)}"
@@ -50,7 +75,9 @@ def other_release(baseline: Baseline, version: str, what: str) -> OtherRelease:
         )
         return OtherRelease(fact, ("table", f"no bundled table has this row for {in_words(ran, 'or')}"), advice)
     release, path = found
-    advice = f"take that release's figures, with --gsw-release={release}, or stage the recipe of {wanted[-1]}"
+    # The row of this node id is the other table's: the option alone does not make it that one's.
+    judged = command("pytest", where, f"--gsw-release={release}", f"{_argument(path)}::{baseline.id}")
+    advice = f"stage the recipe of {wanted[-1]}, or take that release's figures: {judged}"
     return OtherRelease(fact, ("table", f"{from_here(path)} has this row's figures of {release}"), advice)
 
 
@@ -69,6 +96,13 @@ def _rows(path: Path, release: str) -> frozenset[str]:
         return frozenset(row.id for row in load_table(path) if release in row.source.releases)
     except ConfigurationError:  # it is not what the session is about
         return frozenset()
+
+
+def _argument(path: Path) -> str:
+    """A bundled table as an argument of pytest: as a file from here, else as its node ids name it."""
+    here = from_here(path)
+    is_file = not here.is_absolute() and "site-packages" not in path.parts
+    return (here if is_file else path.relative_to(bundled_baselines().parent)).as_posix()
 
 
 def _month(release: str) -> tuple[str, str] | None:

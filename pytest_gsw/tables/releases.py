@@ -41,7 +41,7 @@ def in_words(releases: Sequence[str], word: Literal["and", "or"] = "and") -> str
     """Releases as a sentence names them: ``25.01 and 25.01.1``, and of many the first and the last, as listed."""
     if len(releases) > 3:
         return f"{releases[0]} to {releases[-1]}"
-    return enumerated(releases) if word == "and" else " or ".join(releases)
+    return enumerated(releases, word)
 
 
 def read_release(raw: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,7 @@ def test_the_error_names_the_table_with_the_figures_of_the_release_that_ran(
         [
             "the log is of release 25.03, and the row's figures are of 25.01 and 25.01.1",
             "table      *baselines/nemo/grok1_314b.yaml has this row's figures of 25.03",
-            "next       take that release's figures, with --gsw-release=25.03, or stage the recipe of 25.01.1",
+            "next       stage the recipe of 25.01.1, or take that release's figures: pytest --gsw-replay=* --gsw-release=25.03 *",
         ]
     )
 
@@ -83,9 +84,14 @@ def test_a_loss_of_the_release_that_ran_is_a_regression_by_its_own_figures(pytes
         [
             "the log is of release 25.01 or 25.01.1, and the row's figures are of 25.02 to 25.04.02",
             "table      *baselines/releases/24.11.1/nemo/grok1_314b.yaml has this row's figures of 25.01",
-            "next       take that release's figures, with --gsw-release=25.01, or stage the recipe of 25.04.02",
+            "next       stage the recipe of 25.04.02, or take that release's figures: pytest --gsw-replay=* --gsw-release=25.01 *",
         ]
     )
+    (advice,) = [line for line in result.stdout.lines if line.startswith("next ")]
+    assert "'baselines/releases/24.11.1/nemo/grok1_314b.yaml::grok1_314b_fp8[H100x64]'" in advice
+    again = pytester.runpytest(*shlex.split(advice.partition(": pytest ")[2]))
+    again.assert_outcomes(failed=1)
+    again.stdout.fnmatch_lines(["throughput 468,899 tokens/s is 9.4 % below the documented 517,496 (allowed 5 %)"])
     result = pytester.runpytest(replay, "--gsw-release=25.01", "-k", "grok1_314b_fp8 and H100x64]")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
@@ -206,3 +212,37 @@ def test_a_release_is_read_however_the_script_writes_it(pytester: pytest.Pyteste
     result = pytester.runpytest(f"--gsw-replay={log_of(pytester.path, version)}", ROW)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["the log is of release 24.11.1, *"])
+
+
+def test_the_command_for_a_staged_recipe_of_another_release_runs_that_releases_row(
+    pytester: pytest.Pytester, eos: Path
+) -> None:
+    recipe = pytester.path / "stage" / "grok1"
+    recipe.mkdir()
+    (recipe / "launch.sh").write_text("#!/bin/bash\nexport GSW_VERSION=25.01\n")
+    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-plan", ROW)
+    (advice,) = [line for line in result.stdout.lines if "take that release's figures: " in line]
+    again = pytester.runpytest(*shlex.split(advice.partition(": pytest ")[2]), "--gsw-plan")
+    assert again.ret == 0
+    again.stdout.fnmatch_lines(["gsw: 1 row, about *", "  command *sbatch *"])
+    assert not eos.exists()
+
+
+def test_a_release_none_of_whose_rows_can_run_says_so_before_any_row(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-release=25.09", "--gsw-cluster=demo")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "*release 25.09 is bundled, but none of its 23 rows can run",
+            "blank: docs/performance-summary-archive.md states no precision (dtype) for them",
+            "known: 24.11.1, *25.05.05, 25.11, *26.08",
+            "next: name one of them, or tables of your own with --gsw-baselines=PATH",
+        ]
+    )
+
+
+def test_no_release_is_offered_none_of_whose_rows_can_run(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-release=25.090")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*no bundled table has figures of release 25.090*"])
+    result.stderr.no_fnmatch_line("*25.09[,']*")

@@ -8,8 +8,9 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import BinaryIO
 
-from pytest_gsw.common.files import make_directory
+from pytest_gsw.common.files import make_directory, open_own
 from pytest_gsw.jobs.environment import job_environment, query_environment
 from pytest_gsw.jobs.launching import launch_variables
 from pytest_gsw.jobs.model import JobSpec
@@ -72,7 +73,7 @@ class Client:
         environment = {**job_environment(self.environ, spec), **launch_variables(spec)}
         make_directory(said.parent, private=True)
         problems = said.with_suffix(".err")
-        with said.open("wb") as out, problems.open("wb") as err:
+        with _private(said) as out, _private(problems) as err:
             process = subprocess.Popen(
                 command,
                 env=environment,
@@ -94,6 +95,11 @@ class Client:
             return _run(command, query_environment(self.environ), timeout_s, given=given)
         except OSError as error:
             return Output(127, "", f"{command[0]}: {error.strerror or error}")
+
+
+def _private(path: Path) -> BinaryIO:
+    """An empty file that nobody else reads: a script may show its secrets."""
+    return os.fdopen(open_own(path, os.O_WRONLY | os.O_TRUNC), "wb")
 
 
 def _ended(process: subprocess.Popen[bytes], timeout_s: float) -> int | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
+from pytest_gsw.common.redact import masked_text
 from pytest_gsw.errors import SchedulerAwayError, SubmissionError
 from pytest_gsw.jobs.environment import masked_command
 from pytest_gsw.jobs.model import JobSpec
@@ -93,6 +95,9 @@ def refusal(
     kind: type[SubmissionError], spec: JobSpec, command: Sequence[str], answer: Output, fact: str = ""
 ) -> SubmissionError:
     """The error that a failed sbatch makes, of this kind, by sbatch's own words where no other fact is given."""
+    # A cluster's own variables are not in the session's environment, whose secrets are masked later.
+    out, err = (masked_text(text, spec.environment) for text in (answer.stdout, answer.stderr))
+    answer = replace(answer, stdout=out, stderr=err)
     said = (answer.stderr + answer.stdout).strip()
     if fact:
         pass

@@ -6,13 +6,14 @@ session still says in it which job it has submitted, and where that writes.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from pytest_gsw.common.redact import masked_text
+from pytest_gsw.common.redact import masked_text, printable
 from pytest_gsw.common.words import moment, shortened
 from pytest_gsw.errors import RefusedError, SchedulerAwayError, SubmissionError
 from pytest_gsw.jobs.experiments import Told, told_by
@@ -96,7 +97,7 @@ class LaunchScripts:
         if is_of_sbatch and is_away(answer):
             kind = SchedulerAwayError
         may_be = () if kind is SchedulerAwayError else self._may_be_its_jobs(spec, submitted_s)
-        raise _failed(kind, spec, command, answer, _fact(command[0], answer, told), may_be)
+        raise _failed(kind, spec, command, answer, _fact(command[0], answer, told, is_of_sbatch), may_be)
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
         """The job that a script has submitted whose answer nobody has read; no script of an earlier session runs.
@@ -202,14 +203,32 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _fact(name: str, answer: Output, told: Told) -> str:
+def _fact(name: str, answer: Output, told: Told, is_of_sbatch: bool) -> str:
     """What is wrong with a script's end."""
     if answer.timed_out:
         return answer.problem
     if answer.returncode == 0:
         return f"{name} submitted nothing, although its exit code is 0: {told.problem}"
-    why = f": {answer.problem}" if answer.problem else ""
+    reason = (not is_of_sbatch and _own_reason(answer)) or answer.problem
+    why = f": {reason}" if reason else ""
     return f"{name} submitted nothing, and ended with exit code {answer.returncode}{why}"
+
+
+def _own_reason(answer: Output) -> str:
+    """The script's own last word on why it ends, without its ``Error:``; empty where no line begins with one."""
+    lines = map(_line, reversed((answer.stderr + "\n" + answer.stdout).split("\n")))
+    found = next((line for line in lines if line.startswith(("Error:", "ERROR"))), "")
+    return re.sub(r"^(?:Error|ERROR):\s{0,9}(?=\S)", "", found)
+
+
+def _line(text: str) -> str:
+    """A line as it is searched and shown: its beginning, without escape sequences."""
+    return printable(text[: 4 * _MOST_CHARACTERS]).strip()
+
+
+def _shown(text: str, spec: JobSpec) -> str:
+    """A line without secrets: a cluster's own variables are not in the session's environment, which is masked later."""
+    return shortened(masked_text(text[: 4 * _MOST_CHARACTERS], spec.environment), _MOST_CHARACTERS)
 
 
 def _failed(
@@ -221,11 +240,9 @@ def _failed(
     may_be: tuple[tuple[str, str], ...] = (),
 ) -> SubmissionError:
     said = (answer.stderr + answer.stdout).strip()
-    lines = (line[: 4 * _MOST_CHARACTERS] for line in said.split("\n")[-_LAST_LINES:])
-    # A cluster's own variables are not in the session's environment, whose secrets are masked later.
-    last = [shortened(masked_text(line, spec.environment), _MOST_CHARACTERS) for line in lines]
+    last = [_shown(line, spec) for line in said.split("\n")[-_LAST_LINES:]]
     return kind(
-        fact,
+        _shown(fact, spec),
         (*submission_evidence(spec, command), *may_be),
         tail=tuple(last) if said else (),
         advice=f"run the command by hand in that directory, with the variables that --gsw-plan shows for {spec.row_id}",

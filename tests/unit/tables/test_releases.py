@@ -10,7 +10,7 @@ from pytest_gsw.errors import FileError
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import load_table, load_tables
 from pytest_gsw.tables.model import Source
-from pytest_gsw.tables.releases import releases_of
+from pytest_gsw.tables.releases import in_words, releases_of
 
 TABLE = """\
 model: own
@@ -121,3 +121,7 @@ def test_a_source_in_words(source: Source, words: str) -> None:
 def test_a_bundled_row_says_what_people_know_it_by() -> None:
     (row,) = (row for row in load_tables() if row.id == "grok1_314b_fp8[H100x64]")
     assert row.source.in_words == '"Grok 1 314b FP8", releases 25.02 to 25.04.02, section "Expected Performance"'
+
+
+def test_releases_of_which_one_ran_are_told_as_a_sentence_has_them() -> None:
+    assert in_words(releases_of("25.08"), "or") == "25.08, 25.08.01 or 25.08.02"

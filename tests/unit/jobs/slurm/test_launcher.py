@@ -14,6 +14,7 @@ from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.answers import Output
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
+from pytest_gsw.jobs.slurm.refusals import refusal
 from pytest_gsw.jobs.slurm.scripts import LaunchScripts
 
 SPEC = JobSpec("row", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {})
@@ -690,3 +691,38 @@ def test_what_a_launch_script_says_is_told_without_the_clusters_secrets_and_not_
         scripts.submit(spec)
     assert caught.value.tail[0] == "it is ***"
     assert len(caught.value.tail[1]) == 400
+    kept = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "said").iterdir()}
+    assert set(kept.values()) == {0o600}
+    assert len(kept) == 2
+
+
+def test_what_sbatch_says_is_told_without_the_clusters_secrets() -> None:
+    spec = dataclasses.replace(SPEC, environment={"HF_TOKEN": "not-for-others-9"})
+    answer = Output(1, "", "sbatch: with not-for-others-9\nsbatch: error: no not-for-others-9 here\n")
+    error = refusal(SubmissionError, spec, ("sbatch",), answer)
+    assert error.fact == "sbatch refused the job: no *** here"
+    assert error.tail == ("sbatch: with ***", "sbatch: error: no *** here")
+
+
+@pytest.mark.parametrize(
+    ("said", "fact"),
+    [
+        ("echo Error: first; echo 'Error: MODEL_SIZE is not-for-others-9'; echo bye", ": MODEL_SIZE is ***"),
+        ("echo 'ERROR: no such size' >&2; echo Traceback >&2", ": no such size"),
+        ("echo 'ERROR [main] no such size'", ": ERROR [main] no such size"),
+        ("echo ' an Error: of others'", ""),
+        ("echo 'Error: job not submitted'; echo 'sbatch: error: Invalid qos' >&2", ": Invalid qos"),
+    ],
+)
+def test_a_launch_script_that_refuses_is_quoted_with_its_own_reason(tmp_path: Path, said: str, fact: str) -> None:
+    script = tmp_path / "launch.sh"
+    script.write_text(f"#!/bin/bash\n{said}\nexit 1\n")
+    script.chmod(0o755)
+    spec = dataclasses.replace(
+        SPEC, script=script, directory=tmp_path, launcher="nemo-run", environment={"HF_TOKEN": "not-for-others-9"}
+    )
+    client = slurm.Client({"PATH": os.environ["PATH"]}, 5.0, 5.0)
+    scripts = LaunchScripts(client, None, tmp_path / "said", lambda *_: None, lambda *_: ())
+    with pytest.raises(SubmissionError) as caught:
+        scripts.submit(spec)
+    assert caught.value.fact.endswith(f"submitted nothing, and ended with exit code 1{fact}")
