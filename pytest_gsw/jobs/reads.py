@@ -1,8 +1,8 @@
 """What a recipe's own scripts take from their environment, and what of it a row fixes.
 
 No release has to be known for it: shell takes what may be set by ``${TP:-8}`` and its like, and the scripts of all
-releases write it so. A launch script names the scripts that it sources or hands to its container; those that lie beside
-it are read as well.
+releases write it so. A row's variable that a script uses before it sets it is taken as well. A launch script names the
+scripts that it sources or hands to its container; those that lie beside it are read as well.
 """
 
 from __future__ import annotations
@@ -50,6 +50,13 @@ _MOST_SCRIPTS = 16
 _TAKEN = re.compile(r"\$\{([A-Z][A-Z0-9_]{0,60}):?[-=?+]")
 #: Without it a script does not run, so that there is no value of the recipe's own.
 _DEMANDED = re.compile(r"\$\{([A-Z][A-Z0-9_]{0,60}):?\?")
+#: What shell does not expand or run: a comment, and text in single quotes, but not where double quotes are around it.
+_INERT = re.compile(r"\\.|\"(?:[^\"\\]|\\.)*\"|'[^'\n]*'|(?<!\S)#[^\n]*", re.DOTALL)
+#: ``$TP``, ``${TP}``, ``-v TP``; and in ``$((TP * PP))`` every name.
+_USED = re.compile(r"(?:\$\{?[#!]?|-v )([A-Z][A-Z0-9_]{0,60})(?![A-Za-z0-9_])")
+_NAME = re.compile(r"(?<![\w$])[A-Z][A-Z0-9_]{0,60}(?![A-Za-z0-9_])")
+#: ``TP=8`` at the beginning of a line, but not ``TP=8 train``, which sets it for that command alone.
+_ALWAYS_SET = re.compile(r"(?:export )?([A-Z][A-Z0-9_]{0,60})=(?![\w./-]{0,200}[ \t]{1,8}[a-z./])")
 _VERSION = re.compile(r"^[ \t]{0,40}(?:export[ \t]{1,8})?GSW_VERSION=['\"]?([A-Za-z0-9][\w.-]{0,40})['\"]?[ \t]{0,8}$")
 #: Whatever sets a variable; and ``TP=4`` at the beginning of a line: what a branch sets is indented.
 _SET = re.compile(r"(?<![\w.$({-])([A-Z][A-Z0-9_]{0,60})\+?=(?!=)")
@@ -69,7 +76,7 @@ class Scripts:
     fixed: tuple[tuple[str, str], ...] = ()
     #: The release as the launch script itself fixes it, in the name of a directory of its results; else empty.
     version: str = ""
-    #: The variables of a row that they take and have no default for.
+    #: The variables of a row that they take and have no default for, or none that is plain to see.
     demanded: frozenset[str] = frozenset()
 
 
@@ -82,12 +89,31 @@ def scripts_of(launch_script: Path) -> Scripts:
 def _scripts(found: tuple[str | None, ...]) -> Scripts:
     texts = [text or "" for text in found]
     versions = {match[1] for line in texts[0].split("\n") if (match := _VERSION.match(line))}
-    taken = frozenset(name for text in texts for name in _TAKEN.findall(text))
+    with_default = frozenset(name for text in texts for name in _TAKEN.findall(text))
+    plain = frozenset(_used_first(texts)) - with_default
+    taken = with_default | plain
     traces = None in found or any(name in text for text in texts for name in _TRACING)
     numbers = ((name, values.pop()) for name, values in _set_in(texts) if len(values) == 1 and name not in taken)
     fixed = tuple((name, number) for name, number in numbers if number)
     demanded = frozenset(name for text in texts for name in _DEMANDED.findall(text)) & _ROW.keys()
-    return Scripts(taken, traces, fixed, versions.pop() if len(versions) == 1 else "", demanded)
+    return Scripts(taken, traces, fixed, versions.pop() if len(versions) == 1 else "", demanded | plain)
+
+
+def _used_first(texts: Iterable[str]) -> Iterator[str]:
+    """The variables of a row that scripts use before they set them in any case: what a branch sets is indented."""
+    own: set[str] = set()
+    for line in (line for text in texts for line in _INERT.sub(_live, text).split("\n")):
+        for part in line.split(";"):
+            arithmetic = part.partition("((")[2].rpartition("))")[0]
+            names = {*_USED.findall(part), *_NAME.findall(arithmetic)}
+            yield from (names & _ROW.keys()) - own
+            always = _ALWAYS_SET.match(part)
+            if always is not None:
+                own.add(always[1])
+
+
+def _live(match: re.Match[str]) -> str:
+    return "" if match[0][0] in "'#" else match[0]
 
 
 def _set_in(texts: Iterable[str]) -> Iterable[tuple[str, set[str]]]:

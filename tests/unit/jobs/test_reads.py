@@ -68,7 +68,7 @@ def test_what_scripts_take(stage: Path) -> None:
     assert scripts_of(stage / "launch.sh").taken == of_launch | {"TP"}
 
 
-@pytest.mark.parametrize("text", ["", "export GSW_VERSION=$1\n", "GSW_VERSION=1\nGSW_VERSION=2\n", "\x00$TP"])
+@pytest.mark.parametrize("text", ["", "export GSW_VERSION=$1\n", "GSW_VERSION=1\nGSW_VERSION=2\n", "\x00$HOME"])
 def test_scripts_that_say_nothing(stage: Path, text: str) -> None:
     (stage / "launch.sh").write_text(text)
     assert scripts_of(stage / "launch.sh") == Scripts(trace=False)
@@ -105,6 +105,61 @@ def test_what_a_script_demands_and_the_row_leaves_open_is_the_users_to_say(stage
     job = make_job_spec(row, cluster, run_id="r1")
     assert "EP" in job.unset
     assert job_environment({"SEQ_LEN": "4096", "EP": "2"}, job)["SEQ_LEN"] == "4096"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "train --tp $TP",
+        'train --tp "${TP}"',
+        'if [ -z "$TP" ]; then TP=8; fi\ntrain $TP',
+        '[ -z "$TP" ] && TP=8',
+        "[[ -v TP ]] || TP=8",
+        "if [[ $SIZE = 70b ]]; then\n  TP=8\nfi\ntrain $TP",
+        "MP=$(( (TP * 2) ))",
+        "TP=$TP",
+        "TP=4 check\ntrain $TP",
+        "INFO=\"GSW:\n  tp='$TP'\"",
+        "INFO=\"don't take $TP, it's fixed\"",
+        "echo ${TP#0}",
+    ],
+)
+def test_what_a_script_uses_before_it_sets_it_is_the_rows(stage: Path, text: str) -> None:
+    (stage / "configure.sh").write_text(f"{text}\n")
+    job = spec(stage)
+    assert job_environment({"TP": "4"}, job)["TP"] == "8"
+    assert told(stage, {"TP": "4"}) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TP=4\ntrain $TP",
+        "export TP=4\nMP=$((TP * 2))",
+        "TP=4 # as in ${SIZE}\necho $TP",
+        "echo 'not $TP'\nTP=4\ntrain $TP",
+        "train # $TP\nTP=4\ntrain $TP",
+        "train $TPU ${TP_COMM}\nTP=4",
+    ],
+)
+def test_what_a_script_sets_first_stays_as_it_sets_it(stage: Path, text: str) -> None:
+    (stage / "configure.sh").write_text(f"{text}\n")
+    assert "TP" not in spec(stage).environment
+    assert told(stage, {"TP": "8"}) == ["own/launch.sh fixes TP=4, and the row has 8"]
+
+
+def test_what_the_launch_script_sets_is_set_in_the_scripts_that_it_names(stage: Path) -> None:
+    (stage / "launch.sh").write_text(f"{LAUNCH}export TP=4\n")
+    (stage / "configure.sh").write_text("train $TP\n")
+    assert told(stage, {"TP": "8"}) == ["own/launch.sh fixes TP=4, and the row has 8"]
+
+
+def test_what_a_script_uses_and_the_row_leaves_open_stays_and_is_told(stage: Path) -> None:
+    (stage / "configure.sh").write_text("train --ep $EP\n")
+    assert job_environment({"EP": "2"}, spec(stage))["EP"] == "2"
+    assert told(stage, {"EP": "2"}) == [
+        "EP is exported here, and own/launch.sh takes it: the run may be another than the documented one"
+    ]
 
 
 def told(stage: Path, environ: dict[str, str], **changes: object) -> list[str]:
