@@ -194,7 +194,8 @@ class Site:
         directory = directory or self._root / str(next(self._numbers))
         _write_project(directory, misfortune, stage or directory / "stage")
         options = ("--gsw-cluster=eos", "--gsw-baselines=site", "--gsw-poll-interval=1", "--junitxml=junit.xml")
-        environ = cluster.environ | {"NO_COLOR": "1", "COLUMNS": "200"}
+        # What a session says is read while it runs.
+        environ = cluster.environ | {"NO_COLOR": "1", "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
         environ["PATH"] = f"{directory}/bin{os.pathsep}{environ['PATH']}"
         for name in ("STAGE_PATH", "ENABLE_PROFILE", "ENABLE_NCCL_TRACE", "PYTEST_ADDOPTS"):
             environ.pop(name, None)
