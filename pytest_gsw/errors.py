@@ -13,7 +13,8 @@
         ├── TableError            the row's own figures contradict each other, so that nothing can be measured by them
         ├── JobError              the job did not end in COMPLETED with exit code 0
         ├── LogError              the log is missing, ambiguous, another run's, too short, or not finite
-        │   └── NoLogError          it is not where the recipe puts it
+        │   ├── NoLogError          it is not where the recipe puts it
+        │   └── CutShortError       it holds too few steps, or not the run's last one
         ├── LogWarning            the log tells of something that is no fault; an error only where warnings are errors
         └── HookError             a hook of a conftest.py or of a plugin failed
             └── WrongAnswerError    it returned what it must not

@@ -67,7 +67,7 @@ def _examine(case: Case, folder: Path) -> str | None:
         )
         outcome = judge(baseline, measurement, case.tolerance, noise=case.noise).outcome.value
     except RunError as error:
-        right = type(error) is expected.error and any(_matches(fact, error.fact) for fact in expected.facts)
+        right = isinstance(error, expected.error) and any(_matches(fact, error.fact) for fact in expected.facts)
         return None if right else f"not measured, {type(error).__name__}: {error.fact}"
     except Exception as error:  # a fault of the program is a finding here, not the end of the self-test
         return f"{type(error).__name__}: {error}"

@@ -15,7 +15,9 @@ _H200 = "NVIDIA's H200 data sheet (1,979 and 3,958 TFLOP/s with sparsity), the S
 _A100 = "NVIDIA's A100 data sheet (624 TFLOP/s with sparsity); half of it is dense"
 _V100 = "the GPT-2 document, citing the V100 data sheet"
 _MI300 = "AMD's data sheets of MI300X and MI325X: matrix operations without sparsity"
-_MI350 = "AMD's data sheets of MI350X and MI355X: matrix operations without sparsity; OCP's formats for 8 and 4 bits"
+_MI350 = (
+    "AMD's CDNA 4: 256 compute units of 8,192 FP8 operations a clock (BF16 half, FP4 twice) at 2.2 and 2.4 GHz, rounded"
+)
 _TPU = "Google Cloud's data sheet of the TPU, 'peak compute per chip'"
 
 

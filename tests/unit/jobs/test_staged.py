@@ -53,7 +53,8 @@ def test_no_script_says_nothing(tmp_path: Path) -> None:
 
 
 def problems(script: Path, row: Baseline = GROK) -> list[str]:
-    return [str(release_problem(row, staged)) for row, staged in of_other_releases([(row, script)])]
+    eos = Cluster("eos", "slurm")
+    return [str(release_problem(row, staged, eos)) for row, staged in of_other_releases([(row, script)])]
 
 
 def test_a_recipe_of_another_release_cannot_be_judged_by_the_row(tmp_path: Path) -> None:
