@@ -37,7 +37,7 @@ def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Submi
     if what:
         return SubmissionError(
             f"the launch script is {what}: {script}",
-            (*keys, *_neighbours(script.parent, "*.sh")),
+            (*keys, *_neighbours(script.parent, lambda path: path.suffix == ".sh")),
             advice="run the recipe's setup.sh, or name the script in the table: recipe: {script: NAME}",
         )
     if not os.access(script, os.R_OK):
@@ -95,7 +95,7 @@ def _directory_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> S
         )
     return SubmissionError(
         f"the recipe's directory is {what}: {directory}",
-        (*keys, *_neighbours(directory.parent, "*/")),
+        (*keys, *_neighbours(directory.parent, Path.is_dir)),
         advice="is the recipe part of this release? Correct the directory there, or fetch the recipe",
     )
 
@@ -110,9 +110,9 @@ def _missing(path: Path, is_right: Callable[[int], bool], other: str = "no direc
         return f"out of reach ({error.strerror})"
 
 
-def _neighbours(directory: Path, pattern: str) -> tuple[tuple[str, str], ...]:
-    """What is there in the place of what is missed."""
-    names = sorted(path.name for path in directory.glob(pattern) if not path.name.startswith("."))
+def _neighbours(directory: Path, is_one: Callable[[Path], bool]) -> tuple[tuple[str, str], ...]:
+    """What of the same kind is there in the place of what is missed."""
+    names = sorted(path.name for path in directory.glob("[!.]*") if is_one(path))
     if not names:
         return ()
     more = [counted(len(names) - _MOST_NAMED, "other")] if len(names) > _MOST_NAMED else []
