@@ -19,9 +19,8 @@ from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.launching import launch_variables
 from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.script_text import script_text
 
-#: Scripts are shorter by far.
-_MOST_BYTES = 256 << 10
 _LONGEST_LINE = 4096
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]{0,99}"
@@ -132,12 +131,7 @@ def _needed(unmet: Sequence[Demand], script: Path) -> SubmissionError:
 
 def demands_of(script: Path) -> tuple[Demand, ...]:
     """What a launch script demands, by its own text; nothing of one that cannot be read."""
-    try:
-        with script.open("rb") as file:
-            text = file.read(_MOST_BYTES).decode(errors="replace")
-    except OSError:
-        return ()
-    return tuple(demands_in(text))
+    return tuple(demands_in(script_text(script) or ""))
 
 
 def demands_in(text: str) -> Iterator[Demand]:

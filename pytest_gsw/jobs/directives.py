@@ -10,9 +10,8 @@ from pathlib import Path
 
 from pytest_gsw.errors import RefusedError
 from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.script_text import script_text
 
-#: sbatch reads directives up to the script's first command; scripts have them at their head.
-_MOST_BYTES = 256 << 10
 #: ``--array=1-2``, by any beginning of the word that only it has; ``-a1-2``, perhaps behind flags without a value.
 _ARRAY = re.compile(r"--ar(?:r(?:ay?)?)?(?:=.{0,200})?|-[HIOQVhksuv]{0,10}a.{0,200}")
 #: Any line that is neither blank nor a comment.
@@ -46,18 +45,12 @@ def _several(spec: JobSpec) -> Iterator[tuple[str, str]]:
 
 def directives_of(script: Path) -> tuple[tuple[int, tuple[str, ...]], ...]:
     """The numbers and the words of a script's lines for sbatch; none of one that cannot be read: sbatch says it."""
-    try:
-        facts = script.stat()
-        return _in_script(script, facts.st_mtime_ns, facts.st_size)
-    except OSError:
-        return ()
+    return _in_text(script_text(script) or "")
 
 
 @lru_cache(maxsize=64)
-def _in_script(script: Path, _mtime_ns: int, _size: int) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    """The same of a script that is as it was; many rows have one script."""
-    with script.open("rb") as file:
-        text = file.read(_MOST_BYTES).decode(errors="replace")
+def _in_text(text: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """The same of a script's text; many rows have one script."""
     lines = directive_lines(text)
     return tuple((number, tuple(_words(line.removeprefix("#SBATCH")))) for number, line in lines)
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.errors import RefusedError, SubmissionError
 from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.script_text import script_text
 from pytest_gsw.tables.model import Baseline
 
 SBATCH = "sbatch"
@@ -202,15 +202,6 @@ def _named(options: Sequence[str]) -> dict[str, str | None]:
 
 
 def _names_additional(script: Path) -> bool:
-    """Whether a launch script reads what stands for all options."""
-    try:
-        facts = script.stat()
-        return _in_script(script, facts.st_mtime_ns, facts.st_size)
-    except OSError:
-        return True  # whoever runs it says that it is not there
-
-
-@lru_cache(maxsize=64)
-def _in_script(script: Path, _mtime_ns: int, _size: int) -> bool:
-    """The same of a script that is as it was; many rows have one script."""
-    return _ADDITIONAL in script.read_text(errors="replace")
+    """Whether a launch script reads what stands for all options; of one that is not there nobody knows."""
+    text = script_text(script)
+    return text is None or _ADDITIONAL in text

@@ -18,6 +18,7 @@ from pytest_gsw.common.redact import is_secret
 from pytest_gsw.errors import RefusedError
 from pytest_gsw.jobs.layout import ANY_SIZE, JOB_ID
 from pytest_gsw.jobs.model import ERROR_SUFFIX, JobSpec
+from pytest_gsw.jobs.script_text import script_text
 from pytest_gsw.tables.images import IMAGE_VARIABLE
 from pytest_gsw.tables.model import Baseline
 
@@ -44,7 +45,6 @@ STDOUT_BEFORE_23_02 = "SLURM_STDOUTMODE"
 _OUTPUTS = (("SRUN_OUTPUT", STDOUT_BEFORE_23_02, ".out"), ("SRUN_ERROR", "SLURM_STDERRMODE", ERROR_SUFFIX))
 
 #: Scripts are short, and name few others.
-_MOST_BYTES = 256 << 10
 _MOST_SCRIPTS = 16
 #: ``${TP:-8}``, ``${TP-}``, ``${TP?…}``.
 _TAKEN = re.compile(r"\$\{([A-Z][A-Z0-9_]{0,60}):?[-=?+]")
@@ -207,15 +207,9 @@ def _texts(launch_script: Path) -> Iterator[str | None]:
 
 
 def _text_of(script: Path) -> str | None:
-    """A script's text without its comments; many rows have one script."""
-    try:
-        for place in _places(script):
-            if place.is_file():
-                facts = place.stat()
-                return _read(str(place), facts.st_mtime_ns, facts.st_size)
-    except OSError:
-        pass  # sbatch says it better
-    return None
+    """A script's text without its comments."""
+    text = next((text for text in map(script_text, _places(script)) if text is not None), None)
+    return None if text is None else _without_comments(text)
 
 
 def _places(script: Path) -> Iterator[Path]:
@@ -227,7 +221,5 @@ def _places(script: Path) -> Iterator[Path]:
 
 
 @lru_cache(maxsize=64)
-def _read(script: str, _mtime_ns: int, _size: int) -> str:
-    with Path(script).open("rb") as file:
-        text = file.read(_MOST_BYTES).decode(errors="replace")
+def _without_comments(text: str) -> str:
     return "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))

@@ -12,6 +12,7 @@ from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import SubmissionError
+from pytest_gsw.jobs.script_text import script_text
 from pytest_gsw.jobs.spec import recipe_directory, stage_of
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.of_release import can_run, holds_for, other_release
@@ -21,7 +22,6 @@ from pytest_gsw.tables.releases import in_words, releases_of
 _CONSTANT = re.compile(
     r"^[ \t]*(?:export[ \t]+)?GSW_VERSION=[\"']?([0-9][0-9A-Za-z.-]{0,30})[\"']?[ \t]*(?:#.*)?$", re.MULTILINE
 )
-_MOST_BYTES = 1 << 20
 
 
 class Staged(NamedTuple):
@@ -36,11 +36,7 @@ class Staged(NamedTuple):
 
 def staged_release(script: Path) -> Staged | None:
     """The one release that a launch script says it is of; ``None`` also where it is not there, or says several."""
-    try:
-        with script.open("rb") as file:
-            text = file.read(_MOST_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return None
+    text = script_text(script) or ""
     found = list(_CONSTANT.finditer(text))
     if len({match[1] for match in found}) != 1:
         return None

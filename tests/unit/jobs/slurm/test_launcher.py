@@ -678,19 +678,25 @@ def test_a_job_that_is_older_than_the_script_that_names_it_is_not_taken(
         launcher.find(spec, 1000.0)
 
 
-def test_what_a_launch_script_says_is_told_without_the_clusters_secrets_and_not_at_any_length(tmp_path: Path) -> None:
-    script = tmp_path / "launch.sh"
-    script.write_text('#!/bin/bash\necho "it is $HF_TOKEN"\nhead -c 100000 /dev/zero | tr "\\0" x\nexit 3\n')
+def error_of_script(directory: Path, body: str) -> SubmissionError:
+    """The error of a launch script that knows a secret, and submits nothing."""
+    script = directory / "launch.sh"
+    script.write_text(f"#!/bin/bash\n{body}\n")
     script.chmod(0o755)
     spec = dataclasses.replace(
-        SPEC, script=script, directory=tmp_path, launcher="nemo-run", environment={"HF_TOKEN": "not-for-others-9"}
+        SPEC, script=script, directory=directory, launcher="nemo-run", environment={"HF_TOKEN": "not-for-others-9"}
     )
     client = slurm.Client({"PATH": os.environ["PATH"]}, 5.0, 5.0)
-    scripts = LaunchScripts(client, None, tmp_path / "said", lambda *_: None, lambda *_: ())
+    scripts = LaunchScripts(client, None, directory / "said", lambda *_: None, lambda *_: ())
     with pytest.raises(SubmissionError) as caught:
         scripts.submit(spec)
-    assert caught.value.tail[0] == "it is ***"
-    assert len(caught.value.tail[1]) == 400
+    return caught.value
+
+
+def test_what_a_launch_script_says_is_told_without_the_clusters_secrets_and_not_at_any_length(tmp_path: Path) -> None:
+    error = error_of_script(tmp_path, 'echo "it is $HF_TOKEN"\nhead -c 100000 /dev/zero | tr "\\0" x\nexit 3')
+    assert error.tail[0] == "it is ***"
+    assert len(error.tail[1]) == 400
     kept = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "said").iterdir()}
     assert set(kept.values()) == {0o600}
     assert len(kept) == 2
@@ -715,14 +721,5 @@ def test_what_sbatch_says_is_told_without_the_clusters_secrets() -> None:
     ],
 )
 def test_a_launch_script_that_refuses_is_quoted_with_its_own_reason(tmp_path: Path, said: str, fact: str) -> None:
-    script = tmp_path / "launch.sh"
-    script.write_text(f"#!/bin/bash\n{said}\nexit 1\n")
-    script.chmod(0o755)
-    spec = dataclasses.replace(
-        SPEC, script=script, directory=tmp_path, launcher="nemo-run", environment={"HF_TOKEN": "not-for-others-9"}
-    )
-    client = slurm.Client({"PATH": os.environ["PATH"]}, 5.0, 5.0)
-    scripts = LaunchScripts(client, None, tmp_path / "said", lambda *_: None, lambda *_: ())
-    with pytest.raises(SubmissionError) as caught:
-        scripts.submit(spec)
-    assert caught.value.fact.endswith(f"submitted nothing, and ended with exit code 1{fact}")
+    error = error_of_script(tmp_path, f"{said}\nexit 1")
+    assert error.fact.endswith(f"submitted nothing, and ended with exit code 1{fact}")

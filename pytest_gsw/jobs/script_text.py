@@ -1,0 +1,30 @@
+"""The text of a recipe's script, for all who look into it before a job is submitted."""
+
+from __future__ import annotations
+
+import stat
+from functools import lru_cache
+from pathlib import Path
+
+#: Scripts are shorter by far.
+_MOST_BYTES = 256 << 10
+
+
+def script_text(script: Path) -> str | None:
+    """A script's text as it is now; ``None`` of one that is not there, or cannot be read: who runs it says it better.
+
+    Many rows have one script, which is read again only where it has changed.
+    """
+    try:
+        facts = script.stat()
+        if not stat.S_ISREG(facts.st_mode):
+            return None  # a pipe would be waited for
+        return _read(str(script), facts.st_mtime_ns, facts.st_size)
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=64)
+def _read(script: str, _mtime_ns: int, _size: int) -> str:
+    with Path(script).open("rb") as file:
+        return file.read(_MOST_BYTES).decode(errors="replace")

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pytest_gsw.jobs.script_text import script_text
+
+
+def test_a_scripts_text_is_as_the_file_is_now(tmp_path: Path) -> None:
+    script = tmp_path / "launch.sh"
+    script.write_bytes(b"#!/bin/bash\n\xff\n")
+    assert script_text(script) == "#!/bin/bash\n\N{REPLACEMENT CHARACTER}\n"
+    script.write_text("#!/bin/bash\nexit\n")
+    assert script_text(script) == "#!/bin/bash\nexit\n"
+
+
+def test_what_is_no_file_has_no_text(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")  # whoever opened it would wait for a writer
+    assert [script_text(tmp_path / name) for name in ("pipe", "gone.sh", ".", "pipe/launch.sh")] == [None] * 4
