@@ -1,9 +1,10 @@
-"""What all tests share: how Hypothesis looks for examples, and that Ctrl-C reaches what they start."""
+"""What all tests share: how Hypothesis looks for examples, and what the sessions that they start are told."""
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
@@ -27,3 +28,12 @@ def _ctrl_c_is_heard() -> None:
     """A shell lets what it runs in the background ignore SIGINT, and so would every process that a test starts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_ci() -> Iterator[None]:
+    """Where a CI says that it is one, pytest repeats each message whole in its summary: tests see what a desk sees."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("CI", "BUILD_NUMBER"):
+            patch.delenv(name, raising=False)
+        yield
