@@ -42,8 +42,8 @@ OWN = """\
 model: {model}
 size: {size}
 framework: {framework}
-accelerator: H100
-gpus_per_node: 8
+accelerator: {accelerator}
+gpus_per_node: {gpus_per_node}
 document: own.md
 sequence_length: 8192
 global_batch_size: 512
@@ -52,7 +52,7 @@ recipe: {{directory: {directory}, steps: 50}}
 tables:
   - dtype: {dtype}
     rows:
-      - {{gpus: 64, step_time_s: 10.00, line: 1, statistic: 'mean[35:44]'}}
+      - {{gpus: {gpus}, step_time_s: 10.00, line: 1, statistic: 'mean[35:44]'}}
 """
 
 
@@ -64,13 +64,19 @@ class Own(NamedTuple):
     size: str
     dtype: str = "bf16"
     outcome: str = PASSED
+    accelerator: str = "H100"
+    gpus: int = 64
 
     @property
     def id(self) -> str:
-        return f"{self.model}_{self.size}_{self.dtype}[H100x64]"
+        return f"{self.model}_{self.size}_{self.dtype}[{self.accelerator}x{self.gpus}]"
 
     def table(self, framework: str) -> str:
-        return OWN.format(framework=framework, **self._asdict())
+        return OWN.format(framework=framework, gpus_per_node=gpus_per_node(self.accelerator), **self._asdict())
+
+
+def gpus_per_node(accelerator: str) -> int:
+    return 4 if accelerator.startswith("GB") else 8
 
 
 #: What a user prepares besides: the data sets of recipes that do not train on synthetic data.
@@ -95,6 +101,23 @@ V26_06_01 = [
     Own("nemotron3", "nemotron_3", "30b"),
     Own("qwen3/pretrain", "qwen3", "30b"),
 ]
+V26_08 = [
+    Own("deepseek_v3/pretrain/megatron_bridge", "deepseek-v3", "671b"),
+    Own("gpt-oss/pretrain/megatron_bridge", "gpt_oss", "120b"),
+    Own("kimi-k2", "kimi-k2", "1t", "fp8", REFUSED + "./launch.sh submitted nothing, and ended with exit code 1"),
+    Own("llama3.1/pretrain/megatron_bridge", "llama3.1", "70b"),
+    Own("llama3/finetune", "llama3", "70b", gpus=16),
+    Own("nemotron-h", "nemotron-h", "56b", "fp8"),
+    Own("nemotron3", "nemotron_3", "30b"),
+    Own("qwen3/pretrain", "qwen3", "30b"),
+]
+#: Of the same release, what is trained on GB200 alone.
+V26_08_GB200 = [
+    Own("gpt-oss/pretrain/mlperf", "gpt_oss_mlperf", "20b", "fp8", accelerator="GB200", gpus=72),
+    Own("kimi-k2", "kimi-k2", "1t", "fp8", accelerator="GB200"),
+    Own("llama2/finetune", "llama2_mlperf", "70b", "fp8", accelerator="GB200", gpus=8),
+    Own("llama3.1/pretrain/mlperf", "llama3.1_mlperf", "8b", "nvfp4", accelerator="GB200", gpus=8),
+]
 TORCHTITAN = Own("deepseek_v3/pretrain/torchtitan", "deepseek-v3-torchtitan", "671b")
 #: Of the five documents, a row of each recipe that was in v24.11.1, under other releases.
 DOCUMENTS: dict[str, tuple[str, ...]] = {
@@ -116,33 +139,45 @@ FOUR = {
 #: What befalls unedited scripts, and what is said.
 OLD = {"grok1_314b_bf16[H100x8]": ("grok1", ""), "gpt3_5b_fp8[H100x16]": ("paxml", "")}
 FAULTS = {"slow:12%": "judged: failed", "memory": "CUDA out of memory", "container": "container import"}
+#: What is run of releases with the same rows.
+V24_11 = {
+    "grok1_314b_bf16[H100x8]": ("grok1", PASSED),
+    "llama3.1_8b_bf16[H100x8]": ("llama3.1", PASSED),
+    "llama3.1_405b_bf16[H100x32]": ("llama3.1", PASSED),
+    "llama2_70b_bf16[H100x64]": ("maxtext", PASSED),
+    "gpt3_175b_fp8[H100x128]": ("paxml", PASSED),
+    "gpt3_5b_fp8[H100x16]": ("paxml", PASSED),
+    "megatron_175b_bf16[H100x128]": ("nemo_megatron", PASSED),
+    "nemotron4_15b_bf16[H100x16]": ("nemotron", PASSED),
+    "llama2_70b_bf16[H100x8-hf]": ("hf-llama2", PASSED),
+    "mistral_7b_bf16[H100x8-hf]": ("hf-mistral", PASSED),
+}
+V25_02 = {
+    "grok1_314b_bf16[H100x8]": ("grok1", PASSED),
+    "llama3.1_8b_bf16[H100x8]": ("llama3.1", PASSED),
+    "llama3_70b_bf16[H100x128]": ("maxtext", PASSED),
+    "megatron_175b_bf16[H100x128]": ("nemo_megatron", PASSED),
+    "nemotron4_15b_bf16[H100x16]": ("nemotron", PASSED),
+    "llama3_8b_bf16[H100x8-finetuning-sft]": ("llama3/finetuning", PASSED),
+}
+
+
+def bridge(tag: str, rows: list[Own], accelerator: str = "H100") -> Release:
+    """What Megatron-Bridge trains, which is cloned below each workload."""
+    kinds = {row.directory: "finetune" if "finetune" in row.directory else "pretrain" for row in rows}
+    return Release(
+        tag,
+        {row.id: (row.directory, row.outcome) for row in rows},
+        launcher="nemo-run",
+        workloads=tuple(f"{kinds[row.directory]}_{row.model}/Megatron-Bridge" for row in rows),
+        accelerator=accelerator,
+        tables=tuple(row.table("megatron-bridge") for row in rows),
+    )
+
+
 RELEASES = [
-    Release(
-        "v24.11.1",
-        {
-            "grok1_314b_bf16[H100x8]": ("grok1", PASSED),
-            "llama3.1_8b_bf16[H100x8]": ("llama3.1", PASSED),
-            "llama3.1_405b_bf16[H100x32]": ("llama3.1", PASSED),
-            "llama2_70b_bf16[H100x64]": ("maxtext", PASSED),
-            "gpt3_175b_fp8[H100x128]": ("paxml", PASSED),
-            "gpt3_5b_fp8[H100x16]": ("paxml", PASSED),
-            "megatron_175b_bf16[H100x128]": ("nemo_megatron", PASSED),
-            "nemotron4_15b_bf16[H100x16]": ("nemotron", PASSED),
-            "llama2_70b_bf16[H100x8-hf]": ("hf-llama2", PASSED),
-            "mistral_7b_bf16[H100x8-hf]": ("hf-mistral", PASSED),
-        },
-    ),
-    Release(
-        "v25.02.02",
-        {
-            "grok1_314b_bf16[H100x8]": ("grok1", PASSED),
-            "llama3.1_8b_bf16[H100x8]": ("llama3.1", PASSED),
-            "llama3_70b_bf16[H100x128]": ("maxtext", PASSED),
-            "megatron_175b_bf16[H100x128]": ("nemo_megatron", PASSED),
-            "nemotron4_15b_bf16[H100x16]": ("nemotron", PASSED),
-            "llama3_8b_bf16[H100x8-finetuning-sft]": ("llama3/finetuning", PASSED),
-        },
-    ),
+    *(Release(tag, V24_11) for tag in ("v24.11.1", "v25.01", "v25.01.1")),
+    *(Release(tag, V25_02) for tag in ("v25.02.02", "v25.03")),
     Release(
         "v25.04",
         {
@@ -187,31 +222,18 @@ RELEASES = [
         ),
         tables=tuple(row.table("nemo") for row in V25_08),
     ),
-    Release(
-        "v26.06.01",
-        {row.id: (row.directory, row.outcome) for row in V26_06_01},
-        launcher="nemo-run",
-        workloads=tuple(
-            f"{kind}/Megatron-Bridge"
-            for kind in (
-                *(
-                    "pretrain_deepseek-v3",
-                    "pretrain_gpt_oss",
-                    "pretrain_kimi-k2",
-                    "pretrain_llama3.1",
-                    "finetune_llama3",
-                ),
-                *("pretrain_nemotron-h", "pretrain_nemotron_3", "pretrain_qwen3"),
-            )
-        ),
-        tables=tuple(row.table("megatron-bridge") for row in V26_06_01),
-    ),
-    Release(
-        "v26.06.01",
-        {TORCHTITAN.id: (TORCHTITAN.directory, TORCHTITAN.outcome)},
-        launcher="configured-sbatch",
-        workloads=("pretrain_deepseek-v3-torchtitan/torchtitan",),
-        tables=(TORCHTITAN.table("torchtitan"),),
+    bridge("v26.06.01", V26_06_01),
+    bridge("v26.08.00", V26_08),
+    bridge("v26.08.00", V26_08_GB200, "GB200"),
+    *(
+        Release(
+            tag,
+            {TORCHTITAN.id: (TORCHTITAN.directory, TORCHTITAN.outcome)},
+            launcher="configured-sbatch",
+            workloads=("pretrain_deepseek-v3-torchtitan/torchtitan",),
+            tables=(TORCHTITAN.table("torchtitan"),),
+        )
+        for tag in ("v26.06.01", "v26.08.00")
     ),
     *(
         Release(
@@ -233,3 +255,14 @@ RELEASES = [
 LEFT_OVER = Release(
     "v24.11.1", {"llama3.1_8b_bf16[H100x8]": ("llama3.1", PASSED)}, exported={"TP": "4", "MAX_STEPS": "7"}
 )
+#: The largest rows that READMEs have, and as large a one of today's way to launch.
+LARGE = [
+    Release(
+        "v24.11.1",
+        {
+            "llama3.1_405b_bf16[H100x2304]": ("llama3.1", PASSED),
+            "llama2_70b_fp8[H100x2048]": ("maxtext", PASSED),
+        },
+    ),
+    bridge("v26.08.00", [V26_08[3]._replace(size="405b", gpus=2304)]),
+]

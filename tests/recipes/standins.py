@@ -70,7 +70,7 @@ PYTHON = """\
 case "$*" in
     *conditional_cfgs.py*) echo 0 ;;
     *pgo_nsys_converter.py*) ;;
-    *) exec {python} {training} "$@" ;;
+    *) exec {python} {training} {ranks} "$@" ;;
 esac
 """
 NSYS = """\
@@ -99,7 +99,7 @@ def install(directory: Path, srun: str) -> Path:
     """Write them all below a directory, which is to come first in PATH."""
     place = directory / "bin"
     python = sys.executable
-    training = PYTHON.format(python=python, training=TRAINING)
+    training = PYTHON.format(python=python, training=TRAINING, ranks=directory / "ranks")
     texts = {
         "srun": SRUN.format(python=python, bin=place, srun=srun),
         "container": CONTAINER.format(bin=place),
@@ -127,7 +127,7 @@ def install(directory: Path, srun: str) -> Path:
 
 def _nemo_run() -> str:
     """NeMo-Run as a script starts it, which submits the job."""
-    body = f'exec {sys.executable} {TRAINING} >"${{LOG}}_${{SLURM_JOB_ID}}_${{SLURM_RESTART_COUNT:-0}}.out"'
+    body = f'exec {sys.executable} {TRAINING} "" >"${{LOG}}_${{SLURM_JOB_ID}}_${{SLURM_RESTART_COUNT:-0}}.out"'
     own = ': "${LLMB_INSTALL=$STAGE_PATH}" "${GPU_TYPE=h100}" "${GPUS_PER_NODE=8}"'
     script = nemo_run(body, begin=own)
     refused = 'if [ -n "${STAGE_PATH+x}" ]; then echo "STAGE_PATH is deprecated"; exit 1; fi\n'

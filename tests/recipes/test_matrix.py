@@ -20,7 +20,7 @@ import pytest
 from tests.slurm.cluster import SlurmCluster
 from tests.slurm.conftest import start
 
-from .releases import DATA, LEFT_OVER, PASSED, RELEASES, Release
+from .releases import DATA, LARGE, LEFT_OVER, PASSED, RELEASES, Release, gpus_per_node
 from .standins import install
 
 RECIPES = os.environ.get("GSW_RECIPES", "")
@@ -44,6 +44,11 @@ clusters:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[SlurmCluster]:
     yield from start(32)
+
+
+@pytest.fixture(scope="module")
+def large() -> Iterator[SlurmCluster]:
+    yield from start(288)
 
 
 def check_out(tag: str, place: Path) -> None:
@@ -109,13 +114,12 @@ def run(release: Release, cluster: SlurmCluster, tmp_path: Path, matrix: list[st
         own = {"LLMB_INSTALL": where} if release.workloads else {"STAGE_PATH": where}
         said[recipe] = stage(tmp_path, recipe, setup | own)
     assert {recipe: text for recipe, text in said.items() if text} == {}
-    gpus_per_node = 4 if release.accelerator.startswith("GB") else 8
     (tmp_path / "clusters.yaml").write_text(
         CLUSTERS.format(
             name="lab",
             launcher=release.launcher,
             accelerator=release.accelerator,
-            gpus_per_node=gpus_per_node,
+            gpus_per_node=gpus_per_node(release.accelerator),
             stage=place,
             directory=tmp_path,
             environment=variables,
@@ -146,11 +150,18 @@ def run(release: Release, cluster: SlurmCluster, tmp_path: Path, matrix: list[st
     assert {*found} == {*release.rows}
 
 
-@pytest.mark.parametrize(
-    "release", RELEASES, ids=lambda release: "-".join(filter(None, [release.tag, release.accelerator, release.remark]))
-)
+def name_of(release: Release) -> str:
+    return "-".join(filter(None, [release.tag, release.accelerator, release.remark]))
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=name_of)
 def test_release(release: Release, cluster: SlurmCluster, tmp_path: Path, matrix: list[str]) -> None:
     run(release, cluster, tmp_path, matrix)
+
+
+@pytest.mark.parametrize("release", LARGE, ids=name_of)
+def test_as_large_as_they_come(release: Release, large: SlurmCluster, tmp_path: Path, matrix: list[str]) -> None:
+    run(release, large, tmp_path, matrix)
 
 
 def test_what_a_shell_has_left_changes_no_run(cluster: SlurmCluster, tmp_path: Path, matrix: list[str]) -> None:
