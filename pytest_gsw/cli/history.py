@@ -166,7 +166,8 @@ def _facts(key: SeriesKey, points: Sequence[Point]) -> dict[str, Any]:
 
 def _point_facts(point: Point) -> dict[str, Any]:
     facts = {**quoted(vars(point), os.environ), "time": _moment(point.time_s)}
-    return facts if point.metrics else {name: value for name, value in facts.items() if name != "metrics"}
+    unsaid = {"definition", "added_s", *(() if point.metrics else ("metrics",))}
+    return {name: value for name, value in facts.items() if name not in unsaid}
 
 
 def _csv(points: Mapping[SeriesKey, Sequence[Point]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,8 +18,8 @@ _to_json = json.JSONEncoder(sort_keys=True).encode
 
 # The condition is that of model.rank().
 _UPSERT_RECORD = f"""
-INSERT INTO gsw_record (run_id, node_id, row_id, cluster, definition, outcome, time_s, recorded_s)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO gsw_record (run_id, node_id, row_id, cluster, definition, outcome, time_s, recorded_s, added_s)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run_id, node_id) DO UPDATE SET row_id = excluded.row_id, cluster = excluded.cluster,
     definition = excluded.definition, outcome = excluded.outcome, time_s = excluded.time_s,
     recorded_s = excluded.recorded_s
@@ -40,7 +41,9 @@ ON CONFLICT (record_id, job) DO NOTHING"""
 def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -> int:
     """Write down records, by run and node id, in a transaction of the caller's; how many have changed anything."""
     series_ids = _series_ids(database, {key for record in records.values() if (key := series_key(record)) is not None})
-    database.execute_many(_UPSERT_RECORD, [_record_values(record) for record in records.values()])
+    _say_experiments(database, series_ids, records.values())
+    added_s = time.time()  # one for all: of what comes together, nothing came first
+    database.execute_many(_UPSERT_RECORD, [(*_record_values(record), added_s) for record in records.values()])
     stored = database.execute_each(_STORED, [plain(record.run.id, record.row.node_id) for record in records.values()])
     taken: dict[int, Record] = {}
     changed = 0
@@ -91,6 +94,19 @@ def _series_ids(database: Database, keys: Iterable[SeriesKey]) -> Mapping[Series
         [key_values(key) for key in wanted if key not in ids],
     )
     return {**ids, **_known_ids(database, [key for key in wanted if key not in ids])}
+
+
+def _say_experiments(database: Database, series_ids: Mapping[SeriesKey, int], records: Iterable[Record]) -> None:
+    """Give each series the experiment that its records say, where none has said it before."""
+    said = {
+        series_ids[key]: record.row.experiment
+        for record in records
+        if record.row.experiment and (key := series_key(record)) is not None
+    }
+    database.execute_many(
+        "UPDATE gsw_series SET experiment = ? WHERE id = ? AND experiment = ''",
+        [(*plain(experiment), series_id) for series_id, experiment in sorted(said.items())],
+    )
 
 
 def _record_values(record: Record) -> tuple[Any, ...]:

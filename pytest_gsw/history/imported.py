@@ -20,7 +20,7 @@ from pytest_gsw.results.record import Record
 from pytest_gsw.results.recording import Asked, Found, Ran, record_of
 from pytest_gsw.runs.measure import summarize
 from pytest_gsw.tables.bundled import bundled_baselines
-from pytest_gsw.tables.definition import definition_hash
+from pytest_gsw.tables.definition import definition_hash, experiment_hash
 from pytest_gsw.tables.model import Baseline
 
 #: Whether a history has a job already: row, cluster, the job's id.
@@ -70,6 +70,7 @@ def imported_record(
         repeats=(),
         simulated=False,
         definition=definition,
+        experiment=experiment_hash(row),
         image=image,
         image_from="",
     )

@@ -34,6 +34,16 @@ class SeriesKey:
     definition: str
 
 
+@dataclass(frozen=True, order=True)
+class LineKey:
+    """What nights must share to be one line of nights, whatever image and release they ran with."""
+
+    row: str
+    cluster: str
+    #: The definition itself where no record says of which experiment it is.
+    experiment: str
+
+
 @dataclass(frozen=True)
 class Point:
     """One measured job."""
@@ -53,6 +63,10 @@ class Point:
     reason: str = ""
     #: What was measured of the site's metrics, by key.
     metrics: Mapping[str, float] = field(default_factory=dict)
+    #: What it may be compared with, see :mod:`pytest_gsw.tables.definition`.
+    definition: str = ""
+    #: When the history took it in, seconds since the epoch; 0 before that, and of earlier releases' histories.
+    added_s: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -119,6 +133,7 @@ def points_of(record: Record) -> tuple[JobPoint, ...]:
                 environment=record.run.environment,
                 reason=record.reason,
                 metrics=job.metrics,
+                definition=record.row.definition,
             ),
         )
         for job in record.measured_jobs

@@ -61,8 +61,25 @@ _REASONS = (
 # Version 3: points have what was measured of the site's metrics, by key.
 _METRICS = ("ALTER TABLE gsw_point ADD COLUMN metrics TEXT NOT NULL DEFAULT '{{}}'",)
 
+# Version 4: series say of which experiment they are, records when they came, and decisions are kept: appended, and
+# never changed.
+_EXPERIMENTS = (
+    "ALTER TABLE gsw_series ADD COLUMN experiment TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE gsw_record ADD COLUMN added_s DOUBLE PRECISION NOT NULL DEFAULT 0",
+    "CREATE INDEX gsw_series_by_cluster ON gsw_series (cluster, row_id)",
+    """CREATE TABLE gsw_event (
+        id {key},
+        time_s DOUBLE PRECISION NOT NULL,
+        cluster TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        body TEXT NOT NULL,
+        revokes BIGINT REFERENCES gsw_event (id)
+    )""",
+)
+
 #: The steps, the first of which makes an empty database one of version 1.
-MIGRATIONS = (_TABLES, _REASONS, _METRICS)
+MIGRATIONS = (_TABLES, _REASONS, _METRICS, _EXPERIMENTS)
 
 VERSION = len(MIGRATIONS)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import TracebackType
 from typing import Any
@@ -12,7 +12,8 @@ from pytest_gsw.history.adding import add_records, key_values, plain
 from pytest_gsw.history.codec import decode
 from pytest_gsw.history.database import Database, Rows
 from pytest_gsw.history.errors import HistoryError
-from pytest_gsw.history.model import Point, RunSummary, SeriesKey, by_run
+from pytest_gsw.history.events import Event, add_event, read_events, standing
+from pytest_gsw.history.model import LineKey, Point, RunSummary, SeriesKey, by_run
 from pytest_gsw.history.schema import migrate
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import row_matches
@@ -23,22 +24,28 @@ _ALL = 2**62
 # A job counts once however often it was recorded. A replay records it again, in a later run. An import has its time
 # from the log's last change, so that the session's own record of it, whenever that arrives, is known by the job's id
 # within two days, in which no id comes back.
-_NEWEST_POINTS = """
-FROM gsw_point p
-WHERE p.series_id = (SELECT id FROM gsw_series WHERE row_id = ? AND cluster = ? AND definition = ?) AND NOT EXISTS (
+_ONCE = """NOT EXISTS (
     SELECT 1 FROM gsw_point q
     WHERE q.series_id = p.series_id AND q.job = p.job AND (q.run_id, q.record_id) < (p.run_id, p.record_id)
 ) AND NOT (substr(p.run_id, 1, 7) = 'import-' AND EXISTS (
     SELECT 1 FROM gsw_point q
     WHERE q.series_id = p.series_id AND q.time_s BETWEEN p.time_s - 172800 AND p.time_s + 172800
         AND q.job_id = p.job_id AND substr(q.run_id, 1, 7) <> 'import-'
-))
+))"""
+_COLUMNS = """
+p.run_id, p.job_id, p.time_s, p.judged_s, p.outcome, p.nodes, p.image, p.environment, p.reason, p.metrics, s.definition,
+    (SELECT added_s FROM gsw_record WHERE id = p.record_id)"""
+_NEWEST_POINTS = f"""
+FROM gsw_series s JOIN gsw_point p ON p.series_id = s.id
+WHERE s.row_id = ? AND s.cluster = ? AND s.definition = ? AND {_ONCE}
 ORDER BY p.time_s DESC, p.run_id DESC, p.job DESC LIMIT ?"""
-_POINTS = (
-    "SELECT p.run_id, p.job_id, p.time_s, p.judged_s, p.outcome, p.nodes, p.image, p.environment, p.reason, p.metrics"
-    f"{_NEWEST_POINTS}"
-)
+_POINTS = f"SELECT {_COLUMNS} {_NEWEST_POINTS}"
 _TIMES = f"SELECT p.judged_s {_NEWEST_POINTS}"
+_NIGHTS = f"""
+SELECT s.row_id, CASE s.experiment WHEN '' THEN s.definition ELSE s.experiment END, {_COLUMNS}
+FROM gsw_series s JOIN gsw_point p ON p.series_id = s.id
+WHERE s.cluster = ? AND p.time_s >= ? AND {_ONCE} {{rows}}
+ORDER BY p.time_s, p.run_id, p.job"""  # noqa: S608 - names of ours
 
 _RUNS = """
 SELECT run_id, cluster, outcome, COUNT(*), MIN(time_s), MAX(time_s) FROM gsw_record
@@ -97,11 +104,43 @@ class History:
         found = self._newest(_POINTS, keys, last)
         return {key: tuple(self._point(key, row) for row in rows) for key, rows in found.items()}
 
-    def _point(self, key: SeriesKey, row: tuple[Any, ...]) -> Point:
+    def _point(self, key: SeriesKey | LineKey, row: tuple[Any, ...]) -> Point:
         try:
             return _point(row)
         except ValueError as error:
             raise HistoryError(f"a point of {key.row} in {self.shown} cannot be read: {error}") from None
+
+    def nights(
+        self, cluster: str, rows: Collection[str] | None = None, since_s: float = 0.0
+    ) -> Mapping[LineKey, tuple[Point, ...]]:
+        """All points of a cluster, or of these rows of it, the oldest first, by row and experiment; one query."""
+        self._prepare()
+        chosen = "" if rows is None else f"AND s.row_id IN ({', '.join('?' * len(rows)) or 'NULL'})"
+        values = (*plain(cluster), since_s, *plain(*(rows or ())))
+        with self._database.transaction(write=False):
+            found = self._database.execute(_NIGHTS.format(rows=chosen), values)
+        nights: dict[LineKey, list[Point]] = {}
+        for row, experiment, *point in found:
+            key = LineKey(row, cluster, experiment)
+            nights.setdefault(key, []).append(self._point(key, tuple(point)))
+        return {key: tuple(points) for key, points in nights.items()}
+
+    def decide(self, event: Event) -> Event:
+        """Keep what was decided, for good; the event with its number.
+
+        Raises:
+            HistoryError: It cannot be kept, or takes back what is not there.
+        """
+        self._prepare()
+        with self._database.transaction(write=True):
+            return add_event(self._database, event)
+
+    def events(self, cluster: str | None = None, kind: str | None = None) -> tuple[Event, ...]:
+        """What was decided and not taken back, in the order in which it was; of one cluster, of one kind."""
+        self._prepare()
+        with self._database.transaction(write=False):
+            found = standing(read_events(self._database))
+        return tuple(one for one in found if cluster in {None, one.cluster} and kind in {None, one.kind})
 
     def times_of(self, keys: Iterable[SeriesKey], last: int | None = None) -> Mapping[SeriesKey, tuple[float, ...]]:
         """The seconds of the points of many series, which is less to read: noise needs no more."""
@@ -202,9 +241,9 @@ class History:
 
 
 def _point(row: tuple[Any, ...]) -> Point:
-    run_id, job_id, time_s, judged_s, outcome, nodes, image, environment, reason, metrics = row
+    run_id, job_id, time_s, judged_s, outcome, nodes, image, environment, reason, metrics, *rest = row
     ran_with, measured = _facts(environment), _facts(metrics)
-    return Point(run_id, job_id, time_s, judged_s, outcome, nodes, image, ran_with, reason, measured)
+    return Point(run_id, job_id, time_s, judged_s, outcome, nodes, image, ran_with, reason, measured, *rest)
 
 
 @lru_cache(maxsize=1024)

@@ -144,6 +144,9 @@ class RowFacts:
     canary: bool = False
     #: The document's table, release and section in words; empty in records of releases that did not say it.
     source: str = ""
+    #: Hash of the definition without image and release; empty in records of releases that did not say it, and where
+    #: the row's table has changed since its job was submitted.
+    experiment: str = ""
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ class Ran:
     simulated: bool
     #: The row's definition when it was started.
     definition: str
+    #: The same without image and release; empty where that is not known any more.
+    experiment: str
     image: str | None
     image_from: str
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -78,7 +80,7 @@ def record_of(asked: Asked, ran: Ran, found: Found, recorded_s: float | None) ->
     peak_flops = documented_peak_flops(baseline, asked.peak_flops)
     accepted_s = None if found.verdict is None else found.verdict.accepted_s
     return Record(
-        row=_row_facts(baseline, asked.node_id, ran.definition, tolerance=asked.tolerance),
+        row=_row_facts(baseline, asked, ran),
         run=RunFacts(
             id=asked.run_id,
             cluster=asked.cluster,
@@ -113,11 +115,11 @@ def record_of(asked: Asked, ran: Ran, found: Found, recorded_s: float | None) ->
     )
 
 
-def _row_facts(baseline: Baseline, node_id: str, definition: str, *, tolerance: float) -> RowFacts:
+def _row_facts(baseline: Baseline, asked: Asked, ran: Ran) -> RowFacts:
     return RowFacts(
         id=baseline.id,
-        node_id=node_id,
-        baseline=f"{node_id.partition('::')[0]}:{baseline.location.line}",
+        node_id=asked.node_id,
+        baseline=f"{asked.node_id.partition('::')[0]}:{baseline.location.line}",
         document=baseline.source.document,
         document_line=baseline.source.line,
         workload=baseline.workload,
@@ -125,8 +127,9 @@ def _row_facts(baseline: Baseline, node_id: str, definition: str, *, tolerance: 
         dtype=baseline.dtype,
         accelerator=baseline.accelerator,
         gpus=baseline.gpus,
-        tolerance=tolerance,
-        definition=definition,
+        tolerance=asked.tolerance,
+        definition=ran.definition,
+        experiment=ran.experiment,
         metric=baseline.metric,
         canary=baseline.canary,
         source="; ".join(filter(None, (baseline.source.in_words, baseline.notes and f"noted there: {baseline.notes}"))),

@@ -50,6 +50,7 @@ def ran(run: Run | None, fleet: Fleet, source: RowSource, jobs: Measuring) -> Ra
         repeats=tuple(facts(job.job_id, job.status, job) for job in earlier),
         simulated=source.is_simulated(run),
         definition=source.definition(run),
+        experiment=source.experiment(run),
         image=image,
         image_from=image_from,
         environment=environment,

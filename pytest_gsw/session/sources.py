@@ -32,7 +32,7 @@ from pytest_gsw.runs.provenance import Provenance, provenance_in
 from pytest_gsw.runs.run import Run
 from pytest_gsw.session.nights import Nights
 from pytest_gsw.session.settings import Settings
-from pytest_gsw.tables.definition import accepted_for, definition_hash
+from pytest_gsw.tables.definition import accepted_for, definition_hash, experiment_hash
 from pytest_gsw.tables.images import image_name, image_of
 from pytest_gsw.tables.model import Accepted, Baseline
 
@@ -98,6 +98,10 @@ class RowSource(ABC):
         if self._definition_now is None:
             self._definition_now = definition_hash(self.baseline, self.image(run)[0])
         return self._definition_now
+
+    def experiment(self, run: Run | None) -> str:
+        """The definition without image and release; empty where the row has changed since the run was started."""
+        return experiment_hash(self.baseline) if self.definition(run) == self.definition_now(run) else ""
 
     def accepted(self, run: Run) -> tuple[Accepted | None, Accepted | None]:
         """What the session's cluster has accepted for the row, as one that counts and one that does not."""
@@ -319,6 +323,10 @@ class ReplayedRow(RowSource):
     def definition(self, run: Run | None) -> str:
         """As recorded."""
         return self._record.row.definition
+
+    def experiment(self, run: Run | None) -> str:
+        """As recorded."""
+        return self._record.row.experiment
 
     def environment(self, run: Run | None) -> dict[str, str]:
         """As recorded."""

@@ -3,6 +3,9 @@
 Results whose hashes are equal may be compared; when the hash changes, a new series begins. Figures,
 tolerance and the place in the document are not part of it: they say what is expected of a run, not
 what is run.
+
+An experiment is the definition without the software that it ran with. A row's nights stay one line of nights when its
+image or its release changes: whether the new one made it slower is asked exactly then.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ _RUN = (
     *("model", "size", "framework", "dtype", "accelerator", "gpus", "gpus_per_node"),
     *("sequence_length", "global_batch_size", "micro_batch_size", "gradient_accumulation_steps", "layers"),
 )
+#: Facts of a definition that say which software ran, and not what was trained.
+_SOFTWARE = frozenset({"image", "release", "recipe.release"})
 _MEASURED = ("formula", "activation_recomputation", "metric", "calibration_flops", "statistic")
 
 
@@ -51,8 +56,13 @@ def definition_facts(baseline: Baseline, image: str | None = None) -> dict[str, 
 
 def definition_hash(baseline: Baseline, image: str | None = None) -> str:
     """Twelve hexadecimal digits that stand for :func:`definition_facts`."""
-    facts = definition_facts(baseline, image)
-    return hashlib.sha256(_CANONICAL.encode(facts).encode("ascii")).hexdigest()[:_DIGITS]
+    return _hash(definition_facts(baseline, image))
+
+
+def experiment_hash(baseline: Baseline) -> str:
+    """Twelve hexadecimal digits that stand for a row's experiment, whatever image and release it runs with."""
+    facts = definition_facts(baseline)
+    return _hash({name: value for name, value in facts.items() if name not in _SOFTWARE})
 
 
 def accepted_for(baseline: Baseline, cluster: str | None, definition: str) -> tuple[Accepted | None, Accepted | None]:
@@ -80,6 +90,10 @@ def accepted_to_expect(baseline: Baseline, cluster: str, image: str | None) -> A
 def counts_with_its_image(baseline: Baseline, accepted: Accepted) -> bool:
     """Whether an accepted figure counts for a run of the image that it was measured with, whatever that was."""
     return accepted.definition == definition_hash(baseline, accepted.image)
+
+
+def _hash(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_CANONICAL.encode(facts).encode("ascii")).hexdigest()[:_DIGITS]
 
 
 def _prefixed(prefix: str, texts: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_gsw.cli import main
 from pytest_gsw.jobs.journal import NAME
-from pytest_gsw.tables.definition import definition_hash
+from pytest_gsw.tables.definition import definition_hash, experiment_hash
 from pytest_gsw.tables.load import load_table
 from tests.integration.conftest import tiny_table
 
@@ -165,12 +165,14 @@ def test_a_resumed_session_judges_a_job_by_what_its_row_was(pytester: pytest.Pyt
     assert recorded(directory)["definition"] != definition_hash(load_table(site)[0], "tiny.sqsh")
     intent = json.loads((directory / NAME).read_text().splitlines()[1])
     assert recorded(directory)["definition"] == intent["definition"]
+    assert recorded(directory)["experiment"] == ""  # nobody knows of which row it was
 
 
 def test_a_resumed_session_whose_row_is_the_same(pytester: pytest.Pytester, site: Path) -> None:
     result, directory = resumed(pytester, site, None)
     result.assert_outcomes(passed=1)
     assert recorded(directory)["definition"] == definition_hash(load_table(site)[0], "tiny.sqsh")
+    assert recorded(directory)["experiment"] == experiment_hash(load_table(site)[0])
 
 
 def test_a_resumed_session_takes_the_image_of_the_submission(

@@ -14,11 +14,12 @@ import pytest
 from pytest_gsw.history import open_history, schema
 from pytest_gsw.history.database import Database
 from pytest_gsw.history.errors import HistoryError, HistoryUnusableError
-from pytest_gsw.history.model import IMPORTED, RunSummary, SeriesKey
+from pytest_gsw.history.events import Event, read_events
+from pytest_gsw.history.model import IMPORTED, LineKey, RunSummary, SeriesKey
 from pytest_gsw.history.spool import Spool
 from pytest_gsw.history.store import History
 from pytest_gsw.results.record import Record
-from tests.unit.history.nights import FIRST_S, KEY, job, key_of, night
+from tests.unit.history.nights import DAY_S, FIRST_S, KEY, job, key_of, night
 from tests.unit.results.records import SLOW, varied
 
 WRITERS = 4
@@ -325,6 +326,68 @@ class StoreBehaviour:
             assert not history.has_job(KEY.row, "jz", "481220")
             assert not history.has_job("other", "eos", "481220")
 
+    def test_all_nights_of_a_cluster_by_row_and_experiment(self, place: str) -> None:
+        kept = [
+            night(1, 5.1, experiment="aaaaaaaaaaaa"),
+            night(2, 5.2, experiment="aaaaaaaaaaaa", definition="ffffffffffff", image="new"),
+            night(3, 5.3, row="other"),
+            night(4, 5.4, cluster="jz"),
+            varied(night(1, 5.1), run_id="20261115-090000-aaaa"),
+        ]
+        with open_history(place) as history:
+            history.add(kept)
+            one, other = LineKey(KEY.row, "eos", "aaaaaaaaaaaa"), LineKey("other", "eos", "0123456789ab")
+            found = history.nights("eos")
+            assert {key: [point.judged_s for point in points] for key, points in found.items()} == {
+                one: [5.1, 5.2],
+                other: [5.3],
+            }
+            assert [point.definition for point in found[one]] == ["0123456789ab", "ffffffffffff"]
+            assert [point.image for point in found[one]] == ["nvcr.io/nvidia/jax:24.12", "new"]
+            assert list(history.nights("eos", ["other"])) == [other]
+            assert history.nights("eos", []) == {}
+            since = history.nights("eos", since_s=FIRST_S + 1.5 * DAY_S)
+            assert [len(points) for points in since.values()] == [1, 1]
+
+    def test_an_older_series_has_the_experiment_of_the_first_record_that_says_one(self, place: str) -> None:
+        with open_history(place) as history:
+            history.add([night(0)])
+            assert list(history.nights("eos")) == [LineKey(KEY.row, "eos", "0123456789ab")]
+            history.add([night(1, experiment="aaaaaaaaaaaa")])
+            history.add([night(2, experiment="bbbbbbbbbbbb")])
+            ((key, points),) = history.nights("eos").items()
+            assert (key.experiment, len(points)) == ("aaaaaaaaaaaa", 3)
+
+    def test_points_say_when_they_came_and_a_later_record_of_the_same_changes_nothing_of_it(self, place: str) -> None:
+        with open_history(place) as history:
+            history.add([night(3)])
+            (first,) = history.points(KEY)
+            history.add([night(1), night(2), night(3, 5.5, recorded_s=FIRST_S * 2)])
+            one, two, again = history.points(KEY)
+            assert again.judged_s == 5.5
+            assert 0 < first.added_s == again.added_s <= one.added_s == two.added_s
+
+    def test_decisions_are_kept_and_taken_back(self, place: str) -> None:
+        with open_history(place) as history:
+            given = Event("exclude", "20261101-210000-7f3a", "eos", 7.0, {"why": "a switch was down", "owner": "ann"})
+            kept = history.decide(given)
+            other = history.decide(Event("acknowledge", "abc", "jz", 8.0, {"why": "known", "until_s": 9.0}))
+            assert kept == replace(given, id=1)
+            assert history.events() == (kept, other)
+            assert history.events("eos") == history.events(kind="exclude") == (kept,)
+            back = history.decide(Event("revoke", kept.subject, "eos", 9.0, {"why": "it was not"}, revokes=kept.id))
+            assert history.events() == (other,)
+            assert read_events(database_of(history)) == (kept, other, back)  # nothing is ever lost
+            with pytest.raises(HistoryError, match=r"^no event 1 stands in "):
+                history.decide(Event("revoke", kept.subject, "eos", 10.0, revokes=1))
+
+    def test_an_event_that_somebody_has_damaged_is_an_error_of_the_history(self, place: str) -> None:
+        with open_history(place) as history:
+            history.decide(Event("exclude", "run", "eos", 7.0))
+            database_of(history).execute("UPDATE gsw_event SET body = 'x'")
+            with pytest.raises(HistoryError, match=r"^an event in .* cannot be read: Expecting value"):
+                history.events()
+
 
 class WriterBehaviour:
     """Several processes write at the same time."""
@@ -379,6 +442,8 @@ class SchemaBehaviour:
             (point,) = history.points(SeriesKey("row", "eos", "0123456789ab"))
             assert (point.judged_s, point.reason, point.environment) == (5.0, "", {"nccl": "2.21"})
             assert point.metrics == {}
+            assert list(history.nights("eos")) == [LineKey("row", "eos", "0123456789ab")]
+            assert history.events() == ()
             history.add([night(number, row="row", node_id="x.yaml::row") for number in range(2)])
             assert len(history.points(SeriesKey("row", "eos", "0123456789ab"))) == 3
             assert database_of(history).execute("SELECT version FROM gsw_schema") == [(schema.VERSION,)]

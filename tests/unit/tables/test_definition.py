@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.tables.bundled import bundled_baselines
-from pytest_gsw.tables.definition import accepted_for, counts_with_its_image, definition_facts, definition_hash
+from pytest_gsw.tables.definition import (
+    accepted_for,
+    counts_with_its_image,
+    definition_facts,
+    definition_hash,
+    experiment_hash,
+)
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted, Baseline, Documented, Figures, Location, Parallelism, Source
 from tests.unit.rows import LLAMA2_FP8_X128
@@ -185,3 +191,10 @@ def test_a_hash_is_twelve_digits(row: Baseline) -> None:
 
 def test_parallelism_that_is_not_given_is_not_one() -> None:
     assert definition_hash(replace(ROW, parallelism=Parallelism(fsdp=128, tp=1))) != definition_hash(ROW)
+
+
+def test_an_experiment_is_the_same_whatever_image_it_runs() -> None:
+    named = replace(ROW, recipe=replace(ROW.recipe, image="x.sqsh"))
+    assert experiment_hash(named) == experiment_hash(ROW)
+    assert definition_hash(named) != definition_hash(ROW)
+    assert experiment_hash(replace(ROW, gpus=2 * ROW.gpus)) != experiment_hash(ROW)
