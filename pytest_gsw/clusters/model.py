@@ -64,7 +64,9 @@ CLUSTER_FIELDS: f.Fields = {
     "recipes": f.text("Directory that holds the recipes' directories; the staging area by default."),
     "sbatch": f.Sequence_(None, "Further options of sbatch, one list entry each, such as --qos=acceptance."),
     "environment": f.Nested(None, "Further variables for every job."),
-    "release": release_field("Release of the recipes that is staged there, whose bundled rows run; see --gsw-release."),
+    "release": release_field(
+        "Release of the recipes, or NeMo container, that is staged there, whose bundled rows run; see --gsw-release."
+    ),
     "tolerance": f.tolerance("Accepted loss of throughput on this cluster."),
     "max_gain": f.gain("Gain of throughput that is believed on this cluster: a run beyond it is inconclusive."),
 }

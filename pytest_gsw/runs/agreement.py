@@ -16,6 +16,7 @@ from pytest_gsw.runs.problem import Problem
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.model import Baseline, Parallelism
 from pytest_gsw.tables.of_release import holds_for
+from pytest_gsw.tables.releases import container_of, is_container
 from pytest_gsw.tables.statistic import parse_statistic
 
 _PLAIN = frozenset({"bf16", "fp16", "fp32", "tf32"})
@@ -158,6 +159,7 @@ def _compared(baseline: Baseline, said: Identity, job_id: str | None, image: str
     yield from _gpus_of_degrees(baseline, said)
     yield from _precision(baseline, said)
     yield from _release(baseline, said)
+    yield from _container(baseline, said)
     yield from _image(said, image)
 
 
@@ -229,11 +231,20 @@ def _release(baseline: Baseline, said: Identity) -> Iterator[Compared]:
         yield Compared(RELEASE, str(said.release), wanted, RELEASE, agrees=agrees)
 
 
+def _container(baseline: Baseline, said: Identity) -> Iterator[Compared]:
+    """The NeMo container, where the row's figures are of some and the run's image tells which one it is."""
+    ran = container_of(said.image or "")
+    wanted = [release for release in baseline.source.releases if is_container(release)]
+    if ran is not None and wanted:
+        yield Compared("container", ran, ", ".join(wanted), "image", agrees=ran in wanted)
+
+
 def _image(said: Identity, image: str | None) -> Iterator[Compared]:
     """The container image. A file and a registry have each their own name for one image, which are not compared."""
     if said.image is None or image is None:
         return
-    found, wanted = image_name(said.image), image_name(image)
+    # Enroot separates the registry by a "#".
+    found, wanted = (image_name(name).replace("#", "/") for name in (said.image, image))
     if found == wanted or _is_file(found) == _is_file(wanted):
         yield Compared("image", found, wanted, "image", agrees=found == wanted)
 

@@ -10,6 +10,8 @@ from pytest_gsw.logs.model import Identity
 #: The file has a page of lines ``  key: value`` below the names of its sections.
 _MOST_BYTES = 256 << 10
 _FACT = re.compile(r"^  ([a-z_]{1,40}): '?([^'\n]{1,200})'?$", re.MULTILINE)
+#: The only list of the file.
+_IMAGE = re.compile(r"^  - '?([^'\n]{1,300})'?$", re.MULTILINE)
 #: The one cluster for which llmb-run itself turns the GPUs' boost up.
 _BOOSTED = "eos"
 
@@ -31,6 +33,7 @@ def task_of(config: Path) -> Identity | None:
         gpus=int(scale) if scale.isdecimal() else None,
         job_id=facts.get("job_id"),
         release=release.removeprefix("v") or None,
+        image=facts.get("image"),
     )
 
 
@@ -48,4 +51,6 @@ def _facts_in(config: Path) -> dict[str, str] | None:
             text = file.read(_MOST_BYTES).decode(errors="replace")
     except OSError:
         return None
-    return {name: value.strip() for name, value in _FACT.findall(text)}
+    images = _IMAGE.findall(text)
+    image = {"image": images[0]} if len(images) == 1 else {}
+    return image | {name: value.strip() for name, value in _FACT.findall(text)}

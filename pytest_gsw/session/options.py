@@ -38,7 +38,8 @@ OPTIONS = (
     ),
     Option(
         "release",
-        "run the bundled rows of this release of the recipes, such as 25.02, instead of the documents' own",
+        "run the bundled rows of this release of the recipes, such as 25.02, or of the NeMo container, such as "
+        "nemo:26.06, instead of the documents' own",
         "nonempty",
         "RELEASE",
     ),

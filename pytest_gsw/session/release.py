@@ -1,4 +1,4 @@
-"""The release of the recipes whose bundled rows run, and who asked for it."""
+"""The release whose bundled rows run, of the recipes or of the NeMo container, and who asked for it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.fields import nearest
+from pytest_gsw.tables.releases import NEMO
 
 if TYPE_CHECKING:
     from pytest_gsw.clusters.model import Cluster
@@ -34,21 +35,50 @@ def asked_release(
     A session that goes on with another has that one's.
 
     Raises:
-        ConfigurationError: The option names none, or contradicts others.
+        ConfigurationError: The option names none, contradicts others, or what it names may be two.
     """
     asked = _by_option(config, values["release"])
+    if asked is None and past is None and cluster is not None and cluster.release and not values["baselines"]:
+        asked = Asked(cluster.release, _place_in_file(cluster))
+    if asked is not None:
+        asked = _meant(asked, cluster)
     if past is not None:
         if asked is not None and asked.release != past.release:
             raise ConfigurationError(f"--gsw-resume: the rows of that run are of release {past.release or '(none)'}")
         asked = Asked(past.release, f"the run that is resumed, {values['resume']}") if past.release else None
-    elif asked is None and cluster is not None and cluster.release is not None and not values["baselines"]:
-        asked = Asked(cluster.release, _place_in_file(cluster))
     if asked is not None and values["baselines"]:
         raise ConfigurationError(
             "--gsw-release and --gsw-baselines exclude each other: a release chooses among the bundled tables\n"
             "next: leave one of them out"
         )
     return asked
+
+
+def _meant(asked: Asked, cluster: Cluster | None) -> Asked:
+    """The same, of a container where the release is one and its launcher is staged.
+
+    Raises:
+        ConfigurationError: It may be the recipes' or the container's, whose figures alone are bundled.
+    """
+    container, bundled = f"{NEMO}{asked.release}", bundled_releases()
+    if container not in bundled:
+        return asked
+    if cluster is not None and _launches_containers(cluster):
+        return Asked(container, asked.by)
+    if asked.release in bundled:
+        return asked
+    raise ConfigurationError(
+        f"release {asked.release} may be the recipes' or the NeMo container's, and only the container's figures are "
+        f"bundled\nasked by: {asked.by}\n"
+        f"next: ask for the container's with --gsw-release={container}, or name a table of your own for the recipes' "
+        "with --gsw-baselines=PATH"
+    )
+
+
+def _launches_containers(cluster: Cluster) -> bool:
+    """Whether a checkout of Megatron-Bridge is what the cluster has for recipes: its figures are by container."""
+    recipes = cluster.recipes or cluster.stage
+    return recipes is not None and (Path(recipes) / "scripts/performance/setup_experiment.py").is_file()
 
 
 def tables_of(asked: Asked) -> tuple[Path, ...]:

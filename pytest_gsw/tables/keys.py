@@ -175,8 +175,9 @@ _COMMON: f.Fields = {
 
 #: Which releases of the recipes the figures are of: a log of another one is not judged by them.
 RELEASES = f.Sequence_(
-    release_field("A release of the recipes, such as 25.02.01."),
-    "Releases of the recipes that the figures hold for, tags without their v; a table may have its own.",
+    release_field("A release of the recipes, such as 25.02.01, or a NeMo container, such as nemo:26.06."),
+    "Releases of the recipes that the figures hold for, tags without their v, or NeMo containers; a table may have its "
+    "own.",
 )
 
 _TABLE: f.Fields = {

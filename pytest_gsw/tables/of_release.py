@@ -14,7 +14,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import load_table, read_tables
 from pytest_gsw.tables.model import Baseline, BlankRow, Source
-from pytest_gsw.tables.releases import in_words, releases_of
+from pytest_gsw.tables.releases import in_words, is_container, releases_of
 
 _TAG = re.compile(r"v?(\d\d)\.(\d\d)(?:\.\d{1,3})?")
 
@@ -32,10 +32,12 @@ def holds_for(source: Source, version: str) -> bool | None:
     """Whether a row's figures are of the release of this ``GSW_VERSION``; ``None`` where one of the two is not said."""
     ran = releases_of(version)
     if source.releases:
-        return not set(ran).isdisjoint(source.releases) if ran else None
+        # Which container a release of the recipes runs in its name does not tell.
+        wanted = {release for release in source.releases if not is_container(release)}
+        return not wanted.isdisjoint(ran) if ran and wanted else None
     # The tag of the document alone says year and month.
-    wanted, months = _month(source.release or ""), set(map(_month, ran))
-    return None if wanted is None or months <= {None} else wanted in months
+    month, months = _month(source.release or ""), set(map(_month, ran))
+    return None if month is None or months <= {None} else month in months
 
 
 @cache

@@ -1,7 +1,8 @@
-"""Releases of the recipes: how one is named, which of them a recipe's ``GSW_VERSION`` stands for.
+"""Releases: how one is named, which of the recipes' a ``GSW_VERSION`` stands for, which container an image is.
 
-A release is a tag of the recipes' repository without its ``v``: ``25.01.1``. ``GSW_VERSION`` is a constant of the
-launch scripts that not every release has changed.
+A release of the recipes is a tag of their repository without its ``v``: ``25.01.1``. ``GSW_VERSION`` is a constant of
+the launch scripts that not every release has changed. A release of the NeMo container is named as its image is,
+``nemo:26.06.01``: the recipes' release 26.06.01 runs in ``nemo:26.04.01``.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from typing import Literal
 from pytest_gsw.common.words import enumerated
 from pytest_gsw.tables import fields as f
 
+#: In front of a release of the NeMo container.
+NEMO = "nemo:"
 #: A release, as tables, clusters and ``--gsw-release`` name it.
-_NAME = re.compile(r"[0-9][0-9A-Za-z.-]{0,30}")
-_WANTED = "a release without its v, such as 25.02.01"
+_NAME = re.compile(rf"(?:{NEMO})?[0-9][0-9A-Za-z.-]{{0,30}}")
+_WANTED = "a release without its v, such as 25.02.01, or a container, such as nemo:26.06"
+#: The end of an image's name: ``nvcr.io#nvidia/nemo:26.04.00``, and ``nvidia+nemo+26.04.00.sqsh`` of the recipes.
+_IMAGE = re.compile(r"(?:^|[/#+])nemo[:+](\d\d\.\d\d(?:\.[0-9a-z]{1,8})?)(?:\.sqsh)?$")
 
 #: By ``GSW_VERSION``, the releases whose scripts have it: NVIDIA/dgxc-benchmarking, ``launch.sh`` of each tag.
 _SCRIPTS: Mapping[str, tuple[str, ...]] = {
@@ -34,7 +39,22 @@ def releases_of(version: str) -> tuple[str, ...]:
     """The releases whose scripts have this ``GSW_VERSION``; none where it names no release, as ``demo`` does not."""
     version = version.removeprefix("v")
     known = _SCRIPTS.get(version)
-    return known if known is not None else (version,) if _NAME.fullmatch(version) else ()
+    is_one = _NAME.fullmatch(version) is not None and not is_container(version)
+    return known if known is not None else (version,) if is_one else ()
+
+
+def is_container(release: str) -> bool:
+    """Whether a release is one of the NeMo container, and not of the recipes."""
+    return release.startswith(NEMO)
+
+
+def container_of(image: str) -> str | None:
+    """The release of the NeMo container that an image is; ``None`` of one whose name does not tell.
+
+    ``nemo:26.04.00`` is what documents call 26.04.
+    """
+    found = _IMAGE.search(image.strip())
+    return None if found is None else f"{NEMO}{found[1].removesuffix('.00')}"
 
 
 def in_words(releases: Sequence[str], word: Literal["and", "or"] = "and") -> str:

@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gsw.logs.model import Identity
+from pytest_gsw.runs.agreement import compare
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
-from pytest_gsw.tables.load import load_table
+from pytest_gsw.tables.load import load_table, load_tables
+from pytest_gsw.tables.of_release import holds_for
+from pytest_gsw.tables.releases import container_of
 from tests.integration.conftest import put_on_path
 
 #: The bundled figures of this row are those of 25.02 to 25.04.02: 17.53 s. Those of 25.01 are 16.21 s.
@@ -229,20 +233,84 @@ def test_the_command_for_a_staged_recipe_of_another_release_runs_that_releases_r
 
 
 def test_a_release_none_of_whose_rows_can_run_says_so_before_any_row(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest("--gsw-release=25.09", "--gsw-cluster=demo")
+    result = pytester.runpytest("--gsw-release=nemo:25.09", "--gsw-cluster=demo")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         [
-            "*release 25.09 is bundled, but none of its 23 rows can run",
+            "*release nemo:25.09 is bundled, but none of its 23 rows can run",
             "blank: docs/performance-summary-archive.md states no precision (dtype) for them",
-            "known: 24.11.1, *25.05.05, 25.11, *26.08",
+            "known: 24.11.1, *25.05.05, nemo:25.11, *nemo:26.08",
             "next: name one of them, or tables of your own with --gsw-baselines=PATH",
         ]
     )
 
 
 def test_no_release_is_offered_none_of_whose_rows_can_run(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest("--gsw-release=25.090")
+    result = pytester.runpytest("--gsw-release=nemo:25.090")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*no bundled table has figures of release 25.090*"])
+    result.stderr.fnmatch_lines(["*no bundled table has figures of release nemo:25.090*"])
     result.stderr.no_fnmatch_line("*25.09[,']*")
+
+
+# ---- Releases of the NeMo container ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("release", ["26.02", "26.06.01", "v26.08"])
+def test_a_release_that_may_be_the_recipes_or_the_containers_is_asked_back(
+    pytester: pytest.Pytester, release: str
+) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-release={release}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    name = release.removeprefix("v")
+    result.stderr.fnmatch_lines(
+        [
+            f"ERROR: release {name} may be the recipes' or the NeMo container's, and only the container's * bundled",
+            "asked by: --gsw-release",
+            f"next: ask for the container's with --gsw-release=nemo:{name}, or name a table * with --gsw-baselines=PATH",
+        ]
+    )
+
+
+@pytest.mark.parametrize("by_cluster", [True, False])
+@pytest.mark.usefixtures("eos")
+def test_a_checkout_of_megatron_bridge_says_that_a_release_is_the_containers(
+    pytester: pytest.Pytester, by_cluster: bool
+) -> None:
+    scripts = pytester.path / "bridge" / "scripts" / "performance"
+    scripts.mkdir(parents=True)
+    (scripts / "setup_experiment.py").write_text("#!/usr/bin/env python3\n")
+    own = ", release: '26.06'" if by_cluster else ""
+    (pytester.path / "clusters.yaml").write_text(
+        "clusters: {eos: {scheduler: slurm, stage: stage, recipes: bridge, accelerator: H100" + own + "}}\n"
+    )
+    arguments = [] if by_cluster else ["--gsw-release=26.06"]
+    result = pytester.runpytest("--gsw-cluster=eos", "--collect-only", "-q", *arguments)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*releases/26.06/megatron-bridge/*H100x1024-26.06]"])
+    result.stdout.no_fnmatch_line("*/25.*")
+
+
+def test_a_log_of_the_recipes_release_is_not_of_the_container_of_that_name() -> None:
+    baseline = load_tables(bundled_releases()["nemo:26.06.01"])[0]
+    assert holds_for(baseline.source, "26.06.01") is holds_for(baseline.source, "25.02") is None
+
+
+@pytest.mark.parametrize(
+    ("image", "agrees"),
+    [
+        ("nvcr.io#nvidia/nemo:26.06.01", True),
+        ("nvcr.io/nvidia/nemo:26.04.01", False),
+        ("/lustre/images/nvidia+nemo+26.04.01.sqsh", False),
+        ("/lustre/images/nvidia+nemo+26.06.01.sqsh", True),
+        ("nvcr.io/nvidia/nemo:dev", None),
+        ("/lustre/images/mine.sqsh", None),
+    ],
+)
+def test_a_runs_container_is_compared_where_its_image_tells_it(image: str, agrees: bool | None) -> None:
+    row = load_tables(bundled_releases()["nemo:26.06.01"])[0]
+    compared = compare(row, Identity(image=image), job_id=None, image=None)
+    assert [(one.name, one.agrees) for one in compared] == ([] if agrees is None else [("container", agrees)])
+
+
+def test_the_container_of_two_numbers_is_that_of_a_zero() -> None:
+    assert container_of("nvcr.io#nvidia/nemo:26.04.00") == container_of("nemo:26.04") == "nemo:26.04"

@@ -146,21 +146,21 @@ def test_the_rows_of_megatron_bridge_and_what_the_docs_say_of_them() -> None:
     text = (ROOT / "docs" / "recipes.md").read_text()
     for directory in BRIDGE:
         release = directory.parent.name
-        found = read_tables(RELEASES[release])
+        found = read_tables(RELEASES[f"nemo:{release}"])
         rows = [*found.rows, *found.blanks]
         assert len({row.id for row in rows}) == len(rows)
         stated = re.findall(rf"^\| {re.escape(release)} \| (\d+) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
-        assert stated == [(str(len(RELEASES[release])), str(len(rows)), str(len(found.blanks)))]
+        assert stated == [(str(len(RELEASES[f"nemo:{release}"])), str(len(rows)), str(len(found.blanks)))]
         for row in found.rows:
             assert row.framework == "megatron-bridge"
             assert row.statistic == "mean[35:44]"
-            assert row.source.releases == (release,)
+            assert row.source.releases == (f"nemo:{release}",)
             assert f"{release} NeMo Container" in row.source.section
 
 
 def test_a_known_regression_is_told_with_the_row(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(
-        "--gsw-cluster=demo", "--gsw-release=26.06.01", "-k", "gpt_oss", "--gsw-demo=*GB300*=slow:20%"
+        "--gsw-cluster=demo", "--gsw-release=nemo:26.06.01", "-k", "gpt_oss", "--gsw-demo=*GB300*=slow:20%"
     )
     result.assert_outcomes(passed=1, failed=1, deselected=12)
     result.stdout.fnmatch_lines(

@@ -13,6 +13,7 @@ from pathlib import Path
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables import fields as f
 from pytest_gsw.tables.keys import FILE_FIELDS, OF_DOCUMENTS_ALONE, RECIPE_FIELDS, RELEASES, ROW_FIELDS
+from pytest_gsw.tables.releases import NEMO
 from pytest_gsw.tables.yamlfile import Value, read_mapping
 
 
@@ -53,8 +54,10 @@ _DOCUMENT: f.Fields = {
     "document": f.text("Name of the document, or the end of its path, such as grok1/README.md.", required=True),
     "release": f.text("Release that the document is of, such as a tag of its repository."),
     "releases": RELEASES,
-    "by_release": f.flag(
-        "The document has sections of several releases: the tables of each go to a directory of its own."
+    "by_release": f.choice(
+        ("recipes", "nemo"),
+        "The document has sections of several releases, of the recipes or of the NeMo container: the tables of each "
+        "go to a directory of its own.",
     ),
     **_NAMES,
     **_SHARED,
@@ -64,6 +67,8 @@ _DOCUMENT: f.Fields = {
 #: Every key of ``facts.yaml``.
 FACTS_FIELDS: f.Fields = {"documents": f.Sequence_(_DOCUMENT, "Facts of each document.", required=True)}
 
+#: By what a document has releases of, what is in front of their names.
+_PREFIXES = {"recipes": "", "nemo": NEMO}
 #: What says which rows facts are of, and what is no value of a row.
 _NO_VALUES = frozenset(
     {
@@ -93,8 +98,8 @@ class DocumentFacts:
 
     #: Its name, as rows say where they come from: its file's, or with more of its path where facts name more of it.
     name: str = ""
-    #: The tables of each release that a heading names go to a directory of its own.
-    by_release: bool = False
+    #: The tables of each release that a heading names go to a directory of its own; this is in front of its name.
+    by_release: str | None = None
     whole: Facts = field(default_factory=Facts)
     #: By the YAML file's path.
     files: Mapping[str, Facts] = field(default_factory=dict)
@@ -120,7 +125,7 @@ def read_facts(path: Path) -> Mapping[str, DocumentFacts]:
         rows = [row for table in tables for row in _below(table, "rows")]
         found[name] = DocumentFacts(
             name=name,
-            by_release="by_release" in entry.value and entry.value["by_release"].value,
+            by_release=_PREFIXES[entry.value["by_release"].value] if "by_release" in entry.value else None,
             whole=_facts(entry.value),
             files={file["path"].value: _facts(file) for file in files},
             tables={table["line"].value: _facts(table) for table in tables},

@@ -42,7 +42,7 @@ def files_of(rows: Sequence[tuple[DraftTable, Row]], facts: DocumentFacts, prose
     """
     groups: dict[tuple[str, str, str, str], list[tuple[DraftTable, Row]]] = {}
     for table, row in rows:
-        release = _text(row, "release") if facts.by_release else ""
+        release = _text(row, "release") if facts.by_release is not None else ""
         names = (_text(row, "framework") or "unknown", _text(row, "model") or "unknown", _text(row, "log_format"))
         groups.setdefault((release, *names), []).append((table, row))
     files = []
@@ -54,7 +54,7 @@ def files_of(rows: Sequence[tuple[DraftTable, Row]], facts: DocumentFacts, prose
         name += f"-{log_format}" if log_format and often[release, framework, model] > 1 else ""
         file = _file(f"{framework}/{name}.yaml", members, facts, prose)
         if release:
-            file = replace(file, path=f"{release}/{file.path}", releases=(release,))
+            file = replace(file, path=f"{release}/{file.path}", releases=(f"{facts.by_release}{release}",))
         files.append(file)
     for path in facts.files:
         if path not in {file.path for file in files}:

@@ -64,3 +64,19 @@ def test_the_boost_of_one_cluster(config: Path) -> None:
     assert boost_of(config) == {"vboost": "true"}
     config.write_text(CONFIG.replace("eos", "dgx"))
     assert boost_of(config) == {}
+
+
+@pytest.mark.parametrize(
+    ("images", "image"),
+    [
+        ("  - nvcr.io#nvidia/nemo:26.04.00\n", "nvcr.io#nvidia/nemo:26.04.00"),
+        ("  - 'nvcr.io#nvidia/nemo:26.04.00'\n", "nvcr.io#nvidia/nemo:26.04.00"),
+        ("  - nvcr.io#nvidia/nemo:26.04.00\n  - nvcr.io#nvidia/nemo:26.02.00\n", None),
+        ("", None),
+    ],
+)
+def test_the_one_image_of_a_task(config: Path, images: str, image: str | None) -> None:
+    config.write_text(f"{CONFIG}container_info:\n  images:\n{images}")
+    task = task_of(config)
+    assert task is not None
+    assert task.image == image
