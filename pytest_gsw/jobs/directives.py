@@ -10,14 +10,11 @@ from pathlib import Path
 
 from pytest_gsw.errors import RefusedError
 from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.sbatch_options import options_in, value_of
 from pytest_gsw.jobs.script_text import script_text
 
-#: ``--array=1-2``, by any beginning of the word that only it has; ``-a1-2``, perhaps behind flags without a value.
-_ARRAY = re.compile(r"--ar(?:r(?:ay?)?)?(?:=.{0,200})?|-[HIOQVhksuv]{0,10}a.{0,200}")
 #: Any line that is neither blank nor a comment.
 _COMMAND = re.compile(r"\s*[^\s#]")
-#: ``--time=1:00:00``, ``-t 90``, by any beginning of the word that only it has.
-_TIME = re.compile(r"--time(?:=(?P<long>.+))?|-t(?P<short>.*)")
 #: As Slurm writes times: ``90`` minutes, ``90:30``, ``1:30:00``, ``2-12``, ``2-12:30``, ``2-12:30:00``.
 _DURATION = re.compile(r"(?:(?P<days>\d{1,4})-)?(?P<first>\d{1,6})(?::(?P<second>\d{1,6}))?(?::(?P<third>\d{1,6}))?")
 _HETEROGENEOUS = frozenset({"hetjob", "packjob"})
@@ -36,16 +33,21 @@ def check_one_job(spec: JobSpec) -> None:
 
 def _several(spec: JobSpec) -> Iterator[tuple[str, str]]:
     """What makes several jobs of a submission, and where it stands."""
-    for words in _array_options(spec.options):
+    for words in _arrays(spec.options):
         yield "the options of sbatch", words
     for number, line in directives_of(spec.script):
-        several = [*(word for word in line[:1] if word in _HETEROGENEOUS), *_array_options(line)]
+        several = [*(word for word in line[:1] if word in _HETEROGENEOUS), *_arrays(line)]
         yield from ((f"{spec.script}:{number}", f"#SBATCH {words}") for words in several)
 
 
 def directives_of(script: Path) -> tuple[tuple[int, tuple[str, ...]], ...]:
     """The numbers and the words of a script's lines for sbatch; none of one that cannot be read: sbatch says it."""
     return _in_text(script_text(script) or "")
+
+
+def directive_words(script: Path) -> list[str]:
+    """The words of all of a script's lines for sbatch."""
+    return [word for _, words in directives_of(script) for word in words]
 
 
 @lru_cache(maxsize=64)
@@ -66,11 +68,7 @@ def directive_lines(text: str) -> Iterator[tuple[int, str]]:
 
 def time_asked_s(script: Path) -> float | None:
     """The limit on the run time that a launch script asks for; ``None`` where it asks for none, or has no limit."""
-    asked = None
-    for _, words in directives_of(script):
-        for number, word in enumerate(words):
-            if found := _TIME.fullmatch(word):
-                asked = found["long"] or found["short"] or (words[number + 1] if number + 1 < len(words) else "")
+    asked = value_of(directive_words(script), "time")
     return None if asked is None else _seconds(asked)
 
 
@@ -91,10 +89,6 @@ def _words(text: str) -> list[str]:
         return text.split()
 
 
-def _array_options(words: Iterable[str]) -> Iterator[str]:
-    """Options that make an array, as they are written; what follows a blank is a value of its own."""
-    words = list(words)
-    for number, word in enumerate(words):
-        if _ARRAY.fullmatch(word):
-            value = words[number + 1] if re.fullmatch(r"--ar\w*|-\w*a", word) and number + 1 < len(words) else ""
-            yield f"{word} {value}".rstrip()
+def _arrays(words: Iterable[str]) -> list[str]:
+    """Options that make an array, as they are written."""
+    return [option.written for option in options_in(words) if option.name == "array"]

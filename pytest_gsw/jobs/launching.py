@@ -8,13 +8,13 @@ look into the launch script.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.errors import RefusedError, SubmissionError
 from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.sbatch_options import options_in, value_of
 from pytest_gsw.jobs.script_text import script_text
 from pytest_gsw.tables.model import Baseline
 
@@ -39,7 +39,6 @@ _OF_SBATCH = {
 }
 #: Flags, which stand without a value.
 _FLAGS = frozenset({"exclusive", "no-requeue"})
-_SHORT = {"A": "account", "p": "partition", "C": "constraint", "q": "qos", "t": "time", "x": "exclude", "w": "nodelist"}
 
 #: Nodes within one NVLink domain, and where a job is laid out by it.
 _NVLINK_NODES = 18
@@ -89,7 +88,7 @@ def layout_options(baseline: Baseline, cluster: Cluster, nodes: int) -> tuple[st
     That is ``--segment`` where nodes are laid out by NVLink: the largest equal parts that fit into one domain.
     """
     tasks = f"--ntasks-per-node={_tasks_per_node(baseline, cluster)}"
-    is_given = any(option.startswith("--segment") for option in cluster.sbatch)
+    is_given = value_of(cluster.sbatch, "segment") is not None
     if is_given or _accelerator(baseline, cluster) not in _OF_ONE_NVLINK:
         return (tasks,)
     size = next(size for size in range(min(nodes, _NVLINK_NODES), 0, -1) if nodes % size == 0)
@@ -185,19 +184,13 @@ def _options_as_variables(spec: JobSpec) -> dict[str, str]:
 def _named(options: Sequence[str]) -> dict[str, str | None]:
     """Options of sbatch by their long names; one without a value has ``None``."""
     found: dict[str, str | None] = {}
-    words = iter(options)
-    for word in words:
-        match = re.fullmatch(r"-([A-Za-z])=?(.*)", word, re.DOTALL)
-        if word.startswith("--"):
-            name, has_value, value = word[2:].partition("=")
-            found[name] = value if has_value else None
-        elif match is not None and match[1] in _SHORT:
-            found[_SHORT[match[1]]] = match[2] or next(words, "")
-        else:
+    for option in options_in(options):
+        if not option.name:
             raise RefusedError(
-                f"{word} cannot be handed to a recipe that submits its job itself",
+                f"{option.written} cannot be handed to a recipe that submits its job itself",
                 advice="write the option's long form in the cluster's sbatch list, such as --qos=acceptance",
             )
+        found[option.name] = option.value
     return found
 
 

@@ -22,6 +22,7 @@ from pytest_gsw.jobs.launching import (
 from pytest_gsw.jobs.layout import log_glob, slurm_name
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.reads import check_traces, own_variables, scripts_of
+from pytest_gsw.jobs.sbatch_options import value_of
 from pytest_gsw.tables.definition import accepted_to_expect
 from pytest_gsw.tables.images import image_of
 from pytest_gsw.tables.keys import PLACEHOLDERS
@@ -107,7 +108,7 @@ def default_time_limit_s(baseline: Baseline, cluster: Cluster) -> float | None:
     """
     environment = {**baseline.recipe.environment, **cluster.environment}
     expected_s = expected_run_s(baseline, accepted_to_expect(baseline, cluster.name, image_of(environment)))
-    given = any(option.startswith(("--time", "-t")) for option in cluster.sbatch)
+    given = value_of(cluster.sbatch, "time") is not None
     given = given or not {"SBATCH_TIMELIMIT", "TIME_LIMIT"}.isdisjoint(environment)
     return None if expected_s is None or given else max(LEAST_LIMIT_S, LIMIT_FACTOR * expected_s)
 

@@ -7,8 +7,9 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 
-from pytest_gsw.jobs.directives import directives_of
+from pytest_gsw.jobs.directives import directive_words
 from pytest_gsw.jobs.model import Job, JobKey, JobSpec
+from pytest_gsw.jobs.sbatch_options import options_in, value_of
 
 # The name comes last in all of these, so that a bar in another user's job name does no harm.
 # A field of squeue's that has a suffix and no width is never cut.
@@ -27,7 +28,8 @@ def sbatch_command(spec: JobSpec) -> tuple[str, ...]:
     """
     # A later --exclude takes the place of an earlier one: those that the cluster's options name stay out too.
     own = (*spec.excluded_nodes, *spec.avoided_nodes)
-    excluded = (f"--exclude={','.join((*_excluded(spec.options), *own))}",) if own else ()
+    named = [option.value or "" for option in options_in(spec.options) if option.name == "exclude"]
+    excluded = (f"--exclude={','.join((*named, *own))}",) if own else ()
     output = () if spec.batch_output is None else (f"--output={spec.batch_output}",)
     limit = () if spec.time_limit_s is None else (f"--time={max(1, math.ceil(spec.time_limit_s / 60))}",)
     return (
@@ -36,22 +38,15 @@ def sbatch_command(spec: JobSpec) -> tuple[str, ...]:
     )
 
 
-def _excluded(options: Sequence[str]) -> tuple[str, ...]:
-    """Node lists that options exclude: ``--exclude=n17``, ``-x n17``, ``-xn17``."""
-    named: list[str] = []
-    for number, option in enumerate(options):
-        if option in {"-x", "--exclude"}:
-            named.extend(options[number + 1 : number + 2])
-        elif option.startswith("--exclude="):
-            named.append(option.partition("=")[2])
-        elif option.startswith("-x"):
-            named.append(option[2:])
-    return tuple(named)
-
-
 def squeue_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:
     """Ask slurmctld for the state of all these jobs; ``--all`` shows hidden partitions too."""
     return ("squeue", *_at(cluster), "-h", "--all", "-t", "all", "-O", _SQUEUE_FORMAT, "-j", ",".join(ids))
+
+
+def squeue_of_id_command(job_id: str, clusters: str = "", *, mine: bool) -> tuple[str, ...]:
+    """Ask slurmctld for a job of this id: this user's, or anybody's; without ``-h``, to know of which cluster it is."""
+    own = ("--me",) if mine else ()
+    return ("squeue", *_at(clusters), *own, "--all", "-t", "all", "-O", _SQUEUE_FORMAT, "-j", job_id)
 
 
 def squeue_by_name_command(name: str, clusters: str = "") -> tuple[str, ...]:
@@ -81,6 +76,12 @@ def sacct_of_user_command(since_s: float, clusters: str = "") -> tuple[str, ...]
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since_s))
     mine = (f"--user={os.getuid()}", "-S", since)
     return ("sacct", *_anywhere(clusters), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *mine)
+
+
+def sacct_of_id_command(job_id: str, clusters: str = "", *, mine: bool) -> tuple[str, ...]:
+    """Ask accounting for the newest job of this id: this user's, or anybody's."""
+    own = (f"--user={os.getuid()}",) if mine else ()
+    return ("sacct", *_anywhere(clusters), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *own, "-j", job_id)
 
 
 def sacct_where_command(ids: Sequence[str], clusters: str = "") -> tuple[str, ...]:
@@ -152,24 +153,12 @@ def version_command() -> tuple[str, ...]:
 def clusters_of(spec: JobSpec) -> str:
     """Where options or variables send a job: to ``eos``, to one of ``eos,dgx``, or of ``all``; empty where none do."""
     named = (spec.environment.get(name, "") for name in ("SBATCH_CLUSTERS", "SLURM_CLUSTERS"))
-    return _clusters_in(spec.options) or next(filter(None, named), "")
+    return value_of(spec.options, "clusters") or next(filter(None, named), "")
 
 
 def clusters_with_script(spec: JobSpec) -> str:
     """The same, where else the launch script may tell: of a job that has no id yet."""
-    return clusters_of(spec) or _clusters_in(word for _, words in directives_of(spec.script) for word in words)
-
-
-def _clusters_in(words: Iterable[str]) -> str:
-    options = iter(words)
-    for option in options:
-        if option in {"-M", "--clusters", "--cluster"}:
-            return next(options, "")
-        if option.startswith(("--clusters=", "--cluster=")):
-            return option.partition("=")[2]
-        if option.startswith("-M"):
-            return option[2:]
-    return ""
+    return clusters_of(spec) or value_of(directive_words(spec.script), "clusters") or ""
 
 
 def is_one(clusters: str) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pytest_gsw.common.words import counted, duration
-from pytest_gsw.jobs.directives import directives_of
+from pytest_gsw.jobs.directives import directive_words
 from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.sbatch_options import value_of
 from pytest_gsw.tables.fields import nearest
 
 _TIME = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,7})(?::([0-9]{1,7}))?(?::([0-9]{1,7}))?")
@@ -92,16 +93,16 @@ VARIABLES = ("SBATCH_PARTITION", "SBATCH_TIMELIMIT", "SBATCH_GRES", "SBATCH_GPUS
 
 def request_of(spec: JobSpec, environ: Mapping[str, str]) -> Request:
     """What a job asks for. Options count before the environment, and that before the launch script."""
-    script = [word for _, words in directives_of(spec.script) for word in words]
+    script = directive_words(spec.script)
 
-    def told(long: str, short: str, variable: str) -> str:
+    def told(name: str, variable: str) -> str:
         given = spec.environment.get(variable, environ.get(variable, ""))
-        return _value(spec.options, long, short) or given or _value(script, long, short)
+        return value_of(spec.options, name) or given or value_of(script, name) or ""
 
-    named = told("--partition", "-p", "SBATCH_PARTITION")
-    gpus = "gpu" in told("--gres", "", "SBATCH_GRES") or told("--gpus-per-node", "", "SBATCH_GPUS_PER_NODE") != ""
-    time_s = seconds_of(told("--time", "-t", "SBATCH_TIMELIMIT"))
-    is_flexible = any("--time-min" in word for word in (*spec.options, *script))
+    named = told("partition", "SBATCH_PARTITION")
+    gpus = "gpu" in told("gres", "SBATCH_GRES") or told("gpus-per-node", "SBATCH_GPUS_PER_NODE") != ""
+    time_s = seconds_of(told("time", "SBATCH_TIMELIMIT"))
+    is_flexible = value_of((*spec.options, *script), "time-min") is not None
     return Request(tuple(filter(None, named.split(","))), gpus, time_s, is_flexible)
 
 
@@ -147,16 +148,3 @@ def _pairs(words: Iterable[str]) -> dict[str, str]:
 def _number(text: str | None) -> float:
     """A whole number; infinity for any other word, such as UNLIMITED."""
     return int(text) if text is not None and re.fullmatch(r"[0-9]{1,9}", text) else math.inf
-
-
-def _value(words: Sequence[str], long: str, short: str) -> str:
-    """What an option is given last among these, as sbatch reads them: ``--time=30``, ``-t 30``, ``-t30``."""
-    value = ""
-    for number, word in enumerate(words):
-        if word in {long, short} and word:
-            value = next(iter(words[number + 1 :]), "")
-        elif word.startswith(f"{long}="):
-            value = word.partition("=")[2]
-        elif short and word.startswith(short) and not word.startswith("--"):
-            value = word.removeprefix(short).removeprefix("=")
-    return value

@@ -85,8 +85,8 @@ def submission_evidence(spec: JobSpec, command: Sequence[str]) -> tuple[tuple[st
 def unanswered(what: str, spec: JobSpec, command: Sequence[str], asked: Output) -> SchedulerAwayError:
     """The error where a question after jobs has no answer."""
     return SchedulerAwayError(
-        f"whether {what} submitted is not known: {command[0]}: {why(asked)}",
-        (("command", shlex.join(command)),),
+        f"whether {what} submitted is not known: {command[0]}: {masked_text(why(asked), spec.environment)}",
+        (("command", shlex.join(masked_command(command))),),
         advice=_advice(asked.stderr, spec),
     )
 

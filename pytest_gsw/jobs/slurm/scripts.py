@@ -20,14 +20,22 @@ from pytest_gsw.jobs.experiments import Told, told_by
 from pytest_gsw.jobs.launching import launch_command
 from pytest_gsw.jobs.model import Job, JobSpec, Named, in_words
 from pytest_gsw.jobs.orphans import SubmissionLock
-from pytest_gsw.jobs.slurm.answers import Answer, Output, parse_sacct, parse_squeue
+from pytest_gsw.jobs.slurm.answers import Output, parse_sacct, parse_squeue
 from pytest_gsw.jobs.slurm.client import Client
-from pytest_gsw.jobs.slurm.commands import sacct_where_command, scancel_command, squeue_command
+from pytest_gsw.jobs.slurm.commands import (
+    clusters_with_script,
+    is_one,
+    sacct_of_id_command,
+    scancel_commands,
+    squeue_of_id_command,
+)
 from pytest_gsw.jobs.slurm.refusals import is_away, submission_evidence
 
 _SUFFIX = ".launch"
 #: The exit code of a command that does not know its arguments.
 _USAGE = 2
+#: How the names of sessions' own jobs begin.
+_OF_SESSIONS = ("gsw-", "again")
 _SHOWN = 5
 _LAST_LINES = 12
 _MOST_CHARACTERS = 400
@@ -87,7 +95,7 @@ class LaunchScripts:
         if told.job_id is not None:
             return self._job(spec, told.job_id, submitted_s)
         if told.job_ids:
-            cancelled = self._cancel(told.job_ids, submitted_s)
+            cancelled = self._cancel(spec, told.job_ids, submitted_s)
             raise _failed(SubmissionError, spec, command, answer, f"{command[0]}: {told.problem}{cancelled}")
         found = self.find(spec, submitted_s) if answer.timed_out else self._by_name(spec, submitted_s)
         if found is not None:
@@ -137,40 +145,47 @@ class LaunchScripts:
 
         Raises:
             SchedulerAwayError: The scheduler does not say.
-            SubmissionError: The job is older than the script's run, and so another run's.
+            SubmissionError: The job is another user's, another row's, or older than the script's run.
         """
-        answer = self._known(job_id)
-        if answer is None:
+        found = self._by_id(spec, job_id)
+        if found is None:
+            if self._by_id(spec, job_id, mine=False) is not None:
+                raise _not_its_job(spec, job_id, "is another user's", ())
             raise SchedulerAwayError(
                 f"{spec.script.name} has submitted job {job_id}, and neither squeue nor sacct knows it yet",
                 advice=f"squeue -j {job_id}",
             )
-        told_s = answer.status.submit_s
+        told_s = found.status.submit_s
         if told_s is not None and told_s < submitted_s - SUBMISSION_SKEW_S:
-            raise SubmissionError(
-                f"{spec.script.name} names job {job_id}, which is older than this run of the script",
-                (("submitted", f"{moment(told_s)}, and the script began at {moment(submitted_s)}"),),
-                advice=f"does the script show what an earlier run said? squeue -j {job_id}",
-            )
-        other = "" if answer.job_name == spec.name else answer.job_name
-        return Job(job_id, spec, submitted_s, other_name=other)
+            since = ("submitted", f"{moment(told_s)}, and the script began at {moment(submitted_s)}")
+            raise _not_its_job(spec, job_id, "is older than this run of the script", (since,))
+        if found.name != spec.name and found.name.startswith(_OF_SESSIONS):
+            raise _not_its_job(spec, job_id, "is another row's", (("its name", found.name),))
+        other = "" if found.name == spec.name else found.name
+        return Job(job_id, spec, submitted_s, cluster=found.cluster, other_name=other)
 
-    def _cancel(self, job_ids: Sequence[str], since_s: float) -> str:
-        """End those of these jobs that were submitted since then; which they are, in words."""
-        known = {job_id: self._known(job_id) for job_id in job_ids}
-        own = [job_id for job_id, one in known.items() if one is not None and (one.status.submit_s or 0) >= since_s - 1]
-        if own:
-            self._client.act(scancel_command(own))
-        return f"; cancelled: {', '.join(own)}" if own else ""
+    def _cancel(self, spec: JobSpec, job_ids: Sequence[str], since_s: float) -> str:
+        """End those of these jobs that are the user's and were submitted since then; which they are, in words."""
+        known = filter(None, (self._by_id(spec, job_id) for job_id in job_ids))
+        own = [one.key for one in known if (one.status.submit_s or 0) >= since_s - 1]
+        for command in scancel_commands(own):
+            self._client.act(command)
+        return f"; cancelled: {', '.join(map(in_words, own))}" if own else ""
 
-    def _known(self, job_id: str) -> Answer | None:
-        """What Slurm has of a job by its id alone."""
-        asked = self._client.ask(squeue_command([job_id]))
-        found = parse_squeue(asked.stdout) if asked.returncode == 0 else {}
-        if not found:
-            asked = self._client.ask(sacct_where_command([job_id]))
-            found = parse_sacct(asked.stdout) if asked.returncode == 0 else {}
-        return next((answer for (_, number), answer in found.items() if number == job_id), None)
+    def _by_id(self, spec: JobSpec, job_id: str, *, mine: bool = True) -> Named | None:
+        """The user's job of an id, or anybody's, where the row's job may be; an id alone may be another's job."""
+        clusters = clusters_with_script(spec)
+        for command, parse in (
+            (squeue_of_id_command(job_id, clusters, mine=mine), parse_squeue),
+            (sacct_of_id_command(job_id, clusters, mine=mine), parse_sacct),
+        ):
+            asked = self._client.ask(command)
+            told = parse(asked.stdout) if asked.returncode == 0 else {}
+            for (cluster, number), answer in told.items():
+                if number == job_id:
+                    place = clusters if is_one(clusters) else cluster
+                    return Named(job_id, answer.job_name, answer.status, place)
+        return None
 
     def _may_be_its_jobs(self, spec: JobSpec, since_s: float) -> tuple[tuple[str, str], ...]:
         """The user's jobs since then that are no session's and no other script's, as a message names them.
@@ -184,7 +199,7 @@ class LaunchScripts:
             f"{in_words(job.key)} ({job.name})"
             for job in self._all_since(spec, since_s)
             if job.id not in others
-            and not job.name.startswith(("gsw-", "again"))
+            and not job.name.startswith(_OF_SESSIONS)
             and (job.status.submit_s is None or job.status.submit_s >= since_s - 1)
         ]
         return (("may be its job", "; ".join(found[:_SHOWN])),) if found else ()
@@ -194,6 +209,14 @@ class LaunchScripts:
 
     def _all_said(self) -> Iterator[Path]:
         return self._directory.glob(f"*{_SUFFIX}")
+
+
+def _not_its_job(spec: JobSpec, job_id: str, why: str, evidence: tuple[tuple[str, str], ...]) -> SubmissionError:
+    return SubmissionError(
+        f"{spec.script.name} names job {job_id}, which {why}",
+        evidence,
+        advice=f"does the script show what an earlier run said? squeue -j {job_id}",
+    )
 
 
 def _text(path: Path) -> str:

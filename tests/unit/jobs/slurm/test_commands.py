@@ -60,7 +60,9 @@ def test_nodes_to_do_without_come_after_the_clusters_options() -> None:
     )
 
 
-@pytest.mark.parametrize("own", [("--exclude=n[1-2],n4",), ("-x", "n[1-2],n4"), ("-xn[1-2],n4",)])
+@pytest.mark.parametrize(
+    "own", [("--exclude=n[1-2],n4",), ("-x", "n[1-2],n4"), ("-xn[1-2],n4",), ("--exclud", "n[1-2],n4")]
+)
 def test_nodes_that_the_clusters_options_exclude_stay_out(own: tuple[str, ...]) -> None:
     # Of two --exclude, sbatch takes the last.
     spec = dataclasses.replace(SPEC, options=own)
@@ -91,7 +93,9 @@ def test_queries() -> None:
     assert scancel_command(["1", "2"]) == ("scancel", "-Q", "--", "1", "2")
 
 
-@pytest.mark.parametrize("options", [("-M", "eos"), ("-Meos",), ("--clusters=eos",), ("--clusters", "eos")])
+@pytest.mark.parametrize(
+    "options", [("-M", "eos"), ("-Meos",), ("--clusters=eos",), ("--clusters", "eos"), ("-QMeos",)]
+)
 def test_questions_follow_a_job_to_its_cluster(options: tuple[str, ...]) -> None:
     clusters = clusters_of(dataclasses.replace(SPEC, options=("--account=eng", *options)))
     assert clusters == "eos"

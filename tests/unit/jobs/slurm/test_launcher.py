@@ -678,6 +678,55 @@ def test_a_job_that_is_older_than_the_script_that_names_it_is_not_taken(
         launcher.find(spec, 1000.0)
 
 
+def named_by_a_script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spec: JobSpec, own: str, others: str) -> Job:
+    """The job of a script that names job 7, where squeue lists these jobs of the user, and these of all users."""
+
+    def run(command: tuple[str, ...], *_: object, **__: object) -> Output:
+        if command[0] == "squeue":
+            return said(own if "--me" in command else others)
+        return said("")
+
+    (tmp_path / "gsw-a.launch").write_text("Task 0: x\n- Job id: 7\n- Local Directory: /d\n")
+    monkeypatch.setattr(slurm, "_run", run)
+    found = SlurmLauncher({}, work_directory=tmp_path).find(spec, 1000.0)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "why"),
+    [
+        ("", "7|RUNNING||None|n1|1000|1001|9999|of-its-own\n", "is another user's"),
+        ("7|RUNNING||None|n1|1000|1001|9999|gsw-r1-other\n", "", "is another row's"),
+        ("7|RUNNING||None|n1|1000|1001|9999|again2.gsw-r1-other\n", "", "is another row's"),
+    ],
+)
+def test_a_job_that_is_not_the_scripts_own_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: str, others: str, why: str
+) -> None:
+    spec = dataclasses.replace(SPEC, launcher="nemo-run")
+    with pytest.raises(SubmissionError, match=f"^launch.sh names job 7, which {why}\n"):
+        named_by_a_script(monkeypatch, tmp_path, spec, own, others)
+
+
+def test_a_job_that_a_script_names_is_on_the_cluster_that_has_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    spec = dataclasses.replace(SPEC, launcher="nemo-run", options=("--clusters=dgx,eos",))
+    job = named_by_a_script(
+        monkeypatch, tmp_path, spec, "CLUSTER: eos\n7|RUNNING||None|n1|1000|1001|9999|of-its-own\n", ""
+    )
+    assert (job.cluster, job.id, job.name) == ("eos", "7", "of-its-own")
+
+
+def test_where_slurm_does_not_answer_its_words_are_told_without_secrets(say: Say, tmp_path: Path) -> None:
+    say(squeue=Output(1, "", "squeue: error: proxy refused not-for-others-9\n"))
+    spec = dataclasses.replace(SPEC, environment={"HF_TOKEN": "not-for-others-9"})
+    with pytest.raises(SchedulerAwayError) as caught:
+        SlurmLauncher({}, work_directory=tmp_path).find(spec, 1000.0)
+    assert caught.value.fact == "whether row was submitted is not known: squeue: proxy refused ***"
+
+
 def error_of_script(directory: Path, body: str) -> SubmissionError:
     """The error of a launch script that knows a secret, and submits nothing."""
     script = directory / "launch.sh"

@@ -100,7 +100,7 @@ TOO_LARGE = "next       run it in a partition that is large enough, or leave the
             ),
         ),
         (
-            ("--partition=smal",),
+            ("--part", "smal"),
             1,
             None,
             (
@@ -143,6 +143,7 @@ def test_options_count_before_the_environment_and_that_before_the_script(tmp_pat
     assert told(Slurm(), spec(tmp_path, script=script), SBATCH_TIMELIMIT="10") == ""
     assert told(Slurm(), spec(tmp_path, script=script), SBATCH_PARTITION="batch") == ""
     assert told(Slurm(), spec(tmp_path, "-t", "9:59", script=script), SBATCH_TIMELIMIT="30") == ""
+    assert "allows 10m00s" in told(Slurm(), spec(tmp_path, script="#SBATCH -Qpsmall --time 1:00:00"))
     assert told(Slurm(), spec(tmp_path, script=f"{script} --time-min=5")) == ""
 
 
