@@ -9,6 +9,7 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from pytest_gsw.ab.turns import ended_turns
 from pytest_gsw.cli.ab_answer import Done, answer_of
 from pytest_gsw.cli.answer import Answer, Commands
 from pytest_gsw.cli.metrics import cluster_of, find_row
-from pytest_gsw.cli.site import add_plugin_option, format_of, launcher_for, unknown_format
+from pytest_gsw.cli.site import add_plugin_option, format_of, launcher_for, tables_on, unknown_format
 from pytest_gsw.clusters.local import ready_cluster
 from pytest_gsw.clusters.model import Cluster, check_keys, why_it_does_not_fit
 from pytest_gsw.common.files import from_here, make_directory, write_whole
@@ -88,7 +89,7 @@ def _run(asked: argparse.Namespace) -> Answer:
         raise ConfigurationError("wanted a row and a cluster: pytest-gsw compare-ab ROW --cluster=NAME --b NAME=VALUE")
     pairs, timeout_s = _pairs(asked.pairs), _timeout_s(asked.timeout)
     a, b = plans.read_side("--a", asked.a), plans.read_side("--b", asked.b)
-    row = find_row(asked.row, asked.baselines)
+    row = find_row(asked.row, asked.baselines or tables_on(asked.cluster, asked.clusters))
     found = cluster_of(asked.cluster, asked.clusters)
     assert found is not None  # a name was given
     name = new_run_id()
@@ -113,8 +114,12 @@ def _run(asked: argparse.Namespace) -> Answer:
         time_limit_s=timeout_s or _time_limit_s(row, cluster, len(order)),
         turn_limit_s=default_time_limit_s(row, cluster),
     )
-    script = plans.job_script(spec.script, (resources.files("pytest_gsw.ab") / "turns.sh").read_text(encoding="utf-8"))
     launcher = _launcher(cluster, directory, asked.plugins)
+    both = {name: value for name, value in a.items() if name in b}
+    _check_ready(
+        row, replace(spec, time_limit_s=job.time_limit_s, environment={**spec.environment, **both}), cluster, launcher
+    )
+    script = plans.job_script(spec.script, (resources.files("pytest_gsw.ab") / "turns.sh").read_text(encoding="utf-8"))
     table = str(row.location.path.absolute())
     plan = Plan(name, row.id, table, cluster.name, cluster.simulated, _shown_side(a), _shown_side(b), pairs)
     _prepare(directory, plan, script)
@@ -154,6 +159,16 @@ def _check_fits(row: Baseline, cluster: Cluster) -> None:
     fails = f"{row.id} is documented to run out of memory" if row.expected_failure else ""
     if why := fails or why_it_does_not_fit(row.accelerator, row.gpus, cluster):
         raise ConfigurationError(f"nothing to compare: {why}\nnext: pytest-gsw rows lists the others")
+
+
+def _check_ready(row: Baseline, spec: JobSpec, cluster: Cluster, launcher: Launcher) -> None:
+    """Raise a SubmissionError where the job would fail or wait for ever, as a session finds it out of a row."""
+    from pytest_gsw.session.checking import Here, Planned, not_ready  # a comparison that is read needs none of it
+
+    found = not_ready([Planned(row, spec)], Here(cluster, launcher, os.environ))
+    if found:
+        launcher.close()
+        raise found[row.id]
 
 
 def _log_format(row: Baseline, plugins: Sequence[str]) -> LogFormat:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.cli.answer import Answer, Commands, json_answer
-from pytest_gsw.cli.site import add_plugin_option, format_called, format_of
+from pytest_gsw.cli.site import add_plugin_option, format_called, format_of, tables_on
 from pytest_gsw.clusters.model import Cluster, cluster_files, find_cluster
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import percent
@@ -61,7 +61,9 @@ def _metrics(asked: argparse.Namespace) -> Answer:
         raise ConfigurationError("--clusters is where --cluster is looked up; add --cluster=NAME")
     if asked.last and (asked.row is not None or asked.statistic is not None):
         raise ConfigurationError("--last reads one step only; leave out --row and --statistic")
-    row = None if asked.row is None else find_row(asked.row, asked.baselines)
+    row = (
+        None if asked.row is None else find_row(asked.row, asked.baselines or tables_on(asked.cluster, asked.clusters))
+    )
     log_format = format_called(asked.format, asked.plugins) if asked.format else _format_of(row, asked)
     try:
         facts = _facts(asked, log_format, row)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.cli.answer import Answer, Commands, json_answer
+from pytest_gsw.cli.site import tables_on
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted
 from pytest_gsw.performance.figures import figures
@@ -34,13 +35,13 @@ def add_parser(commands: Commands) -> None:
     """Add the subcommand."""
     rows = commands.add_parser("rows", help="list the documented rows")
     rows.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="tables (default: the bundled ones)")
-    rows.add_argument("--cluster", metavar="NAME", help="list what this cluster has accepted, too")
+    rows.add_argument("--cluster", metavar="NAME", help="rows of its release, and what it has accepted")
     rows.add_argument("--json", action="store_true", help="print JSON: a list of objects")
     rows.set_defaults(run=_rows)
 
 
 def _rows(asked: argparse.Namespace) -> Answer:
-    rows, blanks = read_tables(asked.paths)
+    rows, blanks = read_tables(asked.paths or tables_on(asked.cluster))
     status = 1 if blanks else 0
     if asked.json:
         return json_answer([*map(row_facts, rows), *map(_blank_facts, blanks)], status)

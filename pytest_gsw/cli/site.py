@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.clusters.model import Cluster, cluster_files, release_of
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.model import Launcher
 from pytest_gsw.logs.formats.registry import FORMATS
@@ -27,6 +28,21 @@ def add_plugin_option(parser: argparse.ArgumentParser) -> None:
         metavar="MODULE",
         help="a plugin of pytest that brings formats or launchers; installed ones, and the conftest.py here, are known",
     )
+
+
+def tables_on(cluster: str | None, given: Path | None = None) -> tuple[Path, ...]:
+    """The tables of the release that is staged on a cluster of this name, as a session there takes them; else none.
+
+    ``given`` is a file of clusters that comes before the usual ones.
+    """
+    staged = None
+    if cluster is not None:
+        staged = release_of(cluster, cluster_files(given, (Path.cwd(),), os.environ), os.environ)
+    if staged is None:
+        return ()
+    from pytest_gsw.session.release import Asked, tables_of  # it imports pytest, and few clusters say a release
+
+    return tables_of(Asked(*staged))
 
 
 def format_of(row: Baseline, plugins: Sequence[str]) -> LogFormat | None:

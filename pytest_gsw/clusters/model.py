@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pytest_gsw.common.files import from_here
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import fields as f
 from pytest_gsw.tables.keys import LAUNCHER_MEANING, LAUNCHERS
@@ -111,6 +112,23 @@ class Cluster:
     given: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False, compare=False)
     #: Whatever runs here is made up: its figures are labelled wherever they appear.
     simulated: bool = False
+    #: Its file was named on the command line: no other session finds it without.
+    file_is_given: bool = False
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What names it in a command that a user may type in the same place."""
+        return (f"--gsw-cluster={self.name}", *clusters_option(self.given_file))
+
+    @property
+    def given_file(self) -> str | None:
+        """Its file, where that was named on the command line."""
+        return str(self.path) if self.file_is_given else None
+
+
+def clusters_option(file: str | None) -> tuple[str, ...]:
+    """The option that names a file of clusters; none where it is found without."""
+    return () if file is None else (f"--gsw-clusters={from_here(Path(file))}",)
 
 
 #: The cluster that needs nothing: a simulated recipe, run as processes on this machine.
@@ -157,6 +175,27 @@ def find_cluster(
         f"looked in:\n{looked_in}\n"
         f"next: define '{name}' in one of these files, or give another with {option}=FILE"
     )
+
+
+def release_of(name: str, files: Sequence[Path], environ: Mapping[str, str]) -> tuple[str, str] | None:
+    """The release that a cluster of this name says is staged there, and where it says so; its other keys may be amiss.
+
+    Raises:
+        FileError: A file is wrong, or a variable that the release uses is not set.
+    """
+    for path in filter(Path.is_file, files):
+        clusters = read_free_mapping(path, "clusters", CLUSTER_FIELDS)
+        if name not in clusters:
+            continue
+        entry = clusters[name].value.get("release")
+        if entry is None:
+            return None
+        faults: list[Fault] = []
+        release = _substitute(entry.value, entry, f"clusters.{name}.release", environ, faults)
+        if faults:
+            raise FileError(path, tuple(faults))
+        return release, f"{path}:{entry.line}, release of {name}"
+    return None
 
 
 def _cluster(name: str, value: Value, path: Path, environ: Mapping[str, str]) -> Cluster:

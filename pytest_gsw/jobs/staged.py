@@ -59,7 +59,7 @@ def of_other_releases(rows: Iterable[tuple[Baseline, Path]]) -> Iterator[tuple[B
 
 def release_problem(row: Baseline, staged: Staged, cluster: Cluster) -> SubmissionError:
     """Why a job of a recipe of another release could not be judged by its row's figures."""
-    other = other_release(row, staged.version, "the staged recipe", f"--gsw-cluster={cluster.name}")
+    other = other_release(row, staged.version, "the staged recipe", *cluster.options)
     return SubmissionError(
         other.fact,
         evidence=(("release", f"{from_here(staged.path)}:{staged.line}  {staged.text}"), other.table),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pytest_gsw.clusters.model import clusters_option
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.steps import kept, of_kept
 from pytest_gsw.results.json_shape import shown
@@ -171,6 +172,15 @@ class RunFacts:
     #: What the log stated as the row does, by name: ``{"sequence length": "8192"}``; empty where it stated nothing, or
     #: was not measured.
     compared: Mapping[str, str] = field(default_factory=dict)
+    #: The file that defines the cluster, where it was named on the command line.
+    clusters_file: str | None = None
+
+    @property
+    def cluster_options(self) -> tuple[str, ...]:
+        """What names the cluster in a command; nothing where logs were replayed without one."""
+        if self.cluster == NO_CLUSTER:
+            return ()
+        return (f"--gsw-cluster={self.cluster}", *clusters_option(self.clusters_file))
 
 
 @dataclass(frozen=True)

@@ -147,9 +147,9 @@ def _facts(record: Record, directory: Path) -> Sequence[tuple[str, str]]:
     if record.run.cluster == NO_CLUSTER:  # no cluster was given, and there is no job to repeat
         again = offline = command("pytest", replay, record.row.node_id)
     else:
-        cluster = f"--gsw-cluster={record.run.cluster}"
-        again = command("pytest", cluster, record.row.node_id)
-        offline = command("pytest", cluster, replay, record.row.node_id)
+        cluster = record.run.cluster_options
+        again = command("pytest", *cluster, record.row.node_id)
+        offline = command("pytest", *cluster, replay, record.row.node_id)
     return row_text.run_facts(record, again, offline)
 
 

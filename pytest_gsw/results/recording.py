@@ -34,6 +34,8 @@ class Asked:
     repeats: Repeats
     #: Peak FLOP/s of the row's accelerator, ``None`` where it is not known.
     peak_flops: float | None
+    #: The cluster's file, where that was named on the command line.
+    clusters_file: str | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ def record_of(asked: Asked, ran: Ran, found: Found, recorded_s: float | None) ->
         run=RunFacts(
             id=asked.run_id,
             cluster=asked.cluster,
+            clusters_file=asked.clusters_file,
             simulated=ran.simulated,
             recorded_s=recorded_s,
             log=ran.job.log if ran.job else None,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.words import counted
@@ -17,8 +17,10 @@ from pytest_gsw.jobs.demands import demands_of, variables_problem
 from pytest_gsw.jobs.files_before import recipe_problem, stage_problem
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.jobs.staged import of_other_releases, release_problem
-from pytest_gsw.session.settings import Settings
 from pytest_gsw.tables.model import Baseline
+
+if TYPE_CHECKING:
+    from pytest_gsw.session.settings import Settings
 
 _Key = TypeVar("_Key")
 
@@ -52,12 +54,20 @@ def unready(
     """
     cluster, limits = settings.cluster, settings.limits
     found = {one.spec.row_id: too_large(one.spec, limits) for one in planned if one.spec.gpus > limits.gpus}
-    if cluster is None or cluster.simulated or settings.replay is not None or isinstance(launcher, GuardedLauncher):
+    if cluster is None or settings.replay is not None:
         return dict(found)
-    here = Here(cluster, launcher, environ)
+    found |= not_ready([one for one in planned if one.spec.row_id not in found], Here(cluster, launcher, environ))
+    return told_once({one.spec.row_id: found[one.spec.row_id] for one in planned if one.spec.row_id in found})
+
+
+def not_ready(planned: Sequence[Planned], here: Here) -> Findings:
+    """The same of the place where rows are to be submitted, each told by itself."""
+    found: Findings = {}
+    if here.cluster.simulated or isinstance(here.launcher, GuardedLauncher):
+        return found
     for check in _CHECKS:
         found |= check([one for one in planned if one.spec.row_id not in found], here)
-    return told_once({one.spec.row_id: found[one.spec.row_id] for one in planned if one.spec.row_id in found})
+    return found
 
 
 def told_once(found: Mapping[str, SubmissionError]) -> dict[str, RunError]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_gsw.common.words import command
 from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem, BlankItem
@@ -69,7 +70,7 @@ def _check_cluster(settings: Settings, records: Iterable[Record]) -> None:
     if other is not None:
         raise pytest.UsageError(
             f"--gsw-replay: the run {other.run.id} was of the cluster '{other.run.cluster}', not '{name}'\n"
-            f"next: give --gsw-cluster={other.run.cluster}, or leave it out to judge by the document"
+            f"next: give {command(*other.run.cluster_options)}, or leave it out to judge by the document"
         )
 
 

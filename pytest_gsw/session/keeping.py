@@ -108,7 +108,7 @@ def tell_junit(item: pytest.Item, record: Record, when: str) -> None:
 
 def facts_of(record: Record, settings: Settings) -> list[tuple[str, str]]:
     """Where a row's things are and how it is repeated, each with its name."""
-    cluster = [f"--gsw-cluster={settings.cluster.name}"] if settings.cluster else []
+    cluster = settings.cluster.options if settings.cluster else ()
     replay = [f"--gsw-replay={settings.replay}"] if settings.replay else []
     by_cluster = settings.cluster.release if settings.cluster else None
     release = [f"--gsw-release={settings.release}"] if settings.release not in {None, by_cluster} else []

@@ -147,12 +147,13 @@ class SessionRow:
 
     def _record(self, found: Found, run: Run | None) -> Record:
         """Write down what is known of this run, and give it to JUnit and to observers."""
-        source = self.source
+        source, cluster = self.source, self._settings.cluster
         asked = Asked(
             run_id=self._settings.run_id,
             node_id=self._item.nodeid,
             baseline=self.baseline,
             cluster=source.cluster or "replay",
+            clusters_file=None if cluster is None else cluster.given_file,
             tolerance=self.judging.tolerance,
             repeats=source.repeats,
             peak_flops=self.jobs.known_peak_flops(),

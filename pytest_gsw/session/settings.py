@@ -9,7 +9,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -226,6 +226,8 @@ def _cluster(config: pytest.Config, values: Mapping[str, Any], run_directory: Pa
     if values["clusters"] and not values["clusters"].is_file():
         raise ConfigurationError(f"--gsw-clusters: there is no file {values['clusters']}")
     cluster = find_cluster(values["cluster"], files, os.environ)
+    if config.getoption("gsw_clusters") is not None and cluster.path == values["clusters"]:
+        cluster = replace(cluster, file_is_given=True)
     if values["replay"] and not cluster.simulated:
         return cluster  # the logs may be another machine's, and nothing is staged
     faults = ";".join(values["demo"])

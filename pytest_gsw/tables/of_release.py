@@ -61,10 +61,10 @@ def none_can_run(release: str) -> tuple[str, str]:
     return counted(len(rows), "row"), f"{enumerated(documents)} {does} {what}"
 
 
-def other_release(baseline: Baseline, version: str, what: str, where: str) -> OtherRelease:
+def other_release(baseline: Baseline, version: str, what: str, *where: str) -> OtherRelease:
     """What is said of ``what``, a log or a recipe, whose ``GSW_VERSION`` is none of the row's releases.
 
-    ``where`` is the option of pytest that names the log, or the cluster that has the recipe.
+    ``where`` are the options of pytest that name the log, or the cluster that has the recipe.
     """
     ran = releases_of(version)
     wanted = baseline.source.releases or (str(baseline.source.release),)
@@ -78,7 +78,7 @@ def other_release(baseline: Baseline, version: str, what: str, where: str) -> Ot
         return OtherRelease(fact, ("table", f"no bundled table has this row for {in_words(ran, 'or')}"), advice)
     release, path = found
     # The row of this node id is the other table's: the option alone does not make it that one's.
-    judged = command("pytest", where, f"--gsw-release={release}", f"{_argument(path)}::{baseline.id}")
+    judged = command("pytest", *where, f"--gsw-release={release}", f"{_argument(path)}::{baseline.id}")
     advice = f"stage the recipe of {wanted[-1]}, or take that release's figures: {judged}"
     return OtherRelease(fact, ("table", f"{from_here(path)} has this row's figures of {release}"), advice)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
+from pytest_gsw.cli import main
 from tests.integration.conftest import put_on_path, tiny_table
 
 CLUSTER = """\
@@ -252,3 +254,24 @@ def test_a_site_s_own_launcher_is_left_to_itself(pytester: pytest.Pytester, subm
     )
     result = run(pytester)
     result.stdout.fnmatch_lines(["asked"])
+
+
+def commands_of(text: str) -> list[str]:
+    """What a session's output says to type to run a row again."""
+    return [line.partition(" ")[2].strip() for line in text.split("\n") if line.startswith("again ")]
+
+
+def test_the_commands_of_a_session_name_the_file_that_it_was_given(
+    pytester: pytest.Pytester, submitted: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (pytester.path / "etc").mkdir()
+    (pytester.path / "clusters.yaml").rename(pytester.path / "etc" / "eos.yaml")
+    result = run(pytester, "--gsw-clusters=etc/eos.yaml", "--gsw-slow-start=0")
+    result.assert_outcomes(errors=2)
+    for again, node_id in zip(commands_of(result.stdout.str()), (FIRST, SECOND), strict=True):
+        words = shlex.split(again)
+        assert words == ["pytest", "--gsw-cluster=eos", "--gsw-clusters=etc/eos.yaml", node_id.replace("[[]", "[")]
+        pytester.runpytest("--gsw-baselines=site", *words[1:]).assert_outcomes(errors=1)
+    capsys.readouterr()
+    assert main(["junit", str(next((pytester.path / ".gsw" / "runs").iterdir()))]) == 0
+    assert "pytest --gsw-cluster=eos --gsw-clusters=etc/eos.yaml" in capsys.readouterr().out

@@ -268,3 +268,24 @@ def test_what_a_terminal_cannot_show_is_no_traceback(tmp_path: Path) -> None:
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "  sit?.md:10\n" in ended.stdout
+
+
+def test_rows_of_a_cluster_are_those_of_its_release(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NOT_SET", raising=False)
+    (tmp_path / "clusters.yaml").write_text(
+        "clusters:\n  eos:\n    scheduler: slurm\n    account: ${NOT_SET}\n    release: '25.02'\n"
+        "  dgx:\n    scheduler: slurm\n    release: '1.02'\n"
+    )
+    assert main(["rows", "--json", "--cluster=eos"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert len(listed) == 118
+    assert main(["rows", "--json", "--cluster=nowhere"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 141
+    assert main(["rows", "--cluster=dgx"]) == 2
+    assert "no bundled table has figures of release 1.02" in capsys.readouterr().err
+    # The row of the release that is staged, not the document's of the same name.
+    assert main(["metrics", "nowhere.out", "--cluster=eos", "--row=llama2_70b_fp8[H100x128]"]) == 2
+    assert "there is no row 'llama2_70b_fp8[H100x128]'" in capsys.readouterr().err

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from pytest_gsw.cli import main
-from tests.integration.conftest import tiny_table
+from pytest_gsw.cli.metrics import find_row
+from tests.integration.conftest import put_on_path, tiny_table
 
 ROW = "llama2_70b_fp8[H100x64]"
 WORDS = "correct-horse-battery"
@@ -172,8 +173,10 @@ def test_a_row_without_its_job(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert main(["compare-ab", ROW, "--cluster=here", "--b=X=1"]) == 1
     recipe = tmp_path / "recipes" / "maxtext"
     assert capsys.readouterr().err == (
-        f"pytest-gsw compare-ab: the launch script {recipe}/launch.sh cannot be read: No such file or directory\n\n"
-        f"next       is the recipe set up? ls -l {recipe}\n"
+        f"pytest-gsw compare-ab: the launch script is not there: {recipe}/launch.sh\n\n"
+        f"recipes    clusters.yaml:1  recipes: {recipe.parent}\n"
+        f"recipe     {find_row(ROW, None).location.path}:22  directory: maxtext\n"
+        "next       run the recipe's setup.sh, or name the script in the table: recipe: {script: NAME}\n"
     )
     assert not Path(".gsw").exists()
 
@@ -358,3 +361,40 @@ def test_an_unknown_end_is_no_end(
         "pytest-gsw compare-ab: the end of job 7 is not known: squeue: away\n\n"
         f"next       it may still run; once it has ended: pytest-gsw compare-ab --of {the_directory()}\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("recipe", "clusters", "problem"),
+    [
+        ("", "", "the directory of recipes is not there: {here}/recipes\n"),
+        (': "${HF_TOKEN:?your token}"', "", "the launch script needs HF_TOKEN, which is not set\n"),
+        ("true", ", partition: small", "the row needs 8 nodes, and the partition small has 4\n"),
+    ],
+)
+def test_nothing_is_submitted_that_would_fail(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    recipe: str,
+    clusters: str,
+    problem: str,
+) -> None:
+    """As a session finds it before it submits a row."""
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    small = "PartitionName=small TotalNodes=4 MaxNodes=UNLIMITED MaxTime=UNLIMITED MinNodes=0"
+    put_on_path(
+        tmp_path / "bin",
+        monkeypatch,
+        sbatch="touch submitted; exit 1",
+        scontrol=f'case "$*" in *partition*) echo {small};; *) echo "JobSubmitPlugins = (null)";; esac',
+    )
+    if recipe:
+        (tmp_path / "recipes" / "maxtext").mkdir(parents=True)
+        (tmp_path / "recipes" / "maxtext" / "launch.sh").write_text(f"#!/bin/bash\n{recipe}\n")
+    (tmp_path / "clusters.yaml").write_text(
+        f"clusters: {{here: {{scheduler: slurm, stage: stage, recipes: recipes{clusters}}}}}"
+    )
+    assert main(["compare-ab", ROW, "--cluster=here", "--b", "NCCL_ALGO=Ring"]) == 1
+    assert problem.format(here=tmp_path) in capsys.readouterr().err
+    assert not (tmp_path / "submitted").exists()
+    assert not Path(".gsw").exists()

@@ -112,9 +112,9 @@ def _next(needs: Attention, record: Record) -> str:
     if needs is attention.DRIFT:
         return command("pytest-gsw", "trend", record.row.id, f"--cluster={record.run.cluster}")
     if needs in {attention.ERROR, attention.UNEXPECTED_SUCCESS}:
-        return command("pytest", f"--gsw-cluster={record.run.cluster}", record.row.node_id)
+        return command("pytest", *record.run.cluster_options, record.row.node_id)
     if needs is attention.REGRESSED and not record.jobs.repeats:  # one slow job may be one slow node
-        return command("pytest", f"--gsw-cluster={record.run.cluster}", "--gsw-confirm=4", record.row.node_id)
+        return command("pytest", *record.run.cluster_options, "--gsw-confirm=4", record.row.node_id)
     return command("pytest-gsw", "history", record.row.id, f"--cluster={record.run.cluster}")
 
 

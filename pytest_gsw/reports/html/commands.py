@@ -33,8 +33,7 @@ def again(records: Iterable[Record], directory: Path, *options: str) -> str:
 
 def offline(record: Record, directory: Path) -> str:
     """A row judged again from the log that it left."""
-    cluster = () if record.run.cluster == NO_CLUSTER else (f"--gsw-cluster={record.run.cluster}",)
-    return command("pytest", *cluster, f"--gsw-replay={directory}", record.row.node_id)
+    return command("pytest", *record.run.cluster_options, f"--gsw-replay={directory}", record.row.node_id)
 
 
 def next_command(row: Row, directory: Path) -> str:
@@ -81,5 +80,4 @@ def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
 
 
 def _where(record: Record, directory: Path) -> tuple[str, ...]:
-    cluster = record.run.cluster
-    return (f"--gsw-replay={directory}",) if cluster == NO_CLUSTER else (f"--gsw-cluster={cluster}",)
+    return record.run.cluster_options or (f"--gsw-replay={directory}",)
