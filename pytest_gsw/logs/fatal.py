@@ -37,9 +37,9 @@ from pytest_gsw.logs.failures import (
     Signature,
     signature,
 )
-from pytest_gsw.logs.identity import RECIPE_MARKER
 from pytest_gsw.logs.logfile import LogFile, opened, unreadable
 from pytest_gsw.logs.reader import detect_format, read_log
+from pytest_gsw.logs.recipe_lines import RECIPE_MARKER
 from pytest_gsw.logs.scan import BLOCK_BYTES, is_wanted, matching_records
 from pytest_gsw.logs.text import without_escapes
 from pytest_gsw.logs.tracebacks import CHAIN, TRACEBACK, read_traceback

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from pytest_gsw.logs.identity import RECIPE_MARKER
 from pytest_gsw.logs.logfile import unreadable
 from pytest_gsw.logs.model import Step, Tail
+from pytest_gsw.logs.recipe_lines import RECIPE_MARKER
 from pytest_gsw.logs.runs import Runs
 from pytest_gsw.logs.scan import BLOCK_BYTES, LONGEST_LINE_BYTES, Scanner, is_labelled
 

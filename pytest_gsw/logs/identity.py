@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_gsw.common.words import shortened
 from pytest_gsw.logs.model import Identity, StepLog
+from pytest_gsw.logs.recipe_lines import RECIPE_MARKER, RecipeLines, recipe_line
 from pytest_gsw.logs.settings import PRINTED, PRODUCTS, number_of, precision_of, quantization_of
-from pytest_gsw.logs.text import safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,10 +18,6 @@ if TYPE_CHECKING:
     from pytest_gsw.logs.model import Dialect
     from pytest_gsw.logs.settings import Printed
 
-#: Every rank of a DGX Cloud Benchmarking recipe prints one such line (v24.11 to v25.04).
-_RECIPE = re.compile(rb"\bGSW: (MODEL=.{1,4000})")
-_FIELD = re.compile(rb"\b([A-Z][A-Z_]{1,40})=('[^']{0,400}'|[^\s']{0,400})")
-_SHOWN_CHARACTERS = 120
 #: Two values of one name that stand so near to each other are of one configuration and not of two runs.
 _ONE_CONFIGURATION_BYTES = 1 << 13
 
@@ -59,8 +54,6 @@ _TOTAL_STEPS = (
     _fact("total steps ", r", total steps (\d{1,12}) \(warmup "),  # torchtitan
 )
 
-#: What a recipe's own line holds.
-RECIPE_MARKER = b"GSW: MODEL="
 _MARKERS: tuple[bytes, ...] = (
     RECIPE_MARKER,
     *dict.fromkeys(fact.marker for fact in (*_GLOBAL_BATCH, *_GPUS, *_TOTAL_STEPS)),
@@ -120,7 +113,7 @@ class _Settings:
         return None if any(one.value != last.value for one in near) else last
 
 
-def with_identity(log: StepLog, records: Iterable[tuple[int, bytes]]) -> StepLog:
+def with_identity(log: StepLog, records: Iterable[tuple[int, bytes]], lines: RecipeLines | None = None) -> StepLog:
     """The log with what records that hold a marker say; where they differ, the last counts.
 
     What step lines say themselves is kept, as is what a format has filled in.
@@ -128,21 +121,23 @@ def with_identity(log: StepLog, records: Iterable[tuple[int, bytes]]) -> StepLog
     Args:
         log: The log, whose format says what else its lines may hold.
         records: Lines with their byte offsets.
+        lines: What the recipe's own lines say of the run; ``None`` where the records hold them.
     """
-    found, at = Identity(), 0
+    own = RecipeLines()
     numbers: dict[_Fact, tuple[int, int]] = {}
     settings = [_Settings(printed) for printed in PRINTED.get(log.format, ())]
     for offset, record in records:
-        said = recipe_identity(record)
-        found, at = (found, at) if said is None else (said, offset)
+        if lines is None and (line := recipe_line(record)) is not None:
+            own.feed(offset, line)
         for fact in (*_GLOBAL_BATCH, *_GPUS, *_TOTAL_STEPS):
             if fact.marker in record:
                 for match in fact.pattern.finditer(record):
                     numbers[fact] = int(match[1].replace(b",", b"")), offset
         for one in settings:
             one.read(offset, record)
-    places = {name: at for name in _IDENTITY_FIELDS if getattr(found, name) is not None}
-    known = {name: getattr(found, name) for name in places}
+    found = (lines or own).identity()
+    known = {name: value for name in _IDENTITY_FIELDS if (value := getattr(found, name)) is not None}
+    places = {name: at for name, at in found.places.items() if name in known}
     stated = dict(_stated(settings))
     for name, facts in (("global_batch_size", _GLOBAL_BATCH), ("gpus", _GPUS)):
         number = _first(numbers, facts)
@@ -153,9 +148,9 @@ def with_identity(log: StepLog, records: Iterable[tuple[int, bytes]]) -> StepLog
     for name, (value, offset) in stated.items():
         known[name], places[name] = value, offset
     for name in _IDENTITY_FIELDS:
-        own = getattr(log.identity, name)
-        if own is not None:
-            known[name] = own
+        stated_by_format = getattr(log.identity, name)
+        if stated_by_format is not None:
+            known[name] = stated_by_format
             places.pop(name, None)
     total = _first(numbers, _TOTAL_STEPS)
     total_steps = log.total_steps if log.total_steps is not None or total is None else total[0]
@@ -225,54 +220,3 @@ def _quantization(settings: _Settings) -> tuple[str, int] | None:
         return quantization_of(smaller.value), smaller.offset
     said = settings.get("fp8") or settings.get("quantization")
     return None if said is None else (quantization_of(said.value), said.offset)
-
-
-#: What a recipe's own line says in whole numbers, by its names; those behind the first are of recipes that add them.
-_RECIPE_NUMBERS = {
-    "SEQ_LEN": "sequence_length",
-    "GBS": "global_batch_size",
-    "MBS": "micro_batch_size",
-    "NUM_LAYERS": "layers",
-    **{name.upper(): name for name in ("tp", "pp", "cp", "ep", "dp")},
-}
-_RECIPE_TEXTS = {
-    "FRAMEWORK": "framework",
-    "MODEL": "model",
-    "MODEL_SIZE": "size",
-    "DTYPE": "dtype",
-    "JOB_ID": "job_id",
-    "GSW_VERSION": "release",
-    "IMAGE": "image",
-}
-_RECIPE_NAMES = frozenset(
-    name.encode() for name in (*_RECIPE_TEXTS, *_RECIPE_NUMBERS, "JOB_NUM_NODES", "GPUS_PER_NODE")
-)
-
-
-def recipe_identity(record: bytes) -> Identity | None:
-    """What a recipe's own line says, safe to show; ``None`` for others, and for the command that is to print it."""
-    if RECIPE_MARKER not in record:
-        return None
-    line = _RECIPE.search(record)
-    return None if line is None else _recipe_line(line[1])
-
-
-@lru_cache(maxsize=64)
-def _recipe_line(line: bytes) -> Identity | None:
-    """What the line says; each of some thousand ranks prints the same one. Code that it quotes may hold a ``$``."""
-    said = {
-        name.decode(): shortened(safe_text(value.strip(b"'\"")), _SHOWN_CHARACTERS)
-        for name, value in _FIELD.findall(line)
-        if name in _RECIPE_NAMES
-    }
-    if any("$" in value for value in said.values()):
-        return None
-    texts = {ours: said.get(name) or None for name, ours in _RECIPE_TEXTS.items()}
-    numbers = {ours: number_of(said.get(name, "").encode()) for name, ours in _RECIPE_NUMBERS.items()}
-    return Identity(gpus=_gpus(said), **texts, **numbers)  # type: ignore[arg-type]  # each by its own type
-
-
-def _gpus(said: dict[str, str]) -> int | None:
-    nodes, each = said.get("JOB_NUM_NODES", ""), said.get("GPUS_PER_NODE", "")
-    digits = (nodes + each).isascii() and nodes.isdigit() and each.isdigit() and len(nodes + each) < 16
-    return int(nodes) * int(each) if digits else None

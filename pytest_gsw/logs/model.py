@@ -95,6 +95,19 @@ class Diverged:
 
 
 @dataclass(frozen=True)
+class Contradiction:
+    """Two lines of the recipe's own that say different things of one run."""
+
+    #: As the lines call it: ``MODEL_SIZE``.
+    name: str
+    first: str
+    second: str
+    #: Byte offsets of the two lines.
+    first_at: int
+    second_at: int
+
+
+@dataclass(frozen=True)
 class Overflows:
     """Gradients that were not finite beside a finite loss: where a loss scaler works, it skipped their steps."""
 
@@ -126,6 +139,8 @@ class StepLog:
     calibration_flops: float | None = None
     #: Attempts before the last one that diverged.
     diverged: tuple[Diverged, ...] = ()
+    #: Two lines before the first step that cannot both be true of the run; the newest two.
+    contradiction: Contradiction | None = None
     #: Gradients that a loss scaler may have found to overflow, where steps have no lines of their own.
     overflows: Overflows | None = None
     #: The loss of each step that prints one, in order; ``None`` where the format prints none.

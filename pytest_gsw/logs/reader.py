@@ -21,9 +21,10 @@ from pytest_gsw.logs.calibration import calibration_flops
 from pytest_gsw.logs.ends import before_step, open_line, says_its_end
 from pytest_gsw.logs.formats.registry import FORMATS, REFUSED
 from pytest_gsw.logs.guards import parser_of
-from pytest_gsw.logs.identity import RECIPE_MARKER, identity_markers, with_identity
+from pytest_gsw.logs.identity import identity_markers, with_identity
 from pytest_gsw.logs.logfile import LogFile, unreadable
 from pytest_gsw.logs.model import LogFormat, Step, StepLog, Tail
+from pytest_gsw.logs.recipe_lines import RECIPE_MARKER
 from pytest_gsw.logs.runs import Runs
 from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
 from pytest_gsw.logs.text import quoted_text, safe_text
@@ -101,7 +102,7 @@ def _read(file: LogFile, log_format: LogFormat, block_bytes: int) -> StepLog:
                 open_line=open_line(file),
                 calibration_flops=calibration_flops(_last_records(file, log, block_bytes)),
             )
-            return with_identity(log, _identity_records(file, log, block_bytes))
+            return with_identity(log, _identity_records(file, log, runs.begin, block_bytes), runs.lines)
     return StepLog(log_format.name, steps=(), attempts=0)
 
 
@@ -114,18 +115,21 @@ def _later_run(path: Path, begin: int) -> LogError:
     )
 
 
-def _identity_records(file: LogFile, log: StepLog, block_bytes: int) -> Iterator[tuple[int, bytes]]:
+def _identity_records(file: LogFile, log: StepLog, begin: int, block_bytes: int) -> Iterator[tuple[int, bytes]]:
     """Records that may tell whose run it was.
 
     They stand at a run's beginning: what follows the first step may be another run's. Searching
     gigabytes for them would take longer than for the steps, so only the log's beginning is
-    searched, and what directly precedes the last attempt.
+    searched, that of its last run, and what directly precedes the last attempt.
     """
     first = file.size if not log.steps or log.steps[0].offset is None else log.steps[0].offset
     markers = identity_markers(log.format)
-    for start, stop in before_step(first):
+    done = 0
+    for begins, stop in (before_step(first)[0], *before_step(first, max(0, begin - 1))):
+        start = max(begins, done)
         if start < stop:
             yield from matching_records(file, markers, start=start, stop=stop, block_bytes=block_bytes)
+            done = stop
 
 
 def _last_records(file: LogFile, log: StepLog, block_bytes: int) -> Iterator[bytes]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_gsw.logs.guards import parser_of
-from pytest_gsw.logs.identity import RECIPE_MARKER, recipe_identity
 from pytest_gsw.logs.model import Diverged, StepLog, Tail
+from pytest_gsw.logs.recipe_lines import RECIPE_MARKER, RecipeLines, recipe_line
 from pytest_gsw.logs.scan import alternatives, is_wanted
 
 if TYPE_CHECKING:
@@ -32,14 +32,18 @@ class Runs:
         self._diverged: tuple[Diverged, ...] = ()
         #: Where the last run begins, behind the first byte of its first line; 0 for the beginning of the file.
         self.begin = 0
+        #: What the recipe's own lines say of the last run.
+        self.lines = RecipeLines()
 
     def feed(self, offset: int, record: bytes) -> None:
         """Take the next record that holds a string of the dialect, or the recipe's marker."""
         if is_wanted(record, self._wanted):
             self._parser.feed(offset, record)
         # The line itself is of the run before it: a bar that was killed may stand in it.
-        if RECIPE_MARKER in record and recipe_identity(record) is not None and self._parser.tail(1).attempts:
-            self._end(offset + 1)
+        if RECIPE_MARKER in record and (line := recipe_line(record)) is not None:
+            if self._parser.tail(1).attempts:
+                self._end(offset + 1)
+            self.lines.feed(offset, line)
 
     def _end(self, begin: int) -> None:
         """Leave the steps so far to the run before the one that begins here."""
@@ -47,7 +51,7 @@ class Runs:
         self._attempts_before, self._diverged = log.attempts, log.diverged
         if log.not_finite is not None:
             self._diverged += (Diverged(log.attempts, *log.not_finite, self.begin, begin),)
-        self._parser, self.begin = parser_of(self._format), begin
+        self._parser, self.begin, self.lines = parser_of(self._format), begin, RecipeLines()
 
     @property
     def is_unstepped(self) -> bool:
@@ -58,7 +62,12 @@ class Runs:
         """The last run in the file; its attempts, and those that diverged, are counted from the file's beginning."""
         log, before = self._parser.log(), self._attempts_before
         own = (replace(one, attempt=one.attempt + before) for one in log.diverged)
-        return replace(log, attempts=before + log.attempts, diverged=(*self._diverged, *own))
+        return replace(
+            log,
+            attempts=before + log.attempts,
+            diverged=(*self._diverged, *own),
+            contradiction=self.lines.contradiction,
+        )
 
     def tail(self, count: int) -> Tail:
         """The end of :meth:`log`, with so many steps at most."""
@@ -69,4 +78,5 @@ class Runs:
         """The same, to be fed what may turn out otherwise."""
         other = copy(self)
         other._parser = deepcopy(self._parser, {id(self._format): self._format})  # noqa: SLF001
+        other.lines = copy(self.lines)
         return other

@@ -149,6 +149,7 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
             advice="a run that diverged says nothing of performance: find out why before measuring",
         )
     reading(path, lambda: _check_attempts(run, path, read))
+    reading(path, lambda: _check_lines(run, path, read))
     problem = loss_problem(baseline, log)
     if problem is not None:
         raise refused(problem, run, log)
@@ -196,6 +197,31 @@ def _check_attempts(run: Run, path: Path, log: StepLog) -> None:
         advice = "a run that diverges and begins anew says nothing of performance: find out why before measuring"
         begin = ("attempt", f"{path}:{line_number(path, one.begin)}")
         raise refused(Problem(fact, advice, (begin,)), run, log)
+
+
+def _check_lines(run: Run, path: Path, log: StepLog) -> None:
+    """Make sure that the recipe's own lines agree, but where the scheduler began the job anew between two of them.
+
+    Raises:
+        LogError: Two contradict each other.
+    """
+    found = log.contradiction
+    if found is None:
+        return
+    # A job that is requeued keeps its id: with another one, the lines are of two jobs.
+    if found.name != "JOB_ID" and is_requeued(path, found.first_at, found.second_at):
+        return
+    both = f"{found.name}={found.first} and {found.name}={found.second}"
+    places = f"{path}:{line_number(path, found.first_at)},{line_number(path, found.second_at)}"
+    raise refused(
+        Problem(
+            f"the log's own lines contradict each other before its first step: {both}",
+            "find out which two runs write into one log, or what else prints such a line",
+            (("said at", places),),
+        ),
+        run,
+        log,
+    )
 
 
 def read_identity(path: Path, format_name: str = "") -> Identity:

@@ -345,3 +345,92 @@ def test_a_log_is_opened_once_to_be_read_and_checked(log: Path, monkeypatch: pyt
     monkeypatch.setattr(Path, "open", counted)
     assert len(read_steps(LLAMA2_FP8_X128, run(log), FORMATS["maxtext"]).steps) == 50
     assert opened == [log]
+
+
+# ---- Lines that contradict each other ------------------------------------------------------------
+
+REQUEUE = "slurmstepd: error: *** JOB 481221 ON node7 CANCELLED AT 2031-02-03T04:05:06 DUE TO JOB REQUEUE ***\n"
+
+
+def written(folder: Path, *parts: str) -> Path:
+    path = folder / "run.log"
+    path.write_text("".join(parts))
+    return path
+
+
+def test_lines_that_contradict_each_other_are_an_error(tmp_path: Path) -> None:
+    other = IDENTITY.replace("MODEL_SIZE=70b", "MODEL_SIZE=7b")
+    log = written(tmp_path, "a line\n", other, other, "NCCL INFO\n", IDENTITY, step_lines(range(50)))
+    with pytest.raises(LogError) as caught:
+        read_steps(LLAMA2_FP8_X128, run(log), FORMATS["maxtext"])
+    assert str(caught.value) == (
+        "the log's own lines contradict each other before its first step: MODEL_SIZE=7b and MODEL_SIZE=70b\n"
+        "\n"
+        f"log        {log}:55\n"
+        "steps      50 read as maxtext\n"
+        "job        481221 COMPLETED 0:0 after 11m02s on pool0-[0017-0032]\n"
+        f"said at    {log}:3,5\n"
+        "next       find out which two runs write into one log, or what else prints such a line"
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "other"),
+    [
+        ("MODEL=llama2", "MODEL=llama3"),
+        ("JOB_NUM_NODES=16", "JOB_NUM_NODES=8"),
+        ("GPUS_PER_NODE=8", "GPUS_PER_NODE=4"),
+        ("DTYPE=fp8", "DTYPE=bf16"),
+        ("GSW_VERSION=24.11", "GSW_VERSION=25.01"),
+        ("JOB_ID=481221", "JOB_ID=481220"),
+        ("SYNTHETIC_DATA=True", "TP=4"),
+    ],
+)
+def test_whatever_two_lines_say_differently(field: str, other: str, tmp_path: Path) -> None:
+    mine = IDENTITY.replace("SYNTHETIC_DATA=True", "SYNTHETIC_DATA=True TP=1")
+    log = written(tmp_path, IDENTITY.replace(field, other), mine, step_lines(range(50)))
+    with pytest.raises(LogError, match="contradict each other before its first step"):
+        measured(log)
+
+
+def test_what_only_an_earlier_line_says_counts_too(tmp_path: Path) -> None:
+    log = written(tmp_path, IDENTITY.replace("DTYPE=fp8", "DTYPE=bf16"), "GSW: MODEL=llama2\n", step_lines(range(50)))
+    with pytest.raises(LogError, match="by its dtype"):
+        measured(log)
+
+
+@pytest.mark.parametrize("cut", [IDENTITY.index("DTYPE") + len(text) for text in ("DTYPE=f", "DTYPE=fp8 SYN", "DT")])
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_torn_line_contradicts_none(cut: int, is_last: bool, tmp_path: Path) -> None:
+    lines = [IDENTITY, IDENTITY[:cut] + "\n"]
+    log = written(tmp_path, *(lines if is_last else reversed(lines)), step_lines(range(50)))
+    assert measured(log).steps == 50
+
+
+def test_the_job_that_slurm_began_anew_may_say_something_else(tmp_path: Path) -> None:
+    other = IDENTITY.replace("DTYPE=fp8", "DTYPE=bf16")
+    log = written(tmp_path, other, REQUEUE, IDENTITY, step_lines(range(50)))
+    assert measured(log).steps == 50
+    for unexcused in ((REQUEUE, other, IDENTITY), (other, REQUEUE, other, IDENTITY), (other, IDENTITY, REQUEUE)):
+        log = written(tmp_path, *unexcused, step_lines(range(50)))
+        with pytest.raises(LogError, match="contradict"):
+            measured(log)
+
+
+def test_a_job_that_slurm_began_anew_keeps_its_id(tmp_path: Path) -> None:
+    other = IDENTITY.replace("JOB_ID=481221", "JOB_ID=481220")
+    with pytest.raises(LogError, match="JOB_ID=481220 and JOB_ID=481221"):
+        measured(written(tmp_path, other, REQUEUE, IDENTITY, step_lines(range(50))))
+
+
+def test_lines_of_an_earlier_run_with_steps_contradict_none(tmp_path: Path) -> None:
+    other = IDENTITY.replace("DTYPE=fp8", "DTYPE=bf16")
+    assert measured(written(tmp_path, other, step_lines(range(50)), IDENTITY, step_lines(range(50)))).steps == 50
+
+
+def test_a_run_deep_in_a_log_is_told_by_its_own_line(tmp_path: Path) -> None:
+    noise = "NCCL INFO channel 0\n" * 250_000  # 5 MB
+    other = IDENTITY.replace("DTYPE=fp8", "DTYPE=bf16")
+    log = written(tmp_path, IDENTITY, step_lines(range(3)), noise, other, noise, step_lines(range(50)))
+    with pytest.raises(LogError, match="by its dtype"):
+        measured(log)

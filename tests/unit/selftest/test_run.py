@@ -187,7 +187,7 @@ def _all_attempts_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _a_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "recipe_identity", lambda _: None)
+    monkeypatch.setattr(runs, "recipe_line", lambda _: None)
 
 
 _no_identity = _read(lambda log: replace(log, identity=Identity()))
