@@ -118,8 +118,10 @@ def _accepted_changes(before: Baseline, after: Baseline) -> dict[str, Change]:
 
 def _configuration(row: Baseline) -> dict[str, Any]:
     """All that is not a figure, but for where and in what words it is written."""
+    facts = definition_facts(row)
+    facts.pop("release", None)  # each of two documents has its own
     return {
-        **definition_facts(row),
+        **facts,
         **{key: getattr(row, key) for key in ("log_format", "min_steps", "tolerance", "max_gain")},
         **{f"metrics.{key}": stated.value for key, stated in row.metrics.items()},
         **{f"metrics.{key}.tolerance": stated.tolerance for key, stated in row.metrics.items()},

@@ -49,6 +49,8 @@ def definition_facts(baseline: Baseline, image: str | None = None) -> dict[str, 
         **_prefixed("recipe.environment", recipe.environment),
         **_prefixed("attributes", baseline.attributes),
         "image": None if named is None else image_name(named),
+        # Two releases have rows of one name and settings, and run other software: an image tells it, if one is known.
+        "release": baseline.source.release if named is None else None,
     }
     # Left out, so that a fact that a later release adds changes no hash of a row that does not have it.
     return {name: value for name, value in facts.items() if value is not None}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields, replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
 from pytest_gsw.tables.definition import (
     accepted_for,
     counts_with_its_image,
@@ -19,7 +20,7 @@ from pytest_gsw.tables.definition import (
     definition_hash,
     experiment_hash,
 )
-from pytest_gsw.tables.load import load_tables
+from pytest_gsw.tables.load import load_tables, read_tables
 from pytest_gsw.tables.model import Accepted, Baseline, Documented, Figures, Location, Parallelism, Source
 from tests.unit.rows import LLAMA2_FP8_X128
 from tests.unit.tables.texts import TINY
@@ -151,6 +152,27 @@ def test_the_image_is_part_of_it(image: str) -> None:
     named = replace(ROW, recipe=replace(ROW.recipe, image=image))
     assert definition_hash(named) == definition_hash(ROW, image)
     assert definition_hash(named, "x.sqsh") == definition_hash(ROW, "x.sqsh")
+
+
+def test_the_release_stands_for_an_image_that_nobody_knows() -> None:
+    of = {release: replace(ROW, source=Source("README.md", 1, release)) for release in ("v25.05", "v25.05.01")}
+    assert len({definition_hash(row) for row in (ROW, *of.values())}) == 3
+    assert definition_facts(of["v25.05"])["release"] == "v25.05"
+    # An image says more than a release, which may be given another one.
+    assert {definition_hash(row, IMAGE) for row in of.values()} == {definition_hash(ROW, IMAGE)}
+
+
+def test_the_same_row_of_two_releases_has_two_definitions() -> None:
+    tables = {bundled_baselines(), *chain.from_iterable(bundled_releases().values())}
+    rows = {(row.id, row.location): row for row in read_tables(sorted(tables)).rows}.values()
+    found = Counter((row.id, definition_hash(row)) for row in rows)
+    assert len(found) > 500
+    assert [row for row, times in found.items() if times > 1] == []
+
+
+def test_rows_of_the_documents_keep_their_definitions() -> None:
+    rows = load_tables([bundled_baselines()])
+    assert {"release" in definition_facts(row) for row in rows} == {False}
 
 
 def test_how_the_yaml_is_written_does_not_matter(load: Load) -> None:
