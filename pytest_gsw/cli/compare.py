@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,11 +24,12 @@ from pytest_gsw.cli.runs import (
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, listed, percent
 from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.history.comparison import CONFIDENCE, Comparison, RowRatio, compare_runs, series_of
+from pytest_gsw.history.comparison import CONFIDENCE, Comparison, RowRatio, compare_runs
 from pytest_gsw.history.model import SeriesKey
+from pytest_gsw.history.past import pasts_of_records
 from pytest_gsw.history.place import history_place
 from pytest_gsw.history.store import History
-from pytest_gsw.performance.noise import REFERENCE_JOBS, Noise, noise_of
+from pytest_gsw.performance.noise import Noise
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
@@ -98,9 +100,9 @@ def _of_directory(given: str) -> tuple[Record, ...] | None:
 
 
 def _noises(history: History, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:
-    """By how much the newest jobs of each row differ."""
-    times_s = history.times_of(series_of(*runs), last=REFERENCE_JOBS)
-    return {key: noise_of(of_row) for key, of_row in times_s.items()}
+    """By how much the jobs of each row differ: the first nights' noise, to which what is compared adds nothing."""
+    pasts = pasts_of_records(history, itertools.chain(*runs))
+    return {key: noise for key, past in pasts.items() if (noise := past.noise()) is not None}
 
 
 def _is_worse(compared: Comparison) -> bool:

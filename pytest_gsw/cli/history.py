@@ -24,8 +24,9 @@ from pytest_gsw.history.import_runs import import_runs
 from pytest_gsw.history.imported import Imported
 from pytest_gsw.history.llmb import import_llmb
 from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, newest_definitions
+from pytest_gsw.history.past import newest_pasts
 from pytest_gsw.history.store import History
-from pytest_gsw.performance.noise import Noise, noise_of
+from pytest_gsw.performance.noise import PRIOR, Noise
 from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.fields import nearest
@@ -76,13 +77,15 @@ def _history(asked: argparse.Namespace) -> Answer:
         keys = history.series(asked.rows, asked.cluster)
         if not keys:
             raise ConfigurationError(_nothing(asked, history))
-        chosen = keys if asked.all else newest_definitions(keys)
-        points = history.points_of(chosen, asked.last)
+        pasts = newest_pasts(history, keys)
+    shown = {key: pasts[key] for key in (pasts if asked.all else newest_definitions(pasts))}
+    points = {key: past.points[-asked.last :] for key, past in shown.items()}
+    noises = {key: past.noise() or PRIOR for key, past in shown.items()}
     if asked.json:
-        return json_answer([_facts(key, points[key]) for key in chosen])
+        return json_answer([_facts(key, points[key], noises[key]) for key in shown])
     if asked.csv:
         return Answer(_csv(points))
-    return Answer(_table(points, hidden=len(keys) - len(chosen)))
+    return Answer(_table(points, noises, hidden=len(pasts) - len(shown)))
 
 
 def _nothing(asked: argparse.Namespace, history: History) -> str:
@@ -101,21 +104,21 @@ def _nothing(asked: argparse.Namespace, history: History) -> str:
 # -- what is shown -------------------------------------------------------------------------------
 
 
-def _table(points: Mapping[SeriesKey, Sequence[Point]], hidden: int) -> str:
+def _table(points: Mapping[SeriesKey, Sequence[Point]], noises: Mapping[SeriesKey, Noise], hidden: int) -> str:
     several = len({(key.row, key.cluster) for key in points}) < len(points)
-    table = [_line(key, of_row, several) for key, of_row in points.items()]
+    table = [_line(key, of_row, noises[key], several) for key, of_row in points.items()]
     columns = ["row", "cluster", *(["definition"] if several else []), ">jobs", ">median", ">noise", "newest"]
     lines = [plain_table(table, *columns, ">throughput", "seconds, oldest first", style="simple")]
-    if any(_noise(of_row).jobs == 0 for of_row in points.values()):
+    if any(noise.jobs == 0 for noise in noises.values()):
         lines.append(NOISE_NOTE)
     if hidden:
         lines.append(f"{counted(hidden, 'earlier definition')} not shown; --all shows them")
     return quoted("\n".join(lines), os.environ)
 
 
-def _line(key: SeriesKey, points: Sequence[Point], several: bool) -> list[str]:
+def _line(key: SeriesKey, points: Sequence[Point], noise: Noise, several: bool) -> list[str]:
     times_s = [point.judged_s for point in points]
-    newest, noise = points[-1], _noise(points)
+    newest = points[-1]
     median_s = statistics.median(times_s)
     return [
         key.row,
@@ -128,10 +131,6 @@ def _line(key: SeriesKey, points: Sequence[Point], several: bool) -> list[str]:
         percent(median_s / newest.judged_s - 1),
         sparkline(times_s, _letters(), _LEAST_SPAN * median_s),
     ]
-
-
-def _noise(points: Sequence[Point]) -> Noise:
-    return noise_of([point.judged_s for point in points])
 
 
 def sparkline(values: Sequence[float], letters: str = _BLOCKS, least_span: float = 0.0) -> str:
@@ -154,8 +153,7 @@ def _letters() -> str:
     return _BLOCKS
 
 
-def _facts(key: SeriesKey, points: Sequence[Point]) -> dict[str, Any]:
-    noise = _noise(points)
+def _facts(key: SeriesKey, points: Sequence[Point], noise: Noise) -> dict[str, Any]:
     return {
         **vars(key),
         "median_s": statistics.median(point.judged_s for point in points),

@@ -6,7 +6,7 @@ import argparse
 import os
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from pytest_gsw.cli.runs import add_history_option, opened
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, day, percent
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.drifting import Drifting, drifting, nights_of, since
-from pytest_gsw.history.model import Point, SeriesKey, newest_definitions
+from pytest_gsw.history.drifting import Drifting
+from pytest_gsw.history.model import SeriesKey, newest_definitions
+from pytest_gsw.history.past import Past, newest_pasts
 from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.drift import NEWEST
 from pytest_gsw.performance.noise import REFERENCE_JOBS, reference
@@ -58,13 +59,13 @@ def _trend(asked: argparse.Namespace) -> Answer:
         newest = newest_definitions(history.series(asked.rows, asked.cluster))
         if not newest:
             raise ConfigurationError(f"the history {history.shown} has no such row\nnext: pytest-gsw history")
-        points = history.points_of(newest)
+        pasts = newest_pasts(history, newest)
     trends = []
-    for key, of_row in points.items():
+    for key, past in pasts.items():
         figure = accepted.get(key.row, {}).get(key.cluster)
         # Under another definition it is a figure of other nights.
         counts = figure is not None and figure.definition == key.definition
-        trends.append(_trend_of(key, nights_of(since(of_row, figure if counts else None))))
+        trends.append(_trend_of(key, replace(past, accepted=figure if counts else None)))
     trends.sort(key=lambda one: (one.found is None, one.throughput_change or 0.0, one.key))
     status = 1 if any(one.found for one in trends) else 0
     if asked.json:
@@ -72,12 +73,13 @@ def _trend(asked: argparse.Namespace) -> Answer:
     return Answer(quoted(_text(trends), os.environ), status)
 
 
-def _trend_of(key: SeriesKey, nights: Sequence[Point]) -> _Trend:
+def _trend_of(key: SeriesKey, past: Past) -> _Trend:
+    nights = past.counted
     times_s = [night.judged_s for night in nights]
     if len(nights) < REFERENCE_JOBS + NEWEST:
         return _Trend(key, len(nights), None, None, None)
     first_s, newest_s = statistics.median(reference(times_s)), statistics.median(times_s[-NEWEST:])
-    return _Trend(key, len(nights), first_s, newest_s, drifting(nights))
+    return _Trend(key, len(nights), first_s, newest_s, past.drifting)
 
 
 def _text(trends: Sequence[_Trend]) -> str:

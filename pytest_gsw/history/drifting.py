@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,9 +12,6 @@ from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.results import outcomes
 from pytest_gsw.tables.model import Accepted
-
-#: So many nights in a row in which a row was slower than its tolerance are a spell.
-_SPELL = 3
 
 #: A fact of the environment has changed where it was the same for so many nights before.
 _SAME_BEFORE = 3
@@ -44,19 +40,6 @@ def nights_of(points: Sequence[Point]) -> tuple[Point, ...]:
         if point.reason not in UNUSUAL:
             first.setdefault(point.run_id, point)
     return tuple(first.values())
-
-
-def without_spells(nights: Sequence[Point]) -> tuple[Point, ...]:
-    """The nights, from the oldest on, without those in which the row was too slow for three or more in a row.
-
-    Such a spell is a state that somebody repairs, and not noise: counted as noise, a loss would widen its own limit
-    while it lasts. One slow night, or two, is what noise looks like.
-    """
-    kept: list[Point] = []
-    for slow, spell in itertools.groupby(nights, key=lambda night: night.outcome in outcomes.SLOW):
-        listed = list(spell)
-        kept += [] if slow and len(listed) >= _SPELL else listed
-    return tuple(kept)
 
 
 def since(points: Sequence[Point], accepted: Accepted | None) -> tuple[Point, ...]:

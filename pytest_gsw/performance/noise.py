@@ -11,7 +11,6 @@ reference, the loss is ``1 - exp(-x)``.
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -42,13 +41,6 @@ _MEDIAN_SD = (1.0, 0.70711, 0.66983, 0.54609, 0.53557, 0.46343, 0.45874, 0.41015
 
 #: More jobs than are ever run; what a tolerance of next to nothing needs is beyond all numbers.
 _MOST_JOBS = 10**9
-
-#: The share of all distances between two jobs that the spread is not beyond, and what makes it the standard deviation
-#: of normal values: two of them are a normal value of sqrt(2) standard deviations apart. Spreads of this kind:
-#: P. J. Bickel and E. L. Lehmann, Descriptive statistics for nonparametric models IV, Contributions to Statistics
-#: (Hájek memorial volume, 1979), p. 33.
-_SHARE = 0.7
-_NORMAL = math.sqrt(2) * statistics.NormalDist().inv_cdf((1 + _SHARE) / 2)
 
 
 @dataclass(frozen=True)
@@ -108,36 +100,33 @@ def reference(points_s: Sequence[float], start: int = 0) -> Sequence[float]:
     return points_s[start : start + REFERENCE_JOBS]
 
 
-def noise_of(reference_s: Sequence[float]) -> Noise:
-    """The noise between the jobs of a reference; :data:`PRIOR` until there are :data:`FEWEST_JOBS`.
+def prior_for(tolerance: float) -> Noise:
+    """What is taken until there is a history: :data:`PRIOR`, and less where that would go beyond the tolerance.
 
-    The jobs' own spread comes from :func:`spread`; the prior's variance counts for :data:`PRIOR_JOBS` beside it.
+    Who allows 2 % says that jobs differ by less. The usual noise would take the row's tolerance away.
+    """
+    _check(tolerance)
+    if tolerance >= 1:
+        return PRIOR
+    return Noise(min(PRIOR.sigma, -math.log1p(-tolerance) / K), 0)
+
+
+def noise_of(reference_s: Sequence[float], prior: Noise = PRIOR) -> Noise:
+    """The noise between the jobs of a reference, oldest first; the prior until there are :data:`FEWEST_JOBS`.
+
+    The jobs' own scale comes from :func:`~pytest_gsw.performance.levels.scale`; the prior's variance counts for
+    :data:`PRIOR_JOBS` beside it.
 
     Raises:
         ValueError: A time is not finite and above zero.
     """
     logs = _logs(reference_s)
     if len(logs) < FEWEST_JOBS:
-        return PRIOR
-    pooled = (PRIOR_JOBS * PRIOR.sigma**2 + len(logs) * spread(logs) ** 2) / (PRIOR_JOBS + len(logs))
+        return prior
+    from pytest_gsw.performance import levels  # a session that only collects rows needs none
+
+    pooled = (PRIOR_JOBS * prior.sigma**2 + len(logs) * levels.scale(logs) ** 2) / (PRIOR_JOBS + len(logs))
     return Noise(math.sqrt(pooled), len(logs))
-
-
-def spread(values: Sequence[float]) -> float:
-    """A robust standard deviation: 70 % of all distances between two values are within 1.466 of it.
-
-    A sixth of the values can be anywhere before it breaks, which leaves room for the odd slow job, and no more on
-    purpose: a row that takes 125 s on some nights and 220 s on others is noisy, and a median absolute deviation says
-    that it is quiet as soon as one of the two is in the majority. For 30 normal values it is as sharp as the
-    standard deviation of 26, and within 1 % of it on average; for 8, of 6 and within 2 % (the tests simulate it).
-
-    Raises:
-        ValueError: There are fewer than two.
-    """
-    if len(values) < 2:
-        raise ValueError(f"{len(values)} values have no spread")
-    distances = sorted(abs(one - other) for one, other in itertools.combinations(values, 2))
-    return distances[math.ceil(_SHARE * len(distances) - 1e-9) - 1] / _NORMAL
 
 
 def median_sd(jobs: int) -> float:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.history.drifting import drifting, nights_of, since
-from pytest_gsw.history.model import Point, SeriesKey, points_of, record_time_s, series_key
+from pytest_gsw.history.model import SeriesKey, points_of, record_time_s, series_key
 from pytest_gsw.history.model import by_run as newest_of
+from pytest_gsw.history.past import Past, pasts_of_records
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.night import Night, Run
 from pytest_gsw.reports.rows import KINDS, Row, is_slow, page_names
@@ -49,9 +49,9 @@ def nights_by_run(
     by_run: dict[str, list[Record]] = {run_id: [] for run_id in runs}
     for record in newest_of(records).values():
         by_run.setdefault(record.run.id, []).append(record)
-    points = _known_points((record for of_run in by_run.values() for record in of_run), history)
+    pasts = _pasts((record for of_run in by_run.values() for record in of_run), history)
     nights = [
-        _night(run_id, of_run, history, points, runs.get(run_id) or Run(Path(".gsw", "runs", run_id)), accepted or {})
+        _night(run_id, of_run, history, pasts, runs.get(run_id) or Run(Path(".gsw", "runs", run_id)), accepted or {})
         for run_id, of_run in by_run.items()
     ]
     return tuple(sorted(nights, key=lambda night: (night.begin_s or 0.0, night.run_id), reverse=True))
@@ -67,7 +67,7 @@ def exported_night(
     """
     # A session quotes what it records; a record of an earlier release may hold anything.
     shown: list[Record] = [quoted(record, os.environ) for record in records]
-    rows, broken = _rows(shown, _known_points(filter(is_slow, shown), history), {})
+    rows, broken = _rows(shown, _pasts(filter(is_slow, shown), history), {})
     safe = quoted_missing(missing or {})
     return Night("", Run(Path(), {**safe, **broken}), tuple(rows))
 
@@ -77,20 +77,19 @@ def quoted_missing(missing: Mapping[str, str]) -> dict[str, str]:
     return {quoted(name, os.environ): quoted(why, os.environ) for name, why in missing.items()}
 
 
-def _known_points(records: Iterable[Record], history: History | None) -> Mapping[SeriesKey, tuple[Point, ...]]:
-    keys = [key for record in records if (key := series_key(record)) is not None]
-    return {} if history is None or not keys else history.points_of(keys)
+def _pasts(records: Iterable[Record], history: History | None) -> Mapping[SeriesKey, Past]:
+    return {} if history is None else pasts_of_records(history, records)
 
 
 def _night(
     run_id: str,
     records: Sequence[Record],
     history: History | None,
-    points: Mapping[SeriesKey, tuple[Point, ...]],
+    pasts: Mapping[SeriesKey, Past],
     run: Run,
     accepted: Mapping[str, Mapping[str, Accepted]],
 ) -> Night:
-    rows, broken = _rows(records, points, accepted)
+    rows, broken = _rows(records, pasts, accepted)
     errors = errors_since(rows, history, run_id)
     dated = [replace(row, since=errors[row.name]) if row.name in errors else row for row in rows]
     return Night(run_id, replace(run, missing={**run.missing, **broken}), tuple(sorted(dated, key=_worst_first)))
@@ -98,7 +97,7 @@ def _night(
 
 def _rows(
     records: Sequence[Record],
-    points: Mapping[SeriesKey, tuple[Point, ...]],
+    pasts: Mapping[SeriesKey, Past],
     accepted: Mapping[str, Mapping[str, Accepted]],
 ) -> tuple[list[Row], dict[str, str]]:
     """The rows of a night, and by node id why a record cannot be shown."""
@@ -106,7 +105,7 @@ def _rows(
     rows, broken = [], {}
     for record in records:
         try:
-            rows.append(_checked(_row(record, names[record.row.node_id], points, _accepted(record, accepted))))
+            rows.append(_checked(_row(record, names[record.row.node_id], pasts, _accepted(record, accepted))))
         except ValueError as error:  # numbers that nothing can be made of
             broken[record.row.node_id] = f"its record cannot be shown: {error}"
     return rows, broken
@@ -133,14 +132,13 @@ def _accepted(record: Record, accepted: Mapping[str, Mapping[str, Accepted]]) ->
     return known if known is not None and known.definition == record.row.definition else None
 
 
-def _row(record: Record, name: str, points: Mapping[SeriesKey, tuple[Point, ...]], accepted: Accepted | None) -> Row:
+def _row(record: Record, name: str, pasts: Mapping[SeriesKey, Past], accepted: Accepted | None) -> Row:
     key = series_key(record)
     if key is None:
         return Row(record, name)
     tonight = [point.point for point in points_of(record)]
     now_s = max([record_time_s(record), *(point.time_s for point in tonight)])
-    earlier = (point for point in points.get(key, ()) if point.run_id != record.run.id and point.time_s <= now_s)
-    known = (*earlier, *tonight)
-    counted = nights_of(since(known, accepted))
-    row = Row(record, name, nights_of(known), counted, drifting(counted) if tonight else None)
+    earlier = replace(pasts.get(key) or Past(), accepted=accepted).without(record.run.id).until(now_s)
+    past = earlier.with_tonight(tonight)
+    row = Row(record, name, past.nights, past.counted, past.drifting if tonight else None)
     return replace(row, since=since_of(row))

@@ -134,7 +134,7 @@ class Judging:
             measurement=measurement,
             tolerance=self.tolerance,
             accepted=accepted,
-            noise=self._source.noise(run, accepted),
+            noise=self._source.noise(run, accepted, self.tolerance),
             repeats=self._source.repeats,
             max_gain=self._max_gain,
         )

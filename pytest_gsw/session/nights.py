@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
-from pytest_gsw.history.drifting import Drifting, drifting, nights_of, since, without_spells
 from pytest_gsw.history.errors import HistoryError
-from pytest_gsw.history.model import Point, SeriesKey
+from pytest_gsw.history.past import Lines, Past, lines_of
 from pytest_gsw.history.spool import DIRECTORY, Delivered, Spool
 from pytest_gsw.history.store import History
-from pytest_gsw.performance.noise import Noise, noise_of, reference
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted
 
@@ -21,10 +20,12 @@ class Nights:
         history: Where all runs are kept, ``None`` for a session that keeps nothing and looks nothing up.
         results: The directory of results, where records wait for their history.
         cluster: Where the session runs.
+        rows: The ids of its rows, whose nights are read together.
     """
 
-    def __init__(self, history: History | None, results: Path, cluster: str | None) -> None:
+    def __init__(self, history: History | None, results: Path, cluster: str | None, rows: Collection[str] = ()) -> None:
         self._history = history
+        self._rows = rows
         self._cluster = cluster
         #: Where records wait for their history.
         self.waiting = results / DIRECTORY
@@ -33,38 +34,29 @@ class Nights:
         self.not_kept = ""
         #: Why the history was not asked any more.
         self.problem = ""
-        self._known: dict[SeriesKey, tuple[Point, ...]] = {}
+        self._lines: Lines | None = None
 
-    def noise(self, row: str, definition: str, accepted: Accepted | None, run_id: str) -> Noise | None:
-        """By how much jobs of a row differ, ``None`` where none is known.
+    def past(self, row: str, definition: str, experiment: str, accepted: Accepted | None, run_id: str) -> Past:
+        """What is known of a row on this cluster; nothing where the history is away.
 
         Args:
             row: The row's id.
             definition: What it is now.
+            experiment: The same without image and release, empty where that is not known.
             accepted: What its cluster has accepted for it: the nights that count begin with that.
             run_id: The session, whose own jobs do not count: a session that is resumed has some there already.
         """
-        nights = [night for night in nights_of(since(self.points(row, definition), accepted)) if night.run_id != run_id]
-        frozen = reference([night.judged_s for night in without_spells(nights)])
-        return noise_of(frozen) if frozen else None
+        lines = self._known_lines()
+        return Past() if lines is None else lines.past(row, definition, experiment, accepted).without(run_id)
 
-    def drifting(self, row: str, definition: str, accepted: Accepted | None, tonight: Point) -> Drifting | None:
-        """Whether the newest nights of a row, with this one, are slower than its first ones."""
-        nights = nights_of(since(self.points(row, definition), accepted))
-        return drifting((*(night for night in nights if night.run_id != tonight.run_id), tonight))
-
-    def points(self, row: str, definition: str) -> tuple[Point, ...]:
-        """The jobs of a row that were measured on this cluster, the oldest first."""
-        if self._history is None or self._cluster is None or self.problem:
-            return ()
-        key = SeriesKey(row, self._cluster, definition)
-        if key not in self._known:
+    def _known_lines(self) -> Lines | None:
+        """The nights of all rows of the session, read when they are first asked for."""
+        if self._lines is None and self._history is not None and self._cluster is not None and not self.problem:
             try:
-                self._known[key] = self._history.points(key)
+                self._lines = lines_of(self._history, self._cluster, self._rows)
             except HistoryError as error:
                 self.problem = str(error)
-                return ()
-        return self._known[key]
+        return self._lines
 
     def keep(self, record: Record, written: Path) -> None:
         """Put a record where it waits for the history; one that cannot be put there is among the run's all the same."""

@@ -17,6 +17,7 @@ from typing import TypeVar
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import LogError, RunError
 from pytest_gsw.history.model import Point
+from pytest_gsw.history.past import Past
 from pytest_gsw.history.texts import drift_text
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.journal import Submission
@@ -64,6 +65,7 @@ class RowSource(ABC):
         self.cluster = settings.cluster.name if settings.cluster else None
         self._image: tuple[str | None, str] | None = None
         self._definition_now: str | None = None
+        self._experiment: str | None = None
         self._provenance: tuple[Path | None, Provenance] = (None, Provenance())
 
     # -- the same for both --------------------------------------------------------------------
@@ -101,7 +103,11 @@ class RowSource(ABC):
 
     def experiment(self, run: Run | None) -> str:
         """The definition without image and release; empty where the row has changed since the run was started."""
-        return experiment_hash(self.baseline) if self.definition(run) == self.definition_now(run) else ""
+        if self.definition(run) != self.definition_now(run):
+            return ""
+        if self._experiment is None:
+            self._experiment = experiment_hash(self.baseline)
+        return self._experiment
 
     def accepted(self, run: Run) -> tuple[Accepted | None, Accepted | None]:
         """What the session's cluster has accepted for the row, as one that counts and one that does not."""
@@ -145,7 +151,7 @@ class RowSource(ABC):
         """What the job ran with, as far as its log and its scheduler tell."""
 
     @abstractmethod
-    def noise(self, run: Run, accepted: Accepted | None) -> Noise | None:
+    def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
         """By how much jobs of the row differ on its cluster."""
 
     @abstractmethod
@@ -230,9 +236,13 @@ class LiveRow(RowSource):
             return {"vboost": "true"}
         return {} if run.log is None else boost_of(config_beside(run.log, run.job_id))
 
-    def noise(self, run: Run, accepted: Accepted | None) -> Noise | None:
+    def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
         """By the history."""
-        return self._nights.noise(self.baseline.id, self.definition(run), accepted, self.settings.run_id)
+        return self._past(run, accepted).noise(tolerance)
+
+    def _past(self, run: Run, accepted: Accepted | None) -> Past:
+        definition, experiment = self.definition(run), self.experiment(run)
+        return self._nights.past(self.baseline.id, definition, experiment, accepted, self.settings.run_id)
 
     def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None) -> str | None:
         """By the history."""
@@ -248,8 +258,9 @@ class LiveRow(RowSource):
             nodes=first.status.nodes,
             image=self.image(run)[0],
             environment=self.environment(run),
+            definition=self.definition(run),
         )
-        found = self._nights.drifting(self.baseline.id, self.definition(run), accepted, tonight)
+        found = self._past(run, accepted).with_tonight([tonight]).drifting
         return None if found is None else quoted(drift_text(found), os.environ)
 
     def _image_beside_log(self, run: Run | None) -> tuple[str | None, str]:
@@ -332,7 +343,7 @@ class ReplayedRow(RowSource):
         """As recorded."""
         return dict(self._record.run.environment)
 
-    def noise(self, run: Run, accepted: Accepted | None) -> Noise | None:
+    def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
         """What was known when the row was judged."""
         return None if self._record.verdict is None else self._record.verdict.noise
 

@@ -27,9 +27,9 @@ _RUN = (
     *("model", "size", "framework", "dtype", "accelerator", "gpus", "gpus_per_node"),
     *("sequence_length", "global_batch_size", "micro_batch_size", "gradient_accumulation_steps", "layers"),
 )
-#: Facts of a definition that say which software ran, and not what was trained.
-_SOFTWARE = frozenset({"image", "release", "recipe.release"})
 _MEASURED = ("formula", "activation_recomputation", "metric", "calibration_flops", "statistic")
+#: Facts of a definition that say which software ran, and not what was trained.
+_SOFTWARE = frozenset({"image", "release"})
 
 
 def definition_facts(baseline: Baseline, image: str | None = None) -> dict[str, Any]:

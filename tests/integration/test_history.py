@@ -31,7 +31,7 @@ MAXTEXT = "completed step: {step}, seconds: {seconds}, TFLOP/s/device: 797.5, To
 TABLE = """\
 row                       cluster      jobs    median    noise  newest              throughput  seconds, oldest first
 ------------------------  ---------  ------  --------  -------  ----------------  ------------  -----------------------
-llama2_70b_fp8[H100x128]  eos            12       5 s    2.0 %  2026-11-12 5.5 s        -9.1 %  ▁▁▂▃▃▁▁▂▃▃▁█
+llama2_70b_fp8[H100x128]  eos            12       5 s    1.4 %  2026-11-12 5.5 s        -9.1 %  ▁▁▂▃▃▁▁▂▃▃▁█
 llama2_70b_fp8[H100x128]  jz              3    4.95 s   1.7 %*  2026-11-03 5.5 s       -10.0 %  ▁▁█
 * of fewer jobs than tell their noise: what is usual
 """

@@ -4,7 +4,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from pytest_gsw.history.drifting import changes_at, drifting, nights_of, since, without_spells
+from pytest_gsw.history.drifting import changes_at, drifting, nights_of, since
 from pytest_gsw.history.model import Point
 from pytest_gsw.tables.model import Accepted
 
@@ -101,23 +101,3 @@ def test_a_step_is_found_with_its_night_and_what_changed_then() -> None:
 def test_steady_nights_are_no_drift() -> None:
     noise = [1.0, 1.004, 0.997, 1.002, 0.995, 1.006, 0.999]
     assert drifting([night(n, noise[n % 7]) for n in range(90)]) is None
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "kept"),
-    [
-        ("pppp", "pppp"),
-        ("prpr", "prpr"),
-        ("prrp", "prrp"),
-        ("prrrp", "pp"),
-        ("pprrrr", "pp"),
-        ("rirp", "p"),  # inconclusive nights were slow as well
-        ("rrrprrprrr", "prrp"),
-        ("rrr", ""),
-        ("", ""),
-    ],
-)
-def test_three_slow_nights_in_a_row_are_no_noise(outcomes: str, kept: str) -> None:
-    words = {"p": "passed", "r": "regressed", "i": "inconclusive"}
-    nights = [night(number, outcome=words[letter]) for number, letter in enumerate(outcomes)]
-    assert [one.outcome[0] for one in without_spells(nights)] == [*kept]

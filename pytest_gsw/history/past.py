@@ -1,0 +1,152 @@
+"""The past of a row: which of its nights count, what they are held against, and by how much they differ.
+
+Sessions, the report and every command ask this, so that all of them say the same of a row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from pytest_gsw.history.drifting import Drifting, drifting, nights_of, since
+from pytest_gsw.history.events import EXCLUDE
+from pytest_gsw.history.model import LineKey, Point, SeriesKey, series_key
+from pytest_gsw.history.store import History
+from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, Noise, noise_of, prior_for
+from pytest_gsw.results.record import Record
+from pytest_gsw.tables.model import Accepted
+
+
+@dataclass(frozen=True)
+class Past:
+    """The points of one experiment of a row on one cluster, the oldest first."""
+
+    points: tuple[Point, ...] = ()
+    #: What the cluster has accepted: the nights that count begin with that.
+    accepted: Accepted | None = None
+    #: Runs that somebody has excluded.
+    excluded: Collection[str] = frozenset()
+
+    @cached_property
+    def nights(self) -> tuple[Point, ...]:
+        """All nights that say something of the row: neither unusual nor excluded."""
+        return nights_of([point for point in self.points if point.run_id not in self.excluded])
+
+    @cached_property
+    def counted(self) -> tuple[Point, ...]:
+        """The nights that count: since a figure was accepted, and none that came late to a complete reference."""
+        points = since(self.points, self.accepted)
+        return _as_they_came(nights_of([point for point in points if point.run_id not in self.excluded]))
+
+    @property
+    def reference(self) -> tuple[Point, ...]:
+        """The first nights that count, which never change once they are complete."""
+        return self.counted[:REFERENCE_JOBS]
+
+    def noise(self, tolerance: float | None = None) -> Noise | None:
+        """By how much jobs differ, ``None`` where no night is known; with few nights as much as the tolerance says.
+
+        It is that of the reference; while that is not complete, nights before a figure was accepted fill it up: the
+        level is another one since then, and what jobs differ by is not.
+        """
+        reference = self.reference
+        known = {night.run_id for night in reference}
+        before = [night for night in self.nights if night.run_id not in known and night.time_s <= _begin_s(reference)]
+        missing = REFERENCE_JOBS - len(reference)
+        nights = (*(before[-missing:] if missing else ()), *reference)
+        prior = PRIOR if tolerance is None else prior_for(tolerance)
+        return noise_of([night.judged_s for night in nights], prior) if nights else None
+
+    @cached_property
+    def drifting(self) -> Drifting | None:
+        """Whether the newest nights that count are slower than the reference."""
+        return drifting(self.counted)
+
+    def without(self, run_id: str) -> Past:
+        """The past of a run that is in the history itself, because it goes on."""
+        return replace(self, points=tuple(point for point in self.points if point.run_id != run_id))
+
+    def until(self, time_s: float) -> Past:
+        """The past at a time."""
+        return replace(self, points=tuple(point for point in self.points if point.time_s <= time_s))
+
+    def with_tonight(self, points: Iterable[Point]) -> Past:
+        """The past with the jobs of a night that is not in it; they come after all others."""
+        return replace(self, points=(*self.points, *(replace(point, added_s=math.inf) for point in points)))
+
+
+class Lines:
+    """The nights of rows on one cluster, by the experiments that they are of."""
+
+    def __init__(self, nights: Mapping[LineKey, Sequence[Point]], excluded: Collection[str] = frozenset()) -> None:
+        self._by_row: dict[str, list[tuple[str, Sequence[Point]]]] = {}
+        self._excluded = excluded
+        for key, points in nights.items():
+            self._by_row.setdefault(key.row, []).append((key.experiment, points))
+
+    def past(self, row: str, definition: str, experiment: str, accepted: Accepted | None = None) -> Past:
+        """The past of a row: of its experiment, and of its definition, whose series may not say of which that is."""
+        lines = [
+            points
+            for name, points in self._by_row.get(row, ())
+            if (experiment and name == experiment) or any(point.definition == definition for point in points)
+        ]
+        points = lines[0] if len(lines) == 1 else sorted((one for line in lines for one in line), key=_time)
+        return Past(tuple(points), accepted, self._excluded)
+
+
+def lines_of(history: History, cluster: str, rows: Collection[str]) -> Lines:
+    """The nights of rows of a cluster; a HistoryError where the history did not answer."""
+    excluded = frozenset(one.subject for one in history.events(cluster, EXCLUDE))
+    return Lines(history.nights(cluster, rows), excluded)
+
+
+def pasts_of(history: History, series: Mapping[SeriesKey, str]) -> Mapping[SeriesKey, Past]:
+    """The pasts of series, by each one's experiment, which is empty where the history itself may say it.
+
+    Raises:
+        HistoryError: The history did not answer.
+    """
+    pasts: dict[SeriesKey, Past] = {}
+    for cluster in dict.fromkeys(key.cluster for key in series):
+        wanted = {key: experiment for key, experiment in series.items() if key.cluster == cluster}
+        lines = lines_of(history, cluster, {key.row for key in wanted})
+        pasts |= {key: lines.past(key.row, key.definition, experiment) for key, experiment in wanted.items()}
+    return {key: pasts[key] for key in series}
+
+
+def pasts_of_records(history: History, records: Iterable[Record]) -> Mapping[SeriesKey, Past]:
+    """The pasts of the rows that these are records of; a HistoryError where the history did not answer."""
+    known = {key: record.row.experiment for record in records if (key := series_key(record)) is not None}
+    return pasts_of(history, known) if known else {}
+
+
+def newest_pasts(history: History, series: Iterable[SeriesKey]) -> Mapping[SeriesKey, Past]:
+    """Of series, that with the newest point of a row first, one past for each experiment."""
+    found: dict[SeriesKey, Past] = {}
+    covered: set[SeriesKey] = set()
+    for key, past in pasts_of(history, dict.fromkeys(series, "")).items():
+        if key not in covered:
+            found[key] = past
+            covered |= {replace(key, definition=point.definition) for point in past.points}
+    return found
+
+
+def _time(point: Point) -> tuple[float, str, str]:
+    return point.time_s, point.run_id, point.job_id
+
+
+def _begin_s(nights: Sequence[Point]) -> float:
+    return nights[0].time_s if nights else math.inf
+
+
+def _as_they_came(nights: Sequence[Point]) -> tuple[Point, ...]:
+    """The nights, without those of before the end of a reference that was complete when they came."""
+    if len(nights) <= REFERENCE_JOBS:
+        return tuple(nights)
+    complete_s = sorted(night.added_s for night in nights)[REFERENCE_JOBS - 1]
+    first = [night for night in nights if night.added_s <= complete_s][:REFERENCE_JOBS]
+    end_s = first[-1].time_s
+    return tuple(night for night in nights if night.added_s <= complete_s or night.time_s > end_s)

@@ -1,0 +1,137 @@
+"""Which nights of a row count, and what follows from them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.history import open_history
+from pytest_gsw.history.events import Event
+from pytest_gsw.history.model import LineKey, Point
+from pytest_gsw.history.past import Lines, Past, newest_pasts, pasts_of_records
+from pytest_gsw.performance.noise import REFERENCE_JOBS, Noise, prior_for
+from pytest_gsw.tables.model import Accepted
+from tests.unit.history.nights import KEY
+from tests.unit.history.nights import night as record
+from tests.unit.history.test_drifting import night
+
+
+def restless(count: int, level_s: float = 1.0, begin: int = 0, sigma: float = 0.02) -> list[Point]:
+    rng = random.Random(5)  # noqa: S311 - noise, not cryptography
+    return [night(begin + number, level_s * (1 + rng.gauss(0, sigma))) for number in range(count)]
+
+
+def sigma_of(points: list[Point], **changes: object) -> float:
+    noise = replace(Past(tuple(points)), **changes).noise()  # type: ignore[arg-type]
+    assert noise is not None
+    return noise.sigma
+
+
+def test_a_row_without_nights_has_no_noise_and_one_with_few_what_its_tolerance_says() -> None:
+    assert Past().noise(0.02) is None
+    assert Past((night(0),)).noise(0.02) == prior_for(0.02)
+
+
+def test_a_loss_does_not_widen_its_own_interval() -> None:
+    # 45 good nights, then two at -10 % with three jobs each.
+    good = restless(45)
+    slow = [night(n, 1.11, job_id=f"{n}-{job}", outcome="regressed") for n in (45, 46) for job in range(3)]
+    assert sigma_of([*good, *slow]) == sigma_of(good)
+
+
+def test_a_spell_is_told_by_the_nights_own_level_and_not_by_outcomes() -> None:
+    # All nights failed, because the row's document is of a faster cluster.
+    nights = [replace(one, outcome="regressed") for one in restless(20)]
+    assert Past(tuple(nights)).noise() == Past(tuple(restless(20))).noise()
+
+
+def test_an_accepted_figure_keeps_the_noise() -> None:
+    # 20 nights of three jobs each, slower than the document, whose last three nights were accepted.
+    nights = [
+        replace(one, job_id=f"{one.job_id}-{job}", outcome="regressed") for one in restless(20) for job in range(3)
+    ]
+    ids = ", ".join(one.job_id for one in nights[-9:])
+    figure = Accepted("eos", 1.0, jobs=9, spread=0.01, job_ids=ids, date="2026-09-20", definition="3f2a9c1d0e4b")
+    past = Past(tuple(nights), figure)
+    assert len(past.counted) == 3
+    found = past.noise()
+    assert found is not None
+    assert found.jobs == 20
+    assert found.sigma == pytest.approx(0.02, rel=0.3)
+
+
+def test_six_faster_nights_do_not_keep_a_row_inconclusive_for_ever() -> None:
+    nights = [replace(one, judged_s=one.judged_s * (0.8 if 10 <= n < 16 else 1)) for n, one in enumerate(restless(30))]
+    assert sigma_of(nights) == pytest.approx(0.02, rel=0.2)
+
+
+def test_an_import_of_older_nights_does_not_move_a_complete_reference() -> None:
+    kept = [replace(one, added_s=100.0 + n) for n, one in enumerate(restless(40, begin=50))]
+    older = [replace(one, added_s=1000.0) for one in restless(50, level_s=0.9)]
+    past = Past((*older, *kept))
+    assert past.reference == tuple(kept[:REFERENCE_JOBS])
+    assert past.counted == tuple(kept)
+    assert past.nights == (*older, *kept)  # they are shown all the same
+    assert past.noise() == Past(tuple(kept)).noise()
+
+
+def test_an_import_completes_a_reference_that_was_not() -> None:
+    kept = [replace(one, added_s=100.0 + n) for n, one in enumerate(restless(10, begin=50))]
+    older = [replace(one, added_s=1000.0) for one in restless(50)]
+    assert Past((*older, *kept)).reference == tuple(older[:REFERENCE_JOBS])
+
+
+def test_nights_of_one_import_come_together() -> None:
+    nights = restless(50)
+    assert Past(tuple(nights)).counted == tuple(nights)
+
+
+def test_tonight_comes_last() -> None:
+    kept = restless(40)
+    tonight = night(41, 1.5)
+    assert Past(tuple(kept)).with_tonight([tonight]).counted == (*kept, tonight)
+    assert Past((*kept, tonight)).without(tonight.run_id).points == tuple(kept)
+    assert Past(tuple(kept)).until(kept[3].time_s).points == tuple(kept[:4])
+
+
+def test_excluded_runs_do_not_count() -> None:
+    nights = restless(12)
+    past = Past(tuple(nights), excluded={nights[3].run_id})
+    assert past.nights == past.counted == (*nights[:3], *nights[4:])
+    assert past.points == tuple(nights)
+
+
+def test_a_line_is_of_an_experiment_and_of_its_definition() -> None:
+    old, new, other = night(0, definition="old"), night(1, definition="new"), night(2, definition="other")
+    lines = Lines(
+        {
+            LineKey("row", "eos", "old"): (old,),
+            LineKey("row", "eos", "one"): (new,),
+            LineKey("row", "eos", "two"): (other,),
+        }
+    )
+    assert lines.past("row", "new", "one").points == (new,)
+    assert lines.past("row", "old", "one").points == (old, new)  # whose series says of no experiment
+    assert lines.past("row", "newer", "two").points == (other,)
+    assert lines.past("row", "new", "").points == (new,)
+    assert lines.past("row", "newer", "") == lines.past("none", "new", "one") == Past()
+
+
+def test_a_new_image_goes_on_with_the_nights_of_the_old_one(tmp_path: Path) -> None:
+    kept = [record(number, 5 + number % 3 / 50, experiment="aaaaaaaaaaaa") for number in range(12)]
+    renewed = record(12, 5.1, experiment="aaaaaaaaaaaa", definition="ffffffffffff", image="new")
+    with open_history(tmp_path / "h.sqlite") as history:
+        history.add(kept)
+        (past,) = pasts_of_records(history, [renewed]).values()
+        assert len(past.points) == 12
+        assert past.noise() != Noise(0.0165, 0)
+        history.add([renewed])
+        assert {key.definition: len(past.points) for key, past in newest_pasts(history, history.series()).items()} == {
+            "ffffffffffff": 13
+        }
+        history.decide(Event("exclude", kept[0].run.id, "eos", 1.0, {"why": "a switch was down"}))
+        assert len(pasts_of_records(history, kept)[KEY].nights) == 12
+    assert pasts_of_records(history, []) == {}
