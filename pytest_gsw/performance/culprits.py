@@ -1,0 +1,237 @@
+"""Which nodes make jobs slow, from what each job took and where it ran.
+
+A job of synchronous training is as slow as its slowest node, so one fast job clears all of its nodes. A row may have
+become slower itself, or the whole cluster: both stand among the suspects as if they were nodes of all of their jobs.
+Where they explain as much, no node is named. Who is named explains jobs; what is left is looked at again.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pytest_gsw.performance.excess import WINDOW, Excess, Timed, excesses
+from pytest_gsw.performance.suspicion import LOSSES, Evidence, Scores, bits, most_for, of_night, weights
+
+#: A smaller loss is not worth a node's name.
+LEAST_LOSS = 0.02
+#: Nodes that cannot be told apart are named up to this number; more of them name nobody.
+MOST_TOGETHER = 16
+#: Share of nights that may name a sound node. A sum of log likelihood ratios that begins on whichever night is above
+#: ln(1/p) with a probability of p at most (J. Ville, Étude critique de la notion de collectif, 1939, p. 100).
+_FALSE = 0.001
+#: A suspect is looked at closely from this share of the sum that names it.
+_CLOSELY = 0.5
+#: One node is told from another where it is a hundred times as likely, and mended where its soundness is.
+_TOLD_APART = math.log(100)
+#: A row is taken to be slower itself only where its sum is so many times what names a node.
+_CERTAIN = 3.0
+#: How many suspects of different sums are looked at closely in one night, the likeliest ones.
+_LOOKED_AT = 3
+#: What is looked for in one history at most.
+_MOST_FOUND = 24
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """A node that makes jobs slow, or several of which one does."""
+
+    nodes: tuple[int, ...]
+    #: The logarithm of how many times longer its jobs take, and the limits of its 95 % interval.
+    excess: float
+    low: float
+    high: float
+    #: The night of its first job that accuses it after the last that clears it, and of the last one that accuses.
+    since: int
+    last: int
+    #: Whether it has been fast again.
+    mended: bool
+    #: Indices of its jobs from then on that are slow, and of those that are not.
+    accusing: tuple[int, ...]
+    clearing: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Spell:
+    """When one suspect was slow: first and last night of it, and whether it is over."""
+
+    since: int
+    last: int
+    over: bool
+
+    def has(self, night: int) -> bool:
+        return self.since <= night and not (self.over and night > self.last)
+
+
+def culprits(jobs: Sequence[Timed]) -> tuple[Culprit, ...]:
+    """The nodes that were slow at some time, in the order in which they are found.
+
+    Args:
+        jobs: In the order of their nights.
+    """
+    search = _Search(jobs)
+    search.run()
+    found = (search.culprit(nodes, spell) for nodes, spell in search.named)
+    return tuple(one for one in found if one is not None and one.excess >= LEAST_LOSS)
+
+
+class _Search:
+    """One history, night by night; whoever is named explains jobs, and the nights since are gone through again."""
+
+    def __init__(self, jobs: Sequence[Timed]) -> None:
+        self.jobs = jobs
+        self.nights = range(jobs[-1].night + 1 if jobs else 0)
+        self.nodes = max((job.nodes.bit_length() for job in jobs), default=0)
+        self.rows = max((job.row for job in jobs), default=0) + 1
+        #: Nodes, rows, and the whole cluster.
+        self.suspects = self.nodes + self.rows + 1
+        self.masks = [job.nodes | 1 << (self.nodes + job.row) | 1 << (self.suspects - 1) for job in jobs]
+        self.of_night: list[list[int]] = [[] for _ in self.nights]
+        seen = 0
+        for index, job in enumerate(jobs):
+            self.of_night[job.night].append(index)
+            seen |= job.nodes
+        self.enough = math.log(max(1, seen.bit_count()) * len(LOSSES) / _FALSE)
+        self.explained: set[int] = set()
+        self.restarts: list[tuple[int, int]] = []
+        self.named: list[tuple[tuple[int, ...], _Spell]] = []
+        self.excess: list[Excess | None] = []
+        self.evidence: list[Evidence] = []
+
+    def run(self) -> None:
+        """Find whoever can be named."""
+        self._look_from(0)
+        before = [Scores.none(self.suspects)]
+        refused: dict[int, int] = {}
+        night = 0
+        while night in self.nights:
+            del before[night + 1 :]
+            before.append(before[night].after(self.evidence[night], night))
+            again = self._stand_out(before[night + 1], night, refused)
+            if again is None or len(self.named) + len(self.restarts) > _MOST_FOUND:
+                night += 1
+            else:
+                self._look_from(again)
+                refused.clear()
+                night = again
+
+    def _look_from(self, night: int) -> None:
+        """What each night says, from one on."""
+        self.excess = excesses(self.jobs, self.explained, self.restarts)
+        most = most_for(self._unexplained(self.excess))
+        self.evidence[night:] = [
+            [(self.masks[i], weights(one, most)) for i in each if i not in self.explained and (one := self.excess[i])]
+            for each in self.of_night[night:]
+        ]
+
+    def _unexplained(self, excess: Sequence[Excess | None], besides: Iterable[int] = ()) -> list[Excess]:
+        left_out = self.explained.union(besides)
+        return [one for index, one in enumerate(excess) if one is not None and index not in left_out]
+
+    def _stand_out(self, scores: Scores, night: int, refused: dict[int, int]) -> int | None:
+        """Look at those who stand out; the night from which on it must be looked again, if jobs are explained now."""
+        different = {scores.total(suspect): suspect for suspect in scores.above(_CLOSELY * self.enough)[::-1]}
+        for suspect in list(different.values())[: -_LOOKED_AT - 1 : -1]:
+            if refused.get(suspect, -1) >= night:
+                continue
+            if suspect >= self.nodes:
+                if scores.total(suspect) < _CERTAIN * self.enough:
+                    continue
+                since = scores.since[scores.way(suspect)][suspect]
+                rows = range(self.rows) if suspect == self.suspects - 1 else [suspect - self.nodes]
+                self.restarts += [(row, since) for row in rows]
+                return since
+            spell = self._spell(suspect, night, scores)
+            nodes = self._told_apart(suspect, spell)
+            if nodes:
+                self.named.append((nodes, spell))
+                self.explained |= self._jobs_of(sum(1 << node for node in nodes), spell)
+                return spell.since
+            refused[suspect] = spell.last
+        return None
+
+    def _jobs_of(self, mask: int, spell: _Spell) -> set[int]:
+        return {index for index, job in enumerate(self.jobs) if job.nodes & mask and spell.has(job.night)}
+
+    def _spell(self, suspect: int, night: int, scores: Scores) -> _Spell:
+        """When a suspect that stands out was slow: until its sum has fallen from its highest by enough."""
+        since = scores.since[scores.way(suspect)][suspect]
+        sums = [one[suspect] for one in scores.sums]
+        top, last = max(sums), night
+        for later in range(night + 1, len(self.nights)):
+            said = [weights for mask, weights in self.evidence[later] if mask >> suspect & 1]
+            sums = [max(0.0, sum(both)) for both in zip(sums, of_night(said), strict=True)] if said else sums
+            if max(sums) > top:
+                top, last = max(sums), later
+            elif max(sums) <= max(0.0, top - _TOLD_APART):
+                return _Spell(since, last, over=True)
+        return _Spell(since, last, over=False)
+
+    def _told_apart(self, suspect: int, spell: _Spell) -> tuple[int, ...]:
+        """The suspect and those that are as likely, once its jobs are no noise; nobody where that is not enough."""
+        since = max(spell.since, spell.last - 2 * WINDOW)
+        first = max(0, min(since, spell.last - WINDOW))
+        window = [index for each in self.of_night[first : spell.last + 1] for index in each]
+        start = window[0]
+        theirs = {i - start for i in self._jobs_of(1 << suspect, spell) if i <= window[-1]}
+        explained = {i - start for i in self.explained if start <= i <= window[-1]}
+        excess = excesses([self.jobs[index] for index in window], explained | theirs, self.restarts)
+        noise = [
+            [one for i, one in enumerate(excess) if one and i not in left] for left in (explained, explained | theirs)
+        ]
+        # How seldom all of k odd jobs among n are one node's by chance: what is left for the last of them counts, too.
+        most = tuple(sum(each) / 2 for each in zip(*map(most_for, noise), strict=True))
+        said = {
+            i: weights(one, most)
+            for i, one in enumerate(excess)
+            if one and i not in explained and self.jobs[start + i].night >= since
+        }
+        if not self._is_enough(suspect, said, start):
+            return ()
+        sums: dict[int, list[float]] = {}
+        beside = 0
+        for i in said:
+            beside |= self.masks[start + i] if self.masks[start + i] >> suspect & 1 else 0
+        for i, each in said.items():
+            for one in bits(self.masks[start + i] & beside):
+                total = sums.setdefault(one, [0.0] * len(LOSSES))
+                for way, weight in enumerate(each):
+                    total[way] += weight
+        likely = {one: max(each) for one, each in sums.items()}
+        limit = max(likely.values()) - _TOLD_APART
+        rivals = tuple(one for one in likely if likely[one] > limit)
+        return () if suspect not in rivals or len(rivals) > MOST_TOGETHER or max(rivals) >= self.nodes else rivals
+
+    def _is_enough(self, suspect: int, said: dict[int, tuple[float, ...]], start: int) -> bool:
+        of_nights: dict[int, list[tuple[float, ...]]] = {}
+        for i, each in said.items():
+            if self.masks[start + i] >> suspect & 1:
+                of_nights.setdefault(self.jobs[start + i].night, []).append(each)
+        return max(map(sum, zip(*map(of_night, of_nights.values()), strict=True)), default=0.0) >= self.enough
+
+    def culprit(self, nodes: tuple[int, ...], spell: _Spell) -> Culprit | None:
+        """What is known of those who are named, ``None`` where nothing is left of it."""
+        mask = sum(1 << node for node in nodes)
+        theirs = {
+            index: one
+            for index in sorted(self._jobs_of(mask, spell))
+            if self.jobs[index].nodes & mask == mask and (one := self.excess[index]) is not None
+        }
+        if not theirs:
+            return None
+        mean, half = _mean(list(theirs.values()))
+        accusing = tuple(index for index, one in theirs.items() if one.value > mean / 2)
+        clearing = tuple(index for index, one in theirs.items() if one.value <= mean / 2)
+        return Culprit(nodes, mean, mean - half, mean + half, spell.since, spell.last, spell.over, accusing, clearing)
+
+
+def _mean(seen: Sequence[Excess]) -> tuple[float, float]:
+    """The mean of what jobs took longer, odd ones cut, and half of its 95 % interval."""
+    middle = statistics.median(one.value for one in seen)
+    cut = [(min(max(one.value, middle - 3 * one.sigma), middle + 3 * one.sigma), one.sigma**-2) for one in seen]
+    weight = sum(each for _, each in cut)
+    mean = sum(value * each for value, each in cut) / weight
+    spread = sum(each * (value - mean) ** 2 for value, each in cut) / weight / max(1, len(cut) - 1)
+    return mean, 1.959964 * math.sqrt(max(1 / weight, spread))
