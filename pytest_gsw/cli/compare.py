@@ -29,6 +29,7 @@ from pytest_gsw.history.model import SeriesKey
 from pytest_gsw.history.past import pasts_of_records
 from pytest_gsw.history.place import history_place
 from pytest_gsw.history.store import History
+from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.rebuild import read_run
@@ -117,9 +118,24 @@ def _text(compared: Comparison) -> str:
         lines.append(plain_table(table, *columns, style="simple"))
         if any(row.noise.jobs == 0 for row in compared.rows):
             lines.append(NOISE_NOTE)
+        lines += _changes(compared.rows)
         lines.append("")
     lines += [f"not compared: {other.row} {other.why}" for other in compared.others]
     return "\n".join([*lines, _sum(compared)])
+
+
+def _changes(rows: Sequence[RowRatio]) -> list[str]:
+    """What has changed between the runs, each once, and of which rows."""
+    told: dict[str, list[str]] = {}
+    for row in rows:
+        if row.changes:
+            told.setdefault(changes_text(row.changes), []).append(row.row)
+    return [f"changed: {text} ({'all rows' if len(of) == len(rows) else _names(of)})" for text, of in told.items()]
+
+
+def _names(rows: Sequence[str]) -> str:
+    """The first row, and how many more there are."""
+    return rows[0] if len(rows) == 1 else f"{rows[0]} and {counted(len(rows) - 1, 'more row')}"
 
 
 def _line(row: RowRatio) -> Sequence[str]:
@@ -145,9 +161,16 @@ def _facts(asked: argparse.Namespace, compared: Comparison) -> Mapping[str, obje
         "before": asked.before,
         "after": asked.after,
         "confidence": CONFIDENCE,
-        "rows": [{**asdict(row), "change": row.change} for row in compared.rows],
+        "rows": [_row_facts(row) for row in compared.rows],
         "not_compared": [asdict(other) for other in compared.others],
     }
+
+
+def _row_facts(row: RowRatio) -> Mapping[str, object]:
+    facts = {**asdict(row), "change": row.change}
+    del facts["sd"]
+    changes = {name: {"before": before, "after": after} for name, (before, after) in row.changes.items()}
+    return {**facts, "changes": changes}
 
 
 def _csv(compared: Comparison) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.cli.answer import Answer, Commands, csv_text, json_answer, whole_number
+from pytest_gsw.cli.excluding import WORDS, decide, excluded_lines
 from pytest_gsw.cli.runs import NOISE_NOTE, RUNS, add_history_option, noise_cell, opened
 from pytest_gsw.cli.site import add_plugin_option, format_of
 from pytest_gsw.common.redact import quoted
@@ -24,8 +25,9 @@ from pytest_gsw.history.import_runs import import_runs
 from pytest_gsw.history.imported import Imported
 from pytest_gsw.history.llmb import import_llmb
 from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, newest_definitions
-from pytest_gsw.history.past import newest_pasts
+from pytest_gsw.history.past import Change, Past, newest_pasts
 from pytest_gsw.history.store import History
+from pytest_gsw.history.texts import change_text
 from pytest_gsw.performance.noise import PRIOR, Noise
 from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.plain_table import plain_table
@@ -62,6 +64,7 @@ def add_parser(commands: Commands) -> None:
     source.add_argument("--from-logs", type=Path, metavar="DIR", help="import all logs of known rows below a directory")
     source.add_argument("--from-llmb", type=Path, metavar="FILE", help="import llmb-run's jobs.sqlite3")
     history.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="tables that imports are of")
+    history.add_argument("--why", metavar="TEXT", help="exclude RUN … or include RUN … instead of rows: the reason")
     add_plugin_option(history)
     history.set_defaults(run=_history)
 
@@ -73,19 +76,26 @@ def _history(asked: argparse.Namespace) -> Answer:
         raise ConfigurationError(
             "--baselines is where an import looks rows up; add --from-logs=DIR or --from-llmb=FILE"
         )
+    if asked.rows and asked.rows[0] in WORDS:
+        with opened(asked) as history:
+            return Answer(decide(history, asked.rows[0], asked.rows[1:], asked.why))
+    if asked.why is not None:
+        raise ConfigurationError("--why is of a run: pytest-gsw history exclude RUN --why=TEXT, or include RUN")
     with opened(asked) as history:
         keys = history.series(asked.rows, asked.cluster)
         if not keys:
             raise ConfigurationError(_nothing(asked, history))
         pasts = newest_pasts(history, keys)
+        left_out = excluded_lines(history, {point.run_id for past in pasts.values() for point in past.points})
     shown = {key: pasts[key] for key in (pasts if asked.all else newest_definitions(pasts))}
     points = {key: past.points[-asked.last :] for key, past in shown.items()}
     noises = {key: past.noise() or PRIOR for key, past in shown.items()}
     if asked.json:
-        return json_answer([_facts(key, points[key], noises[key]) for key in shown])
+        return json_answer([_facts(key, points[key], noises[key], past.changes) for key, past in shown.items()])
     if asked.csv:
         return Answer(_csv(points))
-    return Answer(_table(points, noises, hidden=len(pasts) - len(shown)))
+    lines = [_table(points, noises, hidden=len(pasts) - len(shown)), *_changes(shown), *left_out]
+    return Answer(quoted("\n".join(lines), os.environ))
 
 
 def _nothing(asked: argparse.Namespace, history: History) -> str:
@@ -113,7 +123,14 @@ def _table(points: Mapping[SeriesKey, Sequence[Point]], noises: Mapping[SeriesKe
         lines.append(NOISE_NOTE)
     if hidden:
         lines.append(f"{counted(hidden, 'earlier definition')} not shown; --all shows them")
-    return quoted("\n".join(lines), os.environ)
+    return "\n".join(lines)
+
+
+def _changes(pasts: Mapping[SeriesKey, Past]) -> list[str]:
+    """What changed under the newest nights of each row, and what came of it."""
+    return [
+        f"{key.row} on {key.cluster}: {change_text(past.changes[-1])}" for key, past in pasts.items() if past.changes
+    ]
 
 
 def _line(key: SeriesKey, points: Sequence[Point], noise: Noise, several: bool) -> list[str]:
@@ -153,12 +170,22 @@ def _letters() -> str:
     return _BLOCKS
 
 
-def _facts(key: SeriesKey, points: Sequence[Point], noise: Noise) -> dict[str, Any]:
+def _facts(key: SeriesKey, points: Sequence[Point], noise: Noise, changes: Sequence[Change]) -> dict[str, Any]:
     return {
         **vars(key),
         "median_s": statistics.median(point.judged_s for point in points),
         "noise": {"sigma": noise.sigma, "jobs": noise.jobs},
         "points": [_point_facts(point) for point in points],
+        **({"changes": [_change_facts(change) for change in changes]} if changes else {}),
+    }
+
+
+def _change_facts(change: Change) -> dict[str, Any]:
+    return {
+        "time": _moment(change.since.time_s),
+        "run_id": change.since.run_id,
+        "named": quoted({name: {"before": old, "after": new} for name, (old, new) in change.named.items()}, os.environ),
+        **{name: getattr(change, name) for name in ("ratio", "low", "high", "nights_before", "nights_since")},
     }
 
 

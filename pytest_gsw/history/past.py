@@ -6,17 +6,48 @@ Sessions, the report and every command ask this, so that all of them say the sam
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from pytest_gsw.history.drifting import Drifting, drifting, nights_of, since
+from pytest_gsw.history.drifting import Drifting, changes_at, drifting, nights_of, since
 from pytest_gsw.history.events import EXCLUDE
 from pytest_gsw.history.model import LineKey, Point, SeriesKey, series_key
 from pytest_gsw.history.store import History
-from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, Noise, noise_of, prior_for
+from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, Noise, median_sd, noise_of, prior_for
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted
+
+_DEVIATIONS = statistics.NormalDist().inv_cdf(0.975)
+
+#: Nights before and since a change that are compared, at most: what was long before it says less of it.
+COMPARED = 10
+
+
+@dataclass(frozen=True)
+class Change:
+    """The nights of a row before and since something changed under it."""
+
+    #: The first night with it.
+    since: Point
+    #: By name, what was before and is since.
+    named: Mapping[str, tuple[str, str]]
+    #: Throughput since over that before, and the interval that holds it with 95 %, of normal noise.
+    ratio: float
+    low: float
+    high: float
+    nights_before: int
+    nights_since: int
+
+
+def _change(
+    before: Sequence[Point], after: Sequence[Point], named: Mapping[str, tuple[str, str]], noise: Noise
+) -> Change:
+    ratio = statistics.median(one.judged_s for one in before) / statistics.median(one.judged_s for one in after)
+    wide = _DEVIATIONS * noise.sigma * math.hypot(median_sd(len(before)), median_sd(len(after)))
+    low, high = ratio * math.exp(-wide), ratio * math.exp(wide)
+    return Change(after[0], named, ratio, low, high, len(before), len(after))
 
 
 @dataclass(frozen=True)
@@ -63,6 +94,25 @@ class Past:
     def drifting(self) -> Drifting | None:
         """Whether the newest nights that count are slower than the reference."""
         return drifting(self.counted)
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """What of image and environment changed under the row, the oldest first, and what came of it."""
+        nights = self.nights
+        found = []
+        for number in range(1, len(nights)):
+            named = {name: change for name, change in changes_at(nights, number).items() if name != "nodes"}
+            if named:
+                found.append((number, named))
+        noise = self.noise()
+        if not found or noise is None:
+            return ()
+        begins = [0, *(number for number, _ in found)]
+        ends = [*(number for number, _ in found[1:]), len(nights)]
+        return tuple(
+            _change(nights[begin:number][-COMPARED:], nights[number:end][:COMPARED], named, noise)
+            for begin, (number, named), end in zip(begins, found, ends, strict=False)
+        )
 
     def without(self, run_id: str) -> Past:
         """The past of a run that is in the history itself, because it goes on."""

@@ -19,6 +19,8 @@ import pytest
 from pytest_gsw.cli import main
 from pytest_gsw.cli.history import sparkline
 from pytest_gsw.history import open_history
+from pytest_gsw.history.model import Point
+from pytest_gsw.history.past import Past, pasts_of_records
 from pytest_gsw.results.record import Record, write_record
 from tests.integration.conftest import tiny_table
 from tests.integration.runs import record, write_runs
@@ -590,3 +592,73 @@ def test_a_record_of_an_older_release_is_added(capsys: pytest.CaptureFixture[str
     shutil.rmtree(".gsw/runs")
     with open_history(DEFAULT) as opened:
         assert len(opened.points(KEY)) == 1
+
+
+# -- what changed, and runs that do not count --------------------------------------------------
+
+
+def test_the_nights_before_and_since_a_new_image_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    old = [night(n, 5 + n % 3 / 100, experiment="aaaaaaaaaaaa") for n in range(12)]
+    new = [
+        night(n, 5.5 + n % 3 / 100, experiment="aaaaaaaaaaaa", definition="ffffffffffff", image="new")
+        for n in range(12, 17)
+    ]
+    fill(*old, *new)
+    assert history() == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[2].split()[:3] == [KEY.row, "eos", "17"]
+    assert out.splitlines()[-1] == (
+        f"{KEY.row} on eos: 2026-11-13 image nvcr.io/nvidia/jax:24.12 -> new: throughput -9.1 % (-9.7 % to -8.4 %; "
+        "5 nights since, 10 before)"
+    )
+    assert history("--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    (change,) = found["changes"]
+    assert change["named"] == {"image": {"before": "nvcr.io/nvidia/jax:24.12", "after": "new"}}
+    assert change["ratio"] == pytest.approx(5.01 / 5.51)
+    assert change["run_id"] == new[0].run.id
+
+
+def test_a_run_is_excluded_and_included_again(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(*nights(9), night(9, 9.0))
+    run, kept = night(9).run.id, Past(points_in(DEFAULT)).nights
+    assert history("exclude", run, "--why=a switch was down") == 0
+    assert capsys.readouterr().out == (
+        f".gsw/history.sqlite: {run} counts no more; to take that back: pytest-gsw history include {run} --why=TEXT\n"
+    )
+    assert history() == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"not counted: run {run}: a switch was down"
+    with open_history(DEFAULT) as opened:
+        (past,) = pasts_of_records(opened, [night(9)]).values()
+        assert past.nights == kept[:-1]
+    assert history("exclude", run, "--why=again") == 2
+    assert capsys.readouterr().err == f"pytest-gsw history: run {run} is excluded already: a switch was down\n"
+    assert history("include", run, "--why=it was not") == 0
+    assert capsys.readouterr().out == f".gsw/history.sqlite: {run} counts again\n"
+    with open_history(DEFAULT) as opened:
+        (past,) = pasts_of_records(opened, [night(9)]).values()
+        assert past.nights == kept
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("exclude", "--why=x"), "history exclude: name a run\nnext: pytest-gsw history --csv"),
+        (("exclude", "no"), "history exclude: the history keeps the reason; add --why=TEXT"),
+        (
+            ("exclude", "no", "--why=x"),
+            "the history .gsw/history.sqlite has no run 'no'\nnext: pytest-gsw history --csv",
+        ),
+        (("include", "20261101-210000-7f3a", "--why=x"), "run 20261101-210000-7f3a is not excluded"),
+        (("--why=x",), "--why is of a run: pytest-gsw history exclude RUN --why=TEXT, or include RUN"),
+    ],
+)
+def test_what_cannot_be_excluded(arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(night(0))
+    assert history(*arguments) == 2
+    assert capsys.readouterr().err == f"pytest-gsw history: {message}\n"
+
+
+def points_in(place: Path) -> tuple[Point, ...]:
+    with open_history(place) as opened:
+        return opened.points(KEY)
