@@ -247,6 +247,8 @@ class _Search:
         #: Where the first step is, and where the last ones begin.
         self._first = offsets[0] if offsets else 0
         self._last = offsets[max(0, len(offsets) - _lines_after(steps))] if offsets and steps is not None else 0
+        #: Where the run says first whose it is.
+        self._said_at = -1 if steps is None or steps.said_at is None else steps.said_at
         #: Whether one line tells of the whole run, so that all of it stands before the "first step".
         self._is_summary = len(offsets) == 1
         # Of an attempt before the last one nothing but broken hardware counts: the next had the same machines.
@@ -276,8 +278,8 @@ class _Search:
             self._is_over = True
             self.early = self._hardware
             return None
-        if RECIPE_MARKER in line and offset < self._first:
-            self.early = None  # what stands before it is of an earlier run
+        if RECIPE_MARKER in line and offset <= self._said_at:
+            self.early = None  # what stands before it is of an earlier run; further ranks say the same of this one
         cause = self._of_traceback(offset, line) if TRACEBACK in line else self._of_line(offset, line)
         if self.has_steps or cause is None:
             return cause

@@ -139,6 +139,8 @@ class StepLog:
     calibration_flops: float | None = None
     #: Attempts before the last one that diverged.
     diverged: tuple[Diverged, ...] = ()
+    #: Byte offset of the first line in which the last run says whose it is; ``None`` where it does not.
+    said_at: int | None = None
     #: Two lines before the first step that cannot both be true of the run; the newest two.
     contradiction: Contradiction | None = None
     #: Gradients that a loss scaler may have found to overflow, where steps have no lines of their own.

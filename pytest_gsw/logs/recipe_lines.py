@@ -21,7 +21,7 @@ _FIELD = re.compile(rb"\b([A-Z][A-Z_]{1,40})=('[^']{0,400}'|[^\s']{0,400})")
 _SHOWN_CHARACTERS = 120
 
 #: What a line says in whole numbers, by its names; those behind the first are of recipes that add them.
-_NUMBERS = {
+NUMBERS = {
     "SEQ_LEN": "sequence_length",
     "GBS": "global_batch_size",
     "MBS": "micro_batch_size",
@@ -39,7 +39,7 @@ _TEXTS = {
 }
 _GPUS = ("JOB_NUM_NODES", "GPUS_PER_NODE")
 #: The field of an identity, by the name that a line has for it.
-_OURS = {**_TEXTS, **_NUMBERS, **dict.fromkeys(_GPUS, "gpus")}
+_OURS = {**_TEXTS, **NUMBERS, **dict.fromkeys(_GPUS, "gpus")}
 _KNOWN = frozenset(name.encode() for name in _OURS)
 
 
@@ -88,6 +88,8 @@ class RecipeLines:
     def __init__(self) -> None:
         #: The newest two that contradict each other: what is before is of no account if Slurm requeued the job there.
         self.contradiction: Contradiction | None = None
+        #: Byte offset of the first line.
+        self.said_at: int | None = None
         self._newest: RecipeLine | None = None
         self._offset = 0
         #: What the lines before the newest one say.
@@ -95,6 +97,7 @@ class RecipeLines:
 
     def feed(self, offset: int, line: RecipeLine) -> None:
         """Take the next line."""
+        self.said_at = offset if self.said_at is None else self.said_at
         # All ranks print the same line, as a rule, which is then the same object.
         if self._newest is not None and line is not self._newest:
             self._before = self._known(self._newest)
@@ -110,7 +113,7 @@ class RecipeLines:
         said: dict[str, Any] = {"gpus": _gpus(known)}
         for name, one in known.items():
             if name not in _GPUS:
-                said[_OURS[name]] = number_of(one.value.encode()) if name in _NUMBERS else one.value
+                said[_OURS[name]] = number_of(one.value.encode()) if name in NUMBERS else one.value
         return Identity(**said, places={_OURS[name]: one.offset for name, one in known.items()})
 
     def _known(self, newest: RecipeLine) -> dict[str, _Said]:

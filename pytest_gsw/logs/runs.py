@@ -66,6 +66,7 @@ class Runs:
             log,
             attempts=before + log.attempts,
             diverged=(*self._diverged, *own),
+            said_at=self.lines.said_at,
             contradiction=self.lines.contradiction,
         )
 

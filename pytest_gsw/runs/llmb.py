@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from pytest_gsw.logs.model import Identity
+from pytest_gsw.logs.recipe_lines import NUMBERS
+from pytest_gsw.logs.settings import number_of
+from pytest_gsw.runs.agreement import Compared
+from pytest_gsw.tables.model import Baseline
 
 #: The file has a page of lines ``  key: value`` below the names of its sections.
 _MOST_BYTES = 256 << 10
 _FACT = re.compile(r"^  ([a-z_]{1,40}): '?([^'\n]{1,200})'?$", re.MULTILINE)
-#: The only list of the file.
-_IMAGE = re.compile(r"^  - '?([^'\n]{1,300})'?$", re.MULTILINE)
+_IMAGE = re.compile(r"^  images:\n  - '?([^'\n]{1,300})'?\n(?!  - )", re.MULTILINE)
+#: What a task was given besides, below ``model_overrides`` and ``env_overrides``.
+_OVERRIDE = re.compile(r"^    ([A-Za-z_]{1,40}): '?([^'\n]{1,200})'?$", re.MULTILINE)
+_ARGUMENTS = "\n  mbridge_args:\n  - "
 #: The one cluster for which llmb-run itself turns the GPUs' boost up.
 _BOOSTED = "eos"
 
@@ -23,9 +30,11 @@ def config_beside(log: Path, job_id: str) -> Path:
 
 def task_of(config: Path) -> Identity | None:
     """The task that a job was by llmb-run's own word; ``None`` where it did not launch the job."""
-    facts = _facts_in(config)
-    if facts is None:
+    text = _text_of(config)
+    if text is None:
         return None
+    facts, image = _facts_in(text), _IMAGE.search(text)
+    given: dict[str, Any] = {name.upper(): number_of(value.encode()) for name, value in _OVERRIDE.findall(text)}
     scale, release = facts.get("scale", ""), facts.get("gsw_version", "")
     return Identity(
         size=facts.get("model_size"),
@@ -33,24 +42,55 @@ def task_of(config: Path) -> Identity | None:
         gpus=int(scale) if scale.isdecimal() else None,
         job_id=facts.get("job_id"),
         release=release.removeprefix("v") or None,
-        image=facts.get("image"),
+        image=image[1] if image is not None else None,
+        **{ours: given[name] for name, ours in NUMBERS.items() if name in given},
     )
+
+
+def other_task(config: Path, row: Baseline) -> tuple[Compared, ...]:
+    """What llmb-run says of a task that a log does not, and is not the row's."""
+    facts = _facts_in(_text_of(config) or "")
+    gpu, own_gpu = _letters(facts.get("gpu_type", "")), _letters(row.accelerator)
+    model, own = _letters(facts.get("model_name", "")), (_letters(row.model), _letters(row.workload))
+    proxy = facts.get("proxy") == "true" and not row.proxy
+    compared = (
+        # A workload may be called by more than its model: llama3.1_mlperf, nemotron4-15b.
+        Compared("model", model, row.model, "model", agrees=any(model in one or one in model for one in own)),
+        Compared("accelerator", gpu, row.accelerator, "", agrees=own_gpu.startswith(gpu) or gpu.startswith(own_gpu)),
+        Compared("proxy", "true", "false", "", agrees=not proxy),
+    )
+    return tuple(one for one in compared if not one.agrees)
+
+
+def not_comparable(config: Path) -> str | None:
+    """What llmb-run had a job do so that its figures say nothing of the row's; ``None`` where there is nothing."""
+    text = _text_of(config) or ""
+    if _facts_in(text).get("profile_enabled") == "true":
+        return f"profile_enabled in {config.name}"
+    # Settings of Megatron-Bridge, of which nobody knows what they change.
+    return f"mbridge_args in {config.name}" if _ARGUMENTS in text else None
 
 
 def boost_of(config: Path) -> dict[str, str]:
     """That llmb-run has turned the GPUs' boost up, which changes what is measured; empty where it has not."""
-    facts = _facts_in(config) or {}
+    facts = _facts_in(_text_of(config) or "")
     return {"vboost": "true"} if facts.get("cluster_name", "").lower() == _BOOSTED else {}
 
 
-def _facts_in(config: Path) -> dict[str, str] | None:
+def _facts_in(text: str) -> dict[str, str]:
+    return {name: value.strip() for name, value in _FACT.findall(text)}
+
+
+def _text_of(config: Path) -> str | None:
     if not config.is_file():
         return None
     try:
         with config.open("rb") as file:
-            text = file.read(_MOST_BYTES).decode(errors="replace")
+            return file.read(_MOST_BYTES).decode(errors="replace")
     except OSError:
         return None
-    images = _IMAGE.findall(text)
-    image = {"image": images[0]} if len(images) == 1 else {}
-    return image | {name: value.strip() for name, value in _FACT.findall(text)}
+
+
+def _letters(name: str) -> str:
+    """A name as all spellings have it: ``llama3.1`` and ``Llama-3.1`` differ in nothing else."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())

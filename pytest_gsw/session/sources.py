@@ -28,7 +28,7 @@ from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results.record import Record
-from pytest_gsw.runs.llmb import boost_of, config_beside
+from pytest_gsw.runs.llmb import boost_of, config_beside, not_comparable
 from pytest_gsw.runs.provenance import Provenance, provenance_in
 from pytest_gsw.runs.run import Run
 from pytest_gsw.session.nights import Nights
@@ -204,6 +204,9 @@ class LiveRow(RowSource):
             return f"--gsw-profile={self.settings.profile.kind}"
         if in_traced_results(run.log):
             return "NCCL tracing"
+        told = None if run.log is None else not_comparable(config_beside(run.log, run.job_id))
+        if told is not None:
+            return told
         started = self._started()
         variable = None if started is None else profiling_in(started.environment)
         return None if variable is None else f"{variable} in the environment"

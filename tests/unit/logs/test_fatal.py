@@ -164,6 +164,14 @@ def test_hardware_that_broke_under_an_earlier_attempt(write_log: WriteLog, borde
     assert name(write_log(border + XID + steps(0, 12))) == "GPU error (Xid)"
 
 
+def test_hardware_that_broke_while_ranks_said_who_they_are(write_log: WriteLog) -> None:
+    said = b"GSW: MODEL=llama2 FRAMEWORK=maxtext MODEL_SIZE=70b JOB_NUM_NODES=8 GPUS_PER_NODE=8 DTYPE=fp8\n"
+    assert name(write_log(said + XID + said + steps(0, 12))) == "GPU error (Xid)"
+    assert name(write_log(XID + said + said + steps(0, 12))) is None
+    assert name(write_log(said + steps(0, 12) + XID + said + said + steps(0, 12))) is None
+    assert name(write_log(said + steps(0, 12) + said + XID + said + steps(0, 12))) == "GPU error (Xid)"
+
+
 @pytest.mark.parametrize(("expected", "lines"), FATAL)
 def test_an_earlier_attempt_that_had_steps(write_log: WriteLog, expected: str, lines: bytes) -> None:
     if not lines.endswith(b"\n"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.runs.llmb import boost_of, task_of
+from pytest_gsw.runs.llmb import boost_of, not_comparable, task_of
 from tests.unit.runs.ended import IDENTITY, measured, step_lines
 
 CONFIG = """\
@@ -19,10 +19,16 @@ workload_info:
 model_info:
   model_size: 70b
   dtype: fp8
+  model_name: llama2
   scale: 128
   gpu_type: h100
 cluster_info:
   cluster_name: eos
+job_config:
+  profile_enabled: false
+  proxy: false
+  env_overrides: {}
+  model_overrides: {}
 """
 
 
@@ -45,6 +51,9 @@ def test_the_rows_own_task(log: Path, config: Path) -> None:
         ("model_size: 70b", "model_size: 8b", "model size"),
         ("dtype: fp8", "dtype: bf16", "dtype"),
         ("job_id: '481221'", "job_id: '7'", "job"),
+        ("model_name: llama2", "model_name: qwen3", "model"),
+        ("gpu_type: h100", "gpu_type: gb200", "accelerator"),
+        ("proxy: false", "proxy: true", "proxy"),
     ],
 )
 def test_another_task(log: Path, config: Path, own: str, other: str, name: str) -> None:
@@ -53,6 +62,50 @@ def test_another_task(log: Path, config: Path, own: str, other: str, name: str) 
         measured(log)
     assert caught.value.fact == f"the log belongs to another run, by its {name}"
     assert ("said in", str(config)) in caught.value.evidence
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "what"),
+    [
+        ("model_overrides: {}", "model_overrides:\n    gbs: 512\n    max_steps: 50", "global batch size"),
+        ("env_overrides: {}", "env_overrides:\n    NCCL_DEBUG: INFO\n    SEQ_LEN: '8192'", "sequence length"),
+    ],
+)
+def test_a_task_with_settings_of_its_own(log: Path, config: Path, own: str, other: str, what: str) -> None:
+    config.write_text(CONFIG.replace(own, other))
+    with pytest.raises(LogError, match=what):
+        measured(log)
+
+
+@pytest.mark.parametrize("name", ["Llama-2", "llama2_mlperf", "llama2_70b", "llama2-70b-finetune"])
+def test_a_model_by_another_spelling(log: Path, config: Path, name: str) -> None:
+    config.write_text(CONFIG.replace("model_name: llama2", f"model_name: {name}").replace("h100", "H100"))
+    assert measured(log).judged_s == 4.56
+
+
+def test_a_task_that_is_not_comparable(config: Path) -> None:
+    assert not_comparable(config) is None
+    config.write_text(CONFIG.replace("profile_enabled: false", "profile_enabled: true"))
+    assert not_comparable(config) == "profile_enabled in llmb-config_481221.yaml"
+    config.write_text(f"{CONFIG}  mbridge_args: []\n")
+    assert not_comparable(config) is None
+    config.write_text(f"{CONFIG}  mbridge_args:\n  - --moe_a2a_overlap\n  - 'true'\n")
+    assert not_comparable(config) == "mbridge_args in llmb-config_481221.yaml"
+
+
+@pytest.mark.parametrize(
+    ("rest", "image"),
+    [
+        ("", "nvcr.io#nvidia/nemo:26.04.01"),
+        ("job_config:\n  mbridge_args:\n  - --fast\n", "nvcr.io#nvidia/nemo:26.04.01"),
+        ("  - another:1\n", None),
+    ],
+)
+def test_an_image_is_told_where_there_is_one(config: Path, rest: str, image: str | None) -> None:
+    config.write_text(f"container_info:\n  images:\n  - nvcr.io#nvidia/nemo:26.04.01\n{rest}")
+    task = task_of(config)
+    assert task is not None
+    assert task.image == image
 
 
 def test_a_job_that_llmb_run_has_not_launched(tmp_path: Path) -> None:

@@ -52,6 +52,13 @@ def test_a_live_row_is_known_by_its_log_and_its_launcher(tmp_path: Path) -> None
     assert not row.is_simulated(run)
 
 
+def test_a_job_that_llmb_run_has_profiled_is_not_comparable(tmp_path: Path) -> None:
+    log, config = tmp_path / "run.log", tmp_path / "llmb-config_481221.yaml"
+    log.write_text(IDENTITY)
+    config.write_text("job_config:\n  profile_enabled: true\n")
+    assert live().not_comparable(Run("481221", GOOD, log)) == "profile_enabled in llmb-config_481221.yaml"
+
+
 def test_a_live_row_without_a_job_is_known_by_its_table() -> None:
     row = live()
     assert (row.image(None), row.environment(None), row.definition(None)) == ((None, ""), {}, definition_hash(ROW))
