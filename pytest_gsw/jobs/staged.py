@@ -23,6 +23,12 @@ _CONSTANT = re.compile(
     r"^[ \t]*(?:export[ \t]+)?GSW_VERSION=[\"']?([0-9][0-9A-Za-z.-]{0,30})[\"']?[ \t]*(?:#.*)?$", re.MULTILINE
 )
 
+#: From v25.10 on, a file at the root of a checkout says it for all recipes.
+_RELEASE_FILE = "release.yaml"
+_LLMB_VERSION = re.compile(r"^llmb_version:[ \t]*[\"']?([0-9][0-9A-Za-z.-]{0,30})[\"']?[ \t]*(?:#.*)?$", re.MULTILINE)
+#: How far below that a recipe may be: ``deepseek_v3/pretrain/megatron_bridge``, and some more.
+_DEEPEST = 6
+
 
 class Staged(NamedTuple):
     """What says which release a recipe is of."""
@@ -35,13 +41,27 @@ class Staged(NamedTuple):
 
 
 def staged_release(script: Path) -> Staged | None:
-    """The one release that a launch script says it is of; ``None`` also where it is not there, or says several."""
-    text = script_text(script) or ""
-    found = list(_CONSTANT.finditer(text))
+    """The one release that a launch script, or its checkout, says it is of.
+
+    ``None`` also where the script is not there, or says several.
+    """
+    text = script_text(script)
+    if text is None:
+        return None
+    if _CONSTANT.search(text) is not None:
+        return _said_in(text, _CONSTANT, script)
+    files = (folder / _RELEASE_FILE for folder in script.parents[:_DEEPEST])
+    found = next(((file, said) for file in files if (said := script_text(file)) is not None), None)
+    return None if found is None else _said_in(found[1], _LLMB_VERSION, found[0])
+
+
+def _said_in(text: str, pattern: re.Pattern[str], path: Path) -> Staged | None:
+    """The one release that a text names."""
+    found = list(pattern.finditer(text))
     if len({match[1] for match in found}) != 1:
         return None
     first = found[0]
-    return Staged(first[1], script, text.count("\n", 0, first.start()) + 1, first[0].strip())
+    return Staged(first[1], path, text.count("\n", 0, first.start()) + 1, first[0].strip())
 
 
 def of_other_releases(rows: Iterable[tuple[Baseline, Path]]) -> Iterator[tuple[Baseline, Staged]]:

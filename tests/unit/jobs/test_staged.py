@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.clusters.model import Cluster
-from pytest_gsw.jobs.staged import of_other_releases, release_problem, staged_release, told_of_stage
+from pytest_gsw.jobs.staged import Staged, of_other_releases, release_problem, staged_release, told_of_stage
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, Source
 
@@ -48,6 +48,27 @@ def test_where_the_launch_script_says_it(tmp_path: Path) -> None:
     assert (found.line, found.text) == (3, "export GSW_VERSION=25.02 # x")
 
 
+@pytest.mark.parametrize("recipe", ["grok1", "deepseek_v3/pretrain/megatron_bridge"])
+def test_what_the_file_of_a_checkout_says_where_the_script_says_nothing(tmp_path: Path, recipe: str) -> None:
+    (tmp_path / "release.yaml").write_text("# one version for all\n\nllmb_version: '26.06.00'\nother: 1\n")
+    found = staged_release(staged(tmp_path, "#!/bin/bash\n", recipe))
+    assert found == Staged("26.06.00", tmp_path / "release.yaml", 3, "llmb_version: '26.06.00'")
+    own = staged_release(staged(tmp_path, "export GSW_VERSION=25.10\n", recipe))
+    assert own is not None
+    assert own.version == "25.10"
+    # Whoever says two releases in the script itself may be run as either.
+    several = "export GSW_VERSION=25.02\nexport GSW_VERSION=25.04\n"
+    assert staged_release(staged(tmp_path, several, recipe)) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["llmb_version: 'main'\n", "", "  llmb_version: '26.02'\n", "llmb_version: '1'\nllmb_version: '2'\n"]
+)
+def test_what_a_file_of_a_checkout_says_without_a_release(tmp_path: Path, text: str) -> None:
+    (tmp_path / "release.yaml").write_text(text)
+    assert staged_release(staged(tmp_path, "#!/bin/bash\n")) is None
+
+
 def test_no_script_says_nothing(tmp_path: Path) -> None:
     assert staged_release(tmp_path / "grok1" / "launch.sh") is None
 
@@ -72,6 +93,16 @@ next       stage the recipe of 25.04.02, or write the figures of 24.10 into a ta
 with releases: ["24.10"], and name it with --gsw-baselines"""
     ]
     assert problems(script, replace(GROK, source=replace(GROK.source, releases=()))) == []
+
+
+def test_a_checkout_of_another_release_cannot_be_judged_by_the_row(tmp_path: Path) -> None:
+    (tmp_path / "release.yaml").write_text("llmb_version: '26.02'\n")
+    (problem,) = problems(staged(tmp_path, "#!/bin/bash\nexport WORKLOAD_TYPE=pretrain\n"))
+    assert problem.startswith(
+        "the staged recipe is of release 26.02, and the row's figures are of 25.02 to 25.04.02\n"
+        "\n"
+        f"release    {tmp_path}/release.yaml:1  llmb_version: '26.02'\n"
+    )
 
 
 def test_a_recipe_of_another_release_than_the_documents_tag(tmp_path: Path) -> None:
