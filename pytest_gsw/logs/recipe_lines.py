@@ -131,11 +131,16 @@ class RecipeLines:
 
     def _contradicted(self, name: str, line: RecipeLine, offset: int) -> Contradiction | None:
         before, value = self._before.get(name), line.said[name]
-        if before is None or value.lower() == before.value.lower():
+        if before is None or _named(value) == _named(before.value):
             return None
         if (name == line.last and self._is_torn(line)) or (before.is_last and value.startswith(before.value)):
             return None
         return Contradiction(name, before.value, value, before.offset, offset)
+
+
+def _named(value: str) -> str:
+    """A value without the place where it lies: one image is a file here and another one there."""
+    return value.rpartition("/")[2].lower()
 
 
 def _gpus(known: Mapping[str, _Said]) -> int | None:

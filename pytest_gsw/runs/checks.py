@@ -39,6 +39,7 @@ from pytest_gsw.runs.run import (
     where_to_look,
 )
 from pytest_gsw.runs.trained import SCALED_DTYPES, diverged_fact, loss_problem
+from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.of_release import other_release
 
@@ -211,7 +212,10 @@ def _check_lines(run: Run, path: Path, log: StepLog) -> None:
     # A job that is requeued keeps its id: with another one, the lines are of two jobs.
     if found.name != "JOB_ID" and is_requeued(path, found.first_at, found.second_at):
         return
-    both = f"{found.name}={found.first} and {found.name}={found.second}"
+    first, second = found.first, found.second
+    if found.name == "IMAGE":
+        first, second = image_name(first), image_name(second)
+    both = f"{found.name}={first} and {found.name}={second}"
     places = f"{path}:{line_number(path, found.first_at)},{line_number(path, found.second_at)}"
     raise refused(
         Problem(

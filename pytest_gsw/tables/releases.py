@@ -22,8 +22,8 @@ _WANTED = "a release without its v, such as 25.02.01, or a container, such as ne
 #: The end of an image's name: ``nvcr.io#nvidia/nemo:26.04.00``, and ``nvidia+nemo+26.04.00.sqsh`` of the recipes.
 _IMAGE = re.compile(r"(?:^|[/#+])nemo[:+](\d\d\.\d\d(?:\.[0-9a-z]{1,8})?)(?:\.sqsh)?$")
 
-#: By ``GSW_VERSION``, the releases whose scripts have it: NVIDIA/dgxc-benchmarking, ``launch.sh`` of each tag; and, from
-#: v25.10 on, ``llmb_version`` of ``release.yaml``, which llmb-run writes beside a log.
+#: By ``GSW_VERSION``, the releases whose scripts have it: NVIDIA/dgxc-benchmarking, ``launch.sh`` of each tag; from
+#: v25.10 on, ``llmb_version`` of ``release.yaml`` as well, which llmb-run writes beside a log.
 _SCRIPTS: Mapping[str, tuple[str, ...]] = {
     "24.11": ("24.11.1",),
     "25.01": ("25.01", "25.01.1"),

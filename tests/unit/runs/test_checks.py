@@ -399,6 +399,23 @@ def test_what_only_an_earlier_line_says_counts_too(tmp_path: Path) -> None:
         measured(log)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ("/raid/x.sqsh", "/lustre/x.sqsh", ""),
+        ("docker://me:hunter2@nvcr.io/nemo:1", "docker://me:hunter3@nvcr.io/nemo:1", ""),
+        ("docker://me:hunter2@nvcr.io/nemo:1", "/lustre/x.sqsh", "IMAGE=docker://nvcr.io/nemo:1 and IMAGE=x.sqsh"),
+    ],
+)
+def test_images_are_told_by_their_names(first: str, second: str, told: str, tmp_path: Path) -> None:
+    both = [IDENTITY.replace("JOB_ID", f"IMAGE='{image}' JOB_ID") for image in (first, second)]
+    log = written(tmp_path, IDENTITY.replace("fp8", "bf16"), IDENTITY, *both, step_lines(range(50)))
+    with pytest.raises(LogError) as caught:
+        measured(log)
+    assert "hunter" not in str(caught.value)
+    assert caught.value.fact.endswith(told or "DTYPE=bf16 and DTYPE=fp8")
+
+
 @pytest.mark.parametrize("cut", [IDENTITY.index("DTYPE") + len(text) for text in ("DTYPE=f", "DTYPE=fp8 SYN", "DT")])
 @pytest.mark.parametrize("is_last", [False, True])
 def test_a_torn_line_contradicts_none(cut: int, is_last: bool, tmp_path: Path) -> None:
