@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_gsw.clusters.model import Cluster, cluster_files, release_of
+from pytest_gsw.clusters.model import Cluster, cluster_files, find_cluster, release_of
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.model import Launcher
 from pytest_gsw.logs.formats.registry import FORMATS
@@ -35,14 +35,19 @@ def tables_on(cluster: str | None, given: Path | None = None) -> tuple[Path, ...
 
     ``given`` is a file of clusters that comes before the usual ones.
     """
-    staged = None
-    if cluster is not None:
-        staged = release_of(cluster, cluster_files(given, (Path.cwd(),), os.environ), os.environ)
+    if cluster is None:
+        return ()
+    files = cluster_files(given, (Path.cwd(),), os.environ)
+    staged = release_of(cluster, files, os.environ)
     if staged is None:
         return ()
-    from pytest_gsw.session.release import Asked, tables_of  # it imports pytest, and few clusters say a release
+    from pytest_gsw.session.release import Asked, meant, tables_of  # it imports pytest, and few clusters say a release
 
-    return tables_of(Asked(*staged))
+    try:
+        found = find_cluster(cluster, files, os.environ)
+    except ConfigurationError:  # by another key, which nothing here rests on
+        found = None
+    return tables_of(meant(Asked(*staged), found))
 
 
 def format_of(row: Baseline, plugins: Sequence[str]) -> LogFormat | None:

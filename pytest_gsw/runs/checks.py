@@ -24,7 +24,7 @@ from pytest_gsw.logs.requeues import is_requeued
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.skips import with_skipped
 from pytest_gsw.runs.agreement import RELEASE, Compared, agreed, compare
-from pytest_gsw.runs.llmb import config_beside, other_task, task_of
+from pytest_gsw.runs.llmb import task_beside
 from pytest_gsw.runs.problem import Problem
 from pytest_gsw.runs.run import (
     CAUSE_OF_STATE,
@@ -294,21 +294,20 @@ def _check_task(baseline: Baseline, run: Run, log: Path) -> None:
     Raises:
         LogError: It was another's.
     """
-    config = config_beside(log, run.job_id)
-    task = task_of(config)
+    task = task_beside(log, run.job_id)
     if task is None:
         return
     try:
-        check_identity(baseline, run, task)
+        check_identity(baseline, run, task.identity)
     except LogError as error:
-        raise LogError(error.fact, (*error.evidence, ("said in", str(config))), advice=error.advice) from None
-    others = other_task(config, baseline)
+        raise LogError(error.fact, (*error.evidence, ("said in", str(task.path))), advice=error.advice) from None
+    others = task.differing(baseline)
     if others:
         raise LogError(
             f"the log belongs to another run, by its {' and '.join(one.name for one in others)}",
             evidence=(
                 *((one.name, one.text) for one in others),
-                ("said in", str(config)),
+                ("said in", str(task.path)),
                 ("baseline", str(baseline.location)),
                 *job_evidence(run),
             ),

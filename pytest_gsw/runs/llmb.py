@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,70 +26,75 @@ _ARGUMENTS = "\n  mbridge_args:\n  - "
 _BOOSTED = "eos"
 
 
-def config_beside(log: Path, job_id: str) -> Path:
-    """Where llmb-run describes a job."""
-    return log.with_name(f"llmb-config_{job_id}.yaml")
+@dataclass(frozen=True)
+class Task:
+    """What llmb-run says of a job that it has launched."""
+
+    #: Where it says so, and the text.
+    path: Path
+    text: str
+
+    @cached_property
+    def _facts(self) -> dict[str, str]:
+        return {name: value.strip() for name, value in _FACT.findall(self.text)}
+
+    @property
+    def identity(self) -> Identity:
+        """Which task the job was, as logs say it."""
+        facts, image = self._facts, _IMAGE.search(self.text)
+        given: dict[str, Any] = {
+            name.upper(): number_of(value.encode()) for name, value in _OVERRIDE.findall(self.text)
+        }
+        scale, release = facts.get("scale", ""), facts.get("gsw_version", "")
+        return Identity(
+            size=facts.get("model_size"),
+            dtype=facts.get("dtype"),
+            gpus=int(scale) if scale.isdecimal() else None,
+            job_id=facts.get("job_id"),
+            release=release.removeprefix("v") or None,
+            image=image[1] if image is not None else None,
+            **{ours: given[name] for name, ours in NUMBERS.items() if name in given},
+        )
+
+    def differing(self, row: Baseline) -> tuple[Compared, ...]:
+        """What of it no log says, and is not the row's."""
+        facts = self._facts
+        gpu, own_gpu = _letters(facts.get("gpu_type", "")), _letters(row.accelerator)
+        model, own = _letters(facts.get("model_name", "")), (_letters(row.model), _letters(row.workload))
+        proxy = facts.get("proxy") == "true" and not row.proxy
+        compared = (
+            # A workload may be called by more than its model: llama3.1_mlperf, nemotron4-15b.
+            Compared("model", model, row.model, "model", agrees=any(model in one or one in model for one in own)),
+            Compared(
+                "accelerator", gpu, row.accelerator, "", agrees=own_gpu.startswith(gpu) or gpu.startswith(own_gpu)
+            ),
+            Compared("proxy", "true", "false", "", agrees=not proxy),
+        )
+        return tuple(one for one in compared if not one.agrees)
+
+    @property
+    def not_comparable(self) -> str | None:
+        """What the job was to do so that its figures say nothing of the row's; ``None`` where there is nothing."""
+        if self._facts.get("profile_enabled") == "true":
+            return f"profile_enabled in {self.path.name}"
+        # Settings of Megatron-Bridge, of which nobody knows what they change.
+        return f"mbridge_args in {self.path.name}" if _ARGUMENTS in self.text else None
+
+    @property
+    def boost(self) -> dict[str, str]:
+        """That llmb-run has turned the GPUs' boost up, which changes what is measured; empty where it has not."""
+        return {"vboost": "true"} if self._facts.get("cluster_name", "").lower() == _BOOSTED else {}
 
 
-def task_of(config: Path) -> Identity | None:
+def task_beside(log: Path, job_id: str) -> Task | None:
     """The task that a job was by llmb-run's own word; ``None`` where it did not launch the job."""
-    text = _text_of(config)
-    if text is None:
+    place = f"{log.parent}/llmb-config_{job_id}.yaml"
+    if not os.path.isfile(place):  # noqa: PTH113 - each row looks, few have one, and Path costs more than the look
         return None
-    facts, image = _facts_in(text), _IMAGE.search(text)
-    given: dict[str, Any] = {name.upper(): number_of(value.encode()) for name, value in _OVERRIDE.findall(text)}
-    scale, release = facts.get("scale", ""), facts.get("gsw_version", "")
-    return Identity(
-        size=facts.get("model_size"),
-        dtype=facts.get("dtype"),
-        gpus=int(scale) if scale.isdecimal() else None,
-        job_id=facts.get("job_id"),
-        release=release.removeprefix("v") or None,
-        image=image[1] if image is not None else None,
-        **{ours: given[name] for name, ours in NUMBERS.items() if name in given},
-    )
-
-
-def other_task(config: Path, row: Baseline) -> tuple[Compared, ...]:
-    """What llmb-run says of a task that a log does not, and is not the row's."""
-    facts = _facts_in(_text_of(config) or "")
-    gpu, own_gpu = _letters(facts.get("gpu_type", "")), _letters(row.accelerator)
-    model, own = _letters(facts.get("model_name", "")), (_letters(row.model), _letters(row.workload))
-    proxy = facts.get("proxy") == "true" and not row.proxy
-    compared = (
-        # A workload may be called by more than its model: llama3.1_mlperf, nemotron4-15b.
-        Compared("model", model, row.model, "model", agrees=any(model in one or one in model for one in own)),
-        Compared("accelerator", gpu, row.accelerator, "", agrees=own_gpu.startswith(gpu) or gpu.startswith(own_gpu)),
-        Compared("proxy", "true", "false", "", agrees=not proxy),
-    )
-    return tuple(one for one in compared if not one.agrees)
-
-
-def not_comparable(config: Path) -> str | None:
-    """What llmb-run had a job do so that its figures say nothing of the row's; ``None`` where there is nothing."""
-    text = _text_of(config) or ""
-    if _facts_in(text).get("profile_enabled") == "true":
-        return f"profile_enabled in {config.name}"
-    # Settings of Megatron-Bridge, of which nobody knows what they change.
-    return f"mbridge_args in {config.name}" if _ARGUMENTS in text else None
-
-
-def boost_of(config: Path) -> dict[str, str]:
-    """That llmb-run has turned the GPUs' boost up, which changes what is measured; empty where it has not."""
-    facts = _facts_in(_text_of(config) or "")
-    return {"vboost": "true"} if facts.get("cluster_name", "").lower() == _BOOSTED else {}
-
-
-def _facts_in(text: str) -> dict[str, str]:
-    return {name: value.strip() for name, value in _FACT.findall(text)}
-
-
-def _text_of(config: Path) -> str | None:
-    if not config.is_file():
-        return None
+    path = Path(place)
     try:
-        with config.open("rb") as file:
-            return file.read(_MOST_BYTES).decode(errors="replace")
+        with path.open("rb") as file:
+            return Task(path, file.read(_MOST_BYTES).decode(errors="replace"))
     except OSError:
         return None
 

@@ -41,7 +41,7 @@ def asked_release(
     if asked is None and past is None and cluster is not None and cluster.release and not values["baselines"]:
         asked = Asked(cluster.release, _place_in_file(cluster))
     if asked is not None:
-        asked = _meant(asked, cluster)
+        asked = meant(asked, cluster)
     if past is not None:
         if asked is not None and asked.release != past.release:
             raise ConfigurationError(f"--gsw-resume: the rows of that run are of release {past.release or '(none)'}")
@@ -54,7 +54,7 @@ def asked_release(
     return asked
 
 
-def _meant(asked: Asked, cluster: Cluster | None) -> Asked:
+def meant(asked: Asked, cluster: Cluster | None) -> Asked:
     """The same, of a container where the release is one and its launcher is staged.
 
     Raises:

@@ -28,7 +28,7 @@ from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results.record import Record
-from pytest_gsw.runs.llmb import boost_of, config_beside, not_comparable
+from pytest_gsw.runs.llmb import Task, task_beside
 from pytest_gsw.runs.provenance import Provenance, provenance_in
 from pytest_gsw.runs.run import Run
 from pytest_gsw.session.nights import Nights
@@ -194,6 +194,7 @@ class LiveRow(RowSource):
         self._nights = nights
         self._environ = environ
         self._submitted = submitted
+        self._told: tuple[Path | None, Task | None] = (None, None)
 
     def check_logs(self, run: Run) -> None:
         """Nothing was recorded yet."""
@@ -204,9 +205,9 @@ class LiveRow(RowSource):
             return f"--gsw-profile={self.settings.profile.kind}"
         if in_traced_results(run.log):
             return "NCCL tracing"
-        told = None if run.log is None else not_comparable(config_beside(run.log, run.job_id))
-        if told is not None:
-            return told
+        task = self._task(run)
+        if task is not None and task.not_comparable is not None:
+            return task.not_comparable
         started = self._started()
         variable = None if started is None else profiling_in(started.environment)
         return None if variable is None else f"{variable} in the environment"
@@ -237,7 +238,14 @@ class LiveRow(RowSource):
         started = self._started()
         if started is not None and job_environment(self._environ, started).get("ENABLE_VBOOST", "").lower() == "true":
             return {"vboost": "true"}
-        return {} if run.log is None else boost_of(config_beside(run.log, run.job_id))
+        task = self._task(run)
+        return {} if task is None else task.boost
+
+    def _task(self, run: Run) -> Task | None:
+        """What llmb-run says of the job; looked for once."""
+        if run.log is not self._told[0]:
+            self._told = run.log, None if run.log is None else task_beside(run.log, run.job_id)
+        return self._told[1]
 
     def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
         """By the history."""

@@ -289,3 +289,20 @@ def test_rows_of_a_cluster_are_those_of_its_release(
     # The row of the release that is staged, not the document's of the same name.
     assert main(["metrics", "nowhere.out", "--cluster=eos", "--row=llama2_70b_fp8[H100x128]"]) == 2
     assert "there is no row 'llama2_70b_fp8[H100x128]'" in capsys.readouterr().err
+
+
+def test_rows_of_a_cluster_with_megatron_bridge_are_those_of_its_container(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clusters.yaml").write_text(
+        f"clusters:\n  eos:\n    scheduler: slurm\n    accelerator: GB200\n    gpus_per_node: 4\n    stage: {tmp_path}\n"
+        f"    recipes: {tmp_path}/Megatron-Bridge\n    release: '26.06'\n"
+    )
+    assert main(["rows", "--cluster=eos"]) == 2
+    assert "release 26.06 may be the recipes' or the NeMo container's" in capsys.readouterr().err
+    script = tmp_path / "Megatron-Bridge" / "scripts" / "performance" / "setup_experiment.py"
+    script.parent.mkdir(parents=True)
+    script.touch()
+    assert main(["rows", "--json", "--cluster=eos"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 41

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.runs.llmb import boost_of, not_comparable, task_of
+from pytest_gsw.runs.llmb import Task, task_beside
 from tests.unit.runs.ended import IDENTITY, measured, step_lines
 
 CONFIG = """\
@@ -38,6 +38,12 @@ def config(log: Path) -> Path:
     path = log.parent / "llmb-config_481221.yaml"
     path.write_text(CONFIG)
     return path
+
+
+def told(config: Path) -> Task:
+    task = task_beside(config, "481221")
+    assert task is not None
+    return task
 
 
 def test_the_rows_own_task(log: Path, config: Path) -> None:
@@ -84,39 +90,25 @@ def test_a_model_by_another_spelling(log: Path, config: Path, name: str) -> None
 
 
 def test_a_task_that_is_not_comparable(config: Path) -> None:
-    assert not_comparable(config) is None
+    assert told(config).not_comparable is None
     config.write_text(CONFIG.replace("profile_enabled: false", "profile_enabled: true"))
-    assert not_comparable(config) == "profile_enabled in llmb-config_481221.yaml"
+    assert told(config).not_comparable == "profile_enabled in llmb-config_481221.yaml"
     config.write_text(f"{CONFIG}  mbridge_args: []\n")
-    assert not_comparable(config) is None
+    assert told(config).not_comparable is None
     config.write_text(f"{CONFIG}  mbridge_args:\n  - --moe_a2a_overlap\n  - 'true'\n")
-    assert not_comparable(config) == "mbridge_args in llmb-config_481221.yaml"
-
-
-@pytest.mark.parametrize(
-    ("rest", "image"),
-    [
-        ("", "nvcr.io#nvidia/nemo:26.04.01"),
-        ("job_config:\n  mbridge_args:\n  - --fast\n", "nvcr.io#nvidia/nemo:26.04.01"),
-        ("  - another:1\n", None),
-    ],
-)
-def test_an_image_is_told_where_there_is_one(config: Path, rest: str, image: str | None) -> None:
-    config.write_text(f"container_info:\n  images:\n  - nvcr.io#nvidia/nemo:26.04.01\n{rest}")
-    task = task_of(config)
-    assert task is not None
-    assert task.image == image
+    assert told(config).not_comparable == "mbridge_args in llmb-config_481221.yaml"
 
 
 def test_a_job_that_llmb_run_has_not_launched(tmp_path: Path) -> None:
-    assert task_of(tmp_path / "llmb-config_7.yaml") is None
-    assert boost_of(tmp_path / "llmb-config_7.yaml") == {}
+    assert task_beside(tmp_path / "run.log", "7") is None
+    (tmp_path / "llmb-config_7.yaml").mkdir()
+    assert task_beside(tmp_path / "run.log", "7") is None
 
 
 def test_the_boost_of_one_cluster(config: Path) -> None:
-    assert boost_of(config) == {"vboost": "true"}
+    assert told(config).boost == {"vboost": "true"}
     config.write_text(CONFIG.replace("eos", "dgx"))
-    assert boost_of(config) == {}
+    assert told(config).boost == {}
 
 
 @pytest.mark.parametrize(
@@ -126,10 +118,12 @@ def test_the_boost_of_one_cluster(config: Path) -> None:
         ("  - 'nvcr.io#nvidia/nemo:26.04.00'\n", "nvcr.io#nvidia/nemo:26.04.00"),
         ("  - nvcr.io#nvidia/nemo:26.04.00\n  - nvcr.io#nvidia/nemo:26.02.00\n", None),
         ("", None),
+        (
+            "  - nvcr.io#nvidia/nemo:26.04.00\njob_config:\n  mbridge_args:\n  - --fast\n",
+            "nvcr.io#nvidia/nemo:26.04.00",
+        ),
     ],
 )
 def test_the_one_image_of_a_task(config: Path, images: str, image: str | None) -> None:
     config.write_text(f"{CONFIG}container_info:\n  images:\n{images}")
-    task = task_of(config)
-    assert task is not None
-    assert task.image == image
+    assert told(config).identity.image == image
