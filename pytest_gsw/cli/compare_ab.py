@@ -32,7 +32,7 @@ from pytest_gsw.jobs.environment import job_environment, masked_environment
 from pytest_gsw.jobs.launchers import launcher_of
 from pytest_gsw.jobs.launching import SBATCH
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Launcher
-from pytest_gsw.jobs.spec import default_time_limit_s, expected_run_s, make_job_spec
+from pytest_gsw.jobs.spec import expected_run_s, limit_with_script_s, make_job_spec
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results.run_id import new_run_id
 from pytest_gsw.runs.checks import check_job
@@ -112,7 +112,7 @@ def _run(asked: argparse.Namespace) -> Answer:
         a,
         b,
         time_limit_s=timeout_s or _time_limit_s(row, cluster, len(order)),
-        turn_limit_s=default_time_limit_s(row, cluster),
+        turn_limit_s=limit_with_script_s(row, cluster, spec.script),
     )
     launcher = _launcher(cluster, directory, asked.plugins)
     both = {name: value for name, value in a.items() if name in b}
@@ -168,7 +168,9 @@ def _check_ready(row: Baseline, spec: JobSpec, cluster: Cluster, launcher: Launc
     found = not_ready([Planned(row, spec)], Here(cluster, launcher, os.environ))
     if found:
         launcher.close()
-        raise found[row.id]
+        problem = found[row.id]
+        advice = problem.advice.replace("--gsw-timeout", "--timeout")
+        raise type(problem)(problem.fact, problem.evidence, problem.tail, advice)
 
 
 def _log_format(row: Baseline, plugins: Sequence[str]) -> LogFormat:

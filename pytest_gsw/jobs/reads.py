@@ -33,6 +33,15 @@ _ROW = {
     "RUN_CONF_MAX_STEPS": "steps",
     **{name.upper(): name for name in ("tp", "pp", "cp", "ep", "dp", "vp")},
 }
+_CHOSEN = """
+    CONFIG_VARIANT FP8_RECIPE CONFIG_OVERRIDES LLMB_MBRIDGE_EXTRA_ARGS CUDA_GRAPH CUDA_GRAPH_SCOPE DISABLE_CG ET
+    ETP FSDP HIDDEN_SIZE STRONG_SCALING PROXY_WORKLOAD FT_TYPE SFT_SCHEME TRAINING_STEPS LOCAL_BATCH_SIZE
+    PIPELINE_PARALLEL_DEGREE EXPERT_PARALLEL_DEGREE DATA_PARALLEL_SHARD_DEGREE PIPELINE_PARALLEL_SCHEDULE
+    ACTIVATION_CHECKPOINT_MODE USE_MNNVL EP_COMM_BACKEND TP_COMM_OVERLAP CPU_PER_TASK_PINNING ENABLE_CHECKPOINT
+    CHECKPOINT_INTERVAL LOAD_CHECKPOINT_PATH ENABLE_VBOOST ENABLE_PCT_BINDING ENABLE_PYTORCH_PROFILE
+"""
+#: The recipes' variables that choose how a row is run, which no row says: the recipe's own choice is the row's.
+_CHOICES = frozenset(_CHOSEN.split())
 #: Beginnings of variables that say nothing of a run that is not profiled, or what a record has anyhow (the image).
 _OF_SITE = ("SLURM_", "SBATCH_", "SRUN_", "HF_", "LLMB_", "GSW_", "ENABLE_", "RUN_CONF_PROFILE_", IMAGE_VARIABLE)
 #: Would put the log where nobody looks for it.
@@ -157,8 +166,13 @@ def own_variables(baseline: Baseline, scripts: Scripts, log_path: str) -> dict[s
     of_row = {name: value for name, value in fixed_by(baseline).items() if name in scripts.taken}
     # What a script demands and the row leaves open is the user's to say.
     fixed = {name: value for name, value in of_row.items() if value is not None or name not in scripts.demanded}
-    misleads = {_MISLEADS: None} if _MISLEADS in scripts.taken else {}
-    return {**fixed, **misleads, **_output_variables(scripts, log_path)}
+    others = dict.fromkeys(scripts.taken & {_MISLEADS, *_CHOICES})
+    return {**fixed, **others, **_output_variables(scripts, log_path)}
+
+
+def left_to_llmb_run() -> dict[str, str | None]:
+    """What is unset for llmb-run, which hands its environment on to scripts that lie where it alone knows."""
+    return dict.fromkeys((*_ROW, *_CHOICES))
 
 
 def _output_variables(scripts: Scripts, log_path: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ from pytest_gsw.jobs.launching import (
 )
 from pytest_gsw.jobs.layout import log_glob, slurm_name
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.reads import check_traces, own_variables, scripts_of
+from pytest_gsw.jobs.reads import check_traces, left_to_llmb_run, own_variables, scripts_of
 from pytest_gsw.jobs.sbatch_options import value_of
 from pytest_gsw.tables.definition import accepted_to_expect
 from pytest_gsw.tables.images import image_of
@@ -97,7 +97,9 @@ def expected_run_s(baseline: Baseline, accepted: Accepted | None = None) -> floa
         step_time_s = accepted.judged_s
     if baseline.recipe.steps is None or step_time_s is None:
         return None
-    return START_UP_S + baseline.recipe.steps * step_time_s
+    before = baseline.recipe.steps_before
+    runs = 2 if before else 1
+    return runs * START_UP_S + (before + baseline.recipe.steps) * step_time_s
 
 
 def default_time_limit_s(baseline: Baseline, cluster: Cluster) -> float | None:
@@ -113,7 +115,7 @@ def default_time_limit_s(baseline: Baseline, cluster: Cluster) -> float | None:
     return None if expected_s is None or given else max(LEAST_LIMIT_S, LIMIT_FACTOR * expected_s)
 
 
-def _default_limit_s(baseline: Baseline, cluster: Cluster, launch_script: Path) -> float | None:
+def limit_with_script_s(baseline: Baseline, cluster: Cluster, launch_script: Path) -> float | None:
     """The default limit, and no less than the launch script asks for: its recipe may profile before it measures."""
     limit_s = default_time_limit_s(baseline, cluster)
     if limit_s is None or cluster.simulated:  # by a script that knows no row's time
@@ -164,7 +166,7 @@ def make_job_spec(
         # That of another row, or of the user's shell, is not this row's.
         unset=tuple(name for name, value in own.items() if value is None and name not in environment),
         options=_options(baseline, cluster, launcher),
-        time_limit_s=time_limit_s or (None if profile else _default_limit_s(baseline, cluster, script)),
+        time_limit_s=time_limit_s or (None if profile else limit_with_script_s(baseline, cluster, script)),
         batch_output=None if written_to is None else f"{written_to}/slurm-%j.out",
         # Of a replay it tells how logs are named.
         launcher=launcher if cluster.scheduler != "replay" else recipe.launcher or launcher,
@@ -226,7 +228,8 @@ def _own_variables(
     scripts = scripts_of(launch_script)
     if profile is not None and profile.kind == "nccl-trace":
         check_traces(scripts, launch_script)
-    return {**no_size, **own_variables(baseline, scripts, log_path)}
+    left = left_to_llmb_run() if launcher_for(baseline, cluster) == "llmb-run" else {}
+    return {**left, **no_size, **own_variables(baseline, scripts, log_path)}
 
 
 def _recipe_environment(baseline: Baseline, nodes: int) -> dict[str, str]:

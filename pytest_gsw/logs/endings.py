@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_gsw.logs.failures import Signature, signature
+from pytest_gsw.logs.causes import Signature, signature
 
 #: How a run ends badly without telling why: what a failed job's exit code says anyhow, and so no cause of one.
 ENDINGS: tuple[Signature, ...] = (

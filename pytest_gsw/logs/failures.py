@@ -10,95 +10,18 @@ after the end of an MLPerf run. What a job that ended well must not hold besides
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_gsw.logs.causes import LINE_BYTES, Cause, Signature, signature
 from pytest_gsw.logs.logfile import unreadable
-from pytest_gsw.logs.reader import line_number
 from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
-from pytest_gsw.logs.text import quoted_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: How much of a line is looked at and shown.
-LINE_BYTES = 4000
-_SHOWN_CHARACTERS = 240
-
-
-@dataclass(frozen=True)
-class Cause:
-    """Why a run failed."""
-
-    #: What happened, in a few words: ``CUDA out of memory``.
-    name: str
-    #: The line that says so, safe to show.
-    text: str
-    #: Its number, from 1.
-    line: int
-    #: What to do about it.
-    advice: str
-    #: Whether a GPU or a host lacked memory.
-    out_of_memory: bool = False
-    #: Whether machines or the fabric failed, so that the same run may succeed elsewhere.
-    infrastructure: bool = False
-
-
-@dataclass(frozen=True)
-class FoundCause:
-    """Why a run failed, and the file that says so."""
-
-    cause: Cause
-    path: Path
-
-    @property
-    def advice(self) -> str:
-        """What to do about it."""
-        return self.cause.advice
-
-
-@dataclass(frozen=True)
-class Signature:
-    """How a cause shows in a log.
-
-    Attributes:
-        name: What happened.
-        markers: Byte strings of which its lines hold at least one. The file is searched for these: the fewer
-            different ones, the faster, so most are just ``Error: `` and ``error: ``.
-        pattern: What the line must be like; without nested or unbounded repetition.
-        advice: What to do.
-        out_of_memory: Whether memory was lacking.
-        infrastructure: Whether it is the fault of machines or of the fabric, not of the program or its set-up.
-    """
-
-    name: str
-    markers: tuple[bytes, ...]
-    pattern: re.Pattern[bytes]
-    advice: str
-    out_of_memory: bool = False
-    infrastructure: bool = False
-
-    def find(self, line: bytes) -> re.Match[bytes] | None:
-        """What in a line is like this cause, ``None`` where nothing is."""
-        return self.pattern.search(line) if any(mark in line for mark in self.markers) else None
-
-    def cause(self, path: Path, offset: int, line: bytes, found: bytes) -> Cause:
-        """The cause that a line names, with its number in the file.
-
-        Raises:
-            LogError: The file cannot be read.
-        """
-        number = line_number(path, offset)
-        return Cause(self.name, _shown(line, found), number, self.advice, self.out_of_memory, self.infrastructure)
-
-
-def signature(
-    name: str, markers: str, pattern: str, advice: str, *, out_of_memory: bool = False, infrastructure: bool = False
-) -> Signature:
-    """A signature whose markers are parted by ``|``."""
-    words = tuple(marker.encode() for marker in markers.split("|"))
-    return Signature(name, words, re.compile(pattern.encode()), advice, out_of_memory, infrastructure)
-
+#: The cause of a container that did not start. Pyxis tells the reason below it, in what enroot has written.
+CONTAINER = "container import"
+_REASON_WITHIN_BYTES = 8000
 
 #: In the order in which they are tried on a line.
 SIGNATURES: tuple[Signature, ...] = (
@@ -221,11 +144,51 @@ SIGNATURES: tuple[Signature, ...] = (
     signature(
         "container import",
         "error: ",
-        r"pyxis: (?:child \d{1,9} failed|failed to |couldn't |could not |mount source must| {0,8}\[ERROR\])"
-        r"|error: Invalid --container-",
+        r"pyxis: {1,8}\[ERROR\][^\n]{0,600}\b(?:401|403)\b",
+        "the registry refused: write its credentials into ~/.config/enroot/.credentials (machine nvcr.io login "
+        "$oauthtoken password KEY), seen by the nodes, or correct the image's name, which may be private or misspelt",
+        infrastructure=True,
+    ),
+    signature(
+        "container import",
+        "error: ",
+        r"pyxis: {1,8}\[ERROR\][^\n]{0,600}(?:\b404\b|No such file or directory|Invalid image (?:reference|format))",
+        "there is no such image: correct its name and tag, or, of a file, look for it on a node: ls -l IMAGE.sqsh",
+        infrastructure=True,
+    ),
+    signature(
+        "container import",
+        "error: ",
+        r"pyxis: [^\n]{0,600}(?:No space left on device|Disk quota exceeded)",
+        "enroot has no room: free it where ENROOT_CACHE_PATH, ENROOT_DATA_PATH and ENROOT_TEMP_PATH point, or import "
+        "the image once to a file on the shared file system and name that",
+        infrastructure=True,
+    ),
+    signature(
+        CONTAINER,
+        "error: ",
+        r"pyxis: (?:child \d{1,9} failed|container start failed|failed to |couldn't |could not |mount source must"
+        r"| {0,8}\[ERROR\])|error: Invalid --container-",
         "check the image's name and mounts, the registry's credentials (~/.config/enroot/.credentials), "
         "and that enroot's cache and run directories can be written",
         infrastructure=True,
+    ),
+    signature(
+        "no container plugin",
+        "unrecognized option|SPANK plugin",
+        r"(?:srun|sbatch|salloc): unrecognized option '--(?:no-)?container-"
+        r"|SPANK plugin \"pyxis\" option \S{1,60} not found",
+        "Slurm's plugin pyxis is not there: where it is, srun --help tells of --container-image, on nodes as well; ask "
+        "for it, or name a partition whose nodes have it",
+    ),
+    signature(
+        "MPI plugin not found",
+        "error: ",
+        r"error: (?:Invalid MPI type '|MPI: (?:Cannot create context for|Unable to load any) "
+        r"|cannot (?:find mpi plugin|create mpi context) for "
+        r"|Couldn't (?:find the|load) specified plugin name for mpi/)|long invalid MPI type",
+        "srun --mpi=list tells what this cluster has: export SLURM_MPI_TYPE=pmi2, or what it lists, or set it under "
+        "`environment` of the cluster",
     ),
     signature(
         "model access refused",
@@ -238,6 +201,16 @@ SIGNATURES: tuple[Signature, ...] = (
         "error: ",
         r"Invalid generic resource \(gres\)|[Cc]annot submit \S{0,80} {0,4}without GPU resources",
         "the partition wants GPUs asked for by name: submit with --gres=gpu:8 (SBATCH_GPUS_PER_NODE=8)",
+    ),
+    signature(
+        "task layout refused",
+        "error: ",
+        # Of a job that is ending, and while the controller restarts, srun says it without a fault of the script's.
+        r"error: Unable to create step for job \d{1,18}: (?:Requested node configuration is not available"
+        r"|More processors requested than permitted|Memory required by task is not available"
+        r"|Task count specification invalid|Node count specification invalid)",
+        "srun asks for more than its job has: compare --ntasks-per-node, --cpus-per-task, --gres and --mem of the "
+        "launch script with scontrol show node",
     ),
     signature(
         "no GPU found",
@@ -326,6 +299,10 @@ SIGNATURES: tuple[Signature, ...] = (
 #: An MLPerf run that has ended well: what is printed when it is torn down is no cause.
 ENDED_WELL = re.compile(rb'"key": "run_stop".{1,200}"status": "success"')
 RUN_STOP = b'"key": "run_stop"'
+#: What enroot has written of a container that did not start, and not that it did not.
+_TELLS_REASON = re.compile(
+    rb"pyxis: {1,8}\[ERROR\]|pyxis: [^\n]{0,600}(?:No space left|quota exceeded)|--container-|mount source"
+)
 _MARKERS = (RUN_STOP, *dict.fromkeys(marker for one in SIGNATURES for marker in one.markers))
 
 
@@ -340,21 +317,23 @@ def find_cause(path: Path, start: int = 0, *, block_bytes: int = BLOCK_BYTES) ->
     Raises:
         LogError: The file cannot be read.
     """
+    first: tuple[Signature, int, bytes, bytes] | None = None
     try:
         for offset, record in matching_records(path, _MARKERS, start=start, wraps=False, block_bytes=block_bytes):
             line = record[:LINE_BYTES]
+            if first is not None and offset - first[1] > _REASON_WITHIN_BYTES:
+                break
             if RUN_STOP in line and ENDED_WELL.search(line):
-                return None
-            for one in SIGNATURES:
-                if (found := one.find(line)) is not None:
-                    return one.cause(path, offset, line, found[0])
+                break
+            one, match = next(
+                ((one, match) for one in SIGNATURES if (match := one.find(line)) is not None), (None, None)
+            )
+            if one is None or match is None:
+                continue
+            if one.name != CONTAINER or _TELLS_REASON.search(line):
+                first = (one, offset, line, match[0]) if first is None or one.name == CONTAINER else first
+                break
+            first = first or (one, offset, line, match[0])
     except OSError as error:
         raise unreadable(path, error) from error
-    return None
-
-
-def _shown(line: bytes, found: bytes) -> str:
-    """The part of a line around what was found in it; secrets are hidden in the whole line, so that none is halved."""
-    text = quoted_text(line)
-    start = max(0, text.find(quoted_text(found)) - _SHOWN_CHARACTERS // 2)
-    return text[start : start + _SHOWN_CHARACTERS].strip()
+    return None if first is None else first[0].cause(path, *first[1:])

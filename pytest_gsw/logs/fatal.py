@@ -26,17 +26,9 @@ from typing import TYPE_CHECKING
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.beside import Beside
+from pytest_gsw.logs.causes import LINE_BYTES, Cause, FoundCause, Signature, signature
 from pytest_gsw.logs.endings import ENDINGS, WHEREVER
-from pytest_gsw.logs.failures import (
-    ENDED_WELL,
-    LINE_BYTES,
-    RUN_STOP,
-    SIGNATURES,
-    Cause,
-    FoundCause,
-    Signature,
-    signature,
-)
+from pytest_gsw.logs.failures import ENDED_WELL, RUN_STOP, SIGNATURES
 from pytest_gsw.logs.logfile import LogFile, opened, unreadable
 from pytest_gsw.logs.reader import detect_format, read_log
 from pytest_gsw.logs.recipe_lines import RECIPE_MARKER
@@ -60,6 +52,7 @@ HARDWARE = frozenset({"ECC error", "GPU hang", "GPU error (Xid)"})
 AT_START = frozenset(
     {
         *("container import", "model access refused", "GPUs not requested", "no GPU found"),
+        *("no container plugin", "MPI plugin not found", "task layout refused"),
         *("port in use", "rendezvous failed", "module not found"),
     }
 )
@@ -94,7 +87,8 @@ WORDS: tuple[tuple[bytes, bytes], ...] = (
     *((b"G", b"GPU reset"), (b"G", b"GPU devices"), (b"A", b"Abort"), (b"A", b"MPI_ABORT"), (b"C", b"CANCELLED")),
     *((b"T", b"Traceback"), (b"N", b"No space"), (b"x", b"exit"), (b"r", b"rror"), (b"g", b"aught ")),
     *((b"g", b"egmentation"), (b"p", b"dumped"), (b"m", b"erminat"), (b"B", b"BAD TERM"), (b"C", b"Check fail")),
-    *((b"M", b"Memory access fault"), (b"G", b"GPU is lost"), (b"w", b"watchdog")),
+    *((b"M", b"Memory access fault"), (b"G", b"GPU is lost"), (b"w", b"watchdog"), (b"K", b"SPANK")),
+    *((b"z", b"unrecognized option"),),
 )
 _EARLY_WORDS = (
     (b"G", b"GPU is lost"),

@@ -14,7 +14,7 @@ from pytest_gsw.common.words import counted
 from pytest_gsw.errors import JobError, LogError, LogWarning
 from pytest_gsw.jobs.model import JobState, JobStatus, scancel
 from pytest_gsw.jobs.steps import StepProblem, is_well, problem_of
-from pytest_gsw.logs.failures import FoundCause
+from pytest_gsw.logs.causes import FoundCause
 from pytest_gsw.logs.fatal import find_fatal
 from pytest_gsw.logs.identity import identity_markers, with_identity
 from pytest_gsw.logs.logfile import LogFile

@@ -8,7 +8,8 @@ from pathlib import Path
 from pytest_gsw.common.words import duration
 from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.model import ERROR_SUFFIX, JobState, JobStatus, Stop, in_words
-from pytest_gsw.logs.failures import FoundCause, find_cause
+from pytest_gsw.logs.causes import FoundCause
+from pytest_gsw.logs.failures import find_cause
 from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import line_number, tail_lines
 from pytest_gsw.runs.problem import Problem

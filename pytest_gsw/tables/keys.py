@@ -145,6 +145,7 @@ RECIPE_FIELDS: f.Fields = f.may_be_blank(
         "launcher": f.choice(LAUNCHERS, LAUNCHER_MEANING),
         "steps": f.whole("Training steps that the recipe runs."),
         "logged_steps": f.whole("Steps of which the log shows a time, where that is fewer."),
+        "steps_before": f.whole("Steps of a run that the job makes before the measured one, to profile it."),
         "environment": f.Nested(
             None, "Variables for the launch script; {tp}, {gpus} and the like are filled in.", read=_read_template
         ),

@@ -92,6 +92,8 @@ class Recipe:
     steps: int | None = None
     #: Steps of which the log shows a time, where that is fewer than ``steps``.
     logged_steps: int | None = None
+    #: Steps of a run of its own that the job makes before the one that is measured, such as one that is profiled.
+    steps_before: int = 0
     #: Extra environment; ``{tp}``, ``{gpus}`` and the like are replaced by the row's facts.
     environment: Mapping[str, str] = field(default_factory=dict)
     #: Two jobs of the same row must not run at the same time.

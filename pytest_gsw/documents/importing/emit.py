@@ -145,11 +145,18 @@ def _own_lines(rows: Iterable[Row]) -> set[int]:
     return {line for row in rows for line in (row.table_line, int(row.values["line"].text))}
 
 
+#: Of a recipe, as they are written.
+_RECIPE_KEYS = (
+    *("directory", "script", "launcher", "steps", "logged_steps", "steps_before", "one_job_per_row", "image"),
+    "environment",
+)
+
+
 def _recipe(recipe: Mapping[str, Stated | Mapping[str, str]], indent: str) -> Iterator[str]:
     if not recipe:
         return
     yield f"{indent}recipe:"
-    for key in ("directory", "script", "launcher", "steps", "logged_steps", "one_job_per_row", "image", "environment"):
+    for key in _RECIPE_KEYS:
         value = recipe.get(key)
         if isinstance(value, Stated):
             blank = f"{BLANK_BEHIND}{UNSAID}"

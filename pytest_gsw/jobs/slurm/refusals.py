@@ -118,6 +118,28 @@ def refusal(
 #: What sbatch says → what to type. The first that fits counts.
 _ADVICE = (
     (r"without GPU|generic resource|gres", "this cluster counts GPUs: set `gres: gpu:8` in its cluster file"),
+    # The name of the limit stands above the refusal.
+    (
+        r"(?:Assoc|QOS)MaxWall",
+        (
+            "the account or QOS allows less time: ask for it with --gsw-timeout=MINUTES; "
+            "sacctmgr show qos format=name,maxwall tells the longest"
+        ),
+    ),
+    (
+        r"(?:Assoc|QOS)(?:Grp|Max|Min)(?:Nodes?|C[Pp][Uu]s?|GRES|TRES|Mem|Billing)",
+        (
+            "the account or QOS allows another size: name one that does with --qos=NAME under `sbatch` of the cluster; "
+            "sacctmgr show qos format=name,mintres,maxtres,maxtrespu,grptres lists them"
+        ),
+    ),
+    (
+        r"[Ii]nvalid qos",
+        (
+            "name a QOS of yours with --qos=NAME under `sbatch` of the cluster; "
+            "sacctmgr show assoc user=$USER format=account,qos lists them"
+        ),
+    ),
     (r"QOS|policy", "sacctmgr show qos; squeue --me tells which of your jobs count against a limit"),
     (r"account|association", "set `account:` in the cluster file; sacctmgr show assoc user=$USER lists yours"),
     (r"partition", "set `partition:` in the cluster file; sinfo -s lists them"),

@@ -102,6 +102,13 @@ def test_llmb_run(eos: Cluster) -> None:
     )
 
 
+def test_what_llmb_run_hands_on_is_not_the_shells(eos: Cluster) -> None:
+    exported = {"TP": "4", "MAX_STEPS": "9", "FP8_RECIPE": "mx", "CONFIG_VARIANT": "v1", "HF_HOME": "/hf"}
+    own = job_environment(exported, spec(replace(eos, launcher="llmb-run")))
+    assert own.keys() & exported.keys() == {"HF_HOME"}
+    assert own["JOB_TOTAL_GPUS"] == "128"
+
+
 def test_the_table_comes_before_the_cluster_and_needs_slurm(eos: Cluster) -> None:
     own = replace(LLAMA2_FP8_X128, recipe=replace(LLAMA2_FP8_X128.recipe, launcher="sbatch"))
     assert make_job_spec(own, eos, run_id="r1").launcher == "sbatch"

@@ -162,6 +162,18 @@ def test_what_a_script_uses_and_the_row_leaves_open_stays_and_is_told(stage: Pat
     ]
 
 
+def test_what_chooses_how_a_row_is_run_is_the_recipes_own(stage: Path) -> None:
+    """Recipes of v25.10 and later take such variables from the shell of whoever launches them."""
+    (stage / "configure.sh").write_text("v=${CONFIG_VARIANT:-v2} r=${FP8_RECIPE:-cs} o=${CONFIG_OVERRIDES:-}\n")
+    exported = {"CONFIG_VARIANT": "v1", "FP8_RECIPE": "mx", "CONFIG_OVERRIDES": "-tp 2", "CUDA_GRAPH": "true"}
+    assert job_environment(exported, spec(stage)) | {"CUDA_GRAPH": "true"} == job_environment(
+        {"CUDA_GRAPH": "true"}, spec(stage)
+    )
+    assert told(stage, exported) == []
+    # Who sets it in the cluster's file means it.
+    assert job_environment(exported, spec(stage, environment={"CONFIG_VARIANT": "v1"}))["CONFIG_VARIANT"] == "v1"
+
+
 def told(stage: Path, environ: dict[str, str], **changes: object) -> list[str]:
     return list(differences(ROW, spec(stage, **changes), environ))
 

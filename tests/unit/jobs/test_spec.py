@@ -103,6 +103,16 @@ def test_a_job_gets_three_times_its_documented_duration(row: Baseline, limit_s: 
     assert spec(row).time_limit_s == limit_s
 
 
+def test_a_run_before_the_measured_one_counts() -> None:
+    """MaxText's recipes make one of 15 steps, whose profile the compiler reads for the other."""
+    row = of(50, 20.0)
+    profiled = replace(row, recipe=replace(row.recipe, steps_before=15))
+    assert (expected_run_s(row), expected_run_s(profiled)) == (300 + 50 * 20, 2 * 300 + 65 * 20)
+    assert spec(profiled).time_limit_s == 3 * (600 + 65 * 20)
+    bundled = [row for row in load_tables([bundled_baselines()]) if row.framework == "maxtext"]
+    assert {row.recipe.steps_before for row in bundled} == {15}
+
+
 def with_accepted(row: Baseline, image: str | None) -> Baseline:
     accepted = Accepted("eos", 24.0, 5, 0.01, "1", "2026-11-20", definition_hash(row, image), image)
     return replace(row, accepted={"eos": accepted})

@@ -67,6 +67,22 @@ CAUSES = [
     ),
     ("container import", b'srun: error: pyxis: mount source must be a relative path, an absolute path, "tmpfs"'),
     ("container import", b"srun: error: Invalid --container-mounts argument: a:/b"),
+    ("container import", b"slurmstepd-n7: error: pyxis: container start failed with error code: 1"),
+    ("no container plugin", b"srun: unrecognized option '--container-image=/x.sqsh'"),
+    ("no container plugin", b"srun: unrecognized option '--no-container-mount-home'"),
+    ("no container plugin", b'slurmstepd: error: Warning: SPANK plugin "pyxis" option "container-image" not found'),
+    ("MPI plugin not found", b"srun: error: Invalid MPI type 'pmix', --mpi=list for acceptable types"),
+    ("MPI plugin not found", b"srun: error: Couldn't find the specified plugin name for mpi/pmix looking at all files"),
+    (
+        "MPI plugin not found",
+        b"srun: error: Couldn't load specified plugin name for mpi/pmix: Plugin init() callback failed",
+    ),
+    ("MPI plugin not found", b"srun: error: MPI: Unable to load any plugin"),
+    ("MPI plugin not found", b'srun: error: "--mpi=pmix" -- long invalid MPI type, --mpi=list for acceptable types.'),
+    (
+        "task layout refused",
+        b"srun: error: Unable to create step for job 77: More processors requested than permitted",
+    ),
     ("model access refused", b"OSError: You are trying to access a gated repo."),
     (
         "model access refused",
@@ -116,6 +132,8 @@ CAUSES = [
 ]
 
 BENIGN = [
+    b"srun: error: Unable to create step for job 77: Job/step already completing or completed",
+    b"python: unrecognized option '--container-image'",
     b"srun: error: node7: task 0: Exited with exit code 1",
     b"srun: error: node7: tasks 0-3: Terminated",
     b"W0203 04:05:06.7 4242 emitter.cc:6] Unsuccessful retry: error: RESOURCE_EXHAUSTED: Ran out of memory in vmem",
@@ -255,3 +273,56 @@ def test_no_line_makes_a_pattern_slow(write_log: WriteLog) -> None:
 def test_patterns_have_no_unbounded_repetition(signature: object) -> None:
     source = signature.pattern.pattern.decode()  # type: ignore[attr-defined]
     assert not re.search(r"(?<!\\)[*+]", source.replace(r"\*", "").replace("[*+]", "").replace("[^*]", ""))
+
+
+IMPORTED = b"""\
+pyxis: importing docker image: nvcr.io/nvidia/nemo:24.09
+slurmstepd: error: pyxis: child 4242 failed with error code: 1
+slurmstepd: error: pyxis: failed to import docker image
+slurmstepd: error: pyxis: printing enroot log file:
+slurmstepd: error: pyxis:     [INFO] Querying registry for permission grant
+%s
+slurmstepd: error: pyxis: couldn't start container
+slurmstepd: error: spank: required plugin spank_pyxis.so: task_init() failed with rc=-1
+srun: error: n7: task 0: Exited with exit code 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("reason", "line", "advice"),
+    [
+        (
+            b"pyxis:     [ERROR] URL https://nvcr.io/proxy_auth returned error code: 401 Unauthorized",
+            6,
+            "the registry refused",
+        ),
+        (
+            b"pyxis:     [ERROR] URL https://nvcr.io/v2/x/manifests/1 returned error code: 404 Not Found",
+            6,
+            "there is no such",
+        ),
+        (b"pyxis:     [ERROR] No such file or directory: /lustre/x.sqsh", 6, "there is no such image"),
+        (b"pyxis:     tar: ./x: Cannot write: No space left on device", 6, "enroot has no room"),
+        (b"pyxis:     [ERROR] URL https://nvcr.io/v2/x returned error code: 500", 6, "check the image's name"),
+        (b"pyxis:     [INFO] Authenticating with user: <anonymous>", 2, "check the image's name"),
+    ],
+)
+def test_a_container_that_does_not_start_is_told_by_what_enroot_says(
+    write_log: WriteLog, reason: bytes, line: int, advice: str
+) -> None:
+    cause = find_cause(write_log(IMPORTED % (b"slurmstepd: error: " + reason)))
+    assert cause is not None
+    assert (cause.name, cause.line, cause.infrastructure) == ("container import", line, True)
+    assert cause.advice.startswith(advice)
+    assert (reason.decode() in cause.text) == (line == 6)
+
+
+def test_another_cause_far_below_a_container_is_not_its_reason(write_log: WriteLog) -> None:
+    head = b"slurmstepd: error: pyxis: failed to import docker image\n"
+    for rest in (
+        b"x\n" * 5000 + b"slurmstepd: error: pyxis:     [ERROR] 401\n",
+        b"RuntimeError: CUDA error: out of memory\nslurmstepd: error: pyxis:     [ERROR] 401\n",
+    ):
+        cause = find_cause(write_log(head + rest))
+        assert cause is not None
+        assert (cause.name, cause.line) == ("container import", 1)

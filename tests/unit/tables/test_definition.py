@@ -108,6 +108,7 @@ NOT_DEFINING = {
     "recipe.launcher": "nemo-run",
     # How it is read, and when it may run.
     "recipe.logged_steps": 20,
+    "recipe.steps_before": 15,
     "recipe.one_job_per_row": True,
     # What of its job is not measured.
     "recipe.may_fail": ("convert",),

@@ -751,6 +751,25 @@ def test_what_a_launch_script_says_is_told_without_the_clusters_secrets_and_not_
     assert len(kept) == 2
 
 
+@pytest.mark.parametrize(
+    ("lines", "advice"),
+    [
+        (
+            ("QOSMaxWallDurationPerJobLimit", "Job violates accounting/QOS policy (job submit limit, …)"),
+            "--gsw-timeout=",
+        ),
+        (("AssocMaxWallDurationPerJobLimit", "Job violates accounting/QOS policy (…)"), "--gsw-timeout="),
+        (("QOSMaxGRESPerUser", "Job violates accounting/QOS policy (…)"), "--qos=NAME under `sbatch`"),
+        (("AssocMaxNodePerJobLimit", "Job violates accounting/QOS policy (…)"), "--qos=NAME under `sbatch`"),
+        (("Invalid qos specification",), "sacctmgr show assoc user=$USER format=account,qos"),
+        (("AssocMaxSubmitJobLimit", "Job violates accounting/QOS policy (…)"), "sacctmgr show qos; squeue --me"),
+    ],
+)
+def test_a_limit_of_account_or_qos_is_told_with_what_to_do(lines: tuple[str, ...], advice: str) -> None:
+    said = "".join(f"sbatch: error: {line}\n" for line in lines)
+    assert advice in refusal(RefusedError, SPEC, ("sbatch",), Output(1, "", said)).advice
+
+
 def test_what_sbatch_says_is_told_without_the_clusters_secrets() -> None:
     spec = dataclasses.replace(SPEC, environment={"HF_TOKEN": "not-for-others-9"})
     answer = Output(1, "", "sbatch: with not-for-others-9\nsbatch: error: no not-for-others-9 here\n")
