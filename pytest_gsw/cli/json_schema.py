@@ -64,11 +64,12 @@ def _schema(field: Field | Nested | Sequence_) -> dict[str, Any]:
         return dict(field.schema)
     if isinstance(field, Nested):
         if field.fields is None:
-            under = _SCALAR if field.each is None else _object(field.each)
+            each = field.each
+            under = _SCALAR if each is None else _schema(each) if isinstance(each, Sequence_) else _object(each)
             return {"type": "object", "patternProperties": {f"^{field.names}$": under}, "additionalProperties": False}
         return _object(field.fields)
-    if isinstance(field.item, Field):
-        items = dict(field.item.schema)
+    if isinstance(field.item, (Field, Nested)):
+        items = _schema(field.item)
     else:
         items = _SCALAR if field.item is None else _object(field.item)
     return {"type": "array", "items": items, **({"minItems": 1} if field.required else {})}

@@ -26,7 +26,7 @@ DTYPE=${DTYPE:-fp8}
 MODEL_SIZE=${MODEL_SIZE:-any}  # of a model that has but one
 export DTYPE=${DTYPE,,} MODEL_SIZE=${MODEL_SIZE,,}
 
-export GSW_VERSION=demo
+export GSW_VERSION=${GSW_VERSION:-demo}
 export GPUS_PER_NODE=${SLURM_NTASKS_PER_NODE:-${RUN_CONF_GPU_PER_NODE:-8}}
 export JOB_TOTAL_GPUS=${SBATCH_GPUS:-$(( SLURM_JOB_NUM_NODES * GPUS_PER_NODE ))}
 

@@ -28,6 +28,7 @@ from pytest_gsw.demo.writers.registry import WRITERS
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.suite_rows import transferred
 
 DEFAULT_SECONDS = 1.0
 
@@ -52,9 +53,15 @@ def find_row(environment: Mapping[str, str]) -> Baseline:
         ConfigurationError: The variables name no row.
     """
     path, row_id = (_required(environment, name) for name in ("GSW_BASELINE_FILE", "GSW_ROW"))
-    for baseline in load_table(Path(path)):
+    rows = load_table(Path(path))
+    for baseline in rows:
         if baseline.id == row_id:
             return baseline
+    # Or it is one of them on another number of GPUs, as a suite may have it.
+    gpus = environment.get("JOB_TOTAL_GPUS", "")
+    for other in (transferred(baseline, int(gpus)) for baseline in rows) if gpus.isdecimal() and int(gpus) else ():
+        if other is not None and other.id == row_id:
+            return other
     raise ConfigurationError(f"GSW_ROW: no row {row_id} in {path}")
 
 

@@ -25,6 +25,8 @@ _QUANTIZED = ("fp8", "fp4", "int8", "int4")
 _NAMES = frozenset({"model", "size", "framework", "dtype", "gpus", "global_batch_size", "job_id"})
 #: The name of what is compared, and the field of an identity, that tells the recipe's release.
 RELEASE = "release"
+#: The same of the NeMo container.
+CONTAINER = "container"
 
 
 @dataclass(frozen=True)
@@ -236,7 +238,7 @@ def _container(baseline: Baseline, said: Identity) -> Iterator[Compared]:
     ran = container_of(said.image or "")
     wanted = [release for release in baseline.source.releases if is_container(release)]
     if ran is not None and wanted:
-        yield Compared("container", ran, ", ".join(wanted), "image", agrees=ran in wanted)
+        yield Compared(CONTAINER, ran, ", ".join(wanted), "image", agrees=ran in wanted)
 
 
 def _image(said: Identity, image: str | None) -> Iterator[Compared]:

@@ -23,7 +23,7 @@ from pytest_gsw.logs.reader import line_number, open_log, read_log, reading
 from pytest_gsw.logs.requeues import is_requeued
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.skips import with_skipped
-from pytest_gsw.runs.agreement import RELEASE, Compared, agreed, compare
+from pytest_gsw.runs.agreement import CONTAINER, RELEASE, Compared, agreed, compare
 from pytest_gsw.runs.llmb import task_beside
 from pytest_gsw.runs.problem import Problem
 from pytest_gsw.runs.run import (
@@ -241,8 +241,12 @@ def compared_with_row(baseline: Baseline, run: Run, said: Identity) -> tuple[Com
 
 
 def agreed_with_row(baseline: Baseline, run: Run, log: StepLog) -> dict[str, str]:
-    """What a measured log states as its row does, by its name."""
+    """What a measured log states as its row does, by its name; the release also where llmb-run alone states it."""
     found = agreed(compared_with_row(baseline, run, log.identity))
+    task = task_beside(run.log, run.job_id) if baseline.source.releases and run.log is not None else None
+    if task is not None:
+        stated = agreed(compared_with_row(baseline, run, task.identity))
+        found = {**{name: stated[name] for name in (RELEASE, CONTAINER) if name in stated}, **found}
     steps = baseline.recipe.steps
     return {**found, "steps": str(steps)} if steps is not None and log.total_steps == steps else found
 

@@ -12,9 +12,10 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.session.item import BaselineItem, BlankItem
-from pytest_gsw.session.selection import SELECTION, OfTheSession
+from pytest_gsw.session.selection import SELECTION, OfTheSession, table_in
+from pytest_gsw.session.stash import SUITE
 from pytest_gsw.tables.fields import nearest
-from pytest_gsw.tables.load import LOG_FORMATS, read_table
+from pytest_gsw.tables.load import LOG_FORMATS
 from pytest_gsw.tables.model import Baseline, BlankRow
 from pytest_gsw.tables.yamlfile import read_spelling
 
@@ -43,7 +44,7 @@ class BaselineFile(OfTheSession, pytest.File):
         selection = self.config.stash.get(SELECTION, None)
         wanted = selection.rows.get(self.nodeid) if selection else None
         try:
-            table = read_table(self.path)
+            table = table_in(self.config, self.path)
             self._check_log_format(table.rows)
         except ConfigurationError as error:
             raise self.CollectError(quoted(str(error), os.environ)) from None
@@ -82,4 +83,6 @@ class BaselineFile(OfTheSession, pytest.File):
         item: BaselineItem = BaselineItem.from_parent(
             self, name=row.id, nodeid=f"{self.nodeid}::{row.id}", baseline=row
         )
+        if SUITE in self.config.stash:
+            item.user_properties.append(("gsw_suite_case", self.config.stash[SUITE].case_of(row)))
         return item

@@ -24,7 +24,7 @@ from pytest_gsw.session.item import BaselineItem, BlankItem, blank_rows
 from pytest_gsw.session.node_ids import node_id_of
 from pytest_gsw.session.selection import SELECTION, point_at_tables
 from pytest_gsw.session.settings import Settings, read_settings
-from pytest_gsw.session.stash import FINISHED, SETTINGS
+from pytest_gsw.session.stash import FINISHED, SETTINGS, SUITE
 from pytest_gsw.session.summary import tell_summary
 from pytest_gsw.session.tally import TALLY, Tally
 
@@ -49,6 +49,10 @@ def begin(config: pytest.Config) -> None:
     if settings.judges:
         config.stash[TALLY] = Tally(profiled_on_purpose=settings.profile is not None)
         config.pluginmanager.register(config.stash[TALLY], "gsw-tally")
+        if settings.suite is not None:
+            from pytest_gsw.session.suite import rows_of_suite
+
+            config.stash[SUITE] = rows_of_suite(settings.suite, settings.baselines)
         point_at_tables(config, settings.baselines)
         if config.getoption("verbose", None) == 0:
             # One line a row with its figures, as soon as it is judged; -q goes back to dots.
@@ -119,7 +123,13 @@ def pytest_collection_modifyitems(
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
-    """How much is about to run."""
+    """How much is about to run, and what of a suite."""
+    suite = config.stash.get(SUITE, None)
+    told = [] if suite is None or config.getoption("verbose") < 0 else [f"gsw: {line}" for line in suite.told()]
+    return [*told, *_told_of_rows(config, items)]
+
+
+def _told_of_rows(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     settings = config.stash[SETTINGS]
     blanks = blank_rows(items)
     there = blanks or any(isinstance(i, BaselineItem) for i in items)

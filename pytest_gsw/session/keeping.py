@@ -112,6 +112,8 @@ def facts_of(record: Record, settings: Settings) -> list[tuple[str, str]]:
     replay = [f"--gsw-replay={settings.replay}"] if settings.replay else []
     by_cluster = settings.cluster.release if settings.cluster else None
     release = [f"--gsw-release={settings.release}"] if settings.release not in {None, by_cluster} else []
+    if settings.suite is not None:  # a row of another scale is only there with it
+        release = [*release, settings.suite.option]
     again = command("pytest", *cluster, *release, *replay, record.row.node_id)
     kept = f"--gsw-replay={from_here(settings.run_directory)}"
     offline = command("pytest", *cluster, *release, kept, record.row.node_id)

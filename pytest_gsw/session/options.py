@@ -43,6 +43,13 @@ OPTIONS = (
         "nonempty",
         "RELEASE",
     ),
+    Option(
+        "suite",
+        "run what the certification's exemplar.yaml lists, at its scale, and end with its criterion; with @per-gpu "
+        "behind the file also by figures of other scales, per GPU",
+        "path",
+        "FILE",
+    ),
     Option("tolerance", "accepted loss of throughput for every row, such as 3%%", metavar="PERCENT"),
     Option(
         "max-gain",

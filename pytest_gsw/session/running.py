@@ -21,7 +21,7 @@ from pytest_gsw.session.resume import leave_run
 from pytest_gsw.session.screen import clear_live, write
 from pytest_gsw.session.selection import table_of
 from pytest_gsw.session.start import start_fleet, tell_delivery
-from pytest_gsw.session.stash import FINISHED, FLEET, NIGHTS, PROPOSED, RECORD, SETTINGS
+from pytest_gsw.session.stash import FINISHED, FLEET, NIGHTS, PROPOSED, RECORD, SETTINGS, SUITE
 from pytest_gsw.session.tally import TALLY
 
 
@@ -118,6 +118,7 @@ def _finish(session: pytest.Session) -> None:
     tally = config.stash.get(TALLY, None)
     if tally is not None:
         session.exitstatus = judged.exit_status(session, tally)
+    _conclude_suite(session)
     if not leave_files(config, int(session.exitstatus)):
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
@@ -152,6 +153,17 @@ def _propose(config: pytest.Config) -> None:
         lambda name: table_of(name, config, settings.baselines),
         settings.max_gain,
     )
+
+
+def _conclude_suite(session: pytest.Session) -> None:
+    """With ``--gsw-suite``: hold the records of all workers against the certification's criterion."""
+    config = session.config
+    shows = config.stash[SETTINGS].plan or config.option.collectonly or runs_nothing(config)
+    if SUITE not in config.stash or shows or xdist.is_worker(config):
+        return
+    from pytest_gsw.session.suite_end import conclude_suite
+
+    session.exitstatus = conclude_suite(config, int(session.exitstatus))
 
 
 def _close(session: pytest.Session, fleet: Fleet) -> None:

@@ -11,9 +11,10 @@ import pytest
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.session.node_ids import node_id_below, node_id_of
+from pytest_gsw.session.stash import SUITE
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.fields import nearest
-from pytest_gsw.tables.load import read_table, table_files
+from pytest_gsw.tables.load import Table, read_table, table_files
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,15 @@ def point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
     rows = {name: frozenset(row for other, _, row in named if other == name) for name, _, row in named if row}
     whole = {name for name, _, row in named if not row}
     selection = Selection(files, {name: ids for name, ids in rows.items() if name not in whole})
-    _check_rows(selection)
+    _check_rows(config, selection)
     config.stash[SELECTION] = selection
     config.args = [str(config.rootpath)]
+
+
+def table_in(config: pytest.Config, path: Path) -> Table:
+    """The rows of a table that the session may have; a FileError lists the faults of one that is wrong."""
+    table = read_table(path)
+    return Table(config.stash[SUITE].of_table(path), ()) if SUITE in config.stash else table
 
 
 def table_of(name: str, config: pytest.Config, roots: tuple[Path, ...]) -> Path | None:
@@ -107,11 +114,11 @@ def _bundled_named(name: str, tables: dict[str, Path], config: pytest.Config) ->
     return others
 
 
-def _check_rows(selection: Selection) -> None:
+def _check_rows(config: pytest.Config, selection: Selection) -> None:
     """Make sure that every row that was named is there, as pytest does for other node ids."""
     for node_id, wanted in selection.rows.items():
         try:
-            table = read_table(selection.files[node_id])
+            table = table_in(config, selection.files[node_id])
         except ConfigurationError:
             continue  # the collection reports the file's faults
         there = {row.id for row in table.rows} | {row.id for row in table.blanks}

@@ -34,6 +34,7 @@ from pytest_gsw.tables.fields import nearest, read_gain, read_tolerance
 if TYPE_CHECKING:
     from pytest_gsw.jobs.journal import Past
     from pytest_gsw.jobs.spec import Profile
+    from pytest_gsw.session.suite import AskedSuite
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Settings:
     baselines: tuple[Path, ...]
     #: The release of the recipes whose rows the bundled tables are to have; ``None`` for those of the documents.
     release: str | None
+    #: What selects the rows, and ends the session with its criterion; ``None`` where there is no suite.
+    suite: AskedSuite | None
     #: Accepted loss of throughput for every row, over what rows and cluster say.
     tolerance: float | None
     #: Gain of throughput that is believed of every row, over what rows and cluster say.
@@ -124,6 +127,7 @@ def read_settings(config: pytest.Config) -> Settings:
         cluster=cluster,
         baselines=_baselines(values["baselines"], asked),
         release=None if asked is None else asked.release,
+        suite=_suite(values, cluster, asked),
         tolerance=_percentage("tolerance", values["tolerance"], read_tolerance),
         max_gain=_percentage("max-gain", values["max-gain"], read_gain),
         repeats=_repeats(values, past),
@@ -249,6 +253,15 @@ def _resumed(given: str, results: Path) -> Path:
         if directory.is_dir():
             return directory.resolve()
     raise ConfigurationError(f"--gsw-resume: there is no run '{given}' in {results / 'runs'}")
+
+
+def _suite(values: Mapping[str, Any], cluster: Cluster | None, asked: Asked | None) -> AskedSuite | None:
+    if values["suite"] is None:
+        return None
+    from pytest_gsw.session.suite import asked_suite  # few sessions have one
+
+    judges = cluster is not None or values["replay"] is not None
+    return asked_suite(values["suite"], cluster, judges=judges, has_tables=bool(asked or values["baselines"]))
 
 
 def _baselines(given: tuple[Path, ...], asked: Asked | None) -> tuple[Path, ...]:

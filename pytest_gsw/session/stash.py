@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pytest_gsw.fleet.fleet import Fleet
     from pytest_gsw.results.record import Record
     from pytest_gsw.session.nights import Nights
+    from pytest_gsw.session.suite import SuiteRows
 
 SETTINGS = pytest.StashKey[Settings]()
 FLEET: pytest.StashKey[Fleet] = pytest.StashKey()
@@ -26,6 +27,10 @@ RECORD: pytest.StashKey[Record] = pytest.StashKey()
 NOT_READY = pytest.StashKey[bool]()
 #: Set once all rows have run.
 FINISHED = pytest.StashKey[bool]()
+#: With ``--gsw-suite``: the rows of the session.
+SUITE: pytest.StashKey[SuiteRows] = pytest.StashKey()
+#: What is told of the suite's criterion at the end.
+CRITERION = pytest.StashKey["tuple[str, ...]"]()
 #: What ``--gsw-update-baseline`` has to say at the end.
 PROPOSED = pytest.StashKey["tuple[str, ...]"]()
 _ENVIRON = pytest.StashKey["Mapping[str, str]"]()

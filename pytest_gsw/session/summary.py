@@ -11,7 +11,7 @@ from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.results import outcomes, progress_text
 from pytest_gsw.session.settings import Settings
-from pytest_gsw.session.stash import PROPOSED, SETTINGS
+from pytest_gsw.session.stash import CRITERION, PROPOSED, SETTINGS
 from pytest_gsw.session.tally import TALLY, Tally
 
 #: What the summary says of rows beside their outcome, and which of a report's attributes has it: rows that passed by
@@ -39,6 +39,10 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
     for section, name in _SECTIONS.items():
         _tell_section(reporter, section, name)
     _tell_night(reporter, config)
+    if CRITERION in config.stash:
+        reporter.section("suite")
+    for line in config.stash.get(CRITERION, ()):
+        reporter.write_line(line)
     proposed = config.stash.get(PROPOSED, ())
     if proposed:
         reporter.section("figures to accept")

@@ -50,18 +50,20 @@ class Nested:
     help: str
     #: What free names look like: they become names of environment variables.
     names: str = r"[A-Za-z_][A-Za-z0-9_]*"
+    #: What the user is told to write for one, where that is not the letters that it is made of.
+    wanted: str = ""
     required: bool = False
     #: Takes the text under a free name; raises ValueError saying what is wrong with it.
     read: Callable[[str], str] = str
-    #: The keys of the mapping under each free name, where it is no text.
-    each: Mapping[str, Field | Nested | Sequence_] | None = None
+    #: The keys of the mapping under each free name, or the list there, where it is no text.
+    each: Mapping[str, Field | Nested | Sequence_] | Sequence_ | None = None
 
 
 @dataclass(frozen=True)
 class Sequence_:  # noqa: N801 - the name of the thing; "Sequence" is taken by typing
     """A key that holds a list of texts (``item`` is None), of values, or of mappings; a required one is not empty."""
 
-    item: Field | Mapping[str, Field | Nested | Sequence_] | None
+    item: Field | Nested | Mapping[str, Field | Nested | Sequence_] | None
     help: str
     required: bool = False
 

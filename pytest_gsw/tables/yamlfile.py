@@ -192,6 +192,9 @@ def _read(node: yaml.Node, field: Nested | Sequence_, path: str, faults: list[Fa
         return None
     if isinstance(field.item, Field):
         return _value(node, tuple(_listed(node, field.item, path, faults)))
+    if isinstance(field.item, Nested):
+        read = (_read(item, field.item, f"{path}[{number}]", faults) for number, item in enumerate(node.value))
+        return _value(node, tuple(item for item in read if item is not None))
     items = []
     required = _required(field.item or {})
     for number, item in enumerate(node.value):
@@ -221,20 +224,28 @@ def _listed(node: yaml.SequenceNode, field: Field, path: str, faults: list[Fault
             yield value
 
 
+#: By the kind of its values: what the names of a mapping are made of, and what each value is to be.
+_OF_KIND: Mapping[type[yaml.Node], tuple[str, str]] = {
+    yaml.MappingNode: ("a-z, 0-9", "a mapping of keys"),
+    yaml.SequenceNode: ("a-z, 0-9", "a list"),
+    yaml.ScalarNode: ("letters, digits", "a text"),
+}
+
+
 def _entries(
-    node: yaml.MappingNode, kind: type[_Node], names: str, path: str, faults: list[Fault]
+    node: yaml.MappingNode, kind: type[_Node], field: Nested, path: str, faults: list[Fault]
 ) -> Iterator[tuple[str, str, _Node]]:
     """Key, path and value of each entry of a mapping whose name is free and right and whose value is of a kind."""
-    is_mapping = kind is yaml.MappingNode
-    letters, wanted = ("a-z, 0-9", "a mapping of keys") if is_mapping else ("letters, digits", "a text")
+    letters, wanted = _OF_KIND[kind]
     seen: set[str] = set()
     for key_node, value_node in node.value:
         key = _key(key_node, path, faults)
         if key is None:
             continue
         key_path = f"{path}.{key}"
-        if re.fullmatch(names, key) is None:
-            faults.append(fault_at(key_node, key_path, f"wanted a name of {letters} and '_'"))
+        if re.fullmatch(field.names, key) is None:
+            name = field.wanted or f"a name of {letters} and '_'"
+            faults.append(fault_at(key_node, key_path, f"wanted {name}"))
         elif not isinstance(value_node, kind):
             faults.append(fault_at(value_node, key_path, f"wanted {wanted}"))
         elif key in seen:
@@ -245,17 +256,20 @@ def _entries(
 
 
 def _named(
-    node: yaml.MappingNode, field: Nested, fields: Fields, path: str, faults: list[Fault]
-) -> dict[str, dict[str, Value]]:
-    """A mapping of free names to mappings with these keys."""
-    entries = _entries(node, yaml.MappingNode, field.names, path, faults)
-    return {key: _mapping(value, fields, key_path, faults) for key, key_path, value in entries}
+    node: yaml.MappingNode, field: Nested, each: Fields | Sequence_, path: str, faults: list[Fault]
+) -> dict[str, Any]:
+    """A mapping of free names to mappings with these keys, or to lists; a list that is wrong is ``None``."""
+    if isinstance(each, Sequence_):
+        lists = _entries(node, yaml.SequenceNode, field, path, faults)
+        return {key: _read(value, each, key_path, faults) for key, key_path, value in lists}
+    entries = _entries(node, yaml.MappingNode, field, path, faults)
+    return {key: _mapping(value, each, key_path, faults) for key, key_path, value in entries}
 
 
 def _texts(node: yaml.MappingNode, field: Nested, path: str, faults: list[Fault]) -> dict[str, str]:
     """A mapping of free names to texts; booleans and numbers keep the spelling of the file."""
     texts: dict[str, str] = {}
-    for key, key_path, value in _entries(node, yaml.ScalarNode, field.names, path, faults):
+    for key, key_path, value in _entries(node, yaml.ScalarNode, field, path, faults):
         try:
             texts[key] = field.read(value.value)
         except ValueError as error:

@@ -19,6 +19,7 @@ TWINS = {
     "clusters": (["--gsw-cluster=here", "--gsw-clusters=etc.yaml"], "gsw_cluster = here\ngsw_clusters = etc.yaml"),
     "baselines": (["--gsw-baselines=one", "--gsw-baselines=two"], "gsw_baselines =\n    one\n    two"),
     "release": (["--gsw-release=25.02"], "gsw_release = 25.02"),
+    "suite": (["--gsw-cluster=demo", "--gsw-baselines=one", "--gsw-suite=suite.yaml@per-gpu"], "gsw_cluster = demo\ngsw_baselines = one\ngsw_suite = suite.yaml@per-gpu"),
     "tolerance": (["--gsw-tolerance=3%"], "gsw_tolerance = 3%"),
     "max-gain": (["--gsw-max-gain=60%"], "gsw_max_gain = 60%"),
     "confirm": (["--gsw-confirm=2"], "gsw_confirm = 2"),
@@ -67,6 +68,9 @@ def test_the_ini_twin(pytester: pytest.Pytester, option: object) -> None:
     for name in ("one", "two"):
         pytester.mkdir(name)
     (pytester.path / "etc.yaml").write_text(CLUSTERS)
+    (pytester.path / "suite.yaml").write_text(
+        "config: {}\nworkloads: {h100: [{pretrain_grok1_314b: {dtypes: [fp8]}}]}\n"
+    )
     Journal(pytester.path / ".gsw" / "runs" / "night").session("demo", [])
     without = settings(pytester)
     given = settings(pytester, *arguments)
@@ -159,6 +163,9 @@ def test_a_clusters_release_gives_way_to_tables_that_are_named(pytester: pytest.
 
 
 def test_a_resumed_run_has_its_release(pytester: pytest.Pytester) -> None:
+    (pytester.path / "suite.yaml").write_text(
+        "config: {}\nworkloads: {h100: [{pretrain_grok1_314b: {dtypes: [fp8]}}]}\n"
+    )
     Journal(pytester.path / ".gsw" / "runs" / "night").session("demo", [], release="25.02")
     assert settings(pytester, "--gsw-resume=night")["release"] == "25.02"
     assert settings(pytester, "--gsw-resume=night", "--gsw-release=v25.02")["release"] == "25.02"

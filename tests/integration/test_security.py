@@ -574,7 +574,7 @@ MADE = {
     "tables/fields.py: f'([0-9]{{1,{digits}}}(?:\\\\.[0-9]{{1,12}})?) ?%'",
     "tables/fields.py: regex",
     "tables/yamlfile.py: f'[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}'",
-    "tables/yamlfile.py: names",
+    "tables/yamlfile.py: field.names",
 }
 
 FORBIDDEN = {

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_gsw.errors import LogError
+from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.runs.checks import agreed_with_row, read_steps
 from pytest_gsw.runs.llmb import Task, task_beside
-from tests.unit.runs.ended import IDENTITY, measured, step_lines
+from tests.unit.rows import LLAMA2_FP8_X128
+from tests.unit.runs.ended import IDENTITY, measured, run, step_lines
 
 CONFIG = """\
 job_info:
@@ -48,6 +52,15 @@ def told(config: Path) -> Task:
 
 def test_the_rows_own_task(log: Path, config: Path) -> None:
     assert measured(log).judged_s == 4.56
+
+
+def test_the_release_that_llmb_run_alone_states(log: Path, config: Path) -> None:
+    row = replace(LLAMA2_FP8_X128, source=replace(LLAMA2_FP8_X128.source, releases=("24.11.1",)))
+    log.write_text((IDENTITY + step_lines(range(50))).replace("GSW_VERSION=24.11 ", ""))
+    steps = read_steps(row, run(log), FORMATS[row.log_format])
+    assert agreed_with_row(row, run(log), steps)["release"] == "24.11.1"
+    config.unlink()
+    assert "release" not in agreed_with_row(row, run(log), steps)
 
 
 @pytest.mark.parametrize(
