@@ -40,10 +40,12 @@ class Reason(enum.Enum):
     TOO_GOOD = "too good to be true"
     #: Inconclusive: ranks of one job show different times for the same steps.
     RANKS_DIFFER = "ranks differ"
+    #: Inconclusive: the document's statistic is the last step, and the other steps of the job are within the tolerance.
+    LAST_STEP = "last step alone"
 
 
 #: Reasons of runs whose figure is not believed to be the row's, as records have them.
-DOUBTS = frozenset({Reason.TOO_GOOD.value, Reason.RANKS_DIFFER.value})
+DOUBTS = frozenset({Reason.TOO_GOOD.value, Reason.RANKS_DIFFER.value, Reason.LAST_STEP.value})
 #: The same, and nights in which the cluster was not in its usual state: none of them says how jobs of a row differ.
 UNUSUAL = DOUBTS | {Reason.CANARY.value}
 
@@ -257,6 +259,8 @@ def judge(
     is_within = compare(decision.median_s, reference_s, tolerance, direction) is Outcome.PASSED
     reason = Reason.GAIN_WITHIN_NOISE if outcome is Outcome.PASSED and not is_within else _USUAL_REASON[outcome]
     believed, ranks = believed_gain(max_gain, tolerance, known), ranks_apart(measurement.ranks_s, tolerance)
+    if outcome is Outcome.REGRESSED and is_last_step_alone(baseline, measurement, reference_s, tolerance):
+        outcome, reason = Outcome.INCONCLUSIVE, Reason.LAST_STEP
     if outcome is not Outcome.REGRESSED:  # which is the worse news
         if ranks is not None:
             outcome, reason = Outcome.INCONCLUSIVE, Reason.RANKS_DIFFER
@@ -277,6 +281,19 @@ def judge(
         max_gain=believed,
         ranks=ranks,
     )
+
+
+def is_last_step_alone(baseline: Baseline, measurement: Measurement, reference_s: float, tolerance: float) -> bool:
+    """Whether a job is too slow by its last step alone, which is what the document states.
+
+    The median of its steady steps is within the tolerance of the reference, and the last step is not within the
+    tolerance of that median. The statistic stays what is compared: no row passes by its median.
+    """
+    if measurement.statistic != "last" or baseline.metric != "step_time" or len(measurement.jobs_s) > 1:
+        return False
+    usual_s = measurement.steady.median_s
+    is_usual = not is_below(reference_s / usual_s, tolerance)
+    return is_usual and is_below(usual_s / measurement.judged_s, tolerance)
 
 
 def judge_metric(

@@ -222,6 +222,8 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
             return f"{fact}; {_too_good(record, verdict)}"
         case Reason.RANKS_DIFFER:
             return f"{fact}; {_RANKS_WAIT}"
+        case Reason.LAST_STEP:
+            return f"{fact}; its other steps are within the tolerance: another job tells (--gsw-confirm=2)"
     if verdict.noise is None:
         return fact
     jobs = rounded(jobs_to_resolve(record.row.tolerance, verdict.noise), "job")

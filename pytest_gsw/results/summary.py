@@ -18,6 +18,7 @@ _OF_REASON = {
     Reason.CANARY.value: "CANARY",
     Reason.TOO_GOOD.value: "TOO GOOD",
     Reason.RANKS_DIFFER.value: "RANKS",
+    Reason.LAST_STEP.value: "LAST STEP",
 }
 
 #: Nodes that are named as slow, and how far below the usual row theirs must be.

@@ -388,3 +388,38 @@ def test_ranks_that_differ_make_nothing_green_and_nothing_red_less_so() -> None:
 def test_a_rank_without_a_time_is_not_judged(number: float) -> None:
     with pytest.raises(ValueError, match=r"its rank 3 figure is "):
         of_ranks({"0": 1.0, "3": number})
+
+
+def by_last_step(last_s: float, usual_s: float, **changes: object) -> Verdict:
+    """A job of 30 steps, all of which take as long, but for the last, which is what its document states."""
+    found = replace(measured(last_s), statistic="last", steady=steady([usual_s] * 29 + [last_s]))
+    return judge(LLAMA2_FP8_X128, replace(found, **changes), 0.05, repeats=Repeats(confirm=2))  # type: ignore[arg-type]
+
+
+def test_a_last_step_that_is_a_spike_is_no_regression_and_does_not_pass() -> None:
+    found = by_last_step(4.556 * 1.5, 4.556)
+    assert (found.outcome, found.reason) == (Outcome.INCONCLUSIVE, Reason.LAST_STEP)
+    assert found.measured_s == 4.556 * 1.5  # the document's statistic stays what is compared
+    assert found.more  # another job is asked
+
+
+@pytest.mark.parametrize(
+    ("last_s", "usual_s"),
+    [
+        (4.556 * 1.5, 4.556 * 1.12),  # the other steps are too slow as well
+        (4.556 * 1.07, 4.556 * 1.04),  # the last is as slow as the others
+        (4.556 * 1.12, 4.556 * 1.12),
+    ],
+)
+def test_a_regression_by_the_last_step_that_other_steps_bear_out_stays_one(last_s: float, usual_s: float) -> None:
+    assert by_last_step(last_s, usual_s).outcome is Outcome.REGRESSED
+
+
+def test_of_another_statistic_and_of_several_jobs_the_figure_alone_counts() -> None:
+    assert by_last_step(4.556 * 1.5, 4.556, statistic="mean[35:44]").outcome is Outcome.REGRESSED
+    jobs = (4.556 * 1.5, 4.556 * 1.5, 4.556 * 1.5)
+    assert by_last_step(4.556 * 1.5, 4.556, jobs_s=jobs).outcome is Outcome.REGRESSED
+
+
+def test_a_last_step_within_the_tolerance_passes_whatever_the_others_took() -> None:
+    assert by_last_step(4.556, 4.556 * 1.12).outcome is Outcome.PASSED

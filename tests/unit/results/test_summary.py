@@ -73,6 +73,7 @@ def test_of_rows_that_share_a_cell_the_worst_is_shown() -> None:
         ("canary", "CANARY"),
         ("too good to be true", "TOO GOOD"),
         ("ranks differ", "RANKS"),
+        ("last step alone", "LAST STEP"),
     ],
 )
 def test_a_row_that_is_inconclusive_says_why(reason: str, word: str) -> None:
