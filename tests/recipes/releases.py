@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 
@@ -15,8 +15,8 @@ class Release:
     #: By row: the recipe's directory, and what is said of the row.
     rows: Mapping[str, tuple[str, str]]
     launcher: str = "sbatch"
-    #: Where a release is staged by LLMB_INSTALL, and not by STAGE_PATH.
-    workloads: tuple[str, ...] = ()
+    #: Whether a release is staged by LLMB_INSTALL, and not by STAGE_PATH.
+    installed: bool = False
     accelerator: str = "H100"
     #: Tables of our own, where none of the release is bundled.
     tables: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ gpus_per_node: {gpus_per_node}
 document: own.md
 sequence_length: 8192
 global_batch_size: 512
-model_flops: 2.0e+14
+model_flops: 2.0e+12
 recipe: {{directory: {directory}, steps: 50}}
 tables:
   - dtype: {dtype}
@@ -120,21 +120,15 @@ V26_08_GB200 = [
 ]
 TORCHTITAN = Own("deepseek_v3/pretrain/torchtitan", "deepseek-v3-torchtitan", "671b")
 #: Of the five documents, a row of each recipe that was in v24.11.1, under other releases.
-DOCUMENTS: dict[str, tuple[str, ...]] = {
-    "v24.11.1": (),
-    "v25.02.02": (),
-    "v25.04": (),
-    "v25.05": ("",),
-    "v25.08": ("",),
-}
+DOCUMENTS = ("v24.11.1", "v25.02.02", "v25.04", "v25.05", "v25.08", "v26.08.00")
 OTHER = REFUSED + "the staged recipe is of release"
 GONE = REFUSED + "the recipe's directory is not there"
 #: For each of these releases: judged, of another release, or gone.
 FOUR = {
-    "llama2_70b_bf16[H100x64]": ("maxtext", (PASSED, OTHER, OTHER, GONE, GONE)),
-    "llama3.1_405b_bf16[H100x32]": ("llama3.1", (PASSED, OTHER, OTHER, OTHER, OTHER)),
-    "grok1_314b_bf16[H100x8]": ("grok1", (OTHER, PASSED, PASSED, OTHER, OTHER)),
-    "gpt3_175b_fp8[H100x128]": ("paxml", (PASSED, GONE, GONE, GONE, GONE)),
+    "llama2_70b_bf16[H100x64]": ("maxtext", (PASSED, OTHER, OTHER, GONE, GONE, GONE)),
+    "llama3.1_405b_bf16[H100x32]": ("llama3.1", (PASSED, OTHER, OTHER, OTHER, OTHER, OTHER)),
+    "grok1_314b_bf16[H100x8]": ("grok1", (OTHER, PASSED, PASSED, OTHER, OTHER, GONE)),
+    "gpt3_175b_fp8[H100x128]": ("paxml", (PASSED, GONE, GONE, GONE, GONE, GONE)),
 }
 #: What befalls unedited scripts, and what is said.
 OLD = {"grok1_314b_bf16[H100x8]": ("grok1", ""), "gpt3_5b_fp8[H100x16]": ("paxml", "")}
@@ -161,41 +155,53 @@ V25_02 = {
     "llama3_8b_bf16[H100x8-finetuning-sft]": ("llama3/finetuning", PASSED),
 }
 
+V25_04 = {
+    "grok1_314b_bf16[H100x8]": ("grok1", PASSED),
+    "llama3.1_8b_bf16[H100x8]": ("llama3.1", PASSED),
+    "llama3_70b_bf16[H100x128]": ("maxtext", PASSED),
+    "megatron_175b_bf16[H100x128]": ("nemo_megatron", PASSED),
+    "nemotron4_15b_bf16[H100x16]": ("nemotron", PASSED),
+    "llama3_8b_bf16[H100x8-finetuning-sft]": ("ft_llama3", PASSED),
+}
 
-def bridge(tag: str, rows: list[Own], accelerator: str = "H100") -> Release:
-    """What Megatron-Bridge trains, which is cloned below each workload."""
-    kinds = {row.directory: "finetune" if "finetune" in row.directory else "pretrain" for row in rows}
+
+def own(tag: str, rows: list[Own], *, framework: str = "megatron-bridge", launcher: str = "nemo-run") -> Release:
+    """What is run of a release by tables of our own."""
     return Release(
         tag,
         {row.id: (row.directory, row.outcome) for row in rows},
-        launcher="nemo-run",
-        workloads=tuple(f"{kinds[row.directory]}_{row.model}/Megatron-Bridge" for row in rows),
-        accelerator=accelerator,
-        tables=tuple(row.table("megatron-bridge") for row in rows),
+        launcher=launcher,
+        installed=True,
+        accelerator=rows[0].accelerator,
+        tables=tuple(row.table(framework) for row in rows),
     )
+
+
+def befallen(release: Release, *models: str) -> Release:
+    """One row of each of these models, which is slow, out of memory, or without a container; the others are left out."""
+    faults = {model: fault for model, fault in zip(models, FAULTS, strict=False) if model}
+    rows = {
+        row: (recipe, FAULTS[fault])
+        for model, fault in faults.items()
+        for row, (recipe, _) in release.rows.items()
+        if row.startswith(model)
+    }
+    tables = tuple(table for table, row in zip(release.tables, release.rows, strict=False) if row in rows)
+    exported = {"GSW_STANDIN": ",".join(f"{model}*={fault}" for model, fault in faults.items())}
+    return replace(release, rows=rows, tables=tables, exported=exported)
 
 
 RELEASES = [
     *(Release(tag, V24_11) for tag in ("v24.11.1", "v25.01", "v25.01.1")),
     *(Release(tag, V25_02) for tag in ("v25.02.02", "v25.03")),
-    Release(
-        "v25.04",
-        {
-            "grok1_314b_bf16[H100x8]": ("grok1", PASSED),
-            "llama3.1_8b_bf16[H100x8]": ("llama3.1", PASSED),
-            "llama3_70b_bf16[H100x128]": ("maxtext", PASSED),
-            "megatron_175b_bf16[H100x128]": ("nemo_megatron", PASSED),
-            "nemotron4_15b_bf16[H100x16]": ("nemotron", PASSED),
-            "llama3_8b_bf16[H100x8-finetuning-sft]": ("ft_llama3", PASSED),
-        },
-    ),
+    Release("v25.04", V25_04),
     Release(
         "v25.05",
         {
             "nemotron4_15b_bf16[H100x16]": ("nemotron", PASSED),
             "nemotron-h_56b_fp8[H100x32]": ("nemotronh", PASSED),
         },
-        workloads=("",),
+        installed=True,
     ),
     Release(
         "v25.05",
@@ -205,34 +211,15 @@ RELEASES = [
             "llama3.1_405b_bf16[GB200x128]": ("llama3.1", PASSED),
             "llama4_maverick_400b_bf16[GB200x128]": ("llama4", PASSED),
         },
-        workloads=("",),
+        installed=True,
         accelerator="GB200",
     ),
-    Release(
-        "v25.08",
-        {row.id: (row.directory, row.outcome) for row in V25_08},
-        launcher="nemo-run",
-        workloads=tuple(
-            f"{kind}_{name}/NeMo"
-            for kind, name in [
-                *(("pretrain", name) for name in ("deepseek-v3", "grok1", "llama3.1", "llama4-maverick")),
-                *(("pretrain", name) for name in ("nemotron-h", "nemotron4")),
-                ("finetune", "llama4-maverick"),
-            ]
-        ),
-        tables=tuple(row.table("nemo") for row in V25_08),
-    ),
-    bridge("v26.06.01", V26_06_01),
-    bridge("v26.08.00", V26_08),
-    bridge("v26.08.00", V26_08_GB200, "GB200"),
+    own("v25.08", V25_08, framework="nemo"),
+    own("v26.06.01", V26_06_01),
+    own("v26.08.00", V26_08),
+    own("v26.08.00", V26_08_GB200),
     *(
-        Release(
-            tag,
-            {TORCHTITAN.id: (TORCHTITAN.directory, TORCHTITAN.outcome)},
-            launcher="configured-sbatch",
-            workloads=("pretrain_deepseek-v3-torchtitan/torchtitan",),
-            tables=(TORCHTITAN.table("torchtitan"),),
-        )
+        own(tag, [TORCHTITAN], framework="torchtitan", launcher="configured-sbatch")
         for tag in ("v26.06.01", "v26.08.00")
     ),
     *(
@@ -240,9 +227,9 @@ RELEASES = [
             tag,
             {row: (recipe, outcomes[number]) for row, (recipe, outcomes) in FOUR.items()},
             documents=True,
-            workloads=workloads,
+            installed=tag >= "v25.05",
         )
-        for number, (tag, workloads) in enumerate(DOCUMENTS.items())
+        for number, tag in enumerate(DOCUMENTS)
     ),
     *(
         Release(
@@ -250,11 +237,27 @@ RELEASES = [
         )
         for fault, said in FAULTS.items()
     ),
+    befallen(Release("v25.03", V25_02), "grok1", "llama3.1", "llama3_70b"),
+    befallen(Release("v25.04", V25_04), "llama3.1", "nemotron4", "llama3_8b"),
+    befallen(own("v25.08", V25_08, framework="nemo"), "deepseek-v3", "grok1", "llama3.1"),
+    befallen(own("v26.08.00", V26_08), "qwen3", "llama3.1", "gpt_oss"),
+    *(
+        befallen(own("v26.08.00", [TORCHTITAN], framework="torchtitan", launcher="configured-sbatch"), *models)
+        for models in (("deepseek",), ("", "deepseek"), ("", "", "deepseek"))
+    ),
+    *(
+        replace(release, exported={"GSW_STANDIN": "together"})
+        for release in (
+            Release("v24.11.1", dict(list(V24_11.items())[1:3])),
+            own("v26.08.00", [V26_08[3], V26_08[3]._replace(size="8b", gpus=8)]),
+        )
+    ),
 ]
 #: What a shell has left of another run.
-LEFT_OVER = Release(
-    "v24.11.1", {"llama3.1_8b_bf16[H100x8]": ("llama3.1", PASSED)}, exported={"TP": "4", "MAX_STEPS": "7"}
-)
+LEFT_OVER = [
+    Release(tag, {"llama3.1_8b_bf16[H100x8]": ("llama3.1", PASSED)}, exported={"TP": "4", "MAX_STEPS": "7"})
+    for tag in ("v24.11.1", "v25.04")
+]
 #: The largest rows that READMEs have, and as large a one of today's way to launch.
 LARGE = [
     Release(
@@ -264,5 +267,5 @@ LARGE = [
             "llama2_70b_fp8[H100x2048]": ("maxtext", PASSED),
         },
     ),
-    bridge("v26.08.00", [V26_08[3]._replace(size="405b", gpus=2304)]),
+    own("v26.08.00", [V26_08[3]._replace(size="405b", gpus=2304)]),
 ]

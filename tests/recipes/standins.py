@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.slurm.recipes import nemo_run
 
 TRAINING = Path(__file__).with_name("training.py")
+ROOT = TRAINING.parents[2]
 
 #: srun with the options of the container: its command runs in a directory tree that has what the recipe mounts.
 SRUN = """\
@@ -19,6 +20,8 @@ for word in words:
     name, given, value = word.partition("=")
     if name == "bash":
         own = [*own, *(["{bin}/container", mounts] if contained else []), word, *words]
+    elif name == "--mpi":
+        pass
     elif name in ("--container-writable", "--no-container-mount-home", "--pty"):
         contained = contained or name != "--pty"
     elif name.startswith("--container-"):
@@ -34,7 +37,11 @@ os.execv({srun!r}, ["srun", *own])
 CONTAINER = """\
 #!/bin/bash
 [ "${{SLURM_LOCALID:-0}}" = 0 ] || exit 0
-if [ "${{GSW_STANDIN-}}" = container ]; then echo "slurmstepd: error: pyxis: child 77 failed with error code: 1" >&2; exit 1; fi
+faults=,${{GSW_STANDIN-}}, row=${{GSW_ROW-}}
+if [[ $faults = *,container,* || ( $faults =~ ,([^,]*)\\*=container, && $row = "${{BASH_REMATCH[1]}}"* ) ]]; then
+    echo "slurmstepd: error: pyxis: child 77 failed with error code: 1" >&2
+    exit 1
+fi
 export GSW_MOUNTS=$1
 shift
 exec unshare --mount "{bin}/contained" "$@"
@@ -73,10 +80,28 @@ case "$*" in
     *) exec {python} {training} {ranks} "$@" ;;
 esac
 """
-NSYS = """\
+#: What starts a program, with options of its own before it.
+PREFIX = """\
 #!/bin/bash
-until [ "${1##*/}" = python3 ]; do shift; done
+until [ "${1##*/}" = python3 ] || [ "${1##*/}" = python ]; do shift; done
 exec "$@"
+"""
+#: The virtual environment's Python, where it has NeMo-Run itself.
+NEMO = """\
+#!/bin/bash
+PYTHONPATH={root} exec {python} {root}/tests/recipes/nemo.py {clones} "$@"
+"""
+#: Of a launch script's sbatch: Slurm before 23.11 does not know the segment that NeMo-Run writes for GB200. A test may
+#: hold it before or behind the submission.
+SBATCH = """\
+#!/bin/bash
+hold() {{
+    if [ "${{GSW_STANDIN_HELD-}}" = "$1" ]; then touch {bin}/held; until [ -e {bin}/go ]; do sleep 0.1; done; fi
+}}
+sed -i '/^#SBATCH --segment=/d' "${{@: -1}}"
+hold before
+{sbatch} "$@"
+hold behind
 """
 #: What a setup downloads.
 GIT = """\
@@ -95,19 +120,27 @@ touch "$3"
 NOTHING = "#!/bin/bash\n"
 
 
-def install(directory: Path, srun: str) -> Path:
-    """Write them all below a directory, which is to come first in PATH."""
+def install(directory: Path, slurm: Path, real: Path | None) -> Path:
+    """Write them all below a directory, which is to come first in PATH.
+
+    Args:
+        directory: The session's.
+        slurm: Where Slurm's own programs are.
+        real: Where NeMo-Run itself is, if it is to be run; see :mod:`tests.recipes.nemo`.
+    """
     place = directory / "bin"
     python = sys.executable
     training = PYTHON.format(python=python, training=TRAINING, ranks=directory / "ranks")
+    nemo = NEMO.format(python=python, root=ROOT, clones=real) if real else _nemo_run()
     texts = {
-        "srun": SRUN.format(python=python, bin=place, srun=srun),
+        "srun": SRUN.format(python=python, bin=place, srun=str(slurm / "srun")),
         "container": CONTAINER.format(bin=place),
         "contained": CONTAINED.format(bin=place),
         "in-container/python3": training,
         "in-container/python": training,
         "in-container/accelerate": training,
-        "in-container/nsys": NSYS,
+        "in-container/nsys": PREFIX,
+        "in-container/numactl": PREFIX,
         "in-container/git": NOTHING,
         "in-container/pip": NOTHING,
         "setup/git": GIT,
@@ -115,7 +148,8 @@ def install(directory: Path, srun: str) -> Path:
         "setup/pip": NOTHING,
         "setup/python3": NOTHING,
         "setup/huggingface-cli": NOTHING,
-        **{f"venv/bin/{name}": _nemo_run() for name in ("python", "python3")},
+        "venv/bin/sbatch": SBATCH.format(sbatch=slurm / "sbatch", bin=place),
+        **{f"venv/bin/{name}": nemo for name in ("python", "python3")},
     }
     for name, text in texts.items():
         path = place / name

@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+from tests.integration.conftest import tiny_table
+
+#: Ten steps of fifty, as the recipes' own tools measure.
+TABLE = tiny_table("gpus: 8, step_time_s: 1.000, line: 10, statistic: 'mean[35:44]'", framework="nemo").replace(
+    "steps: 20", "steps: 50"
+)
+
+#: Of a project whose recipe submits its job itself; sessions put its directory in.
+CLUSTERS = """\
+clusters:
+  eos:
+    scheduler: slurm
+    launcher: nemo-run
+    accelerator: H100
+    partition: batch
+    gpus_per_node: 8
+    stage: {directory}/install
+    recipes: {directory}/recipes
+    sbatch: [--mem=50M]
+    environment: {LLMB_INSTALL: {directory}/install}
+"""
 #: What a job of either kind trains: the log of one start of the job, in the format of NeMo 2.
 TRAIN = """\
-steps() {{ # LOG
-    for ((step = 0; step < 50; step++)); do
+steps() {{ # LOG [LAST]
+    for ((step = 0; step <= ${{2:-49}}; step++)); do
         echo "Training epoch 0, iteration $step/49 | lr: 1e-05 | global_batch_size: 64 | global_step: $step |" \\
             "reduced_train_loss: 9.021 | train_step_timing in s: ${{SECONDS_PER_STEP:-1.000}} | consumed_samples: 640"
     done >>"$1"

@@ -175,7 +175,7 @@ class Misfortune:
     options: tuple[str, ...] = ()
     #: The rows; by default one.
     table: str = TABLE
-    #: Further files of the project, or others in the place of its own.
+    #: Further files of the project, or others in the place of its own; ``{directory}`` in them is the project's.
     files: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -237,8 +237,8 @@ def _write_project(directory: Path, misfortune: Misfortune, stage: Path) -> None
         **{f"bin/{command}": f"#!/bin/bash\n{body}\n" for command, body in misfortune.shims.items()},
         **misfortune.files,
     }
-    for name, text in files.items():
-        path = directory / name
+    for name, form in files.items():
+        path, text = directory / name, form.replace("{directory}", str(directory))
         if path.is_file() and path.read_text() == text:
             continue  # a shell may be reading it
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,30 +9,12 @@ from types import MappingProxyType
 
 import pytest
 
+from pytest_gsw.results.record import read_record, used_gpu_hours
 from tests.integration.conftest import tiny_table
 
 from .cluster import SlurmCluster
-from .recipes import configured, nemo_run
-from .sessions import PASSED, REGRESSED, Misfortune, Session, Site
-
-#: Ten steps of fifty, as the recipes' own tools measure.
-TABLE = tiny_table("gpus: 8, step_time_s: 1.000, line: 10, statistic: 'mean[35:44]'", framework="nemo").replace(
-    "steps: 20", "steps: 50"
-)
-
-CLUSTERS = """\
-clusters:
-  eos:
-    scheduler: slurm
-    launcher: {launcher}
-    accelerator: H100
-    partition: batch
-    gpus_per_node: 8
-    stage: {directory}/install
-    recipes: {directory}/recipes
-    sbatch: [--mem=50M]
-    environment: {{LLMB_INSTALL: {directory}/install}}
-"""
+from .recipes import CLUSTERS, TABLE, configured, nemo_run
+from .sessions import PASSED, REGRESSED, Misfortune, Session, Site, error
 
 
 class Launched:
@@ -54,7 +36,7 @@ class Launched:
         """Start a session."""
         directory = self.directory
         files = {
-            "clusters.yaml": CLUSTERS.format(directory=directory, launcher=launcher),
+            "clusters.yaml": CLUSTERS.replace("nemo-run", launcher),
             "recipes/tiny/launch.sh": script.replace("READY", f'echo "$SLURM_JOB_ID" >{directory}/ready'),
         }
         files |= given
@@ -64,7 +46,7 @@ class Launched:
     def jobs(self, *options: str) -> list[str]:
         """All jobs that this project's scripts have submitted, ``id|name|state``."""
         told = self.cluster.run("sacct", "-X", "-n", "-P", "-o", "JobID,JobName,State", *options)
-        return told.split()
+        return told.splitlines()
 
 
 @pytest.fixture
@@ -158,6 +140,21 @@ def test_ctrl_c_ends_the_job(launched: Launched) -> None:
         f"job {job_id}" in told.seen.message
     ), session.output
     launched.cluster.wait_until(lambda: not launched.cluster.run("squeue", "-h").strip(), "an empty queue", 60)
+
+
+def test_a_job_that_its_script_submits_is_ended_where_it_stalls(launched: Launched) -> None:
+    """And what it has cost is its own run time on the row's GPUs, as Slurm has it."""
+    body = 'steps "${LOG}_${SLURM_JOB_ID}_0.out" 9; sleep 300'
+    session = launched.run(nemo_run(body), "--gsw-stall=0.05")
+    told = session.end()
+    assert told.seen._replace(message="") == error(""), session.output
+    assert told.seen.message.startswith("stalled at step 10 of 50: no new step for ")
+    said = launched.cluster.run("sacct", "-X", "-n", "-P", "-o", "State,ElapsedRaw", "-j", told.job)
+    state, elapsed_s = said.strip().split("|")
+    assert state.startswith("CANCELLED")
+    (path,) = session.directory.glob(".gsw/runs/*/records/*.json")
+    assert used_gpu_hours(read_record(path)) == pytest.approx(8 * float(elapsed_s) / 3600)
+    assert float(elapsed_s) > 0
 
 
 #: A script stops here until the test lets it go on.

@@ -20,6 +20,7 @@ import pytest
 
 from .cluster import SlurmCluster
 from .conftest import start
+from .recipes import CLUSTERS, TABLE, nemo_run
 from .sessions import GIVES_UP_SOON, PASSED, REGRESSED, Misfortune, Session, Site, Told, error
 
 Test = TypeVar("Test", bound=Callable[..., None])
@@ -151,6 +152,18 @@ def test_cancelled_after_the_last_step(told: Told, slurm8: SlurmCluster) -> None
 
 @job("perfect; scontrol update JobId=$SLURM_JOB_ID EndTime=now+1; stay")
 def test_over_the_time_limit_after_the_last_step(told: Told, slurm8: SlurmCluster) -> None:
+    assert told.seen == error(f"job {told.job} ended TIMEOUT")
+    assert sacct(slurm8, told.job) == "TIMEOUT|0:0"
+
+
+LIMITED = """\
+steps "${LOG}_${SLURM_JOB_ID}_0.out"; scontrol update JobId=$SLURM_JOB_ID EndTime=now+1; trap 'exit 0' TERM
+sleep 300 & wait
+"""
+
+
+@job("", table=TABLE, files={"clusters.yaml": CLUSTERS, "recipes/tiny/launch.sh": nemo_run(LIMITED)})
+def test_a_job_that_its_script_submits_over_the_time_limit(told: Told, slurm8: SlurmCluster) -> None:
     assert told.seen == error(f"job {told.job} ended TIMEOUT")
     assert sacct(slurm8, told.job) == "TIMEOUT|0:0"
 

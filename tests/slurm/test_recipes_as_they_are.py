@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from .cluster import SlurmCluster
-from .recipes import configured, nemo_run
+from .recipes import CLUSTERS, TABLE, configured, nemo_run
 from .sessions import PASSED, Site
-from .test_launch_scripts import CLUSTERS, TABLE, Launched
+from .test_launch_scripts import Launched
 
 RECIPES = os.environ.get("GSW_RECIPES", "")
 
@@ -74,9 +74,9 @@ def test_llama_as_it_is(launched: Launched, release: str, recipe: str, size: str
         given={
             **{f"install/workloads/{kind}_llama3.1/{clone}/.keep": "" for kind in kinds for clone in clones},
             **{f"venv/bin/{name}": stand_in for name in ("python", "python3")},
-            "clusters.yaml": CLUSTERS.format(directory=directory, launcher="nemo-run")
-            .replace(f"LLMB_INSTALL: {directory}/install", f"{installed}, VIRTUAL_ENV: {directory}/venv, HF_TOKEN: x")
-            .replace("    partition: batch\n", "    partition: batch\n    account: root\n"),
+            "clusters.yaml": CLUSTERS.replace(
+                f"LLMB_INSTALL: {directory}/install", f"{installed}, VIRTUAL_ENV: {directory}/venv, HF_TOKEN: x"
+            ).replace("    partition: batch\n", "    partition: batch\n    account: root\n"),
         },
     )
     assert session.rows() == {f"tiny_{size}_bf16[H100x{gpus}]": "passed"}, session.output
@@ -144,7 +144,7 @@ def test_llmb_run_as_it_is(launched: Launched, llmb_run: Path, release: str, kin
                 directory=directory, venv=llmb_run
             ),
             "install/workloads/pretrain_tiny/.keep": "",
-            "clusters.yaml": CLUSTERS.format(directory=directory, launcher="llmb-run")
+            "clusters.yaml": CLUSTERS.replace("nemo-run", "llmb-run")
             .replace(f"{directory}/recipes", f"{directory}/install/workloads")
             .replace("{LLMB_INSTALL", f"{{VIRTUAL_ENV: {llmb_run}, LLMB_INSTALL"),
         },

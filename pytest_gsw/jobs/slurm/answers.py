@@ -14,6 +14,7 @@ from pytest_gsw.jobs.states import job_state
 _JOB_ID = re.compile(r"([0-9]{1,18})(?:;([^\s;]+))?")
 _NUMBER = re.compile(r"\W{0,8}[0-9]{1,18}\b(?![.:,/%]?\w)")
 
+_MANUAL = re.compile(r'Try "\w+ --help" for more information')
 _SPEAKER = re.compile(r"^(?:\w+: |\w+ error: )?(?:error: )?(?:Batch job submission failed: )?")
 _CODE = re.compile(r"([0-9]{1,9}):([0-9]{1,9})", re.ASCII)
 #: A line on a job, ``481220``, or on one of its steps: ``481220.0``, ``481220.batch``.
@@ -56,9 +57,12 @@ class Output:
 
     @property
     def complaints(self) -> list[str]:
-        """Each line of its complaints: ``squeue: error: x`` and ``slurm_load_jobs error: x`` → ``x``."""
+        """Each line of its complaints: ``squeue: error: x`` and ``slurm_load_jobs error: x`` → ``x``.
+
+        Where a command does not know an option, its last line, ``Try "sbatch --help" …``, is no complaint.
+        """
         lines = (_SPEAKER.sub("", line.strip()) for line in self.stderr.split("\n"))
-        return [line for line in lines if line]
+        return [line for line in lines if line and not _MANUAL.fullmatch(line)]
 
 
 def parse_sbatch(text: str) -> JobKey | None:

@@ -220,3 +220,8 @@ def test_the_ends_of_jobs_and_their_steps() -> None:
 def test_no_text_of_ends_raises(text: str) -> None:
     for answer in parse_ends(text).values():
         assert answer.status.steps is not None
+
+
+def test_how_to_read_the_manual_is_no_reason() -> None:
+    text = "sbatch: unrecognized option '--segment=2'\nTry \"sbatch --help\" for more information\n\n"
+    assert Output(255, "", text).problem == "unrecognized option '--segment=2'"
