@@ -20,6 +20,8 @@ from pytest_gsw.tables.releases import in_words, releases_of
 
 #: The share of the figure's throughput that is to be exceeded.
 LEAST = 0.95
+#: What binary fractions make of decimal numbers at the limit is less than this.
+_ROUNDING = 1e-12
 #: Outcomes of a run that was measured, and whose figure is believed.
 _MEASURED = frozenset({Outcome.PASSED.value, Outcome.IMPROVED.value, Outcome.REGRESSED.value})
 
@@ -61,9 +63,11 @@ class CaseRun:
         """Why it has not reached the criterion; empty where it has."""
         if self.record is None:
             return "not run"
+        if self.record.not_comparable is not None:
+            return "not comparable"
         if self.throughput is None:
-            return f"not measured: {self.record.outcome}" if not self.record.reason else self.record.reason
-        return "" if self.throughput > LEAST else "not reached"
+            return self.record.reason or f"not measured: {self.record.outcome}"
+        return "" if self.throughput > LEAST + _ROUNDING else "not reached"
 
 
 @dataclass(frozen=True)

@@ -71,8 +71,9 @@ class SuiteRows:
 
     def of_table(self, path: Path) -> tuple[Baseline, ...]:
         """The rows that one table has, in its order."""
-        rows = (row for case in self.cases for row in case.rows if row.location.path == path)
-        return tuple(sorted(rows, key=lambda row: row.location.line))
+        # Two cases may have one row: fp8 and mxfp8 of a file that names both.
+        rows = {row.id: row for case in self.cases for row in case.rows if row.location.path == path}
+        return tuple(sorted(rows.values(), key=lambda row: row.location.line))
 
     def case_of(self, row: Baseline) -> str:
         """The case that a row is of."""

@@ -7,6 +7,7 @@ what is asked for.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from pytest_gsw.tables.yamlfile import Value, read_mapping
 _SCALE, _REPEATS, _PROFILE = 512, 1, False
 #: What each workload's name begins with: it is trained, and not tuned or served.
 _KIND = "pretrain_"
+#: Each release's file has about fifty cases of all accelerators together.
+_MOST_CASES = 1000
 
 _WORKLOAD = f.Nested(
     None,
@@ -88,6 +91,9 @@ def read_suite(path: Path) -> Suite:
     config = {key: value.value for key, value in values["config"].value.items()}
     listed = values["workloads"]
     faults = tuple(_faults(listed))
+    cases = () if faults else tuple(itertools.islice(_cases(listed.value), _MOST_CASES + 1))
+    if len(cases) > _MOST_CASES:
+        faults = (Fault(listed.line, listed.column, "workloads", f"has more than {_MOST_CASES} cases"),)
     if faults:
         raise FileError(path, faults)
     profiled = config.get("profile", _PROFILE)
@@ -95,7 +101,7 @@ def read_suite(path: Path) -> Suite:
         path,
         config.get("scale", _SCALE),
         max(1, config.get("repeats", _REPEATS) - (1 if profiled else 0)),
-        tuple(_cases(listed.value)),
+        cases,
     )
 
 

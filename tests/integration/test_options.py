@@ -57,6 +57,8 @@ def settings(pytester: pytest.Pytester, *arguments: str) -> dict[str, object]:
     config._ensure_unconfigure()
     facts = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
     facts["run_id"] = None
+    if found.cluster is not None:  # a file of the ini file need not be named again in a command
+        facts["cluster"] = dataclasses.replace(found.cluster, file_is_given=False)
     if found.cluster is not None and found.cluster.simulated:
         facts["cluster"] = dataclasses.replace(found.cluster, stage=None)  # its stage has the run's own id
     return facts

@@ -103,3 +103,8 @@ def test_what_is_no_suite_is_refused(tmp_path: Path, text: str, told: str) -> No
 def test_a_hostile_file_is_refused(tmp_path: Path) -> None:
     assert faults(tmp_path, billion_laughs(9)) == ["1:1     has more than 1,000,000 values once its aliases are written out"]  # fmt: skip
     assert "is nested too deeply" in faults(tmp_path, "config: " + "[" * 500 + "]" * 500 + "\n")[0]
+
+
+def test_a_suite_of_more_cases_than_any_has_is_refused(tmp_path: Path) -> None:
+    entries = "".join(f"    - pretrain_a{n}: {{dtypes: [bf16, fp8]}}\n" for n in range(501))
+    assert faults(tmp_path, f"config: {{}}\nworkloads:\n  h100:\n{entries}") == ["3:3     workloads: has more than 1000 cases"]  # fmt: skip
