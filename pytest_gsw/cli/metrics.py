@@ -15,7 +15,7 @@ from pytest_gsw.clusters.model import Cluster, cluster_files, find_cluster
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import percent
 from pytest_gsw.errors import ConfigurationError, LogError
-from pytest_gsw.jobs.environment import job_environment
+from pytest_gsw.jobs.environment import job_image
 from pytest_gsw.jobs.layout import errors_beside
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.spec import make_job_spec
@@ -32,7 +32,7 @@ from pytest_gsw.runs.run import Run
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.definition import accepted_for, definition_hash
 from pytest_gsw.tables.fields import nearest
-from pytest_gsw.tables.images import image_name, image_of
+from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.statistic import parse_statistic
@@ -119,7 +119,7 @@ def _image(log: Path, row: Baseline, cluster: Cluster | None) -> str | None:
     """The image that the run used: by its log, else as a session on its cluster would start it."""
     named = provenance_in(log).image
     if named is None and cluster is not None:
-        named = image_of(job_environment(os.environ, make_job_spec(row, cluster, run_id="metrics")))
+        named = job_image(os.environ, make_job_spec(row, cluster, run_id="metrics"))
     named = named or row.recipe.image
     return None if named is None else image_name(named)
 

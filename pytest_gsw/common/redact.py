@@ -210,20 +210,30 @@ def _quoted(value: Any, secrets: tuple[str, ...]) -> Any:
     if value is None or isinstance(value, (int, float)):
         return value  # as most fields of a record are
     if isinstance(value, tuple):
-        return tuple([entry if type(entry) in _NO_TEXTS else _quoted(entry, secrets) for entry in value])
+        return tuple(_each_quoted(value, secrets))
     if names := _field_names(value.__class__):
-        shown = {
-            name: other
-            for name in names
-            if type(entry := getattr(value, name)) not in _NO_TEXTS and (other := _quoted(entry, secrets)) != entry
-        }
-        return dataclasses.replace(value, **shown) if shown else value
+        entries = [getattr(value, name) for name in names]
+        shown = zip(names, entries, _each_quoted(entries, secrets), strict=True)
+        others = {name: other for name, entry, other in shown if other is not entry and other != entry}
+        return dataclasses.replace(value, **others) if others else value
     if isinstance(value, (dict, Mapping)):
-        return {key: entry if type(entry) in _NO_TEXTS else _quoted(entry, secrets) for key, entry in value.items()}
+        return dict(zip(value, _each_quoted(value.values(), secrets), strict=True))
     if isinstance(value, Exception):
         arguments = _quoted(value.args, secrets)
         return value if arguments == value.args else type(value)(*arguments)
     return value
+
+
+def _each_quoted(values: Iterable[Any], secrets: tuple[str, ...]) -> list[Any]:
+    """The same of many values. Most are no texts, or texts that are known, and are not worth a call."""
+    return [
+        value
+        if (kind := type(value)) in _NO_TEXTS
+        else _known(value, secrets)
+        if kind is str and len(value) <= _LONGEST_KNOWN
+        else _quoted(value, secrets)
+        for value in values
+    ]
 
 
 @lru_cache(maxsize=4096)

@@ -191,4 +191,4 @@ def unanswered_s(phase: Phase) -> float | None:
 
 def is_healthy(status: JobStatus) -> bool:
     """Whether a log must be there: the job ended well, or there was none to end."""
-    return status.state in {JobState.COMPLETED, JobState.REPLAYED} and not status.exit_code
+    return (status.state is JobState.COMPLETED or status.state is JobState.REPLAYED) and not status.exit_code

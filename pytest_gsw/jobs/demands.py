@@ -91,7 +91,7 @@ class Demand:
 
 def variables_problem(spec: JobSpec, environ: Mapping[str, str], demands: Sequence[Demand]) -> SubmissionError | None:
     """Why the launch script, which has these demands, would end at once; ``None`` where that is not certain."""
-    script = spec.directory / spec.script
+    script = spec.script_path
     if not demands or spec.launcher == "llmb-run":  # which sets what its scripts demand
         return None
     environment = {**job_environment(environ, spec), **(launch_variables(spec) if spec.submits_itself else {})}

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from pytest_gsw.common.redact import MASK, is_secret, masked_text
 from pytest_gsw.jobs.launching import SBATCH, with_virtual_environment
 from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.tables.images import IMAGE_VARIABLE, image_of
 
 #: Variables of the session that would change what a submission means, wherever pytest runs.
 CHANGES_THE_SUBMISSION = frozenset(
@@ -69,12 +70,29 @@ def session_environment(environ: Mapping[str, str] | None = None) -> Mapping[str
 
 def job_environment(session: Mapping[str, str], spec: JobSpec) -> dict[str, str]:
     """The environment in which a job is submitted: the session's, less what misleads, plus the row's."""
-    inside_a_job = "SLURM_JOB_ID" in session or "SLURM_JOBID" in session
+    inside_a_job = _is_inside_a_job(session)
     inherited = {
         name: value for name, value in session.items() if _is_for_jobs(name, inside_a_job) and name not in spec.unset
     }
     environment = inherited | dict(spec.environment)
     return with_virtual_environment(environment, spec.environment) if spec.launcher != SBATCH else environment
+
+
+def job_variable(session: Mapping[str, str], spec: JobSpec, name: str) -> str:
+    """One variable of that environment, empty where it is not set; none that a virtual environment changes."""
+    if name in spec.environment:
+        return spec.environment[name]
+    is_inherited = name not in spec.unset and _is_for_jobs(name, _is_inside_a_job(session))
+    return session.get(name, "") if is_inherited else ""
+
+
+def job_image(session: Mapping[str, str], spec: JobSpec) -> str | None:
+    """The image that a job's environment chooses."""
+    return image_of({IMAGE_VARIABLE: job_variable(session, spec, IMAGE_VARIABLE)})
+
+
+def _is_inside_a_job(session: Mapping[str, str]) -> bool:
+    return "SLURM_JOB_ID" in session or "SLURM_JOBID" in session
 
 
 @lru_cache(maxsize=4096)

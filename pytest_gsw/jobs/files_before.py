@@ -32,7 +32,7 @@ def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Submi
     problem = _directory_problem(spec, baseline, cluster)
     if problem is not None or spec.launcher == "llmb-run":  # which has what it runs elsewhere
         return problem
-    script, keys = spec.directory / spec.script, tuple(_directory_keys(spec, baseline, cluster))
+    script, keys = spec.script_path, tuple(_directory_keys(spec, baseline, cluster))
     what = _missing(script, stat.S_ISREG, "no file")
     if what:
         return SubmissionError(

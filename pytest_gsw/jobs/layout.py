@@ -12,11 +12,13 @@ last run (999999 sorts after 1000000), so a log is found by its job's id or not 
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import glob
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -39,8 +41,12 @@ _NCCL_TRACE = "-nccl-trace"
 #: underscore, another row's number of GPUs would be part of it.
 _ANY_JOB_ID = r"[A-Za-z0-9][A-Za-z0-9.:@+~-]{0,127}"
 
+#: That a file cannot be reached for one of these reasons is no passing trouble of its file system.
+_NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM})
+
 _NEAR_MISSES_SHOWN = 5
 _LONGEST_NAME = 128
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._]+")
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,7 @@ def cut_name(name: str, longest: int, whole: str) -> str:
 
 def slurm_name(text: str) -> str:
     """A job name made of letters, digits, ``.``, ``_`` and ``-`` only: ``a[b]|c`` → ``a-b-c``."""
-    return cut_name(re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-") or "gsw", _LONGEST_NAME, text)
+    return cut_name(_NOT_IN_NAMES.sub("-", text).strip("-") or "gsw", _LONGEST_NAME, text)
 
 
 def log_of(job: Job) -> Path:
@@ -134,8 +140,9 @@ def find_logs(stage: Path, log_glob: str, nccl_trace: bool, job_id: str | None =
 
 def errors_beside(log: Path) -> tuple[Path, ...]:
     """What went to stderr, of a log whose recipe keeps that apart."""
-    errors = log.with_suffix(ERROR_SUFFIX)
-    return (errors,) if errors != log and _is_file(errors) else ()
+    place = str(log)
+    errors = f"{os.path.splitext(place)[0]}{ERROR_SUFFIX}"  # noqa: PTH122 - Path costs more than the look
+    return (Path(errors),) if errors != place and _is_file(errors) else ()
 
 
 def outputs_beside(job: Job, log: Path | None, batch_output: Path | None) -> tuple[Path, ...]:
@@ -192,11 +199,14 @@ def _glob(stage: Path, pattern: str) -> Iterable[Path]:
     return map(Path, _below(str(stage).rstrip("/"), parts))
 
 
-def _is_file(path: Path) -> bool:
+def _is_file(path: str | Path) -> bool:
+    """Whether a file is there; an error that leaves it open is raised."""
     try:
-        return path.is_file()
-    except PermissionError:  # of a directory on the way, as Path.glob has it
-        return False
+        return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - Path costs more than the look
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            return False
+        raise
 
 
 def _below(place: str, parts: Sequence[str]) -> Iterator[str]:
@@ -263,7 +273,8 @@ def _with_job_id(log_glob: str, job_id: str) -> str:
 
 def _home(stage: Path, log_glob: str) -> Path:
     """The directory that logs must be in: the results, which themselves may be a link elsewhere, as the stage may."""
-    return stage / _RESULTS if Path(log_glob).parts[:1] == (_RESULTS,) else stage
+    in_results = log_glob.startswith(f"{_RESULTS}/") or Path(log_glob).parts[:1] == (_RESULTS,)
+    return stage / _RESULTS if in_results else stage
 
 
 def _near_misses(stage: Path, wanted: str) -> tuple[Path, tuple[tuple[str, str], ...]]:

@@ -98,6 +98,11 @@ class JobSpec:
         """Whether what is run here submits the job, and is not sbatch: then its output tells which job that is."""
         return self.launcher in _SUBMIT_THEMSELVES
 
+    @property
+    def script_path(self) -> Path:
+        """The launch script from anywhere; a hook may name it from its directory on."""
+        return self.script if self.script.is_absolute() else self.directory / self.script
+
     def again(self, without: tuple[str, ...] = (), avoiding: tuple[str, ...] = ()) -> JobSpec:
         """The next job of the row, which has to do without, and where possible avoids, these nodes as well."""
         attempt = self.attempt + 1

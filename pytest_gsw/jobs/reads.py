@@ -211,19 +211,23 @@ def _is_of_site(name: str, value: str) -> bool:
 
 def _texts(launch_script: Path) -> Iterator[str | None]:
     """The launch script's text, and those of the scripts that it names; ``None`` for one that is not found."""
-    names, seen = [launch_script.name], {launch_script.name}
-    while names and len(seen) <= _MOST_SCRIPTS:
-        text = _text_of(launch_script.parent / names.pop(0))
+    scripts, seen = [launch_script], {launch_script.name}
+    while scripts and len(seen) <= _MOST_SCRIPTS:
+        text = _text_of(scripts.pop(0))
         yield text
-        new = [name for name in dict.fromkeys(_NAMED.findall(text or "")) if name not in seen]
-        names += new
-        seen.update(new)
+        for name in _NAMED.findall(text or ""):
+            if name not in seen:
+                seen.add(name)
+                scripts.append(launch_script.parent / name)
 
 
 def _text_of(script: Path) -> str | None:
     """A script's text without its comments."""
-    text = next((text for text in map(script_text, _places(script)) if text is not None), None)
-    return None if text is None else _without_comments(text)
+    for place in _places(script):
+        text = script_text(place)
+        if text is not None:
+            return _without_comments(text)
+    return None
 
 
 def _places(script: Path) -> Iterator[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -142,7 +143,7 @@ def make_job_spec(
     slug = slurm_name(baseline.id)
     glob = log_glob(baseline.framework, baseline.model, baseline.size, baseline.dtype, baseline.gpus)
     environment = _environment(baseline, cluster, stage, profile)
-    script = directory / (Recipe.script if cluster.simulated else recipe.script)
+    script = launch_script(cluster, baseline, directory)
     own = _own_variables(baseline, cluster, script, f"{stage}/{glob}", profile)
     # The recipes fix one job name and run "singleton" on it: one row at a time for each
     # user. A name of its own lets rows run side by side; where two jobs of one row must
@@ -179,7 +180,7 @@ def make_job_spec(
 
 def stage_of(cluster: Cluster, baseline: Baseline) -> Path:
     """The staging area of a row's recipe."""
-    return Path((cluster.stage or "").replace("{recipe}", baseline.recipe.name))
+    return _path((cluster.stage or "").replace("{recipe}", baseline.recipe.name))
 
 
 def recipe_directory(cluster: Cluster, baseline: Baseline, stage: Path) -> Path:
@@ -190,10 +191,21 @@ def recipe_directory(cluster: Cluster, baseline: Baseline, stage: Path) -> Path:
     if cluster.recipes is None:
         return stage  # where the recipe's setup.sh has put its launch script
     if cluster.simulated:
-        return Path(cluster.recipes)  # one simulated recipe stands for all of them
+        return _path(cluster.recipes)  # one simulated recipe stands for all of them
     if "{recipe}" in cluster.recipes:
-        return Path(cluster.recipes.replace("{recipe}", name))
-    return Path(cluster.recipes) / name
+        return _path(cluster.recipes.replace("{recipe}", name))
+    return _path(cluster.recipes, name)
+
+
+def launch_script(cluster: Cluster, baseline: Baseline, directory: Path) -> Path:
+    """The launch script of a row's recipe, which is in this directory."""
+    return _path(str(directory), Recipe.script if cluster.simulated else baseline.recipe.script)
+
+
+@lru_cache(maxsize=256)
+def _path(*parts: str) -> Path:
+    """One object for all rows of a recipe: it costs more to make one, and to compare two, than to look it up."""
+    return Path(*parts)
 
 
 def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Profile | None) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.script_text import script_text
-from pytest_gsw.jobs.spec import recipe_directory, stage_of
+from pytest_gsw.jobs.spec import launch_script, recipe_directory, stage_of
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.of_release import can_run, holds_for, other_release
 from pytest_gsw.tables.releases import in_words, releases_of
@@ -66,13 +67,10 @@ def _said_in(text: str, pattern: re.Pattern[str], path: Path) -> Staged | None:
 
 def of_other_releases(rows: Iterable[tuple[Baseline, Path]]) -> Iterator[tuple[Baseline, Staged]]:
     """The rows whose launch script is of another release than their figures, each with what it says."""
-    staged: dict[Path, Staged | None] = {}
+    staged = cache(staged_release)
     for row, script in rows:
-        if not row.source.releases and row.source.release is None:
-            continue
-        if script not in staged:
-            staged[script] = staged_release(script)
-        found = staged[script]
+        says_release = row.source.releases or row.source.release is not None
+        found = staged(script) if says_release else None
         if found is not None and holds_for(row.source, found.version) is False:
             yield row, found
 
@@ -89,7 +87,9 @@ def release_problem(row: Baseline, staged: Staged, cluster: Cluster) -> Submissi
 
 def told_of_stage(rows: Iterable[Baseline], cluster: Cluster) -> Iterator[str]:
     """Which rows are of another release than the recipes that are staged for them, in a line for each release."""
-    scripts = ((row, recipe_directory(cluster, row, stage_of(cluster, row)) / row.recipe.script) for row in rows)
+    scripts = (
+        (row, launch_script(cluster, row, recipe_directory(cluster, row, stage_of(cluster, row)))) for row in rows
+    )
     others = Counter(
         (row.source.releases or (str(row.source.release),), releases_of(staged.version))
         for row, staged in of_other_releases(scripts)

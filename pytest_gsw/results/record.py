@@ -22,6 +22,7 @@ from pytest_gsw.tables.metrics import Metric
 
 #: File names may have 255 bytes, and the draft of a record has a few more than the record.
 _LONGEST_NAME = 200
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 #: Version of the record's JSON; it grows when a reader of older records would misread it. Schema 1 had no ``verdict``.
 SCHEMA = 2
@@ -213,7 +214,7 @@ def write_record(directory: Path, record: Record) -> Path:
 
 def record_name(node_id: str) -> str:
     """The name of a row's file among the records of a run."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "_", node_id).strip("_")
+    name = _NOT_IN_NAMES.sub("_", node_id).strip("_")
     return f"{cut_name(name, _LONGEST_NAME, node_id)}.json"
 
 

@@ -51,15 +51,15 @@ class Run:
     @property
     def outputs(self) -> tuple[tuple[str, Path], ...]:
         """All that the job wrote, each file once and under the name that messages have for it, the log first."""
-        beside = (("stderr" if path.suffix == ERROR_SUFFIX else "output", path) for path in self.beside)
+        beside = [("stderr" if path.suffix == ERROR_SUFFIX else "output", path) for path in self.beside]
         named = (("log", self.log), *beside, ("batch log", self.batch_output))
         known = {path: name for name, path in reversed(named) if path is not None}
-        return tuple((name, path) for path, name in reversed(known.items()))
+        return tuple([(name, path) for path, name in reversed(known.items())])
 
     @property
     def others(self) -> tuple[Path, ...]:
         """The same without the log."""
-        return tuple(path for _, path in self.outputs if path != self.log)
+        return tuple([path for name, path in self.outputs if name != "log"])
 
 
 def replayed(run: Run) -> bool:

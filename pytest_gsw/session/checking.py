@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pytest_gsw.clusters.model import Cluster
@@ -101,7 +102,7 @@ def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
 
 def _releases(planned: Sequence[Planned], here: Here) -> Findings:
     """Recipes of another release than the row's figures are of: their logs could not be judged by these."""
-    scripts = ((one.baseline, one.spec.directory / one.spec.script) for one in planned)
+    scripts = ((one.baseline, one.spec.script_path) for one in planned)
     return {row.id: release_problem(row, staged, here.cluster) for row, staged in of_other_releases(scripts)}
 
 
@@ -116,11 +117,10 @@ def _stages(planned: Sequence[Planned], here: Here) -> Findings:
 
 def _variables(planned: Sequence[Planned], here: Here) -> Findings:
     """Launch scripts that say themselves what they cannot start without."""
-    scripts = {(one.spec.directory, one.spec.script) for one in planned}
-    demands = {script: demands_of(script[0] / script[1]) for script in scripts}
+    demands = cache(demands_of)
     found: Findings = {}
     for one in planned:
-        its = demands[one.spec.directory, one.spec.script]
+        its = demands(one.spec.script_path)
         problem = variables_problem(one.spec, here.environ, its) if its else None
         if problem is not None:
             found[one.spec.row_id] = problem

@@ -22,11 +22,12 @@ def tell_differences(
     """Print each difference once, with its rows; a replay and a simulation run no recipe."""
     if settings.replay is not None or settings.cluster is None or settings.cluster.simulated:
         return
+    environ = environment_of(config)
     told: dict[str, list[str]] = {}
     for item in rows:
         spec = specs.get(item.baseline.id)
         if isinstance(spec, JobSpec):
-            for text in differences(item.baseline, spec, environment_of(config)):
+            for text in differences(item.baseline, spec, environ):
                 told.setdefault(text, []).append(item.baseline.id)
     for text, row_ids in told.items():
         more = f" and {counted(len(row_ids) - 1, 'more row')}" if len(row_ids) > 1 else ""

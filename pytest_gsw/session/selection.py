@@ -33,13 +33,24 @@ SELECTION = pytest.StashKey[Selection]()
 class OfTheSession:
     """Whose conftest.py files have a say in a node: those on the way to its table, else the rootdir's."""
 
+    # As the nodes have them that it is mixed into.
+    session: pytest.Session
+    config: pytest.Config
+    path: Path
+    _hooks: pluggy.HookRelay | None = None
+
     @property
-    def ihook(self: pytest.File | pytest.Item) -> pluggy.HookRelay:  # type: ignore[misc]  # it is mixed into these
+    def ihook(self) -> pluggy.HookRelay:
         """The hooks that are asked for this node."""
-        return self.session.gethookproxy(self.path if _was_walked_to(self) else self.config.rootpath)
+        if self._hooks is not None:
+            return self._hooks
+        hooks = self.session.gethookproxy(self.path if _was_walked_to(self) else self.config.rootpath)
+        if self.session.testscollected:  # so that no conftest.py comes any more
+            self._hooks = hooks
+        return hooks
 
 
-def _was_walked_to(node: pytest.File | pytest.Item) -> bool:
+def _was_walked_to(node: OfTheSession) -> bool:
     """Whether pytest has come by a conftest.py on its way to a table; to tables that it is pointed at it takes none."""
     if SELECTION in node.config.stash:
         return False

@@ -19,7 +19,7 @@ from pytest_gsw.errors import LogError, RunError
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.past import Past
 from pytest_gsw.history.texts import drift_text
-from pytest_gsw.jobs.environment import job_environment
+from pytest_gsw.jobs.environment import job_image, job_variable
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.layout import errors_beside, is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, Launcher
@@ -34,7 +34,7 @@ from pytest_gsw.runs.run import Run
 from pytest_gsw.session.nights import Nights
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.tables.definition import accepted_for, definition_hash, experiment_hash
-from pytest_gsw.tables.images import image_name, image_of
+from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.model import Accepted, Baseline
 
 #: The name of a directory, or the log's own.
@@ -236,7 +236,7 @@ class LiveRow(RowSource):
     def _boost(self, run: Run) -> dict[str, str]:
         """That the GPUs' boost was turned up, which changes what is measured, by whoever launched the job."""
         started = self._started()
-        if started is not None and job_environment(self._environ, started).get("ENABLE_VBOOST", "").lower() == "true":
+        if started is not None and job_variable(self._environ, started, "ENABLE_VBOOST").lower() == "true":
             return {"vboost": "true"}
         task = self._task(run)
         return {} if task is None else task.boost
@@ -292,7 +292,7 @@ class LiveRow(RowSource):
 
     def _image_of_environment(self) -> str | None:
         started = self._started()
-        return None if started is None else image_of(job_environment(self._environ, started))
+        return None if started is None else job_image(self._environ, started)
 
     def _submission_of(self, run: Run | None) -> Submission | None:
         """What an earlier session submitted, where that is what ran."""

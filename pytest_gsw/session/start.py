@@ -20,7 +20,7 @@ from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.watch import Watch
 from pytest_gsw.history.place import open_history
 from pytest_gsw.hooks.faults import hook_error
-from pytest_gsw.jobs.environment import job_environment
+from pytest_gsw.jobs.environment import job_image
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.layout import is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
@@ -46,7 +46,7 @@ from pytest_gsw.session.sources import LiveRow, ReplayedRow, steps_of
 from pytest_gsw.session.stash import CANARIES, FLEET, NIGHTS, environment_of
 from pytest_gsw.tables.definition import accepted_to_expect, definition_hash
 from pytest_gsw.tables.fields import nearest
-from pytest_gsw.tables.images import image_name, image_of
+from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.model import Baseline
 
 
@@ -163,7 +163,7 @@ def _watch(item: BaselineItem) -> Watch | None:
     if log_format is None or spec is None:
         return None
     profiled = settings.profile is not None or profiling_in(spec.environment) is not None
-    image = image_of(job_environment(environment_of(item.config), spec))
+    image = job_image(environment_of(item.config), spec)
     return Watch(
         row,
         log_format,
@@ -295,7 +295,7 @@ def _where(settings: Settings) -> Cluster:
 
 def _defined(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -> JobSpec:
     """A job with what its row is now: the table may be another one when the job has ended."""
-    image = image_of(job_environment(environ, spec)) or baseline.recipe.image
+    image = job_image(environ, spec) or baseline.recipe.image
     named = None if image is None else quoted(image_name(image), environ)
     documented = {name: figure for name, figure in vars(baseline.documented).items() if figure is not None}
     return dataclasses.replace(spec, definition=definition_hash(baseline, image), image=named, documented=documented)

@@ -19,6 +19,9 @@ _SPEAKER = re.compile(r"^(?:\w+: |\w+ error: )?(?:error: )?(?:Batch job submissi
 _CODE = re.compile(r"([0-9]{1,9}):([0-9]{1,9})", re.ASCII)
 #: A line on a job, ``481220``, or on one of its steps: ``481220.0``, ``481220.batch``.
 _JOB_OR_STEP = re.compile(r"(?P<job>[0-9]{1,18})(?:\.(?P<step>[0-9A-Za-z+_.]{1,40}))?", re.ASCII)
+#: Seconds since the epoch, and a status as wait(2) has it.
+_EPOCH = re.compile(r"[0-9]{1,12}")
+_WAIT_STATUS = re.compile(r"[0-9]{1,9}")
 _END_COLUMNS = 10
 #: What squeue has in front of each cluster's lines where it asks several.
 _CLUSTER = re.compile(r"CLUSTER: (\S{1,255})\s*")
@@ -213,12 +216,12 @@ def _word(text: str) -> str:
 
 def _epoch_s(text: str) -> float | None:
     # SLURM_TIME_FORMAT=%s; anything else ("Unknown", "None", a date) is no time that can be relied on.
-    return float(text) if re.fullmatch(r"[0-9]{1,12}", text, re.ASCII) else None
+    return float(text) if _EPOCH.fullmatch(text) else None
 
 
 def _exit_code(text: str) -> tuple[int | None, int]:
     """Exit code and signal: as sacct and scontrol write them (7:0), or in a status as wait(2) has it (1792, 9)."""
-    if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII):
+    if _WAIT_STATUS.fullmatch(text):
         return int(text) >> 8, int(text) & 0x7F
     match = _CODE.fullmatch(text)
     return (int(match[1]), int(match[2])) if match else (None, 0)

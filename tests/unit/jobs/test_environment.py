@@ -10,6 +10,8 @@ import pytest
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.jobs.environment import (
     job_environment,
+    job_image,
+    job_variable,
     masked_command,
     masked_environment,
     query_environment,
@@ -203,3 +205,20 @@ def test_the_sessions_environment_stays_what_it_was(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("GSW_TEST", "now")
     assert session["GSW_TEST"] == "then"
     assert session_environment({"A": "b"}) == {"A": "b"}
+
+
+@pytest.mark.parametrize("inside_a_job", [False, True])
+@pytest.mark.parametrize("name", ["ONE", "TWO", "THREE", "SLURM_NTASKS", "SBATCH_WAIT", "PYTEST_ADDOPTS", "NONE"])
+def test_one_variable_is_that_of_the_whole(name: str, inside_a_job: bool) -> None:
+    session = {"ONE": "1", "TWO": "2", "THREE": "3", "SLURM_NTASKS": "8", "SBATCH_WAIT": "1", "PYTEST_ADDOPTS": "-x"}
+    if inside_a_job:
+        session["SLURM_JOB_ID"] = "7"
+    own = spec({"ONE": "of the row"}, unset=("TWO", "ONE"))
+    assert job_variable(session, own, name) == job_environment(session, own).get(name, "")
+
+
+def test_a_job_runs_the_image_that_its_environment_chooses() -> None:
+    session = {"RUN_CONF_IMAGE": "registry#image"}
+    assert job_image(session, spec()) == "registry#image"
+    assert job_image(session, spec({"RUN_CONF_IMAGE": "own#image"})) == "own#image"
+    assert job_image(session, spec(unset=("RUN_CONF_IMAGE",))) is None
