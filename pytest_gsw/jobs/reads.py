@@ -18,7 +18,7 @@ from pytest_gsw.common.redact import is_secret
 from pytest_gsw.errors import RefusedError
 from pytest_gsw.jobs.layout import ANY_SIZE, JOB_ID
 from pytest_gsw.jobs.model import ERROR_SUFFIX, JobSpec
-from pytest_gsw.jobs.script_text import script_text
+from pytest_gsw.jobs.script_text import script_text, versions_in
 from pytest_gsw.tables.images import IMAGE_VARIABLE
 from pytest_gsw.tables.model import Baseline
 
@@ -66,7 +66,6 @@ _USED = re.compile(r"(?:\$\{?[#!]?|-v )([A-Z][A-Z0-9_]{0,60})(?![A-Za-z0-9_])")
 _NAME = re.compile(r"(?<![\w$])[A-Z][A-Z0-9_]{0,60}(?![A-Za-z0-9_])")
 #: ``TP=8`` at the beginning of a line, but not ``TP=8 train``, which sets it for that command alone.
 _ALWAYS_SET = re.compile(r"(?:export )?([A-Z][A-Z0-9_]{0,60})=(?![\w./-]{0,200}[ \t]{1,8}[a-z./])")
-_VERSION = re.compile(r"^[ \t]{0,40}(?:export[ \t]{1,8})?GSW_VERSION=['\"]?([A-Za-z0-9][\w.-]{0,40})['\"]?[ \t]{0,8}$")
 #: Whatever sets a variable; and ``TP=4`` at the beginning of a line: what a branch sets is indented.
 _SET = re.compile(r"(?<![\w.$({-])([A-Z][A-Z0-9_]{0,60})\+?=(?!=)")
 _NUMBER = re.compile(r"(?:export )?([A-Z][A-Z0-9_]{0,60})=(\d{1,9})[ \t]{0,8}(?:#.*)?$")
@@ -97,7 +96,7 @@ def scripts_of(launch_script: Path) -> Scripts:
 @lru_cache(maxsize=64)
 def _scripts(found: tuple[str | None, ...]) -> Scripts:
     texts = [text or "" for text in found]
-    versions = {match[1] for line in texts[0].split("\n") if (match := _VERSION.match(line))}
+    versions = {match[1] for match in versions_in(texts[0])}
     with_default = frozenset(name for text in texts for name in _TAKEN.findall(text))
     plain = frozenset(_used_first(texts)) - with_default
     taken = with_default | plain

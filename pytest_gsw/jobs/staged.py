@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -13,16 +13,11 @@ from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import SubmissionError
-from pytest_gsw.jobs.script_text import script_text
+from pytest_gsw.jobs.script_text import script_text, versions_in
 from pytest_gsw.jobs.spec import launch_script, recipe_directory, stage_of
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.of_release import can_run, holds_for, other_release
 from pytest_gsw.tables.releases import in_words, releases_of
-
-#: The constant of the launch scripts of v24.11.1 to v25.10; later ones have none.
-_CONSTANT = re.compile(
-    r"^[ \t]*(?:export[ \t]+)?GSW_VERSION=[\"']?([0-9][0-9A-Za-z.-]{0,30})[\"']?[ \t]*(?:#.*)?$", re.MULTILINE
-)
 
 #: From v25.10 on, a file at the root of a checkout says it for all recipes.
 _RELEASE_FILE = "release.yaml"
@@ -49,16 +44,16 @@ def staged_release(script: Path) -> Staged | None:
     text = script_text(script)
     if text is None:
         return None
-    if _CONSTANT.search(text) is not None:
-        return _said_in(text, _CONSTANT, script)
+    constants = [match for match in versions_in(text) if releases_of(match[1])]
+    if constants:
+        return _said_in(text, constants, script)
     files = (folder / _RELEASE_FILE for folder in script.parents[:_DEEPEST])
     found = next(((file, said) for file in files if (said := script_text(file)) is not None), None)
-    return None if found is None else _said_in(found[1], _LLMB_VERSION, found[0])
+    return None if found is None else _said_in(found[1], list(_LLMB_VERSION.finditer(found[1])), found[0])
 
 
-def _said_in(text: str, pattern: re.Pattern[str], path: Path) -> Staged | None:
-    """The one release that a text names."""
-    found = list(pattern.finditer(text))
+def _said_in(text: str, found: Sequence[re.Match[str]], path: Path) -> Staged | None:
+    """The one release that these places of a text name."""
     if len({match[1] for match in found}) != 1:
         return None
     first = found[0]

@@ -3,7 +3,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pytest_gsw.jobs.script_text import script_text
+import pytest
+
+from pytest_gsw.jobs.script_text import script_text, versions_in
 
 
 def test_a_scripts_text_is_as_the_file_is_now(tmp_path: Path) -> None:
@@ -17,3 +19,15 @@ def test_a_scripts_text_is_as_the_file_is_now(tmp_path: Path) -> None:
 def test_what_is_no_file_has_no_text(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")  # whoever opened it would wait for a writer
     assert [script_text(tmp_path / name) for name in ("pipe", "gone.sh", ".", "pipe/launch.sh")] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "versions"),
+    [
+        ("export GSW_VERSION=25.01\n", ["25.01"]),
+        ("  GSW_VERSION='25.04.01'  # of launch.sh\nGSW_VERSION=demo\t\n", ["25.04.01", "demo"]),
+        ("GSW_VERSION=25.01#x\nGSW_VERSION=$1\n# GSW_VERSION=25.01\nMY_GSW_VERSION=25.01\n", []),
+    ],
+)
+def test_the_release_that_a_launch_script_fixes(text: str, versions: list[str]) -> None:
+    assert [match[1] for match in versions_in(text)] == versions
