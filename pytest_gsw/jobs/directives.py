@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator
@@ -10,13 +11,11 @@ from pathlib import Path
 
 from pytest_gsw.errors import RefusedError
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.sbatch_options import options_in, value_of
+from pytest_gsw.jobs.sbatch_options import options_in, seconds_of, value_of
 from pytest_gsw.jobs.script_text import script_text
 
 #: Any line that is neither blank nor a comment.
 _COMMAND = re.compile(r"\s*[^\s#]")
-#: As Slurm writes times: ``90`` minutes, ``90:30``, ``1:30:00``, ``2-12``, ``2-12:30``, ``2-12:30:00``.
-_DURATION = re.compile(r"(?:(?P<days>\d{1,4})-)?(?P<first>\d{1,6})(?::(?P<second>\d{1,6}))?(?::(?P<third>\d{1,6}))?")
 _HETEROGENEOUS = frozenset({"hetjob", "packjob"})
 
 
@@ -69,17 +68,8 @@ def directive_lines(text: str) -> Iterator[tuple[int, str]]:
 def time_asked_s(script: Path) -> float | None:
     """The limit on the run time that a launch script asks for; ``None`` where it asks for none, or has no limit."""
     asked = value_of(directive_words(script), "time")
-    return None if asked is None else _seconds(asked)
-
-
-def _seconds(text: str) -> float | None:
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        return None
-    first, second, third = (int(found[name] or 0) for name in ("first", "second", "third"))
-    if found["days"] is not None:
-        return 86400.0 * int(found["days"]) + 3600.0 * first + 60.0 * second + third
-    return 60.0 * first + second if found["third"] is None else 3600.0 * first + 60.0 * second + third
+    limit_s = None if asked is None else seconds_of(asked)
+    return None if limit_s == math.inf else limit_s
 
 
 def _words(text: str) -> list[str]:

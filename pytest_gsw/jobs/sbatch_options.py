@@ -5,6 +5,8 @@ So ``--part=batch``, ``--partition batch``, ``-p batch`` and ``-Hpbatch`` are th
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -40,6 +42,10 @@ _VALUED, _BARE = _table(_WITH_VALUE), _table(_ALONE)
 _LONG = [name for name in (*_VALUED, *_BARE) if len(name) > 1]
 #: Two names of one option.
 _ALSO = {"cluster": "clusters", "tasks-per-node": "ntasks-per-node"}
+
+#: Times as Slurm writes them: ``90`` minutes, ``90:30``, ``1:30:00``, ``2-12``, ``2-12:30``, ``2-12:30:00``.
+_TIME = re.compile(r"(?:([0-9]{1,4})-)?([0-9]{1,6})(?::([0-9]{1,6}))?(?::([0-9]{1,6}))?")
+_UNLIMITED = frozenset({"UNLIMITED", "INFINITE", "-1"})
 
 
 @dataclass(frozen=True)
@@ -111,3 +117,16 @@ def _short(word: str, rest: Iterator[str]) -> Iterator[Option]:
 def _with_next(name: str, word: str, rest: Iterator[str]) -> Option:
     value = next(rest, "")
     return Option(name, value, f"{word} {value}".rstrip())
+
+
+def seconds_of(text: str) -> float | None:
+    """A limit on time as Slurm writes and reads it, infinity for no limit; ``None`` where it is no time."""
+    if text.upper() in _UNLIMITED:
+        return math.inf
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return None
+    days, first, second, third = (int(part or 0) for part in match.groups())
+    if match[1] is None and match[4] is None:
+        return first * 60.0 + second
+    return ((days * 24 + first) * 60 + second) * 60.0 + third

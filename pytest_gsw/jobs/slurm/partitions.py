@@ -10,11 +10,8 @@ from dataclasses import dataclass
 from pytest_gsw.common.words import counted, duration
 from pytest_gsw.jobs.directives import directive_words
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.sbatch_options import value_of
+from pytest_gsw.jobs.sbatch_options import seconds_of, value_of
 from pytest_gsw.tables.fields import nearest
-
-_TIME = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,7})(?::([0-9]{1,7}))?(?::([0-9]{1,7}))?")
-_UNLIMITED = frozenset({"UNLIMITED", "INFINITE", "-1"})
 
 
 @dataclass(frozen=True)
@@ -71,20 +68,6 @@ def parse_partitions(text: str) -> dict[str, Partition]:
                 longest_s=seconds_of(facts.get("MaxTime", "")) or math.inf,
             )
     return found
-
-
-def seconds_of(text: str) -> float | None:
-    """A limit on time as Slurm writes and reads it: ``30`` minutes, ``1:00:00``, ``2-12``; ``None`` for none."""
-    if text.upper() in _UNLIMITED:
-        return math.inf
-    match = _TIME.fullmatch(text)
-    if match is None:
-        return None
-    days, *parts = [None if part is None else int(part) for part in match.groups()]
-    first, second, third = (part or 0 for part in parts)
-    if days is not None:
-        return ((days * 24 + first) * 60 + second) * 60.0 + third
-    return first * 60.0 + second if parts[2] is None else (first * 60 + second) * 60.0 + third
 
 
 #: What else of the environment such a request rests on.

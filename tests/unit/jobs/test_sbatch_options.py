@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from pytest_gsw.jobs.sbatch_options import Option, options_in, value_of
+from pytest_gsw.jobs.sbatch_options import Option, options_in, seconds_of, value_of
 
 
 @pytest.mark.parametrize(
@@ -50,3 +52,23 @@ def test_an_option_is_shown_as_it_was_written() -> None:
 def test_the_last_one_counts() -> None:
     words = ["-p", "first", "--account=eng", "--part", "last", "--exclusive"]
     assert (value_of(words, "partition"), value_of(words, "exclusive"), value_of(words, "qos")) == ("last", "", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30", 1800),
+        ("30:15", 1815),
+        ("1:00:00", 3600),
+        ("2-12", 216000),
+        ("1-01:02", 90120),
+        ("1-01:02:03", 90123),
+        ("UNLIMITED", math.inf),
+        ("INFINITE", math.inf),
+        ("", None),
+        ("soon", None),
+        ("1:2:3:4", None),
+    ],
+)
+def test_times_as_slurm_writes_them(text: str, seconds: float | None) -> None:
+    assert seconds_of(text) == seconds

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.slurm.answers import Output
-from pytest_gsw.jobs.slurm.partitions import parse_partitions, seconds_of
+from pytest_gsw.jobs.slurm.partitions import parse_partitions
 from pytest_gsw.jobs.slurm.ready import unready
 
 #: As Slurm 22.05 tells, on one line each.
@@ -196,26 +196,6 @@ def test_what_a_partition_does_not_tell_has_no_limit() -> None:
     (bare,) = parse_partitions("PartitionName=bare TotalNodes=0 MaxNodes=x TRES=(null)\nno line\n").values()
     assert (bare.nodes, bare.gpus, bare.most_nodes, bare.longest_s) == (math.inf,) * 4
     assert (bare.least_nodes, bare.is_default) == (0, False)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("30", 1800),
-        ("30:15", 1815),
-        ("1:00:00", 3600),
-        ("2-12", 216000),
-        ("1-01:02", 90120),
-        ("1-01:02:03", 90123),
-        ("UNLIMITED", math.inf),
-        ("INFINITE", math.inf),
-        ("", None),
-        ("soon", None),
-        ("1:2:3:4", None),
-    ],
-)
-def test_times_as_slurm_writes_them(text: str, seconds: float | None) -> None:
-    assert seconds_of(text) == seconds
 
 
 def test_llmb_run_that_is_not_there(tmp_path: Path) -> None:
