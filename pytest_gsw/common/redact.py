@@ -261,13 +261,19 @@ def _masked(text: str, secrets: Iterable[str]) -> str:
 
 def _values(environments: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
     """The secrets of environments, line by line as a log would show them; the longest first."""
-    lines = {
-        line.strip()
+    values = [
+        environment.get(name, "")
         for environment in environments
         # os.environ decodes each name that it is asked for, and pytest changes a value of it with each phase of a test.
         for name in _secret_names(frozenset(getattr(environment, "_data", environment)))
-        for line in printable(environment.get(name, "")).split("\n")
-    }
+    ]
+    return _lines_of(tuple(values))
+
+
+@lru_cache(maxsize=64)
+def _lines_of(values: tuple[str, ...]) -> tuple[str, ...]:
+    """The lines of secrets, of which a session has few."""
+    lines = {line.strip() for value in values for line in printable(value).split("\n")}
     return tuple(sorted([line for line in lines if len(line) >= SHORTEST_SECRET], key=len, reverse=True))
 
 

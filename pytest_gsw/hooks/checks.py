@@ -45,7 +45,9 @@ def _is_name(value: Any) -> bool:
 
 
 def _are_variables(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(one, str) for pair in value.items() for one in pair)
+    return isinstance(value, Mapping) and all(
+        isinstance(name, str) and isinstance(text, str) for name, text in value.items()
+    )
 
 
 def _is_mark(value: Any) -> bool:

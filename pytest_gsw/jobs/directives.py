@@ -44,9 +44,14 @@ def directives_of(script: Path) -> tuple[tuple[int, tuple[str, ...]], ...]:
     return _in_text(script_text(script) or "")
 
 
-def directive_words(script: Path) -> list[str]:
+def directive_words(script: Path) -> tuple[str, ...]:
     """The words of all of a script's lines for sbatch."""
-    return [word for _, words in directives_of(script) for word in words]
+    return _words_in(script_text(script) or "")
+
+
+@lru_cache(maxsize=64)
+def _words_in(text: str) -> tuple[str, ...]:
+    return tuple(word for _, words in _in_text(text) for word in words)
 
 
 @lru_cache(maxsize=64)

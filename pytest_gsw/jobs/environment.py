@@ -82,8 +82,9 @@ def job_variable(session: Mapping[str, str], spec: JobSpec, name: str) -> str:
     """One variable of that environment, empty where it is not set; none that a virtual environment changes."""
     if name in spec.environment:
         return spec.environment[name]
-    is_inherited = name not in spec.unset and _is_for_jobs(name, _is_inside_a_job(session))
-    return session.get(name, "") if is_inherited else ""
+    value = session.get(name, "")
+    is_inherited = value and name not in spec.unset and _is_for_jobs(name, _is_inside_a_job(session))
+    return value if is_inherited else ""
 
 
 def job_image(session: Mapping[str, str], spec: JobSpec) -> str | None:

@@ -49,6 +49,10 @@ _LONGEST_NAME = 128
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._]+")
 
 
+#: Rows have few words, and those of one table have most in common.
+_escaped = lru_cache(maxsize=1024)(glob.escape)
+
+
 @dataclass(frozen=True)
 class FoundLog:
     """A log, and the id of the job that its name says wrote it."""
@@ -59,7 +63,7 @@ class FoundLog:
 
 def log_glob(framework: str, model: str, size: str | None, dtype: str, gpus: int) -> str:
     """The glob of a row's logs below the staging area, with :data:`JOB_ID` for the job's id."""
-    framework, model, size, dtype = map(glob.escape, (framework, model, size or ANY_SIZE, dtype))
+    framework, model, size, dtype = map(_escaped, (framework, model, size or ANY_SIZE, dtype))
     return f"{_RESULTS}/*/{dtype}/{size}/{gpus}/log-{framework}_{model}_{size}_{gpus}_{JOB_ID}.out"
 
 

@@ -191,16 +191,22 @@ def differences(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -
         spec: Its job.
         environ: The session's environment.
     """
-    scripts, script = scripts_of(spec.script), f"{spec.script.parent.name}/{spec.script.name}"
+    scripts = scripts_of(spec.script)
     fixed_there = dict(scripts.fixed)
     for name, value in fixed_by(baseline).items():
-        given = spec.environment.get(name, "") if name in scripts.taken else fixed_there.get(name, "")
+        is_taken = name in scripts.taken
+        given = spec.environment.get(name, "") if is_taken else fixed_there.get(name, "")
         if given and value is not None and given != value:
-            how = f"{name}={given} is set for the job" if name in scripts.taken else f"{script} fixes {name}={given}"
+            how = f"{name}={given} is set for the job" if is_taken else f"{_called(spec)} fixes {name}={given}"
             yield f"{how}, and the row has {value}"
     for name in sorted(scripts.taken & environ.keys() - spec.environment.keys()):
         if name not in spec.unset and environ[name] and not _is_of_site(name, environ[name]):
-            yield f"{name} is exported here, and {script} takes it: the run may be another than the documented one"
+            taken = f"{name} is exported here, and {_called(spec)} takes it"
+            yield f"{taken}: the run may be another than the documented one"
+
+
+def _called(spec: JobSpec) -> str:
+    return f"{spec.script.parent.name}/{spec.script.name}"
 
 
 def _is_of_site(name: str, value: str) -> bool:

@@ -83,7 +83,12 @@ def _each(rest: Iterator[str]) -> Iterator[Option]:
 
 def value_of(words: Iterable[str], name: str) -> str | None:
     """What an option is given last among these words, as sbatch takes it; empty of one that stands alone."""
-    given = [option.value or "" for option in options_in(words) if option.name == name]
+    return _last_value(tuple(words), name)
+
+
+@lru_cache(maxsize=256)
+def _last_value(words: tuple[str, ...], name: str) -> str | None:
+    given = [option.value or "" for option in _in_words(words) if option.name == name]
     return given[-1] if given else None
 
 

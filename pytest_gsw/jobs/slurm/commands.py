@@ -28,7 +28,7 @@ def sbatch_command(spec: JobSpec) -> tuple[str, ...]:
     """
     # A later --exclude takes the place of an earlier one: those that the cluster's options name stay out too.
     own = (*spec.excluded_nodes, *spec.avoided_nodes)
-    named = [option.value or "" for option in options_in(spec.options) if option.name == "exclude"]
+    named = [option.value or "" for option in options_in(spec.options) if option.name == "exclude"] if own else []
     excluded = (f"--exclude={','.join((*named, *own))}",) if own else ()
     output = () if spec.batch_output is None else (f"--output={spec.batch_output}",)
     limit = () if spec.time_limit_s is None else (f"--time={max(1, math.ceil(spec.time_limit_s / 60))}",)
