@@ -15,12 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_gsw.history.model import SeriesKey, is_judged, series_key
-from pytest_gsw.performance.noise import PRIOR, Noise, median_sd
+from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS, Noise, median_sd
 from pytest_gsw.results.record import Record
 
 #: The probability with which all intervals hold the true ratios that decide what has changed, of normal noise.
 CONFIDENCE = 0.95
 _NORMAL = statistics.NormalDist()
+#: How many normal values' standard deviation is as sharp as the robust scale of one more job.
+_SHARPNESS = 26 / 30
 
 
 @dataclass(frozen=True)
@@ -92,16 +94,38 @@ def _together(rows: Sequence[RowRatio]) -> list[RowRatio]:
     found: list[RowRatio] = []
     left = len(surest)
     for row in surest:
-        wide = row.sd * -_NORMAL.inv_cdf((1 - CONFIDENCE) / left / 2)
+        wide = row.sd * deviations_of(-_NORMAL.inv_cdf((1 - CONFIDENCE) / left / 2), row.noise.jobs)
         found.append(replace(row, low=row.ratio * math.exp(-wide), high=row.ratio * math.exp(wide)))
         # It ends with the first row that may be as it was: those after it are less sure, and tested no more.
         left -= found[-1].change != "same" and left > 1
     return found
 
 
+def deviations_of(z: float, jobs: int) -> float:
+    """How many standard deviations that come from so many jobs are as rare as this many that are known.
+
+    The quantile of Student's t by that of the normal distribution (M. Abramowitz and I. A. Stegun, Handbook of
+    Mathematical Functions (1964), 26.7.5); a robust scale of 30 jobs is as sharp as the standard deviation of 26. The
+    usual noise, of no jobs, is taken as known.
+    """
+    if not jobs:
+        return z
+    free = _SHARPNESS * jobs + PRIOR_JOBS - 1
+    return (
+        z
+        + (z**3 + z) / (4 * free)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * free**3)
+    )
+
+
 def _deviations(row: RowRatio) -> float:
+    """How far a row is from no change, in standard deviations of the noise, as if that were known (26.7.8 there)."""
     distance = abs(math.log(row.ratio))
-    return distance / row.sd if row.sd else math.inf if distance else 0.0
+    if not row.sd:
+        return math.inf if distance else 0.0
+    t, free = distance / row.sd, _SHARPNESS * row.noise.jobs + PRIOR_JOBS - 1
+    return t * (1 - 1 / (4 * free)) / math.sqrt(1 + t**2 / (2 * free)) if row.noise.jobs else t
 
 
 def changes_of(before: Record, after: Record) -> dict[str, tuple[str, str]]:
