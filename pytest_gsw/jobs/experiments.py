@@ -6,6 +6,7 @@ the batch shell's output. Pure functions, but for a look into that directory.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,11 @@ _LLMB_RUN_SBATCH = re.compile(r"^SUBMITTED: [^\n]{0,400}\bjobid=(\d{1,18}) workd
 _LOG = re.compile(r"log-.{1,240}_(?P<job>\d{1,18})_(?P<start>\d{1,9})\.out")
 _BATCH_OUTPUT = re.compile(r"(?:sbatch_.{1,240}_|slurm-)(?P<job>\d{1,18})\.out")
 _SHOWN = 5
+_EXPERIMENTS = "experiments"
+#: Where experiments lie below an installation, its workloads, and one of these or a staging area.
+_BELOW = ("workloads/*/experiments", "*/experiments", "experiments")
+#: An experiment's directory of tasks of one name, of one run, and of one task.
+_DEEPEST = 4
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,29 @@ def log_in(directory: Path, job_id: str) -> Path:
         ),
         advice=f"ls -lt {directory}",
     )
+
+
+def logs_below(place: Path) -> list[tuple[Path, str]]:
+    """The log of the last start of each job, with the job's id, in all experiments of a place.
+
+    That is an installation (``$LLMB_INSTALL``), its workloads, one of these, a staging area, or a directory in one's
+    experiments. Whatever else lies in an installation is not looked at: it may be of millions of files.
+    """
+    roots = [place]
+    if _EXPERIMENTS not in place.parts:
+        roots = sorted(root for pattern in _BELOW for root in place.glob(pattern))
+    found: dict[tuple[str, str], tuple[int, str]] = {}
+    for root in roots:
+        for directory, below, names in os.walk(root):
+            if directory.count(os.sep) - str(root).count(os.sep) >= _DEEPEST:
+                below.clear()
+            for log in filter(None, map(_LOG.fullmatch, names)):
+                key = directory, log["job"]
+                found[key] = max(found.get(key, (-1, "")), (int(log["start"]), log[0]))
+            for output in filter(None, map(_BATCH_OUTPUT.fullmatch, names)):
+                if output[0].startswith("slurm-") and f"llmb-config_{output['job']}.yaml" in names:
+                    found.setdefault((directory, output["job"]), (-1, output[0]))
+    return [(Path(directory, name), job_id) for (directory, job_id), (_, name) in sorted(found.items())]
 
 
 def job_id_in_experiment(name: str) -> str | None:

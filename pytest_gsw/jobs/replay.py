@@ -47,6 +47,7 @@ class ReplayLauncher:
         source: Where logs are.
         recorded: The recorded runs.
         choose: Which of the logs of several jobs of a row is meant; ``None`` where nobody says.
+        launched: The logs of a row's jobs that llmb-run has launched, below the source.
     """
 
     name = "replay"
@@ -60,8 +61,10 @@ class ReplayLauncher:
         source: Path,
         recorded: Mapping[str, RecordedRun] | None = None,
         choose: Callable[[JobSpec, Sequence[FoundLog]], FoundLog] | None = None,
+        launched: Callable[[Path, JobSpec], Sequence[FoundLog]] | None = None,
     ) -> None:
         self._source = source
+        self._launched = launched
         self._choose = choose
         self._recorded = dict(recorded or {})
         self._runs: dict[str, RecordedRun] = {}
@@ -125,6 +128,8 @@ class ReplayLauncher:
         traced = layout.is_nccl_traced(spec.environment)
         places = [place for place in dict.fromkeys((self._source, spec.stage)) if _is_below(place, self._source)]
         found = [log for place in places for glob in _globs(spec) for log in layout.find_logs(place, glob, traced)]
+        if not found and self._launched is not None:
+            found = [*self._launched(self._source, spec)]
         if self._choose is not None and len({log.job_id for log in found}) == len(found) > 1:
             found = [self._choose(spec, found)]
         if len(found) != 1:

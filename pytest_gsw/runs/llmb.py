@@ -72,6 +72,13 @@ class Task:
         )
         return tuple(one for one in compared if not one.agrees)
 
+    def is_of(self, row: Baseline) -> bool:
+        """Whether a job was of this row, by what llmb-run calls tasks by; all of it must be there."""
+        said = self.identity
+        release = not row.source.releases or said.release is None or said.release in row.source.releases
+        same = (said.size, said.dtype, said.gpus) == (row.size, row.dtype, row.gpus)
+        return same and release and "model_name" in self._facts and not self.differing(row)
+
     @property
     def not_comparable(self) -> str | None:
         """What the job was to do so that its figures say nothing of the row's; ``None`` where there is nothing."""

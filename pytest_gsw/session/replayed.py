@@ -9,9 +9,11 @@ import pytest
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.hooks.guard import guarded_format
+from pytest_gsw.jobs.experiments import logs_below
 from pytest_gsw.jobs.layout import FoundLog, is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.replay import LAST, RECIPE
+from pytest_gsw.runs.llmb import Task, task_beside
 from pytest_gsw.runs.newest import Newest, newest_complete
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.screen import write
@@ -49,6 +51,22 @@ def newest_chooser(
         return newest.log
 
     return choose
+
+
+def launched_logs(rows: Sequence[BaselineItem]) -> Callable[[Path, JobSpec], Sequence[FoundLog]]:
+    """What finds a row's jobs that llmb-run has launched: by what it says of each beside its log."""
+    by_row = {item.baseline.id: item.baseline for item in rows}
+    known: dict[Path, list[tuple[FoundLog, Task]]] = {}
+
+    def find(source: Path, spec: JobSpec) -> Sequence[FoundLog]:
+        if source not in known:
+            logs = (FoundLog(log, job_id) for log, job_id in logs_below(source))
+            told = ((log, task_beside(log.path, log.job_id)) for log in logs)
+            known[source] = [(log, task) for log, task in told if task is not None]
+        row = by_row[spec.row_id]
+        return [log for log, task in known[source] if task.is_of(row)]
+
+    return find
 
 
 def _told(newest: Newest) -> str:

@@ -205,3 +205,57 @@ def test_a_recorded_job_that_had_not_ended_is_an_error(pytester: pytest.Pytester
     result = pytester.runpytest(f"--gsw-replay={recorded}", "-k", "H100x64")
     result.assert_outcomes(errors=1, deselected=140)
     result.stdout.fnmatch_lines([f"job * had not ended when its session did: it was {state}"])
+
+
+CONFIG = """\
+job_info:
+  job_id: '{job}'
+workload_info:
+  gsw_version: 24.11.1
+model_info:
+  model_size: 70b
+  dtype: {dtype}
+  model_name: llama2
+  scale: 64
+  gpu_type: h100
+"""
+
+
+@pytest.fixture
+def installation(pytester: pytest.Pytester, recorded: Path) -> Path:
+    """What llmb-run has installed and run: a job that began twice, a newer one that failed, and one of another task."""
+    (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
+    whole, own = log.read_text(), log.stem.rpartition("_")[2]
+    install = pytester.path / "llmb"
+    (install / "venvs/pretrain_llama2/bin").mkdir(parents=True)
+    for job, starts, dtype in ((700, (0.5, 1.0), "fp8"), (701, (0.5,), "fp8"), (650, (1.0,), "bf16")):
+        name = f"pretrain_llama2_70b_{dtype}_gpus64"
+        place = install / f"workloads/pretrain_llama2/experiments/{name}/{name}_{job}/{name}"
+        place.mkdir(parents=True)
+        (place / f"llmb-config_{job}.yaml").write_text(CONFIG.format(job=job, dtype=dtype))
+        for number, share in enumerate(starts):
+            text = whole.replace(own, str(job))[: int(len(whole) * share)]
+            (place / f"log-eng-eng.{name}_{job}_{number}.out").write_text(text)
+    return install
+
+
+@pytest.mark.parametrize(
+    "below", ["", "workloads", "workloads/pretrain_llama2", "workloads/pretrain_llama2/experiments"]
+)
+def test_what_llmb_run_has_run_is_found_by_its_own_word(
+    pytester: pytest.Pytester, installation: Path, below: str
+) -> None:
+    place = installation / below
+    rows = ("-k", "llama2_70b_fp8 and H100x64")
+    result = pytester.runpytest(f"--gsw-replay={place}", *rows)
+    result.assert_outcomes(errors=1, deselected=140)
+    result.stdout.fnmatch_lines([f"ambiguous: 2 jobs of llama2_70b_fp8[[]H100x64] below {place}"])
+    result = pytester.runpytest(f"--gsw-replay={place}@last", *rows)
+    result.assert_outcomes(passed=1, deselected=140)
+    result.stdout.fnmatch_lines(["gsw: llama2_70b_fp8[[]H100x64]: job 700 is judged; passed over: job 701 (the log *)"])
+
+
+def test_a_row_that_llmb_run_has_not_run(pytester: pytest.Pytester, installation: Path) -> None:
+    result = pytester.runpytest(f"--gsw-replay={installation}@last", "-k", "llama2_70b_fp8 and H100x128")
+    result.assert_outcomes(errors=1, deselected=140)
+    result.stdout.fnmatch_lines([f"no log of llama2_70b_fp8[[]H100x128] below {installation}"])
