@@ -22,6 +22,7 @@ from pytest_gsw.cli import (
     importing,
     junit,
     metrics,
+    nodes,
     report,
     rows,
     selftest,
@@ -34,7 +35,7 @@ from pytest_gsw.errors import ConfigurationError, RunError
 #: In the order in which help lists them.
 _COMMANDS = (
     *(rows, metrics, importing, audit, baseline, diff, selftest),
-    *(junit, report, export, history, compare, trend, compare_ab),
+    *(junit, report, export, history, compare, trend, nodes, compare_ab),
 )
 
 

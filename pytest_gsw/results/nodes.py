@@ -1,10 +1,9 @@
-"""Node lists as Slurm writes them, ``pool0-[0017-0019],m3``, and which nodes stand out."""
+"""Node lists as Slurm writes them, ``pool0-[0017-0019],m3``."""
 
 from __future__ import annotations
 
 import re
-import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 #: No night has more nodes; a longer list is not taken apart.
 _MOST_NODES = 20_000
@@ -30,31 +29,3 @@ def _ranged(prefix: str, ranges: str, suffix: str, most: int) -> Iterator[str]:
             continue
         for number in range(int(first), min(int(last or first), int(first) + most - 1) + 1):
             yield f"{prefix}{number:0{len(first)}d}{suffix}"
-
-
-def changes_by_node(changes: Iterable[tuple[str, float]]) -> Mapping[str, Sequence[float]]:
-    """The changes of throughput, as fractions, of all jobs that ran on each node, from those of each node list."""
-    found: dict[str, list[float]] = {}
-    for nodes, change in changes:
-        for node in expand(nodes):
-            found.setdefault(node, []).append(change)
-    return found
-
-
-def slowest(changes: Iterable[tuple[str, float]], *, most: int, by: float) -> list[tuple[str, float, int]]:
-    """Nodes whose jobs were slower than others', the slowest first: name, median change, number of jobs.
-
-    A node must have had two jobs, or a slow row would name all of its nodes. Their median must be ``by`` below that of
-    all jobs. Each job is its node list and its change of throughput; changes and ``by`` are fractions.
-    """
-    listed = list(changes)
-    if len(listed) < 3:
-        return []
-    usual = statistics.median(change for _, change in listed)
-    medians = [
-        (node, statistics.median(of_node), len(of_node))
-        for node, of_node in changes_by_node(listed).items()
-        if len(of_node) > 1
-    ]
-    slow = sorted((one for one in medians if one[1] < usual - by), key=lambda one: (one[1], one[0]))
-    return slow[:most]

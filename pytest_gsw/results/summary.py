@@ -1,4 +1,4 @@
-"""What a night came to, on one screen: a table by workload and GPUs, errors by cause, nodes that stand out."""
+"""What a night came to, on one screen: a table by workload and GPUs, errors by cause."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pytest_gsw.common.words import counted, percent
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.nodes import expand, slowest
+from pytest_gsw.results.nodes import expand
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import Record
 
@@ -21,9 +21,6 @@ _OF_REASON = {
     Reason.LAST_STEP.value: "LAST STEP",
 }
 
-#: Nodes that are named as slow, and how far below the usual row theirs must be.
-_SLOWEST = 3
-_SLOWER_BY = 0.02
 #: Nodes that are named for one cause.
 _NODES_SHOWN = 6
 _ROWS_SHOWN = 3
@@ -136,17 +133,3 @@ def _nodes(records: Iterable[Record]) -> str:
     common = [f"{node} ({times})" if times > 1 else node for node, times in counts.most_common(_NODES_SHOWN)]
     more = f" and {len(counts) - _NODES_SHOWN} more" if len(counts) > _NODES_SHOWN else ""
     return f" on {', '.join(common)}{more}"
-
-
-def slow_node_line(records: Iterable[Record]) -> str:
-    """The nodes whose jobs were slower than others', if any stand out."""
-    changes = []
-    for record in records:
-        verdict = record.judged
-        if verdict is None:
-            continue
-        timed = ((job.nodes, job.judged_s) for job in record.measured_jobs)
-        changes += [(nodes, verdict.reference_s / judged_s - 1) for nodes, judged_s in timed if judged_s]
-    found = slowest(changes, most=_SLOWEST, by=_SLOWER_BY)
-    named = [f"{node} {percent(change)} over {counted(jobs, 'job')}" for node, change, jobs in found]
-    return f"slowest nodes: {', '.join(named)}" if named else ""

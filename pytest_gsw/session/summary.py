@@ -102,6 +102,5 @@ def _tell_night(reporter: pytest.TerminalReporter, config: pytest.Config) -> Non
     width = shutil.get_terminal_size().columns
     for line in (*summary.night_table(records, width), "", summary.counts_line(records)):
         reporter.write_line(line)
-    for line in (*summary.error_lines(records), summary.slow_node_line(records)):
-        if line:
-            reporter.write_line(line)
+    for line in summary.error_lines(records):
+        reporter.write_line(line)

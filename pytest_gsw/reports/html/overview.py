@@ -23,7 +23,6 @@ from pytest_gsw.reports.html.layout import (
 from pytest_gsw.reports.html.texts import cause_nodes, day, shown_nodes
 from pytest_gsw.reports.night import Cause, Curve, Night, NightJob
 from pytest_gsw.results import attention
-from pytest_gsw.results.summary import slow_node_line
 from pytest_gsw.tables.metrics import MFU, TOKENS_PER_S
 
 #: Addresses of the pages.
@@ -109,7 +108,6 @@ def _sums(night: Night) -> list[tuple[str, str]]:
         ),
         ("queue", _spread(waits_s)),
         ("run", _spread(runs_s)),
-        ("nodes", slow_node_line(night.records)),
     ]
 
 

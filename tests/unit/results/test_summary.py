@@ -128,10 +128,3 @@ def test_errors_by_cause_and_node() -> None:
 def test_a_cause_on_many_nodes_names_the_most_frequent() -> None:
     (line,) = summary.error_lines([failed("1", "n[01-20]")])
     assert line.endswith(" on n01, n02, n03, n04, n05, n06 and 14 more")
-
-
-def test_the_slowest_nodes() -> None:
-    slow = [varied(row("regressed", 64, 5.11), job=replace(JOB, nodes="n17")) for _ in range(2)]
-    fine = [varied(row("passed", 64), job=replace(JOB, nodes=f"n{n}")) for n in range(6)]
-    assert summary.slow_node_line([*slow, *fine]) == "slowest nodes: n17 -10.8 % over 2 jobs"
-    assert summary.slow_node_line(fine) == ""

@@ -1,0 +1,168 @@
+"""How often a slow node is named, and a sound one: simulated clusters, and the package's own finder.
+
+    python benchmarks/nodes.py                  # all of it: ten minutes
+    python benchmarks/nodes.py --series 5       # does it work? half a minute
+
+Rows run once a night, on nodes at random or on blocks of neighbours. Levels, effects of nights and noise are all
+estimated, as with a real history. Each cell has a generator of its own, so that a seed gives the same figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tabulate import tabulate
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from pytest_gsw.performance.culprits import culprits  # noqa: E402
+from pytest_gsw.performance.excess import Timed  # noqa: E402
+
+SIZES = (4, 8, 16, 32)
+#: The night on which a node becomes slow, and so many nights later somebody looks.
+CHANGE, LATER = 30, (3, 5, 7)
+
+#: Noise of one job: of a generator, a standard deviation, what was before (by row or night), the row and the night.
+Noise = Callable[[random.Random, float, dict[str, float], int, int], float]
+
+
+def gaussian(rng: random.Random, sigma: float, _before: dict[str, float], _row: int, _night: int) -> float:
+    return rng.gauss(0, sigma)
+
+
+def student(rng: random.Random, sigma: float, _before: dict[str, float], _row: int, _night: int) -> float:
+    return rng.gauss(0, sigma) / math.sqrt(2 * rng.gammavariate(1.5, 1))
+
+
+def lognormal(rng: random.Random, sigma: float, _before: dict[str, float], _row: int, _night: int) -> float:
+    """Strongly skewed: a long tail of slow jobs."""
+    return sigma * (rng.lognormvariate(0, 0.8) - math.exp(0.32)) / (math.exp(0.32) * math.sqrt(math.exp(0.64) - 1))
+
+
+def autoregressive(rng: random.Random, sigma: float, before: dict[str, float], row: int, _night: int) -> float:
+    last = before.setdefault(f"row {row}", rng.gauss(0, sigma))
+    before[f"row {row}"] = 0.5 * last + rng.gauss(0, sigma * math.sqrt(0.75))
+    return before[f"row {row}"]
+
+
+def shared(rng: random.Random, sigma: float, before: dict[str, float], _row: int, night: int) -> float:
+    of_night = before.setdefault(f"night {night}", rng.gauss(0, sigma / math.sqrt(2)))
+    return of_night + rng.gauss(0, sigma / math.sqrt(2))
+
+
+def odd_jobs(rng: random.Random, sigma: float, _before: dict[str, float], _row: int, _night: int) -> float:
+    return rng.gauss(0, sigma) + (rng.uniform(0.05, 0.3) if rng.random() < 0.05 else 0.0)
+
+
+NOISES: Mapping[str, Noise] = {
+    "Gaussian": gaussian,
+    "Student t3": student,
+    "lognormal": lognormal,
+    "AR(1) 0.5": autoregressive,
+    "shared night": shared,
+    "1 in 20 slow": odd_jobs,
+}
+
+
+def _on(kind: str, rng: random.Random, nodes: int, size: int) -> int:
+    if kind == "random":
+        return sum(1 << node for node in rng.sample(range(nodes), size))
+    block = ((1 << size) - 1) << rng.randrange(nodes)
+    return (block | block >> nodes) & ((1 << nodes) - 1)
+
+
+def history(
+    rng: random.Random,
+    noise: Noise,
+    kind: str,
+    sigma: float,
+    nights: int,
+    nodes: int = 64,
+    rows: int = 9,
+    slow: Mapping[int, tuple[int, float]] | None = None,
+    sizes: tuple[int, ...] = SIZES,
+) -> list[Timed]:
+    """Jobs of nights; a slow node is so from a night on, by a logarithm."""
+    jobs, before = [], {}
+    for night in range(nights):
+        for row in range(rows):
+            mask = _on(kind, rng, nodes, sizes[row % len(sizes)])
+            excess = [d for node, (since, d) in (slow or {}).items() if mask >> node & 1 and since <= night]
+            value = row + max(excess, default=0.0) + noise(rng, sigma, before, row, night)
+            jobs.append(Timed(night, row, value, mask))
+    return jobs
+
+
+def quiet(name: str, kind: str, nodes: int, rows: int, series: int, seed: int) -> str:
+    """The share of nights within the spells of nodes that are named though all are sound."""
+    rng = random.Random(f"{seed} quiet {name} {kind} {nodes}")  # noqa: S311 - noise, not cryptography
+    nights, named = 100, 0
+    for _ in range(series):
+        found = culprits(history(rng, NOISES[name], kind, 0.03, nights, nodes, rows))
+        named += sum(one.last - one.since + 1 for one in found)
+    return f"{named / nights / series:.2%}" if named else f"< {1 / nights / series:.2%}"
+
+
+def power(kind: str, sigma: float, loss: float, later: int, series: int, seed: int) -> tuple[str, str, str]:
+    """How often the slow node is named alone, in a set, and how often a sound one is."""
+    rng = random.Random(f"{seed} power {kind} {sigma} {loss} {later}")  # noqa: S311 - noise, not cryptography
+    alone = together = wrong = 0
+    for _ in range(series):
+        node = rng.randrange(64)
+        slow = {node: (CHANGE, -math.log1p(-loss))}
+        found = [one.nodes for one in culprits(history(rng, gaussian, kind, sigma, CHANGE + later, slow=slow))]
+        alone += (node,) in found
+        together += any(node in one and len(one) > 1 for one in found)
+        wrong += any(node not in one for one in found)
+    return f"{alone / series:.0%}", f"{together / series:.0%}", f"{wrong} of {series}"
+
+
+def scale(kind: str) -> str:
+    """Processor time of a year of 30 rows on 2,048 nodes, three of which were slow for some time."""
+    rng = random.Random(f"scale {kind}")  # noqa: S311 - noise, not cryptography
+    slow = {17: (40, 0.1), 900: (200, 0.08), 1500: (350, 0.1)}
+    sizes = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
+    jobs = history(rng, gaussian, kind, 0.02, 365, 2048, 30, slow, sizes)
+    begin_s = time.process_time()
+    culprits(jobs)
+    return f"{time.process_time() - begin_s:.1f} s"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--series", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    print("Nights that name a sound node, sigma 3 %:\n")
+    table = [
+        (
+            name,
+            kind,
+            *(quiet(name, kind, nodes, rows, asked.series, asked.seed) for nodes, rows in ((64, 9), (256, 30))),
+        )
+        for name in NOISES
+        for kind in ("random", "blocks")
+    ]
+    print(tabulate(table, ("noise", "nodes", "64 nodes, 9 rows", "256 nodes, 30 rows"), "github"), flush=True)
+    print("\nA node that became slow, 64 nodes, nine jobs a night:\n")
+    table = [
+        (kind, f"{loss:.0%}", f"{sigma:.2%}", later, *power(kind, sigma, loss, later, asked.series, asked.seed))
+        for kind in ("random", "blocks")
+        for loss, sigma in ((0.1, 0.0165), (0.1, 0.03), (0.05, 0.0165))
+        for later in LATER
+    ]
+    headers = ("nodes", "loss", "sigma", "nights", "named alone", "in a set", "a sound one named")
+    print(tabulate(table, headers, "github"), flush=True)
+    print("\nProcessor time of a year, 30 rows, 2,048 nodes:\n")
+    print(tabulate([(kind, scale(kind)) for kind in ("random", "blocks")], ("nodes", "time"), "github"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Nodes that make a cluster's jobs slow, by name and job; see :mod:`pytest_gsw.performance.culprits`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_gsw.history.model import LineKey, Point
+from pytest_gsw.performance.culprits import Culprit, culprits
+from pytest_gsw.performance.excess import Timed
+from pytest_gsw.results.nodes import expand
+
+#: Imports have runs of their own, which are no nights.
+_IMPORT = "import-"
+_DAY_S = 86400
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A node that makes jobs slow, or several that cannot be told apart, one of which does."""
+
+    nodes: tuple[str, ...]
+    #: What it does to throughput, as a fraction below 0, and the limits of its 95 % interval.
+    change: float
+    low: float
+    high: float
+    #: Its jobs that are slow, the first of which was the first after the last that cleared it; and those that are not.
+    accusing: tuple[Point, ...]
+    clearing: tuple[Point, ...]
+    #: Whether it has been fast again.
+    mended: bool
+
+    @property
+    def name(self) -> str:
+        """``pool0-0017``, or ``one of pool0-0017, pool0-0018``."""
+        return self.nodes[0] if len(self.nodes) == 1 else f"one of {', '.join(self.nodes)}"
+
+
+def suspects(nights: Mapping[LineKey, Sequence[Point]], excluded: Collection[str] = ()) -> tuple[Suspect, ...]:
+    """Whoever was slow on a cluster, those that still are first.
+
+    Args:
+        nights: All jobs of the cluster, by row and experiment.
+        excluded: The runs that do not count.
+    """
+    rows = {key: row for row, key in enumerate(nights)}
+    known = sorted(
+        ((point.time_s, rows[key], point) for key, points in nights.items() for point in points if point.nodes),
+        key=lambda one: one[:2],
+    )
+    counted = [(row, point) for _, row, point in known if point.run_id not in excluded]
+    numbers: dict[str, int] = {}
+    for _, point in counted:
+        numbers.setdefault(_night(point), len(numbers))
+    # A run may go on while the next one begins: its jobs are of its own night all the same.
+    counted.sort(key=lambda one: numbers[_night(one[1])])
+    names: dict[str, int] = {}
+    masks: dict[str, int] = {}
+    jobs = []
+    for row, point in counted:
+        if point.nodes not in masks:
+            masks[point.nodes] = _mask(expand(point.nodes), names)
+        jobs.append(Timed(numbers[_night(point)], row, math.log(point.judged_s), masks[point.nodes]))
+    listed, points = tuple(names), [point for _, point in counted]
+    found = [_named(one, listed, points) for one in culprits(jobs)]
+    return tuple(sorted((one for one in found if one.accusing), key=lambda one: (one.mended, one.change, one.nodes)))
+
+
+def _night(point: Point) -> str:
+    return f"{_IMPORT}{point.time_s // _DAY_S:.0f}" if point.run_id.startswith(_IMPORT) else point.run_id
+
+
+def _mask(nodes: Iterable[str], names: dict[str, int]) -> int:
+    """Nodes as bits; names that are new get the next ones."""
+    cells = bytearray()
+    for node in nodes:
+        bit = names.setdefault(node, len(names))
+        if bit >= len(cells):
+            cells.extend(b"0" * (bit + 1 - len(cells)))
+        cells[bit] = ord("1")
+    return int(cells[::-1] or b"0", 2)
+
+
+def _named(one: Culprit, names: Sequence[str], points: Sequence[Point]) -> Suspect:
+    low, change, high = (math.exp(-value) - 1 for value in (one.high, one.excess, one.low))
+    return Suspect(
+        tuple(sorted(names[node] for node in one.nodes)),
+        change,
+        low,
+        high,
+        tuple(points[index] for index in one.accusing),
+        tuple(points[index] for index in one.clearing),
+        one.mended,
+    )
