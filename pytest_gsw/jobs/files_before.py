@@ -6,6 +6,7 @@ Each finding is told with the key that led there, by its file and line.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.launching import SBATCH
 from pytest_gsw.jobs.layout import fixed_part
 from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.script_text import script_text
 from pytest_gsw.jobs.spec import recipe_directory, stage_of
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.nodes import read_text
@@ -25,6 +27,16 @@ from pytest_gsw.tables.nodes import read_text
 _MOST_NAMED = 6
 _NOT_THERE = "not there"
 _BY_HOOK = ("hook", "pytest_gsw_make_job_spec")
+
+
+#: How a recipe of v25.05 or later is launched, in its metadata, and which launcher that is.
+_LAUNCHER_TYPE = re.compile(r"^ {1,8}launcher_type:[ \t]{0,8}['\"]?([a-z_]{1,40})['\"]?[ \t]{0,8}$", re.MULTILINE)
+_LAUNCHED_BY = {
+    "nemo": "nemo-run",
+    "megatron_bridge": "nemo-run",
+    "sbatch": "sbatch",
+    "configured_sbatch": "configured-sbatch",
+}
 
 
 def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> SubmissionError | None:
@@ -44,7 +56,23 @@ def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Submi
         return SubmissionError(f"the launch script cannot be read: {script}", keys, advice=f"ls -l {script}")
     if spec.submits_itself and not os.access(script, os.X_OK):
         return SubmissionError(f"the launch script cannot be run: {script}", keys, advice=f"chmod +x {script}")
-    return None
+    return _launcher_problem(spec, script.with_name("metadata.yaml"), keys)
+
+
+def _launcher_problem(spec: JobSpec, metadata: Path, keys: tuple[tuple[str, str], ...]) -> SubmissionError | None:
+    """Why a recipe is not launched so, by what it says of itself; ``None`` where it may be, or does not say it."""
+    text = script_text(metadata) or ""
+    said = _LAUNCHER_TYPE.search(text)
+    wanted = None if said is None else _LAUNCHED_BY.get(said[1])
+    # With one of the two, the training would begin on this machine, or the job submit another one.
+    if said is None or wanted is None or (wanted == "nemo-run") == (spec.launcher == "nemo-run"):
+        return None
+    line = text.count("\n", 0, said.start()) + 1
+    return SubmissionError(
+        f"the recipe is launched by {wanted}, and the row by {spec.launcher}",
+        (("recipe", f"{from_here(metadata)}:{line}  {said[0].strip()}"), *keys),
+        advice=f"set `launcher: {wanted}` in the cluster file, or in the table: recipe: {{launcher: {wanted}}}",
+    )
 
 
 def stage_problem(spec: JobSpec, cluster: Cluster) -> SubmissionError | None:

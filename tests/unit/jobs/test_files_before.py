@@ -212,3 +212,35 @@ def test_where_the_recipes_are_installed(site: Site) -> None:
         f"LLMB_INSTALL is no directory: {site.path}/llmb\n\n"
         "next       correct it under `environment` of the cluster: all nodes must see it"
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "launcher", "wanted"),
+    [
+        ("'megatron_bridge'", "", "nemo-run"),
+        ("nemo", "configured-sbatch", "nemo-run"),
+        ("sbatch", "nemo-run", "sbatch"),
+        ('"configured_sbatch"', "nemo-run", "configured-sbatch"),
+        ("megatron_bridge", "nemo-run", ""),
+        ("sbatch", "configured-sbatch", ""),
+        ("something_new", "", ""),
+    ],
+)
+def test_a_recipe_is_launched_as_it_says(site: Site, said: str, launcher: str, wanted: str) -> None:
+    recipe = site.path / "recipes" / "tiny"
+    recipe.mkdir(parents=True)
+    (recipe / "launch.sh").write_text("#!/bin/bash\n")
+    (recipe / "launch.sh").chmod(0o755)
+    (recipe / "metadata.yaml").write_text(f"general:\n  workload: tiny\nrun:\n  launcher_type: {said}\n")
+    site.write(KEYS + (f"    launcher: {launcher}\n" if launcher else ""))
+    told = site.recipe()
+    if not wanted:
+        assert told == ""
+        return
+    assert told == (
+        f"the recipe is launched by {wanted}, and the row by {launcher or 'sbatch'}\n\n"
+        f"recipe     recipes/tiny/metadata.yaml:4  launcher_type: {said}\n"
+        f"recipes    clusters.yaml:5  recipes: {site.path}/recipes\n"
+        f"recipe     tiny.yaml:{site.line}  directory: tiny\n"
+        f"next       set `launcher: {wanted}` in the cluster file, or in the table: recipe: {{launcher: {wanted}}}"
+    )
