@@ -26,6 +26,7 @@ def start(clones: Path, arguments: list[str]) -> None:
     places = (Path(os.environ.get("OLDPWD", "")), Path.cwd())
     commit = next(filter(None, (pin(place, "NeMo-Run") for place in places)))
     environ = os.environ | {"PYTHONPATH": str(clones / commit)}
+    print(*arguments, flush=True)  # noqa: T201 - what the script asks for
     script = arguments if Path(SCRIPT).is_file() else [__file__]
     os.execve(sys.executable, [sys.executable, *script], environ)  # noqa: S606 - an argument list
 

@@ -123,10 +123,11 @@ TORCHTITAN = Own("deepseek_v3/pretrain/torchtitan", "deepseek-v3-torchtitan", "6
 DOCUMENTS = ("v24.11.1", "v25.02.02", "v25.04", "v25.05", "v25.08", "v26.08.00")
 OTHER = REFUSED + "the staged recipe is of release"
 GONE = REFUSED + "the recipe's directory is not there"
+MOVED = REFUSED + "the launch script is not there"
 #: For each of these releases: judged, of another release, or gone.
 FOUR = {
     "llama2_70b_bf16[H100x64]": ("maxtext", (PASSED, OTHER, OTHER, GONE, GONE, GONE)),
-    "llama3.1_405b_bf16[H100x32]": ("llama3.1", (PASSED, OTHER, OTHER, OTHER, OTHER, OTHER)),
+    "llama3.1_405b_bf16[H100x32]": ("llama3.1", (PASSED, OTHER, OTHER, OTHER, OTHER, MOVED)),
     "grok1_314b_bf16[H100x8]": ("grok1", (OTHER, PASSED, PASSED, OTHER, OTHER, GONE)),
     "gpt3_175b_fp8[H100x128]": ("paxml", (PASSED, GONE, GONE, GONE, GONE, GONE)),
 }
@@ -258,6 +259,7 @@ LEFT_OVER = [
     Release(tag, {"llama3.1_8b_bf16[H100x8]": ("llama3.1", PASSED)}, exported={"TP": "4", "MAX_STEPS": "7"})
     for tag in ("v24.11.1", "v25.04")
 ]
+LEFT_OVER.append(replace(own("v26.08.00", [V26_08[3]]), exported={"TP": "2", "GBS": "64", "MAX_STEPS": "7"}))
 #: The largest rows that READMEs have, and as large a one of today's way to launch.
 LARGE = [
     Release(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def test_what_a_shell_has_left_changes_no_run(
     release: Release, cluster: SlurmCluster, tmp_path: Path, matrix: list[str]
 ) -> None:
     run(release, cluster, tmp_path, matrix)
-    for log in tmp_path.glob("stage/llama3.1/results/24.11/bf16/8b/8/*.out"):
-        text = log.read_text()
-        assert "trainer.max_steps=50 " in text
-        assert "model.tensor_model_parallel_size=1 " in text
+    (log,) = (*tmp_path.glob("stage/llama3.1/results/*/bf16/8b/8/*.out"), *tmp_path.glob(".gsw/runs/*/batch/*.launch"))
+    text = log.read_text()
+    assert re.search(r"trainer\.max_steps=50 |-ms 50 |--max_steps=50 ", text), text
+    assert not re.search(r"tensor_model_parallel_size=4|-tp \d", text), text
