@@ -93,6 +93,9 @@ def prepare(release: Release, cluster: SlurmCluster, directory: Path) -> Project
     environ["PATH"] = f"{standins}{os.pathsep}{environ['PATH']}"
     setup = environ | {"PATH": f"{standins}/setup{os.pathsep}{environ['PATH']}", "SBATCH_ACCOUNT": "root"}
     place = directory / "stage" if release.installed else directory / "stage" / "{recipe}"
+    if release.installed:
+        place.mkdir()
+        (place / "llmb_repo").symlink_to(directory / "recipes")
     said = {}
     for recipe in recipes:
         where = str(place).replace("{recipe}", recipe)

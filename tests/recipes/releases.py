@@ -93,7 +93,6 @@ V25_08 = [
 V26_06_01 = [
     Own("deepseek_v3/pretrain/megatron_bridge", "deepseek-v3", "671b"),
     Own("gpt-oss/pretrain", "gpt_oss", "120b"),
-    Own("kimi-k2", "kimi-k2", "1t", "fp8"),
     Own("kimi-k2", "kimi-k2", "1t", "bf16", REFUSED + "./launch.sh submitted nothing, and ended with exit code 1"),
     Own("llama3.1", "llama3.1", "70b"),
     Own("llama3/finetune", "llama3", "70b"),
@@ -219,6 +218,7 @@ RELEASES = [
     own("v26.06.01", V26_06_01),
     own("v26.08.00", V26_08),
     own("v26.08.00", V26_08_GB200),
+    own("v26.06.01", [V26_08_GB200[1]]),
     *(
         own(tag, [TORCHTITAN], framework="torchtitan", launcher="configured-sbatch")
         for tag in ("v26.06.01", "v26.08.00")

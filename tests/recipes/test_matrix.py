@@ -70,4 +70,4 @@ def test_what_a_shell_has_left_changes_no_run(
     (log,) = (*tmp_path.glob("stage/llama3.1/results/*/bf16/8b/8/*.out"), *tmp_path.glob(".gsw/runs/*/batch/*.launch"))
     text = log.read_text()
     assert re.search(r"trainer\.max_steps=50 |-ms 50 |--max_steps=50 ", text), text
-    assert not re.search(r"tensor_model_parallel_size=4|-tp \d", text), text
+    assert not re.search(r"model\.tensor_model_parallel_size=4|-tp \d", text), text
