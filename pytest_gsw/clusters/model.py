@@ -65,6 +65,9 @@ CLUSTER_FIELDS: f.Fields = {
     "recipes": f.text("Directory that holds the recipes' directories; the staging area by default."),
     "sbatch": f.Sequence_(None, "Further options of sbatch, one list entry each, such as --qos=acceptance."),
     "environment": f.Nested(None, "Further variables for every job."),
+    "arguments": f.Sequence_(
+        None, "Further arguments of every launch script that submits its job itself, one list entry each."
+    ),
     "release": release_field(
         "Release of the recipes, or NeMo container, that is staged there, whose bundled rows run; see --gsw-release."
     ),
@@ -76,7 +79,7 @@ CLUSTER_FIELDS: f.Fields = {
 #: The keys that are paths: relative to the file, or to a home.
 _PATHS = frozenset({"stage", "recipes"})
 #: The keys that a launcher uses or not; the others are of the row, the recipe or the verdict, whatever launches it.
-LAUNCHER_KEYS = frozenset({"account", "partition", "gres", "constraint", "launcher", "sbatch"})
+LAUNCHER_KEYS = frozenset({"account", "partition", "gres", "constraint", "launcher", "sbatch", "arguments"})
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,10 @@ class Cluster:
     stage: str | None = None
     #: Directory of the recipes' directories; ``{recipe}`` likewise.
     recipes: str | None = None
-    #: Tracebacks show arguments; the values of these two may be secrets.
+    #: Tracebacks show arguments; the values of these three may be secrets.
     sbatch: tuple[str, ...] = field(default=(), repr=False)
+    #: Of every launch script that submits its job itself, in front of the row's.
+    arguments: tuple[str, ...] = field(default=(), repr=False)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     #: The release of the recipes that is staged, whose bundled rows run; ``None`` for those of the documents.
     release: str | None = None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.errors import RefusedError, SubmissionError
+from pytest_gsw.jobs.bridge import is_of_bridge, slurm_arguments
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.sbatch_options import options_in, value_of
 from pytest_gsw.jobs.script_text import script_text
@@ -110,7 +111,11 @@ def _tasks_per_node(baseline: Baseline, cluster: Cluster) -> int:
 def launch_command(spec: JobSpec) -> tuple[str, ...]:
     """What is run in the recipe's directory so that the recipe, or llmb-run, submits the job."""
     if spec.launcher == "nemo-run":
-        return (f"./{spec.script.name}",)
+        slurm: tuple[str, ...] = ()
+        if is_of_bridge(spec.script):
+            limit = None if spec.time_limit_s is None else _clock(spec.time_limit_s)
+            slurm = slurm_arguments(spec.script, _asked(spec), limit)
+        return (f"./{spec.script.name}", *spec.arguments, *slurm)
     environment = spec.environment
     size = ("-s", environment["MODEL_SIZE"]) if "MODEL_SIZE" in environment else ()
     task = ("-w", spec.directory.name, *size, "--dtype", environment["DTYPE"], "--scale", str(spec.gpus))
@@ -127,9 +132,15 @@ def launch_variables(spec: JobSpec) -> dict[str, str]:
     Raises:
         RefusedError: An option of sbatch cannot be said so.
     """
-    limit = {} if spec.time_limit_s is None else {"TIME_LIMIT": _clock(spec.time_limit_s)}
     # Where a program asks for the width of its lines, no path is broken in two.
-    return {**_options_as_variables(spec), **limit, "SBATCH_JOB_NAME": spec.name, "COLUMNS": "10000"}
+    own = {"SBATCH_JOB_NAME": spec.name, "COLUMNS": "10000"}
+    if is_of_bridge(spec.script):
+        launch_command(spec)  # has all that has a value
+        flags = {name: value for name, value in _asked(spec).items() if value is None}
+        home = spec.environment.get("NEMORUN_HOME") or str(spec.stage)
+        return {**_variables_of_sbatch(spec, flags), **own, "NEMORUN_HOME": home}
+    limit = {} if spec.time_limit_s is None else {"TIME_LIMIT": _clock(spec.time_limit_s)}
+    return {**_options_as_variables(spec), **limit, **own}
 
 
 def with_virtual_environment(environment: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
@@ -153,16 +164,22 @@ def _clock(seconds: float) -> str:
     return f"{hours:02}:{minutes:02}:00"
 
 
+def _asked(spec: JobSpec) -> dict[str, str | None]:
+    """The options of sbatch that a job is submitted with, by their long names."""
+    options = _named(spec.options)
+    own = (*spec.excluded_nodes, *spec.avoided_nodes)
+    if own:
+        options["exclude"] = ",".join(filter(None, (options.get("exclude"), *own)))
+    return options
+
+
 def _options_as_variables(spec: JobSpec) -> dict[str, str]:
     """Options of sbatch as variables.
 
     Raises:
         RefusedError: One of them has no variable, and the launch script does not read what stands for all of them.
     """
-    options = _named(spec.options)
-    own = (*spec.excluded_nodes, *spec.avoided_nodes)
-    if own:
-        options["exclude"] = ",".join(filter(None, (options.get("exclude"), *own)))
+    options = _asked(spec)
     variables = {_ALWAYS[name]: value or "" for name, value in options.items() if name in _ALWAYS}
     rest = {name: value for name, value in options.items() if name not in _ALWAYS}
     if spec.launcher == "llmb-run" or _names_additional(spec.script):
@@ -170,7 +187,13 @@ def _options_as_variables(spec: JobSpec) -> dict[str, str]:
         texts = [given, *(name if value is None else f"{name}={value}" for name, value in rest.items())]
         joined = ";".join(filter(None, texts))
         return variables | ({_ADDITIONAL: joined} if joined else {})
-    for name, value in rest.items():
+    return variables | _variables_of_sbatch(spec, rest)
+
+
+def _variables_of_sbatch(spec: JobSpec, options: Mapping[str, str | None]) -> dict[str, str]:
+    """Options as sbatch's own variables."""
+    variables: dict[str, str] = {}
+    for name, value in options.items():
         if name not in _OF_SBATCH:
             raise RefusedError(
                 f"{spec.script.name} submits the job itself, and takes no --{name}",

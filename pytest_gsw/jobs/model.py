@@ -77,6 +77,8 @@ class JobSpec:
     batch_output: str | None = None
     #: How the job is submitted: sbatch, nemo-run, configured-sbatch or llmb-run.
     launcher: str = "sbatch"
+    #: What the launch script is told by arguments, where it takes any.
+    arguments: tuple[str, ...] = ()
     #: Where the job's log is, as a glob below :attr:`stage`; ``{job_id}`` is the job's id.
     log_glob: str = ""
     #: No job of another session ever has this name.

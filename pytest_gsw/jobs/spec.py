@@ -11,6 +11,7 @@ from typing import Literal
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.errors import SubmissionError
+from pytest_gsw.jobs.bridge import arguments_of, is_of_bridge
 from pytest_gsw.jobs.directives import time_asked_s
 from pytest_gsw.jobs.launching import (
     SBATCH,
@@ -152,6 +153,14 @@ def make_job_spec(
     experiment = experiment_directory(baseline, cluster, stage, name) if launcher == "configured-sbatch" else None
     if launcher != SBATCH:
         environment |= experiment_environment(baseline, cluster, experiment)
+    takes_arguments = launcher == "nemo-run"
+    arguments = _arguments(baseline, cluster, script, environment, profile) if takes_arguments else ()
+    if baseline.recipe.arguments and not takes_arguments and cluster.scheduler == "slurm":
+        raise SubmissionError(
+            f"the launcher {launcher} gives {recipe.script} no arguments, and the row's table has some",
+            (("baseline", str(baseline.location)),),
+            advice="write 'launcher: nemo-run' below 'recipe' in the table, or leave the arguments out",
+        )
     # A recipe that came with its table may be in a directory that users may not write to.
     written_to = experiment or (stage if recipe.beside_table and launcher == SBATCH else None)
     spec = JobSpec(
@@ -170,6 +179,7 @@ def make_job_spec(
         time_limit_s=time_limit_s or (None if profile else limit_with_script_s(baseline, cluster, script)),
         batch_output=None if written_to is None else f"{written_to}/slurm-%j.out",
         # Of a replay it tells how logs are named.
+        arguments=arguments,
         launcher=launcher if cluster.scheduler != "replay" else recipe.launcher or launcher,
         log_glob=glob if launcher == SBATCH else "",
     )
@@ -228,6 +238,24 @@ def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Pro
         **cluster.environment,
         **(profile.environment() if profile else {}),
     }
+
+
+def _arguments(
+    baseline: Baseline, cluster: Cluster, script: Path, environment: Mapping[str, str], profile: Profile | None
+) -> tuple[str, ...]:
+    """What a launch script that submits its job itself is told by arguments."""
+    own = baseline.recipe.arguments
+    if not is_of_bridge(script):
+        return (*cluster.arguments, *own)
+    if profile is not None:
+        raise SubmissionError(
+            f"{script.name} profiles by its own arguments, and not as the session asks for it",
+            (("baseline", str(baseline.location)),),
+            advice=f"leave the profiling out, or run {script} --help and profile by hand",
+        )
+    layout = nodes_for(baseline, cluster), int(environment["GPUS_PER_NODE"])
+    # The row's come last: of two the scripts take the last one.
+    return (*cluster.arguments, *arguments_of(baseline, own, script, layout, environment))
 
 
 def _own_variables(

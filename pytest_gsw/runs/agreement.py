@@ -221,7 +221,9 @@ def _precision(baseline: Baseline, said: Identity) -> Iterator[Compared]:
     # That nothing is quantized is only said where a log knows of FP8.
     if kind is not None and quantized is not None and (quantized != "none" or kind == "fp8"):
         shown = quantized if quantized != "none" else said.precision or "no fp8"
-        yield Compared("precision", shown, wanted, "quantization", agrees=kind in quantized)
+        # Where it is said how FP8 is scaled, MXFP8 is none of the other ways.
+        is_kind = kind in quantized and not (wanted == "mxfp8" and quantized.startswith("fp8_"))
+        yield Compared("precision", shown, wanted, "quantization", agrees=is_kind)
 
 
 def _release(baseline: Baseline, said: Identity) -> Iterator[Compared]:

@@ -24,6 +24,7 @@ from pytest_gsw.logs.requeues import is_requeued
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.skips import with_skipped
 from pytest_gsw.runs.agreement import CONTAINER, RELEASE, Compared, agreed, compare
+from pytest_gsw.runs.bridge import configuration_beside
 from pytest_gsw.runs.llmb import task_beside
 from pytest_gsw.runs.problem import Problem
 from pytest_gsw.runs.run import (
@@ -293,20 +294,19 @@ def check_identity(baseline: Baseline, run: Run, said: Identity) -> tuple[Compar
 
 
 def _check_task(baseline: Baseline, run: Run, log: Path) -> None:
-    """Make sure that the task which llmb-run has launched was the row's, where it did launch the job.
+    """Make sure that what llmb-run and Megatron-Bridge write beside the log is the row's, where they have.
 
     Raises:
-        LogError: It was another's.
+        LogError: It is another's.
     """
-    task = task_beside(log, run.job_id)
-    if task is None:
-        return
-    try:
-        check_identity(baseline, run, task.identity)
-    except LogError as error:
-        raise LogError(error.fact, (*error.evidence, ("said in", str(task.path))), advice=error.advice) from None
-    others = task.differing(baseline)
-    if others:
+    task, configuration = task_beside(log, run.job_id), configuration_beside(log)
+    for one in filter(None, (task, configuration)):
+        try:
+            check_identity(baseline, run, one.identity)
+        except LogError as error:
+            raise LogError(error.fact, (*error.evidence, ("said in", str(one.path))), advice=error.advice) from None
+    others = () if task is None else task.differing(baseline)
+    if task is not None and others:
         raise LogError(
             f"the log belongs to another run, by its {' and '.join(one.name for one in others)}",
             evidence=(

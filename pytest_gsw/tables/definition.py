@@ -47,6 +47,7 @@ def definition_facts(baseline: Baseline, image: str | None = None) -> dict[str, 
         "recipe.script": recipe.script,
         "recipe.steps": recipe.steps,
         **_prefixed("recipe.environment", recipe.environment),
+        "recipe.arguments": " ".join(recipe.arguments) or None,
         **_prefixed("attributes", baseline.attributes),
         "image": None if named is None else image_name(named),
         # Two releases have rows of one name and settings, and run other software: an image tells it, if one is known.

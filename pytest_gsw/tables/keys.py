@@ -149,6 +149,9 @@ RECIPE_FIELDS: f.Fields = f.may_be_blank(
         "environment": f.Nested(
             None, "Variables for the launch script; {tp}, {gpus} and the like are filled in.", read=_read_template
         ),
+        "arguments": f.Sequence_(
+            None, "Arguments of a launch script that submits its job itself (nemo-run), one list entry each."
+        ),
         "one_job_per_row": f.flag("Two jobs of the same row must not run at the same time."),
         "may_fail": f.Sequence_(
             None, "Names of steps of the job (srun) that may fail without harm to what is measured."

@@ -281,7 +281,8 @@ def _logged_at_most(row: Mapping[str, Any]) -> int | None:
 
 
 def _recipe(row: Mapping[str, Any], keys: Mapping[str, Any]) -> Recipe:
-    recipe = Recipe(**{**keys, "may_fail": tuple(value.value for value in keys.get("may_fail", ()))})
+    lists = {name: tuple(value.value for value in keys[name]) for name in ("may_fail", "arguments") if name in keys}
+    recipe = Recipe(**{**keys, **lists})
     most = _logged_at_most(row)
     # One record is no step: it stands for all of them.
     if most is None or most == 1 or recipe.logged_steps is not None or recipe.steps is None:

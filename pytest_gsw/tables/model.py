@@ -96,6 +96,8 @@ class Recipe:
     steps_before: int = 0
     #: Extra environment; ``{tp}``, ``{gpus}`` and the like are replaced by the row's facts.
     environment: Mapping[str, str] = field(default_factory=dict)
+    #: Arguments of a launch script that submits its job itself.
+    arguments: tuple[str, ...] = ()
     #: Two jobs of the same row must not run at the same time.
     one_job_per_row: bool = False
     #: Names of the job's steps (``srun``) that may fail, because nothing that is measured depends on them.

@@ -20,7 +20,7 @@ NEMO = "nemo:"
 _NAME = re.compile(rf"(?:{NEMO})?[0-9][0-9A-Za-z.-]{{0,30}}")
 _WANTED = "a release without its v, such as 25.02.01, or a container, such as nemo:26.06"
 #: The end of an image's name: ``nvcr.io#nvidia/nemo:26.04.00``, and ``nvidia+nemo+26.04.00.sqsh`` of the recipes.
-_IMAGE = re.compile(r"(?:^|[/#+])nemo[:+](\d\d\.\d\d(?:\.[0-9a-z]{1,8})?)(?:\.sqsh)?$")
+_IMAGE = re.compile(r"(?:^|[/#+])nemo[:+](\d\d\.\d\d(?:\.(?!sqsh$)[0-9a-z]{1,8})?)(?:\.sqsh)?$")
 
 #: By ``GSW_VERSION``, the releases whose scripts have it: NVIDIA/dgxc-benchmarking, ``launch.sh`` of each tag; from
 #: v25.10 on, ``llmb_version`` of ``release.yaml`` as well, which llmb-run writes beside a log.

@@ -314,3 +314,5 @@ def test_a_runs_container_is_compared_where_its_image_tells_it(image: str, agree
 
 def test_the_container_of_two_numbers_is_that_of_a_zero() -> None:
     assert container_of("nvcr.io#nvidia/nemo:26.04.00") == container_of("nemo:26.04") == "nemo:26.04"
+    assert container_of("/images/nvidia+nemo+26.04.sqsh") == "nemo:26.04"
+    assert container_of("nvcr.io/nvidia/nemo:26.08.rc5") == "nemo:26.08.rc5"

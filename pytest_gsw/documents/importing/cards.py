@@ -7,13 +7,14 @@ not where a card has it is left out and said.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from pytest_gsw.documents.importing.document import Imported
 from pytest_gsw.documents.importing.markdown import Unread
-from pytest_gsw.documents.importing.row import CONVENTION, FACT, UNSAID, Row, RowFile, RowTable
+from pytest_gsw.documents.importing.row import CONVENTION, FACT, UNSAID, RecipeKey, Row, RowFile, RowTable
 from pytest_gsw.documents.importing.titles import read_title
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.metrics import STEP_TIME, TFLOPS_PER_GPU, TOKENS_PER_S_PER_GPU
@@ -36,6 +37,16 @@ _OPTIONS = {
     "steps": re.compile(r"--max_steps[ =](\d{1,7})(?!\S)"),
     "sequence_length": re.compile(r"--seq_length[ =](\d{1,8})(?!\S)"),
 }
+_SCRIPT = "train.sh"
+#: Options of the script with a value that Slurm is told.
+_OF_SLURM = frozenset(
+    {
+        *("--nodes", "--gpus-per-node", "--gpus_per_node", "--account", "--partition", "--time", "--gres"),
+        *("--container-image", "--additional-slurm-params", "--additional_slurm_params", "--experiment-name"),
+    }
+)
+#: What says whether it waits for the job, and where in the container the configuration is written.
+_OF_THE_DESK = frozenset({"--wait", "logger.save_config_filepath"})
 #: ``GBS/MBS 2048/1`` of what a card expects.
 _GLOBAL_BATCH = re.compile(r"\bGBS/MBS (\d{1,7})/\d{1,5}\b")
 _LONGEST = 20_000
@@ -118,7 +129,13 @@ def _row(card: Mapping[str, Spelt], task: str, accelerator: str, entry: Mapping[
     # A run's image is made of the container, and called as its site calls it: it is no "image" to compare.
     told = {"container": "base_container", "commit": "bridge_commit"}
     attributes = {name: _text(entry, key) or _text(environment, key) for name, key in told.items()}
-    recipe = {"directory": Stated("scripts/training", CONVENTION, 1), "steps": Stated(said["steps"], FACT, 1)}
+    recipe: dict[str, RecipeKey] = {
+        "directory": Stated("scripts/training", CONVENTION, 1),
+        "steps": Stated(said["steps"], FACT, 1),
+    }
+    arguments = _arguments(command)
+    if arguments:
+        recipe |= {"script": Stated(_SCRIPT, FACT, 1), "launcher": Stated("nemo-run", FACT, 1), "arguments": arguments}
     proof = f"sequence_length: the throughput is of {length} tokens and the expected batch of {batch}"
     return Row(
         {key: Stated(text, step.line, 1) for key, text in texts.items() if text or key == "sequence_length"},
@@ -129,6 +146,24 @@ def _row(card: Mapping[str, Spelt], task: str, accelerator: str, entry: Mapping[
         table_line=step.line,
         number=step.line,
     )
+
+
+def _arguments(command: str) -> tuple[str, ...]:
+    """What a command tells the recipe, without what it tells Slurm: each cluster has that of its own."""
+    try:
+        words = iter(shlex.split(command))
+    except ValueError:
+        return ()
+    if PurePosixPath(next(words, "")).name != _SCRIPT:
+        return ()
+    told: list[str] = []
+    for word in words:
+        name, has_value, _ = word.partition("=")
+        if name in _OF_SLURM and not has_value:
+            next(words, None)
+        elif name not in {*_OF_SLURM, *_OF_THE_DESK}:
+            told.append(word)
+    return tuple(told)
 
 
 def _samples(said: Mapping[str, str], texts: Mapping[str, str], expected: str) -> tuple[str, str]:

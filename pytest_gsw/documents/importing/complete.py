@@ -17,7 +17,7 @@ from pytest_gsw.documents.importing.markdown import Document, Table
 from pytest_gsw.documents.importing.model_flops import KnownFlops
 from pytest_gsw.documents.importing.prose import Prose
 from pytest_gsw.documents.importing.refused import refused_values
-from pytest_gsw.documents.importing.row import CONVENTION, FACT, NEEDED, UNSAID, RecipeKeys, Row
+from pytest_gsw.documents.importing.row import CONVENTION, FACT, NEEDED, UNSAID, RecipeKey, RecipeKeys, Row
 from pytest_gsw.documents.importing.rows import DraftTable
 from pytest_gsw.documents.importing.sentences import FAMILY
 from pytest_gsw.documents.importing.settle import settled
@@ -66,7 +66,7 @@ def _complete(draft: Draft, table: DraftTable, section: Section, context: Contex
     if section.release is not None:
         values["release"] = section.release
     given = (*_wide_facts(table, context.facts, values), of_row)
-    recipe: dict[str, Stated | Mapping[str, str]] = {"steps": prose.steps} if prose.steps is not None else {}
+    recipe: dict[str, RecipeKey] = {"steps": prose.steps} if prose.steps is not None else {}
     for facts in given:
         values |= _from_facts(facts, draft, table, context.document, is_own=facts is of_row)
         recipe |= {key: Stated(told, FACT, 1) if isinstance(told, str) else told for key, told in facts.recipe.items()}

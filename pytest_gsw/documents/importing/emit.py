@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_gsw.documents.importing.labels import FIGURES
 from pytest_gsw.documents.importing.prose import Architecture
-from pytest_gsw.documents.importing.row import CONVENTION, FACT, UNSAID, Row, RowFile, RowTable
+from pytest_gsw.documents.importing.row import CONVENTION, FACT, UNSAID, RecipeKey, RecipeKeys, Row, RowFile, RowTable
 from pytest_gsw.tables.blanks import BLANK_ABOVE, BLANK_BEHIND, TABLE_AT_LINE
 from pytest_gsw.tables.bundled import SCHEMA_FILE
 from pytest_gsw.tables.yamlfile import Stated
@@ -110,7 +110,7 @@ def _shared(rows: Sequence[Row], keys: Iterable[str]) -> dict[str, Stated]:
     return found
 
 
-def _shared_recipe(rows: Sequence[Row]) -> dict[str, Stated | Mapping[str, str]]:
+def _shared_recipe(rows: Sequence[Row]) -> dict[str, RecipeKey]:
     first = rows[0].recipe
     return {key: value for key, value in first.items() if all(row.recipe.get(key) == value for row in rows)}
 
@@ -148,11 +148,11 @@ def _own_lines(rows: Iterable[Row]) -> set[int]:
 #: Of a recipe, as they are written.
 _RECIPE_KEYS = (
     *("directory", "script", "launcher", "steps", "logged_steps", "steps_before", "one_job_per_row", "image"),
-    "environment",
+    *("arguments", "environment"),
 )
 
 
-def _recipe(recipe: Mapping[str, Stated | Mapping[str, str]], indent: str) -> Iterator[str]:
+def _recipe(recipe: RecipeKeys, indent: str) -> Iterator[str]:
     if not recipe:
         return
     yield f"{indent}recipe:"
@@ -161,6 +161,8 @@ def _recipe(recipe: Mapping[str, Stated | Mapping[str, str]], indent: str) -> It
         if isinstance(value, Stated):
             blank = f"{BLANK_BEHIND}{UNSAID}"
             yield f"{indent}  {key}: {_scalar(value.text)}".rstrip() + (_source(key, value) if value.text else blank)
+        elif isinstance(value, tuple):
+            yield f"{indent}  {key}: [{', '.join(map(_quoted, value))}]"
         elif value:
             yield f"{indent}  environment:"
             yield from (f"{indent}    {name}: {_quoted(text)}" for name, text in value.items())
@@ -182,7 +184,7 @@ def _architecture(architecture: Architecture) -> Iterator[str]:
             yield f"  {key}: {stated.text}  # line {stated.line}"
 
 
-def _table(table: RowTable, of_file: set[str], recipe: Mapping[str, Stated | Mapping[str, str]]) -> Iterator[str]:
+def _table(table: RowTable, of_file: set[str], recipe: RecipeKeys) -> Iterator[str]:
     shared = {key: stated for key, stated in _shared(table.rows, _OF_TABLE).items() if key not in of_file}
     own_recipe = {key: value for key, value in _shared_recipe(table.rows).items() if key not in recipe}
     yield from _comment(table.comment, "  ")

@@ -31,7 +31,10 @@ def _kept(known: f.Field | f.Nested | f.Sequence_) -> f.Field | f.Nested | f.Seq
 
 _SHARED: f.Fields = {
     **{key: _kept(known) for key, known in ROW_FIELDS.items() if key not in OF_DOCUMENTS_ALONE},
-    "recipe": f.Nested({key: _kept(known) for key, known in RECIPE_FIELDS.items()}, "How the rows are launched."),
+    "recipe": f.Nested(
+        {key: _kept(known) for key, known in RECIPE_FIELDS.items() if key not in {"arguments", "may_fail"}},
+        "How the rows are launched.",
+    ),
     "comment": f.text("A comment for the YAML.", lines=True),
 }
 #: Keys of a YAML file that may differ from one table of a document to the next, and from one row.

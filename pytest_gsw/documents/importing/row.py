@@ -12,8 +12,9 @@ from pytest_gsw.tables.model import blank_id
 from pytest_gsw.tables.stated import StatedRow
 from pytest_gsw.tables.yamlfile import Stated
 
-#: The keys of a recipe; ``environment`` is a mapping of its own.
-RecipeKeys: TypeAlias = Mapping[str, Stated | Mapping[str, str]]
+#: The keys of a recipe; ``environment`` is a mapping of its own, ``arguments`` a list.
+RecipeKey: TypeAlias = "Stated | Mapping[str, str] | tuple[str, ...]"
+RecipeKeys: TypeAlias = Mapping[str, RecipeKey]
 
 #: Keys without which a row cannot run; where neither document nor facts have one, the YAML has a blank.
 NEEDED = ("model", "framework", "dtype", "accelerator", "gpus", "gpus_per_node", "sequence_length")

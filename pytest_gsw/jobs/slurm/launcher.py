@@ -42,7 +42,7 @@ class SlurmLauncher:
 
     name = "slurm"
     #: The keys of ``clusters.yaml`` that say how sbatch is called.
-    cluster_keys = frozenset({"account", "partition", "gres", "constraint", "launcher", "sbatch"})
+    cluster_keys = frozenset({"account", "partition", "gres", "constraint", "launcher", "sbatch", "arguments"})
     log_wait_s = 30.0
     #: With one question for all jobs this is 240 an hour, however many jobs there are.
     poll_interval_s = 15.0

@@ -88,6 +88,7 @@ DEFINING = {
     "recipe.script": "run.sh",
     "recipe.steps": 100,
     "recipe.environment": {"TP": "{tp}"},
+    "recipe.arguments": ("--recipe", "other"),
     "recipe.image": "x.sqsh",
 }
 NOT_DEFINING = {
