@@ -21,6 +21,12 @@ def expand(nodes: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+def number_of(nodes: str) -> int | None:
+    """How many nodes a list names; ``None`` of one that cannot be taken apart without a doubt."""
+    names = expand(nodes)
+    return None if not names or len(names) >= _MOST_NODES or any("[" in name for name in names) else len(names)
+
+
 def _ranged(prefix: str, ranges: str, suffix: str, most: int) -> Iterator[str]:
     for piece in ranges.split(","):
         first, _, last = piece.partition("-")

@@ -15,18 +15,20 @@ from pathlib import Path
 from typing import TypeVar
 
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.errors import LogError, RunError
+from pytest_gsw.common.words import counted
+from pytest_gsw.errors import JobError, LogError, RunError
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.past import Past
 from pytest_gsw.history.texts import drift_text
 from pytest_gsw.jobs.environment import job_image, job_variable
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.layout import errors_beside, is_nccl_traced
-from pytest_gsw.jobs.model import JobSpec, Launcher
+from pytest_gsw.jobs.model import JobSpec, JobState, Launcher
 from pytest_gsw.jobs.spec import NCCL_TRACE_STEPS, profiling_in
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.performance.verdict import Reason
+from pytest_gsw.results.nodes import number_of
 from pytest_gsw.results.record import Record
 from pytest_gsw.runs.llmb import Task, task_beside
 from pytest_gsw.runs.provenance import Provenance, provenance_in
@@ -128,10 +130,10 @@ class RowSource(ABC):
 
     @abstractmethod
     def check_logs(self, run: Run) -> None:
-        """Make sure that logs are what they were when they were recorded.
+        """Make sure that logs are what they were when they were recorded, and of a job on the row's nodes.
 
         Raises:
-            LogError: One has changed.
+            RunError: One has changed, or is of other nodes.
         """
 
     @abstractmethod
@@ -197,7 +199,18 @@ class LiveRow(RowSource):
         self._told: tuple[Path | None, Task | None] = (None, None)
 
     def check_logs(self, run: Run) -> None:
-        """Nothing was recorded yet."""
+        """Nothing was recorded yet, but a script that submits its job itself may have asked for other nodes."""
+        started = self._started()
+        if started is None or not started.submits_itself:
+            return
+        for job in run.jobs:
+            had = number_of(job.status.nodes) if job.status.state is JobState.COMPLETED else None
+            if had is not None and had != started.nodes:
+                raise JobError(
+                    f"job {job.job_id} ran on {counted(had, 'node')}, and the row has {started.nodes}",
+                    (("nodes", job.status.nodes), ("script", str(started.script)), ("log", str(job.log))),
+                    advice="let the script ask for the row's nodes: the figures of others are not the row's",
+                )
 
     def not_comparable(self, run: Run) -> str | None:
         """A profile or a trace of NCCL was asked for, here or by the environment."""

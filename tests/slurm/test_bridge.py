@@ -200,3 +200,10 @@ def test_another_container_is_refused_before_anything_is_submitted(bridge: Bridg
     assert the_row(session) == "the row's figures are of nemo:26.08, and RUN_CONF_IMAGE chooses nemo:26.06"
     assert not bridge.cluster.run("squeue", "-h").strip()
     assert not (bridge.directory / "stage").exists()
+
+
+def test_a_script_that_takes_other_nodes_than_the_row_has(bridge: Bridge) -> None:
+    own = script(512, 2.0, 4096, "mxfp8").replace("unset STAGE_PATH", "unset STAGE_PATH; JOB_TOTAL_GPUS=16")
+    session = bridge.card(own)
+    outcome = the_row(session)
+    assert outcome.endswith("ran on 4 nodes, and the row has 2"), session.output

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.results.nodes import expand
+from pytest_gsw.results.nodes import expand, number_of
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,11 @@ def test_a_list_of_more_nodes_than_there_are_is_cut() -> None:
 @given(st.text(max_size=80))
 def test_no_text_is_too_hostile(text: str) -> None:
     assert len(expand(text)) <= 20_000
+
+
+@pytest.mark.parametrize(
+    ("nodes", "number"),
+    [("n[001-002]", 2), ("n1", 1), ("a[1-3,7],m2", 5), ("", None), ("r[1-2]n[1-4]", None), ("n[1-x]", None)],
+)
+def test_how_many_nodes_a_list_names(nodes: str, number: int | None) -> None:
+    assert number_of(nodes) == number
