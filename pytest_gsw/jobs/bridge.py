@@ -58,7 +58,7 @@ def is_of_bridge(script: Path) -> bool:
 
 
 def arguments_of(
-    baseline: Baseline, own: tuple[str, ...], script: Path, layout: tuple[int, int], environment: Mapping[str, str]
+    baseline: Baseline, own: tuple[str, ...], script: Path, layout: tuple[int, int], image: str
 ) -> tuple[str, ...]:
     """What a script is told of the row: which recipe, on how many GPUs, in which container.
 
@@ -67,10 +67,10 @@ def arguments_of(
         own: The arguments that its table states.
         script: The launch script.
         layout: Nodes of the job, and GPUs of a node.
-        environment: The job's variables, of which one may choose the image.
+        image: The container's image.
 
     Raises:
-        SubmissionError: The table does not say it, or another container is chosen than the row's.
+        SubmissionError: The table does not say it.
     """
     nodes, per_node = layout
     if script.name == _TRAIN:
@@ -82,7 +82,6 @@ def arguments_of(
     else:
         selected = own or _selectors(baseline, script)
         size = ("--num_gpus", str(baseline.gpus), "--gpus_per_node", str(per_node))
-    image = _image(baseline, environment)
     return (*selected, *size, _SCRIPTS[script.name].image, image)
 
 
@@ -130,8 +129,12 @@ def _selectors(baseline: Baseline, script: Path) -> tuple[str, ...]:
     return (*chosen, *target, *told)
 
 
-def _image(baseline: Baseline, environment: Mapping[str, str]) -> str:
-    """The container to run in: the one that the user chooses, if it may be the row's, or else the row's."""
+def image_for(baseline: Baseline, environment: Mapping[str, str]) -> str:
+    """The container to run in: the one that the job's variables choose, if it may be the row's, or else the row's.
+
+    Raises:
+        SubmissionError: The table states none, or another one is chosen.
+    """
     containers = [release for release in baseline.source.releases if is_container(release)]
     stated = baseline.recipe.image or baseline.attributes.get("container")
     stated = stated or next((f"nvcr.io/nvidia/{release}" for release in containers), None)

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.errors import SubmissionError
-from pytest_gsw.jobs.bridge import arguments_of, is_of_bridge
+from pytest_gsw.jobs.bridge import arguments_of, image_for, is_of_bridge
 from pytest_gsw.jobs.directives import time_asked_s
 from pytest_gsw.jobs.launching import (
     SBATCH,
@@ -26,7 +26,7 @@ from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.reads import check_traces, left_to_llmb_run, own_variables, scripts_of
 from pytest_gsw.jobs.sbatch_options import value_of
 from pytest_gsw.tables.definition import accepted_to_expect
-from pytest_gsw.tables.images import image_of
+from pytest_gsw.tables.images import IMAGE_VARIABLE, image_of
 from pytest_gsw.tables.keys import PLACEHOLDERS
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted, Baseline, Recipe
@@ -154,6 +154,9 @@ def make_job_spec(
     if launcher != SBATCH:
         environment |= experiment_environment(baseline, cluster, experiment)
     takes_arguments = launcher == "nemo-run"
+    if takes_arguments and is_of_bridge(script):
+        # Whatever the shell exports, it is this one that runs.
+        environment[IMAGE_VARIABLE] = image_for(baseline, environment)
     arguments = _arguments(baseline, cluster, script, environment, profile) if takes_arguments else ()
     if baseline.recipe.arguments and not takes_arguments and cluster.scheduler == "slurm":
         raise SubmissionError(
@@ -255,7 +258,7 @@ def _arguments(
         )
     layout = nodes_for(baseline, cluster), int(environment["GPUS_PER_NODE"])
     # The row's come last: of two the scripts take the last one.
-    return (*cluster.arguments, *arguments_of(baseline, own, script, layout, environment))
+    return (*cluster.arguments, *arguments_of(baseline, own, script, layout, environment[IMAGE_VARIABLE]))
 
 
 def _own_variables(

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.errors import RefusedError, SubmissionError
+from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.launching import launch_command, launch_variables
 from pytest_gsw.jobs.spec import Profile, make_job_spec
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
@@ -89,6 +90,12 @@ def test_what_the_scripts_do_not_start_without(cluster: Cluster, row: Baseline, 
 )
 def test_an_image_that_may_be_the_rows_is_taken(cluster: Cluster, image: str) -> None:
     assert image in command(OF_SUMMARY, replace(cluster, environment={"RUN_CONF_IMAGE": image}))
+
+
+def test_the_image_that_runs_is_the_one_that_is_recorded_whatever_the_shell_exports(cluster: Cluster) -> None:
+    spec = make_job_spec(OF_SUMMARY, cluster, run_id="r1")
+    exported = job_environment({"RUN_CONF_IMAGE": "/images/mine.sqsh"}, spec)
+    assert exported["RUN_CONF_IMAGE"] == "nvcr.io/nvidia/nemo:26.06"
 
 
 @pytest.mark.parametrize(
