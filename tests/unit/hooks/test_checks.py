@@ -55,7 +55,7 @@ def test_the_built_in_formats_are_formats(name: str) -> None:
         (
             "cluster_keys",
             {"queue"},
-            "cluster_keys: got {'queue'}, wanted some of account, constraint, gres, launcher, partition, sbatch",
+            "cluster_keys: got {'queue'}, wanted some of account, arguments, constraint, gres, launcher, partition, sbatch",
         ),
     ],
 )
