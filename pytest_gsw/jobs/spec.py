@@ -256,6 +256,13 @@ def _arguments(
             (("baseline", str(baseline.location)),),
             advice=f"leave the profiling out, or run {script} --help and profile by hand",
         )
+    changed = next((word for word in cluster.arguments if not word.startswith("-") and "=" in word), None)
+    if changed is not None:
+        raise SubmissionError(
+            f"the arguments of {cluster.name} change what is trained, which is the row's: {changed}",
+            (("baseline", str(baseline.location)),),
+            advice="leave it out there, and write it as recipe.arguments of a table of your own",
+        )
     layout = nodes_for(baseline, cluster), int(environment["GPUS_PER_NODE"])
     # The row's come last: of two the scripts take the last one.
     return (*cluster.arguments, *arguments_of(baseline, own, script, layout, environment[IMAGE_VARIABLE]))

@@ -300,7 +300,9 @@ def _check_task(baseline: Baseline, run: Run, log: Path) -> None:
         LogError: It is another's.
     """
     task, configuration = task_beside(log, run.job_id), configuration_beside(log)
-    for one in filter(None, (task, configuration)):
+    for one in (task, configuration):
+        if one is None:
+            continue
         try:
             check_identity(baseline, run, one.identity)
         except LogError as error:

@@ -78,6 +78,11 @@ def test_the_clusters_own_arguments_come_before_the_rows(cluster: Cluster) -> No
     assert command(OF_SUMMARY, own)[1:3] == ["--offline", "--seq_length=1"]
 
 
+def test_a_cluster_does_not_change_what_is_trained(cluster: Cluster) -> None:
+    with pytest.raises(SubmissionError, match=r"change what is trained, which is the row's: model\.num_layers=2"):
+        make_job_spec(OF_CARD, replace(cluster, arguments=("--env", "HF_TOKEN", "model.num_layers=2")), run_id="r1")
+
+
 @pytest.mark.parametrize("row", [OF_SUMMARY, OF_CARD], ids=["summary", "card"])
 @pytest.mark.parametrize("key", ["account", "partition"])
 def test_what_the_scripts_do_not_start_without(cluster: Cluster, row: Baseline, key: str) -> None:
