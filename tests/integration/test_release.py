@@ -164,7 +164,7 @@ def test_a_staged_recipe_of_the_rows_release_would_be_submitted(pytester: pytest
     result.stdout.fnmatch_lines(
         [
             "collect*",
-            "gsw: 1 row, about 9 GPU-hours by the documented step times",
+            "gsw: 1 row, about 16 GPU-hours by the documented step times",
             '  source       "Maxtext LLama2 70b FP8 (FSDP+DP MBS=2)", releases 24.11.1, 25.01 and 25.01.1',
             "  command      sbatch *",
         ],
