@@ -14,7 +14,7 @@ from pytest_gsw.performance.doubts import RanksApart, believed_gain, is_too_good
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.repeats import Repeats
-from pytest_gsw.tables.metrics import Direction, Metric
+from pytest_gsw.tables.metrics import STEP_TIME, Direction, Metric
 from pytest_gsw.tables.model import Accepted, Baseline
 
 #: A statistic that differs by more than this from the median of the steady steps says something else than it.
@@ -289,7 +289,7 @@ def is_last_step_alone(baseline: Baseline, measurement: Measurement, reference_s
     The median of its steady steps is within the tolerance of the reference, and the last step is not within the
     tolerance of that median. The statistic stays what is compared: no row passes by its median.
     """
-    if measurement.statistic != "last" or baseline.metric != "step_time" or len(measurement.jobs_s) > 1:
+    if measurement.statistic != "last" or baseline.metric != STEP_TIME.name or len(measurement.jobs_s) > 1:
         return False
     usual_s = measurement.steady.median_s
     is_usual = not is_below(reference_s / usual_s, tolerance)
