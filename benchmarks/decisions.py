@@ -44,7 +44,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 from svg import Chart, draw  # noqa: E402
 
 from pytest_gsw.performance.decision import Outcome, decide  # noqa: E402
-from pytest_gsw.performance.drift import drift  # noqa: E402
+from pytest_gsw.performance.drift import drift, warned_nights  # noqa: E402
 from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, noise_of  # noqa: E402
 
 TOLERANCE = 0.05
@@ -266,8 +266,7 @@ def watched(watcher: str, noise: str, sigma: float, course: str, series: int, se
             math.exp(jobs.first() + (slower(night - change) if night >= change else 0)) for night in range(nights)
         ]
         if watcher == "gsw drift":
-            found = (count for count in range(change + 1, nights + 1) if drift(times_s[:count]))
-            first = next(found, None)
+            first = next((night + 1 for night in warned_nights(times_s) if night >= change), None)
         else:
             assert otava is not None
             first = otava.ask({"series": times_s, "first": change, "earliest": 0 if still else change - 5})

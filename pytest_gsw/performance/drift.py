@@ -14,9 +14,10 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from pytest_gsw.performance import levels
 from pytest_gsw.performance.noise import REFERENCE_JOBS, reference
 from pytest_gsw.performance.ranks import rank_sum, theil_sen
 
@@ -29,6 +30,21 @@ Z = 3.3
 
 #: Least change of the median step time, as a fraction, that is worth a warning.
 LEAST_SHIFT = 0.02
+
+#: Fewest nights that can say something.
+_FEWEST = REFERENCE_JOBS + NEWEST
+
+_LEAST_LOG = math.log1p(LEAST_SHIFT)
+
+#: Standard deviations that the newest nights need before more is asked of them, autocorrelation not allowed for.
+_FIRST_Z = 2.0
+
+#: Evidence that the level is back, as a logarithm of likelihoods: E. S. Page, Continuous inspection schemes,
+#: Biometrika 41 (1954), p. 100. A slow level makes such a fast sum once in more than a thousand nights.
+_BACK = 7.0
+
+#: Standard deviations that one night says at most of whether the level is back.
+_FARTHEST = 2.5
 
 #: Autocorrelation up to which nights are taken as independent: thirty nights cannot tell it from none.
 _LEAST_RHO = 0.1
@@ -81,26 +97,103 @@ def drift(times_s: Sequence[float], start: int = 0, days: Sequence[float] | None
     """
     if days is not None and len(days) != len(times_s):
         raise ValueError(f"{len(times_s)} nights have {len(days)} days")
+    if not all(map(math.isfinite, days or ())):
+        raise ValueError("a night cannot be at a time that is no number")
+    logs = _logs(times_s)
+    counted = logs[start:]
+    frozen = _usual(reference(logs, start))
+    *_, warned = (None, *_warnings(frozen, counted))
+    if warned is None:
+        return None
+    newest = counted[-warned.newest :]
+    shift = math.expm1(statistics.median(newest) - statistics.median(frozen))
+    z = rank_sum(frozen, newest).z / _widening(warned.rho, warned.newest)
+    suspect = start + REFERENCE_JOBS + _split(frozen, counted)
+    slope = _slope_per_week(logs[suspect:], None if days is None else days[suspect:])
+    return Drift(z, shift, slope, suspect, warned.rho, warned.newest)
+
+
+def warned_nights(times_s: Sequence[float], start: int = 0) -> tuple[int, ...]:
+    """Indices of the nights after which :func:`drift` finds something, each asked with those up to it."""
+    logs = _logs(times_s)
+    warnings = _warnings(_usual(reference(logs, start)), logs[start:])
+    return tuple(night for night, warned in enumerate(warnings, start + _FEWEST - 1) if warned is not None)
+
+
+def _logs(times_s: Sequence[float]) -> list[float]:
     for time_s in times_s:
         if not math.isfinite(time_s) or time_s <= 0:
             raise ValueError(f"a night cannot have {time_s} seconds a step")
-    if not all(map(math.isfinite, days or ())):
-        raise ValueError("a night cannot be at a time that is no number")
-    logs = [math.log(time_s) for time_s in times_s]
-    frozen = reference(logs, start)
-    rho = autocorrelation(logs[start:])
+    return [math.log(time_s) for time_s in times_s]
+
+
+@dataclass(frozen=True)
+class _Warned:
+    """A warning on the night that it began."""
+
+    #: How much slower the newest nights were, as a logarithm.
+    slower: float
+    rho: float
+    newest: int
+
+
+def _usual(logs: Sequence[float]) -> list[float]:
+    """The nights of a reference about the level that most of them have: a slow spell in it is no part of the level."""
+    found = levels.levels_of(logs)
+    most = max(found, key=len)
+    level = statistics.median(most) if most else 0.0
+    return [level + value - statistics.median(one) for one in found for value in one]
+
+
+def _warnings(frozen: Sequence[float], logs: Sequence[float]) -> Iterator[_Warned | None]:
+    """The warning that stands after each night: it began on some night, and the level has not come back since.
+
+    Every night is asked as it was asked then. The newest nights alone say less of a row each time that a slow level
+    fluctuates, and a warning that goes away by itself is read as good news.
+    """
+    if len(logs) < _FEWEST:
+        return
+    level, sigma = statistics.median(frozen), max(levels.spread(frozen), LEAST_SHIFT / 10)
+    warned: _Warned | None = None
+    evidence = 0.0
+    for count in range(_FEWEST, len(logs) + 1):
+        slower = statistics.median(logs[count - NEWEST : count]) - level
+        if warned is None:
+            warned, evidence = (None if slower < _LEAST_LOG else _warning(frozen, logs[:count])), 0.0
+        else:
+            # The log likelihood of the reference's level over the slow one's, in a sum that never falls below none.
+            apart = warned.slower / sigma
+            above = min(max((logs[count - 1] - level) / sigma, -_FARTHEST), apart + _FARTHEST)
+            evidence = max(0.0, evidence + apart * (apart / 2 - above))
+            if slower < _LEAST_LOG / 2 and evidence > _BACK * _inflation(warned.rho, REFERENCE_JOBS):
+                warned = None
+        yield warned
+
+
+def _warning(frozen: Sequence[float], logs: Sequence[float]) -> _Warned | None:
+    """The warning that begins with the last night, if one does."""
+    if rank_sum(frozen, logs[-NEWEST:]).z <= _FIRST_Z:
+        return None
+    rho = autocorrelation(_without_change(frozen, logs))
     newest = min(REFERENCE_JOBS, math.ceil(NEWEST * _inflation(rho, REFERENCE_JOBS) - 1e-9))
-    if len(logs) - start < REFERENCE_JOBS + newest:
+    if len(logs) < REFERENCE_JOBS + newest:
         return None
-    shift = math.expm1(statistics.median(logs[-newest:]) - statistics.median(frozen))
-    if shift < LEAST_SHIFT:
+    slower = statistics.median(logs[-newest:]) - statistics.median(frozen)
+    if slower < _LEAST_LOG or rank_sum(frozen, logs[-newest:]).z / _widening(rho, newest) <= Z:
         return None
-    z = rank_sum(frozen, logs[-newest:]).z / _widening(rho, newest)
-    if z <= Z:
-        return None
-    suspect = start + REFERENCE_JOBS + _split(logs[start:])
-    slope = _slope_per_week(logs[suspect:], None if days is None else days[suspect:])
-    return Drift(z, shift, slope, suspect, rho, newest)
+    return _Warned(slower, rho, newest)
+
+
+def _without_change(frozen: Sequence[float], logs: Sequence[float]) -> list[float]:
+    """The nights about the reference's level, and since the first suspect night about their own, or their creep.
+
+    A step within a block of nights would pass for autocorrelation, and hide itself.
+    """
+    level, split = statistics.median(frozen), REFERENCE_JOBS + _split(frozen, logs)
+    before, after = logs[REFERENCE_JOBS:split], logs[split:]
+    above = [value - level for value in after]
+    rest = min(_about_step(above), _about_creep(above), key=_size)
+    return [value - level for value in (*frozen, *before)] + rest
 
 
 def autocorrelation(logs: Sequence[float]) -> float:
@@ -147,36 +240,40 @@ def _widening(rho: float, newest: int) -> float:
     return math.sqrt(wide / (1 / newest + 1 / REFERENCE_JOBS))
 
 
-def _split(logs: Sequence[float]) -> int:
+def _split(frozen: Sequence[float], logs: Sequence[float]) -> int:
     """After how many nights behind the reference these most likely became slower.
 
     Each night is tried as the first of a step, and of a creep that goes on to the end; the one that leaves the least
     sum of absolute deviations is taken (absolute, so that a single slow night moves nothing).
     """
-    level = statistics.median(logs[:REFERENCE_JOBS])
+    level = statistics.median(frozen)
     above = [value - level for value in logs[REFERENCE_JOBS:]]
     before = [0.0, *itertools.accumulate(abs(value) for value in above)]
 
     def left_over(split: int) -> float:
-        return before[split] + min(_step_left_over(above[split:]), _creep_left_over(above[split:]))
+        return before[split] + min(_size(_about_step(above[split:])), _size(_about_creep(above[split:])))
 
     stride = max(1, len(above) // _TRIED_FIRST)
     best = min(range(0, len(above), stride), key=left_over)
     return min(range(max(0, best - stride + 1), min(len(above), best + stride)), key=left_over)
 
 
-def _step_left_over(values: Sequence[float]) -> float:
+def _size(rest: Sequence[float]) -> float:
+    return sum(map(abs, rest))
+
+
+def _about_step(values: Sequence[float]) -> list[float]:
     level = statistics.median(values)
-    return sum(abs(value - level) for value in values)
+    return [value - level for value in values]
 
 
-def _creep_left_over(values: Sequence[float]) -> float:
-    """The same about the line through the night before the first, whose slope is a weighted median."""
+def _about_creep(values: Sequence[float]) -> list[float]:
+    """Values about the line through the night before the first, whose slope is a weighted median."""
     slopes = sorted((value / night, night) for night, value in enumerate(values, 1))
     weights = itertools.accumulate(night for _, night in slopes)
     half = len(values) * (len(values) + 1) / 4
     slope = next(slope for (slope, _), weight in zip(slopes, weights, strict=True) if weight >= half)
-    return sum(abs(value - slope * night) for night, value in enumerate(values, 1))
+    return [value - slope * night for night, value in enumerate(values, 1)]
 
 
 def _slope_per_week(logs: Sequence[float], days: Sequence[float] | None) -> float | None:

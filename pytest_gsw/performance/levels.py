@@ -55,20 +55,23 @@ def scale(values: Sequence[float]) -> float:
 
 
 def without_steps(values: Sequence[float]) -> list[float]:
-    """Values about the medians of their levels.
+    """Values about the medians of their levels."""
+    found = levels_of(values)
+    if len(found) < 2:
+        return list(values)
+    return [value - statistics.median(level) for level in found for value in level]
+
+
+def levels_of(values: Sequence[float]) -> list[Sequence[float]]:
+    """Values cut where their level steps.
 
     A spell of nights has a level of its own where that differs from the others' by more than :data:`_LEAST_STEP` and
     than nights that follow each other differ by allows for. These differ before, at and after a step as they always
     do, so that no step hides itself, and what goes back and forth from night to night is no step.
     """
     if len(values) < 2 * _FEWEST or max(values) - min(values) < _LEAST_STEP:
-        return list(values)
-    sigma = max(_following(values, 1), _following(values, 2))
-    rest: list[float] = []
-    for level in _levels(values, sigma):
-        middle = statistics.median(level)
-        rest += [value - middle for value in level]
-    return rest
+        return [values]
+    return _levels(values, max(_following(values, 1), _following(values, 2)))
 
 
 def _following(values: Sequence[float], lag: int) -> float:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_gsw.performance.drift import autocorrelation, drift
+from pytest_gsw.performance.drift import autocorrelation, drift, warned_nights
 
 #: The night of the change.
 CHANGE = 60
@@ -42,7 +42,7 @@ def nights(
 
 
 def first_alarm(times_s: list[float], begin: int = 40) -> int | None:
-    return next((count for count in range(begin, len(times_s) + 1) if drift(times_s[:count])), None)
+    return next((night + 1 for night in warned_nights(times_s) if night + 1 >= begin), None)
 
 
 def test_a_step_is_found_and_where_it_was() -> None:
@@ -155,6 +155,48 @@ def test_neither_a_trend_nor_a_level_is_autocorrelation() -> None:
         assert autocorrelation(stepped) == pytest.approx(autocorrelation(logs), abs=1e-9)
     assert autocorrelation([1.0] * 60) == 0
     assert autocorrelation([1.0] * 29) == 0
+
+
+@pytest.mark.parametrize(("sigma", "slower"), [(0.005, 0.045), (0.01, 0.03), (0.02, 0.05), (0.01, 0.1)])
+def test_a_warning_stays_until_the_level_is_back(sigma: float, slower: float) -> None:
+    for seed in range(3):
+        # Within a block of thirty nights, where a step looks like nights that have much in common.
+        times_s = nights(seed, 130, sigma, lambda night: slower if night >= 40 else 0.0)
+        first = first_alarm(times_s)
+        assert first is not None
+        assert all(drift(times_s[:count]) for count in range(first, 131, 15))
+        assert warned_nights(times_s) == tuple(range(first - 1, 130))
+
+
+def test_a_warning_goes_when_the_level_is_back() -> None:
+    times_s = nights(1, 130, 0.01, lambda night: 0.05 if 40 <= night < 80 else 0.0)
+    assert drift(times_s[:80]) is not None
+    assert drift(times_s[:82]) is not None  # two nights are not enough to say so
+    assert drift(times_s[:95]) is None
+    assert drift(times_s) is None
+
+
+def test_each_night_is_asked_with_those_up_to_it() -> None:
+    times_s = [1.0] * 5 + nights(3, 110, 0.02, lambda night: 0.04 * (45 <= night < 75), rho=0.3)
+    warned = warned_nights(times_s, 5)
+    assert warned
+    assert warned == tuple(night for night in range(len(times_s)) if drift(times_s[: night + 1], 5))
+
+
+@pytest.mark.parametrize("begin", [0, 12, 25])
+def test_a_slow_spell_in_the_reference_is_no_part_of_its_level(begin: int) -> None:
+    def later(night: int) -> float:
+        return 0.1 if begin <= night < begin + 5 else step(night)
+
+    for seed in range(5):
+        times_s = nights(seed, CHANGE + 30, 0.01, later)
+        first = first_alarm(times_s)
+        assert first is not None
+        assert CHANGE < first <= CHANGE + 12
+        found = drift(times_s)
+        assert found is not None
+        assert abs(found.first_suspect - CHANGE) <= 2
+        assert first_alarm(nights(seed, 90, 0.01, lambda night: 0.1 * (begin <= night < begin + 5))) is None
 
 
 def test_the_more_nights_have_in_common_the_more_of_them_it_takes() -> None:
