@@ -28,7 +28,9 @@ def add_parser(commands: Commands) -> None:
     nodes.add_argument(
         "--since", type=_day_s, default=0.0, metavar="DATE", help="only jobs from this day on: 2026-11-30"
     )
-    nodes.add_argument("--exclude-file", type=Path, metavar="FILE", help="write what sbatch --exclude=./FILE takes")
+    nodes.add_argument(
+        "--exclude-file", type=Path, metavar="FILE", help='write what sbatch takes by --exclude="$(cat FILE)"'
+    )
     add_history_option(nodes)
     nodes.add_argument("--json", action="store_true", help="print JSON: a list of objects")
     nodes.set_defaults(run=_nodes)
@@ -48,12 +50,17 @@ def _nodes(asked: argparse.Namespace) -> Answer:
     if asked.exclude_file is not None:
         if len(found) > 1:
             raise ConfigurationError(f"--exclude-file is of one cluster; add --cluster=NAME: {', '.join(found)}")
-        write_answer(asked.exclude_file, "\n".join(sorted({node for one in slow for node in one.nodes})))
+        write_answer(asked.exclude_file, exclude_list(slow))
     status = 1 if slow else 0
     if asked.json:
         facts = [_facts(cluster, one) for cluster, of_cluster in found.items() for one in of_cluster]
         return json_answer(quoted(facts, os.environ), status)
     return Answer(quoted(_text(found, len(slow)), os.environ), status)
+
+
+def exclude_list(slow: Sequence[Suspect]) -> str:
+    """What ``sbatch --exclude=`` takes, where nobody is slow as well: a file of its own it refuses when it is empty."""
+    return ",".join(sorted({node for one in slow for node in one.nodes}))
 
 
 def _suspects(history: History, cluster: str, since_s: float) -> tuple[Suspect, ...]:

@@ -1,0 +1,25 @@
+"""What ``pytest-gsw nodes --exclude-file`` writes is what a real sbatch takes, where nobody is slow as well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.cli.nodes import exclude_list
+from pytest_gsw.history.suspects import Suspect
+
+from .cluster import SlurmCluster
+
+
+@pytest.mark.parametrize(
+    ("culprits", "excluded"), [((), ""), ((("n002",),), "n002"), ((("n001", "n003"), ("n002",)), "n[001-003]")]
+)
+def test_sbatch_takes_the_list(
+    slurm8: SlurmCluster, tmp_path: Path, culprits: tuple[tuple[str, ...], ...], excluded: str
+) -> None:
+    slow = [Suspect(nodes, -0.1, -0.2, -0.05, (), (), mended=False) for nodes in culprits]
+    held = ("--hold", f"--chdir={tmp_path}", "--wrap=true", "--parsable", "--mem=50M")
+    job = slurm8.run("sbatch", *held, f"--exclude={exclude_list(slow)}").strip()
+    assert f" ExcNodeList={excluded}\n" in slurm8.run("scontrol", "show", "job", job)
+    slurm8.run("scancel", job)
