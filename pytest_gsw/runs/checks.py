@@ -138,7 +138,7 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
         read = read_log(file, log_format)
         log = reading(path, lambda: with_skipped(file, read))
         check_identity(baseline, run, log.identity)
-        _check_task(baseline, run, path)
+        _check_task(baseline, run, path, log.identity)
         check_end(run, file, log, log_format)
     not_finite = log.not_finite
     if not_finite is None and log.overflows is not None and baseline.dtype not in SCALED_DTYPES:
@@ -293,7 +293,7 @@ def check_identity(baseline: Baseline, run: Run, said: Identity) -> tuple[Compar
     )
 
 
-def _check_task(baseline: Baseline, run: Run, log: Path) -> None:
+def _check_task(baseline: Baseline, run: Run, log: Path, said: Identity) -> None:
     """Make sure that what llmb-run and Megatron-Bridge write beside the log is the row's, where they have.
 
     Raises:
@@ -307,7 +307,7 @@ def _check_task(baseline: Baseline, run: Run, log: Path) -> None:
             check_identity(baseline, run, one.identity)
         except LogError as error:
             raise LogError(error.fact, (*error.evidence, ("said in", str(one.path))), advice=error.advice) from None
-    others = () if task is None else task.differing(baseline)
+    others = () if task is None else task.differing(baseline, said.quantization)
     if task is not None and others:
         raise LogError(
             f"the log belongs to another run, by its {' and '.join(one.name for one in others)}",

@@ -13,7 +13,10 @@ from pytest_gsw.logs.model import Identity
 from pytest_gsw.logs.recipe_lines import NUMBERS
 from pytest_gsw.logs.settings import number_of
 from pytest_gsw.runs.agreement import Compared
+from pytest_gsw.runs.bridge import configuration_beside
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.suite_rows import has_dtype
+from pytest_gsw.tables.suites import Case
 
 #: The file has a page of lines ``  key: value`` below the names of its sections.
 _MOST_BYTES = 256 << 10
@@ -40,7 +43,7 @@ class Task:
 
     @property
     def identity(self) -> Identity:
-        """Which task the job was, as logs say it."""
+        """Which task the job was, as logs say it; but for its dtype, whose word stands for a family here."""
         facts, image = self._facts, _IMAGE.search(self.text)
         given: dict[str, Any] = {
             name.upper(): number_of(value.encode()) for name, value in _OVERRIDE.findall(self.text)
@@ -48,7 +51,6 @@ class Task:
         scale, release = facts.get("scale", ""), facts.get("gsw_version", "")
         return Identity(
             size=facts.get("model_size"),
-            dtype=facts.get("dtype"),
             gpus=int(scale) if scale.isdecimal() else None,
             job_id=facts.get("job_id"),
             release=release.removeprefix("v") or None,
@@ -56,8 +58,13 @@ class Task:
             **{ours: given[name] for name, ours in NUMBERS.items() if name in given},
         )
 
-    def differing(self, row: Baseline) -> tuple[Compared, ...]:
-        """What of it no log says, and is not the row's."""
+    def differing(self, row: Baseline, quantization: str | None = None) -> tuple[Compared, ...]:
+        """What of it no log says, or in other words, and is not the row's.
+
+        Args:
+            row: The row.
+            quantization: What the log says that is computed in fewer bits; a configuration beside it says it first.
+        """
         facts = self._facts
         gpu, own_gpu = _letters(facts.get("gpu_type", "")), _letters(row.accelerator)
         model, own = _letters(facts.get("model_name", "")), (_letters(row.model), _letters(row.workload))
@@ -69,15 +76,26 @@ class Task:
                 "accelerator", gpu, row.accelerator, "", agrees=own_gpu.startswith(gpu) or gpu.startswith(own_gpu)
             ),
             Compared("proxy", "true", "false", "", agrees=not proxy),
+            self._dtype(row, quantization),
         )
         return tuple(one for one in compared if not one.agrees)
+
+    def _dtype(self, row: Baseline, quantization: str | None) -> Compared:
+        """Its dtype: ``fp8`` is MXFP8 or not, as the run states, else as the recipe's launch script makes it."""
+        facts, dtype = self._facts, self._facts.get("dtype", "").lower()
+        configuration = configuration_beside(self.path)
+        stated = (configuration.identity.quantization if configuration is not None else None) or quantization or ""
+        is_mx = stated == "mxfp8" if stated == "mxfp8" or stated.startswith("fp8_") else None
+        workload = f"{facts.get('model_name', '')}_{facts.get('model_size', '')}".lower()
+        case = Case(facts.get("gpu_type", "").lower(), workload, dtype)
+        return Compared("dtype", dtype, row.dtype, "dtype", agrees=not dtype or has_dtype(case, row, is_mx))
 
     def is_of(self, row: Baseline) -> bool:
         """Whether a job was of this row, by what llmb-run calls tasks by; all of it must be there."""
         said = self.identity
         release = not row.source.releases or said.release is None or said.release in row.source.releases
-        same = (said.size, said.dtype, said.gpus) == (row.size, row.dtype, row.gpus)
-        return same and release and "model_name" in self._facts and not self.differing(row)
+        same = (said.size, said.gpus) == (row.size, row.gpus) and {"model_name", "dtype"} <= self._facts.keys()
+        return same and release and not self.differing(row)
 
     @property
     def not_comparable(self) -> str | None:

@@ -55,7 +55,7 @@ def figures_of(case: Case, gpus: int, rows: Iterable[Baseline]) -> Figures:
 def _is_of(case: Case, row: Baseline) -> bool:
     if row.accelerator.lower() != case.accelerator or not _is_trained(row) or _OTHER_TASK.search(_task(row)):
         return False
-    return row.workload in _names(case, row.framework) and _has_dtype(case, row)
+    return row.workload in _names(case, row.framework) and has_dtype(case, row)
 
 
 def _is_trained(row: Baseline) -> bool:
@@ -74,14 +74,20 @@ def _names(case: Case, framework: str) -> frozenset[str]:
     return others.get(case.workload, frozenset()) | {case.workload}
 
 
-def _has_dtype(case: Case, row: Baseline) -> bool:
-    """Whether a row is of a case's dtype: ``fp8`` is what the recipe's launch script makes of it."""
+def has_dtype(case: Case, row: Baseline, is_mx: bool | None = None) -> bool:
+    """Whether a row is of a case's dtype: ``fp8`` is what the recipe's launch script makes of it.
+
+    Args:
+        case: The case, or a job that was launched as one.
+        row: The row.
+        is_mx: Whether its fp8 is MXFP8 by what the job itself states; ``None`` where it does not.
+    """
     if case.dtype != "fp8":
         return row.dtype == case.dtype
     stated = row.attributes.get("precision", row.dtype).lower().replace("_", "-")
     if row.dtype not in {"fp8", "mxfp8"}:
         return False
-    return stated == "fp8" or (stated in {"mxfp8", "fp8-mx"}) == _is_mx(case)
+    return stated == "fp8" or (stated in {"mxfp8", "fp8-mx"}) == (_is_mx(case) if is_mx is None else is_mx)
 
 
 def _is_mx(case: Case) -> bool:

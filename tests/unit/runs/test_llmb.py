@@ -11,6 +11,7 @@ from pytest_gsw.errors import LogError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.runs.checks import agreed_with_row, read_steps
 from pytest_gsw.runs.llmb import Task, task_beside
+from pytest_gsw.tables.model import Baseline
 from tests.unit.rows import LLAMA2_FP8_X128
 from tests.unit.runs.ended import IDENTITY, measured, run, step_lines
 
@@ -140,3 +141,61 @@ def test_the_boost_of_one_cluster(config: Path) -> None:
 def test_the_one_image_of_a_task(config: Path, images: str, image: str | None) -> None:
     config.write_text(f"{CONFIG}container_info:\n  images:\n{images}")
     assert told(config).identity.image == image
+
+
+MX_TASK = CONFIG.replace("llama2", "qwen3").replace("size: 70b", "size: 235b").replace("h100", "gb200")
+
+
+def mx_row(dtype: str = "mxfp8", **attributes: str) -> Baseline:
+    row = replace(LLAMA2_FP8_X128, model="qwen3", size="235b", accelerator="GB200", dtype=dtype)
+    return replace(row, attributes=attributes)
+
+
+@pytest.mark.parametrize(
+    ("task", "row", "is_row"),
+    [
+        (MX_TASK, mx_row(), True),
+        (MX_TASK, mx_row("fp8"), True),
+        (MX_TASK, mx_row("fp8", precision="FP8-MX"), True),
+        (MX_TASK, mx_row("fp8", precision="FP8-CS"), False),
+        (MX_TASK, mx_row("nvfp4"), False),
+        (MX_TASK, mx_row("bf16"), False),
+        (MX_TASK.replace("dtype: fp8", "dtype: nvfp4"), mx_row(), False),
+        (MX_TASK.replace("dtype: fp8", "dtype: bf16"), mx_row(), False),
+        # On H100 the same recipe scales each tensor.
+        (MX_TASK.replace("gb200", "h100"), replace(mx_row(), accelerator="H100"), False),
+        # A recipe of which nobody knows it.
+        (CONFIG, replace(LLAMA2_FP8_X128, dtype="mxfp8"), False),
+    ],
+)
+def test_fp8_of_llmb_run_is_what_the_launch_script_makes_of_it(
+    config: Path, task: str, row: Baseline, *, is_row: bool
+) -> None:
+    config.write_text(task)
+    assert told(config).is_of(row) is is_row
+    assert [one.name for one in told(config).differing(row)] == ([] if is_row else ["dtype"])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "own", "other"), [("mxfp8", "FP8-MX", "FP8-CS"), ("tensorwise", "FP8-CS", "FP8-MX")]
+)
+@pytest.mark.parametrize("accelerator", ["gb200", "h100"])
+def test_what_ran_says_more_of_fp8_than_the_launch_script(
+    config: Path, accelerator: str, recipe: str, own: str, other: str
+) -> None:
+    config.write_text(MX_TASK.replace("gb200", accelerator))
+    (config.parent / "configs").mkdir()
+    bridge = config.parent / "configs/ConfigContainer.yaml"
+    bridge.write_text(f"mixed_precision:\n  fp8: hybrid\n  fp8_recipe: {recipe}\n")
+    for precision, is_row in ((own, True), (other, False)):
+        row = replace(mx_row("fp8", precision=precision), accelerator=accelerator.upper())
+        assert told(config).is_of(row) is is_row
+    assert told(config).is_of(replace(mx_row(), accelerator=accelerator.upper())) is (recipe == "mxfp8")
+
+
+def test_a_log_says_more_of_fp8_than_the_launch_script(config: Path) -> None:
+    config.write_text(MX_TASK)
+    assert told(config).differing(mx_row(), "mxfp8") == told(config).differing(mx_row(), "fp8") == ()
+    assert [one.text for one in told(config).differing(mx_row(), "fp8_blockwise")] == [
+        "fp8 in the log, mxfp8 in the row"
+    ]
