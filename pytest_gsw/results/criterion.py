@@ -7,6 +7,7 @@ single end-to-end execution". The baseline here is the row's documented figure.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -31,6 +32,8 @@ class CaseRun:
     """One row of a case, and what became of it."""
 
     row_id: str
+    #: The figure of the session's table: a record's verdict is a site's rule, or of a table that has changed since.
+    documented_s: float | None
     #: The releases that its figure is of.
     releases: tuple[str, ...]
     record: Record | None
@@ -38,18 +41,26 @@ class CaseRun:
     @property
     def throughput(self) -> float | None:
         """The median of its jobs over the documented figure; ``None`` where it was not measured or is not believed."""
-        record = self.record
-        if record is None or record.not_comparable is not None or record.outcome not in _MEASURED:
-            return None
-        return None if record.judged is None else 1 + record.judged.documented_throughput_change
+        measured_s = None if self.record is None else self.record.judged_s
+        return self._of(measured_s) if self._is_measured else None
 
     @property
     def of_jobs(self) -> tuple[float, ...]:
         """The same of each job, in the order in which they ran."""
-        if self.throughput is None or self.record is None or self.record.verdict is None:
+        if self.throughput is None or self.record is None:
             return ()
-        documented_s = self.record.verdict.documented_s
-        return tuple(documented_s / job.judged_s for job in self.record.measured_jobs if job.judged_s)
+        shares = (self._of(job.judged_s) for job in self.record.measured_jobs)
+        return tuple(one for one in shares if one is not None)
+
+    @property
+    def _is_measured(self) -> bool:
+        record = self.record
+        return record is not None and record.not_comparable is None and record.outcome in _MEASURED
+
+    def _of(self, measured_s: float | None) -> float | None:
+        if self.documented_s is None or measured_s is None or not 0 < measured_s < math.inf:
+            return None
+        return self.documented_s / measured_s
 
     @property
     def ran(self) -> frozenset[str]:

@@ -92,6 +92,37 @@ def test_a_case_that_is_too_slow_has_not_reached_it(pytester: pytest.Pytester) -
     assert result.ret == 1
 
 
+def test_one_that_is_too_slow_counts_more_than_one_that_is_not_decided(pytester: pytest.Pytester) -> None:
+    result = run(pytester, "--gsw-demo=tiny_1b_bf16*=slow:8%;tiny_1b_fp8*=fast:40%", "--gsw-tolerance=20%")
+    result.assert_outcomes(passed=2, skipped=1)
+    result.stdout.fnmatch_lines(["H100: not met: 1 of 3 cases reached it; 1 not reached; 1 too good to be true"])
+    assert result.ret == 1
+
+
+def test_the_tables_figure_counts_and_not_that_of_a_sites_rule(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import dataclasses
+        from pytest_gsw import Outcome, judge
+
+        def pytest_gsw_judge(baseline, measurement, tolerance):
+            own = judge(baseline, measurement, tolerance)
+            return dataclasses.replace(own, documented_s=3 * own.documented_s, outcome=Outcome.PASSED)
+        """
+    )
+    result = run(pytester, "--gsw-demo=tiny_1b_fp8*=slow:30%")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["H100: not met: 2 of 3 cases reached it; 1 not reached"])
+    assert result.ret == 1
+
+
+def test_a_run_of_one_of_two_rows_of_one_name_is_not_that_of_the_other(pytester: pytest.Pytester) -> None:
+    table("more", TINY + HEAD.replace("1024", "2048"), "gpus: 512, dtype: fp8, step_time_s: 9.0")
+    result = run(pytester, "site/tiny.yaml", "site/other.yaml", "-k", "x512")
+    result.stdout.fnmatch_lines(["H100: not met: 2 of 3 cases reached it; 1 not run"])
+    assert result.ret == 6
+
+
 def test_a_case_that_was_not_run_has_not_reached_it(pytester: pytest.Pytester) -> None:
     result = run(pytester, "-k", "not fp8")
     result.assert_outcomes(passed=2, deselected=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -30,7 +31,7 @@ def record(*jobs_s: float, outcome: Outcome = Outcome.PASSED, said: str = "26.08
 
 
 def case(*records: Record | None, name: str = "llama3.1_70b fp8", releases: tuple[str, ...] = RELEASES) -> Case:
-    runs = tuple(CaseRun(f"row{number}", releases, one) for number, one in enumerate(records))
+    runs = tuple(CaseRun(f"row{number}", 100.0, releases, one) for number, one in enumerate(records))
     return Case("H100", name, "a row" if runs else "none", "" if runs else "no figure", runs)
 
 
@@ -60,6 +61,12 @@ def test_an_accepted_figure_and_a_tolerance_change_nothing() -> None:
     assert case(record(97.0, outcome=Outcome.REGRESSED, accepted_s=90.0)).why_not == ""
 
 
+def test_a_rule_of_a_site_changes_no_figure() -> None:
+    """It may hold a row against a figure of its own, and call what it likes the measured time."""
+    assert case(record(112.0, documented_s=300.0)).why_not == "not reached"
+    assert case(record(112.0, measured_s=98.0)).why_not == "not reached"
+
+
 @pytest.mark.parametrize(
     ("one", "why"),
     [
@@ -69,6 +76,7 @@ def test_an_accepted_figure_and_a_tolerance_change_nothing() -> None:
         (replace(record(98.0), outcome="error", verdict=None), "not measured: error"),
         (replace(record(98.0), outcome="profiled"), "not measured: profiled"),
         (replace(record(98.0), not_comparable="mbridge_args"), "not comparable"),
+        (record(math.nan), "not measured: passed"),
     ],
 )
 def test_what_is_not_known_has_not_reached_it(one: Record | None, why: str) -> None:
