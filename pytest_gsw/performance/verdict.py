@@ -286,13 +286,14 @@ def judge(
 def is_last_step_alone(baseline: Baseline, measurement: Measurement, reference_s: float, tolerance: float) -> bool:
     """Whether a job is too slow by its last step alone, which is what the document states.
 
-    The median of its steady steps is within the tolerance of the reference, and the last step is not within the
-    tolerance of that median. The statistic stays what is compared: no row passes by its median.
+    The median of its steady steps is within the tolerance of the reference, and so is the step before the last of that
+    median, and the last step is not: a job that slows down at its end has more slow steps. The statistic stays what is
+    compared: no row passes by its median.
     """
     if measurement.statistic != "last" or baseline.metric != STEP_TIME.name or len(measurement.jobs_s) > 1:
         return False
-    usual_s = measurement.steady.median_s
-    is_usual = not is_below(reference_s / usual_s, tolerance)
+    usual_s, before_s = measurement.steady.median_s, (*measurement.series_s[-2:-1], math.inf)[0]
+    is_usual = not is_below(reference_s / usual_s, tolerance) and not is_below(usual_s / before_s, tolerance)
     return is_usual and is_below(usual_s / measurement.judged_s, tolerance)
 
 

@@ -392,7 +392,8 @@ def test_a_rank_without_a_time_is_not_judged(number: float) -> None:
 
 def by_last_step(last_s: float, usual_s: float, **changes: object) -> Verdict:
     """A job of 30 steps, all of which take as long, but for the last, which is what its document states."""
-    found = replace(measured(last_s), statistic="last", steady=steady([usual_s] * 29 + [last_s]))
+    series_s = (*[usual_s] * 29, last_s)
+    found = replace(measured(last_s), statistic="last", series_s=series_s, steady=steady(series_s))
     return judge(LLAMA2_FP8_X128, replace(found, **changes), 0.05, repeats=Repeats(confirm=2))  # type: ignore[arg-type]
 
 
@@ -413,6 +414,13 @@ def test_a_last_step_that_is_a_spike_is_no_regression_and_does_not_pass() -> Non
 )
 def test_a_regression_by_the_last_step_that_other_steps_bear_out_stays_one(last_s: float, usual_s: float) -> None:
     assert by_last_step(last_s, usual_s).outcome is Outcome.REGRESSED
+
+
+def test_a_job_that_slows_down_at_its_end_is_too_slow_by_more_than_its_last_step() -> None:
+    """As GPUs that get too hot do; its median is still the usual one."""
+    series_s = (*[4.556] * 24, *[4.556 * 1.3] * 6)
+    found = by_last_step(series_s[-1], 4.556, series_s=series_s, steady=steady(series_s))
+    assert (found.outcome, found.reason) == (Outcome.REGRESSED, Reason.SLOWER)
 
 
 def test_of_another_statistic_and_of_several_jobs_the_figure_alone_counts() -> None:
