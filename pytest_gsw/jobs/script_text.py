@@ -28,7 +28,7 @@ def script_text(script: Path) -> str | None:
         facts = os.stat(place)  # noqa: PTH116 - Path costs more than the look
         if not stat.S_ISREG(facts.st_mode):
             return None  # a pipe would be waited for
-        return _read(place, facts.st_mtime_ns, facts.st_size)
+        return _read(place, facts.st_ino, facts.st_ctime_ns, facts.st_size)
     except OSError:
         return None
 
@@ -39,6 +39,6 @@ def versions_in(text: str) -> list[re.Match[str]]:
 
 
 @lru_cache(maxsize=64)
-def _read(script: str, _mtime_ns: int, _size: int) -> str:
+def _read(script: str, _inode: int, _changed_ns: int, _size: int) -> str:
     with Path(script).open("rb") as file:
         return file.read(_MOST_BYTES).decode(errors="replace")

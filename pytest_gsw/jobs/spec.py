@@ -256,12 +256,14 @@ def _arguments(
             (("baseline", str(baseline.location)),),
             advice=f"leave the profiling out, or run {script} --help and profile by hand",
         )
+    # Told without its value: after --env that may be a secret.
     changed = next((word for word in cluster.arguments if not word.startswith("-") and "=" in word), None)
     if changed is not None:
         raise SubmissionError(
-            f"the arguments of {cluster.name} change what is trained, which is the row's: {changed}",
+            f"the arguments of {cluster.name} change what is trained, which is the row's: {changed.partition('=')[0]}",
             (("baseline", str(baseline.location)),),
-            advice="leave it out there, and write it as recipe.arguments of a table of your own",
+            advice="leave it out there, and write it as recipe.arguments of a table of your own; "
+            "if it is the value of an option, write both as one word: --option=name=value",
         )
     layout = nodes_for(baseline, cluster), int(environment["GPUS_PER_NODE"])
     # The row's come last: of two the scripts take the last one.
