@@ -80,6 +80,8 @@ class Past:
     confirm_jobs: int = 0
     #: The release of the recipes whose bundled rows they are; ``None``: those of the documents, or of other tables.
     release: str | None = None
+    #: By option, the paths that the command line gave it, and by which its rows and its cluster are found.
+    paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: What of the journal cannot be relied on, a line each: ``…/journal.jsonl:17 is not readable``.
     damage: tuple[str, ...] = ()
     #: When the run began, seconds since the epoch; 0 where that is not known.
@@ -121,10 +123,12 @@ class Journal:
         first_jobs: int = 1,
         confirm_jobs: int = 0,
         release: str | None = None,
+        paths: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """A session starts, with these rows (node ids) of a release of the recipes, and so many jobs for each."""
+        """A session starts, with these rows (node ids) of a release or of these paths, and so many jobs for each."""
         jobs = {"first_jobs": first_jobs, "confirm_jobs": confirm_jobs} if (first_jobs, confirm_jobs) != (1, 0) else {}
-        of = {} if release is None else {"release": release}
+        of: dict[str, Any] = {} if release is None else {"release": release}
+        of |= {"paths": {name: list(given) for name, given in paths.items()}} if paths else {}
         event = {"event": "session", "cluster": cluster, "rows": list(rows), **jobs, **of, "time_s": int(time.time())}
         self._write(event)
         with contextlib.suppress(FileExistsError):  # of the run's first session
@@ -282,8 +286,15 @@ def _session(event: Mapping[str, Any]) -> Past:
         first_jobs=whole(event, "first_jobs", 1),
         confirm_jobs=whole(event, "confirm_jobs", 0),
         release=text(event, "release", "") or None,
+        paths=_paths(event),
         begun_s=maybe_number(event, "time_s") or 0.0,
     )
+
+
+def _paths(event: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """By option, the paths that a session was given; earlier releases did not write them down."""
+    paths = event.get("paths")
+    return {name: texts(paths, name) for name in paths} if isinstance(paths, dict) else {}
 
 
 def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Submission | None:

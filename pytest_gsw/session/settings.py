@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +28,7 @@ from pytest_gsw.results.run_id import new_run_id
 from pytest_gsw.session import xdist
 from pytest_gsw.session.options import OPTIONS, Option
 from pytest_gsw.session.release import Asked, asked_release, tables_of
+from pytest_gsw.session.shared import shared_paths
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.fields import nearest, read_gain, read_tolerance
 
@@ -48,6 +49,8 @@ class Settings:
     baselines: tuple[Path, ...]
     #: The release of the recipes whose rows the bundled tables are to have; ``None`` for those of the documents.
     release: str | None
+    #: By option, the paths of the command line that a session must have which goes on with this one.
+    paths: Mapping[str, tuple[Path, ...]]
     #: What selects the rows, and ends the session with its criterion; ``None`` where there is no suite.
     suite: AskedSuite | None
     #: Accepted loss of throughput for every row, over what rows and cluster say.
@@ -120,13 +123,16 @@ def read_settings(config: pytest.Config) -> Settings:
         if values["cluster"] not in {None, past.cluster}:
             raise ConfigurationError(f"--gsw-resume: the run {run_id} is of the cluster '{past.cluster}'")
         values["cluster"] = past.cluster
-    cluster = _cluster(config, values, results / "runs" / run_id) if values["cluster"] else None
+    paths = shared_paths(config, values, past)
+    values |= {name: given if name == "baselines" else given[0] for name, given in paths.items()}
+    cluster = _cluster(config, values, results / "runs" / run_id, paths) if values["cluster"] else None
     asked = asked_release(config, values, cluster, past)
     return Settings(
         run_id=run_id,
         cluster=cluster,
         baselines=_baselines(values["baselines"], asked),
         release=None if asked is None else asked.release,
+        paths=paths,
         suite=_suite(values, cluster, asked),
         tolerance=_percentage("tolerance", values["tolerance"], read_tolerance),
         max_gain=_percentage("max-gain", values["max-gain"], read_gain),
@@ -225,12 +231,14 @@ def _check_conflicts(config: pytest.Config, values: Mapping[str, Any]) -> None:
         xdist.check_distribution(config)
 
 
-def _cluster(config: pytest.Config, values: Mapping[str, Any], run_directory: Path) -> Cluster:
+def _cluster(
+    config: pytest.Config, values: Mapping[str, Any], run_directory: Path, paths: Mapping[str, Sequence[Path]]
+) -> Cluster:
     files = cluster_files(values["clusters"], (config.invocation_params.dir, config.rootpath), os.environ)
     if values["clusters"] and not values["clusters"].is_file():
         raise ConfigurationError(f"--gsw-clusters: there is no file {values['clusters']}")
     cluster = find_cluster(values["cluster"], files, os.environ)
-    if config.getoption("gsw_clusters") is not None and cluster.path == values["clusters"]:
+    if "clusters" in paths and cluster.path == values["clusters"]:
         cluster = replace(cluster, file_is_given=True)
     if values["replay"] and not cluster.simulated:
         return cluster  # the logs may be another machine's, and nothing is staged

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from pytest_gsw.session.settings import Settings, read_settings
 from pytest_gsw.session.stash import SETTINGS
 
 CLUSTERS = "clusters:\n  here: {scheduler: local, gpus: 8, stage: stage}\n"
+SUITE = "config: {}\nworkloads: {h100: [{pretrain_grok1_314b: {dtypes: [fp8]}}]}\n"
 
 #: By option, the command line and the ini file that say the same.
 TWINS = {
@@ -51,7 +54,7 @@ TWINS = {
 }  # fmt: skip
 
 
-def settings(pytester: pytest.Pytester, *arguments: str) -> dict[str, object]:
+def settings(pytester: pytest.Pytester, *arguments: str) -> dict[str, Any]:
     config = pytester.parseconfigure(*arguments)
     found: Settings = config.stash.get(SETTINGS, None) or read_settings(config)
     config._ensure_unconfigure()
@@ -70,12 +73,13 @@ def test_the_ini_twin(pytester: pytest.Pytester, option: object) -> None:
     for name in ("one", "two"):
         pytester.mkdir(name)
     (pytester.path / "etc.yaml").write_text(CLUSTERS)
-    (pytester.path / "suite.yaml").write_text(
-        "config: {}\nworkloads: {h100: [{pretrain_grok1_314b: {dtypes: [fp8]}}]}\n"
-    )
+    (pytester.path / "suite.yaml").write_text(SUITE)
     Journal(pytester.path / ".gsw" / "runs" / "night").session("demo", [])
     without = settings(pytester)
-    given = settings(pytester, *arguments)
+    given = {
+        **settings(pytester, *arguments),
+        "paths": {},
+    }  # what the ini file names is there for a session that resumes
     pytester.makeini(f"[pytest]\n{ini}\n")
     assert settings(pytester) == given
     assert given != without
@@ -164,10 +168,38 @@ def test_a_clusters_release_gives_way_to_tables_that_are_named(pytester: pytest.
     assert named["baselines"] == (pytester.path / "one",)
 
 
-def test_a_resumed_run_has_its_release(pytester: pytest.Pytester) -> None:
-    (pytester.path / "suite.yaml").write_text(
-        "config: {}\nworkloads: {h100: [{pretrain_grok1_314b: {dtypes: [fp8]}}]}\n"
+@pytest.mark.parametrize(
+    ("option", "found"),
+    [
+        ("--gsw-baselines=one", lambda facts: facts["baselines"]),
+        ("--gsw-suite=suite.yaml@per-gpu", lambda facts: facts["suite"]),
+        ("--gsw-clusters=etc.yaml", lambda facts: facts["cluster"].path),
+    ],
+)
+def test_a_resumed_run_has_the_paths_that_it_was_given(
+    pytester: pytest.Pytester, option: str, found: Callable[[dict[str, Any]], object]
+) -> None:
+    name, value = option.split("=")
+    pytester.mkdir("one")
+    (pytester.path / "clusters.yaml").write_text(CLUSTERS)
+    (pytester.path / "etc.yaml").write_text(CLUSTERS)
+    (pytester.path / "suite.yaml").write_text(SUITE)
+    more = ["--gsw-baselines=one"] if name == "--gsw-suite" else []
+    first = settings(pytester, "--gsw-cluster=here", *more, option)
+    Journal(pytester.path / ".gsw" / "runs" / "night").session(
+        "here", [], paths={kind: [str(path) for path in paths] for kind, paths in first["paths"].items()}
     )
+    resumed = settings(pytester, "--gsw-resume=night")
+    assert found(resumed) == found(first)
+    assert resumed["paths"] == first["paths"]
+    assert found(settings(pytester, "--gsw-resume=night", option)) == found(first)
+    result = pytester.runpytest("--gsw-resume=night", f"{name}=other/{value}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --gsw-resume: {name} of that run is *{value}", "next: leave the option out"])
+
+
+def test_a_resumed_run_has_its_release(pytester: pytest.Pytester) -> None:
+    (pytester.path / "suite.yaml").write_text(SUITE)
     Journal(pytester.path / ".gsw" / "runs" / "night").session("demo", [], release="25.02")
     assert settings(pytester, "--gsw-resume=night")["release"] == "25.02"
     assert settings(pytester, "--gsw-resume=night", "--gsw-release=v25.02")["release"] == "25.02"

@@ -247,6 +247,13 @@ def test_a_session_that_is_resumed_concludes_for_the_whole_run(pytester: pytest.
     result.stdout.fnmatch_lines(["H100: not met: *"])
 
 
+def test_a_session_that_is_resumed_has_the_suite_and_the_tables_of_its_run(pytester: pytest.Pytester) -> None:
+    run(pytester, "-x", "--gsw-demo=tiny_1b_fp8*=fail", "--gsw-max-jobs=1", "--gsw-detach")
+    result = pytester.runpytest("--gsw-resume=last")
+    result.stdout.fnmatch_lines(["H100: not met: *"])
+    result.stdout.no_fnmatch_line("*not there any more*")
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
