@@ -30,7 +30,9 @@ _BY_HOOK = ("hook", "pytest_gsw_make_job_spec")
 
 
 #: How a recipe of v25.05 or later is launched, in its metadata, and which launcher that is.
-_LAUNCHER_TYPE = re.compile(r"^ {1,8}launcher_type:[ \t]{0,8}['\"]?([a-z_]{1,40})['\"]?[ \t]{0,8}$", re.MULTILINE)
+_LAUNCHER_TYPE = re.compile(
+    r"^ {1,8}launcher_type:[ \t]{0,8}['\"]?([a-z_]{1,40})['\"]?(?=[ \t\r]{0,8}(?:$|[ \t]#))[^\n]{0,80}", re.MULTILINE
+)
 _LAUNCHED_BY = {
     "nemo": "nemo-run",
     "megatron_bridge": "nemo-run",

@@ -172,4 +172,5 @@ def _rows(figures: Figures, asked: AskedSuite) -> tuple[Baseline, ...]:
     if figures.there or not asked.per_gpu:
         return figures.there
     moved = [transferred(row, asked.suite.gpus) for row in figures.elsewhere]
-    return tuple(row for row in moved if row is not None)
+    rows = tuple(row for row in moved if row is not None)
+    return rows if len(rows) == len(moved) else ()  # without one of them, the worst of the others would count

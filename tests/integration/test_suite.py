@@ -193,6 +193,16 @@ def test_with_per_gpu_it_is_judged_by_what_each_gpu_did(pytester: pytest.Pyteste
     result.stdout.fnmatch_lines(["*pytest --gsw-cluster=demo --gsw-suite=exemplar.yaml@per-gpu *"])
 
 
+def test_with_per_gpu_a_case_is_judged_by_all_its_figures_or_by_none(pytester: pytest.Pytester) -> None:
+    rows = ["gpus: 48, dtype: bf16, step_time_s: 4.0", "gpus: 48, dtype: bf16, step_time_s: 4.0, case: small"]
+    table("tiny", TINY + HEAD.replace(": 1024\nmodel", ": 96\nmodel"), rows[0], f"{rows[1]}, global_batch_size: 100")
+    result = run(pytester, suite="exemplar.yaml@per-gpu")
+    result.stdout.fnmatch_lines(
+        ["gsw:   H100 tiny_1b bf16   only *", "H100: not met: 1 of 3 cases reached it; 1 figure of another scale; *"]
+    )
+    assert result.ret == 6
+
+
 def test_a_row_of_another_scale_runs_again_by_its_name(pytester: pytest.Pytester) -> None:
     table("tiny", TINY + HEAD, "gpus: 64, dtype: bf16, step_time_s: 4.0")
     name = "site/tiny.yaml::tiny_1b_bf16[H100x512-of-64]"

@@ -224,6 +224,7 @@ def test_where_the_recipes_are_installed(site: Site) -> None:
         ("megatron_bridge", "nemo-run", ""),
         ("sbatch", "configured-sbatch", ""),
         ("something_new", "", ""),
+        ("nemo  # by NeMo-Run", "", "nemo-run"),
     ],
 )
 def test_a_recipe_is_launched_as_it_says(site: Site, said: str, launcher: str, wanted: str) -> None:
