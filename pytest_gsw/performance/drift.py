@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_gsw.performance import levels
+from pytest_gsw.performance.common import CUT, Common, common_of
 from pytest_gsw.performance.noise import REFERENCE_JOBS, reference
 from pytest_gsw.performance.ranks import rank_sum, theil_sen
 
@@ -51,10 +52,6 @@ _LEAST_RHO = 0.1
 
 #: Autocorrelation that is taken at most: what is estimated above it stands for a level that wanders.
 _MOST_RHO = 0.9
-
-#: Median absolute deviations at which a night is cut off before its autocorrelation is taken, 2.5 standard deviations
-#: of normal noise: a single slow night would hide what its neighbours have in common.
-_CUT = 2.5 * 1.4826
 
 _DAYS_PER_WEEK = 7
 
@@ -107,10 +104,10 @@ def drift(times_s: Sequence[float], start: int = 0, days: Sequence[float] | None
         return None
     newest = counted[-warned.newest :]
     shift = math.expm1(statistics.median(newest) - statistics.median(frozen))
-    z = rank_sum(frozen, newest).z / _widening(warned.rho, warned.newest)
+    z = rank_sum(frozen, newest).z / _widening(warned.common, warned.newest)
     suspect = start + REFERENCE_JOBS + _split(frozen, counted)
     slope = _slope_per_week(logs[suspect:], None if days is None else days[suspect:])
-    return Drift(z, shift, slope, suspect, warned.rho, warned.newest)
+    return Drift(z, shift, slope, suspect, warned.common.rho, warned.newest)
 
 
 def warned_nights(times_s: Sequence[float], start: int = 0) -> tuple[int, ...]:
@@ -133,7 +130,7 @@ class _Warned:
 
     #: How much slower the newest nights were, as a logarithm.
     slower: float
-    rho: float
+    common: Common
     newest: int
 
 
@@ -165,7 +162,7 @@ def _warnings(frozen: Sequence[float], logs: Sequence[float]) -> Iterator[_Warne
             apart = warned.slower / sigma
             above = min(max((logs[count - 1] - level) / sigma, -_FARTHEST), apart + _FARTHEST)
             evidence = max(0.0, evidence + apart * (apart / 2 - above))
-            if slower < _LEAST_LOG / 2 and evidence > _BACK * _inflation(warned.rho, REFERENCE_JOBS):
+            if slower < _LEAST_LOG / 2 and evidence > _BACK * warned.common.inflation(REFERENCE_JOBS):
                 warned = None
         yield warned
 
@@ -174,17 +171,19 @@ def _warning(frozen: Sequence[float], logs: Sequence[float]) -> _Warned | None:
     """The warning that begins with the last night, if one does."""
     if rank_sum(frozen, logs[-NEWEST:]).z <= _FIRST_Z:
         return None
-    rho = autocorrelation(_without_change(frozen, logs))
-    newest = min(REFERENCE_JOBS, math.ceil(NEWEST * _inflation(rho, REFERENCE_JOBS) - 1e-9))
+    parts = _without_change(frozen, logs)
+    common = common_of(parts, autocorrelation([value for part in parts for value in part]))
+    newest = min(REFERENCE_JOBS, math.ceil(NEWEST * common.inflation(REFERENCE_JOBS) - 1e-9))
     if len(logs) < REFERENCE_JOBS + newest:
         return None
     slower = statistics.median(logs[-newest:]) - statistics.median(frozen)
-    if slower < _LEAST_LOG or rank_sum(frozen, logs[-newest:]).z / _widening(rho, newest) <= Z:
+    z = rank_sum(frozen, logs[-newest:]).z / _widening(common, newest)
+    if slower < _LEAST_LOG or z <= Z:
         return None
-    return _Warned(slower, rho, newest)
+    return _Warned(slower, common, newest)
 
 
-def _without_change(frozen: Sequence[float], logs: Sequence[float]) -> list[float]:
+def _without_change(frozen: Sequence[float], logs: Sequence[float]) -> tuple[list[float], list[float]]:
     """The nights about the reference's level, and since the first suspect night about their own, or their creep.
 
     A step within a block of nights would pass for autocorrelation, and hide itself.
@@ -193,7 +192,7 @@ def _without_change(frozen: Sequence[float], logs: Sequence[float]) -> list[floa
     before, after = logs[REFERENCE_JOBS:split], logs[split:]
     above = [value - level for value in after]
     rest = min(_about_step(above), _about_creep(above), key=_size)
-    return [value - level for value in (*frozen, *before)] + rest
+    return [value - level for value in (*frozen, *before)], rest
 
 
 def autocorrelation(logs: Sequence[float]) -> float:
@@ -221,7 +220,7 @@ def autocorrelation(logs: Sequence[float]) -> float:
 def _without_trend(values: Sequence[float]) -> list[float]:
     """What is left of values, outliers cut off, when their line by least squares is taken out."""
     centre = statistics.median(values)
-    cut = _CUT * statistics.median(abs(value - centre) for value in values)
+    cut = CUT * statistics.median(abs(value - centre) for value in values)
     kept = [min(max(value - centre, -cut), cut) for value in values]
     mean, middle = statistics.fmean(kept), (len(kept) - 1) / 2
     spread = sum((place - middle) ** 2 for place in range(len(kept)))
@@ -229,14 +228,9 @@ def _without_trend(values: Sequence[float]) -> list[float]:
     return [value - mean - slope * (place - middle) for place, value in enumerate(kept)]
 
 
-def _inflation(rho: float, nights: int) -> float:
-    """The variance of the mean of so many nights of an AR(1) process, over that of independent ones."""
-    return (1 + rho) / (1 - rho) - 2 * rho * (1 - rho**nights) / (nights * (1 - rho) ** 2)
-
-
-def _widening(rho: float, newest: int) -> float:
+def _widening(common: Common, newest: int) -> float:
     """How many times wider a difference of levels is spread than with independent nights."""
-    wide = _inflation(rho, newest) / newest + _inflation(rho, REFERENCE_JOBS) / REFERENCE_JOBS
+    wide = common.inflation(newest) / newest + common.inflation(REFERENCE_JOBS) / REFERENCE_JOBS
     return math.sqrt(wide / (1 / newest + 1 / REFERENCE_JOBS))
 
 

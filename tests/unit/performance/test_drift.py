@@ -177,7 +177,7 @@ def test_a_warning_goes_when_the_level_is_back() -> None:
 
 
 def test_each_night_is_asked_with_those_up_to_it() -> None:
-    times_s = [1.0] * 5 + nights(3, 110, 0.02, lambda night: 0.04 * (45 <= night < 75), rho=0.3)
+    times_s = [1.0] * 5 + nights(3, 110, 0.02, lambda night: 0.06 * (45 <= night < 75), rho=0.3)
     warned = warned_nights(times_s, 5)
     assert warned
     assert warned == tuple(night for night in range(len(times_s)) if drift(times_s[: night + 1], 5))
