@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 #: The cause of a container that did not start. Pyxis tells the reason below it, in what enroot has written.
 CONTAINER = "container import"
 _REASON_WITHIN_BYTES = 8000
+#: The cause of a task that ended with 127. Which command it is stands in a line before, often of another file.
+COMMAND = "command not found"
+_SAYS_COMMAND = b": command not found"
 
 #: In the order in which they are tried on a line.
 SIGNATURES: tuple[Signature, ...] = (
@@ -289,6 +292,14 @@ SIGNATURES: tuple[Signature, ...] = (
         "check the path of the script, and that the node sees the same file system as the submit host",
     ),
     signature(
+        "command not found",
+        "Exited with exit code 127|: command not found",
+        # The shell's line alone is no cause: scripts go on behind it.
+        r"srun: error: (?:[^\s:]{1,400}: )?tasks? [\d,\-\[\]]{1,400}: Exited with exit code 127\b"
+        r"|\S{1,200}: command not found",
+        "the node or the image lacks a command that the launch script calls: install it, or name another image",
+    ),
+    signature(
         "disk full",
         "No space left on device|Disk quota exceeded",
         r"No space left on device|Disk quota exceeded",
@@ -306,6 +317,21 @@ _TELLS_REASON = re.compile(
 _MARKERS = (RUN_STOP, *dict.fromkeys(marker for one in SIGNATURES for marker in one.markers))
 
 
+def command_line(path: Path) -> Cause | None:
+    """The last line by which a shell says that a command is not there, which alone is no cause.
+
+    Raises:
+        LogError: The file cannot be read.
+    """
+    try:
+        records = [(at, line[:LINE_BYTES]) for at, line in matching_records(path, (_SAYS_COMMAND,), wraps=False)]
+    except OSError as error:
+        raise unreadable(path, error) from error
+    one = next(one for one in SIGNATURES if one.name == COMMAND)
+    found = [(at, line, match[0]) for at, line in records[-1:] if (match := one.find(line)) is not None]
+    return one.cause(path, *found[0]) if found else None
+
+
 def find_cause(path: Path, start: int = 0, *, block_bytes: int = BLOCK_BYTES) -> Cause | None:
     """The earliest fatal line of a log, ``None`` where there is none that is known.
 
@@ -318,6 +344,7 @@ def find_cause(path: Path, start: int = 0, *, block_bytes: int = BLOCK_BYTES) ->
         LogError: The file cannot be read.
     """
     first: tuple[Signature, int, bytes, bytes] | None = None
+    command: tuple[Signature, int, bytes, bytes] | None = None
     try:
         for offset, record in matching_records(path, _MARKERS, start=start, wraps=False, block_bytes=block_bytes):
             line = record[:LINE_BYTES]
@@ -330,6 +357,12 @@ def find_cause(path: Path, start: int = 0, *, block_bytes: int = BLOCK_BYTES) ->
             )
             if one is None or match is None:
                 continue
+            if match[0].endswith(_SAYS_COMMAND):
+                command = (one, offset, line, match[0])
+                continue
+            if one.name == COMMAND:
+                first = first or command or (one, offset, line, match[0])
+                break
             if one.name != CONTAINER or _TELLS_REASON.search(line):
                 first = (one, offset, line, match[0]) if first is None or one.name == CONTAINER else first
                 break

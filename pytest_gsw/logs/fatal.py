@@ -57,7 +57,7 @@ AT_START = frozenset(
     }
 )
 #: These are of a run that never trained, or of another program that its script runs.
-_NEVER_STARTED = frozenset({"submission refused", "script not found"})
+_NEVER_STARTED = frozenset({"submission refused", "script not found", "command not found"})
 #: Behind these a new attempt begins.
 _JOB_ENDS = frozenset({"node failure", "preemption", "requeued"})
 

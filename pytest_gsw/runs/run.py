@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from pytest_gsw.common.words import duration
 from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.model import ERROR_SUFFIX, JobState, JobStatus, Stop, in_words
 from pytest_gsw.logs.causes import FoundCause
-from pytest_gsw.logs.failures import find_cause
+from pytest_gsw.logs.failures import COMMAND, command_line, find_cause
 from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import line_number, tail_lines
 from pytest_gsw.runs.problem import Problem
@@ -68,13 +69,28 @@ def replayed(run: Run) -> bool:
 
 
 def cause_of(run: Run) -> FoundCause | None:
-    """Why a run failed: from its log, else from what it wrote beside that, else from the batch shell's output."""
-    for _, path in run.outputs:
-        if path.is_file():
-            cause = find_cause(path)
-            if cause is not None:
-                return FoundCause(cause, path)
-    return None
+    """Why a run failed: from its log, else from what it wrote beside that, else from the batch shell's output.
+
+    That a step was cancelled is told where no file says more: Slurm ends all tasks once one has failed.
+    """
+    files = [path for _, path in run.outputs if path.is_file()]
+    cancelled: FoundCause | None = None
+    for path in files:
+        cause = find_cause(path)
+        if cause is None:
+            continue
+        if cause.name == COMMAND and path != files[0]:
+            return _named_command(files) or FoundCause(cause, path)
+        if cause.name != "cancelled" or run.status.state is JobState.CANCELLED:
+            return FoundCause(cause, path)
+        cancelled = cancelled or FoundCause(cause, path)
+    return cancelled
+
+
+def _named_command(files: Sequence[Path]) -> FoundCause | None:
+    """Where a job's files name the command that a task did not find: srun's line has its exit code alone."""
+    found = ((command_line(path), path) for path in files)
+    return next((FoundCause(cause, path) for cause, path in found if cause is not None), None)
 
 
 def ran_out_of_memory(run: Run) -> bool:

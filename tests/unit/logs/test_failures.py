@@ -127,6 +127,7 @@ CAUSES = [
     ("module not found", b"[rank0]: ModuleNotFoundError: No module named 'megatron'"),
     ("script not found", b"python: can't open file '/opt/train.py': [Errno 2] No such file or directory"),
     ("script not found", b"slurmstepd: error: execve(): /spool/job77/slurm_script: No such file or directory"),
+    ("command not found", b"srun: error: n7: tasks 0-7: Exited with exit code 127"),
     ("disk full", b"OSError: [Errno 28] No space left on device"),
     ("disk full", b"cp: cannot create directory: Disk quota exceeded"),
 ]
@@ -234,6 +235,19 @@ def test_the_root_cause_is_the_earliest(write_log: WriteLog) -> None:
     cause = find_cause(path)
     assert cause is not None
     assert cause.name == "CUDA out of memory"
+
+
+def test_a_command_that_is_not_there_is_named_and_counts_only_where_a_task_ended_by_it(write_log: WriteLog) -> None:
+    shell = b"module: command not found\n0: /usr/bin/bash: line 1: numactl: command not found\n"
+    srun = b"srun: error: n001: task 0: Exited with exit code 127\nslurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2031-02-03T04:05:06 ***\n"
+    cause = find_cause(write_log(shell + srun))
+    assert cause is not None
+    assert (cause.name, cause.line) == ("command not found", 2)
+    assert "numactl: command not found" in cause.text
+    assert find_cause(write_log(shell)) is None
+    other = find_cause(write_log(shell + b"RuntimeError: CUDA out of memory. Tried\n" + srun))
+    assert other is not None
+    assert other.name == "CUDA out of memory"
 
 
 def test_what_follows_the_end_of_an_mlperf_run_is_no_cause(write_log: WriteLog) -> None:

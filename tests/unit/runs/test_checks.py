@@ -79,6 +79,39 @@ def test_the_whole_message_of_a_failed_job_with_a_cause(tmp_path: Path) -> None:
     )
 
 
+STEP_CANCELLED = "slurmstepd: error: *** STEP 481221.0 ON n001 CANCELLED AT 2031-02-03T04:05:06 ***\n"
+
+
+@pytest.mark.parametrize("cancelled", [STEP_CANCELLED, ""])
+def test_the_first_ranks_reason_is_told_and_not_that_srun_ended_the_others(tmp_path: Path, cancelled: str) -> None:
+    path, output = tmp_path / "log.out", tmp_path / "slurm.out"
+    path.write_text(f"0: /usr/bin/bash: line 1: numactl: command not found\n{cancelled}")
+    output.write_text(
+        "srun: error: n001: task 0: Exited with exit code 127\nsrun: error: n002: task 1: Terminated\n"
+        "srun: Force Terminated StepId=481221.0\n"
+    )
+    with pytest.raises(JobError) as caught:
+        check_job(run(path, JobStatus(JobState.FAILED, exit_code=15), output))
+    assert caught.value.fact == "job 481221 failed with exit code 15: command not found"
+    assert ("cause", "0: /usr/bin/bash: line 1: numactl: command not found") in caught.value.evidence
+    assert ("said at", f"{path}:1") in caught.value.evidence
+    path.write_text(cancelled)
+    with pytest.raises(JobError) as caught:
+        check_job(run(path, JobStatus(JobState.FAILED, exit_code=15), output))
+    assert ("said at", f"{output}:1") in caught.value.evidence
+
+
+def test_a_cancelled_step_is_told_where_nothing_says_more(tmp_path: Path) -> None:
+    path, output = tmp_path / "log.out", tmp_path / "slurm.out"
+    path.write_text(STEP_CANCELLED)
+    output.write_text("srun: error: n001: task 0: Exited with exit code 1\n")
+    for state, cause in ((JobState.FAILED, " with exit code 15: cancelled"), (JobState.CANCELLED, "")):
+        with pytest.raises(JobError) as caught:
+            check_job(run(path, JobStatus(state, exit_code=15), output))
+        assert caught.value.fact.endswith(f"{'failed' if cause else 'ended CANCELLED'}{cause}")
+        assert ("said at", f"{path}:1") in caught.value.evidence
+
+
 def test_the_whole_message_of_a_completed_job_whose_log_tells_otherwise(log: Path) -> None:
     log.write_text(step_lines(range(50)) + OOM)
     with pytest.raises(LogError) as caught:

@@ -142,6 +142,7 @@ CAUSES = [
     ("NCCL error", NCCL.strip(), True),
     ("segmentation fault", b"Fatal Python error: Segmentation fault", False),
     ("module not found", b"ModuleNotFoundError: No module named 'megatron'", False),
+    ("command not found", b"srun: error: n7: task 3: Exited with exit code 127", False),
     ("script not found", b"python: can't open file '/opt/train.py': [Errno 2] No such file or directory", False),
     ("disk full", b"OSError: [Errno 28] No space left on device", False),
 ]  # fmt: skip
