@@ -21,7 +21,8 @@ from pytest_gsw.tables.releases import in_words, releases_of
 
 #: From v25.10 on, a file at the root of a checkout says it for all recipes.
 _RELEASE_FILE = "release.yaml"
-_LLMB_VERSION = re.compile(r"^llmb_version:[ \t]*[\"']?([0-9][0-9A-Za-z.-]{0,30})[\"']?[ \t]*(?:#.*)?$", re.MULTILINE)
+_LLMB_KEY = "llmb_version:"
+_LLMB_VERSION = re.compile(r"^llmb_version:[ \t]*[\"']?([0-9][0-9A-Za-z.-]{0,30})[\"']?[ \t\r]*(?:#.*)?$", re.MULTILINE)
 #: How far below that a recipe may be: ``deepseek_v3/pretrain/megatron_bridge``, and some more.
 _DEEPEST = 6
 
@@ -48,7 +49,8 @@ def staged_release(script: Path) -> Staged | None:
     if constants:
         return _said_in(text, constants, script)
     files = (folder / _RELEASE_FILE for folder in script.parents[:_DEEPEST])
-    found = next(((file, said) for file in files if (said := script_text(file)) is not None), None)
+    # Other projects have files of that name, too.
+    found = next(((file, said) for file in files if _LLMB_KEY in (said := script_text(file) or "")), None)
     return None if found is None else _said_in(found[1], list(_LLMB_VERSION.finditer(found[1])), found[0])
 
 

@@ -69,6 +69,13 @@ def test_what_a_file_of_a_checkout_says_without_a_release(tmp_path: Path, text: 
     assert staged_release(staged(tmp_path, "#!/bin/bash\n")) is None
 
 
+def test_a_recipes_own_file_of_that_name_does_not_hide_that_of_the_checkout(tmp_path: Path) -> None:
+    (tmp_path / "release.yaml").write_bytes(b"llmb_version: '26.02'\r\n")
+    script = staged(tmp_path, "#!/bin/bash\n")
+    (script.parent / "release.yaml").write_text("maintainer: somebody\n")
+    assert staged_release(script) == Staged("26.02", tmp_path / "release.yaml", 1, "llmb_version: '26.02'")
+
+
 def test_no_script_says_nothing(tmp_path: Path) -> None:
     assert staged_release(tmp_path / "grok1" / "launch.sh") is None
 
