@@ -24,7 +24,7 @@ class Drifting:
     drift: Drift
     #: The first night that is not like the first ones.
     since: Point
-    #: By name, what the environment was before that night and is since.
+    #: By name, what the environment was before that night, or one that it may be as well, and is since.
     changes: Mapping[str, tuple[str, str]]
 
 
@@ -64,7 +64,19 @@ def drifting(nights: Sequence[Point]) -> Drifting | None:
     found = drift([night.judged_s for night in nights], days=days)
     if found is None:
         return None
-    return Drifting(found, nights[found.first_suspect], changes_at(nights, found.first_suspect))
+    return Drifting(found, nights[found.first_suspect], changes_within(nights, *found.suspects))
+
+
+def changes_within(points: Sequence[Point], first: int, last: int) -> dict[str, tuple[str, str]]:
+    """What of the environment changed from a night to a later one, both included, as before the first change and since.
+
+    The first night of a step is named exactly in some cases only, that of a creep hardly ever.
+    """
+    changes: dict[str, tuple[str, str]] = {}
+    for night in range(first, last + 1):
+        for name, (before, now) in changes_at(points, night).items():
+            changes[name] = (changes[name][0] if name in changes else before, now)
+    return changes
 
 
 def changes_at(points: Sequence[Point], night: int) -> dict[str, tuple[str, str]]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_gsw.performance import levels
@@ -53,6 +53,10 @@ _LEAST_RHO = 0.1
 #: Autocorrelation that is taken at most: what is estimated above it stands for a level that wanders.
 _MOST_RHO = 0.9
 
+#: How much less likely than the best one a first suspect night may be, as a logarithm, and how many nights away.
+_PLAUSIBLE = 3.0
+_WINDOW = 21
+
 _DAYS_PER_WEEK = 7
 
 #: Nights between two that are tried first as the first suspect one, as a fraction of all that could be.
@@ -72,6 +76,8 @@ class Drift:
     slope_per_week: float | None
     #: Index of the night from which on the row most likely became slower.
     first_suspect: int
+    #: Index of the first and of the last night that it may be as well.
+    suspects: tuple[int, int]
     #: Lag-1 autocorrelation of the nights, 0 where none is to be seen.
     rho: float
     #: How many of the newest nights were held against the reference.
@@ -105,9 +111,11 @@ def drift(times_s: Sequence[float], start: int = 0, days: Sequence[float] | None
     newest = counted[-warned.newest :]
     shift = math.expm1(statistics.median(newest) - statistics.median(frozen))
     z = rank_sum(frozen, newest).z / _widening(warned.common, warned.newest)
-    suspect = start + REFERENCE_JOBS + _split(frozen, counted)
+    begin = start + REFERENCE_JOBS
+    split = _split(frozen, counted)
+    suspect, suspects = begin + split, tuple(begin + one for one in _plausible(frozen, counted, split))
     slope = _slope_per_week(logs[suspect:], None if days is None else days[suspect:])
-    return Drift(z, shift, slope, suspect, warned.common.rho, warned.newest)
+    return Drift(z, shift, slope, suspect, (suspects[0], suspects[-1]), warned.common.rho, warned.newest)
 
 
 def warned_nights(times_s: Sequence[float], start: int = 0) -> tuple[int, ...]:
@@ -240,6 +248,27 @@ def _split(frozen: Sequence[float], logs: Sequence[float]) -> int:
     Each night is tried as the first of a step, and of a creep that goes on to the end; the one that leaves the least
     sum of absolute deviations is taken (absolute, so that a single slow night moves nothing).
     """
+    left_over = _left_over(frozen, logs)
+    later = len(logs) - REFERENCE_JOBS
+    stride = max(1, later // _TRIED_FIRST)
+    best = min(range(0, later, stride), key=left_over)
+    return min(range(max(0, best - stride + 1), min(later, best + stride)), key=left_over)
+
+
+def _plausible(frozen: Sequence[float], logs: Sequence[float], split: int) -> list[int]:
+    """The splits about the best one that explain the nights next to as well, by the likelihood of Laplace noise.
+
+    Its logarithm is that of the mean absolute deviation, times the number of nights.
+    """
+    left_over = _left_over(frozen, logs)
+    later = len(logs) - REFERENCE_JOBS
+    most = left_over(split) * math.exp(_PLAUSIBLE / later)
+    near = range(max(0, split - _WINDOW), min(later, split + _WINDOW + 1))
+    return [one for one in near if one == split or left_over(one) <= most]
+
+
+def _left_over(frozen: Sequence[float], logs: Sequence[float]) -> Callable[[int], float]:
+    """The sum of absolute deviations that is left of the nights behind the reference, by the first suspect one."""
     level = statistics.median(frozen)
     above = [value - level for value in logs[REFERENCE_JOBS:]]
     before = [0.0, *itertools.accumulate(abs(value) for value in above)]
@@ -247,9 +276,7 @@ def _split(frozen: Sequence[float], logs: Sequence[float]) -> int:
     def left_over(split: int) -> float:
         return before[split] + min(_size(_about_step(above[split:])), _size(_about_creep(above[split:])))
 
-    stride = max(1, len(above) // _TRIED_FIRST)
-    best = min(range(0, len(above), stride), key=left_over)
-    return min(range(max(0, best - stride + 1), min(len(above), best + stride)), key=left_over)
+    return left_over
 
 
 def _size(rest: Sequence[float]) -> float:

@@ -35,7 +35,8 @@ def since_of(row: Row) -> Since | None:
         return _streak(row.nights, row.record.run.id, frozenset({outcomes.IMPROVED.word}))
     if row.needs is attention.DRIFT and row.drifting is not None:
         suspect = row.drifting.since.run_id
-        return _since_night(row.nights, [night.run_id for night in row.nights].index(suspect))
+        found = _since_night(row.nights, [night.run_id for night in row.nights].index(suspect))
+        return replace(found, changes=row.drifting.changes)
     return None
 
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import math
+import random
 from datetime import datetime, timezone
 
 import pytest
 
-from pytest_gsw.history.drifting import changes_at, drifting, nights_of, since
+from pytest_gsw.history.drifting import changes_at, changes_within, drifting, nights_of, since
 from pytest_gsw.history.model import Point
 from pytest_gsw.tables.model import Accepted
 
@@ -96,6 +98,28 @@ def test_a_step_is_found_with_its_night_and_what_changed_then() -> None:
     assert found.drift.shift == pytest.approx(0.05, abs=0.01)
     # Accepted, the new level is the reference.
     assert drifting(since(points, accepted("481240", "2026-10-11"))) is None
+
+
+def test_what_changed_is_looked_for_in_each_night_that_it_may_have_been() -> None:
+    shown = 0
+    for seed in range(10):
+        rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
+        points = [
+            night(
+                n, math.exp(rng.gauss(0.05 * (n >= 45), 0.02)), environment={"nccl": "2.23.4" if n >= 45 else "2.21.5"}
+            )
+            for n in range(80)
+        ]
+        found = drifting(points)
+        assert found is not None
+        shown += dict(found.changes) == {"nccl": ("2.21.5", "2.23.4")}
+    assert shown >= 9
+
+
+def test_what_changed_twice_is_told_from_before_to_since() -> None:
+    points = [night(n, environment={"nccl": "a" if n < 5 else "b" if n < 9 else "c", "driver": "1"}) for n in range(12)]
+    assert changes_within(points, 3, 10) == {"nccl": ("a", "c")}
+    assert changes_within(points, 6, 8) == {}
 
 
 def test_steady_nights_are_no_drift() -> None:
