@@ -48,6 +48,14 @@ _RECIPES: Mapping[str, tuple[str, str]] = {
 _PRECISIONS = {"bf16": "bf16", "fp8": "fp8_cs", "mxfp8": "fp8_mx", "nvfp4": "nvfp4"}
 #: Where a run's configuration goes in its container: NeMo-Run mounts the experiment's directory there.
 _CONFIGURATION = "/nemo_run/configs/ConfigContainer.yaml"
+#: Options that change a recipe and that the row's own do not override.
+_LAYOUT = (
+    *("--tensor_model_parallel_size", "--pipeline_model_parallel_size", "--virtual_pipeline_model_parallel_size"),
+    *("--context_parallel_size", "--expert_model_parallel_size", "--expert_tensor_parallel_size", "--config_variant"),
+)
+_SHORT = frozenset({"-tp", "-pp", "-vp", "-cp", "-ep", "-et", "-cv"})
+#: Of an option so much at least is written; less may stand for another one.
+_LEAST = len("--tensor")
 #: Rows of other tasks name them at the end of their ids.
 _TASKS = ("sft", "lora")
 
@@ -55,6 +63,14 @@ _TASKS = ("sft", "lora")
 def is_of_bridge(script: Path) -> bool:
     """Whether a launch script is one of Megatron-Bridge's."""
     return script.name in _SCRIPTS
+
+
+def changes_training(word: str) -> bool:
+    """Whether an argument of a cluster changes what is trained: a setting of the recipe, or its layout."""
+    name = word.partition("=")[0]
+    if not word.startswith("-"):
+        return name != word
+    return name in _SHORT or (len(name) >= _LEAST and any(option.startswith(name) for option in _LAYOUT))
 
 
 def arguments_of(

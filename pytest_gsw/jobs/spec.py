@@ -11,7 +11,7 @@ from typing import Literal
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.errors import SubmissionError
-from pytest_gsw.jobs.bridge import arguments_of, image_for, is_of_bridge
+from pytest_gsw.jobs.bridge import arguments_of, changes_training, image_for, is_of_bridge
 from pytest_gsw.jobs.directives import time_asked_s
 from pytest_gsw.jobs.launching import (
     SBATCH,
@@ -257,7 +257,7 @@ def _arguments(
             advice=f"leave the profiling out, or run {script} --help and profile by hand",
         )
     # Told without its value: after --env that may be a secret.
-    changed = next((word for word in cluster.arguments if not word.startswith("-") and "=" in word), None)
+    changed = next(filter(changes_training, cluster.arguments), None)
     if changed is not None:
         raise SubmissionError(
             f"the arguments of {cluster.name} change what is trained, which is the row's: {changed.partition('=')[0]}",

@@ -86,6 +86,16 @@ def test_a_cluster_does_not_change_what_is_trained(cluster: Cluster) -> None:
     assert "num_layers=" not in str(raised.value)  # of an option such as --env it could be a secret
 
 
+@pytest.mark.parametrize(
+    "words", [("-pp", "1"), ("--pipeline_model_parallel_size=1",), ("--tensor_model", "2"), ("--config_variant", "v2")]
+)
+def test_a_cluster_does_not_change_how_it_is_laid_out(cluster: Cluster, words: tuple[str, ...]) -> None:
+    with pytest.raises(
+        SubmissionError, match=f"change what is trained, which is the row's: {words[0].partition('=')[0]}"
+    ):
+        make_job_spec(OF_SUMMARY, replace(cluster, arguments=("--offline", *words)), run_id="r1")
+
+
 @pytest.mark.parametrize("row", [OF_SUMMARY, OF_CARD], ids=["summary", "card"])
 @pytest.mark.parametrize("key", ["account", "partition"])
 def test_what_the_scripts_do_not_start_without(cluster: Cluster, row: Baseline, key: str) -> None:
