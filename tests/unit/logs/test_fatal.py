@@ -61,6 +61,7 @@ FATAL = [
     ("CUDA out of memory", OOM),
     ("a failed task", TASK),
     ("a failed task", b"srun: error: task 3: Exited with exit code 1\n"),
+    ("a failed task", b"srun: error: task 3: Exited with exit code 127\n"),
     ("a failed task", b"srun: error: node7: tasks 0-3,5: Aborted (core dumped)\n"),
     ("segmentation fault", b"srun: error: node7: task 3: Segmentation fault (core dumped)\n"),
     ("segmentation fault", b"job.sh: line 7:  4242 Segmentation fault      (core dumped) python train.py\n"),

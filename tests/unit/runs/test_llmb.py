@@ -199,3 +199,12 @@ def test_a_log_says_more_of_fp8_than_the_launch_script(config: Path) -> None:
     assert [one.text for one in told(config).differing(mx_row(), "fp8_blockwise")] == [
         "fp8 in the log, mxfp8 in the row"
     ]
+
+
+def test_a_job_of_mxfp8_is_measured_and_one_that_its_log_says_was_none_is_not(log: Path, config: Path) -> None:
+    config.write_text(MX_TASK)
+    log.write_text(step_lines(range(50)))
+    assert measured(log, mx_row()).judged_s == 4.56
+    log.write_text(f"Config param quantization: fp8_gpu\n{step_lines(range(50))}")
+    with pytest.raises(LogError, match="precision fp8_gpu in the log, mxfp8 in the row"):
+        measured(log, mx_row())
