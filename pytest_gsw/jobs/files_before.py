@@ -58,11 +58,14 @@ def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Submi
         return SubmissionError(f"the launch script cannot be read: {script}", keys, advice=f"ls -l {script}")
     if spec.submits_itself and not os.access(script, os.X_OK):
         return SubmissionError(f"the launch script cannot be run: {script}", keys, advice=f"chmod +x {script}")
-    return _launcher_problem(spec, script.with_name("metadata.yaml"), keys)
+    return None
 
 
-def _launcher_problem(spec: JobSpec, metadata: Path, keys: tuple[tuple[str, str], ...]) -> SubmissionError | None:
+def launcher_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> SubmissionError | None:
     """Why a recipe is not launched so, by what it says of itself; ``None`` where it may be, or does not say it."""
+    if spec.launcher == "llmb-run":  # which has what it runs elsewhere
+        return None
+    metadata = spec.script_path.with_name("metadata.yaml")
     text = script_text(metadata) or ""
     said = _LAUNCHER_TYPE.search(text)
     wanted = None if said is None else _LAUNCHED_BY.get(said[1])
@@ -72,7 +75,7 @@ def _launcher_problem(spec: JobSpec, metadata: Path, keys: tuple[tuple[str, str]
     line = text.count("\n", 0, said.start()) + 1
     return SubmissionError(
         f"the recipe is launched by {wanted}, and the row by {spec.launcher}",
-        (("recipe", f"{from_here(metadata)}:{line}  {said[0].strip()}"), *keys),
+        (("recipe", f"{from_here(metadata)}:{line}  {said[0].strip()}"), *_directory_keys(spec, baseline, cluster)),
         advice=f"set `launcher: {wanted}` in the cluster file, or in the table: recipe: {{launcher: {wanted}}}",
     )
 

@@ -15,7 +15,7 @@ from pytest_gsw.errors import RunError, SubmissionError
 from pytest_gsw.fleet.intake import too_large
 from pytest_gsw.hooks.guard import GuardedLauncher
 from pytest_gsw.jobs.demands import demands_of, variables_problem
-from pytest_gsw.jobs.files_before import recipe_problem, stage_problem
+from pytest_gsw.jobs.files_before import launcher_problem, recipe_problem, stage_problem
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.jobs.staged import of_other_releases, release_problem
 from pytest_gsw.tables.model import Baseline
@@ -93,17 +93,23 @@ def told_once(found: Mapping[str, SubmissionError]) -> dict[str, RunError]:
 
 def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
     """Recipes whose launch script cannot be submitted."""
-    return _once(
-        planned,
-        lambda one: (one.spec.directory, one.spec.script, one.spec.launcher, one.baseline.location.path),
-        lambda one: recipe_problem(one.spec, one.baseline, here.cluster),
-    )
+    return _once(planned, _of_recipe, lambda one: recipe_problem(one.spec, one.baseline, here.cluster))
+
+
+def _of_recipe(one: Planned) -> tuple[object, ...]:
+    """What rows share that one look at their recipe answers for."""
+    return one.spec.directory, one.spec.script, one.spec.launcher, one.baseline.location.path
 
 
 def _releases(planned: Sequence[Planned], here: Here) -> Findings:
     """Recipes of another release than the row's figures are of: their logs could not be judged by these."""
     scripts = ((one.baseline, one.spec.script_path) for one in planned)
     return {row.id: release_problem(row, staged, here.cluster) for row, staged in of_other_releases(scripts)}
+
+
+def _launchers(planned: Sequence[Planned], here: Here) -> Findings:
+    """Recipes that say of themselves that they are launched otherwise; of another release, this would be no advice."""
+    return _once(planned, _of_recipe, lambda one: launcher_problem(one.spec, one.baseline, here.cluster))
 
 
 def _stages(planned: Sequence[Planned], here: Here) -> Findings:
@@ -153,6 +159,7 @@ def _once(
 _CHECKS: tuple[Callable[[Sequence[Planned], Here], Findings], ...] = (
     _recipes,
     _releases,
+    _launchers,
     _stages,
     _variables,
     _submissions,

@@ -156,6 +156,18 @@ def test_a_staged_recipe_of_another_release_is_told_before_anything_is_submitted
 
 
 @pytest.mark.usefixtures("eos")
+def test_a_staged_recipe_of_another_release_that_is_launched_otherwise_is_told_by_its_release(
+    pytester: pytest.Pytester,
+) -> None:
+    (pytester.path / "stage" / "maxtext" / "metadata.yaml").write_text("run:\n  launcher_type: nemo\n")
+    result = pytester.runpytest("--gsw-cluster=eos", "-k", "llama2_70b_fp8 and H100x64")
+    result.stdout.fnmatch_lines(
+        ["the staged recipe is of release 25.04, and the row's figures are of 24.11.1, 25.01 and 25.01.1"]
+    )
+    result.stdout.no_fnmatch_line("*is launched by*")
+
+
+@pytest.mark.usefixtures("eos")
 def test_a_staged_recipe_of_the_rows_release_would_be_submitted(pytester: pytest.Pytester) -> None:
     script = pytester.path / "stage" / "maxtext" / "launch.sh"
     script.write_text(script.read_text().replace("25.04", "25.01"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +64,9 @@ def test_a_session_that_is_killed_within_an_unedited_launch_script(
 ) -> None:
     project = prepare(replace(release, exported={"GSW_STANDIN_HELD": where}), cluster, tmp_path)
     before = set(jobs(cluster))
+    # Slurm counts whole seconds: a job of setup.sh could be the launch script's by its time.
+    newest = max(cluster.run("squeue", "-h", "-t", "all", "-o", "%V").split(), default="")
+    cluster.wait_until(lambda: time.strftime("%Y-%m-%dT%H:%M:%S") > newest, "the next second", 10)
     session = project.start()
     until(project, session, "bin/held")
     session.send_signal(signal.SIGKILL)

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_gsw.clusters.model import Cluster, find_cluster
 from pytest_gsw.errors import SubmissionError
-from pytest_gsw.jobs.files_before import recipe_problem, stage_problem
+from pytest_gsw.jobs.files_before import launcher_problem, recipe_problem, stage_problem
 from pytest_gsw.jobs.layout import fixed_part
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.spec import make_job_spec
@@ -34,7 +34,9 @@ class Site:
         self.spec: JobSpec = make_job_spec(self.row, self.cluster, run_id="1")
 
     def recipe(self) -> str:
-        problem = recipe_problem(self.spec, self.row, self.cluster)
+        problem = recipe_problem(self.spec, self.row, self.cluster) or launcher_problem(
+            self.spec, self.row, self.cluster
+        )
         return "" if problem is None else str(problem)
 
     def stage(self) -> str:
