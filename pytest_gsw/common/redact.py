@@ -198,7 +198,7 @@ def quoted(value: Quotable, *environments: Mapping[str, str]) -> Quotable:
     """What others have written, :func:`printable` and without secrets; the same object where that changes nothing.
 
     Args:
-        value: A text, or an error, a dataclass, a tuple or a mapping with texts in it.
+        value: A text, or an error, a dataclass, a tuple, a list or a mapping with texts in it.
         environments: As for :func:`masked_text`.
     """
     return cast(Quotable, _quoted(value, _values(environments)))
@@ -211,6 +211,8 @@ def _quoted(value: Any, secrets: tuple[str, ...]) -> Any:
         return value  # as most fields of a record are
     if isinstance(value, tuple):
         return tuple(_each_quoted(value, secrets))
+    if isinstance(value, list):
+        return _each_quoted(value, secrets)
     if names := _field_names(value.__class__):
         entries = [getattr(value, name) for name in names]
         shown = zip(names, entries, _each_quoted(entries, secrets), strict=True)

@@ -172,6 +172,12 @@ def test_a_secret_of_this_process_is_masked_from_when_it_is_set_until_it_is_not(
     assert quoted("bätterie-staple", os.environ) == "bätterie-staple"
 
 
+def test_a_list_in_a_mapping_is_looked_through() -> None:
+    facts = {"changes": ["image correct-horse", ("driver correct-horse", 1)]}
+    shown = quoted(facts, {"HF_TOKEN": "correct-horse"})
+    assert shown == {"changes": [f"image {MASK}", (f"driver {MASK}", 1)]}
+
+
 def test_a_secret_that_is_coloured_or_torn_is_still_one() -> None:
     environment = {"HF_TOKEN": "correct-horse"}
     assert quoted("correct\x1b[31m-horse correct-\u200bhorse", environment) == "*** ***"
