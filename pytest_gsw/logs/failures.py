@@ -10,13 +10,15 @@ after the end of an MLPerf run. What a job that ended well must not hold besides
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_gsw.logs.causes import LINE_BYTES, Cause, Signature, signature
 from pytest_gsw.logs.logfile import unreadable
 from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 #: The cause of a container that did not start. Pyxis tells the reason below it, in what enroot has written.
@@ -145,7 +147,7 @@ SIGNATURES: tuple[Signature, ...] = (
         "somebody cancelled it, or Slurm did because a task had failed: sacct and the lines above tell",
     ),
     signature(
-        "container import",
+        CONTAINER,
         "error: ",
         r"pyxis: {1,8}\[ERROR\][^\n]{0,600}\b(?:401|403)\b",
         "the registry refused: write its credentials into ~/.config/enroot/.credentials (machine nvcr.io login "
@@ -153,14 +155,14 @@ SIGNATURES: tuple[Signature, ...] = (
         infrastructure=True,
     ),
     signature(
-        "container import",
+        CONTAINER,
         "error: ",
         r"pyxis: {1,8}\[ERROR\][^\n]{0,600}(?:\b404\b|No such file or directory|Invalid image (?:reference|format))",
         "there is no such image: correct its name and tag, or, of a file, look for it on a node: ls -l IMAGE.sqsh",
         infrastructure=True,
     ),
     signature(
-        "container import",
+        CONTAINER,
         "error: ",
         r"pyxis: [^\n]{0,600}(?:No space left on device|Disk quota exceeded)",
         "enroot has no room: free it where ENROOT_CACHE_PATH, ENROOT_DATA_PATH and ENROOT_TEMP_PATH point, or import "
@@ -292,7 +294,7 @@ SIGNATURES: tuple[Signature, ...] = (
         "check the path of the script, and that the node sees the same file system as the submit host",
     ),
     signature(
-        "command not found",
+        COMMAND,
         "Exited with exit code 127|: command not found",
         # The shell's line alone is no cause: scripts go on behind it.
         r"srun: error: (?:[^\s:]{1,400}: )?tasks? [\d,\-\[\]]{1,400}: Exited with exit code 127\b"
@@ -317,6 +319,16 @@ _TELLS_REASON = re.compile(
 _MARKERS = (RUN_STOP, *dict.fromkeys(marker for one in SIGNATURES for marker in one.markers))
 
 
+class _Line(NamedTuple):
+    """A line that is like a cause."""
+
+    signature: Signature
+    offset: int
+    text: bytes
+    #: What in it is like the cause.
+    found: bytes
+
+
 def command_line(path: Path) -> Cause | None:
     """The last line by which a shell says that a command is not there, which alone is no cause.
 
@@ -324,12 +336,15 @@ def command_line(path: Path) -> Cause | None:
         LogError: The file cannot be read.
     """
     try:
-        records = [(at, line[:LINE_BYTES]) for at, line in matching_records(path, (_SAYS_COMMAND,), wraps=False)]
+        last = deque(matching_records(path, (_SAYS_COMMAND,), wraps=False), maxlen=1)
     except OSError as error:
         raise unreadable(path, error) from error
     one = next(one for one in SIGNATURES if one.name == COMMAND)
-    found = [(at, line, match[0]) for at, line in records[-1:] if (match := one.find(line)) is not None]
-    return one.cause(path, *found[0]) if found else None
+    for offset, record in last:
+        line = record[:LINE_BYTES]
+        if (match := one.find(line)) is not None:
+            return one.cause(path, offset, line, match[0])
+    return None
 
 
 def find_cause(path: Path, start: int = 0, *, block_bytes: int = BLOCK_BYTES) -> Cause | None:
@@ -343,30 +358,38 @@ def find_cause(path: Path, start: int = 0, *, block_bytes: int = BLOCK_BYTES) ->
     Raises:
         LogError: The file cannot be read.
     """
-    first: tuple[Signature, int, bytes, bytes] | None = None
-    command: tuple[Signature, int, bytes, bytes] | None = None
     try:
-        for offset, record in matching_records(path, _MARKERS, start=start, wraps=False, block_bytes=block_bytes):
-            line = record[:LINE_BYTES]
-            if first is not None and offset - first[1] > _REASON_WITHIN_BYTES:
-                break
-            if RUN_STOP in line and ENDED_WELL.search(line):
-                break
-            one, match = next(
-                ((one, match) for one in SIGNATURES if (match := one.find(line)) is not None), (None, None)
-            )
-            if one is None or match is None:
-                continue
-            if match[0].endswith(_SAYS_COMMAND):
-                command = (one, offset, line, match[0])
-                continue
-            if one.name == COMMAND:
-                first = first or command or (one, offset, line, match[0])
-                break
-            if one.name != CONTAINER or _TELLS_REASON.search(line):
-                first = (one, offset, line, match[0]) if first is None or one.name == CONTAINER else first
-                break
-            first = first or (one, offset, line, match[0])
+        found = _telling(_lines_of_causes(path, start, block_bytes))
     except OSError as error:
         raise unreadable(path, error) from error
-    return None if first is None else first[0].cause(path, *first[1:])
+    return None if found is None else found.signature.cause(path, found.offset, found.text, found.found)
+
+
+def _lines_of_causes(path: Path, start: int, block_bytes: int) -> Iterator[_Line]:
+    """The lines that are like a cause, to the end of a run that says that it has ended well."""
+    for offset, record in matching_records(path, _MARKERS, start=start, wraps=False, block_bytes=block_bytes):
+        line = record[:LINE_BYTES]
+        if RUN_STOP in line and ENDED_WELL.search(line):
+            return
+        for one in SIGNATURES:
+            if (match := one.find(line)) is not None:
+                yield _Line(one, offset, line, match[0])
+                break
+
+
+def _telling(lines: Iterable[_Line]) -> _Line | None:
+    """The first of the lines, or the one that tells the reason of what it says."""
+    first: _Line | None = None
+    command: _Line | None = None
+    for line in lines:
+        if first is not None and line.offset - first.offset > _REASON_WITHIN_BYTES:
+            break
+        if line.found.endswith(_SAYS_COMMAND):
+            command = line  # no cause before a task has ended by it
+        elif line.signature.name != CONTAINER:
+            return first or (command if line.signature.name == COMMAND else None) or line
+        elif _TELLS_REASON.search(line.text):
+            return line
+        else:
+            first = first or line
+    return first
