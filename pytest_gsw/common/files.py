@@ -87,6 +87,18 @@ def open_own(path: Path, flags: int, mode: int = PRIVATE) -> int:
     return descriptor
 
 
+def text_of(place: str, most_bytes: int) -> str | None:
+    """The beginning of a text that a file may hold; ``None`` where there is no file, or none that can be read."""
+    # Each row looks, and few have one: Path costs more than the look.
+    if not os.path.isfile(place):  # noqa: PTH113
+        return None
+    try:
+        with open(place, "rb") as file:  # noqa: PTH123
+            return file.read(most_bytes).decode(errors="replace")
+    except OSError:
+        return None
+
+
 def from_here(path: Path) -> Path:
     """The path as seen from the working directory, where it lies below: people and CI servers know no other."""
     try:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_gsw.errors import RefusedError, SubmissionError
+from pytest_gsw.jobs.script_text import script_text
 from pytest_gsw.tables.images import IMAGE_VARIABLE
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.releases import container_of, is_container
@@ -129,8 +130,8 @@ def _selectors(baseline: Baseline, script: Path) -> tuple[str, ...]:
     recipe, precision = _RECIPES.get(baseline.workload), _PRECISIONS.get(baseline.dtype)
     if recipe is None or precision is None:
         raise _unsaid(baseline, "name it as recipe.arguments of a table: --model_family_name, --model_recipe_name, …")
-    parser = script.with_name("argument_parser.py")
-    if parser.is_file() and "--model_recipe_name" not in parser.read_text(encoding="utf-8", errors="replace"):
+    parser = script_text(script.with_name("argument_parser.py"))
+    if parser is not None and "--model_recipe_name" not in parser:
         raise _unsaid(baseline, "its checkout is older than container 26.02: git switch to the branch of the container")
     task = next((task for task in _TASKS if baseline.id.endswith(f"-{task}]")), "pretrain")
     facts = {

@@ -6,11 +6,11 @@ there. It is YAML of a known shape; a few keys of its first two levels are read.
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pytest_gsw.common.files import text_of
 from pytest_gsw.logs.model import Identity
 
 _MOST_BYTES = 4 << 20
@@ -39,19 +39,14 @@ class Configuration(NamedTuple):
 def configuration_beside(log: Path) -> Configuration | None:
     """The configuration of a log's run; ``None`` where there is none."""
     place = f"{log.parent}/configs/ConfigContainer.yaml"
-    if not os.path.isfile(place):  # noqa: PTH113 - each row looks, few have one, and Path costs more than the look
-        return None
-    path = Path(place)
-    try:
-        with path.open("rb") as file:
-            text = file.read(_MOST_BYTES).decode(errors="replace")
-    except OSError:
+    text = text_of(place, _MOST_BYTES)
+    if text is None:
         return None
     facts = _facts_in(text)
     numbers: dict[str, Any] = {
         field: int(facts[key]) for key, field in _NUMBERS.items() if re.fullmatch(r"[0-9]{1,12}", facts.get(key, ""))
     }
-    return Configuration(path, Identity(quantization=_quantization(facts), **numbers))
+    return Configuration(Path(place), Identity(quantization=_quantization(facts), **numbers))
 
 
 def _facts_in(text: str) -> dict[tuple[str, str], str]:

@@ -307,7 +307,8 @@ def _check_task(baseline: Baseline, run: Run, log: Path, said: Identity) -> None
             check_identity(baseline, run, one.identity)
         except LogError as error:
             raise LogError(error.fact, (*error.evidence, ("said in", str(one.path))), advice=error.advice) from None
-    others = () if task is None else task.differing(baseline, said.quantization)
+    configured = None if configuration is None else configuration.identity.quantization
+    others = () if task is None else task.differing(baseline, configured or said.quantization)
     if task is not None and others:
         raise LogError(
             f"the log belongs to another run, by its {' and '.join(one.name for one in others)}",

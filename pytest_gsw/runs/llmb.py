@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pytest_gsw.common.files import text_of
 from pytest_gsw.logs.model import Identity
 from pytest_gsw.logs.recipe_lines import NUMBERS
 from pytest_gsw.logs.settings import number_of
@@ -63,7 +63,7 @@ class Task:
 
         Args:
             row: The row.
-            quantization: What the log says that is computed in fewer bits; a configuration beside it says it first.
+            quantization: What is computed in fewer bits, by the configuration beside the log or by the log itself.
         """
         facts = self._facts
         gpu, own_gpu = _letters(facts.get("gpu_type", "")), _letters(row.accelerator)
@@ -83,9 +83,8 @@ class Task:
     def _dtype(self, row: Baseline, quantization: str | None) -> Compared:
         """Its dtype: ``fp8`` is MXFP8 or not, as the run states, else as the recipe's launch script makes it."""
         facts, dtype = self._facts, self._facts.get("dtype", "").lower()
-        configuration = configuration_beside(self.path)
-        stated = (configuration.identity.quantization if configuration is not None else None) or quantization or ""
-        is_mx = stated == "mxfp8" if stated == "mxfp8" or stated.startswith("fp8_") else None
+        says = quantization is not None and (quantization == "mxfp8" or quantization.startswith("fp8_"))
+        is_mx = quantization == "mxfp8" if says else None
         workload = f"{facts.get('model_name', '')}_{facts.get('model_size', '')}".lower()
         case = Case(facts.get("gpu_type", "").lower(), workload, dtype)
         return Compared("dtype", dtype, row.dtype, "dtype", agrees=not dtype or has_dtype(case, row, is_mx))
@@ -95,7 +94,10 @@ class Task:
         said = self.identity
         release = not row.source.releases or said.release is None or said.release in row.source.releases
         same = (said.size, said.gpus) == (row.size, row.gpus) and {"model_name", "dtype"} <= self._facts.keys()
-        return same and release and not self.differing(row)
+        if not (same and release):
+            return False
+        configuration = configuration_beside(self.path)
+        return not self.differing(row, None if configuration is None else configuration.identity.quantization)
 
     @property
     def not_comparable(self) -> str | None:
@@ -114,14 +116,8 @@ class Task:
 def task_beside(log: Path, job_id: str) -> Task | None:
     """The task that a job was by llmb-run's own word; ``None`` where it did not launch the job."""
     place = f"{log.parent}/llmb-config_{job_id}.yaml"
-    if not os.path.isfile(place):  # noqa: PTH113 - each row looks, few have one, and Path costs more than the look
-        return None
-    path = Path(place)
-    try:
-        with path.open("rb") as file:
-            return Task(path, file.read(_MOST_BYTES).decode(errors="replace"))
-    except OSError:
-        return None
+    text = text_of(place, _MOST_BYTES)
+    return None if text is None else Task(Path(place), text)
 
 
 def _letters(name: str) -> str:
