@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_gsw.history.model import SeriesKey, is_judged, series_key
-from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS, Noise, median_sd
+from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS, Noise, ratio_sd
 from pytest_gsw.results.record import Record
 
 #: The probability with which all intervals hold the true ratios that decide what has changed, of normal noise.
@@ -151,7 +151,7 @@ def _compare(before: Record | None, after: Record | None, noises: Mapping[Series
         return NotCompared(before.row.id, difference)
     noise = max((_noise(record, noises) for record in (before, after)), key=lambda noise: noise.sigma)
     ratio = before_s / after_s
-    sd = noise.sigma * math.hypot(median_sd(_jobs(before)), median_sd(_jobs(after)))
+    sd = ratio_sd(noise, _jobs(before), _jobs(after))
     return RowRatio(before.row.id, before_s, after_s, ratio, ratio, ratio, noise, changes_of(before, after), sd)
 
 

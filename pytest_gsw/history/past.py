@@ -15,7 +15,7 @@ from pytest_gsw.history.drifting import Drifting, changes_at, drifting, nights_o
 from pytest_gsw.history.events import EXCLUDE
 from pytest_gsw.history.model import LineKey, Point, SeriesKey, series_key
 from pytest_gsw.history.store import History
-from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, Noise, median_sd, noise_of, prior_for
+from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, Noise, noise_of, prior_for, ratio_sd
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted
 
@@ -45,7 +45,7 @@ def _change(
     before: Sequence[Point], after: Sequence[Point], named: Mapping[str, tuple[str, str]], noise: Noise
 ) -> Change:
     ratio = statistics.median(one.judged_s for one in before) / statistics.median(one.judged_s for one in after)
-    wide = _DEVIATIONS * noise.sigma * math.hypot(median_sd(len(before)), median_sd(len(after)))
+    wide = _DEVIATIONS * ratio_sd(noise, len(before), len(after))
     low, high = ratio * math.exp(-wide), ratio * math.exp(wide)
     return Change(after[0], named, ratio, low, high, len(before), len(after))
 

@@ -5,13 +5,12 @@ All values are natural logarithms of times: a difference of 0.1 is 10 %.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS
+from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS, pooled
 
 #: Jobs of a row that its level is the median of: those before a job, and where these are fewer, the next ones.
 WINDOW = 30
@@ -143,12 +142,8 @@ def _sigmas(jobs: Sequence[Timed], values: Sequence[float | None], explained: Co
         if len(one) > 1
     }
     usual = statistics.median(spreads.values()) if spreads else PRIOR.sigma
-    pooled = _mixed(usual, sum(map(len, distances.values())), PRIOR.sigma, PRIOR_JOBS)
+    all_rows = pooled(usual, sum(map(len, distances.values())), PRIOR.sigma, PRIOR_JOBS)
     return {
-        row: max(_LEAST_SIGMA, _mixed(spreads.get(row, pooled), len(one), pooled, _POOLED_JOBS))
+        row: max(_LEAST_SIGMA, pooled(spreads.get(row, all_rows), len(one), all_rows, _POOLED_JOBS))
         for row, one in distances.items()
     }
-
-
-def _mixed(one: float, jobs: float, other: float, other_jobs: float) -> float:
-    return math.sqrt((jobs * one**2 + other_jobs * other**2) / (jobs + other_jobs))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 #: The share of all distances between two values that the spread is not beyond, and what makes it the standard
 #: deviation of normal values: two of them are a normal value of sqrt(2) standard deviations apart. Spreads of this
@@ -76,8 +76,7 @@ def levels_of(values: Sequence[float]) -> list[Sequence[float]]:
 
 def _following(values: Sequence[float], lag: int) -> float:
     """The standard deviation of values by the differences of those that follow each other at a distance."""
-    distances = sorted(abs(one - other) for one, other in zip(values, values[lag:], strict=False))
-    return distances[math.ceil(_SHARE * len(distances) - 1e-9) - 1] / _NORMAL
+    return _of_distances(abs(one - other) for one, other in zip(values, values[lag:], strict=False))
 
 
 def _levels(values: Sequence[float], sigma: float) -> list[Sequence[float]]:
@@ -119,5 +118,9 @@ def spread(values: Sequence[float]) -> float:
     """
     if len(values) < 2:
         raise ValueError(f"{len(values)} values have no spread")
-    distances = sorted(abs(one - other) for one, other in itertools.combinations(values, 2))
-    return distances[math.ceil(_SHARE * len(distances) - 1e-9) - 1] / _NORMAL
+    return _of_distances(abs(one - other) for one, other in itertools.combinations(values, 2))
+
+
+def _of_distances(distances: Iterable[float]) -> float:
+    ordered = sorted(distances)
+    return ordered[math.ceil(_SHARE * len(ordered) - 1e-9) - 1] / _NORMAL

@@ -125,8 +125,17 @@ def noise_of(reference_s: Sequence[float], prior: Noise = PRIOR) -> Noise:
         return prior
     from pytest_gsw.performance import levels  # a session that only collects rows needs none
 
-    pooled = (PRIOR_JOBS * prior.sigma**2 + len(logs) * levels.scale(logs) ** 2) / (PRIOR_JOBS + len(logs))
-    return Noise(math.sqrt(pooled), len(logs))
+    return Noise(pooled(levels.scale(logs), len(logs), prior.sigma, PRIOR_JOBS), len(logs))
+
+
+def pooled(sigma: float, jobs: float, other: float, other_jobs: float) -> float:
+    """One standard deviation of two, each counting for so many jobs."""
+    return math.sqrt((jobs * sigma**2 + other_jobs * other**2) / (jobs + other_jobs))
+
+
+def ratio_sd(noise: Noise, jobs: int, other_jobs: int) -> float:
+    """The standard deviation of the logarithm of the ratio of two medians, each of so many jobs."""
+    return noise.sigma * math.hypot(median_sd(jobs), median_sd(other_jobs))
 
 
 def median_sd(jobs: int) -> float:
