@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from pytest_gsw.history.drifting import Drifting, changes_at, drifting, nights_of, since
 from pytest_gsw.history.events import EXCLUDE
@@ -18,6 +19,9 @@ from pytest_gsw.history.store import History
 from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, Noise, noise_of, prior_for, ratio_sd
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted
+
+if TYPE_CHECKING:
+    from pytest_gsw.history.suspects import Suspect
 
 _DEVIATIONS = statistics.NormalDist().inv_cdf(0.975)
 
@@ -59,6 +63,8 @@ class Past:
     accepted: Accepted | None = None
     #: Runs that somebody has excluded.
     excluded: Collection[str] = frozenset()
+    #: Nodes that make, or made, jobs of the cluster slow.
+    slow: Collection[Suspect] = ()
 
     @cached_property
     def nights(self) -> tuple[Point, ...]:
@@ -68,8 +74,28 @@ class Past:
     @cached_property
     def counted(self) -> tuple[Point, ...]:
         """The nights that count: since a figure was accepted, and none that came late to a complete reference."""
-        points = since(self.points, self.accepted)
-        return _as_they_came(nights_of([point for point in points if point.run_id not in self.excluded]))
+        return _as_they_came(self._sound(since(self.points, self.accepted)))
+
+    def _sound(self, points: Sequence[Point]) -> tuple[Point, ...]:
+        """The nights of the row itself: what a slow node costs is the node's, whatever row it is met by."""
+        return nights_of(
+            [
+                point
+                for point in points
+                if point.run_id not in self.excluded and (point.run_id, point.job_id) not in self._explained
+            ]
+        )
+
+    @cached_property
+    def _explained(self) -> frozenset[tuple[str, str]]:
+        """Jobs that ran with a slow node, by run and id."""
+        of_history = (point for one in self.slow for point in (*one.accusing, *one.clearing))
+        tonight = (
+            point
+            for point in self.points
+            if point.added_s == math.inf and any(one.ran_in(point.nodes, point.time_s) for one in self.slow)
+        )
+        return frozenset((point.run_id, point.job_id) for point in (*of_history, *tonight))
 
     @property
     def reference(self) -> tuple[Point, ...]:
@@ -82,9 +108,9 @@ class Past:
         It is that of the reference; while that is not complete, nights before a figure was accepted fill it up: the
         level is another one since then, and what jobs differ by is not.
         """
-        reference = self.reference
+        reference, sound = self.reference, self._sound(self.points)
         known = {night.run_id for night in reference}
-        before = [night for night in self.nights if night.run_id not in known and night.time_s <= _begin_s(reference)]
+        before = [night for night in sound if night.run_id not in known and night.time_s <= _begin_s(reference)]
         missing = REFERENCE_JOBS - len(reference)
         nights = (*(before[-missing:] if missing else ()), *reference)
         prior = PRIOR if tolerance is None else prior_for(tolerance)
@@ -98,7 +124,7 @@ class Past:
     @cached_property
     def changes(self) -> tuple[Change, ...]:
         """What of image and environment changed under the row, the oldest first, and what came of it."""
-        nights = self.nights
+        nights = self._sound(self.points)
         found = []
         for number in range(1, len(nights)):
             named = {name: change for name, change in changes_at(nights, number).items() if name != "nodes"}
@@ -130,9 +156,16 @@ class Past:
 class Lines:
     """The nights of rows on one cluster, by the experiments that they are of."""
 
-    def __init__(self, nights: Mapping[LineKey, Sequence[Point]], excluded: Collection[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        nights: Mapping[LineKey, Sequence[Point]],
+        excluded: Collection[str] = frozenset(),
+        slow: Collection[Suspect] = (),
+    ) -> None:
         self._by_row: dict[str, list[tuple[str, Sequence[Point]]]] = {}
         self._excluded = excluded
+        #: Nodes that make, or made, jobs of the cluster slow.
+        self.slow = slow
         for key, points in nights.items():
             self._by_row.setdefault(key.row, []).append((key.experiment, points))
 
@@ -144,13 +177,19 @@ class Lines:
             if (experiment and name == experiment) or any(point.definition == definition for point in points)
         ]
         points = lines[0] if len(lines) == 1 else sorted((one for line in lines for one in line), key=_time)
-        return Past(tuple(points), accepted, self._excluded)
+        return Past(tuple(points), accepted, self._excluded, self.slow)
 
 
-def lines_of(history: History, cluster: str, rows: Collection[str]) -> Lines:
-    """The nights of rows of a cluster; a HistoryError where the history did not answer."""
+def lines_of(history: History, cluster: str) -> Lines:
+    """The nights of a cluster; a HistoryError where the history did not answer.
+
+    All of its rows are read, whichever are asked for: nodes are told by the jobs of all.
+    """
+    from pytest_gsw.history.suspects import suspects  # a session that only collects rows needs none
+
     excluded = frozenset(one.subject for one in history.events(cluster, EXCLUDE))
-    return Lines(history.nights(cluster, rows), excluded)
+    nights = history.nights(cluster)
+    return Lines(nights, excluded, suspects(nights, excluded))
 
 
 def pasts_of(history: History, series: Mapping[SeriesKey, str]) -> Mapping[SeriesKey, Past]:
@@ -162,7 +201,7 @@ def pasts_of(history: History, series: Mapping[SeriesKey, str]) -> Mapping[Serie
     pasts: dict[SeriesKey, Past] = {}
     for cluster in dict.fromkeys(key.cluster for key in series):
         wanted = {key: experiment for key, experiment in series.items() if key.cluster == cluster}
-        lines = lines_of(history, cluster, {key.row for key in wanted})
+        lines = lines_of(history, cluster)
         pasts |= {key: lines.past(key.row, key.definition, experiment) for key, experiment in wanted.items()}
     return {key: pasts[key] for key in series}
 

@@ -36,6 +36,11 @@ class Suspect:
         """``pool0-0017``, or ``one of pool0-0017, pool0-0018``."""
         return self.nodes[0] if len(self.nodes) == 1 else f"one of {', '.join(self.nodes)}"
 
+    def ran_in(self, nodes: str, time_s: float) -> bool:
+        """Whether a job of these nodes ran with it, or with all that cannot be told apart, while it was slow."""
+        end_s = self.accusing[-1].time_s if self.mended else math.inf
+        return self.accusing[0].time_s <= time_s <= end_s and set(self.nodes).issubset(expand(nodes))
+
 
 def suspects(nights: Mapping[LineKey, Sequence[Point]], excluded: Collection[str] = ()) -> tuple[Suspect, ...]:
     """Whoever was slow on a cluster, those that still are first.
@@ -46,7 +51,12 @@ def suspects(nights: Mapping[LineKey, Sequence[Point]], excluded: Collection[str
     """
     rows = {key: row for row, key in enumerate(nights)}
     known = sorted(
-        ((point.time_s, rows[key], point) for key, points in nights.items() for point in points if point.nodes),
+        (
+            (point.time_s, rows[key], point)
+            for key, points in nights.items()
+            for point in points
+            if point.nodes and 0 < point.judged_s < math.inf
+        ),
         key=lambda one: one[:2],
     )
     counted = [(row, point) for _, row, point in known if point.run_id not in excluded]

@@ -1,9 +1,9 @@
-"""What earlier nights measured of the session's rows, and where the records of this one go."""
+"""What earlier nights measured on the cluster, and where the records of this one go."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.past import Lines, Past, lines_of
@@ -11,6 +11,9 @@ from pytest_gsw.history.spool import DIRECTORY, Delivered, Spool
 from pytest_gsw.history.store import History
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted
+
+if TYPE_CHECKING:
+    from pytest_gsw.history.suspects import Suspect
 
 
 class Nights:
@@ -20,12 +23,10 @@ class Nights:
         history: Where all runs are kept, ``None`` for a session that keeps nothing and looks nothing up.
         results: The directory of results, where records wait for their history.
         cluster: Where the session runs.
-        rows: The ids of its rows, whose nights are read together.
     """
 
-    def __init__(self, history: History | None, results: Path, cluster: str | None, rows: Collection[str] = ()) -> None:
+    def __init__(self, history: History | None, results: Path, cluster: str | None) -> None:
         self._history = history
-        self._rows = rows
         self._cluster = cluster
         #: Where records wait for their history.
         self.waiting = results / DIRECTORY
@@ -35,6 +36,8 @@ class Nights:
         #: Why the history was not asked any more.
         self.problem = ""
         self._lines: Lines | None = None
+        #: The nodes that make jobs slow, once the history was asked.
+        self.known_slow: tuple[Suspect, ...] = ()
 
     def past(self, row: str, definition: str, experiment: str, accepted: Accepted | None, run_id: str) -> Past:
         """What is known of a row on this cluster; nothing where the history is away.
@@ -49,11 +52,23 @@ class Nights:
         lines = self._known_lines()
         return Past() if lines is None else lines.past(row, definition, experiment, accepted).without(run_id)
 
+    @property
+    def slow(self) -> tuple[Suspect, ...]:
+        """The nodes that make jobs slow; nothing where the history is away."""
+        self._known_lines()
+        return self.known_slow
+
+    @property
+    def slow_nodes(self) -> tuple[str, ...]:
+        """The same by their names: what a confirming job is to do without."""
+        return tuple(dict.fromkeys(node for one in self.slow for node in one.nodes))
+
     def _known_lines(self) -> Lines | None:
-        """The nights of all rows of the session, read when they are first asked for."""
+        """The nights of the cluster, read when they are first asked for."""
         if self._lines is None and self._history is not None and self._cluster is not None and not self.problem:
             try:
-                self._lines = lines_of(self._history, self._cluster, self._rows)
+                self._lines = lines_of(self._history, self._cluster)
+                self.known_slow = tuple(one for one in self._lines.slow if not one.mended)
             except HistoryError as error:
                 self.problem = str(error)
         return self._lines

@@ -79,7 +79,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
     launcher = make_launcher(config, settings, recorded, rows)
     submits = settings.replay is None
     settings, journal = own_run(config, settings)
-    config.stash[NIGHTS] = nights = _nights(config, settings, [item.baseline.id for item in rows])
+    config.stash[NIGHTS] = nights = _nights(config, settings)
     config.stash[CANARIES] = []
     by_row, environ = {item.baseline.id: item for item in rows}, environment_of(config)
     fleet = Fleet(
@@ -176,11 +176,11 @@ def _watch(item: BaselineItem) -> Watch | None:
     )
 
 
-def _nights(config: pytest.Config, settings: Settings, rows: Sequence[str]) -> Nights:
+def _nights(config: pytest.Config, settings: Settings) -> Nights:
     """The history as this session uses it; what a session before could not deliver goes there first."""
     if settings.history is None or settings.replay is not None or settings.cluster is None:
         return Nights(None, settings.results, None)
-    nights = Nights(open_history(settings.history), settings.results, settings.cluster.name, rows)
+    nights = Nights(open_history(settings.history), settings.results, settings.cluster.name)
     tell_delivery(config, nights)
     return nights
 

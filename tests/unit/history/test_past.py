@@ -12,6 +12,7 @@ from pytest_gsw.history import open_history
 from pytest_gsw.history.events import Event
 from pytest_gsw.history.model import LineKey, Point
 from pytest_gsw.history.past import Lines, Past, newest_pasts, pasts_of_records
+from pytest_gsw.history.suspects import Suspect
 from pytest_gsw.performance.noise import REFERENCE_JOBS, Noise, prior_for
 from pytest_gsw.tables.model import Accepted
 from tests.unit.history.nights import KEY
@@ -102,6 +103,54 @@ def test_excluded_runs_do_not_count() -> None:
     past = Past(tuple(nights), excluded={nights[3].run_id})
     assert past.nights == past.counted == (*nights[:3], *nights[4:])
     assert past.points == tuple(nights)
+
+
+def with_slow_node(points: list[Point], *numbers: int) -> tuple[Past, Suspect]:
+    """A past of which these jobs ran on n2, which is slow, and took 10 % longer."""
+    ran = [
+        replace(one, nodes="n[1-2]", judged_s=one.judged_s * 1.1) if number in numbers else one
+        for number, one in enumerate(points)
+    ]
+    suspect = Suspect(("n2",), -0.09, -0.1, -0.08, tuple(ran[number] for number in numbers), (), mended=False)
+    return Past(tuple(ran), slow=[suspect]), suspect
+
+
+def test_jobs_with_a_slow_node_are_no_drift_of_their_row() -> None:
+    past, _ = with_slow_node(restless(50), *range(38, 50))
+    assert replace(past, slow=()).drifting is not None
+    assert past.drifting is None
+    assert past.counted == past.points[:38]
+    assert past.nights == past.points  # they are shown all the same
+
+
+def test_jobs_with_a_slow_node_are_no_noise_of_their_row() -> None:
+    points = restless(25)
+    past, _ = with_slow_node(points, *range(3, 25, 2))
+    assert past.noise() == Past((*points[:3], *points[4::2])).noise() != replace(past, slow=()).noise()
+
+
+def test_the_first_job_of_a_night_that_ran_without_a_slow_node_is_the_night() -> None:
+    past, _ = with_slow_node(restless(12), 11)
+    other = replace(past.points[11], job_id="77", nodes="n[3-4]", judged_s=1.0)
+    assert replace(past, points=(*past.points, other)).counted == (*past.points[:11], other)
+
+
+def test_a_slow_node_says_nothing_against_the_jobs_before_it_and_those_of_others() -> None:
+    past, suspect = with_slow_node(restless(12), 8, 9)
+    ran = [suspect.ran_in("n[1-2]", one.time_s) for one in past.points]
+    assert ran == [False] * 8 + [True] * 4
+    assert not suspect.ran_in("n[3-20]", past.points[8].time_s)
+    mended = replace(suspect, mended=True)
+    assert [mended.ran_in("n2", one.time_s) for one in past.points] == [False] * 8 + [True] * 2 + [False] * 2
+    several = replace(suspect, nodes=("n2", "n3"))
+    assert [several.ran_in(nodes, past.points[8].time_s) for nodes in ("n2", "n[2-3]")] == [False, True]
+
+
+def test_tonight_with_a_slow_node_says_nothing_of_its_row() -> None:
+    past, _ = with_slow_node(restless(12), 11)
+    tonight = night(13, 1.2, nodes="n[2-5]")
+    assert past.with_tonight([tonight]).counted == past.points[:11]
+    assert past.with_tonight([replace(tonight, nodes="n[3-6]")]).counted[-1].time_s == tonight.time_s
 
 
 def test_a_line_is_of_an_experiment_and_of_its_definition() -> None:
