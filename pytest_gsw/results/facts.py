@@ -117,6 +117,8 @@ class Conclusion:
     accepted_note: str | None = None
     #: That newest runs differ from the accepted ones although none has failed.
     drift: str | None = None
+    #: What slow nodes have to do with the outcome: that one explains it, or that later jobs were to do without it.
+    slow_nodes: str | None = None
 
 
 @dataclass(frozen=True)

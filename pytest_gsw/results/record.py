@@ -149,6 +149,7 @@ def content(record: Record) -> dict[str, Any]:
         "not_comparable": record.not_comparable,
         "accepted_note": record.accepted_note,
         "drift": record.drift,
+        "slow_nodes": record.slow_nodes,
         "reference": record.reference,
         "reason": record.reason,
         "limit": record.limit,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
 
 import pytest
 
@@ -23,6 +24,7 @@ from pytest_gsw.performance.verdict import (
 )
 from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.accepted_text import accepted_text, ignored_text, outdated_text, unused_text
+from pytest_gsw.results.nodes import expand
 from pytest_gsw.results.recording import Found
 from pytest_gsw.results.told import has_failed
 from pytest_gsw.runs.checks import check_job
@@ -30,7 +32,7 @@ from pytest_gsw.runs.run import Run
 from pytest_gsw.session.measuring import Measuring
 from pytest_gsw.session.metrics import site_metrics
 from pytest_gsw.session.sources import RowSource
-from pytest_gsw.session.stash import CANARIES
+from pytest_gsw.session.stash import CANARIES, NIGHTS
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted
 
@@ -64,14 +66,17 @@ class Judging:
         tokens_per_s = measurement.figures.tokens_per_s if baseline.judged_by is STEP_TIME else None
         documented = dict(vars(baseline.documented))
         own = row_text.verdict_fact(documented, verdict, tokens_per_s, source.cluster or "", baseline.metric)
+        slow_nodes = self._slow_nodes(run, verdict)
+        fact = "; ".join(filter(None, (row_text.row_fact(own, verdict), slow_nodes)))
         is_usual = not_comparable is None and verdict.reason.value not in UNUSUAL
         first = run.jobs[0]
         return Found(
             outcomes.PROFILED.word if not_comparable else verdict.outcome.value,
-            quoted(row_text.row_fact(own, verdict), os.environ),  # a log may call its ranks anything
+            quoted(fact, os.environ),  # a log may call its ranks anything
             not_comparable,
             self._accepted_note(accepted, unused, verdict, run),
             source.drift(run, self._judged_s(first), accepted) if is_usual else None,
+            quoted(slow_nodes, os.environ),
             measurement=measurement,
             verdict=dataclasses.replace(verdict, given_reason=verdict.reason),
         )
@@ -98,7 +103,10 @@ class Judging:
         if not (fails if verdict.more is None or is_too_fast else verdict.more > 0):
             return None
         confirmed = f"to be confirmed ({jobs - repeats.first + 1} of {repeats.confirm})"
-        return RepeatRequest(f"{row_text.worst_change(verdict)}, {confirmed}", _nodes_of(run))
+        own = _nodes_of(run)
+        there = {node for nodes in own for node in expand(nodes)}
+        slow = (node for node in self._config.stash[NIGHTS].slow_nodes if node not in there)
+        return RepeatRequest(f"{row_text.worst_change(verdict)}, {confirmed}", (*own, *slow))
 
     def _judged_s(self, run: Run) -> float | None:
         measurement = self._jobs.of_job(run.job_id, run.status)
@@ -111,6 +119,21 @@ class Judging:
         if verdict.outcome is not Outcome.REGRESSED or not (self._canaries or self._source.was_excused):
             return verdict
         return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, own_outcome=None, given_reason=Reason.CANARY)
+
+    def _slow_nodes(self, run: Run, verdict: Verdict) -> str | None:
+        """That a slow node explains a regression, and that its confirming jobs were to do without those that are."""
+        slow = self._config.stash[NIGHTS].slow if verdict.own is Outcome.REGRESSED else ()
+        if not slow:
+            return self._source.slow_nodes if verdict.own is Outcome.REGRESSED else None
+        # Only a session that knows of one needs the words.
+        from pytest_gsw.history.explaining import explaining, suspect_text
+
+        jobs = [(job.status.nodes, job.status.end_s or time.time()) for job in run.jobs]
+        found = explaining(slow, verdict, jobs)
+        said = [] if found is None else [f"explained by {suspect_text(found)}"]
+        if len(jobs) > self._source.settings.repeats.first:
+            said.append(f"confirming jobs were to avoid {', '.join(self._config.stash[NIGHTS].slow_nodes)}")
+        return "; ".join(said) or None
 
     def _accepted_note(
         self, accepted: Accepted | None, unused: Accepted | None, verdict: Verdict, run: Run

@@ -59,6 +59,8 @@ class RowSource(ABC):
     launcher: str
     #: A canary row has excused it already.
     was_excused = False
+    #: What it was said already that slow nodes have to do with its outcome.
+    slow_nodes: str | None = None
 
     def __init__(self, baseline: Baseline, settings: Settings, spec: JobSpec | None) -> None:
         self.baseline = baseline
@@ -323,6 +325,7 @@ class ReplayedRow(RowSource):
         self.repeats = Repeats(record.jobs.first_jobs, record.jobs.confirm_jobs)
         # The canary may not be replayed with it.
         self.was_excused = record.reason == Reason.CANARY.value
+        self.slow_nodes = record.slow_nodes
         self._record = record
 
     def with_earlier_jobs(self, run: Run) -> Run:
