@@ -14,7 +14,6 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.reports.ci import FORMATS, exported_night
 from pytest_gsw.reports.night import Night
-from pytest_gsw.reports.rows import is_slow
 from pytest_gsw.results.record import Record
 
 
@@ -37,8 +36,8 @@ def _export(asked: argparse.Namespace) -> Answer:
 
 
 def _night(asked: argparse.Namespace, records: Sequence[Record], missing: Mapping[str, str]) -> Night:
-    """The run, with its history where rows are too slow and there is one: it tells since when."""
-    if any(map(is_slow, records)) and has_history(asked):
+    """The run, with its history where there is one: it tells since when rows are too slow, and which nodes are slow."""
+    if records and has_history(asked):
         try:
             with opened(asked) as history:
                 return exported_night(records, missing, history)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from pytest_gsw.history.suspects import Suspect
 from pytest_gsw.logs.failures import SIGNATURES
 from pytest_gsw.reports.rows import KINDS, Row
 from pytest_gsw.results import attention
@@ -92,6 +93,8 @@ class Night:
     run: Run
     #: The worst first in the report, in the order of their files in exports.
     rows: tuple[Row, ...]
+    #: By cluster, the nodes that make jobs slow.
+    slow_nodes: Mapping[str, tuple[Suspect, ...]] = field(default_factory=dict)
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
@@ -170,6 +173,11 @@ class Night:
             failed.update(nodes if job.failed else ())
         listed = ((node, count, ran[node]) for node, count in failed.items())
         return tuple(sorted(listed, key=lambda one: (-one[1] / one[2], -one[1], one[0])))
+
+    @cached_property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes of its jobs."""
+        return tuple(sorted({node for job in self.jobs for node in expand(job.facts.nodes)}))
 
     @cached_property
     def workloads(self) -> Mapping[str, tuple[Curve, ...]]:

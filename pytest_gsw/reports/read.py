@@ -12,6 +12,7 @@ from pytest_gsw.history.model import SeriesKey, points_of, record_time_s, series
 from pytest_gsw.history.model import by_run as newest_of
 from pytest_gsw.history.past import Past, pasts_of_records
 from pytest_gsw.history.store import History
+from pytest_gsw.history.suspects import Suspect
 from pytest_gsw.reports.night import Night, Run
 from pytest_gsw.reports.rows import KINDS, Row, is_slow, page_names
 from pytest_gsw.reports.since import errors_since, since_of
@@ -67,9 +68,11 @@ def exported_night(
     """
     # A session quotes what it records; a record of an earlier release may hold anything.
     shown: list[Record] = [quoted(record, os.environ) for record in records]
-    rows, broken = _rows(shown, _pasts(filter(is_slow, shown), history), {})
+    pasts = _pasts(shown, history)
+    of_slow = set(map(series_key, filter(is_slow, shown)))
+    rows, broken = _rows(shown, {key: past for key, past in pasts.items() if key in of_slow}, {})
     safe = quoted_missing(missing or {})
-    return Night("", Run(Path(), {**safe, **broken}), tuple(rows))
+    return Night("", Run(Path(), {**safe, **broken}), tuple(rows), _slow_nodes(pasts))
 
 
 def quoted_missing(missing: Mapping[str, str]) -> dict[str, str]:
@@ -92,7 +95,16 @@ def _night(
     rows, broken = _rows(records, pasts, accepted)
     errors = errors_since(rows, history, run_id)
     dated = [replace(row, since=errors[row.name]) if row.name in errors else row for row in rows]
-    return Night(run_id, replace(run, missing={**run.missing, **broken}), tuple(sorted(dated, key=_worst_first)))
+    whole = replace(run, missing={**run.missing, **broken})
+    ran = set(map(series_key, records))
+    slow = _slow_nodes({key: past for key, past in pasts.items() if key in ran})
+    return Night(run_id, whole, tuple(sorted(dated, key=_worst_first)), slow)
+
+
+def _slow_nodes(pasts: Mapping[SeriesKey, Past]) -> dict[str, tuple[Suspect, ...]]:
+    """By cluster, the nodes that make its jobs slow."""
+    slow = {key.cluster: tuple(one for one in past.slow if not one.mended) for key, past in pasts.items()}
+    return {cluster: quoted(nodes, os.environ) for cluster, nodes in slow.items() if nodes}
 
 
 def _rows(

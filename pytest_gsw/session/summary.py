@@ -11,7 +11,7 @@ from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.results import outcomes, progress_text
 from pytest_gsw.session.settings import Settings
-from pytest_gsw.session.stash import CRITERION, PROPOSED, SETTINGS
+from pytest_gsw.session.stash import CRITERION, NIGHTS, PROPOSED, SETTINGS
 from pytest_gsw.session.tally import TALLY, Tally
 
 #: What the summary says of rows beside their outcome, and which of a report's attributes has it: rows that passed by
@@ -38,6 +38,7 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
         )
     for section, name in _SECTIONS.items():
         _tell_section(reporter, section, name)
+    _tell_slow_nodes(reporter, config)
     _tell_night(reporter, config)
     if CRITERION in config.stash:
         reporter.section("suite")
@@ -71,6 +72,19 @@ def _tell_section(reporter: pytest.TerminalReporter, section: str, name: str) ->
         reporter.section(section)
     for line in lines:
         reporter.write_line(line)
+
+
+def _tell_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say which nodes make jobs of the cluster slow, a line each."""
+    nights = config.stash.get(NIGHTS, None)
+    if nights is None or not nights.known_slow:
+        return
+    from pytest_gsw.history.explaining import slow_since_text
+
+    reporter.section("slow nodes")
+    for one in nights.known_slow:
+        reporter.write_line(quoted(slow_since_text(one), os.environ))
+    reporter.write_line("pytest-gsw nodes tells by which jobs that is known.")
 
 
 def _tell_cost(reporter: pytest.TerminalReporter, tally: Tally, settings: Settings, cluster: Cluster) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -13,7 +15,9 @@ import pytest
 
 from pytest_gsw.cli import main
 from pytest_gsw.history.events import EXCLUDE, Event
+from pytest_gsw.history.past import newest_pasts
 from pytest_gsw.history.place import open_history
+from tests.integration.conftest import junit, properties
 from tests.integration.runs import record as record_of
 from tests.unit.results.records import varied
 
@@ -22,7 +26,13 @@ BEGIN_S = 1794348000.0
 NAMES = [f"pool0-{number:04}" for number in range(NODES)]
 
 
-def nights(table: Path, slow: Mapping[int, tuple[int, int]]) -> None:
+def nights(
+    table: Path,
+    slow: Mapping[int, tuple[int, int]],
+    names: Sequence[str] = NAMES,
+    begin_s: float = BEGIN_S,
+    cluster: str = "eos",
+) -> None:
     """Two rows, each on four nodes at random; the slow ones cost 10 % of throughput from one night until another."""
     rng = Random(3)  # noqa: S311 - noise, not cryptography
     records = []
@@ -31,10 +41,10 @@ def nights(table: Path, slow: Mapping[int, tuple[int, int]]) -> None:
             nodes = rng.sample(range(NODES), 4)
             is_slow = any(since <= night < until for node, (since, until) in slow.items() if node in nodes)
             seconds = (row + 1) * math.exp(rng.gauss(0, 0.01)) / (0.9 if is_slow else 1.0)
-            one = record_of(table, 0, seconds, row)
+            one = record_of(table, 0, seconds, row, cluster=cluster)
             assert one.jobs.last is not None
-            listed = ",".join(NAMES[node] for node in sorted(nodes))
-            end_s = BEGIN_S + 86400 * night
+            listed = ",".join(names[node] for node in sorted(nodes))
+            end_s = begin_s + 86400 * night
             job = replace(one.jobs.last, id=f"{row}{481220 + night}", nodes=listed, start_s=end_s - 600, end_s=end_s)
             records.append(varied(one, run_id=f"night-{night:03}", job=job, recorded_s=end_s))
     (table.parent.parent / ".gsw").mkdir(exist_ok=True)
@@ -96,6 +106,59 @@ def test_runs_that_are_excluded_accuse_nobody(one_slow: Path, capsys: pytest.Cap
         for night in range(SUSPECT, NIGHTS):
             history.decide(Event(EXCLUDE, f"night-{night:03}", "eos", BEGIN_S, {"why": "maintenance"}))
     assert main(["nodes"]) == 0
+
+
+def test_jobs_with_a_slow_node_are_no_night_of_their_rows(one_slow: Path) -> None:
+    with open_history(Path(".gsw/history.sqlite")) as history:
+        pasts = newest_pasts(history, history.series())
+    assert len(pasts) == 2
+    for past in pasts.values():
+        left_out = {point.run_id for point in past.nights} - {point.run_id for point in past.counted}
+        with_it = {point.run_id for point in past.nights[SUSPECT + 5 :] if NAMES[SLOW] in point.nodes}
+        assert left_out >= with_it != set()
+        assert len(past.counted) > SUSPECT
+
+
+@pytest.mark.parametrize(
+    ("here", "said", "without"),
+    [
+        (SLOW, r"explained by node localhost \(-1?\d\.\d %, \d+ jobs\); ", "localhost"),
+        (0, "", "localhost, pool0-0007"),  # the session's node is sound, and the slow one is another
+    ],
+)
+def test_a_session_says_which_slow_node_explains_a_regression(
+    pytester: pytest.Pytester, table: Path, here: int, said: str, without: str
+) -> None:
+    names = [*NAMES[:here], "localhost", *NAMES[here + 1 :]]
+    nights(table, {SLOW: (SUSPECT, NIGHTS)}, names, time.time() - (NIGHTS + 1) * 86400, "demo")
+    row, asked = "llama2_70b_fp8[H100x64]", ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64", "--junitxml=j.xml")
+    result = pytester.runpytest(*asked, "--gsw-demo=*=slow:12%", "--gsw-confirm=1", "--gsw-report=report")
+    result.assert_outcomes(failed=1, deselected=140)
+    confirmed = f"confirming jobs were to avoid {names[SLOW]}"
+    result.stdout.re_match_lines(
+        [
+            rf"gsw: .*to be confirmed \(1 of 1\); submitted again, without {without} where that is possible",
+            rf"throughput .* \(allowed 5 %\); {said}{confirmed}",
+            r"=+ slow nodes =+",
+            rf"node {names[SLOW]} \(-1?\d\.\d %, \d+ jobs\) since \d{{4}}-\d\d-\d\d",
+            r"pytest-gsw nodes tells by which jobs that is known\.",
+        ]
+    )
+    of_suite = ET.parse("j.xml").getroot().find("testsuite/properties/property")  # noqa: S314 - our own
+    assert of_suite is not None
+    assert of_suite.get("name") == "gsw_slow_nodes"
+    assert (of_suite.get("value") or "").startswith(f"node {names[SLOW]} (-")
+    report = Path("report")
+    assert f"slow: node {names[SLOW]} (" in (report / "index.html").read_text(encoding="utf-8")
+    assert "Nodes that make jobs slow" in (report / "jobs.html").read_text(encoding="utf-8")
+    assert (report / "plots" / "nodes.svg").exists() == bool(said)  # the night's own nodes are drawn
+    assert f'node="{names[SLOW]}",one_of="1"}} -0.' in (report / "gsw.prom").read_text(encoding="utf-8")
+    told = properties(junit(pytester.path / "j.xml")[row])
+    assert told["gsw_fact"].endswith(f"; {told['gsw_slow_nodes']}")
+    assert ("explained by" in told["gsw_slow_nodes"]) == bool(said)
+    (run,) = pytester.path.glob(".gsw/runs/*")
+    pytester.runpytest(*asked, f"--gsw-replay={run}").assert_outcomes(failed=1, deselected=140)
+    assert properties(junit(pytester.path / "j.xml")[row])["gsw_slow_nodes"] == told["gsw_slow_nodes"]
 
 
 def test_since_leaves_earlier_nights_out(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,6 +80,7 @@ def openmetrics(night: Night) -> str:
     lines = [line for metric in FAMILIES for line in _family(metric, records)]
     lines += [line for metric in _of_sites(night) for line in _family(metric, records)]
     lines += _outcomes(records, unrecorded(night))
+    lines += _slow_nodes(night)
     lines += _times(night)
     return "\n".join(lines)
 
@@ -128,6 +129,17 @@ def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], missing: Ma
     for node_id in missing:
         table, _, row = node_id.rpartition("::")
         yield _sample("gsw_outcome", {"row": row, "table": table, "outcome": ERROR.word}, 1)
+
+
+def _slow_nodes(night: Night) -> Iterator[str]:
+    """What each slow node costs, with the number of nodes of which it is one where these cannot be told apart."""
+    if night.slow_nodes:
+        yield from _head("gsw_slow_node_throughput_change_ratio", "What a slow node does to the throughput of jobs.")
+    for cluster, slow in night.slow_nodes.items():
+        worst = {node: one for one in slow[::-1] for node in one.nodes}  # no series twice
+        for node, found in worst.items():
+            labels = {"cluster": cluster, "node": node, "one_of": str(len(found.nodes))}
+            yield _sample("gsw_slow_node_throughput_change_ratio", labels, found.change)
 
 
 def _times(night: Night) -> Iterator[str]:

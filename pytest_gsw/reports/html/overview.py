@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 
 from pytest_gsw.common.words import counted, duration, share
+from pytest_gsw.history.suspects import Suspect
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import (
     Picture,
@@ -20,7 +21,7 @@ from pytest_gsw.reports.html.layout import (
     table,
     time_element,
 )
-from pytest_gsw.reports.html.texts import cause_nodes, day, shown_nodes
+from pytest_gsw.reports.html.texts import cause_nodes, day, percent, shown_nodes
 from pytest_gsw.reports.night import Cause, Curve, Night, NightJob
 from pytest_gsw.results import attention
 from pytest_gsw.tables.metrics import MFU, TOKENS_PER_S
@@ -79,8 +80,10 @@ def _scaling_lines(curve: Curve) -> list[list[Content]]:
     return lines
 
 
-def jobs_page(night: Night, shown: Picture | None, links: Sequence[tuple[str, str]]) -> ET.Element:
-    """The night's jobs: GPU-hours, the time line, failures by cause and by node."""
+def jobs_page(
+    night: Night, shown: Picture | None, nodes: Picture | None, links: Sequence[tuple[str, str]]
+) -> ET.Element:
+    """The night's jobs: GPU-hours, the time line, failures by cause and by node, and nodes that make jobs slow."""
     title = f"Jobs of the night, {day(night.begin_s)}"
     main = [
         element("h1", title),
@@ -89,6 +92,7 @@ def jobs_page(night: Night, shown: Picture | None, links: Sequence[tuple[str, st
         section("line", "Time line", picture(shown)),
         section("causes", "Failures by cause", _causes(night)),
         section("failing", "Failures by node", _failing(night)),
+        section("slow", "Slow nodes", _slow(night), picture(nodes)),
         section("jobs", "All jobs", _jobs(night)),
     ]
     return page(title, main, links, here=JOBS)
@@ -135,6 +139,21 @@ def _failing(night: Night) -> ET.Element | None:
     lines = [[node, f"{failed}", f"{ran}"] for node, failed, ran in nodes[:_NODES]]
     caption = f"{counted(len(nodes), 'node')} with failed jobs, the most failures among its jobs first"
     return table("failing", caption, ["node", "failed jobs", "of jobs"], lines)
+
+
+def _slow(night: Night) -> ET.Element | None:
+    """The nodes that make jobs slow, by all jobs of the history."""
+    lines = [_slow_line(cluster, one) for cluster, slow in night.slow_nodes.items() for one in slow]
+    if not lines:
+        return None
+    heads = ["node", "cluster", "throughput", "95 %", "since", "jobs that accuse", "that clear"]
+    return table("slow", "Nodes that make jobs slow, by all jobs of the history", heads, lines[:_NODES])
+
+
+def _slow_line(cluster: str, one: Suspect) -> Sequence[Content]:
+    interval = f"{percent(one.low)} to {percent(one.high)}"
+    since = time_element(one.accusing[0].time_s)
+    return one.name, cluster, percent(one.change), interval, since, f"{len(one.accusing)}", f"{len(one.clearing)}"
 
 
 def _jobs(night: Night) -> ET.Element | None:

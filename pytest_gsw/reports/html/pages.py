@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_gsw.common.words import counted, duration, share
+from pytest_gsw.history.explaining import suspect_text
 from pytest_gsw.reports.html.commands import again, next_command
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import (
@@ -26,6 +27,7 @@ from pytest_gsw.reports.html.texts import (
     day,
     fact_text,
     job_text,
+    listed,
     moment,
     night_text,
     nodes_text,
@@ -54,6 +56,7 @@ def night_page(night: Night, others: Sequence[tuple[Night, str]], links: Sequenc
         _counts(night),
         element("p", *_run_facts(night), class_="run"),
         simulated_note(night.records),
+        _slow_nodes(night),
         _attention(night),
         section("verdicts", "Verdicts", _verdicts(night)),
         section("rows", "All rows", _all_rows(night)),
@@ -69,6 +72,15 @@ def _counts(night: Night) -> ET.Element:
         text = f" {count} {attention.BY_KIND[kind].word}"
         entries.append(element("li", element("a", sign(kind), text, href=target, class_=f"badge {kind}")))
     return element("ul", *entries, class_="counts", aria_label="Rows by verdict")
+
+
+def _slow_nodes(night: Night) -> ET.Element | None:
+    """That nodes make jobs slow."""
+    texts = [suspect_text(one) for slow in night.slow_nodes.values() for one in slow]
+    if not texts:
+        return None
+    told = element("a", "slow: ", listed(texts, _NAMED), href="jobs.html#slow")
+    return element("p", sign(attention.REGRESSED.kind), " ", told, class_="run")
 
 
 def _run_facts(night: Night) -> list[Content]:

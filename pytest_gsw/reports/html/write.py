@@ -18,6 +18,7 @@ from pytest_gsw.reports.html.drawing import Plot
 from pytest_gsw.reports.html.elements import html_text, svg_text
 from pytest_gsw.reports.html.evidence import LogEnd, log_ends
 from pytest_gsw.reports.html.layout import Picture
+from pytest_gsw.reports.html.nodes_plot import nodes_plot
 from pytest_gsw.reports.html.overview import JOBS, SCALING, jobs_page, scaling_page
 from pytest_gsw.reports.html.pages import night_page
 from pytest_gsw.reports.html.row_page import row_page
@@ -31,6 +32,9 @@ from pytest_gsw.tables.model import Accepted
 #: The first page, and the folders of the others.
 INDEX = "index.html"
 _ROWS, _PLOTS, _STYLE = "rows", "plots", "report.css"
+
+#: The pictures of a night's jobs.
+_OF_JOBS = {"jobs": plots.jobs_plot, "nodes": nodes_plot}
 
 #: What a row needs whose log's end is shown.
 _LOGS_SHOWN = attention.SLOW | {attention.ERROR}
@@ -90,7 +94,8 @@ def _write_night(night: Night, directory: Path, others: Sequence[tuple[Night, st
             for number, (workload, curves) in enumerate(night.workloads.items(), 1)
         }
         _write_page(directory / SCALING, scaling_page(night, pictures, links))
-    _write_page(directory / JOBS, jobs_page(night, _picture(directory, "jobs", plots.jobs_plot(night)), links))
+    jobs, nodes = (_picture(directory, name, plot(night)) for name, plot in _OF_JOBS.items())
+    _write_page(directory / JOBS, jobs_page(night, jobs, nodes, links))
     _write_page(directory / INDEX, night_page(night, others, links))
     return directory / INDEX
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from pytest_gsw.history.suspects import Suspect
 from pytest_gsw.reports.ci.openmetrics import openmetrics
 from pytest_gsw.reports.night import Night
 from tests.unit.reports.ci.nights import DRIFTING, ERROR, NIGHT, PASSED, REGRESSED, hostile_night, night_of, texts
@@ -93,6 +96,18 @@ def test_the_time_is_that_of_the_newest_record_of_a_cluster() -> None:
     )
     samples = families(night)["gsw_run_timestamp_seconds"].samples
     assert {sample.labels["cluster"]: sample.value for sample in samples} == {"eos": 7.0, "demo": 6.0}
+
+
+def test_slow_nodes_are_told_with_what_they_cost() -> None:
+    one = Suspect(("n1",), -0.1, -0.11, -0.09, (), (), mended=False)
+    several = Suspect(("n1", "n2"), -0.05, -0.06, -0.04, (), (), mended=False)
+    samples = families(replace(NIGHT, slow_nodes={"eos": (one, several)}))[
+        "gsw_slow_node_throughput_change_ratio"
+    ].samples
+    assert [(sample.labels, sample.value) for sample in samples] == [
+        ({"cluster": "eos", "node": "n1", "one_of": "1"}, -0.1),
+        ({"cluster": "eos", "node": "n2", "one_of": "2"}, -0.05),
+    ]
 
 
 def test_nothing_is_nothing() -> None:

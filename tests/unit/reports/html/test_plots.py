@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gsw.history.suspects import Suspect
 from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.reports.html.drawing import Plot, Scale, round_numbers, ticks, upright
+from pytest_gsw.reports.html.nodes_plot import nodes_plot
 from pytest_gsw.reports.html.plots import MFU, THROUGHPUT, history_plot, jobs_plot, scaling_plot, steps_plot, window_of
+from pytest_gsw.reports.night import Night
 from pytest_gsw.reports.read import nights_by_run
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.results.record import Record
@@ -155,6 +158,36 @@ def test_of_a_thousand_jobs_those_that_ended_last_are_drawn() -> None:
     plot = jobs_plot(night)
     assert plot is not None
     assert plot.alt.startswith("The 200 jobs that ended last;")
+
+
+def slow_night(*nodes: str) -> Night:
+    (night,) = nights_by_run([SLOW, BROKEN], None, runs(Path("run")))
+    slow = Suspect(nodes, -0.1, -0.11, -0.09, (), (), mended=False)
+    return replace(night, slow_nodes={"eos": (slow,)})
+
+
+def test_a_map_of_the_nodes() -> None:
+    plot = nodes_plot(slow_night("pool0-0018", "pool0-0099"))
+    assert plot is not None
+    assert plot.alt == (
+        "16 nodes of the night's jobs, 1 slow: pool0-0018; in the order of their names, slow ones are diamonds"
+    )
+    assert texts(plot)[-1] == "slow: pool0-0018"
+    assert len(list(plot.svg.iter("polygon"))) == 1
+    (others,) = plot.svg.iter("path")
+    assert others.get("d", "").count("M") == 15
+    assert nodes_plot(slow_night("pool0-0099")) is None  # it ran no job of this night
+
+
+def test_a_map_of_two_thousand_nodes() -> None:
+    assert SLOW.jobs.last is not None
+    large = replace(SLOW, jobs=replace(SLOW.jobs, last=replace(SLOW.jobs.last, nodes="n[0001-2048]")))
+    (night,) = nights_by_run([large], None, runs(Path("run")))
+    slow = tuple(Suspect((f"n{number:04}",), -0.1, -0.1, -0.1, (), (), mended=False) for number in range(1, 10))
+    plot = nodes_plot(replace(night, slow_nodes={"eos": slow}))
+    assert plot is not None
+    assert plot.alt.startswith("2048 nodes of the night's jobs, 9 slow: n0001, n0002, n0003, n0004, n0005, n0006 and 3")
+    assert float(plot.svg.get("height", "0")) < 300
 
 
 # -- axes ------------------------------------------------------------------------------------------
