@@ -7,13 +7,14 @@ Where they explain as much, no node is named. Who is named explains jobs; what i
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_gsw.performance.excess import WINDOW, Excess, Timed, excesses
-from pytest_gsw.performance.suspicion import LOSSES, Evidence, Scores, bits, most_for, of_night, weights
+from pytest_gsw.performance.suspicion import LOSSES, Evidence, Scores, bits, most_for, of_night, ratios, summed
 
 #: A smaller loss is not worth a node's name.
 LEAST_LOSS = 0.02
@@ -60,9 +61,6 @@ class _Spell:
     since: int
     last: int
     over: bool
-
-    def has(self, night: int) -> bool:
-        return self.since <= night and not (self.over and night > self.last)
 
 
 def culprits(jobs: Sequence[Timed]) -> tuple[Culprit, ...]:
@@ -120,24 +118,21 @@ class _Search:
     def _look_from(self, night: int) -> None:
         """What each night says, from one on."""
         self.excess = excesses(self.jobs, self.explained, self.restarts)
-        most = most_for(self._unexplained(self.excess))
+        seen = {i: ratios(one) for i, one in enumerate(self.excess) if one is not None and i not in self.explained}
+        most = most_for(seen.values())
         self.evidence[night:] = [
-            [(self.masks[i], weights(one, most)) for i in each if i not in self.explained and (one := self.excess[i])]
+            [(self.masks[i], tuple(map(min, seen[i], most))) for i in each if i in seen]
             for each in self.of_night[night:]
         ]
 
-    def _unexplained(self, excess: Sequence[Excess | None], besides: Iterable[int] = ()) -> list[Excess]:
-        left_out = self.explained.union(besides)
-        return [one for index, one in enumerate(excess) if one is not None and index not in left_out]
-
     def _stand_out(self, scores: Scores, night: int, refused: dict[int, int]) -> int | None:
         """Look at those who stand out; the night from which on it must be looked again, if jobs are explained now."""
-        different = {scores.total(suspect): suspect for suspect in scores.above(_CLOSELY * self.enough)[::-1]}
-        for suspect in list(different.values())[: -_LOOKED_AT - 1 : -1]:
+        different = dict(scores.above(_CLOSELY * self.enough))
+        for total, suspect in list(different.items())[: -_LOOKED_AT - 1 : -1]:
             if refused.get(suspect, -1) >= night:
                 continue
             if suspect >= self.nodes:
-                if scores.total(suspect) < _CERTAIN * self.enough:
+                if total < _CERTAIN * self.enough:
                     continue
                 since = scores.since[scores.way(suspect)][suspect]
                 rows = range(self.rows) if suspect == self.suspects - 1 else [suspect - self.nodes]
@@ -153,7 +148,8 @@ class _Search:
         return None
 
     def _jobs_of(self, mask: int, spell: _Spell) -> set[int]:
-        return {index for index, job in enumerate(self.jobs) if job.nodes & mask and spell.has(job.night)}
+        nights = range(spell.since, spell.last + 1 if spell.over else len(self.nights))
+        return {index for night in nights for index in self.of_night[night] if self.jobs[index].nodes & mask}
 
     def _spell(self, suspect: int, night: int, scores: Scores) -> _Spell:
         """When a suspect that stands out was slow: until its sum has fallen from its highest by enough."""
@@ -178,28 +174,17 @@ class _Search:
         theirs = {i - start for i in self._jobs_of(1 << suspect, spell) if i <= window[-1]}
         explained = {i - start for i in self.explained if start <= i <= window[-1]}
         excess = excesses([self.jobs[index] for index in window], explained | theirs, self.restarts)
-        noise = [
-            [one for i, one in enumerate(excess) if one and i not in left] for left in (explained, explained | theirs)
-        ]
+        seen = {i: ratios(one) for i, one in enumerate(excess) if one and i not in explained}
+        noise = [seen.values(), [each for i, each in seen.items() if i not in theirs]]
         # How seldom all of k odd jobs among n are one node's by chance: what is left for the last of them counts, too.
         most = tuple(sum(each) / 2 for each in zip(*map(most_for, noise), strict=True))
-        said = {
-            i: weights(one, most)
-            for i, one in enumerate(excess)
-            if one and i not in explained and self.jobs[start + i].night >= since
-        }
+        said = {i: tuple(map(min, each, most)) for i, each in seen.items() if self.jobs[start + i].night >= since}
         if not self._is_enough(suspect, said, start):
             return ()
-        sums: dict[int, list[float]] = {}
-        beside = 0
-        for i in said:
-            beside |= self.masks[start + i] if self.masks[start + i] >> suspect & 1 else 0
-        for i, each in said.items():
-            for one in bits(self.masks[start + i] & beside):
-                total = sums.setdefault(one, [0.0] * len(LOSSES))
-                for way, weight in enumerate(each):
-                    total[way] += weight
-        likely = {one: max(each) for one, each in sums.items()}
+        evidence = [(self.masks[start + i], each) for i, each in said.items()]
+        beside = functools.reduce(int.__or__, (mask for mask, _ in evidence if mask >> suspect & 1))
+        sums = summed(evidence)
+        likely = {one: max(total[one] for total in sums) for one in bits(beside)}
         limit = max(likely.values()) - _TOLD_APART
         rivals = tuple(one for one in likely if likely[one] > limit)
         return () if suspect not in rivals or len(rivals) > MOST_TOGETHER or max(rivals) >= self.nodes else rivals

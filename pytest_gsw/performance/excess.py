@@ -60,10 +60,11 @@ def excesses(
         restarts: A row, and the night from which on it has another level.
     """
     windows = _windows(jobs, explained, restarts)
-    sigma = _usual_sigma(windows)
+    different = {id(window): window for window in windows if window is not None}
+    sigma = _usual_sigma(different.values())
+    centres = {name: _centre(window, sigma) for name, window in different.items()}
     over = [
-        None if window is None else job.log_s - _centre(window, sigma)
-        for job, window in zip(jobs, windows, strict=True)
+        None if window is None else job.log_s - centres[id(window)] for job, window in zip(jobs, windows, strict=True)
     ]
     effects = _effects(jobs, over, explained, sigma)
     values = [None if one is None else one - effects.get(job.night, 0.0) for job, one in zip(jobs, over, strict=True)]
@@ -108,10 +109,9 @@ def _centre(ordered: Sequence[float], sigma: float) -> float:
     return _quantile(ordered, 0.25) + _QUARTILE * sigma
 
 
-def _usual_sigma(windows: Iterable[Sequence[float] | None]) -> float:
+def _usual_sigma(windows: Iterable[Sequence[float]]) -> float:
     """The spread of a usual row's jobs, by its faster ones."""
-    different = {id(window): window for window in windows if window is not None}
-    spreads = [(_quantile(one, 0.25) - _quantile(one, 0.1)) / (_DECILE - _QUARTILE) for one in different.values()]
+    spreads = [(_quantile(one, 0.25) - _quantile(one, 0.1)) / (_DECILE - _QUARTILE) for one in windows]
     return statistics.median(spreads) if spreads else PRIOR.sigma
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,23 +22,23 @@ _SHARED = 0.25
 Evidence = list[tuple[int, tuple[float, ...]]]
 
 
-def weights(one: Excess, most: Iterable[float]) -> tuple[float, ...]:
-    """The log likelihood ratio of each of the losses against none, within what a job may say."""
-    return tuple(map(min, _ratios(one), most))
+def ratios(one: Excess) -> tuple[float, ...]:
+    """The log likelihood ratio of each of the losses against none."""
+    found, variance = [], one.sigma**2
+    for loss in LOSSES:
+        ratio = loss * (one.value - loss / 2) / variance
+        found.append(_MOST_FOR if ratio > _MOST_FOR else max(ratio, -_MOST_AGAINST))
+    return tuple(found)
 
 
-def _ratios(one: Excess) -> tuple[float, ...]:
-    return tuple(min(_MOST_FOR, max(-_MOST_AGAINST, loss * (one.value - loss / 2) / one.sigma**2)) for loss in LOSSES)
-
-
-def most_for(seen: Iterable[Excess]) -> tuple[float, ...]:
-    """What one job may say for each of the losses, by all jobs.
+def most_for(seen: Iterable[tuple[float, ...]]) -> tuple[float, ...]:
+    """What one job may say for each of the losses, by the ratios of all jobs.
 
     While nothing is slow, the mean of a likelihood ratio is 1 where noise is Gaussian and its spread known. On that
     rests how seldom sums of their logarithms are large. Noise has other shapes, so what a job says is cut where the
     mean over all jobs, and one more that is odd, is 1.
     """
-    of_losses = list(zip(*map(_ratios, seen), strict=True))
+    of_losses = list(zip(*seen, strict=True))
     return tuple(_cut(sorted(one, reverse=True)) for one in of_losses) or (0.0,) * len(LOSSES)
 
 
@@ -60,6 +61,21 @@ def of_night(said: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
     return tuple(min(_MOST_OF_A_NIGHT, share * sum(each)) for each in zip(*said, strict=True))
 
 
+def summed(evidence: Evidence) -> list[list[float]]:
+    """For each of the losses what jobs say together, by suspect.
+
+    What a job says is added where a stretch of its suspects begins, and taken away behind its end.
+    """
+    steps = [[0.0] * (max(mask.bit_length() for mask, _ in evidence) + 1) for _ in LOSSES]
+    for mask, said in evidence:
+        edges = [*bits(mask ^ mask << 1)]
+        for total, weight in zip(steps, said, strict=True):
+            for begin, end in zip(edges[::2], edges[1::2], strict=True):
+                total[begin] += weight
+                total[end] -= weight
+    return [list(itertools.accumulate(total)) for total in steps]
+
+
 @dataclass(frozen=True)
 class Scores:
     """The sums of all suspects after a night, for each of the losses, and the night with which each began.
@@ -70,13 +86,15 @@ class Scores:
 
     sums: tuple[list[float], ...]
     since: tuple[list[int], ...]
+    #: The largest sum of each.
+    totals: list[float]
     #: Those with a sum above nothing, as bits.
     alive: int = 0
 
     @classmethod
     def none(cls, suspects: int) -> Scores:
         """Before the first night."""
-        return cls(tuple([0.0] * suspects for _ in LOSSES), tuple([0] * suspects for _ in LOSSES))
+        return cls(tuple([0.0] * suspects for _ in LOSSES), tuple([0] * suspects for _ in LOSSES), [0.0] * suspects)
 
     def after(self, evidence: Evidence, night: int) -> Scores:
         """The sums after one more night."""
@@ -84,34 +102,46 @@ class Scores:
         for mask, said in evidence:
             if max(said) > 0:
                 accused |= mask
-        tonight: dict[int, list[tuple[float, ...]]] = {}
-        for mask, said in evidence:
-            for suspect in bits(mask & accused):
-                tonight.setdefault(suspect, []).append(said)
-        sums, since, alive = tuple(map(list, self.sums)), tuple(map(list, self.since)), self.alive
-        for suspect, theirs in tonight.items():
-            lives = False
-            for one, began, weight in zip(sums, since, of_night(theirs), strict=True):
-                old = one[suspect]
-                one[suspect] = new = max(0.0, old + weight)
-                if new and not old:
-                    began[suspect] = night
-                lives = lives or new > 0
-            alive = alive | 1 << suspect if lives else alive & ~(1 << suspect)
-        return Scores(sums, since, alive)
-
-    def total(self, suspect: int) -> float:
-        """The largest sum of one suspect."""
-        return max(one[suspect] for one in self.sums)
+        sums, since = tuple(map(list, self.sums)), tuple(map(list, self.since))
+        for suspects, theirs in _alike(evidence, accused):
+            ways = list(zip(sums, since, of_night(theirs), strict=True))
+            for suspect in suspects:
+                for one, began, weight in ways:
+                    old = one[suspect]
+                    new = old + weight
+                    if new > 0 and not old:
+                        began[suspect] = night
+                    one[suspect] = new if new > 0 else 0.0
+        totals = list(map(max, *sums))
+        alive = "".join(["1" if total else "0" for total in reversed(totals)])
+        return Scores(sums, since, totals, int(alive or "0", 2))
 
     def way(self, suspect: int) -> int:
         """The loss of the largest sum of one suspect."""
         return max(range(len(self.sums)), key=lambda way: self.sums[way][suspect])
 
-    def above(self, limit: float) -> list[int]:
-        """The suspects above a limit, the highest first."""
-        found = [suspect for suspect in bits(self.alive) if self.total(suspect) > limit]
-        return sorted(found, key=lambda one: (-self.total(one), -one))
+    def above(self, limit: float) -> list[tuple[float, int]]:
+        """The suspects whose largest sum is above a limit, with that, the lowest first."""
+        return sorted((total, suspect) for suspect, total in enumerate(self.totals) if total > limit)
+
+
+def _alike(evidence: Evidence, accused: int) -> Iterator[tuple[Iterable[int], list[tuple[float, ...]]]]:
+    """Those of the accused that are in the same jobs, with what these say."""
+    begins = 1
+    for mask, _ in evidence:
+        begins |= mask ^ mask << 1
+    if 4 * begins.bit_count() < accused.bit_count():  # jobs ran on stretches of neighbours, who are alike
+        for begin, end in itertools.pairwise(bits(begins)):
+            theirs = [said for mask, said in evidence if mask >> begin & 1]
+            if theirs:
+                yield bits((accused >> begin & (1 << end - begin) - 1) << begin), theirs
+        return
+    tonight: dict[int, list[tuple[float, ...]]] = {}
+    for mask, said in evidence:
+        for suspect in bits(mask & accused):
+            tonight.setdefault(suspect, []).append(said)
+    for suspect, theirs in tonight.items():
+        yield (suspect,), theirs
 
 
 def bits(mask: int) -> Iterator[int]:
