@@ -131,8 +131,9 @@ class Judging:
         jobs = [(job.status.nodes, job.status.end_s or time.time()) for job in run.jobs]
         found = explaining(slow, verdict, jobs)
         said = [] if found is None else [f"explained by {suspect_text(found)}"]
-        if len(jobs) > self._source.settings.repeats.first:
-            said.append(f"confirming jobs were to avoid {', '.join(self._config.stash[NIGHTS].slow_nodes)}")
+        avoided = self._config.stash[NIGHTS].slow_nodes
+        if avoided and len(jobs) > self._source.settings.repeats.first:
+            said.append(f"confirming jobs were to avoid {', '.join(avoided)}")
         return "; ".join(said) or None
 
     def _accepted_note(

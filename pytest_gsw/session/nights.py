@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,10 @@ from pytest_gsw.tables.model import Accepted
 
 if TYPE_CHECKING:
     from pytest_gsw.history.suspects import Suspect
+
+#: Seconds after which a slow node that no job has had is taken to be gone.
+_GONE_S = 30 * 86400.0
+_time_s = attrgetter("time_s")
 
 
 class Nights:
@@ -60,8 +66,13 @@ class Nights:
 
     @property
     def slow_nodes(self) -> tuple[str, ...]:
-        """The same by their names: what a confirming job is to do without."""
-        return tuple(dict.fromkeys(node for one in self.slow for node in one.nodes))
+        """The same by their names: what a confirming job is to do without.
+
+        A node that no job has had for a month may be gone, and Slurm refuses a list with a name that it does not know.
+        """
+        since_s = time.time() - _GONE_S
+        there = (one for one in self.slow if max(map(_time_s, (*one.accusing, *one.clearing))) >= since_s)
+        return tuple(dict.fromkeys(node for one in there for node in one.nodes))
 
     def _known_lines(self) -> Lines | None:
         """The nights of the cluster, read when they are first asked for."""

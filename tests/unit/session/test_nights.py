@@ -1,0 +1,24 @@
+"""What a session does without, by the nights that it knows."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_gsw.history.suspects import Suspect
+from pytest_gsw.session.nights import Nights
+from tests.unit.history.test_drifting import night
+
+
+def slow(*nodes: str, days_ago: int) -> Suspect:
+    seen = replace(night(0), time_s=time.time() - days_ago * 86400)
+    return Suspect(nodes, -0.1, -0.11, -0.09, (seen,), (), mended=False)
+
+
+def test_confirming_jobs_do_without_slow_nodes_that_are_there() -> None:
+    nights = Nights(None, Path("/nowhere"), "eos")
+    assert (nights.slow, nights.slow_nodes) == ((), ())
+    nights.known_slow = (slow("n1", "n2", days_ago=1), slow("n3", days_ago=31), slow("n2", "n4", days_ago=29))
+    assert nights.slow == nights.known_slow
+    assert nights.slow_nodes == ("n1", "n2", "n4")
