@@ -134,6 +134,11 @@ def _remember(config: pytest.Config) -> None:
         run = from_here(config.stash[SETTINGS].run_directory)
         write(config, f"gsw: records could not be kept for the history: {nights.not_kept}")
         write(config, f"next: pytest-gsw history --add {run}")
+    if xdist.is_worker(config) and nights.known_slow:  # the session that has the screen asks no history
+        from pytest_gsw.history.explaining import slow_since_text
+
+        for one in nights.known_slow:
+            write(config, f"gsw: slow: {slow_since_text(one)}")
     tell_delivery(config, nights)
     nights.close()
 
