@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import operator
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_gsw.history.model import LineKey, Point
@@ -65,12 +67,12 @@ def suspects(nights: Mapping[LineKey, Sequence[Point]], excluded: Collection[str
         numbers.setdefault(_night(point), len(numbers))
     # A run may go on while the next one begins: its jobs are of its own night all the same.
     counted.sort(key=lambda one: numbers[_night(one[1])])
-    names: dict[str, int] = {}
+    names = _Names()
     masks: dict[str, int] = {}
     jobs = []
     for row, point in counted:
         if point.nodes not in masks:
-            masks[point.nodes] = _mask(expand(point.nodes), names)
+            masks[point.nodes] = functools.reduce(operator.or_, map(names.__getitem__, expand(point.nodes)), 0)
         jobs.append(Timed(numbers[_night(point)], row, math.log(point.judged_s), masks[point.nodes]))
     listed, points = tuple(names), [point for _, point in counted]
     found = [_named(one, listed, points) for one in culprits(jobs)]
@@ -81,15 +83,12 @@ def _night(point: Point) -> str:
     return f"{_IMPORT}{point.time_s // _DAY_S:.0f}" if point.run_id.startswith(_IMPORT) else point.run_id
 
 
-def _mask(nodes: Iterable[str], names: dict[str, int]) -> int:
-    """Nodes as bits; names that are new get the next ones."""
-    cells = bytearray()
-    for node in nodes:
-        bit = names.setdefault(node, len(names))
-        if bit >= len(cells):
-            cells.extend(b"0" * (bit + 1 - len(cells)))
-        cells[bit] = ord("1")
-    return int(cells[::-1] or b"0", 2)
+class _Names(dict[str, int]):
+    """Each node's bit; a name that is new gets the next one."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = bit = 1 << len(self)
+        return bit
 
 
 def _named(one: Culprit, names: Sequence[str], points: Sequence[Point]) -> Suspect:

@@ -33,5 +33,6 @@ def _ranged(prefix: str, ranges: str, suffix: str, most: int) -> Iterator[str]:
         if not first.isdigit() or (last and not last.isdigit()):
             yield f"{prefix}[{piece}]{suffix}"
             continue
+        digits = len(first)
         for number in range(int(first), min(int(last or first), int(first) + most - 1) + 1):
-            yield f"{prefix}{number:0{len(first)}d}{suffix}"
+            yield prefix + str(number).zfill(digits) + suffix  # a history has millions of these
