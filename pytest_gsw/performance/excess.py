@@ -11,13 +11,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS, pooled
+from pytest_gsw.performance.together import effects_of
 
 #: Jobs of a row that its level is the median of: those before a job, and where these are fewer, the next ones.
 WINDOW = 30
 #: Fewest jobs whose median is a level.
 FEWEST = 4
-#: Fewest rows whose median is the night's effect.
-FEWEST_ROWS = 8
 #: The median distance of normal values from their median is 0.6745 standard deviations.
 _NORMAL = 1.4826
 #: Standard deviations by which the lower quartile and the lowest tenth of normal values lie below their mean.
@@ -123,7 +122,7 @@ def _effects(
     for index, (job, value) in enumerate(zip(jobs, over, strict=True)):
         if value is not None and index not in explained:
             first[job.night].setdefault(job.row, value)
-    return {night: _centre(sorted(rows.values()), sigma) for night, rows in first.items() if len(rows) >= FEWEST_ROWS}
+    return effects_of(first, lambda values: _centre(sorted(values), sigma))
 
 
 def _sigmas(jobs: Sequence[Timed], values: Sequence[float | None], explained: Collection[int]) -> dict[int, float]:

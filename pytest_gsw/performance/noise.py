@@ -51,11 +51,18 @@ class Noise:
     sigma: float
     #: Jobs of the history that it comes from; 0: it is the prior.
     jobs: int
+    #: What all jobs of one night have in common, beside that: its standard deviation between nights. Where it is not
+    #: known, it is part of what jobs differ by.
+    shared: float = 0.0
 
     def __post_init__(self) -> None:
         """Noise that is no number would compare as quiet."""
-        if not math.isfinite(self.sigma) or self.sigma < 0 or self.jobs < 0:
+        if not math.isfinite(self.sigma + self.shared) or min(self.sigma, self.shared, self.jobs) < 0:
             raise ValueError(f"noise of {self.sigma} from {self.jobs} jobs is none")
+
+    def of_median(self, jobs: int) -> float:
+        """The standard deviation of the median of so many jobs of one night; a ValueError for none."""
+        return math.hypot(self.shared, self.sigma * median_sd(jobs))
 
     @property
     def noisy(self) -> bool:
@@ -159,7 +166,7 @@ def limit(tolerance: float, noise: Noise, jobs: int = 1) -> float:
     max(tolerance, 1 - exp(-K · sigma · c)) with c from :func:`median_sd`: never less than the tolerance, and never so
     little that noise alone goes beyond it more often than in one of a thousand nights.
     """
-    return _bound(tolerance, K * noise.sigma * median_sd(jobs))
+    return _bound(tolerance, K * noise.of_median(jobs))
 
 
 def screen(tolerance: float, noise: Noise, jobs: int = 1) -> float:
@@ -167,13 +174,13 @@ def screen(tolerance: float, noise: Noise, jobs: int = 1) -> float:
 
     It is the tolerance, and for a noisy row :data:`SCREEN` standard deviations where those are more.
     """
-    return _bound(tolerance, SCREEN * noise.sigma * median_sd(jobs) if noise.noisy else 0.0)
+    return _bound(tolerance, SCREEN * noise.of_median(jobs) if noise.noisy else 0.0)
 
 
 def gain_limit(tolerance: float, noise: Noise, jobs: int = 1) -> float:
     """The gain of throughput beyond which the median of so many jobs is an improvement, as a fraction."""
     _check(tolerance)
-    return max(tolerance, math.expm1(K * noise.sigma * median_sd(jobs)))
+    return max(tolerance, math.expm1(K * noise.of_median(jobs)))
 
 
 def jobs_to_resolve(tolerance: float, noise: Noise, power: float = 0.9, alpha: float = 0.001) -> int:

@@ -1,0 +1,289 @@
+"""The rows of a night together: what all of them have in common, and what is left of each.
+
+A night's effect is the median of what rows took beyond their own levels, of one job each. A cluster's nights are then a
+row of their own, whose figures are ratios: the same functions say how much they differ, and whether they drift. What is
+left of a row has less noise than the row, and is held against the same reference.
+
+What a whole cluster has lost is never taken from its rows in silence: where the effect is beyond what nights differ by
+it is an incident, and where it is not, a row beyond its tolerance does not pass by it.
+
+All values are natural logarithms of times, slower than usual above 0, unless they are seconds.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
+
+from pytest_gsw.performance.decision import Decision, Outcome, decide, is_below
+from pytest_gsw.performance.noise import FEWEST_JOBS, REFERENCE_JOBS, K, Noise, median_sd, noise_of, prior_for
+
+#: Fewest rows whose middle is the night's effect.
+FEWEST_ROWS = 8
+
+#: The effect up to which a night is none to be told: 1.5 % less throughput.
+LEAST_EFFECT = -math.log1p(-0.015)
+
+#: What nights are taken to differ by beside what a history says of it: as much as the least effect allows for.
+_PRIOR = Noise(LEAST_EFFECT / K, 0)
+
+#: Of several outcomes, the first counts.
+_WORST_FIRST = (Outcome.REGRESSED, Outcome.INCONCLUSIVE, Outcome.IMPROVED, Outcome.PASSED)
+_PASSING = frozenset({Outcome.PASSED, Outcome.IMPROVED})
+
+_Night = TypeVar("_Night")
+_Row = TypeVar("_Row")
+
+
+def effects_of(
+    nights: Mapping[_Night, Mapping[_Row, float]],
+    middle: Callable[[Iterable[float]], float] = statistics.median,
+) -> dict[_Night, float]:
+    """By how much each night was slower for all rows; nights of fewer than :data:`FEWEST_ROWS` have no effect.
+
+    Args:
+        nights: For each night, what each row's first job took beyond the row's level.
+        middle: What of all rows counts.
+    """
+    return {night: middle(rows.values()) for night, rows in nights.items() if len(rows) >= FEWEST_ROWS}
+
+
+def without_each(values: Mapping[_Row, float]) -> dict[_Row, float]:
+    """For each of two rows or more, the median of all others: a row has no part in what is taken from it."""
+    order = sorted(values, key=lambda row: values[row])
+    ordered = [values[row] for row in order]
+    upper = (len(ordered) - 1) // 2
+    lower = upper - 1 if len(ordered) % 2 else upper  # of an odd number of others both are the one in the middle
+
+    def of_others(place: int, left_out: int) -> float:
+        return ordered[place if place < left_out else place + 1]
+
+    return {row: (of_others(lower, at) + of_others(upper, at)) / 2 for at, row in enumerate(order)}
+
+
+# -- the nights before ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Effect:
+    """By how much a night is slower for all rows, and by how much nights differ when nothing has changed."""
+
+    value: float
+    #: Between the effects of nights; its jobs are nights.
+    noise: Noise
+    #: How many rows tell it, and how many of these are slower than usual.
+    rows: int
+    slower: int
+
+    @property
+    def limit(self) -> float:
+        """The effect beyond which it is an incident; what it is held against is a median of nights as well."""
+        return max(LEAST_EFFECT, K * self.noise.sigma * math.hypot(1.0, median_sd(self.noise.jobs)))
+
+    @property
+    def is_incident(self) -> bool:
+        """Whether the whole cluster is slower than nights differ by."""
+        return self.value > self.limit
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether the whole cluster is faster than nights differ by."""
+        return self.value < -self.limit
+
+
+@dataclass(frozen=True)
+class Before:
+    """What the nights of a cluster have in common.
+
+    Args:
+        nights: For each night, the oldest first, the seconds of the first job of each row of which the night counts.
+        levels: The logarithm of what each row takes; rows without one tell nothing of nights.
+    """
+
+    nights: Sequence[Mapping[str, float]]
+    levels: Mapping[str, float]
+
+    @cached_property
+    def _over(self) -> dict[int, dict[str, float]]:
+        """By night with enough rows, what each row took beyond its level."""
+        over = (
+            {row: math.log(seconds) - self.levels[row] for row, seconds in night.items() if row in self.levels}
+            for night in self.nights
+        )
+        return {number: rows for number, rows in enumerate(over) if len(rows) >= FEWEST_ROWS}
+
+    @cached_property
+    def effects(self) -> dict[int, float]:
+        """The effect of each night that has one, by its index."""
+        return effects_of(self._over)
+
+    @cached_property
+    def noise(self) -> Noise | None:
+        """By how much the effects of the first nights differ, ``None`` where these are too few to tell."""
+        ratios = [math.exp(effect) for effect in self.effects.values()][:REFERENCE_JOBS]
+        return noise_of(ratios, _PRIOR) if len(ratios) >= FEWEST_JOBS else None
+
+    @cached_property
+    def _left(self) -> dict[str, dict[int, float]]:
+        left: dict[str, dict[int, float]] = {}
+        for number, rows in self._over.items():
+            for row, effect in without_each(rows).items():
+                left.setdefault(row, {})[number] = self.nights[number][row] * math.exp(-effect)
+        return left
+
+    def left(self, row: str) -> Mapping[int, float]:
+        """By night, the seconds of a row without what the night was slower for all others."""
+        return self._left.get(row, {})
+
+    @cached_property
+    def _noises(self) -> dict[tuple[str, float], Noise]:
+        return {}
+
+    def noise_of_left(self, row: str, tolerance: float) -> Noise:
+        """By how much what is left of a row differs from night to night."""
+        key = (row, tolerance)
+        if key not in self._noises:
+            self._noises[key] = noise_of([*self.left(row).values()][:REFERENCE_JOBS], prior_for(tolerance))
+        return self._noises[key]
+
+
+def level_of(reference_s: Sequence[float]) -> float | None:
+    """The level of a row by its reference, ``None`` where that has fewer than eight nights."""
+    return math.log(statistics.median(reference_s)) if len(reference_s) >= FEWEST_JOBS else None
+
+
+# -- one row, one night -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Night:
+    """What the other rows say of a night, to one row."""
+
+    #: By how much it is slower for them, and what of that is taken from the row.
+    effect: float
+    taken: float
+    #: Whether the whole cluster is slower than nights differ by, and beyond what it is that.
+    is_incident: bool
+    limit: float
+    #: How many rows say so, this one included.
+    rows: int
+    #: What the row usually takes, seconds.
+    usual_s: float
+    #: By how much what is left of the row differs, and the nights.
+    noise: Noise
+
+
+@dataclass(frozen=True)
+class Joint:
+    """What is known of a row after the jobs that it has had this night, by itself and beside the others."""
+
+    outcome: Outcome
+    #: Jobs to run now before the row can be decided; 0: it is.
+    more: int
+    #: By what it took, with what nights differ by in its noise, and by what is left of that without the night's effect.
+    raw: Decision
+    left: Decision
+    #: Its loss is part of an incident, which is what fails.
+    is_part: bool
+
+    @property
+    def decision(self) -> Decision:
+        """The one of the two that counts, with what both come to."""
+        counts = self.left if self.left.outcome is self.outcome is not self.raw.outcome else self.raw
+        return replace(counts, outcome=self.outcome, median_s=self.raw.median_s, loss=self.raw.loss, more=self.more)
+
+
+def decide_beside(
+    times_s: Sequence[float],
+    reference_s: float,
+    tolerance: float,
+    night: Night,
+    *,
+    first: int = 1,
+    confirm: int = 0,
+) -> Joint:
+    """Decide a row by all its jobs of this night and by what the other rows say of the night.
+
+    The worse counts of what it took and of what is left of that. Jobs of one night share its effect, so that more of
+    them do not narrow what nights differ by. No job is asked for by what a row took where a usual one would be beyond
+    the tolerance tonight: it would tell the same again.
+
+    Args:
+        times_s: The step time of each job so far, seconds.
+        reference_s: The step time that they are held against, seconds.
+        tolerance: Accepted loss (and gain) of throughput, as a fraction.
+        night: What the others say.
+        first: Jobs that run in any case.
+        confirm: Most jobs that follow where the first are beyond the screen.
+
+    Raises:
+        ValueError: As :func:`~pytest_gsw.performance.decision.decide` does.
+    """
+    raw = decide(times_s, reference_s, tolerance, night.noise, first=first, confirm=confirm)
+    own = replace(night.noise, shared=0.0) if night.taken else night.noise
+    without = [time_s * math.exp(-night.taken) for time_s in times_s]
+    left = decide(without, reference_s, tolerance, own, first=first, confirm=confirm)
+    is_usual_tonight = is_below(reference_s / (night.usual_s * math.exp(night.effect)), tolerance)
+    is_needless = (night.is_incident or is_usual_tonight) and len(times_s) >= first
+    more = max(left.more, 0 if is_needless else raw.more)
+    if night.is_incident and left.outcome in _PASSING and raw.outcome not in _PASSING:
+        return Joint(Outcome.INCONCLUSIVE, more, raw, left, is_part=True)
+    outcomes = {left.outcome, raw.outcome}
+    # A gain is one of the row's own figure; what is left of a slower night is none.
+    worst = raw.outcome if outcomes <= _PASSING else min(outcomes, key=_WORST_FIRST.index)
+    return Joint(worst, more, raw, left, is_part=False)
+
+
+@dataclass(frozen=True)
+class Tonight:
+    """A night that goes on: what rows took so far beyond their levels, and how many first jobs are still to end."""
+
+    before: Before
+    over: Mapping[str, float]
+    missing: int = 0
+
+    def effect(self, rest: float | None = None) -> Effect | None:
+        """By how much it is slower for all rows so far, or if the missing ones took ``rest``; ``None`` for too few."""
+        values = [*self.over.values(), *([] if rest is None else [rest] * self.missing)]
+        found = effects_of({0: dict(enumerate(values))})
+        noise = self.before.noise
+        if noise is None or not found:
+            return None
+        return Effect(found[0], noise, len(values), sum(value > 0 for value in values))
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it can come to have an effect."""
+        return self.before.noise is not None and len(self.over) + self.missing >= FEWEST_ROWS
+
+    def beside(self, row: str, tolerance: float, rest: float | None = None) -> Night | None:
+        """What the other rows say to one whose first job has ended; ``None`` where they say nothing."""
+        effect = self.effect(rest)
+        if effect is None or row not in self.over:
+            return None
+        others = [value for name, value in self.over.items() if name != row]
+        value = statistics.median([*others, *([] if rest is None else [rest] * self.missing)])
+        # A row does not have to gain what all others have gained for good.
+        taken = 0.0 if effect.is_gain else value
+        noise = replace(self.before.noise_of_left(row, tolerance), shared=effect.noise.sigma)
+        usual_s = math.exp(self.before.levels[row])
+        return Night(value, taken, effect.is_incident, effect.limit, effect.rows, usual_s, noise)
+
+    def bounds(self, row: str, tolerance: float) -> tuple[Night, ...]:
+        """The night to a row if all rows that are missing were as fast, and as slow, as can be.
+
+        What comes of a row only gets better, the slower the others are, as long as the night stays an incident or none.
+        So it is settled where it is the same by both.
+
+        Returns:
+            One where no row is missing; none where those that are known are too few to tell anything.
+        """
+        if len(self.over) < FEWEST_ROWS:
+            return ()
+        rests = (-math.inf, math.inf) if self.missing else (None,)
+        nights = [night for rest in rests if (night := self.beside(row, tolerance, rest)) is not None]
+        return tuple(nights) if all(math.isfinite(night.effect) for night in nights) else ()
