@@ -14,12 +14,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from pytest_gsw.jobs.model import JobState
+from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.facts import NO_CLUSTER, JobFacts
 from pytest_gsw.results.record import Record
 
 #: The launcher of a job that no session ran: its log was imported, and whoever did so says that it ended well.
 IMPORTED = "import"
+
+#: How the runs of imports begin: each log has one of its own, which is no night.
+_IMPORT_RUN = "import-"
 
 #: The cluster of all simulated runs, whatever they were called when they were replayed.
 SIMULATED = "demo"
@@ -87,6 +91,13 @@ class RunSummary:
     first_s: float
     last_s: float
     outcomes: Mapping[str, int]
+
+
+def night_of(point: Point) -> str:
+    """The night that a job was of: its run, or the day, where it was imported."""
+    return (
+        f"{_IMPORT_RUN}{point.time_s // SECONDS_PER_DAY:.0f}" if point.run_id.startswith(_IMPORT_RUN) else point.run_id
+    )
 
 
 def cluster_of(record: Record) -> str:

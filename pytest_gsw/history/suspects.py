@@ -8,14 +8,10 @@ import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_gsw.history.model import LineKey, Point
+from pytest_gsw.history.model import LineKey, Point, night_of
 from pytest_gsw.performance.culprits import Culprit, culprits
 from pytest_gsw.performance.excess import Timed
 from pytest_gsw.results.nodes import expand
-
-#: Imports have runs of their own, which are no nights.
-_IMPORT = "import-"
-_DAY_S = 86400
 
 
 @dataclass(frozen=True)
@@ -64,23 +60,19 @@ def suspects(nights: Mapping[LineKey, Sequence[Point]], excluded: Collection[str
     counted = [(row, point) for _, row, point in known if point.run_id not in excluded]
     numbers: dict[str, int] = {}
     for _, point in counted:
-        numbers.setdefault(_night(point), len(numbers))
+        numbers.setdefault(night_of(point), len(numbers))
     # A run may go on while the next one begins: its jobs are of its own night all the same.
-    counted.sort(key=lambda one: numbers[_night(one[1])])
+    counted.sort(key=lambda one: numbers[night_of(one[1])])
     names = _Names()
     masks: dict[str, int] = {}
     jobs = []
     for row, point in counted:
         if point.nodes not in masks:
             masks[point.nodes] = functools.reduce(operator.or_, map(names.__getitem__, expand(point.nodes)), 0)
-        jobs.append(Timed(numbers[_night(point)], row, math.log(point.judged_s), masks[point.nodes]))
+        jobs.append(Timed(numbers[night_of(point)], row, math.log(point.judged_s), masks[point.nodes]))
     listed, points = tuple(names), [point for _, point in counted]
     found = [_named(one, listed, points) for one in culprits(jobs)]
     return tuple(sorted((one for one in found if one.accusing), key=lambda one: (one.mended, one.change, one.nodes)))
-
-
-def _night(point: Point) -> str:
-    return f"{_IMPORT}{point.time_s // _DAY_S:.0f}" if point.run_id.startswith(_IMPORT) else point.run_id
 
 
 class _Names(dict[str, int]):
