@@ -35,8 +35,13 @@ class RepeatRequest:
     avoiding: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Later:
+    """That it is not known yet whether one more job of a row is wanted: other rows' jobs will tell."""
+
+
 #: Asked of a row's job that ended well, with its log: is one more wanted?
-OnceMore = Callable[[str, Run], RepeatRequest | None]
+OnceMore = Callable[[str, Run], RepeatRequest | Later | None]
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,12 @@ class Logs:
         if log is not None and self._rows.is_shared(self._rows.claims.log(job, log), ended.row.row_id):
             return None
         run = self._run_of(ended, log)
-        return None if run is None or self._repeating.repeats(ended, run) else run
+        if run is None:
+            return None
+        if self._repeating.goes_on(ended, run):
+            ended.look_s = now_s + ended.pause_s  # it may be past its log's deadline
+            return None
+        return run
 
     def _run_of(self, ended: Ended, log: Path | None) -> Run | None:
         """An ended job with its log; ``None`` where its batch output is another row's as well."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_gsw.fleet.entry import Ended, OnceMore, RepeatObserver, RepeatRequest, Row, Waiting, is_healthy
+from pytest_gsw.fleet.entry import Ended, Later, OnceMore, RepeatObserver, RepeatRequest, Row, Waiting, is_healthy
 from pytest_gsw.fleet.notes import Notes
 from pytest_gsw.fleet.rows import Rows
 from pytest_gsw.jobs.journal import Journal
@@ -36,12 +36,17 @@ class Repeating:
         self._retries = 0
         self._once_more = lambda *_: None
 
-    def repeats(self, ended: Ended, run: Run) -> bool:
-        """Put a row back into the queue where the infrastructure failed it, or where one more job of it is wanted."""
+    def goes_on(self, ended: Ended, run: Run) -> bool:
+        """Whether a row is not over: it waits for others, or is put back into the queue.
+
+        That is where the infrastructure failed it, or one more job of it is wanted.
+        """
         row = ended.row
         attempt = self._attempt(row, run)
         if attempt is None:
             return False
+        if isinstance(attempt, Later):
+            return True
         attempt = replace(attempt, cluster=ended.seen.job.cluster)
         del self._rows.ended[row.row_id]
         self.again(row, attempt, attempt.after(row.spec), run.jobs if attempt.measured else row.earlier)
@@ -53,15 +58,17 @@ class Repeating:
         self._on_repeat(row.row_id, attempt)
         self._rows.wait(Waiting(Row(row.row_id, spec, (*row.attempts, attempt), earlier)), first=True)
 
-    def _attempt(self, row: Row, run: Run) -> Attempt | None:
+    def _attempt(self, row: Row, run: Run) -> Attempt | Later | None:
         """What a job was that is not its row's last; ``None`` where it is the last."""
         failure = infrastructure_failure(run) if len(row.failures) < self._retries else None
         if failure is not None:
             return Attempt(run.job_id, run.status, failure.why, failure.nodes)
-        wanted: RepeatRequest | None = None
+        wanted: RepeatRequest | Later | None = None
         if is_healthy(run.status):
             try:
                 wanted = self._once_more(row.row_id, run)
             except Exception:  # of a site's own rule: told when the row is judged
                 return None
-        return None if wanted is None else Attempt(run.job_id, run.status, wanted.why, wanted.avoiding, measured=True)
+        if wanted is None or isinstance(wanted, Later):
+            return wanted
+        return Attempt(run.job_id, run.status, wanted.why, wanted.avoiding, measured=True)
