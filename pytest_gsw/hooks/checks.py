@@ -18,6 +18,7 @@ from pytest_gsw.jobs.layout import JOB_ID
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, JobStep
 from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.noise import Noise
+from pytest_gsw.performance.together import Night
 from pytest_gsw.performance.verdict import Outcome, Reason
 from pytest_gsw.tables.metrics import BY_KEY, DOCUMENTED, METRIC_KEY, STATISTICS, Direction
 
@@ -178,6 +179,7 @@ _VERDICT: Mapping[str, _Check] = {
     "more": _or_none("a whole number", _is_whole),
     "max_gain": _or_none(*_ABOVE_0),
     "ranks": _or_none("RanksApart", _are_apart),
+    "night": _or_none("Night", lambda value: isinstance(value, Night)),
     # Those by a site's metrics are added to it.
     "metrics": ("an empty tuple", lambda value: value == ()),
     "own_outcome": ("None", lambda value: value is None),

@@ -14,6 +14,7 @@ from pytest_gsw.performance.doubts import RanksApart, believed_gain, is_too_good
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.repeats import Repeats
+from pytest_gsw.performance.together import Night, decide_beside
 from pytest_gsw.tables.metrics import STEP_TIME, Direction, Metric
 from pytest_gsw.tables.model import Accepted, Baseline
 
@@ -36,6 +37,8 @@ class Reason(enum.Enum):
     WITHIN_NOISE = "within noise"
     #: Inconclusive: a canary row says that the cluster is not in its usual state.
     CANARY = "canary"
+    #: Inconclusive: all rows of the cluster are slower tonight, which is a failure of its own.
+    INCIDENT = "incident"
     #: Inconclusive: a job is faster than is believed.
     TOO_GOOD = "too good to be true"
     #: Inconclusive: ranks of one job show different times for the same steps.
@@ -120,6 +123,8 @@ class Verdict:
     max_gain: float | None = None
     #: Ranks whose times differ, where they do.
     ranks: RanksApart | None = None
+    #: What the other rows of the night say, where they say something.
+    night: Night | None = None
     #: The outcomes by the site's metrics that the row documents.
     metrics: tuple[MetricVerdict, ...] = ()
     #: The outcome by the row's own metric, where those say something worse; ``None`` where it is the outcome.
@@ -219,6 +224,7 @@ def judge(
     noise: Noise | None = None,
     repeats: Repeats | None = None,
     max_gain: float | None = None,
+    night: Night | None = None,
 ) -> Verdict:
     """Compare what was measured of a row with its document, or with what its cluster has accepted beside that.
 
@@ -231,6 +237,7 @@ def judge(
             tolerance is all that is allowed.
         repeats: How many jobs the row may have, so that the verdict can say how many are still needed.
         max_gain: Gain of throughput that is believed, as a fraction; the row's own by default.
+        night: What the other rows of the night say; ``None`` where they say nothing.
 
     Raises:
         ValueError: There is no documented figure to judge by, or a number is not finite
@@ -252,12 +259,16 @@ def judge(
     jobs_s = measurement.jobs_s or (measurement.judged_s,)
     repeats = repeats or Repeats()
     known = noise or _NOISELESS
-    decision = decide(jobs_s, reference_s, tolerance, known, first=repeats.first, confirm=repeats.confirm)
+    plan = {"first": repeats.first, "confirm": repeats.confirm}
+    joint = None if night is None else decide_beside(jobs_s, reference_s, tolerance, night, **plan)
+    decision = joint.decision if joint else decide(jobs_s, reference_s, tolerance, known, **plan)
     outcome = decision.outcome
     allowed = decision.allowed_gain if outcome is Outcome.IMPROVED else decision.limit
     direction = baseline.judged_by.direction
     is_within = compare(decision.median_s, reference_s, tolerance, direction) is Outcome.PASSED
     reason = Reason.GAIN_WITHIN_NOISE if outcome is Outcome.PASSED and not is_within else _USUAL_REASON[outcome]
+    if joint is not None and joint.is_part:
+        reason = Reason.INCIDENT
     believed, ranks = believed_gain(max_gain, tolerance, known), ranks_apart(measurement.ranks_s, tolerance)
     if outcome is Outcome.REGRESSED and is_last_step_alone(baseline, measurement, reference_s, tolerance):
         outcome, reason = Outcome.INCONCLUSIVE, Reason.LAST_STEP
@@ -280,6 +291,7 @@ def judge(
         more=decision.more,
         max_gain=believed,
         ranks=ranks,
+        night=night,
     )
 
 

@@ -218,6 +218,8 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
         case Reason.CANARY:
             which = f" {', '.join(canaries)}" if canaries else " row"
             return f"{fact}; the canary{which} was too slow as well: {unusual}"
+        case Reason.INCIDENT:
+            return f"{fact}; it is part of the cluster's incident, which has failed"
         case Reason.TOO_GOOD:
             return f"{fact}; {_too_good(record, verdict)}"
         case Reason.RANKS_DIFFER:

@@ -16,6 +16,7 @@ from pytest_gsw.results.record import Record
 #: The words of reasons in a cell, in place of their outcome's.
 _OF_REASON = {
     Reason.CANARY.value: "CANARY",
+    Reason.INCIDENT.value: "INCIDENT",
     Reason.TOO_GOOD.value: "TOO GOOD",
     Reason.RANKS_DIFFER.value: "RANKS",
     Reason.LAST_STEP.value: "LAST STEP",

@@ -9,10 +9,11 @@ import time
 import pytest
 
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.fleet.entry import RepeatRequest
+from pytest_gsw.fleet.entry import Later, RepeatRequest
 from pytest_gsw.hooks.checks import verdict_problems
 from pytest_gsw.hooks.faults import wrong_answer
 from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.performance.together import Night
 from pytest_gsw.performance.verdict import (
     UNUSUAL,
     MetricVerdict,
@@ -32,7 +33,7 @@ from pytest_gsw.runs.run import Run
 from pytest_gsw.session.measuring import Measuring
 from pytest_gsw.session.metrics import site_metrics
 from pytest_gsw.session.sources import RowSource
-from pytest_gsw.session.stash import CANARIES, NIGHTS
+from pytest_gsw.session.stash import CANARIES, NIGHTS, OTHERS
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted
 
@@ -52,6 +53,7 @@ class Judging:
         self._jobs = jobs
         #: Ids of the canary rows that were too slow so far.
         self._canaries = config.stash[CANARIES]
+        self._others = config.stash[OTHERS]
 
     def judge(self, run: Run, measurement: Measurement) -> Found:
         """Judge what was measured of a row's last job, or of all its jobs together.
@@ -61,7 +63,7 @@ class Judging:
         """
         baseline, source = self._baseline, self._source
         accepted, unused = source.accepted(run)
-        verdict = self._with_canaries(self._ask(run, measurement, accepted))
+        verdict = self._with_canaries(self._ask(run, measurement, accepted, self._night()))
         not_comparable = source.not_comparable(run)
         tokens_per_s = measurement.figures.tokens_per_s if baseline.judged_by is STEP_TIME else None
         documented = dict(vars(baseline.documented))
@@ -81,23 +83,35 @@ class Judging:
             verdict=dataclasses.replace(verdict, given_reason=verdict.reason),
         )
 
-    def once_more(self, run: Run) -> RepeatRequest | None:
+    def once_more(self, run: Run) -> RepeatRequest | Later | None:
         """Why one more job of the row is wanted after this one, which ended well; ``None`` where it is not.
 
         Raises:
             RunError: The job cannot be measured.
         """
         repeats, jobs = self._source.settings.repeats, len(run.jobs)
-        if jobs >= repeats.most or self._baseline.expected_failure or self._source.not_comparable(run) is not None:
+        is_last = jobs >= repeats.most and not self._others.may_speak
+        if is_last or self._baseline.expected_failure or self._source.not_comparable(run) is not None:
             return None
         check_job(run, self._baseline.recipe.may_fail)
         measurement = self._jobs.measure(run, self._source).measurement
         assert measurement is not None  # rows that are to fail are not measured, and have ended above
+        # A row that has changed since it was submitted is not the one whose nights are known.
+        self._others.note(self._baseline.id, self._judged_s(run.jobs[0]) if self._source.experiment(run) else None)
         if jobs < repeats.first:
             return RepeatRequest(f"{measurement.judged_s:.4g} s, to be repeated ({jobs} of {repeats.first})")
         if self._canaries:
             return None  # whatever further jobs would say, the night is inconclusive
-        verdict = self._ask(run, measurement, self._source.accepted(run)[0])
+        accepted = self._source.accepted(run)[0]
+        verdicts = [
+            self._ask(run, measurement, accepted, night)
+            for night in self._others.bounds(self._baseline.id, self.tolerance)
+        ]
+        if len({(one.outcome, one.reason, one.more) for one in verdicts}) != 1:
+            return Later()  # the others decide what it is
+        verdict = verdicts[0]
+        if jobs >= repeats.most:
+            return None
         fails = has_failed(verdict.outcome.value, verdict.reason.value, strict=self._source.settings.strict)
         is_too_fast = fails and verdict.outcome is Outcome.IMPROVED
         if not (fails if verdict.more is None or is_too_fast else verdict.more > 0):
@@ -107,6 +121,9 @@ class Judging:
         there = {node for nodes in own for node in expand(nodes)}
         slow = (node for node in self._config.stash[NIGHTS].slow_nodes if node not in there)
         return RepeatRequest(f"{row_text.worst_change(verdict)}, {confirmed}", (*own, *slow))
+
+    def _night(self) -> Night | None:
+        return self._source.night or self._others.now(self._baseline.id, self.tolerance)
 
     def _judged_s(self, run: Run) -> float | None:
         measurement = self._jobs.of_job(run.job_id, run.status)
@@ -149,7 +166,7 @@ class Judging:
             return None
         return ignored_text(accepted) if verdict.accepted_s is None else accepted_text(accepted)
 
-    def _ask(self, run: Run, measurement: Measurement, accepted: Accepted | None) -> Verdict:
+    def _ask(self, run: Run, measurement: Measurement, accepted: Accepted | None, night: Night | None) -> Verdict:
         """The verdict of the session's rule, and of the site's metrics that the row documents."""
         hook = self._config.hook.pytest_gsw_judge
         verdict = hook(
@@ -161,6 +178,7 @@ class Judging:
             noise=self._source.noise(run, accepted, self.tolerance),
             repeats=self._source.repeats,
             max_gain=self._max_gain,
+            night=night,
         )
         if not isinstance(verdict, Verdict):
             raise wrong_answer(hook, f"{verdict!r}, which is no sound Verdict")

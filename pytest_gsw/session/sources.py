@@ -27,6 +27,7 @@ from pytest_gsw.jobs.model import JobSpec, JobState, Launcher
 from pytest_gsw.jobs.spec import NCCL_TRACE_STEPS, profiling_in
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.repeats import Repeats
+from pytest_gsw.performance.together import Night
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results.nodes import number_of
 from pytest_gsw.results.record import Record
@@ -61,6 +62,8 @@ class RowSource(ABC):
     was_excused = False
     #: What it was said already that slow nodes have to do with its outcome.
     slow_nodes: str | None = None
+    #: What the other rows of its night said, where that was recorded.
+    night: Night | None = None
 
     def __init__(self, baseline: Baseline, settings: Settings, spec: JobSpec | None) -> None:
         self.baseline = baseline
@@ -326,6 +329,7 @@ class ReplayedRow(RowSource):
         # The canary may not be replayed with it.
         self.was_excused = record.reason == Reason.CANARY.value
         self.slow_nodes = record.slow_nodes
+        self.night = None if record.verdict is None else record.verdict.night
         self._record = record
 
     def with_earlier_jobs(self, run: Run) -> Run:

@@ -15,7 +15,7 @@ from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import RunError, SubmissionError, WrongAnswerError
-from pytest_gsw.fleet.entry import StateObserver
+from pytest_gsw.fleet.entry import Over, StateObserver
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.watch import Watch
 from pytest_gsw.history.place import open_history
@@ -38,12 +38,13 @@ from pytest_gsw.session.item import BaselineItem, blank_rows
 from pytest_gsw.session.lost import LEFT_ALONE
 from pytest_gsw.session.metrics import site_metrics, unknown_metric
 from pytest_gsw.session.nights import Nights
+from pytest_gsw.session.others import Others
 from pytest_gsw.session.replayed import launched_logs, newest_chooser
 from pytest_gsw.session.resume import own_run, take_over, unwritable
 from pytest_gsw.session.screen import make_ticker, repeat_teller, write
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.sources import LiveRow, ReplayedRow, steps_of
-from pytest_gsw.session.stash import CANARIES, FLEET, NIGHTS, environment_of
+from pytest_gsw.session.stash import CANARIES, FLEET, NIGHTS, OTHERS, environment_of
 from pytest_gsw.tables.definition import accepted_to_expect, definition_hash
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.images import image_name
@@ -96,6 +97,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
         environ=environ,
     )
     config.stash[FLEET] = fleet
+    config.stash[OTHERS] = _others(config, settings, rows, nights)
     specs = {item.baseline.id: make_spec(item, settings) for item in rows}
     begin_json(config, [item for item in session.items if isinstance(item, BaselineItem)])
     _note_rows(journal, settings, [item.nodeid for item in (*rows, *blank_rows(session.items))])
@@ -183,6 +185,14 @@ def _nights(config: pytest.Config, settings: Settings) -> Nights:
     nights = Nights(open_history(settings.history), settings.results, settings.cluster.name)
     tell_delivery(config, nights)
     return nights
+
+
+def _others(config: pytest.Config, settings: Settings, rows: Sequence[BaselineItem], nights: Nights) -> Others:
+    """The rows together, each with the figure that its cluster has accepted, as far as that is known by now."""
+    cluster = "" if settings.cluster is None else settings.cluster.name
+    expected = [(item.baseline, accepted_to_expect(item.baseline, cluster, None)) for item in rows]
+    fleet = config.stash[FLEET]
+    return Others(nights, expected, settings.run_id, lambda row_id: isinstance(fleet.phase(row_id), Over | None))
 
 
 def tell_delivery(config: pytest.Config, nights: Nights) -> None:

@@ -13,12 +13,15 @@ if TYPE_CHECKING:
     from pytest_gsw.fleet.fleet import Fleet
     from pytest_gsw.results.record import Record
     from pytest_gsw.session.nights import Nights
+    from pytest_gsw.session.others import Others
     from pytest_gsw.session.suite import SuiteRows
 
 SETTINGS = pytest.StashKey[Settings]()
 FLEET: pytest.StashKey[Fleet] = pytest.StashKey()
 #: What earlier nights measured.
 NIGHTS: pytest.StashKey[Nights] = pytest.StashKey()
+#: What the rows of the session say together.
+OTHERS: pytest.StashKey[Others] = pytest.StashKey()
 #: Ids of the canary rows that were too slow in this session.
 CANARIES = pytest.StashKey[list[str]]()
 #: A row's record, once it has been run.

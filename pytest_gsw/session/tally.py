@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_gsw.results import outcomes
+from pytest_gsw.session import xdist
 
 if TYPE_CHECKING:
     from pytest_gsw.results.record import Record
@@ -46,6 +47,18 @@ class Tally:
             self.attempts[node_id] = report.gsw_attempts
             self.used[node_id] = report.gsw_used_gpu_hours
             self.saved[node_id] = report.gsw_saved_gpu_hours
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Tell of an incident of the whole cluster, before JUnit's file is written."""
+        if not self.rows or xdist.is_worker(session.config):
+            return
+        from pytest_gsw.performance.together import FEWEST_ROWS
+
+        if self.rows >= FEWEST_ROWS:
+            from pytest_gsw.session.incident import report_incident
+
+            report_incident(session)
 
     def __contains__(self, node_id: str) -> bool:
         """Whether a row was reported."""

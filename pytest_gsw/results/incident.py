@@ -1,0 +1,57 @@
+"""That the whole cluster was slower in a run: one failure for all of its rows."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pytest_gsw.common.words import percent
+from pytest_gsw.performance.together import FEWEST_ROWS
+from pytest_gsw.performance.verdict import Reason
+from pytest_gsw.results.record import Record
+
+
+@dataclass(frozen=True)
+class Incident:
+    """A night that is slower for the whole cluster than its nights differ by."""
+
+    cluster: str
+    #: By how much more time rows took than they usually do, a logarithm, and beyond what that is an incident.
+    effect: float
+    limit: float
+    #: The rows that tell it, those of them that are slower than usual, and those that failed by nothing else.
+    rows: int
+    slower: int
+    parts: tuple[str, ...]
+
+    @property
+    def fact(self) -> str:
+        """One line: ``cluster pool: 28 of 30 rows slower, -6.1 % (an incident beyond -2.0 %)``."""
+        change, limit = percent(math.exp(-self.effect) - 1), percent(math.exp(-self.limit) - 1)
+        return (
+            f"cluster {self.cluster}: {self.slower} of {self.rows} rows slower, {change} (an incident beyond {limit})"
+        )
+
+
+def incident_of(records: Iterable[Record]) -> Incident | None:
+    """The incident of a run, ``None`` where it was none, or its rows are too few to tell.
+
+    It is told by the first job of each row of which the others were asked, whatever came of the row.
+    """
+    known = [
+        (record, night, math.log(record.measured_jobs[0].judged_s / night.usual_s))
+        for record in records
+        if record.verdict is not None and (night := record.verdict.night) is not None
+        if record.measured_jobs and record.measured_jobs[0].judged_s
+    ]
+    if len(known) < FEWEST_ROWS:
+        return None
+    over = [one for _, _, one in known]
+    effect, limit = statistics.median(over), statistics.median(night.limit for _, night, _ in known)
+    parts = tuple(record.row.node_id for record, _, _ in known if record.reason == Reason.INCIDENT.value)
+    # A row that was left to the incident is never left without one.
+    if effect <= limit and not parts:
+        return None
+    return Incident(known[0][0].run.cluster, effect, limit, len(over), sum(one > 0 for one in over), parts)

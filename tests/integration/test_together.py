@@ -1,0 +1,91 @@
+"""Rows of a cluster that are judged together: a night that is slow for all of them is one failure."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gsw.history.place import open_history
+from pytest_gsw.results.record import Record, read_records
+from tests.integration.conftest import junit
+
+ROWS = ("--gsw-cluster=demo", "-k", "H100x64 or H100x128 or H100x256", "--gsw-confirm=2", "--junitxml=junit.xml")
+NIGHTS = 30
+DAY_S = 86400
+
+
+def night(record: Record, number: int, rng: random.Random) -> Record:
+    """The same row on an earlier night, with 1 % of noise."""
+    last, verdict = record.jobs.last, record.verdict
+    assert last is not None
+    assert last.judged_s is not None
+    assert verdict is not None
+    seconds = verdict.documented_s * (1 + rng.gauss(0, 0.01))
+    end_s = (last.end_s or 0.0) - DAY_S * (NIGHTS - number)
+    job = replace(
+        last, id=f"{number}-{last.id}", judged_s=seconds, start_s=end_s - 60, end_s=end_s, submit_s=end_s - 60
+    )
+    return replace(
+        record,
+        run=replace(record.run, id=f"night-{number:03}", recorded_s=end_s),
+        jobs=replace(record.jobs, last=job, repeats=(), attempts=()),
+        figures=replace(record.figures, measured={**record.figures.measured, record.judged_metric.key: seconds}),
+        verdict=replace(verdict, measured_s=seconds, jobs_s=(seconds,)),
+    )
+
+
+@pytest.fixture
+def rows(pytester: pytest.Pytester) -> int:
+    """A history of thirty nights of all rows, and how many these are."""
+    pytester.runpytest(*ROWS, "--gsw-history=first.sqlite")
+    (run,) = pytester.path.glob(".gsw/runs/*")
+    records = [record for record in read_records(run) if record.outcome == "passed"]
+    rng = random.Random(1)  # noqa: S311 - noise, not cryptography
+    with open_history(pytester.path / "history.sqlite") as history:
+        history.add([night(record, number, rng) for number in range(NIGHTS) for record in records])
+    return len(records)
+
+
+def run(pytester: pytest.Pytester, *options: str) -> tuple[pytest.RunResult, list[dict[str, Any]]]:
+    before = set(pytester.path.glob(".gsw/runs/*"))
+    result = pytester.runpytest(*ROWS, "--gsw-history=history.sqlite", *options)
+    (made,) = set(pytester.path.glob(".gsw/runs/*")) - before
+    return result, [json.loads(Path(path).read_text()) for path in made.glob("records/*.json")]
+
+
+def test_a_night_like_the_others_is_none_to_be_told(pytester: pytest.Pytester, rows: int) -> None:
+    result, records = run(pytester)
+
+    assert result.ret == 0
+    assert sum(record["verdict"]["night"] is not None for record in records if record["verdict"]) == rows >= 8
+
+
+def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytester, rows: int) -> None:
+    result, records = run(pytester, "--gsw-demo=*=slow:12%")
+
+    assert result.ret == 1
+    outcomes = result.parseoutcomes()
+    assert outcomes["failed"] == 1
+    assert outcomes["skipped"] == rows
+    measured = [record for record in records if record["verdict"]]
+    assert {record["reason"] for record in measured} == {"incident"}
+    assert not any(record["repeats"] for record in measured)
+    case = junit(pytester.path / "junit.xml")["demo"]
+    (failure,) = case.findall("failure")
+    assert failure.text is not None
+    assert failure.text.startswith(f"cluster demo: {rows} of {rows} rows slower, -")
+
+
+def test_a_row_that_is_slow_alone_fails_alone(pytester: pytest.Pytester, rows: int) -> None:
+    result, records = run(pytester, "--gsw-demo=llama2_70b_fp8*=slow:12%")
+
+    assert result.ret == 1
+    slow = {record["row"] for record in records if record["outcome"] == "regressed"}
+    assert {name.partition("[")[0] for name in slow} == {"llama2_70b_fp8"}
+    assert result.parseoutcomes()["failed"] == len(slow)
+    assert not any(record["reason"] == "incident" for record in records)
