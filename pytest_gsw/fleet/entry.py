@@ -152,6 +152,8 @@ class Ended:
     deadline_s: float
     look_s: float
     pause_s: float = FIRST_LOG_LOOK_S
+    #: Its run, once only other rows are waited for: its log is not looked for again.
+    run: Run | None = None
 
 
 @dataclass

@@ -103,13 +103,16 @@ class Logs:
                 continue  # given up for another one's sake
             ended.look_s = min(now_s + ended.pause_s, max(now_s, ended.deadline_s))
             ended.pause_s = min(2 * ended.pause_s, _LONGEST_LOG_LOOK_S)
-            end = self._end_of(ended, now_s)
+            end = ended.run or self._end_of(ended, now_s)
+            if isinstance(end, Run) and self._repeating.goes_on(ended, end):
+                ended.run, ended.look_s = end, now_s + ended.pause_s  # it may be past its log's deadline
+                continue
             if end is not None:
                 self._rows.finish(Over(row_id, end, ended.row, ended.seen))
                 del self._rows.ended[row_id]
 
     def _end_of(self, ended: Ended, now_s: float) -> Run | LogError | None:
-        """An ended row's run, or that it has no log; ``None`` where it is not over yet, or no longer ended."""
+        """An ended row's run, or that it has no log; ``None`` where that is awaited, or the row was given up."""
         job = ended.seen.job
         log: Path | None = None
         try:
@@ -125,13 +128,7 @@ class Logs:
                 log = found
         if log is not None and self._rows.is_shared(self._rows.claims.log(job, log), ended.row.row_id):
             return None
-        run = self._run_of(ended, log)
-        if run is None:
-            return None
-        if self._repeating.goes_on(ended, run):
-            ended.look_s = now_s + ended.pause_s  # it may be past its log's deadline
-            return None
-        return run
+        return self._run_of(ended, log)
 
     def _run_of(self, ended: Ended, log: Path | None) -> Run | None:
         """An ended job with its log; ``None`` where its batch output is another row's as well."""

@@ -161,6 +161,11 @@ class Verdict:
         return self.reference_s / self.measured_s - 1
 
     @property
+    def left_change(self) -> float | None:
+        """The same without what the night was slower for all other rows; ``None`` where that is not known."""
+        return None if self.night is None else self.reference_s / (self.measured_s * math.exp(-self.night.taken)) - 1
+
+    @property
     def documented_throughput_change(self) -> float:
         """Measured over documented throughput, less one, whatever the outcome rests on."""
         return self.documented_s / self.measured_s - 1

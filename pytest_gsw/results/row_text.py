@@ -123,7 +123,16 @@ def verdict_fact(
     fact = f"{measured} is {compared} ({_allowed(verdict)}){_ranks(verdict.ranks)}"
     if is_accepted:
         fact += f", {_changed(verdict.documented_throughput_change, words)} the documented {documented}{unit}"
-    return f"{fact}{_statistic_gap(verdict)}"
+    return f"{fact}{_beside_others(verdict)}{_statistic_gap(verdict)}"
+
+
+def _beside_others(verdict: Verdict) -> str:
+    """What is left of a row that has not passed without what the night was slower for all others."""
+    night, left = verdict.night, verdict.left_change
+    if night is None or left is None or verdict.own in {Outcome.PASSED, Outcome.IMPROVED}:
+        return ""
+    tonight = percent(math.exp(-night.effect) - 1)
+    return f"; the other {night.rows - 1} rows are at {tonight} tonight, and without that it is at {percent(left)}"
 
 
 def metric_fact(found: MetricVerdict, jobs: int = 1) -> str:

@@ -45,6 +45,11 @@ class Nights:
         #: The nodes that make jobs slow, once the history was asked.
         self.known_slow: tuple[Suspect, ...] = ()
 
+    @property
+    def are_kept(self) -> bool:
+        """Whether there is a history at all."""
+        return self._history is not None
+
     def past(self, row: str, definition: str, experiment: str, accepted: Accepted | None, run_id: str) -> Past:
         """What is known of a row on this cluster; nothing where the history is away.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 
 from pytest_gsw.history.together import Together
-from pytest_gsw.performance.together import Night, Tonight
+from pytest_gsw.performance.together import FEWEST_ROWS, Night, Tonight
 from pytest_gsw.session.nights import Nights
 from pytest_gsw.tables.definition import experiment_hash
 from pytest_gsw.tables.model import Accepted, Baseline
@@ -38,11 +38,12 @@ class Others:
 
     @cached_property
     def together(self) -> Together:
-        """The earlier nights of all rows."""
+        """The earlier nights of all rows; none where nobody asks them."""
+        asked = self._rows if self._nights.are_kept and len(self._rows) >= FEWEST_ROWS else ()
         return Together(
             {
                 row.id: self._nights.past(row.id, "", experiment_hash(row), accepted, self._run_id)
-                for row, accepted in self._rows
+                for row, accepted in asked
             }
         )
 

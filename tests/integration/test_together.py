@@ -79,6 +79,11 @@ def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytes
     (failure,) = case.findall("failure")
     assert failure.text is not None
     assert failure.text.startswith(f"cluster demo: {rows} of {rows} rows slower, -")
+    assert ", since 20" in failure.text.splitlines()[0]
+    # Whoever replays it is told the same.
+    latest = max(pytester.path.glob(".gsw/runs/*"), key=lambda one: one.stat().st_mtime_ns)
+    again = pytester.runpytest(f"--gsw-replay={latest}").parseoutcomes()
+    assert (again["failed"], again["skipped"]) == (1, rows)
 
 
 def test_a_row_that_is_slow_alone_fails_alone(pytester: pytest.Pytester, rows: int) -> None:
@@ -89,3 +94,12 @@ def test_a_row_that_is_slow_alone_fails_alone(pytester: pytest.Pytester, rows: i
     assert {name.partition("[")[0] for name in slow} == {"llama2_70b_fp8"}
     assert result.parseoutcomes()["failed"] == len(slow)
     assert not any(record["reason"] == "incident" for record in records)
+
+
+def test_with_workers_it_is_one_failure_as_well(pytester: pytest.Pytester, rows: int) -> None:
+    result, _ = run(pytester, "--gsw-demo=*=slow:12%", "-n2")
+
+    assert result.ret == 1
+    outcomes = result.parseoutcomes()
+    assert (outcomes["failed"], outcomes["skipped"]) == (1, rows)
+    assert "demo" in junit(pytester.path / "junit.xml")

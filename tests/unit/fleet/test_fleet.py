@@ -18,7 +18,7 @@ from pytest_gsw.errors import (
     SchedulerAwayError,
     SubmissionError,
 )
-from pytest_gsw.fleet.entry import Over, RepeatRequest, RowStatus
+from pytest_gsw.fleet.entry import Ended, Later, Over, RepeatRequest, RowStatus
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.limits import Limits
 from pytest_gsw.fleet.patience import LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S
@@ -147,6 +147,41 @@ def seen() -> Seen:
 @pytest.fixture
 def fleet(launcher: FakeLauncher, seen: Seen, clock: Clock) -> Fleet:
     return Fleet(launcher, POLL_S, observer=seen, clock=clock, sleep=clock.sleep)
+
+
+def test_a_row_waits_for_others_and_its_log_is_not_looked_for_again(launcher: FakeLauncher, clock: Clock) -> None:
+    launcher.script = {"a": [COMPLETED], "b": [*[RUNNING] * 20, COMPLETED]}
+    ended: list[str] = []
+
+    def once_more(row_id: str, _run: Run) -> Later | None:
+        ended.append(row_id)
+        return None if "b" in ended else Later()
+
+    fleet = Fleet(launcher, POLL_S, once_more=once_more, clock=clock, sleep=clock.sleep)
+    fleet.submit({"a": spec("a"), "b": spec("b")})
+
+    assert [fleet.next_over(), fleet.next_over()] == ["b", "a"]
+    assert launcher.looked_for_log == 2
+    assert launcher.submitted == ["a", "b"]
+    assert ended.count("a") < clock.now_s - 1000 + 10  # once a second, after the first few
+
+
+def test_a_row_that_waits_for_others_is_over_when_the_session_is_interrupted(
+    launcher: FakeLauncher, clock: Clock
+) -> None:
+    launcher.script = {"b": [RUNNING]}
+    fleet = Fleet(launcher, POLL_S, once_more=lambda *_: Later(), clock=clock, sleep=clock.sleep)
+    fleet.submit({"a": spec("a"), "b": spec("b")})
+    fleet._pump()
+    fleet._polling.ask()
+    fleet._pump()
+    assert isinstance(fleet.phase("a"), Ended)
+
+    fleet.interrupt(detach=False)
+
+    assert fleet.take("a").job_id == "job-a"
+    with pytest.raises(JobError, match="interrupted"):
+        fleet.take("b")
 
 
 def test_an_ended_job_comes_with_its_log(fleet: Fleet) -> None:

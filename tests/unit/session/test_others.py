@@ -1,0 +1,82 @@
+"""What the other rows of a session say, while their jobs end one after another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.session.nights import Nights
+from pytest_gsw.session.others import Others
+from tests.unit.history.test_together import ROWS, cluster
+
+
+@pytest.fixture
+def over() -> set[str]:
+    """Rows of which nothing more is to come."""
+    return set()
+
+
+@pytest.fixture
+def others(tmp_path: Path, over: set[str]) -> Others:
+    found = Others(Nights(None, tmp_path, None), (), "tonight", over.__contains__)
+    vars(found)["together"] = cluster(30)
+    return found
+
+
+def end(others: Others, *rows: str, factor: float = 1.0) -> None:
+    for row in rows:
+        others.note(row, (ROWS.index(row) + 1) * factor)
+
+
+def test_without_a_history_they_say_nothing(tmp_path: Path) -> None:
+    alone = Others(Nights(None, tmp_path, None), (), "tonight", lambda _: False)
+    alone.note("row0", 1.0)
+
+    assert not alone.may_speak
+    assert alone.bounds("row0", 0.05) == (None,)
+    assert alone.now("row0", 0.05) is None
+
+
+def test_they_are_waited_for_until_enough_have_ended(others: Others) -> None:
+    end(others, *ROWS[:7])
+    assert others.bounds("row0", 0.05) == ()
+
+    end(others, "row7")
+    assert len(others.bounds("row0", 0.05)) == 2
+
+    end(others, *ROWS[8:])
+    assert len(others.bounds("row0", 0.05)) == 1
+
+
+def test_rows_that_cannot_be_measured_are_not_waited_for(others: Others, over: set[str]) -> None:
+    end(others, *ROWS[:8])
+    over.add("row8")
+    others.note("row9", None)
+
+    assert len(others.bounds("row0", 0.05)) == 1
+
+
+def test_with_too_few_that_can_be_measured_they_say_nothing(others: Others, over: set[str]) -> None:
+    end(others, *ROWS[:7])
+    over.update(ROWS[7:])
+
+    assert not others.may_speak
+    assert others.bounds("row0", 0.05) == (None,)
+
+
+def test_the_first_job_of_a_row_counts(others: Others) -> None:
+    end(others, *ROWS)
+    end(others, *ROWS, factor=2.0)
+
+    night = others.now("row0", 0.05)
+    assert night is not None
+    assert abs(night.effect) < 0.02
+    assert not night.is_incident
+
+
+def test_a_row_of_which_no_nights_are_known_is_judged_by_itself(others: Others) -> None:
+    end(others, *ROWS)
+    others.note("new", 1.0)
+
+    assert others.bounds("new", 0.05) == (None,)
