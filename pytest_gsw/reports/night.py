@@ -14,6 +14,7 @@ from pytest_gsw.reports.rows import KINDS, Row
 from pytest_gsw.results import attention
 from pytest_gsw.results.attention import Level
 from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.incident import incident_of
 from pytest_gsw.results.nodes import expand
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.summary import cause_of
@@ -140,7 +141,7 @@ class Night:
         if self.run.exit_status is not None:
             return self.run.exit_status
         levels = {attention.BY_KIND[kind].level for kind in self.counts}
-        if Level.ERROR in levels:
+        if Level.ERROR in levels or incident_of(self.records) is not None:
             return 1
         return 6 if attention.INCONCLUSIVE.kind in self.counts else 0
 

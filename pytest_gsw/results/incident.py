@@ -34,6 +34,18 @@ class Incident:
             f"cluster {self.cluster}: {self.slower} of {self.rows} rows slower, {change} (an incident beyond {limit})"
         )
 
+    @property
+    def node_id(self) -> str:
+        """Its test case."""
+        return f"cluster::{self.cluster}"
+
+    def text(self, since: str = "") -> str:
+        """The fact, since when it is so and what changed, as far as that is known, and the rows that are part of it."""
+        lines = [f"{self.fact}{since}"]
+        if self.parts:
+            lines += ["", "rows that are part of it, and inconclusive for that:", *(f"  {one}" for one in self.parts)]
+        return "\n".join(lines)
+
 
 def incident_of(records: Iterable[Record]) -> Incident | None:
     """The incident of a run, ``None`` where it was none, or its rows are too few to tell.
@@ -46,12 +58,12 @@ def incident_of(records: Iterable[Record]) -> Incident | None:
         if record.verdict is not None and (night := record.verdict.night) is not None
         if record.measured_jobs and record.measured_jobs[0].judged_s
     ]
-    if len(known) < FEWEST_ROWS:
+    parts = tuple(record.row.node_id for record, _, _ in known if record.reason == Reason.INCIDENT.value)
+    # A row that was left to the incident is never left without one.
+    if len(known) < FEWEST_ROWS and not parts:
         return None
     over = [one for _, _, one in known]
     effect, limit = statistics.median(over), statistics.median(night.limit for _, night, _ in known)
-    parts = tuple(record.row.node_id for record, _, _ in known if record.reason == Reason.INCIDENT.value)
-    # A row that was left to the incident is never left without one.
     if effect <= limit and not parts:
         return None
     return Incident(known[0][0].run.cluster, effect, limit, len(over), sum(one > 0 for one in over), parts)

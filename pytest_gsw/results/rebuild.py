@@ -21,6 +21,7 @@ from pytest_gsw.jobs.journal import read_journal
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.attachments import attachment_lines
 from pytest_gsw.results.facts import NO_CLUSTER
+from pytest_gsw.results.incident import Incident, incident_of
 from pytest_gsw.results.record import Record, read_record
 from pytest_gsw.results.told import told
 
@@ -43,6 +44,8 @@ def rebuild_junit(
     recorded = {record.row.node_id for record in rows}
     cases = [_recorded(record, directory, strict, (pages or {}).get(record.row.node_id)) for record in rows]
     cases += [_missing(node_id, why) for node_id, why in (missing or {}).items() if node_id not in recorded]
+    incident = incident_of(rows)
+    cases += [] if incident is None else [_incident(quoted(incident, os.environ))]
     counts = Counter(element.tag for case in cases for element in case)
     suite = _element(
         "testsuite",
@@ -123,6 +126,12 @@ def _missing(node_id: str, why: str) -> ET.Element:
     _, _, row = node_id.rpartition("::")
     case = _case(node_id, 0.0, [("gsw_row", row), ("gsw_outcome", outcomes.ERROR.word), ("gsw_fact", why)])
     case.append(_element(outcomes.ERROR.junit, why, message=why))
+    return case
+
+
+def _incident(incident: Incident) -> ET.Element:
+    case = _case(incident.node_id, 0.0, [])
+    case.append(_element(outcomes.REGRESSED.junit, incident.text(), message=incident.fact))
     return case
 
 

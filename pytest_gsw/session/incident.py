@@ -12,7 +12,7 @@ from pytest_gsw.common.words import day
 from pytest_gsw.history.model import points_of
 from pytest_gsw.history.texts import changes_text
 from pytest_gsw.history.together import Together
-from pytest_gsw.results.incident import Incident, incident_of
+from pytest_gsw.results.incident import incident_of
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.session.stash import OTHERS, SETTINGS
@@ -28,8 +28,8 @@ def report_incident(session: pytest.Session) -> None:
         return
     others = config.stash.get(OTHERS, None)  # the session that has the screen of pytest-xdist's workers has none
     since = "" if others is None else since_text(others.together, records)
-    text = quoted("\n".join(_lines(incident, since)), os.environ)
-    name = f"cluster::{quoted(incident.cluster, os.environ)}"
+    incident, since = quoted((incident, since), os.environ)
+    text, name = incident.text(since), incident.node_id
     report = pytest.TestReport(name, (name, None, name), {}, "failed", text, "call")
     config.hook.pytest_runtest_logreport(report=report)
     if session.exitstatus == pytest.ExitCode.OK:
@@ -46,10 +46,3 @@ def since_text(together: Together, records: Sequence[Record]) -> str:
         return ""
     changed = changes_text(whole.changed(first))
     return f", since {day(first.time_s)}" + (f"; changed: {changed}" if changed else "")
-
-
-def _lines(incident: Incident, since: str) -> list[str]:
-    lines = [f"{incident.fact}{since}"]
-    if incident.parts:
-        lines += ["", "rows that are part of it, and inconclusive for that:", *(f"  {one}" for one in incident.parts)]
-    return lines

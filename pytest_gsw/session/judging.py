@@ -103,10 +103,7 @@ class Judging:
         if self._canaries:
             return None  # whatever further jobs would say, the night is inconclusive
         accepted = self._source.accepted(run)[0]
-        verdicts = [
-            self._ask(run, measurement, accepted, night)
-            for night in self._others.bounds(self._baseline.id, self.tolerance)
-        ]
+        verdicts = [self._ask(run, measurement, accepted, night) for night in self._possible_nights()]
         if len({(one.outcome, one.reason, one.more) for one in verdicts}) != 1:
             return Later()  # the others decide what it is
         verdict = verdicts[0]
@@ -122,7 +119,13 @@ class Judging:
         slow = (node for node in self._config.stash[NIGHTS].slow_nodes if node not in there)
         return RepeatRequest(f"{row_text.worst_change(verdict)}, {confirmed}", (*own, *slow))
 
+    def _possible_nights(self) -> tuple[Night | None, ...]:
+        """What the other rows may come to say of the night; of a canary, which tells it to them, they say nothing."""
+        return (None,) if self._baseline.canary else self._others.bounds(self._baseline.id, self.tolerance)
+
     def _night(self) -> Night | None:
+        if self._baseline.canary:
+            return None
         return self._source.night or self._others.now(self._baseline.id, self.tolerance)
 
     def _judged_s(self, run: Run) -> float | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pytest_gsw.cli import main
 from pytest_gsw.history.place import open_history
 from pytest_gsw.results.record import Record, read_records
 from tests.integration.conftest import junit
@@ -80,10 +81,13 @@ def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytes
     assert failure.text is not None
     assert failure.text.startswith(f"cluster demo: {rows} of {rows} rows slower, -")
     assert ", since 20" in failure.text.splitlines()[0]
+    assert len(failure.text.splitlines()) == rows + 3
     # Whoever replays it is told the same.
     latest = max(pytester.path.glob(".gsw/runs/*"), key=lambda one: one.stat().st_mtime_ns)
     again = pytester.runpytest(f"--gsw-replay={latest}").parseoutcomes()
     assert (again["failed"], again["skipped"]) == (1, rows)
+    main(["junit", str(latest), "-o", "rebuilt.xml"])
+    assert junit(pytester.path / "rebuilt.xml")["demo"].find("failure") is not None
 
 
 def test_a_row_that_is_slow_alone_fails_alone(pytester: pytest.Pytester, rows: int) -> None:

@@ -1,0 +1,80 @@
+"""That the whole cluster was slower in a run, by its records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.performance.noise import Noise
+from pytest_gsw.performance.together import Night
+from pytest_gsw.performance.verdict import Outcome, Reason
+from pytest_gsw.results.incident import incident_of
+from pytest_gsw.results.record import Record, read_record, write_record
+from tests.unit.results.records import SLOW
+
+LIMIT = 0.02
+
+
+def row(number: int, slower: float, reason: Reason = Reason.WITHIN_TOLERANCE) -> Record:
+    """A row that usually takes five seconds."""
+    night = Night(slower, slower, slower > LIMIT, LIMIT, 10, 5.0, Noise(0.01, 30, 0.005))
+    seconds = 5.0 * math.exp(slower)
+    assert SLOW.verdict is not None
+    assert SLOW.jobs.last is not None
+    outcome = Outcome.INCONCLUSIVE if reason is Reason.INCIDENT else Outcome.PASSED
+    return replace(
+        SLOW,
+        row=replace(SLOW.row, node_id=f"t.yaml::row{number}"),
+        outcome=outcome.value,
+        jobs=replace(SLOW.jobs, last=replace(SLOW.jobs.last, judged_s=seconds), repeats=(), attempts=()),
+        figures=replace(SLOW.figures, measured={**SLOW.figures.measured, "step_time_s": seconds}),
+        verdict=replace(SLOW.verdict, outcome=outcome, given_reason=reason, night=night),
+    )
+
+
+def night(slower: Sequence[float], reason: Reason = Reason.WITHIN_TOLERANCE) -> list[Record]:
+    return [row(number, one, reason) for number, one in enumerate(slower)]
+
+
+def test_a_usual_night_has_none() -> None:
+    assert incident_of(night([0.01, -0.01] * 5)) is None
+
+
+def test_a_slow_night_is_one_even_where_every_row_passes() -> None:
+    found = incident_of(night([0.03] * 9 + [-0.01]))
+
+    assert found is not None
+    assert found.fact == "cluster eos: 9 of 10 rows slower, -3.0 % (an incident beyond -2.0 %)"
+    assert found.parts == ()
+    assert found.text(", since 2026-11-20") == f"{found.fact}, since 2026-11-20"
+
+
+def test_rows_that_are_part_of_it_are_named() -> None:
+    found = incident_of([*night([0.03] * 8), row(8, 0.1, Reason.INCIDENT)])
+
+    assert found is not None
+    assert found.text().splitlines()[2:] == [
+        "rows that are part of it, and inconclusive for that:",
+        "  t.yaml::row8",
+    ]
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+def test_few_rows_have_none_but_never_where_a_row_was_left_to_it(rows: int) -> None:
+    assert incident_of(night([0.1] * rows)) is None
+    assert incident_of(night([0.1] * rows, Reason.INCIDENT)) is not None
+    assert incident_of(night([0.0] * 10 + [0.0] * rows, Reason.INCIDENT)) is not None
+
+
+def test_rows_of_which_the_others_said_nothing_do_not_tell_it() -> None:
+    assert incident_of([SLOW] * 10) is None
+
+
+def test_a_record_keeps_what_the_others_said(tmp_path: Path) -> None:
+    record = row(0, 0.03)
+
+    assert read_record(write_record(tmp_path, record)) == record
