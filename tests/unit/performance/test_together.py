@@ -132,6 +132,24 @@ def test_an_incident_is_beyond_its_noise_and_beyond_the_least_effect() -> None:
     assert not Effect(LEAST_EFFECT - 1e-9, Noise(0.0001, 30), 30, 30).is_incident
 
 
+@pytest.mark.parametrize(("nights", "wider"), [(8, 1.33), (15, 1.10), (30, 1.0)])
+def test_the_fewer_nights_are_known_the_more_is_allowed_for(nights: int, wider: float) -> None:
+    found = Effect(0.0, Noise(0.02, nights), 30, 30).limit
+
+    assert found == pytest.approx(K * 0.02 * math.hypot(1, median_sd(nights)) * wider, rel=0.01)
+
+
+@pytest.mark.parametrize("nights", [8, 15, 30])
+def test_with_few_nights_incidents_are_as_seldom(nights: int) -> None:
+    rng, false = rng_of(nights), 0
+    for _ in range(300):
+        known = before(rng, 0.02, 0.02, nights)
+        for night in nights_of(rng, 0.02, 0.02, nights=2):
+            false += is_incident(Tonight(known, {row: math.log(night[row]) - known.levels[row] for row in ROWS}))
+
+    assert false <= 10  # of 600
+
+
 def test_half_of_the_rows_make_no_incident() -> None:
     assert not is_incident(lost(30, 0.0, **dict.fromkeys(ROWS[:14], 0.3)))
     assert is_incident(lost(30, 0.0, **dict.fromkeys(ROWS[:16], 0.3)))
