@@ -82,10 +82,12 @@ def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytes
     assert failure.text.startswith(f"cluster demo: {rows} of {rows} rows slower, -")
     assert ", since 20" in failure.text.splitlines()[0]
     assert len(failure.text.splitlines()) == rows + 3
-    # Whoever replays it is told the same.
+    # Whoever replays it, or goes on with it, is told the same.
     latest = max(pytester.path.glob(".gsw/runs/*"), key=lambda one: one.stat().st_mtime_ns)
-    again = pytester.runpytest(f"--gsw-replay={latest}").parseoutcomes()
-    assert (again["failed"], again["skipped"]) == (1, rows)
+    resumed = (f"--gsw-resume={latest.name}", *ROWS, "--gsw-history=history.sqlite", "--gsw-demo=*=slow:12%")
+    for options in ((f"--gsw-replay={latest}",), resumed):
+        again = pytester.runpytest(*options).parseoutcomes()
+        assert (again["failed"], again["skipped"]) == (1, rows)
     main(["junit", str(latest), "-o", "rebuilt.xml"])
     assert junit(pytester.path / "rebuilt.xml")["demo"].find("failure") is not None
 
