@@ -190,6 +190,8 @@ class Night:
     usual_s: float
     #: By how much what is left of the row differs, and the nights.
     noise: Noise
+    #: Whether the row is one of those that say so: what a slow node costs is not the night's.
+    is_counted: bool = True
 
 
 @dataclass(frozen=True)
@@ -276,9 +278,9 @@ class Tonight:
         return self.before.noise is not None and len(self.over) + self.missing >= FEWEST_ROWS
 
     def beside(self, row: str, tolerance: float, rest: float | None = None) -> Night | None:
-        """What the other rows say to one whose first job has ended; ``None`` where they say nothing."""
+        """What the other rows say to one of a level, counted or not; ``None`` where they say nothing."""
         effect = self.effect(rest)
-        if effect is None or row not in self.over:
+        if effect is None or row not in self.before.levels:
             return None
         others = [value for name, value in self.over.items() if name != row]
         value = statistics.median([*others, *([] if rest is None else [rest] * self.missing)])
@@ -286,7 +288,7 @@ class Tonight:
         taken = 0.0 if effect.is_gain else value
         noise = replace(self.before.noise_of_left(row, tolerance), shared=effect.noise.sigma)
         usual_s = math.exp(self.before.levels[row])
-        return Night(value, taken, effect.is_incident, effect.limit, effect.rows, usual_s, noise)
+        return Night(value, taken, effect.is_incident, effect.limit, effect.rows, usual_s, noise, row in self.over)
 
     def bounds(self, row: str, tolerance: float) -> tuple[Night, ...]:
         """The night to a row if all rows that are missing were as fast, and as slow, as can be.

@@ -25,6 +25,8 @@ class Incident:
     rows: int
     slower: int
     parts: tuple[str, ...]
+    #: The canary rows that were too slow as well.
+    canaries: tuple[str, ...] = ()
 
     @property
     def fact(self) -> str:
@@ -40,8 +42,11 @@ class Incident:
         return f"cluster::{self.cluster}"
 
     def text(self, since: str = "") -> str:
-        """The fact, since when it is so and what changed, as far as that is known, and the rows that are part of it."""
+        """The fact, since when it is so and what changed, where that is known, and the rows that are part of it."""
         lines = [f"{self.fact}{since}"]
+        if self.canaries:
+            were = "canary {} was" if len(self.canaries) == 1 else "canaries {} were"
+            lines.append(f"the {were.format(', '.join(self.canaries))} too slow as well")
         if self.parts:
             lines += ["", "rows that are part of it, and inconclusive for that:", *(f"  {one}" for one in self.parts)]
         return "\n".join(lines)
@@ -50,20 +55,25 @@ class Incident:
 def incident_of(records: Iterable[Record]) -> Incident | None:
     """The incident of a run, ``None`` where it was none, or its rows are too few to tell.
 
-    It is told by the first job of each row of which the others were asked, whatever came of the row.
+    It is told by the first job of each row of which the others were asked, whatever came of the row, unless that job
+    had a slow node.
     """
+    rows = list(records)
     known = [
         (record, night, math.log(record.measured_jobs[0].judged_s / night.usual_s))
-        for record in records
+        for record in rows
         if record.verdict is not None and (night := record.verdict.night) is not None
         if record.measured_jobs and record.measured_jobs[0].judged_s
     ]
     parts = tuple(record.row.node_id for record, _, _ in known if record.reason == Reason.INCIDENT.value)
+    counted = [one for one in known if one[1].is_counted]
     # A row that was left to the incident is never left without one.
-    if len(known) < FEWEST_ROWS and not parts:
+    if len(counted) < FEWEST_ROWS and not parts:
         return None
-    over = [one for _, _, one in known]
+    over = [one for _, _, one in counted or known]
     effect, limit = statistics.median(over), statistics.median(night.limit for _, night, _ in known)
     if effect <= limit and not parts:
         return None
-    return Incident(known[0][0].run.cluster, effect, limit, len(over), sum(one > 0 for one in over), parts)
+    slower = sum(one > 0 for one in over)
+    canaries = [one.row.node_id for one in rows if one.row.canary and one.reason == Reason.CANARY.value]
+    return Incident(known[0][0].run.cluster, effect, limit, len(over), slower, parts, tuple(canaries))

@@ -96,8 +96,7 @@ class Judging:
         check_job(run, self._baseline.recipe.may_fail)
         measurement = self._jobs.measure(run, self._source).measurement
         assert measurement is not None  # rows that are to fail are not measured, and have ended above
-        # A row that has changed since it was submitted is not the one whose nights are known.
-        self._others.note(self._baseline.id, self._judged_s(run.jobs[0]) if self._source.experiment(run) else None)
+        self._tell_others(run)
         if jobs < repeats.first:
             return RepeatRequest(f"{measurement.judged_s:.4g} s, to be repeated ({jobs} of {repeats.first})")
         if self._canaries:
@@ -118,6 +117,13 @@ class Judging:
         there = {node for nodes in own for node in expand(nodes)}
         slow = (node for node in self._config.stash[NIGHTS].slow_nodes if node not in there)
         return RepeatRequest(f"{row_text.worst_change(verdict)}, {confirmed}", (*own, *slow))
+
+    def _tell_others(self, run: Run) -> None:
+        """Tell the other rows what the first job took; of a row that has changed since, other nights are known."""
+        first = run.jobs[0]
+        first_s = self._judged_s(first) if self._source.experiment(run) else None
+        had_slow_node = self._config.stash[NIGHTS].had_slow_node(first.status.nodes, first.status.end_s or time.time())
+        self._others.note(self._baseline.id, first_s, had_slow_node=had_slow_node)
 
     def _possible_nights(self) -> tuple[Night | None, ...]:
         """What the other rows may come to say of the night; of a canary, which tells it to them, they say nothing."""

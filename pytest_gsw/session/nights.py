@@ -79,6 +79,10 @@ class Nights:
         there = (one for one in self.slow if max(map(_time_s, (*one.accusing, *one.clearing))) >= since_s)
         return tuple(dict.fromkeys(node for one in there for node in one.nodes))
 
+    def had_slow_node(self, nodes: str, time_s: float) -> bool:
+        """Whether a job of these nodes had one that makes jobs slow."""
+        return any(one.ran_in(nodes, time_s) for one in self.slow)
+
     def _known_lines(self) -> Lines | None:
         """The nights of the cluster, read when they are first asked for."""
         if self._lines is None and self._history is not None and self._cluster is not None and not self.problem:

@@ -35,6 +35,8 @@ class Others:
         self._is_over = is_over
         self._first_s: dict[str, float] = {}
         self._left_out: set[str] = set()
+        #: Rows that hear what the others say, and say nothing: their first job had a slow node.
+        self._listening: set[str] = set()
 
     @cached_property
     def together(self) -> Together:
@@ -52,17 +54,19 @@ class Others:
         """Whether they may come to say something of the night."""
         return self._tonight is not None
 
-    def note(self, row: str, first_s: float | None) -> None:
-        """Take what a row's first job took; ``None`` where that says nothing of the night."""
+    def note(self, row: str, first_s: float | None, *, had_slow_node: bool = False) -> None:
+        """Take what a row's first job took; ``None`` where the night and the row say nothing of each other."""
         if first_s is None:
             self._left_out.add(row)
+        elif had_slow_node:
+            self._listening.add(row)
         else:
             self._first_s.setdefault(row, first_s)
 
     def now(self, row: str, tolerance: float) -> Night | None:
         """What the others say to a row so far; ``None`` where they say nothing."""
         tonight = self._tonight
-        return None if tonight is None else tonight.beside(row, tolerance)
+        return None if tonight is None or not self._hears(row) else tonight.beside(row, tolerance)
 
     def bounds(self, row: str, tolerance: float) -> tuple[Night | None, ...]:
         """What the others may come to say to a row whose first job has ended.
@@ -71,18 +75,21 @@ class Others:
             ``None`` alone where they will say nothing; nothing at all where what they say is not to be told yet.
         """
         tonight = self._tonight
-        if tonight is None or row not in tonight.over:
+        if tonight is None or not self._hears(row):
             return (None,)
         return tonight.bounds(row, tolerance)
+
+    def _hears(self, row: str) -> bool:
+        is_there = row in self._first_s or row in self._listening
+        return is_there and row not in self._left_out and row in self.together.before.levels
 
     @property
     def _tonight(self) -> Tonight | None:
         before = self.together.before
         if before.noise is None:
             return None
-        first_s: Mapping[str, float] = {row: one for row, one in self._first_s.items() if row not in self._left_out}
-        missing = sum(
-            row not in first_s and row not in self._left_out and not self._is_over(row) for row in before.levels
-        )
+        silent = self._left_out | self._listening
+        first_s: Mapping[str, float] = {row: one for row, one in self._first_s.items() if row not in silent}
+        missing = sum(row not in first_s and row not in silent and not self._is_over(row) for row in before.levels)
         tonight = self.together.tonight(first_s, missing)
         return tonight if tonight.says_something else None

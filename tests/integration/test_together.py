@@ -13,9 +13,10 @@ import pytest
 from pytest_gsw.cli import main
 from pytest_gsw.history.place import open_history
 from pytest_gsw.results.record import Record, read_records
-from tests.integration.conftest import junit
+from tests.integration.conftest import junit, tiny_table
 
 ROWS = ("--gsw-cluster=demo", "-k", "H100x64 or H100x128 or H100x256", "--gsw-confirm=2", "--junitxml=junit.xml")
+BUNDLED = Path(__file__).parents[2] / "baselines"
 NIGHTS = 30
 DAY_S = 86400
 
@@ -100,6 +101,22 @@ def test_a_row_that_is_slow_alone_fails_alone(pytester: pytest.Pytester, rows: i
     assert {name.partition("[")[0] for name in slow} == {"llama2_70b_fp8"}
     assert result.parseoutcomes()["failed"] == len(slow)
     assert not any(record["reason"] == "incident" for record in records)
+
+
+def test_an_incident_of_a_night_whose_canary_was_slow_fails_and_says_so(pytester: pytest.Pytester, rows: int) -> None:
+    table = pytester.path / "canary.yaml"
+    table.write_text(tiny_table("gpus: 128, step_time_s: 1.000, case: canary, canary: true, line: 10"))
+
+    tables = (f"--gsw-baselines={BUNDLED}", f"--gsw-baselines={table}")
+    result, records = run(pytester, "--gsw-demo=*=slow:12%", *tables)
+
+    assert result.ret == 1
+    assert {record["reason"] for record in records if record["verdict"]} == {"incident", "canary"}
+    (failure,) = junit(pytester.path / "junit.xml")["demo"].findall("failure")
+    assert failure.text is not None
+    assert failure.text.splitlines()[1] == (
+        "the canary canary.yaml::tiny_1b_bf16[H100x128-canary] was too slow as well"
+    )
 
 
 def test_with_workers_it_is_one_failure_as_well(pytester: pytest.Pytester, rows: int) -> None:

@@ -36,6 +36,14 @@ def row(number: int, slower: float, reason: Reason = Reason.WITHIN_TOLERANCE) ->
     )
 
 
+def with_a_slow_node(record: Record) -> Record:
+    """The same, where a slow node was in the row's first job."""
+    assert record.verdict is not None
+    assert record.verdict.night is not None
+    apart = replace(record.verdict.night, is_counted=False)
+    return replace(record, verdict=replace(record.verdict, night=apart))
+
+
 def night(slower: Sequence[float], reason: Reason = Reason.WITHIN_TOLERANCE) -> list[Record]:
     return [row(number, one, reason) for number, one in enumerate(slower)]
 
@@ -68,6 +76,37 @@ def test_few_rows_have_none_but_never_where_a_row_was_left_to_it(rows: int) -> N
     assert incident_of(night([0.1] * rows)) is None
     assert incident_of(night([0.1] * rows, Reason.INCIDENT)) is not None
     assert incident_of(night([0.0] * 10 + [0.0] * rows, Reason.INCIDENT)) is not None
+
+
+def test_a_row_whose_job_had_a_slow_node_is_not_one_of_those_that_tell_it() -> None:
+    rows = [row(number, 0.0 if number < 4 else 0.1) for number in range(12)]
+    apart = [with_a_slow_node(one) for one in rows[4:]]
+
+    assert incident_of(rows) is not None
+    assert incident_of([*rows[:4], *apart]) is None
+    found = incident_of([*(row(number, 0.03) for number in range(8)), *apart[:3]])
+    assert found is not None
+    assert found.fact.startswith("cluster eos: 8 of 8 rows slower, -3.0 %")
+
+
+def test_a_row_that_was_left_to_it_is_never_left_without_one_whatever_its_nodes() -> None:
+    found = incident_of([with_a_slow_node(row(0, 0.1, Reason.INCIDENT))])
+
+    assert found is not None
+    assert found.parts == ("t.yaml::row0",)
+
+
+def test_a_canary_that_was_too_slow_as_well_is_named() -> None:
+    slow = row(10, 0.1, Reason.CANARY)
+    canary = replace(slow, row=replace(slow.row, node_id="t.yaml::canary", canary=True))
+    excused = replace(slow, row=replace(slow.row, node_id="t.yaml::excused"))
+
+    found = incident_of([*night([0.03] * 9), canary, excused])
+
+    assert found is not None
+    assert found.text().splitlines() == [found.fact, "the canary t.yaml::canary was too slow as well"]
+    two = replace(found, canaries=("a", "b"))
+    assert two.text().endswith("the canaries a, b were too slow as well")
 
 
 def test_rows_of_which_the_others_said_nothing_do_not_tell_it() -> None:

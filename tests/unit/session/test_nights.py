@@ -22,3 +22,14 @@ def test_confirming_jobs_do_without_slow_nodes_that_are_there() -> None:
     nights.known_slow = (slow("n1", "n2", days_ago=1), slow("n3", days_ago=31), slow("n2", "n4", days_ago=29))
     assert nights.slow == nights.known_slow
     assert nights.slow_nodes == ("n1", "n2", "n4")
+
+
+def test_a_job_had_a_slow_node_where_it_ran_with_all_that_cannot_be_told_apart_since_they_are_slow() -> None:
+    nights = Nights(None, Path("/nowhere"), "eos")
+    nights.known_slow = (slow("n1", "n2", days_ago=1), slow("n5", days_ago=3))
+    now_s = time.time()
+
+    found = [(nodes, nights.had_slow_node(nodes, now_s)) for nodes in ("n[1-4]", "n1", "n[3-5]", "n[6-9]", "")]
+
+    assert found == [("n[1-4]", True), ("n1", False), ("n[3-5]", True), ("n[6-9]", False), ("", False)]
+    assert not nights.had_slow_node("n[1-4]", now_s - 2 * 86400)

@@ -75,6 +75,30 @@ def test_the_first_job_of_a_row_counts(others: Others) -> None:
     assert not night.is_incident
 
 
+def test_a_row_whose_job_had_a_slow_node_hears_the_others_and_has_no_say(others: Others) -> None:
+    end(others, *ROWS[2:])
+    others.note("row0", 2.0, had_slow_node=True)
+    others.note("row1", 4.0, had_slow_node=True)
+
+    (night,) = others.bounds("row0", 0.05)
+
+    assert night is not None
+    assert not night.is_counted
+    assert abs(night.effect) < 0.02
+    (counted,) = others.bounds("row5", 0.05)
+    assert counted is not None
+    assert (counted.rows, counted.is_counted) == (8, True)
+
+
+def test_where_most_jobs_had_a_slow_node_they_say_nothing(others: Others) -> None:
+    end(others, *ROWS[:7])
+    for row in ROWS[7:]:
+        others.note(row, 100.0, had_slow_node=True)
+
+    assert not others.may_speak
+    assert others.bounds("row9", 0.05) == (None,)
+
+
 def test_a_row_of_which_no_nights_are_known_is_judged_by_itself(others: Others) -> None:
     end(others, *ROWS)
     others.note("new", 1.0)
