@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, day, percent
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.events import EXCLUDE
+from pytest_gsw.history.explaining import sound_text, untold_lines
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.store import History
-from pytest_gsw.history.suspects import Suspect, suspects
+from pytest_gsw.history.suspects import Nodes, Suspect
+from pytest_gsw.performance.soundness import CLEARED_OF, NEWEST_NIGHTS
 from pytest_gsw.results.plain_table import plain_table
 
 
@@ -45,17 +48,16 @@ def _day_s(text: str) -> float:
 
 def _nodes(asked: argparse.Namespace) -> Answer:
     with opened(asked) as history:
-        found = {cluster: _suspects(history, cluster, asked.since) for cluster in _clusters(history, asked.cluster)}
-    slow = [one for of_cluster in found.values() for one in of_cluster if not one.mended]
+        found = {cluster: _of_cluster(history, cluster, asked.since) for cluster in _clusters(history, asked.cluster)}
+    slow = [one for nodes in found.values() for one in nodes.slow if not one.mended]
     if asked.exclude_file is not None:
         if len(found) > 1:
             raise ConfigurationError(f"--exclude-file is of one cluster; add --cluster=NAME: {', '.join(found)}")
         write_answer(asked.exclude_file, exclude_list(slow))
-    status = 1 if slow else 0
+    status = 1 if slow else 0 if all(nodes.all_told for nodes in found.values()) else 6
     if asked.json:
-        facts = [_facts(cluster, one) for cluster, of_cluster in found.items() for one in of_cluster]
-        return json_answer(quoted(facts, os.environ), status)
-    return Answer(quoted(_text(found, len(slow)), os.environ), status)
+        return json_answer(quoted([_facts(*one) for one in found.items()], os.environ), status)
+    return Answer(quoted("\n".join(_lines(found, status, len(slow))), os.environ), status)
 
 
 def exclude_list(slow: Sequence[Suspect]) -> str:
@@ -63,9 +65,9 @@ def exclude_list(slow: Sequence[Suspect]) -> str:
     return ",".join(sorted({node for one in slow for node in one.nodes}))
 
 
-def _suspects(history: History, cluster: str, since_s: float) -> tuple[Suspect, ...]:
+def _of_cluster(history: History, cluster: str, since_s: float) -> Nodes:
     excluded = {event.subject for event in history.events(cluster, EXCLUDE)}
-    return suspects(history.nights(cluster, since_s=since_s), excluded)
+    return Nodes(history.nights(cluster, since_s=since_s), excluded)
 
 
 def _clusters(history: History, cluster: str | None) -> Sequence[str]:
@@ -77,13 +79,18 @@ def _clusters(history: History, cluster: str | None) -> Sequence[str]:
     return known if cluster is None else [cluster]
 
 
-def _text(found: Mapping[str, Sequence[Suspect]], slow: int) -> str:
-    if not any(found.values()):
-        return "no node makes jobs slow"
-    columns = ("nodes", "cluster", ">throughput", "95 %", "since", "last", ">accuse", ">clear", "")
-    table = [_line(cluster, one) for cluster, of_cluster in found.items() for one in of_cluster]
-    said = f"{counted(slow, 'culprit')}, see --json for the jobs" if slow else "no node makes jobs slow any more"
-    return f"{plain_table(table, *columns, style='simple')}\n{said}"
+def _lines(found: Mapping[str, Nodes], status: int, slow: int) -> Iterator[str]:
+    table = [_line(cluster, one) for cluster, nodes in found.items() for one in nodes.slow]
+    if table:
+        columns = ("nodes", "cluster", ">throughput", "95 %", "since", "last", ">accuse", ">clear", "")
+        yield plain_table(table, *columns, style="simple")
+    if slow:
+        yield f"{counted(slow, 'culprit')}, see --json for the jobs"
+    else:
+        yield f"no node {'makes' if status == 0 else 'is known to make'} jobs slow{' any more' if table else ''}"
+    for cluster, nodes in found.items():
+        yield f"{cluster}: {sound_text(nodes.sound)}"
+        yield from untold_lines(nodes.sound)
 
 
 def _line(cluster: str, one: Suspect) -> tuple[str, ...]:
@@ -94,7 +101,19 @@ def _line(cluster: str, one: Suspect) -> tuple[str, ...]:
     return (one.name, cluster, percent(one.change), interval, day(first.time_s), day(last.time_s), *jobs, state)
 
 
-def _facts(cluster: str, one: Suspect) -> dict[str, Any]:
+def _facts(cluster: str, nodes: Nodes) -> dict[str, Any]:
+    sound = nodes.sound
+    return {
+        "cluster": cluster,
+        "slow": [_suspect(cluster, one) for one in nodes.slow],
+        "newest_nights": NEWEST_NIGHTS,
+        "cleared_of": math.exp(-CLEARED_OF) - 1,
+        "cleared": list(sound.cleared),
+        "could_not_be_told": [{"node": node, "more_jobs": wanted or None} for node, wanted in sound.untold.items()],
+    }
+
+
+def _suspect(cluster: str, one: Suspect) -> dict[str, Any]:
     return {
         "cluster": cluster,
         "nodes": list(one.nodes),

@@ -1,14 +1,19 @@
-"""What slow nodes have to do with a regression."""
+"""What is said of nodes: what slow ones have to do with a regression, and how many are known to be sound."""
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_gsw.common.words import counted, day, percent
-from pytest_gsw.history.suspects import Suspect
+from pytest_gsw.history.suspects import Sound, Suspect
 from pytest_gsw.performance.decision import is_below
+from pytest_gsw.performance.soundness import CLEARED_OF, NEWEST_NIGHTS
 from pytest_gsw.performance.verdict import Verdict
+
+#: Nodes that are named where many are alike.
+_NAMED = 6
 
 
 def explaining(slow: Iterable[Suspect], verdict: Verdict, ran: Sequence[tuple[str, float]]) -> Suspect | None:
@@ -41,3 +46,30 @@ def suspect_text(one: Suspect) -> str:
 def slow_since_text(one: Suspect) -> str:
     """The same, and since when: ``node pool0-0017 (-9.8 %, 41 jobs) since 2026-11-18``."""
     return f"{suspect_text(one)} since {day(one.accusing[0].time_s)}"
+
+
+def sound_text(sound: Sound) -> str:
+    """How many nodes are known to be sound, and of how many that is not known."""
+    if not sound.cleared and not sound.untold:
+        return "no job tells of any other node"
+    cleared, untold = len(sound.cleared), len(sound.untold)
+    loss = percent(math.exp(-CLEARED_OF) - 1).removeprefix("-")
+    known = f"{counted(cleared, 'node')} cleared of a loss of {loss} by the last {NEWEST_NIGHTS} nights"
+    return f"{known}, {untold} could not be told" if untold else known
+
+
+def untold_lines(sound: Sound) -> Iterator[str]:
+    """Of which nodes it is not known whether they are sound, and what it takes."""
+    few = [node for node, wanted in sound.untold.items() if wanted]
+    never = [node for node, wanted in sound.untold.items() if not wanted]
+    if few:
+        wanted = sorted(sound.untold[node] for node in few)
+        jobs = str(wanted[0]) if wanted[0] == wanted[-1] else f"{wanted[0]} to {wanted[-1]}"
+        yield f"  would be told by about {jobs} more jobs each: {_named(few)}"
+    if never:
+        yield f"  no job tells, their rows hardly run without them: {_named(never)}"
+
+
+def _named(nodes: Sequence[str]) -> str:
+    more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
+    return ", ".join(nodes[:_NAMED]) + more

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted
 
 if TYPE_CHECKING:
-    from pytest_gsw.history.suspects import Suspect
+    from pytest_gsw.history.suspects import Nodes, Suspect
 
 _DEVIATIONS = statistics.NormalDist().inv_cdf(0.975)
 
@@ -65,6 +65,8 @@ class Past:
     excluded: Collection[str] = frozenset()
     #: Nodes that make, or made, jobs of the cluster slow.
     slow: Collection[Suspect] = ()
+    #: All nodes of the cluster; ``None`` where nobody has looked at them.
+    nodes: Nodes | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def nights(self) -> tuple[Point, ...]:
@@ -160,12 +162,14 @@ class Lines:
         self,
         nights: Mapping[LineKey, Sequence[Point]],
         excluded: Collection[str] = frozenset(),
-        slow: Collection[Suspect] = (),
+        nodes: Nodes | None = None,
     ) -> None:
         self._by_row: dict[str, list[tuple[str, Sequence[Point]]]] = {}
         self._excluded = excluded
+        #: All nodes of the cluster; ``None`` where nobody has looked at them.
+        self.nodes = nodes
         #: Nodes that make, or made, jobs of the cluster slow.
-        self.slow = slow
+        self.slow: tuple[Suspect, ...] = () if nodes is None else nodes.slow
         for key, points in nights.items():
             self._by_row.setdefault(key.row, []).append((key.experiment, points))
 
@@ -177,7 +181,7 @@ class Lines:
             if (experiment and name == experiment) or any(point.definition == definition for point in points)
         ]
         points = lines[0] if len(lines) == 1 else sorted((one for line in lines for one in line), key=_time)
-        return Past(tuple(points), accepted, self._excluded, self.slow)
+        return Past(tuple(points), accepted, self._excluded, self.slow, self.nodes)
 
 
 def lines_of(history: History, cluster: str) -> Lines:
@@ -185,11 +189,11 @@ def lines_of(history: History, cluster: str) -> Lines:
 
     All of its rows are read, whichever are asked for: nodes are told by the jobs of all.
     """
-    from pytest_gsw.history.suspects import suspects  # a session that only collects rows needs none
+    from pytest_gsw.history.suspects import Nodes  # a session that only collects rows needs none
 
     excluded = frozenset(one.subject for one in history.events(cluster, EXCLUDE))
     nights = history.nights(cluster)
-    return Lines(nights, excluded, suspects(nights, excluded))
+    return Lines(nights, excluded, Nodes(nights, excluded))
 
 
 def pasts_of(history: History, series: Mapping[SeriesKey, str]) -> Mapping[SeriesKey, Past]:

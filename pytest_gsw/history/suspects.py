@@ -6,11 +6,14 @@ import functools
 import math
 import operator
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from pytest_gsw.history.model import LineKey, Point, night_of
-from pytest_gsw.performance.culprits import Culprit, culprits
+from pytest_gsw.performance.culprits import Culprit, Found, find
 from pytest_gsw.performance.excess import Timed
+from pytest_gsw.performance.soundness import soundness
+from pytest_gsw.performance.suspicion import bits
 from pytest_gsw.results.nodes import expand
 
 
@@ -40,39 +43,73 @@ class Suspect:
         return self.accusing[0].time_s <= time_s <= end_s and set(self.nodes).issubset(expand(nodes))
 
 
-def suspects(nights: Mapping[LineKey, Sequence[Point]], excluded: Collection[str] = ()) -> tuple[Suspect, ...]:
-    """Whoever was slow on a cluster, those that still are first.
+@dataclass(frozen=True)
+class Sound:
+    """What the newest nights of a cluster say of its nodes, but for those that are slow."""
 
-    Args:
-        nights: All jobs of the cluster, by row and experiment.
-        excluded: The runs that do not count.
-    """
-    rows = {key: row for row, key in enumerate(nights)}
-    known = sorted(
-        (
-            (point.time_s, rows[key], point)
-            for key, points in nights.items()
-            for point in points
-            if point.nodes and 0 < point.judged_s < math.inf
-        ),
-        key=lambda one: one[:2],
-    )
-    counted = [(row, point) for _, row, point in known if point.run_id not in excluded]
-    numbers: dict[str, int] = {}
-    for _, point in counted:
-        numbers.setdefault(night_of(point), len(numbers))
-    # A run may go on while the next one begins: its jobs are of its own night all the same.
-    counted.sort(key=lambda one: numbers[night_of(one[1])])
-    names = _Names()
-    masks: dict[str, int] = {}
-    jobs = []
-    for row, point in counted:
-        if point.nodes not in masks:
-            masks[point.nodes] = functools.reduce(operator.or_, map(names.__getitem__, expand(point.nodes)), 0)
-        jobs.append(Timed(numbers[night_of(point)], row, math.log(point.judged_s), masks[point.nodes]))
-    listed, points = tuple(names), [point for _, point in counted]
-    found = [_named(one, listed, points) for one in culprits(jobs)]
-    return tuple(sorted((one for one in found if one.accusing), key=lambda one: (one.mended, one.change, one.nodes)))
+    #: Nodes that are known to be sound.
+    cleared: tuple[str, ...] = ()
+    #: Of each other one, about how many more jobs would tell; 0 where jobs do not, as its rows hardly run without it.
+    untold: Mapping[str, int] = field(default_factory=dict)
+
+
+class Nodes:
+    """The nodes of a cluster, as its jobs tell of them."""
+
+    def __init__(self, nights: Mapping[LineKey, Sequence[Point]], excluded: Collection[str] = ()) -> None:
+        """Number nodes and nights.
+
+        Args:
+            nights: All jobs of the cluster, by row and experiment.
+            excluded: The runs that do not count.
+        """
+        rows = {key: row for row, key in enumerate(nights)}
+        known = sorted(
+            (
+                (point.time_s, rows[key], point)
+                for key, points in nights.items()
+                for point in points
+                if point.nodes and 0 < point.judged_s < math.inf
+            ),
+            key=lambda one: one[:2],
+        )
+        counted = [(row, point) for _, row, point in known if point.run_id not in excluded]
+        numbers: dict[str, int] = {}
+        for _, point in counted:
+            numbers.setdefault(night_of(point), len(numbers))
+        # A run may go on while the next one begins: its jobs are of its own night all the same.
+        counted.sort(key=lambda one: numbers[night_of(one[1])])
+        names = _Names()
+        masks: dict[str, int] = {}
+        self._jobs = []
+        for row, point in counted:
+            if point.nodes not in masks:
+                masks[point.nodes] = functools.reduce(operator.or_, map(names.__getitem__, expand(point.nodes)), 0)
+            self._jobs.append(Timed(numbers[night_of(point)], row, math.log(point.judged_s), masks[point.nodes]))
+        self._names, self._points = tuple(names), [point for _, point in counted]
+
+    @cached_property
+    def _found(self) -> Found:
+        return find(self._jobs)
+
+    @cached_property
+    def slow(self) -> tuple[Suspect, ...]:
+        """Whoever was slow, those that still are first."""
+        found = [_named(one, self._names, self._points) for one in self._found.culprits]
+        there = (one for one in found if one.accusing)
+        return tuple(sorted(there, key=lambda one: (one.mended, one.change, one.nodes)))
+
+    @cached_property
+    def sound(self) -> Sound:
+        """What is known of the others."""
+        found = soundness(self._jobs, self._found)
+        untold = {self._names[node]: wanted for node, wanted in found.untold.items()}
+        return Sound(tuple(sorted(self._names[node] for node in bits(found.cleared))), dict(sorted(untold.items())))
+
+    @property
+    def all_told(self) -> bool:
+        """Whether nodes have run in the newest nights, and of each it is known whether it is slow."""
+        return bool(self._jobs) and not self.sound.untold
 
 
 class _Names(dict[str, int]):

@@ -63,16 +63,34 @@ class _Spell:
     over: bool
 
 
-def culprits(jobs: Sequence[Timed]) -> tuple[Culprit, ...]:
-    """The nodes that were slow at some time, in the order in which they are found.
+@dataclass(frozen=True)
+class Found:
+    """What a history tells of slow nodes."""
+
+    #: The nodes that were slow at some time, in the order in which they are found.
+    culprits: tuple[Culprit, ...] = ()
+    #: Indices of the jobs that they explain.
+    explained: frozenset[int] = frozenset()
+    #: Rows that became slower themselves, and the night from which on each has another level.
+    restarts: tuple[tuple[int, int], ...] = ()
+
+
+def find(jobs: Sequence[Timed]) -> Found:
+    """Look for slow nodes.
 
     Args:
         jobs: In the order of their nights.
     """
     search = _Search(jobs)
     search.run()
-    found = (search.culprit(nodes, spell) for nodes, spell in search.named)
-    return tuple(one for one in found if one is not None and one.excess >= LEAST_LOSS)
+    named = (search.culprit(nodes, spell) for nodes, spell in search.named)
+    found = tuple(one for one in named if one is not None and one.excess >= LEAST_LOSS)
+    return Found(found, frozenset(search.explained), tuple(search.restarts))
+
+
+def culprits(jobs: Sequence[Timed]) -> tuple[Culprit, ...]:
+    """The nodes that were slow at some time, in the order in which they are found; jobs in that of their nights."""
+    return find(jobs).culprits
 
 
 class _Search:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from pytest_gsw.history.suspects import Suspect
+from pytest_gsw.history.suspects import Sound, Suspect
 from pytest_gsw.logs.failures import SIGNATURES
 from pytest_gsw.reports.rows import KINDS, Row
 from pytest_gsw.results import attention
@@ -96,6 +96,8 @@ class Night:
     rows: tuple[Row, ...]
     #: By cluster, the nodes that make jobs slow.
     slow_nodes: Mapping[str, tuple[Suspect, ...]] = field(default_factory=dict)
+    #: By cluster, what is known of its other nodes; nothing without a history.
+    sound_nodes: Mapping[str, Sound] = field(default_factory=dict)
 
     @cached_property
     def records(self) -> tuple[Record, ...]:

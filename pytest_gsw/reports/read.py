@@ -12,7 +12,7 @@ from pytest_gsw.history.model import SeriesKey, points_of, record_time_s, series
 from pytest_gsw.history.model import by_run as newest_of
 from pytest_gsw.history.past import Past, pasts_of_records
 from pytest_gsw.history.store import History
-from pytest_gsw.history.suspects import Suspect
+from pytest_gsw.history.suspects import Sound, Suspect
 from pytest_gsw.reports.night import Night, Run
 from pytest_gsw.reports.rows import KINDS, Row, is_slow, page_names
 from pytest_gsw.reports.since import errors_since, since_of
@@ -97,14 +97,21 @@ def _night(
     dated = [replace(row, since=errors[row.name]) if row.name in errors else row for row in rows]
     whole = replace(run, missing={**run.missing, **broken})
     ran = set(map(series_key, records))
-    slow = _slow_nodes({key: past for key, past in pasts.items() if key in ran})
-    return Night(run_id, whole, tuple(sorted(dated, key=_worst_first)), slow)
+    theirs = {key: past for key, past in pasts.items() if key in ran}
+    ordered = tuple(sorted(dated, key=_worst_first))
+    return Night(run_id, whole, ordered, _slow_nodes(theirs), _sound_nodes(theirs))
 
 
 def _slow_nodes(pasts: Mapping[SeriesKey, Past]) -> dict[str, tuple[Suspect, ...]]:
     """By cluster, the nodes that make its jobs slow."""
     slow = {key.cluster: tuple(one for one in past.slow if not one.mended) for key, past in pasts.items()}
     return {cluster: quoted(nodes, os.environ) for cluster, nodes in slow.items() if nodes}
+
+
+def _sound_nodes(pasts: Mapping[SeriesKey, Past]) -> dict[str, Sound]:
+    """By cluster, what is known of those of its nodes that are not slow."""
+    nodes = {key.cluster: past.nodes for key, past in pasts.items() if past.nodes is not None}
+    return {cluster: quoted(one.sound, os.environ) for cluster, one in nodes.items()}
 
 
 def _rows(

@@ -15,7 +15,7 @@ from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted
 
 if TYPE_CHECKING:
-    from pytest_gsw.history.suspects import Suspect
+    from pytest_gsw.history.suspects import Sound, Suspect
 
 #: Seconds after which a slow node that no job has had is taken to be gone.
 _GONE_S = 30 * 86400.0
@@ -82,6 +82,11 @@ class Nights:
     def had_slow_node(self, nodes: str, time_s: float) -> bool:
         """Whether a job of these nodes had one that makes jobs slow."""
         return any(one.ran_in(nodes, time_s) for one in self.slow)
+
+    @property
+    def sound(self) -> Sound | None:
+        """What is known of the other nodes; ``None`` where the history was not asked."""
+        return None if self._lines is None or self._lines.nodes is None else self._lines.nodes.sound
 
     def _known_lines(self) -> Lines | None:
         """The nights of the cluster, read when they are first asked for."""

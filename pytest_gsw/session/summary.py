@@ -79,11 +79,13 @@ def _tell_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -
     nights = config.stash.get(NIGHTS, None)
     if nights is None or not nights.known_slow:
         return
-    from pytest_gsw.history.explaining import slow_since_text
+    from pytest_gsw.history.explaining import slow_since_text, sound_text
 
     reporter.section("slow nodes")
     for one in nights.known_slow:
         reporter.write_line(quoted(slow_since_text(one), os.environ))
+    if nights.sound is not None:
+        reporter.write_line(f"others: {sound_text(nights.sound)}.")
     reporter.write_line("pytest-gsw nodes tells by which jobs that is known.")
 
 

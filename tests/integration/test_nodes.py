@@ -32,13 +32,16 @@ def nights(
     names: Sequence[str] = NAMES,
     begin_s: float = BEGIN_S,
     cluster: str = "eos",
+    last: int = NIGHTS,
+    of_row: int = 0,
 ) -> None:
-    """Two rows, each on four nodes at random; the slow ones cost 10 % of throughput from one night until another."""
+    """Two rows, each on four nodes at random or on its own; slow ones cost 10 % from one night until another."""
     rng = Random(3)  # noqa: S311 - noise, not cryptography
     records = []
-    for night in range(NIGHTS):
+    for night in range(last):
         for row in (0, 1):
-            nodes = rng.sample(range(NODES), 4)
+            own = range(of_row * row, of_row * (row + 1))
+            nodes = rng.sample(own or range(NODES), 4)
             is_slow = any(since <= night < until for node, (since, until) in slow.items() if node in nodes)
             seconds = (row + 1) * math.exp(rng.gauss(0, 0.01)) / (0.9 if is_slow else 1.0)
             one = record_of(table, 0, seconds, row, cluster=cluster)
@@ -63,12 +66,20 @@ def test_a_slow_node_is_named(one_slow: Path, capsys: pytest.CaptureFixture[str]
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:3] == ["nodes", "cluster", "throughput"]
     assert lines[2].split()[:2] == ["pool0-0007", "eos"]
-    assert lines[3:] == ["1 culprit, see --json for the jobs"]
+    assert lines[3:] == [
+        "1 culprit, see --json for the jobs",
+        "eos: 15 nodes cleared of a loss of 5.8 % by the last 30 nights",
+    ]
 
 
 def test_as_json(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nodes", "--cluster=eos", "--json"]) == 1
-    (found,) = json.loads(capsys.readouterr().out)
+    (eos,) = json.loads(capsys.readouterr().out)
+    assert eos["cluster"] == "eos"
+    assert eos["cleared"] == [name for name in NAMES if name != NAMES[SLOW]]
+    assert eos["could_not_be_told"] == []
+    assert eos["cleared_of"] == pytest.approx(-0.058, abs=0.001)
+    (found,) = eos["slow"]
     assert (found["cluster"], found["nodes"], found["mended"]) == ("eos", ["pool0-0007"], False)
     low, high = found["interval"]
     assert low < found["throughput_change"] < high
@@ -91,14 +102,46 @@ def test_a_repaired_node_is_told_and_not_excluded(
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split()[0] == "pool0-0007"
     assert lines[2].endswith("fast again")
-    assert lines[3:] == ["no node makes jobs slow any more"]
+    assert lines[3:] == [
+        "no node makes jobs slow any more",
+        "eos: 16 nodes cleared of a loss of 5.8 % by the last 30 nights",
+    ]
     assert Path("nodes.txt").read_text(encoding="utf-8").strip() == ""
 
 
 def test_sound_nodes_are_not_named(pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nights(table, {})
     assert main(["nodes"]) == 0
-    assert capsys.readouterr().out == "no node makes jobs slow\n"
+    assert capsys.readouterr().out == (
+        "no node makes jobs slow\neos: 16 nodes cleared of a loss of 5.8 % by the last 30 nights\n"
+    )
+
+
+def test_a_history_that_is_too_short_says_so(
+    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nights(table, {}, last=2)
+    assert main(["nodes"]) == 6
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first == "no node is known to make jobs slow"
+    assert second == "eos: 0 nodes cleared of a loss of 5.8 % by the last 30 nights, 10 could not be told"
+    assert third.startswith("  would be told by about 4 more jobs each: pool0-00")
+    assert third.endswith(" and 4 more")
+    assert main(["nodes", "--json"]) == 6
+    (eos,) = json.loads(capsys.readouterr().out)
+    assert (eos["slow"], eos["cleared"], len(eos["could_not_be_told"])) == ([], [], 10)
+    assert {one["more_jobs"] for one in eos["could_not_be_told"]} == {4}
+
+
+def test_rows_that_never_change_their_nodes_clear_nobody(
+    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nights(table, {}, of_row=4)
+    assert main(["nodes"]) == 6
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first == "no node is known to make jobs slow"
+    assert second == "eos: 0 nodes cleared of a loss of 5.8 % by the last 30 nights, 8 could not be told"
+    assert third == f"  no job tells, their rows hardly run without them: {', '.join(NAMES[:6])} and 2 more"
 
 
 def test_runs_that_are_excluded_accuse_nobody(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,6 +184,7 @@ def test_a_session_says_which_slow_node_explains_a_regression(
             rf"throughput .* \(allowed 5 %\); {said}{confirmed}",
             r"=+ slow nodes =+",
             rf"node {names[SLOW]} \(-1?\d\.\d %, \d+ jobs\) since \d{{4}}-\d\d-\d\d",
+            r"others: 15 nodes cleared of a loss of 5\.8 % by the last 30 nights\.",
             r"pytest-gsw nodes tells by which jobs that is known\.",
         ]
     )
@@ -151,6 +195,7 @@ def test_a_session_says_which_slow_node_explains_a_regression(
     report = Path("report")
     assert f"slow: node {names[SLOW]} (" in (report / "index.html").read_text(encoding="utf-8")
     assert "Nodes that make jobs slow" in (report / "jobs.html").read_text(encoding="utf-8")
+    assert "demo: 15 nodes cleared of a loss of 5.8 %" in (report / "jobs.html").read_text(encoding="utf-8")
     assert (report / "plots" / "nodes.svg").exists() == bool(said)  # the night's own nodes are drawn
     assert f'node="{names[SLOW]}",one_of="1"}} -0.' in (report / "gsw.prom").read_text(encoding="utf-8")
     told = properties(junit(pytester.path / "j.xml")[row])
@@ -169,7 +214,11 @@ def test_a_worker_of_xdist_says_which_nodes_are_slow(pytester: pytest.Pytester, 
 
 
 def test_since_leaves_earlier_nights_out(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["nodes", "--since=2099-01-01"]) == 0
+    assert main(["nodes", "--since=2099-01-01"]) == 6  # nothing is known of nodes that have run no job
+    assert capsys.readouterr().out.splitlines() == [
+        "no node is known to make jobs slow",
+        "eos: no job tells of any other node",
+    ]
 
 
 def test_a_cluster_that_is_not_there(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_gsw.common.words import counted
-from pytest_gsw.reports.html.drawing import BOTTOM, GREY, RED, RIGHT, TOP, WIDTH, Plot, dots, ground, shape, text
+from pytest_gsw.reports.html.drawing import BLUE, BOTTOM, GREY, RED, RIGHT, TOP, WIDTH, Plot, dots, ground, shape, text
 from pytest_gsw.reports.html.texts import listed
 from pytest_gsw.reports.night import Night
 
@@ -28,9 +28,15 @@ def nodes_plot(night: Night) -> Plot | None:
         for number, node in enumerate(nodes)
     }
     bottom = TOP + 8 + apart * ((len(nodes) - 1) // across)
+    cleared = {node for sound in night.sound_nodes.values() for node in sound.cleared}
+    untold = [node for node in nodes if node not in cleared | slow] if night.sound_nodes else []
     title = f"{counted(len(nodes), 'node')} of the night's jobs, {len(there)} slow"
+    if untold:
+        title += f", {len(untold)} could not be told (small dots)"
     svg = ground(title, bottom + BOTTOM)
-    svg.append(dots((place for node, place in places.items() if node not in slow), GREY, apart / 4))
+    svg.append(dots((place for node, place in places.items() if node not in slow.union(untold)), GREY, apart / 4))
+    if untold:
+        svg.append(dots(map(places.__getitem__, untold), BLUE, apart / 8))
     half = apart / 2.4
     diamond = ((0, -half), (half, 0), (0, half), (-half, 0))
     svg.extend(shape(*places[node], RED, diamond) for node in there)

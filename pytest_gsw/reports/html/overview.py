@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import statistics
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_gsw.common.words import counted, duration, share
+from pytest_gsw.history.explaining import sound_text
 from pytest_gsw.history.suspects import Suspect
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import (
@@ -92,7 +93,7 @@ def jobs_page(
         section("line", "Time line", picture(shown)),
         section("causes", "Failures by cause", _causes(night)),
         section("failing", "Failures by node", _failing(night)),
-        section("slow", "Slow nodes", _slow(night), picture(nodes)),
+        section("slow", "Slow nodes", _slow(night), *_sound(night), picture(nodes)),
         section("jobs", "All jobs", _jobs(night)),
     ]
     return page(title, main, links, here=JOBS)
@@ -148,6 +149,13 @@ def _slow(night: Night) -> ET.Element | None:
         return None
     heads = ["node", "cluster", "throughput", "95 %", "since", "jobs that accuse", "that clear"]
     return table("slow", "Nodes that make jobs slow, by all jobs of the history", heads, lines[:_NODES])
+
+
+def _sound(night: Night) -> Iterator[ET.Element]:
+    """How many nodes are known to be sound: that nobody is slow is not known before."""
+    for cluster, sound in night.sound_nodes.items():
+        slow = "" if cluster in night.slow_nodes else "no node is known to make jobs slow; "
+        yield element("p", f"{cluster}: {slow}{sound_text(sound)}")
 
 
 def _slow_line(cluster: str, one: Suspect) -> Sequence[Content]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.history.suspects import Suspect
+from pytest_gsw.history.suspects import Sound, Suspect
 from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.reports.html.drawing import Plot, Scale, round_numbers, ticks, upright
 from pytest_gsw.reports.html.nodes_plot import nodes_plot
@@ -177,6 +177,17 @@ def test_a_map_of_the_nodes() -> None:
     (others,) = plot.svg.iter("path")
     assert others.get("d", "").count("M") == 15
     assert nodes_plot(slow_night("pool0-0099")) is None  # it ran no job of this night
+
+
+def test_a_map_tells_nodes_that_are_cleared_from_those_that_are_not() -> None:
+    night = slow_night("pool0-0018")
+    cleared = tuple(node for node in night.nodes if node not in {"pool0-0017", "pool0-0018"})
+    plot = nodes_plot(replace(night, sound_nodes={"eos": Sound(cleared, {"pool0-0017": 2})}))
+    assert plot is not None
+    assert plot.alt.startswith("16 nodes of the night's jobs, 1 slow, 1 could not be told (small dots): pool0-0018; ")
+    known, unknown = plot.svg.iter("path")
+    assert (known.get("d", "").count("M"), unknown.get("d", "").count("M")) == (14, 1)
+    assert float(unknown.get("stroke-width", "9")) < float(known.get("stroke-width", "0"))
 
 
 def test_a_map_of_two_thousand_nodes() -> None:
