@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_gsw.history.model import SeriesKey, is_judged, series_key
-from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS, Noise, ratio_sd
+from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS, Noise, ratio_sd, students
 from pytest_gsw.results.record import Record
 
 #: The probability with which all intervals hold the true ratios that decide what has changed, of normal noise.
@@ -104,19 +104,10 @@ def _together(rows: Sequence[RowRatio]) -> list[RowRatio]:
 def deviations_of(z: float, jobs: int) -> float:
     """How many standard deviations that come from so many jobs are as rare as this many that are known.
 
-    The quantile of Student's t by that of the normal distribution (M. Abramowitz and I. A. Stegun, Handbook of
-    Mathematical Functions (1964), 26.7.5); a robust scale of 30 jobs is as sharp as the standard deviation of 26. The
-    usual noise, of no jobs, is taken as known.
+    A robust scale of 30 jobs is as sharp as the standard deviation of 26. The usual noise, of no jobs, is taken as
+    known.
     """
-    if not jobs:
-        return z
-    free = _SHARPNESS * jobs + PRIOR_JOBS - 1
-    return (
-        z
-        + (z**3 + z) / (4 * free)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * free**3)
-    )
+    return students(z, _SHARPNESS * jobs + PRIOR_JOBS - 1) if jobs else z
 
 
 def _deviations(row: RowRatio) -> float:

@@ -183,6 +183,20 @@ def gain_limit(tolerance: float, noise: Noise, jobs: int = 1) -> float:
     return max(tolerance, math.expm1(K * noise.of_median(jobs)))
 
 
+def students(z: float, free: float) -> float:
+    """How many estimated standard deviations are as rare as this many known ones.
+
+    The quantile of Student's t by that of the normal distribution (M. Abramowitz and I. A. Stegun, Handbook of
+    Mathematical Functions (1964), 26.7.5), with ``free`` degrees of freedom.
+    """
+    return (
+        z
+        + (z**3 + z) / (4 * free)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * free**3)
+    )
+
+
 def jobs_to_resolve(tolerance: float, noise: Noise, power: float = 0.9, alpha: float = 0.001) -> int:
     """How many jobs it takes until their median tells a loss as large as the tolerance from none.
 

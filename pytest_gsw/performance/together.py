@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from pytest_gsw.performance.decision import Decision, Outcome, decide, is_below
-from pytest_gsw.performance.noise import FEWEST_JOBS, REFERENCE_JOBS, K, Noise, median_sd, noise_of, prior_for
+from pytest_gsw.performance.noise import FEWEST_JOBS, REFERENCE_JOBS, K, Noise, median_sd, noise_of, prior_for, students
 
 #: Fewest rows whose middle is the night's effect.
 FEWEST_ROWS = 8
@@ -68,16 +68,6 @@ def without_each(values: Mapping[_Row, float]) -> dict[_Row, float]:
 # -- the nights before ------------------------------------------------------------------------
 
 
-def _student(nights: int) -> float:
-    """As many standard deviations, estimated from so many nights, as are as seldom exceeded as :data:`K` known ones.
-
-    Student's t by its expansion: M. Abramowitz and I. A. Stegun, Handbook of Mathematical Functions, 26.7.5.
-    """
-    first = (K**3 + K) / (4 * nights)
-    second = (5 * K**5 + 16 * K**3 + 3 * K) / (96 * nights**2)
-    return K + first + second + (3 * K**7 + 19 * K**5 + 17 * K**3 - 15 * K) / (384 * nights**3)
-
-
 @dataclass(frozen=True)
 class Effect:
     """By how much a night is slower for all rows, and by how much nights differ when nothing has changed."""
@@ -96,7 +86,7 @@ class Effect:
         With fewer nights than a whole reference, their spread is less certain, and as much more is allowed for.
         """
         nights = min(self.noise.jobs, REFERENCE_JOBS)
-        certain = _student(nights) / _student(REFERENCE_JOBS)
+        certain = students(K, nights) / students(K, REFERENCE_JOBS)
         return max(LEAST_EFFECT, K * self.noise.sigma * math.hypot(1.0, median_sd(nights)) * certain)
 
     @property

@@ -197,8 +197,8 @@ def noise_text(noise: Noise) -> str:
 
 
 def inconclusive_line(record: Record) -> str:
-    """What a session's summary must say of a row that is neither passed nor regressed."""
-    if record.outcome != outcomes.INCONCLUSIVE.word:
+    """What a session's summary must say of a row that is neither passed nor regressed; an incident lists its own."""
+    if record.outcome != outcomes.INCONCLUSIVE.word or record.reason == Reason.INCIDENT.value:
         return ""
     return f"{record.reason}: {record.fact}" if record.reason and not record.own_outcome else record.fact
 

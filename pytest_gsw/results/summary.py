@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pytest_gsw.common.words import counted, percent
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import outcomes
+from pytest_gsw.results.incident import incident_of
 from pytest_gsw.results.nodes import expand
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import Record
@@ -36,11 +37,12 @@ def throughput_change(record: Record) -> float | None:
 
 
 def counts_line(records: Sequence[Record]) -> str:
-    """``24 passed, 2 regressed, 1 inconclusive, 1 error``."""
+    """``24 passed, 2 regressed, 1 inconclusive, 1 error``; an incident of the whole cluster is counted as well."""
     counts = Counter(record.outcome for record in records)
     known = [outcome.word for outcome in outcomes.OUTCOMES]
     ordered = [*(word for word in known if counts[word]), *sorted(set(counts) - set(known))]
-    return ", ".join(f"{counts[word]} {outcomes.of(word).counted or word}" for word in ordered)
+    told = [f"{counts[word]} {outcomes.of(word).counted or word}" for word in ordered]
+    return ", ".join([*told, *(["1 incident"] if incident_of(records) else [])])
 
 
 def night_table(records: Sequence[Record], width: int) -> list[str]:

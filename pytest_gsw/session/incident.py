@@ -30,6 +30,7 @@ def report_incident(session: pytest.Session) -> None:
     since = "" if others is None else since_text(others.together, records)
     incident, since = quoted((incident, since), os.environ)
     text, name = incident.text(since), incident.node_id
+    session.testscollected += 1  # it is one case more, which pytest's progress counts
     report = pytest.TestReport(name, (name, None, name), {}, "failed", text, "call")
     config.hook.pytest_runtest_logreport(report=report)
     if session.exitstatus == pytest.ExitCode.OK:

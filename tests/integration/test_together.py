@@ -77,6 +77,9 @@ def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytes
     measured = [record for record in records if record["verdict"]]
     assert {record["reason"] for record in measured} == {"incident"}
     assert not any(record["repeats"] for record in measured)
+    result.stdout.no_fnmatch_line("*incident: throughput*")  # the incident names its rows, and no list does again
+    result.stdout.fnmatch_lines([f"{rows} inconclusive, *1 incident"])
+    result.stdout.fnmatch_lines(["cluster::demo FAILED*100%]"])
     case = junit(pytester.path / "junit.xml")["demo"]
     (failure,) = case.findall("failure")
     assert failure.text is not None
