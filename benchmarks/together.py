@@ -1,6 +1,7 @@
 """Rows judged together against each row by itself: simulated nights, decided by the package's own functions.
 
     python benchmarks/together.py                   # all of it: some minutes
+    python benchmarks/together.py --drift           # warnings of drift in 180 nights
     python benchmarks/together.py --clusters 5      # does it work? seconds
 
 Levels, effects of nights and noise are estimated from 30 nights. A row that is decided has its further jobs in the same
@@ -13,7 +14,7 @@ import argparse
 import math
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,12 +24,18 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from pytest_gsw.performance.decision import Outcome, decide  # noqa: E402
+from pytest_gsw.performance.drift import warned_nights  # noqa: E402
 from pytest_gsw.performance.noise import noise_of, prior_for  # noqa: E402
 from pytest_gsw.performance.together import Before, Tonight, decide_beside, level_of  # noqa: E402
 
 ROWS, NIGHTS, TOLERANCE, CONFIRM = 30, 30, 0.05, 4
 #: Nights that are decided for each cluster.
 DECIDED = 20
+#: Nights of a cluster that may creep, and the first of these.
+CREEPING, SUSPECT = 180, 40
+
+#: What a night, by its number, takes more than before: of all rows where none is named, else of that row.
+Change = Callable[[int, str], float]
 
 
 @dataclass
@@ -96,11 +103,69 @@ class Cluster:
         came.incidents += effect is not None and effect.is_incident
 
 
+def alarms(rng: random.Random, night_sd: float, job_sd: float, change: Change) -> tuple[list[int], ...]:
+    """Of one cluster the nights of the first warning, 0 for none: of the cluster, of each row, of each by itself."""
+    whole = []
+    for number in range(CREEPING):
+        effect = rng.gauss(0, night_sd) + change(number, "")
+        whole.append(
+            {
+                f"row {row}": math.exp(effect + change(number, f"row {row}") + rng.gauss(0, job_sd))
+                for row in range(ROWS)
+            }
+        )
+    levels = {row: level_of([night[row] for night in whole[:NIGHTS]]) or 0.0 for row in whole[0]}
+    before = Before(whole, levels)
+    by_itself = [first(warned_nights([night[row] for night in whole])) for row in levels]
+    own = []
+    for row in levels:
+        taken = before.taken(row)
+        own.append(first(warned_nights([one[row] * math.exp(-taken[number]) for number, one in enumerate(whole)])))
+    return [first(warned_nights([math.exp(one) for one in before.effects.values()]))], own, by_itself
+
+
+def first(nights: Sequence[int]) -> int:
+    return nights[0] if nights else 0
+
+
+def drift_table(clusters: int, seed: int) -> str:
+    """What comes of 180 nights."""
+    week = math.log(1.01) / 7
+    changes: dict[str, Change] = {
+        "nothing": lambda _n, _row: 0.0,
+        "cluster 1 % a week": lambda n, row: 0.0 if row else week * max(0, n - SUSPECT),
+        "cluster 3 % step": lambda n, row: 0.0 if row else 0.03 * (n >= SUSPECT),
+        "cluster 5 % faster": lambda n, row: 0.0 if row else -0.05 * (n >= SUSPECT),
+        "a row 1 % a week": lambda n, row: week * max(0, n - SUSPECT) if row == "row 0" else 0.0,
+    }
+    table = []
+    for night_sd, job_sd in ((0.0, 0.02), (0.0, 0.03), (0.01, 0.03), (0.03, 0.02)):
+        for name, change in changes.items():
+            rng = random.Random(f"drift {seed} {night_sd} {job_sd} {name}")  # noqa: S311 - noise
+            came = [alarms(rng, night_sd, job_sd, change) for _ in range(clusters)]
+            kinds = [[one for each in came for one in each[kind]] for kind in range(3)]
+            if name.startswith("a row"):
+                kinds = [kinds[0], *([one[kind][0] for one in came] for kind in (1, 2))]
+            table.append([f"{night_sd:.0%}, {job_sd:.0%}", name, *map(_warned, kinds)])
+    heads = "night, job|change|cluster warned, median night|rows beside the others|rows by themselves"
+    return tabulate(table, heads.split("|"), tablefmt="github")
+
+
+def _warned(nights: Sequence[int]) -> str:
+    found = sorted(one - SUSPECT for one in nights if one)
+    share = f"{100 * len(found) / len(nights):.1f} %"
+    return f"{share}, {found[len(found) // 2]}" if 2 * len(found) > len(nights) else share
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clusters", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--drift", action="store_true", help="warnings of drift, of the cluster and of rows")
     given = parser.parse_args()
+    if given.drift:
+        print(drift_table(given.clusters, given.seed))
+        return
     table = []
     for night_sd, job_sd in ((0.0, 0.02), (0.0, 0.03), (0.01, 0.03), (0.02, 0.02), (0.03, 0.02)):
         for name, lost, cluster_lost in (

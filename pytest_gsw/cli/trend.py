@@ -18,7 +18,8 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.history.model import SeriesKey, newest_definitions
 from pytest_gsw.history.past import Past, newest_pasts
-from pytest_gsw.history.texts import changes_text
+from pytest_gsw.history.texts import changes_text, cluster_drift_text
+from pytest_gsw.history.together import ClusterDrifting
 from pytest_gsw.performance.drift import NEWEST
 from pytest_gsw.performance.noise import REFERENCE_JOBS, reference
 from pytest_gsw.results.plain_table import plain_table
@@ -35,6 +36,8 @@ class _Trend:
     first_s: float | None
     newest_s: float | None
     found: Drifting | None
+    #: The same of all rows of its cluster together.
+    of_cluster: ClusterDrifting | None = None
 
     @property
     def throughput_change(self) -> float | None:
@@ -59,7 +62,7 @@ def _trend(asked: argparse.Namespace) -> Answer:
         newest = newest_definitions(history.series(asked.rows, asked.cluster))
         if not newest:
             raise ConfigurationError(f"the history {history.shown} has no such row\nnext: pytest-gsw history")
-        pasts = newest_pasts(history, newest)
+        pasts = newest_pasts(history, newest, accepted)
     trends = []
     for key, past in pasts.items():
         figure = accepted.get(key.row, {}).get(key.cluster)
@@ -67,7 +70,7 @@ def _trend(asked: argparse.Namespace) -> Answer:
         counts = figure is not None and figure.definition == key.definition
         trends.append(_trend_of(key, replace(past, accepted=figure if counts else None)))
     trends.sort(key=lambda one: (one.found is None, one.throughput_change or 0.0, one.key))
-    status = 1 if any(one.found for one in trends) else 0
+    status = 1 if any(one.found or one.of_cluster for one in trends) else 0
     if asked.json:
         return json_answer(quoted([_facts(one) for one in trends], os.environ), status)
     return Answer(quoted(_text(trends), os.environ), status)
@@ -76,10 +79,11 @@ def _trend(asked: argparse.Namespace) -> Answer:
 def _trend_of(key: SeriesKey, past: Past) -> _Trend:
     nights = past.counted
     times_s = [night.judged_s for night in nights]
+    of_cluster = None if past.beside is None else past.beside.together.drifting
     if len(nights) < REFERENCE_JOBS + NEWEST:
-        return _Trend(key, len(nights), None, None, None)
+        return _Trend(key, len(nights), None, None, None, of_cluster)
     first_s, newest_s = statistics.median(reference(times_s)), statistics.median(times_s[-NEWEST:])
-    return _Trend(key, len(nights), first_s, newest_s, past.drifting)
+    return _Trend(key, len(nights), first_s, newest_s, past.drifting, of_cluster)
 
 
 def _text(trends: Sequence[_Trend]) -> str:
@@ -90,6 +94,8 @@ def _text(trends: Sequence[_Trend]) -> str:
     if few:
         lines.append(f"{counted(few, 'row')} with fewer than {REFERENCE_JOBS + NEWEST} nights: nothing can be said yet")
     lines.append(f"{counted(drifts, 'row drifts', 'rows drift')}" if drifts else "no row drifts")
+    clusters = {one.key.cluster: one.of_cluster for one in trends if one.of_cluster is not None}
+    lines += [f"cluster {name} drifts: {cluster_drift_text(found)}" for name, found in sorted(clusters.items())]
     return "\n".join(lines)
 
 
@@ -115,15 +121,26 @@ def _facts(one: _Trend) -> dict[str, Any]:
         "throughput_change": one.throughput_change,
         "drifts": one.found is not None,
     }
+    if one.of_cluster is not None:
+        since = {"time_s": one.of_cluster.since.time_s}
+        facts["cluster_drift"] = {**_drift_facts(one.of_cluster), "rows": one.of_cluster.rows, "since": since}
     if one.found is None:
         return facts
-    drift, since = one.found.drift, one.found.since
+    night = one.found.since
     return {
         **facts,
+        "beside_other_rows": one.found.is_beside,
+        **_drift_facts(one.found),
+        "since": {"time_s": night.time_s, "run_id": night.run_id, "job_id": night.job_id},
+    }
+
+
+def _drift_facts(found: Drifting | ClusterDrifting) -> dict[str, Any]:
+    drift = found.drift
+    return {
         "z": drift.z,
         "autocorrelation": drift.rho,
         "time_change": drift.shift,
         "time_change_per_week": drift.slope_per_week,
-        "since": {"time_s": since.time_s, "run_id": since.run_id, "job_id": since.job_id},
-        "changes": {name: {"before": old, "after": new} for name, (old, new) in one.found.changes.items()},
+        "changes": {name: {"before": old, "after": new} for name, (old, new) in found.changes.items()},
     }

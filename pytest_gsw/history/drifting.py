@@ -26,6 +26,8 @@ class Drifting:
     since: Point
     #: By name, what the environment was before that night, or one that it may be as well, and is since.
     changes: Mapping[str, tuple[str, str]]
+    #: Whether that is beside the other rows of the cluster, which may have drifted themselves.
+    is_beside: bool = False
 
 
 def nights_of(points: Sequence[Point]) -> tuple[Point, ...]:
@@ -58,13 +60,18 @@ def since(points: Sequence[Point], accepted: Accepted | None) -> tuple[Point, ..
     )
 
 
-def drifting(nights: Sequence[Point]) -> Drifting | None:
-    """Whether the newest nights that count are slower than the first, since when, and what changed then."""
+def drifting(nights: Sequence[Point], own_s: Sequence[float] | None = None) -> Drifting | None:
+    """Whether the newest nights that count are slower than the first, since when, and what changed then.
+
+    Args:
+        nights: Those that count.
+        own_s: What of the seconds of each is the row's own, where the cluster has a part in them.
+    """
     days = [night.time_s / SECONDS_PER_DAY for night in nights]
-    found = drift([night.judged_s for night in nights], days=days)
+    found = drift([night.judged_s for night in nights] if own_s is None else own_s, days=days)
     if found is None:
         return None
-    return Drifting(found, nights[found.first_suspect], changes_within(nights, *found.suspects))
+    return Drifting(found, nights[found.first_suspect], changes_within(nights, *found.suspects), own_s is not None)
 
 
 def changes_within(points: Sequence[Point], first: int, last: int) -> dict[str, tuple[str, str]]:

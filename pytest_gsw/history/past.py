@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pytest_gsw.history.drifting import Drifting, changes_at, drifting, nights_of, since
 from pytest_gsw.history.events import EXCLUDE
-from pytest_gsw.history.model import LineKey, Point, SeriesKey, series_key
+from pytest_gsw.history.model import LineKey, Point, SeriesKey, night_of, series_key
 from pytest_gsw.history.store import History
 from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, Noise, noise_of, prior_for, ratio_sd
 from pytest_gsw.results.record import Record
@@ -22,6 +22,7 @@ from pytest_gsw.tables.model import Accepted
 
 if TYPE_CHECKING:
     from pytest_gsw.history.suspects import Nodes, Suspect
+    from pytest_gsw.history.together import Beside
 
 _DEVIATIONS = statistics.NormalDist().inv_cdf(0.975)
 
@@ -67,6 +68,8 @@ class Past:
     slow: Collection[Suspect] = ()
     #: All nodes of the cluster; ``None`` where nobody has looked at them.
     nodes: Nodes | None = field(default=None, compare=False, repr=False)
+    #: What the other rows of the cluster say of its nights, where they are asked.
+    beside: Beside | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def nights(self) -> tuple[Point, ...]:
@@ -120,8 +123,17 @@ class Past:
 
     @cached_property
     def drifting(self) -> Drifting | None:
-        """Whether the newest nights that count are slower than the reference."""
-        return drifting(self.counted)
+        """Whether the newest nights that count are slower than the reference, by what is the row's own of them."""
+        return drifting(self.counted, self.own_s if any(self._taken.values()) else None)
+
+    @cached_property
+    def own_s(self) -> tuple[float, ...]:
+        """The seconds of each night that counts, without what the cluster has gone slower as a whole."""
+        return tuple(night.judged_s * math.exp(-self._taken.get(night_of(night), 0.0)) for night in self.counted)
+
+    @cached_property
+    def _taken(self) -> Mapping[str, float]:
+        return {} if self.beside is None else self.beside.taken
 
     @cached_property
     def changes(self) -> tuple[Change, ...]:
@@ -183,6 +195,18 @@ class Lines:
         points = lines[0] if len(lines) == 1 else sorted((one for line in lines for one in line), key=_time)
         return Past(tuple(points), accepted, self._excluded, self.slow, self.nodes)
 
+    def newest(self, accepted: Mapping[str, Accepted]) -> Iterator[tuple[str, str, Past]]:
+        """Of each row the experiments that its newest run was of, each with its past; by row, what was accepted."""
+        for row, lines in self._by_row.items():
+            ends = [(_time(points[-1]), experiment, points[-1]) for experiment, points in lines if points]
+            newest_run = max(ends, default=None, key=lambda one: one[:2])
+            for _, experiment, point in ends:
+                if newest_run is not None and point.run_id == newest_run[2].run_id:
+                    figure = accepted.get(row)
+                    # Under another definition it is a figure of other nights.
+                    counts = figure is not None and figure.definition == point.definition
+                    yield row, experiment, self.past(row, point.definition, experiment, figure if counts else None)
+
 
 def lines_of(history: History, cluster: str) -> Lines:
     """The nights of a cluster; a HistoryError where the history did not answer.
@@ -196,31 +220,50 @@ def lines_of(history: History, cluster: str) -> Lines:
     return Lines(nights, excluded, Nodes(nights, excluded))
 
 
-def pasts_of(history: History, series: Mapping[SeriesKey, str]) -> Mapping[SeriesKey, Past]:
-    """The pasts of series, by each one's experiment, which is empty where the history itself may say it.
+def pasts_of(
+    history: History,
+    series: Mapping[SeriesKey, str],
+    accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
+) -> Mapping[SeriesKey, Past]:
+    """The pasts of series, each beside the other rows of its cluster.
+
+    Args:
+        history: Where they are.
+        series: The experiment of each, which is empty where the history itself may say it.
+        accepted: By row and cluster, what clusters have accepted: what rows are together begins with that.
 
     Raises:
         HistoryError: The history did not answer.
     """
+    from pytest_gsw.history.together import Beside, Together  # a session that only collects rows needs none
+
     pasts: dict[SeriesKey, Past] = {}
     for cluster in dict.fromkeys(key.cluster for key in series):
-        wanted = {key: experiment for key, experiment in series.items() if key.cluster == cluster}
         lines = lines_of(history, cluster)
-        pasts |= {key: lines.past(key.row, key.definition, experiment) for key, experiment in wanted.items()}
+        figures = {row: of_row[cluster] for row, of_row in (accepted or {}).items() if cluster in of_row}
+        together = Together({row: past for row, _, past in lines.newest(figures)})
+        for key, experiment in series.items():
+            if key.cluster == cluster:
+                past = lines.past(key.row, key.definition, experiment)
+                pasts[key] = replace(past, beside=Beside(together, key.row))
     return {key: pasts[key] for key in series}
 
 
-def pasts_of_records(history: History, records: Iterable[Record]) -> Mapping[SeriesKey, Past]:
+def pasts_of_records(
+    history: History, records: Iterable[Record], accepted: Mapping[str, Mapping[str, Accepted]] | None = None
+) -> Mapping[SeriesKey, Past]:
     """The pasts of the rows that these are records of; a HistoryError where the history did not answer."""
     known = {key: record.row.experiment for record in records if (key := series_key(record)) is not None}
-    return pasts_of(history, known) if known else {}
+    return pasts_of(history, known, accepted) if known else {}
 
 
-def newest_pasts(history: History, series: Iterable[SeriesKey]) -> Mapping[SeriesKey, Past]:
+def newest_pasts(
+    history: History, series: Iterable[SeriesKey], accepted: Mapping[str, Mapping[str, Accepted]] | None = None
+) -> Mapping[SeriesKey, Past]:
     """Of series, that with the newest point of a row first, one past for each experiment."""
     found: dict[SeriesKey, Past] = {}
     covered: set[SeriesKey] = set()
-    for key, past in pasts_of(history, dict.fromkeys(series, "")).items():
+    for key, past in pasts_of(history, dict.fromkeys(series, ""), accepted).items():
         if key not in covered:
             found[key] = past
             covered |= {replace(key, definition=point.definition) for point in past.points}

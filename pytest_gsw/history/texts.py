@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pytest_gsw.common.words import counted, day, percent
 from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.history.past import Change
+from pytest_gsw.history.together import ClusterDrifting, ClusterNight
 
 
 def drift_text(found: Drifting) -> str:
@@ -15,9 +16,28 @@ def drift_text(found: Drifting) -> str:
     change = percent(1 / (1 + found.drift.shift) - 1)
     slope = found.drift.slope_per_week
     pace = "" if slope is None else f", {percent(1 / (1 + slope) - 1)} a week"
-    fact = f"throughput of the newest nights is {change} against the first ones{pace}, since about {day(since.time_s)}"
+    beside = ", beside the other rows," if found.is_beside else ""
+    nights = f"throughput of the newest nights{beside} is {change} against the first ones"
+    fact = f"{nights}{pace}, since about {day(since.time_s)}"
     job = f"(job {since.job_id} of run {since.run_id})"
     return f"{fact} {job}" + (f"; what changed then: {changes_text(found.changes)}" if found.changes else "")
+
+
+def cluster_drift_text(found: ClusterDrifting) -> str:
+    """That a cluster creeps, for all of its rows together, since when, and what changed then, in one line."""
+    change = percent(1 / (1 + found.drift.shift) - 1)
+    slope = found.drift.slope_per_week
+    pace = "" if slope is None else f", {percent(1 / (1 + slope) - 1)} a week"
+    rows = f"throughput of the newest nights, of {counted(found.rows, 'row')} together,"
+    fact = f"{rows} is {change} against the first ones{pace}, since about {day(found.since.time_s)}"
+    return fact + (f"; what changed then: {changes_text(found.changes)}" if found.changes else "")
+
+
+def since_text(since: ClusterNight | None, changes: Mapping[str, tuple[str, str]]) -> str:
+    """Since when an incident lasts, and what changed then: ``, since 2026-11-20; changed: driver 550.54 -> 560.28``."""
+    if since is None:
+        return ""
+    return f", since {day(since.time_s)}" + (f"; changed: {changes_text(changes)}" if changes else "")
 
 
 def changes_text(changes: Mapping[str, tuple[str, str]]) -> str:

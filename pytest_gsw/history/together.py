@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from pytest_gsw.history.drifting import changes_at
@@ -26,6 +26,35 @@ class ClusterNight:
     time_s: float
     #: By row, its first job.
     points: Mapping[str, Point]
+
+
+@dataclass(frozen=True)
+class ClusterDrifting:
+    """That the newest nights of a cluster are slower than its first ones for its rows together."""
+
+    drift: Drift
+    #: The first night that is not like the first ones.
+    since: ClusterNight
+    #: By name, what the environment of most rows was before that night, or one that it may be as well, and is since.
+    changes: Mapping[str, tuple[str, str]]
+    #: How many rows the newest night had.
+    rows: int
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What the other rows of a cluster say to one."""
+
+    together: Together
+    row: str
+    #: What they say of a night that is not known to them yet, by its name.
+    tonight: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def taken(self) -> Mapping[str, float]:
+        """By the name of each night, what is taken from the row before it is asked whether it drifts."""
+        tonight = {name: self.together.before.taken_tonight(effect) for name, effect in self.tonight.items()}
+        return {**self.together.taken(self.row), **tonight}
 
 
 @dataclass(frozen=True)
@@ -80,17 +109,32 @@ class Together:
         seconds = {row: point.judged_s for row, point in self.nights[number].points.items()}
         return self.tonight(seconds).effect()
 
-    def drift(self) -> tuple[Drift, ClusterNight] | None:
-        """Whether the newest nights are slower than the first for all rows, and since which one."""
+    @cached_property
+    def drifting(self) -> ClusterDrifting | None:
+        """Whether the newest nights are slower than the first for all rows, since when, and what changed then."""
         numbers = list(self.before.effects)
         ratios = [math.exp(self.before.effects[number]) for number in numbers]
         found = drift(ratios, days=[self.nights[number].time_s / SECONDS_PER_DAY for number in numbers])
-        return None if found is None else (found, self.nights[numbers[found.first_suspect]])
+        if found is None:
+            return None
+        first, last = found.suspects
+        changes = self.changed(*(self.nights[number] for number in numbers[first : last + 1]))
+        newest = self.nights[numbers[-1]]
+        return ClusterDrifting(found, self.nights[numbers[found.first_suspect]], changes, len(newest.points))
 
-    def changed(self, night: ClusterNight) -> Mapping[str, tuple[str, str]]:
-        """What of image and environment changed in a night under more than half of its rows, as it was and is since."""
-        rows = [(self.pasts[row].counted, point) for row, point in night.points.items()]
-        return _of_most([changes_at(points, points.index(point)) for points, point in rows], len(rows))
+    def changed(self, *nights: ClusterNight) -> Mapping[str, tuple[str, str]]:
+        """What of image and environment changed in nights under most of their rows, as it was and is since."""
+        changes: dict[str, tuple[str, str]] = {}
+        for night in nights:
+            rows = [(self.pasts[row].counted, point) for row, point in night.points.items()]
+            found = _of_most([changes_at(points, points.index(point)) for points, point in rows], len(rows))
+            for name, (before, now) in found.items():
+                changes[name] = (changes[name][0] if name in changes else before, now)
+        return changes
+
+    def taken(self, row: str) -> Mapping[str, float]:
+        """By the name of each night, what is taken from a row before it is asked whether it drifts."""
+        return {self.nights[number].name: one for number, one in self.before.taken(row).items()}
 
 
 def _of_most(changes: Iterable[Mapping[str, tuple[str, str]]], rows: int) -> dict[str, tuple[str, str]]:

@@ -20,7 +20,18 @@ from functools import cached_property
 from typing import TypeVar
 
 from pytest_gsw.performance.decision import Decision, Outcome, decide, is_below
-from pytest_gsw.performance.noise import FEWEST_JOBS, REFERENCE_JOBS, K, Noise, median_sd, noise_of, prior_for, students
+from pytest_gsw.performance.drift import NEWEST
+from pytest_gsw.performance.noise import (
+    FEWEST_JOBS,
+    REFERENCE_JOBS,
+    K,
+    Noise,
+    median_sd,
+    noise_of,
+    prior_for,
+    ratio_sd,
+    students,
+)
 
 #: Fewest rows whose middle is the night's effect.
 FEWEST_ROWS = 8
@@ -63,6 +74,22 @@ def without_each(values: Mapping[_Row, float]) -> dict[_Row, float]:
         return ordered[place if place < left_out else place + 1]
 
     return {row: (of_others(lower, at) + of_others(upper, at)) / 2 for at, row in enumerate(order)}
+
+
+def taken_before_drift(effects: Sequence[float]) -> list[float]:
+    """What of the effects of nights, the oldest first, is taken from rows before these are asked whether they drift.
+
+    It is what a night is slower than the first ones, against which the cluster is asked the same: of too few nights to
+    ask the cluster nothing is taken. A gain that lasts is not either: who did not gain with the others is not slower.
+    """
+    if len(effects) < REFERENCE_JOBS + NEWEST:
+        return [0.0] * len(effects)
+    first = effects[:REFERENCE_JOBS]
+    usual, noise = statistics.median(first), noise_of([math.exp(effect) for effect in first], _PRIOR)
+    gain = -max(LEAST_EFFECT, K * ratio_sd(noise, NEWEST, REFERENCE_JOBS))
+    over = [effect - usual for effect in effects]
+    lately = (statistics.median(over[max(0, night - NEWEST + 1) : night + 1]) for night in range(len(over)))
+    return [value - (level if level < gain else 0.0) for value, level in zip(over, lately, strict=True)]
 
 
 # -- the nights before ------------------------------------------------------------------------
@@ -133,16 +160,31 @@ class Before:
         return noise_of(ratios, _PRIOR) if len(ratios) >= FEWEST_JOBS else None
 
     @cached_property
-    def _left(self) -> dict[str, dict[int, float]]:
-        left: dict[str, dict[int, float]] = {}
+    def _of_others(self) -> dict[str, dict[int, float]]:
+        found: dict[str, dict[int, float]] = {}
         for number, rows in self._over.items():
             for row, effect in without_each(rows).items():
-                left.setdefault(row, {})[number] = self.nights[number][row] * math.exp(-effect)
-        return left
+                found.setdefault(row, {})[number] = effect
+        return found
 
     def left(self, row: str) -> Mapping[int, float]:
         """By night, the seconds of a row without what the night was slower for all others."""
-        return self._left.get(row, {})
+        effects = self._of_others.get(row, {})
+        return {number: self.nights[number][row] * math.exp(-effect) for number, effect in effects.items()}
+
+    @cached_property
+    def _stays(self) -> dict[int, float]:
+        """What of each night's effect is not taken from rows before these are asked whether they drift."""
+        taken = taken_before_drift([*self.effects.values()])
+        return {number: effect - one for (number, effect), one in zip(self.effects.items(), taken, strict=True)}
+
+    def taken(self, row: str) -> dict[int, float]:
+        """By night, what is taken from a row before it is asked whether it drifts."""
+        return {number: effect - self._stays[number] for number, effect in self._of_others.get(row, {}).items()}
+
+    def taken_tonight(self, effect: float) -> float:
+        """The same of a night that is not among these, by what it is slower for the other rows."""
+        return taken_before_drift([*self.effects.values(), effect])[-1]
 
     @cached_property
     def _noises(self) -> dict[tuple[str, float], Noise]:

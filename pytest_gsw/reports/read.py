@@ -50,7 +50,7 @@ def nights_by_run(
     by_run: dict[str, list[Record]] = {run_id: [] for run_id in runs}
     for record in newest_of(records).values():
         by_run.setdefault(record.run.id, []).append(record)
-    pasts = _pasts((record for of_run in by_run.values() for record in of_run), history)
+    pasts = _pasts((record for of_run in by_run.values() for record in of_run), history, accepted)
     nights = [
         _night(run_id, of_run, history, pasts, runs.get(run_id) or Run(Path(".gsw", "runs", run_id)), accepted or {})
         for run_id, of_run in by_run.items()
@@ -80,8 +80,10 @@ def quoted_missing(missing: Mapping[str, str]) -> dict[str, str]:
     return {quoted(name, os.environ): quoted(why, os.environ) for name, why in missing.items()}
 
 
-def _pasts(records: Iterable[Record], history: History | None) -> Mapping[SeriesKey, Past]:
-    return {} if history is None else pasts_of_records(history, records)
+def _pasts(
+    records: Iterable[Record], history: History | None, accepted: Mapping[str, Mapping[str, Accepted]] | None = None
+) -> Mapping[SeriesKey, Past]:
+    return {} if history is None else pasts_of_records(history, records, accepted)
 
 
 def _night(

@@ -1,49 +1,64 @@
-"""The end of a session of many rows: the failure of the whole cluster, where there is one."""
+"""The end of a session of many rows: what they say of the cluster together."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pytest
 
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import day
 from pytest_gsw.history.model import points_of
-from pytest_gsw.history.texts import changes_text
+from pytest_gsw.history.texts import cluster_drift_text, since_text
 from pytest_gsw.history.together import Together
 from pytest_gsw.results.incident import incident_of
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
-from pytest_gsw.session.stash import OTHERS, SETTINGS
+from pytest_gsw.session import xdist
+from pytest_gsw.session.stash import CLUSTER_TOLD, OTHERS, SETTINGS
 from pytest_gsw.session.tally import TALLY
 
 
-def report_incident(session: pytest.Session) -> None:
-    """Tell pytest and JUnit of an incident, as a test case that has failed."""
+@dataclass(frozen=True)
+class ClusterTold:
+    """What the nights of a cluster say, in words; empty where there is nothing to say."""
+
+    #: Since when it has been slower than usual every night, and what changed then.
+    since: str = ""
+    #: That it creeps.
+    drift: str = ""
+
+
+def report_cluster(session: pytest.Session) -> None:
+    """Tell pytest and JUnit of an incident, as a test case that has failed, and keep what the summary says.
+
+    A worker of pytest-xdist hands over what its nights say: the session that has the screen asks no history.
+    """
     config = session.config
     records, _ = read_run(config.stash[SETTINGS].run_directory, config.stash[TALLY].records)
-    incident = incident_of(records)
+    if OTHERS in config.stash:
+        config.stash[CLUSTER_TOLD] = quoted(_told(config.stash[OTHERS].together, records), os.environ)
+    told = config.stash.setdefault(CLUSTER_TOLD, ClusterTold())
+    if xdist.is_worker(config):
+        xdist.hand_over(config, (told.since, told.drift))
+        return
+    incident = quoted(incident_of(records), os.environ)
     if incident is None:
         return
-    others = config.stash.get(OTHERS, None)  # the session that has the screen of pytest-xdist's workers has none
-    since = "" if others is None else since_text(others.together, records)
-    incident, since = quoted((incident, since), os.environ)
-    text, name = incident.text(since), incident.node_id
-    session.testscollected += 1  # it is one case more, which pytest's progress counts
+    text, name = incident.text(told.since), incident.node_id
     report = pytest.TestReport(name, (name, None, name), {}, "failed", text, "call")
+    session.testscollected += 1  # or pytest counts beyond 100 %
     config.hook.pytest_runtest_logreport(report=report)
     if session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def since_text(together: Together, records: Sequence[Record]) -> str:
-    """Since when the cluster is slower, and what changed then; empty where its nights do not say."""
+def _told(together: Together, records: Sequence[Record]) -> ClusterTold:
     tonight = {record.row.id: points[0].point for record in records if (points := points_of(record))}
     pasts = {row: past.with_tonight([tonight[row]]) if row in tonight else past for row, past in together.pasts.items()}
     whole = Together(pasts)
-    first = whole.since()
-    if first is None:
-        return ""
-    changed = changes_text(whole.changed(first))
-    return f", since {day(first.time_s)}" + (f"; changed: {changed}" if changed else "")
+    first, drifting = whole.since(), whole.drifting
+    since = since_text(first, {} if first is None else whole.changed(first))
+    cluster = records[0].run.cluster if records else ""
+    return ClusterTold(since, "" if drifting is None else f"cluster {cluster}  {cluster_drift_text(drifting)}")

@@ -71,13 +71,13 @@ class Judging:
         slow_nodes = self._slow_nodes(run, verdict)
         fact = "; ".join(filter(None, (row_text.row_fact(own, verdict), slow_nodes)))
         is_usual = not_comparable is None and verdict.reason.value not in UNUSUAL
-        first = run.jobs[0]
+        first, beside = run.jobs[0], self._others.beside(baseline.id, verdict.night)
         return Found(
             outcomes.PROFILED.word if not_comparable else verdict.outcome.value,
             quoted(fact, os.environ),  # a log may call its ranks anything
             not_comparable,
             self._accepted_note(accepted, unused, verdict, run),
-            source.drift(run, self._judged_s(first), accepted) if is_usual else None,
+            source.drift(run, self._judged_s(first), accepted, beside) if is_usual else None,
             quoted(slow_nodes, os.environ),
             measurement=measurement,
             verdict=dataclasses.replace(verdict, given_reason=verdict.reason),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 
-from pytest_gsw.history.together import Together
+from pytest_gsw.history.together import Beside, Together
 from pytest_gsw.performance.together import FEWEST_ROWS, Night, Tonight
 from pytest_gsw.session.nights import Nights
 from pytest_gsw.tables.definition import experiment_hash
@@ -67,6 +67,10 @@ class Others:
         """What the others say to a row so far; ``None`` where they say nothing."""
         tonight = self._tonight
         return None if tonight is None or not self._hears(row) else tonight.beside(row, tolerance)
+
+    def beside(self, row: str, night: Night | None) -> Beside:
+        """What they say of the nights of a row, and of tonight's."""
+        return Beside(self.together, row, {} if night is None else {self._run_id: night.effect})
 
     def bounds(self, row: str, tolerance: float) -> tuple[Night | None, ...]:
         """What the others may come to say to a row whose first job has ended.

@@ -20,6 +20,7 @@ from pytest_gsw.errors import JobError, LogError, RunError
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.past import Past
 from pytest_gsw.history.texts import drift_text
+from pytest_gsw.history.together import Beside
 from pytest_gsw.jobs.environment import job_image, job_variable
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.layout import errors_beside, is_nccl_traced
@@ -162,8 +163,8 @@ class RowSource(ABC):
         """By how much jobs of the row differ on its cluster."""
 
     @abstractmethod
-    def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None) -> str | None:
-        """That the newest nights of the row, with this one, differ from its first ones; one line."""
+    def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: Beside) -> str | None:
+        """That the newest nights of the row, with this one, differ from its first ones beside the others; one line."""
 
     @abstractmethod
     def _image_beside_log(self, run: Run | None) -> tuple[str | None, str]: ...
@@ -273,7 +274,7 @@ class LiveRow(RowSource):
         definition, experiment = self.definition(run), self.experiment(run)
         return self._nights.past(self.baseline.id, definition, experiment, accepted, self.settings.run_id)
 
-    def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None) -> str | None:
+    def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: Beside) -> str | None:
         """By the history."""
         if judged_s is None:
             return None
@@ -289,7 +290,7 @@ class LiveRow(RowSource):
             environment=self.environment(run),
             definition=self.definition(run),
         )
-        found = self._past(run, accepted).with_tonight([tonight]).drifting
+        found = dataclasses.replace(self._past(run, accepted), beside=beside).with_tonight([tonight]).drifting
         return None if found is None else quoted(drift_text(found), os.environ)
 
     def _image_beside_log(self, run: Run | None) -> tuple[str | None, str]:
@@ -378,7 +379,7 @@ class ReplayedRow(RowSource):
         """What was known when the row was judged."""
         return None if self._record.verdict is None else self._record.verdict.noise
 
-    def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None) -> str | None:
+    def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: Beside) -> str | None:
         """As recorded."""
         return self._record.drift
 

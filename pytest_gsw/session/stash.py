@@ -12,6 +12,7 @@ from pytest_gsw.session.settings import Settings
 if TYPE_CHECKING:
     from pytest_gsw.fleet.fleet import Fleet
     from pytest_gsw.results.record import Record
+    from pytest_gsw.session.incident import ClusterTold
     from pytest_gsw.session.nights import Nights
     from pytest_gsw.session.others import Others
     from pytest_gsw.session.suite import SuiteRows
@@ -22,6 +23,8 @@ FLEET: pytest.StashKey[Fleet] = pytest.StashKey()
 NIGHTS: pytest.StashKey[Nights] = pytest.StashKey()
 #: What the rows of the session say together.
 OTHERS: pytest.StashKey[Others] = pytest.StashKey()
+#: What the nights of the cluster say, at the session's end.
+CLUSTER_TOLD: pytest.StashKey[ClusterTold] = pytest.StashKey()
 #: Ids of the canary rows that were too slow in this session.
 CANARIES = pytest.StashKey[list[str]]()
 #: A row's record, once it has been run.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 
 import pytest
 
@@ -11,7 +12,7 @@ from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.results import outcomes, progress_text
 from pytest_gsw.session.settings import Settings
-from pytest_gsw.session.stash import CRITERION, NIGHTS, PROPOSED, SETTINGS
+from pytest_gsw.session.stash import CLUSTER_TOLD, CRITERION, NIGHTS, PROPOSED, SETTINGS
 from pytest_gsw.session.tally import TALLY, Tally
 
 #: What the summary says of rows beside their outcome, and which of a report's attributes has it: rows that passed by
@@ -36,8 +37,10 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
             "These rows passed. If the gain stays, a tighter baseline keeps it (pytest-gsw baseline propose); "
             "--gsw-strict makes such rows fail."
         )
+    told = config.stash.get(CLUSTER_TOLD, None)
     for section, name in _SECTIONS.items():
-        _tell_section(reporter, section, name)
+        of_cluster = [told.drift] if told is not None and told.drift and name == "gsw_drift" else []
+        _tell_section(reporter, section, name, of_cluster)
     _tell_slow_nodes(reporter, config)
     _tell_night(reporter, config)
     if CRITERION in config.stash:
@@ -64,10 +67,11 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
         reporter.write_line("The cluster 'demo' is simulated: no GPU was used, and its figures say nothing.")
 
 
-def _tell_section(reporter: pytest.TerminalReporter, section: str, name: str) -> None:
-    """Say what stands out among the rows in one respect, a line each."""
+def _tell_section(reporter: pytest.TerminalReporter, section: str, name: str, of_cluster: Sequence[str]) -> None:
+    """Say what stands out of the cluster and among the rows in one respect, a line each."""
     reports = [report for kind in ("passed", "failed", "skipped") for report in reporter.getreports(kind)]
-    lines = [f"{report.nodeid}  {text}" for report in reports if (text := getattr(report, name, ""))]
+    of_rows = (f"{report.nodeid}  {text}" for report in reports if (text := getattr(report, name, "")))
+    lines = [*of_cluster, *of_rows]
     if lines:
         reporter.section(section)
     for line in lines:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_gsw.results import outcomes
-from pytest_gsw.session import xdist
 
 if TYPE_CHECKING:
     from pytest_gsw.results.record import Record
@@ -50,15 +49,15 @@ class Tally:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Tell of an incident of the whole cluster, before JUnit's file is written."""
-        if not self.rows or xdist.is_worker(session.config):
+        """Tell of the whole cluster, before JUnit's file is written."""
+        if not self.rows:
             return
         from pytest_gsw.performance.together import FEWEST_ROWS
 
         if self.rows >= FEWEST_ROWS:
-            from pytest_gsw.session.incident import report_incident
+            from pytest_gsw.session.incident import report_cluster
 
-            report_incident(session)
+            report_cluster(session)
 
     def __contains__(self, node_id: str) -> bool:
         """Whether a row was reported."""

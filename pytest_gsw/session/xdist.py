@@ -16,6 +16,7 @@ from pytest_gsw.errors import ConfigurationError
 #: Under which name the workers are told the run's id.
 RUN_ID = "gsw_run_id"
 _MESSAGES = "gsw_messages"
+_CLUSTER = "gsw_cluster"
 #: The rows that workers have collected.
 _COLLECTED = pytest.StashKey["tuple[str, ...]"]()
 #: The unit of work that all rows are; no test's node id looks like it.
@@ -48,6 +49,17 @@ def messages_of(node: Any) -> list[str]:
     """The lines that a worker has sent; none where it crashed."""
     lines: list[str] = getattr(node, "workeroutput", {}).get(_MESSAGES, [])
     return lines
+
+
+def hand_over(config: pytest.Config, told: tuple[str, ...]) -> None:
+    """Send what the nights of the cluster say to the session that has the screen."""
+    config.workeroutput[_CLUSTER] = told  # type: ignore[attr-defined]
+
+
+def handed_over(node: Any) -> tuple[str, ...] | None:
+    """What the nights of the cluster say, ``None`` where a worker had too few rows or crashed."""
+    told: tuple[str, ...] | None = getattr(node, "workeroutput", {}).get(_CLUSTER)
+    return told
 
 
 def note_rows(config: pytest.Config, node_ids: Iterable[str]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,14 +23,14 @@ NIGHTS = 30
 DAY_S = 86400
 
 
-def night(record: Record, number: int, rng: random.Random) -> Record:
+def night(record: Record, number: int, rng: random.Random, nights: int = NIGHTS, slower: float = 1.0) -> Record:
     """The same row on an earlier night, with 1 % of noise."""
     last, verdict = record.jobs.last, record.verdict
     assert last is not None
     assert last.judged_s is not None
     assert verdict is not None
-    seconds = verdict.documented_s * (1 + rng.gauss(0, 0.01))
-    end_s = (last.end_s or 0.0) - DAY_S * (NIGHTS - number)
+    seconds = verdict.documented_s * (1 + rng.gauss(0, 0.01)) * slower
+    end_s = (last.end_s or 0.0) - DAY_S * (nights - number)
     job = replace(
         last, id=f"{number}-{last.id}", judged_s=seconds, start_s=end_s - 60, end_s=end_s, submit_s=end_s - 60
     )
@@ -42,15 +44,25 @@ def night(record: Record, number: int, rng: random.Random) -> Record:
 
 
 @pytest.fixture
-def rows(pytester: pytest.Pytester) -> int:
-    """A history of thirty nights of all rows, and how many these are."""
+def measured(pytester: pytest.Pytester) -> list[Record]:
+    """What all rows measured in a first session."""
     pytester.runpytest(*ROWS, "--gsw-history=first.sqlite")
     (run,) = pytester.path.glob(".gsw/runs/*")
-    records = [record for record in read_records(run) if record.outcome == "passed"]
+    return [record for record in read_records(run) if record.outcome == "passed"]
+
+
+def remember(path: Path, records: Sequence[Record], nights: int, slower: Callable[[int], float]) -> None:
+    """Let a history know earlier nights of all rows."""
     rng = random.Random(1)  # noqa: S311 - noise, not cryptography
-    with open_history(pytester.path / "history.sqlite") as history:
-        history.add([night(record, number, rng) for number in range(NIGHTS) for record in records])
-    return len(records)
+    with open_history(path / "history.sqlite") as history:
+        history.add([night(one, number, rng, nights, slower(number)) for number in range(nights) for one in records])
+
+
+@pytest.fixture
+def rows(pytester: pytest.Pytester, measured: list[Record]) -> int:
+    """A history of thirty nights of all rows, and how many these are."""
+    remember(pytester.path, measured, NIGHTS, lambda _: 1.0)
+    return len(measured)
 
 
 def run(pytester: pytest.Pytester, *options: str) -> tuple[pytest.RunResult, list[dict[str, Any]]]:
@@ -86,6 +98,7 @@ def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytes
     assert failure.text.startswith(f"cluster demo: {rows} of {rows} rows slower, -")
     assert ", since 20" in failure.text.splitlines()[0]
     assert len(failure.text.splitlines()) == rows + 3
+    assert any(re.fullmatch(r"cluster::demo FAILED +\[100%\]", line) for line in result.outlines)
     # Whoever replays it, or goes on with it, is told the same.
     latest = max(pytester.path.glob(".gsw/runs/*"), key=lambda one: one.stat().st_mtime_ns)
     resumed = (f"--gsw-resume={latest.name}", *ROWS, "--gsw-history=history.sqlite", "--gsw-demo=*=slow:12%")
@@ -120,6 +133,29 @@ def test_an_incident_of_a_night_whose_canary_was_slow_fails_and_says_so(pytester
     assert failure.text.splitlines()[1] == (
         "the canary canary.yaml::tiny_1b_bf16[H100x128-canary] was too slow as well"
     )
+
+
+@pytest.mark.parametrize("options", [(), ("-n2",)])
+def test_a_creep_that_rows_share_is_told_once_of_the_cluster(
+    pytester: pytest.Pytester, measured: list[Record], options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    remember(pytester.path, measured, 70, lambda number: 1.01 ** (max(0, number - 40) / 7))
+
+    result, records = run(pytester, "--gsw-demo=*=slow:4%", *options)
+
+    (line,) = [line for line in result.outlines if line.startswith("cluster demo  ")]
+    assert f"throughput of the newest nights, of {len(measured)} rows together, is -2." in line
+    assert "a week, since about 20" in line
+    assert {record["drift"] for record in records} == {None}
+    assert "drift" in "".join(line for line in result.outlines if line.startswith("==="))
+
+    capsys.readouterr()
+    assert main(["trend", "--history=history.sqlite"]) == 1
+    told = capsys.readouterr().out
+    assert "\nno row drifts\ncluster demo drifts: throughput of the newest nights, of " in told
+    assert main(["trend", "--history=history.sqlite", "--json"]) == 1
+    first, *_ = json.loads(capsys.readouterr().out)
+    assert (first["drifts"], first["cluster_drift"]["rows"]) == (False, len(measured))
 
 
 def test_with_workers_it_is_one_failure_as_well(pytester: pytest.Pytester, rows: int) -> None:

@@ -37,7 +37,7 @@ def test_a_quiet_cluster_has_no_incident_and_no_drift() -> None:
     assert quiet.before.noise is not None
     assert quiet.before.noise.jobs == 30
     assert quiet.since() is None
-    assert quiet.drift() is None
+    assert quiet.drifting is None
 
 
 def test_an_incident_is_told_with_its_first_night_and_what_changed_under_most_rows() -> None:
@@ -60,12 +60,11 @@ def test_what_changed_under_few_rows_is_not_what_changed() -> None:
 
 
 def test_a_creep_that_rows_share_is_found_of_the_cluster() -> None:
-    found = cluster(80, lambda n: 1.01 ** (max(0, n - 40) / 7)).drift()
+    found = cluster(80, lambda n: 1.01 ** (max(0, n - 40) / 7)).drifting
 
     assert found is not None
-    drift, since = found
-    assert drift.shift > 0.02
-    assert since.time_s >= night(36, 1.0).time_s
+    assert found.drift.shift > 0.02
+    assert found.since.time_s >= night(36, 1.0).time_s
 
 
 @pytest.mark.parametrize(("nights", "rows"), [(7, 10), (40, 7)])
@@ -75,7 +74,7 @@ def test_few_nights_or_rows_say_nothing(nights: int, rows: int) -> None:
     assert few.before.noise is None
     assert few.effect(nights - 1) is None
     assert few.since() is None
-    assert few.drift() is None
+    assert few.drifting is None
 
 
 def test_rows_that_are_missing_tonight_are_waited_for() -> None:

@@ -21,6 +21,7 @@ from pytest_gsw.performance.together import (
     decide_beside,
     effects_of,
     level_of,
+    taken_before_drift,
     without_each,
 )
 
@@ -360,4 +361,64 @@ def test_a_creep_that_rows_share_is_found_sooner() -> None:
 
     assert drift([math.exp(effect) for effect in seen.effects.values()]) is not None
     assert sum(drift([night[row] for night in seen.nights]) is not None for row in ROWS) < len(ROWS) / 2
-    assert not any(drift(list(seen.left(row).values())) for row in ROWS)
+    assert not any(drift(own_s(seen, row)) for row in ROWS)
+
+
+def own_s(seen: Before, row: str) -> list[float]:
+    taken = seen.taken(row)
+    return [night[row] * math.exp(-taken[number]) for number, night in enumerate(seen.nights)]
+
+
+@pytest.mark.parametrize("own", [0.0, 0.03])
+def test_what_a_row_has_lost_is_told_of_the_cluster_or_of_the_row_and_never_of_nobody(own: float) -> None:
+    rng = rng_of("shares")
+    nights = nights_of(rng, 0.005, 0.01, nights=55)
+    late = {number: {row: one * 1.04 for row, one in night.items()} for number, night in enumerate(nights)}
+    whole = [late[number] if number >= 35 else night for number, night in enumerate(nights)]
+    slow = [{**night, "row0": night["row0"] * (1 + own * (number >= 35))} for number, night in enumerate(whole)]
+    seen = replace(before(rng, 0.005, 0.01), nights=slow)
+
+    found = drift(own_s(seen, "row0"))
+    of_cluster = drift([math.exp(effect) for effect in seen.effects.values()])
+
+    assert of_cluster is not None
+    assert of_cluster.shift == pytest.approx(0.04, abs=0.01)
+    assert (found is not None) == bool(own)
+    assert found is None or found.shift == pytest.approx(own, abs=0.01)
+
+
+@pytest.mark.parametrize("nights", [39, 40])
+def test_nothing_is_taken_before_the_cluster_itself_can_be_asked(nights: int) -> None:
+    effects = [0.0] * 30 + [0.05] * (nights - 30)
+
+    taken = taken_before_drift(effects)
+
+    assert taken == (effects if nights >= 40 else [0.0] * nights)
+
+
+def test_what_is_taken_counts_from_the_cluster_s_own_first_nights() -> None:
+    assert taken_before_drift([0.03] * 30 + [0.05] * 10) == pytest.approx([0.0] * 30 + [0.02] * 10)
+
+
+def test_a_gain_of_the_others_that_lasts_is_no_loss_of_a_row_and_a_fast_night_is_one_of_all() -> None:
+    lasts = taken_before_drift([0.0] * 30 + [-0.05] * 20)
+    once = taken_before_drift([0.0] * 35 + [-0.05] + [0.0] * 10)
+
+    assert lasts[-10:] == [0.0] * 10
+    assert once[35] == -0.05
+
+
+def test_a_row_s_own_creep_is_found_where_nights_differ_by_more() -> None:
+    found = {"raw": 0, "own": 0}
+    for seed in range(12):
+        rng = rng_of(f"creep {seed}")
+        nights = nights_of(rng, 0.03, 0.01, nights=70)
+        slow = [
+            {**night, "row0": night["row0"] * math.exp(0.01 / 7 * max(0, n - 35))} for n, night in enumerate(nights)
+        ]
+        levels = {row: level_of([night[row] for night in slow[:30]]) or 0.0 for row in ROWS}
+        found["raw"] += drift([night["row0"] for night in slow]) is not None
+        found["own"] += drift(own_s(Before(slow, levels), "row0")) is not None
+
+    assert found["own"] >= 11
+    assert found["raw"] <= 8
