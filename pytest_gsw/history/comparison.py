@@ -83,12 +83,12 @@ def compare_runs(
     first, second = ({record.row.id: record for record in run} for run in (before, after))
     compared = [_compare(first.get(row), second.get(row), noises or {}) for row in sorted(first.keys() | second.keys())]
     rows = sorted(
-        _together([one for one in compared if isinstance(one, RowRatio)]), key=lambda one: (one.ratio, one.row)
+        together([one for one in compared if isinstance(one, RowRatio)]), key=lambda one: (one.ratio, one.row)
     )
     return Comparison(tuple(rows), tuple(one for one in compared if isinstance(one, NotCompared)))
 
 
-def _together(rows: Sequence[RowRatio]) -> list[RowRatio]:
+def together(rows: Sequence[RowRatio]) -> list[RowRatio]:
     """The rows with their intervals, the surest first: each at the level at which Holm's procedure tests it."""
     surest = sorted(rows, key=lambda one: (-_deviations(one), one.row))
     found: list[RowRatio] = []
@@ -111,12 +111,17 @@ def deviations_of(z: float, jobs: int) -> float:
 
 
 def _deviations(row: RowRatio) -> float:
-    """How far a row is from no change, in standard deviations of the noise, as if that were known (26.7.8 there)."""
+    """How far a row is from no change, in standard deviations of the noise, as if that were known.
+
+    It is found by halving, so that a row that is surer than another is so by its interval as well.
+    """
     distance = abs(math.log(row.ratio))
     if not row.sd:
         return math.inf if distance else 0.0
-    t, free = distance / row.sd, _SHARPNESS * row.noise.jobs + PRIOR_JOBS - 1
-    return t * (1 - 1 / (4 * free)) / math.sqrt(1 + t**2 / (2 * free)) if row.noise.jobs else t
+    low, high = 0.0, distance / row.sd
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if deviations_of(middle, row.noise.jobs) < distance / row.sd else (low, middle)
+    return high
 
 
 def changes_of(before: Record, after: Record) -> dict[str, tuple[str, str]]:

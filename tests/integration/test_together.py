@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -98,7 +97,6 @@ def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytes
     assert failure.text.startswith(f"cluster demo: {rows} of {rows} rows slower, -")
     assert ", since 20" in failure.text.splitlines()[0]
     assert len(failure.text.splitlines()) == rows + 3
-    assert any(re.fullmatch(r"cluster::demo FAILED +\[100%\]", line) for line in result.outlines)
     # Whoever replays it, or goes on with it, is told the same.
     latest = max(pytester.path.glob(".gsw/runs/*"), key=lambda one: one.stat().st_mtime_ns)
     resumed = (f"--gsw-resume={latest.name}", *ROWS, "--gsw-history=history.sqlite", "--gsw-demo=*=slow:12%")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.history.comparison import compare_runs, deviations_of, series_of
+from pytest_gsw.history.comparison import RowRatio, compare_runs, deviations_of, series_of, together
 from pytest_gsw.performance.noise import PRIOR, Noise, noise_of
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import KEY, key_of, night
@@ -55,6 +55,20 @@ def test_the_interval_is_that_of_two_jobs_that_differ_by_noise() -> None:
 def test_deviations_of_an_estimate_are_those_of_students_t(z: float, free: float, t: float) -> None:
     assert deviations_of(z, (free - 1) * 30 / 26) == pytest.approx(t, rel=1e-3)  # type: ignore[arg-type]
     assert deviations_of(z, 0) == z
+
+
+def test_a_row_of_few_nights_that_is_surer_than_one_of_many_is_tested_first() -> None:
+    # Of 30 rows the surest is told beyond 3.144 standard deviations that are known, and the next one beyond 3.134.
+    few, many = Noise(0.01, 8), Noise(0.01, 30)
+    sure, next_sure = (
+        RowRatio(name, 1.0, 1.0, math.exp(-deviations_of(z, noise.jobs) * 0.01), 1.0, 1.0, noise, sd=0.01)
+        for name, z, noise in (("few nights", 3.2, few), ("many nights", 3.139, many))
+    )
+    others = [RowRatio(f"row {number}", 1.0, 1.0, 1.0, 1.0, 1.0, many, sd=0.01) for number in range(28)]
+
+    told = together([next_sure, *others, sure])
+
+    assert [one.row for one in told if one.change != "same"] == ["few nights", "many nights"]
 
 
 def test_the_noisier_of_two_clusters_counts() -> None:
