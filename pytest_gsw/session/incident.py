@@ -55,6 +55,8 @@ def report_cluster(session: pytest.Session) -> None:
 
 
 def _told(together: Together, records: Sequence[Record]) -> ClusterTold:
+    if together.before.noise is None:
+        return ClusterTold()  # too few nights to say anything
     tonight = {record.row.id: points[0].point for record in records if (points := points_of(record))}
     pasts = {row: past.with_tonight([tonight[row]]) if row in tonight else past for row, past in together.pasts.items()}
     whole = Together(pasts)
