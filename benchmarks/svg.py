@@ -52,7 +52,7 @@ def draw(chart: Chart) -> str:
 
     def across(value: float) -> float:
         low, high = min(chart.xs), max(chart.xs)
-        return round(_LEFT + 10 + (value - low) / (high - low) * (right - _LEFT - 20), 1)
+        return round(_LEFT + 10 + (value - low) / (high - low or 1) * (right - _LEFT - 20), 1)
 
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {chart.width} {chart.height}" role="img">',

@@ -2,7 +2,8 @@
 
     {"series": [...], "first": 60, "earliest": 55}   the series again each night from the first on; how many nights
                                                      there were when a change to slower at "earliest" or later was
-                                                     first reported (null: never)
+                                                     first reported (null: never); with "points", only once there
+                                                     are so many points since the change
     {"series": [...]}                                the change points of the whole series
 
 The options are the defaults of Otava's command line (window 50, p 0.001, no least magnitude) unless others are given.
@@ -32,9 +33,11 @@ def answer(question):
     if "first" not in question:
         points = change_points(question, series)
         return [[int(point.index), float(point.stats.mean_1), float(point.stats.mean_2)] for point in points]
+    least = question.get("points", 1)
     for nights in range(question["first"] + 1, len(series) + 1):
         for point in change_points(question, series[:nights]):
-            if point.index >= question["earliest"] and point.stats.mean_2 > point.stats.mean_1:
+            is_known = question["earliest"] <= point.index <= nights - least
+            if is_known and point.stats.mean_2 > point.stats.mean_1:
                 return nights
     return None
 

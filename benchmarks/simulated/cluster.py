@@ -1,0 +1,98 @@
+"""A simulated cluster: what the jobs of its rows take, night by night, and on which nodes they run."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.simulated.models import JOBS, Model, Noise, noise_of_rows
+
+NODES = 150
+#: Nodes of a row's jobs: rows take turns.
+SIZES = (1, 2, 4, 8)
+#: Loss of throughput of a job that has a slow node.
+NODE_LOSS = 0.10
+
+
+@dataclass(frozen=True)
+class Change:
+    """What becomes of rows from some night on: they lose throughput, at once or more of it every week."""
+
+    name: str
+    loss: float = 0.0
+    is_weekly: bool = False
+
+    def slower(self, nights: int) -> float:
+        """By what logarithm rows are slower so many nights after the first one with it."""
+        log = -math.log1p(-self.loss)
+        return log * (nights + 1) / 7 if self.is_weekly else log
+
+
+NOTHING = Change("nothing")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One job: what a step of it took, and its nodes."""
+
+    time_s: float
+    nodes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Life:
+    """The jobs that a cluster's rows can have. All rules judge the same ones."""
+
+    model: Model
+    noise: Sequence[Noise]
+    #: What its draws of nodes begin with.
+    seed: int
+    #: Slow nodes: since which night.
+    slow: Mapping[int, int] = field(default_factory=dict)
+    #: Whether jobs have nodes that matter.
+    has_nodes: bool = False
+    change: Change = NOTHING
+    #: The first night with the change.
+    at: int = 0
+    #: The row that it is one of; ``None``: all rows.
+    row: int | None = None
+
+    @property
+    def rows(self) -> int:
+        return len(self.noise)
+
+    @property
+    def nights(self) -> int:
+        return len(self.noise[0])
+
+    def ran(self, row: int, night: int, job: int = 0, avoided: frozenset[int] = frozenset()) -> Ran:
+        """A row's job in a night, the first or a further one; further ones do without some nodes."""
+        value = self.noise[row][night][job]
+        if night >= self.at and self.row in {None, row}:
+            value += self.change.slower(night - self.at)
+        if not self.has_nodes:
+            return Ran(math.exp(value))
+        nodes = self._nodes(row, night, job, avoided)
+        is_slow = any(self.slow.get(node, self.nights) <= night for node in nodes)
+        return Ran(math.exp(value - (math.log1p(-NODE_LOSS) if is_slow else 0.0)), nodes)
+
+    def _nodes(self, row: int, night: int, job: int, avoided: frozenset[int]) -> tuple[int, ...]:
+        rng = random.Random(self.seed + job + JOBS * (row + self.rows * night))  # noqa: S311 - noise
+        size = SIZES[row % len(SIZES)]
+        drawn = rng.sample(range(NODES), min(NODES, size + len(avoided)))
+        return tuple(node for node in drawn if node not in avoided)[:size]
+
+
+def life_of(model: Model, seed: str, rows: int, nights: int) -> Life:
+    """A cluster on which nothing changes."""
+    rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
+    slow = dict.fromkeys(rng.sample(range(NODES), _slow_nodes(model.slow_jobs)), 0)
+    noise = noise_of_rows(model, rng, rows, nights)
+    return Life(model, noise, rng.randrange(2**40), slow, has_nodes=bool(slow))
+
+
+def _slow_nodes(share: float) -> int:
+    """How many nodes make about that share of jobs slow."""
+    return round(share * NODES / (sum(SIZES) / len(SIZES)) * (1 + share / 2))

@@ -1,0 +1,261 @@
+"""What is measured of one simulated cluster: quiet nights, and the same nights with something changed."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from benchmarks.simulated.cluster import NODES, NOTHING, Change, Life, life_of
+from benchmarks.simulated.models import Model
+from benchmarks.simulated.otava import POINTS, the_otava
+from benchmarks.simulated.rules import RULES
+from benchmarks.simulated.session import Judged, Memory, Session, record_of
+from benchmarks.simulated.tally import Cell, Tally
+from pytest_gsw.history.comparison import compare_runs
+from pytest_gsw.history.model import SeriesKey, series_key
+from pytest_gsw.history.past import Past
+from pytest_gsw.history.store import History
+from pytest_gsw.performance.decision import Outcome
+from pytest_gsw.performance.drift import warned_nights
+from pytest_gsw.performance.noise import REFERENCE_JOBS, Noise
+from pytest_gsw.results.incident import incident_of
+from pytest_gsw.results.record import Record
+
+GSW, DRIFT, COMPARE, YOUNG = "gsw", "gsw drift", "gsw compare", "first 30 nights"
+OTAVA, OTAVA_DEFAULTS = "Otava, tuned", "Otava, defaults"
+#: What one row becomes slower by, and what the whole cluster does.
+ROW_CHANGES = tuple(Change(f"row -{loss:.0%}", loss) for loss in (0.05, 0.07, 0.10))
+CLUSTER_CHANGES = tuple(Change(f"cluster -{loss:.0%}", loss) for loss in (0.02, 0.03, 0.05, 0.08))
+#: What drift looks for in one row.
+DRIFTS = (Change("step 3%", 0.03), Change("step 5%", 0.05), Change("creep 1% a week", 0.01, is_weekly=True))
+NODE = "node -10%"
+#: Nights in which a loss is to be found by a gate, by a node's name, and by drift; and that a warning is to stand.
+SOON, NAMED_WITHIN, LATE, STANDS = 7, 14, 28, 60
+#: Nights between two looks at the history: what it says changes with its nodes alone.
+LOOKS = 30
+#: Pairs of nights of each cluster that are compared, and nights in which its whole is slower.
+PAIRS, SLOW_NIGHTS = 40, 10
+
+
+@dataclass
+class Lived:
+    """A cluster on which nothing has changed, and what its sessions left."""
+
+    life: Life
+    session: Session
+    records: list[list[Record]]
+    tally: Tally
+    rng: random.Random
+
+    def cell(self, change: str, rule: str) -> Cell:
+        return self.life.model.name, change, rule
+
+    @property
+    def nights(self) -> range:
+        """The nights that a reference is known in."""
+        return range(REFERENCE_JOBS, self.life.nights)
+
+
+def measure(model: Model, seed: str, rows: int, nights: int, parts: Collection[str]) -> Tally:
+    """The figures of one cluster of a noise model, by the parts of :data:`PARTS`."""
+    life, tally = life_of(model, seed, rows, nights), Tally()
+    for part in parts:
+        tally.add(PARTS[part](life, seed))
+    return tally
+
+
+def sessions(life: Life, seed: str) -> Tally:
+    """The package's sessions and commands."""
+    lived = live(life, random.Random(f"{seed} changes"))  # noqa: S311 - noise
+    changed_rows(lived)
+    slow_clusters(lived)
+    drifts(lived)
+    comparisons(lived)
+    slow_node(lived, seed)
+    return lived.tally
+
+
+def live(life: Life, rng: random.Random, history: History | None = None) -> Lived:
+    """Go through the nights of a cluster, each of them judged by what is known of those before."""
+    tally, session, records = Tally(), Session(history or Memory(), life.rows), []
+    for night in range(life.nights):
+        is_young = night <= REFERENCE_JOBS
+        if is_young or (life.has_nodes and night % LOOKS == 0):
+            session.look()
+            if life.has_nodes and not is_young:
+                sound = any(life.slow.get(node, life.nights) > night for one in session.named for node in one)
+                tally.count((life.model.name, NOTHING.name, GSW), "sound node named", sound)
+        judged = session.night(life, night)
+        records.append([record_of(row, night, one) for row, one in judged.items()])
+        session.keep(records[-1])
+        change = YOUNG if night < REFERENCE_JOBS else NOTHING.name
+        count_night(tally, (life.model.name, change, GSW), [*judged.values()], records[-1])
+    session.look()
+    return Lived(life, session, records, tally, rng)
+
+
+def count_night(tally: Tally, cell: Cell, judged: Sequence[Judged], records: Sequence[Record]) -> None:
+    """Count a night in which nothing is wrong."""
+    failed, is_incident = sum(one.outcome is Outcome.REGRESSED for one in judged), incident_of(records) is not None
+    tally.count(cell, "incident", is_incident)
+    tally.count(cell, "false night", failed > 0 or is_incident)
+    tally.count(cell, "false row", failed, len(judged))
+    tally.count(cell, "inconclusive", sum(one.outcome is Outcome.INCONCLUSIVE for one in judged), len(judged))
+    tally.count(cell, "jobs", sum(len(one.ran) for one in judged), len(judged))
+
+
+def gates(life: Life, _seed: str) -> Tally:
+    """The other rules on the same quiet nights, and on those in which a row has changed."""
+    tally, name = Tally(), life.model.name
+    for title, make in RULES.items():
+        rule, cell = make(life), (name, NOTHING.name, title)
+        for night in range(REFERENCE_JOBS, life.nights):
+            answers = [rule.night(life, row, night) for row in range(life.rows)]
+            failed = sum(one.fails for one in answers)
+            tally.count(cell, "false night", failed > 0)
+            tally.count(cell, "false row", failed, life.rows)
+            tally.count(cell, "inconclusive", sum(one.is_open for one in answers), life.rows)
+            tally.count(cell, "jobs", sum(one.jobs for one in answers), life.rows)
+        for changed, row, nights in variations(life, ROW_CHANGES, SOON):
+            failed_at = [rule.night(changed, row, night).fails for night in nights]
+            count_found(tally, (name, changed.change.name, title), failed_at)
+    return tally
+
+
+def variations(life: Life, changes: Sequence[Change], nights: int) -> Iterator[tuple[Life, int, range]]:
+    """Each row of a cluster once by itself with each of some changes, and the first nights since, drawn at random."""
+    rng = random.Random(life.seed)  # noqa: S311 - the same nights for every rule
+    for change in changes:
+        for row in range(life.rows):
+            at = rng.randrange(REFERENCE_JOBS, life.nights - nights + 1)
+            yield replace(life, change=change, at=at, row=row), row, range(at, at + nights)
+
+
+def count_found(tally: Tally, cell: Cell, failed: Sequence[bool]) -> None:
+    """Count how often a loss fails, by the nights since it came."""
+    tally.count(cell, "fails", sum(failed), len(failed))
+    tally.wait(cell, "fails", failed.index(True) + 1 if True in failed else None)
+
+
+def changed_rows(lived: Lived) -> None:
+    """One row has become slower."""
+    for life, row, nights in variations(lived.life, ROW_CHANGES, SOON):
+        judged = [lived.session.night(life, night, [row])[row] for night in nights]
+        cell = lived.cell(life.change.name, GSW)
+        count_found(lived.tally, cell, [one.outcome is Outcome.REGRESSED for one in judged])
+        lived.tally.count(cell, "passed", sum(one.outcome is Outcome.PASSED for one in judged), len(judged))
+
+
+def slow_clusters(lived: Lived) -> None:
+    """The whole cluster has become slower."""
+    for change in CLUSTER_CHANGES:
+        cell = lived.cell(change.name, GSW)
+        for night in lived.rng.sample(lived.nights, min(SLOW_NIGHTS, len(lived.nights))):
+            judged = lived.session.night(replace(lived.life, change=change, at=night), night)
+            failed = sum(one.outcome is Outcome.REGRESSED for one in judged.values())
+            is_incident = incident_of([record_of(row, night, one) for row, one in judged.items()]) is not None
+            lived.tally.count(cell, "incident", is_incident)
+            lived.tally.count(cell, "fails", failed > 0 or is_incident)
+            lived.tally.count(cell, "rows failed", failed)
+            lived.tally.count(cell, "further jobs", sum(len(one.ran) - 1 for one in judged.values()))
+
+
+def drifts(lived: Lived) -> None:
+    """Warnings of drift: false ones, how soon a change is found, and whether the warning stays."""
+    for row, past in enumerate(lived.session.pasts.values()):
+        nights, change = nights_of(past), DRIFTS[row % len(DRIFTS)]
+        warned = warned_nights([*nights.values()])
+        lived.tally.count(lived.cell(NOTHING.name, DRIFT), "alarm", bool(warned))
+        at = changes_at(lived.life, row)
+        count_warnings(lived.tally, lived.cell(change.name, DRIFT), with_change(nights, change, at), at)
+
+
+def changes_at(life: Life, row: int) -> int:
+    """The night, drawn at random, since which a row drifts."""
+    rng = random.Random(life.seed + row)  # noqa: S311 - the same night for every rule
+    return rng.randrange(REFERENCE_JOBS, max(REFERENCE_JOBS + 1, life.nights - STANDS))
+
+
+def nights_of(past: Past) -> dict[int, float]:
+    """What drift is told from: the seconds of each night, by its number."""
+    return {int(point.run_id[-4:]): point.judged_s for point in past.counted}
+
+
+def with_change(nights: Mapping[int, float], change: Change, at: int) -> dict[int, float]:
+    """The same nights with a change, as far as it is looked at."""
+    return {
+        night: time_s * math.exp(change.slower(night - at) if night >= at else 0.0)
+        for night, time_s in nights.items()
+        if night < at + STANDS
+    }
+
+
+def count_warnings(tally: Tally, cell: Cell, nights: Mapping[int, float], at: int) -> None:
+    """Count how long a warning took, and whether it was silent on a later night."""
+    numbers = [*nights]
+    warned = [numbers[index] for index in warned_nights([*nights.values()]) if numbers[index] >= at]
+    tally.wait(cell, "warned", warned[0] - at + 1 if warned else None)
+    if warned:
+        tally.count(cell, "silent", len(warned) < sum(number >= warned[0] for number in numbers))
+
+
+def comparisons(lived: Lived) -> None:
+    """``pytest-gsw compare`` of a night with the one before."""
+    noises = noises_of(lived)
+    for night in lived.rng.sample(lived.nights, min(PAIRS, len(lived.nights))):
+        compared = compare_runs(lived.records[night - 1], lived.records[night], noises)
+        slower = sum(row.change == "slower" for row in compared.rows)
+        lived.tally.count(lived.cell(NOTHING.name, COMPARE), "false night", slower > 0)
+
+
+def noises_of(lived: Lived) -> dict[SeriesKey, Noise]:
+    keys = [series_key(record) for record in lived.records[0]]
+    found = zip(keys, (past.noise() for past in lived.session.pasts.values()), strict=True)
+    return {key: noise for key, noise in found if key is not None and noise is not None}
+
+
+def others_drifts(life: Life, _seed: str) -> Tally:
+    """What Otava finds of the same changes on the same nights, asked anew each night."""
+    tally, name, otava = Tally(), life.model.name, the_otava()
+    for row in range(life.rows):
+        at, change = changes_at(life, row), DRIFTS[row % len(DRIFTS)]
+        usual = [life.ran(row, night).time_s for night in range(life.nights)]
+        changed = [*with_change(dict(enumerate(usual)), change, at).values()][: at + LATE]
+        for title, is_tuned in ((OTAVA, True), (OTAVA_DEFAULTS, False)):
+            alarm = otava.first_alarm(usual, REFERENCE_JOBS, earliest=0, tuned=is_tuned)
+            tally.count((name, NOTHING.name, title), "alarm", alarm is not None)
+            alarm = otava.first_alarm(changed, at, earliest=at - POINTS, tuned=is_tuned)
+            tally.wait((name, change.name, title), "warned", alarm)
+    return tally
+
+
+def slow_node(lived: Lived, seed: str) -> None:
+    """One node becomes slow: when it is named, and whether others are."""
+    model, tally, cell = lived.life.model, lived.tally, lived.cell(NODE, GSW)
+    if lived.life.has_nodes:
+        return
+    at, node = lived.rng.randrange(REFERENCE_JOBS, 2 * REFERENCE_JOBS), lived.rng.randrange(NODES)
+    quiet = life_of(model, f"{seed} node", lived.life.rows, at + NAMED_WITHIN)
+    life = replace(quiet, has_nodes=True, slow={node: at})
+    session, found = Session(Memory(), life.rows), []
+    for night in range(life.nights):
+        if night > at or night == REFERENCE_JOBS:
+            session.look()
+            found.append((night, session.named))
+        judged = session.night(life, night)
+        session.keep([record_of(row, night, one) for row, one in judged.items()])
+        if any(node in one for one in session.named):
+            tally.count(cell, "false night", any(one.outcome is Outcome.REGRESSED for one in judged.values()))
+    session.look()
+    found.append((life.nights, session.named))
+    since = [night - at for night, named in found if (node,) in named]
+    tally.wait(cell, "named alone", since[0] if since else None)
+    tally.count(cell, "sound node named", any(node not in one for _, named in found for one in named))
+    in_set = [night - at for night, named in found if any(node in one for one in named)]
+    tally.wait(cell, "named", in_set[0] if in_set else None)
+
+
+#: What is measured of each cluster, by name.
+PARTS: Mapping[str, Callable[[Life, str], Tally]] = {"gsw": sessions, "gates": gates, "otava": others_drifts}

@@ -1,0 +1,215 @@
+"""A session of the package on a simulated cluster: its own functions, from the history to the verdict."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.simulated.cluster import Life, Ran
+from pytest_gsw.history.events import Event
+from pytest_gsw.history.model import LineKey, Point, points_of
+from pytest_gsw.history.store import History
+from pytest_gsw.history.together import Together
+from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.performance.noise import Noise
+from pytest_gsw.performance.repeats import Repeats
+from pytest_gsw.performance.steady import Steady
+from pytest_gsw.performance.together import Night, Tonight
+from pytest_gsw.performance.verdict import Outcome, Verdict, judge
+from pytest_gsw.results.facts import FigureFacts, JobFacts, Jobs, RowFacts, RunFacts
+from pytest_gsw.results.record import Record
+from pytest_gsw.session.nights import Nights
+from pytest_gsw.tables.model import Baseline, Figures, Location, Parallelism, Recipe, Source
+
+CLUSTER = "simulated"
+TOLERANCE = 0.05
+REPEATS = Repeats(first=1, confirm=4)
+#: What rows take while nothing has changed, seconds.
+USUAL_S = 1.0
+_DEFINITION, _EXPERIMENT = "0123456789ab", "ba9876543210"
+#: After any day on which this is run: a node that no job has had for a month is taken to be gone.
+_FIRST_S, _DAY_S, _HOUR_S = 4e9, 86400.0, 3600.0
+
+_ROW = Baseline(
+    id="row",
+    model="model",
+    framework="maxtext",
+    log_format="maxtext",
+    dtype="bf16",
+    accelerator="H100",
+    gpus=8,
+    gpus_per_node=8,
+    sequence_length=4096,
+    parallelism=Parallelism(),
+    documented=Figures(step_time_s=USUAL_S),
+    statistic="median",
+    min_steps=1,
+    tolerance=TOLERANCE,
+    attributes={},
+    recipe=Recipe("maxtext"),
+    source=Source("document.md", 1),
+    location=Location(Path("rows.yaml"), 1, 1),
+)
+
+
+class Memory(History):
+    """A history without a database, of what sessions ask one for."""
+
+    def __init__(self) -> None:
+        self._lines: dict[LineKey, list[Point]] = {}
+
+    def add(self, records: Iterable[Record]) -> int:
+        points = [(record, one.point) for record in records for one in points_of(record)]
+        for record, point in points:
+            key = LineKey(record.row.id, record.run.cluster, record.row.experiment)
+            self._lines.setdefault(key, []).append(point)
+        return len(points)
+
+    def nights(
+        self, cluster: str, rows: Collection[str] | None = None, since_s: float = 0.0
+    ) -> Mapping[LineKey, tuple[Point, ...]]:
+        return {key: tuple(points) for key, points in self._lines.items()}
+
+    @property
+    def place(self) -> str:
+        return "memory"
+
+    def events(self, cluster: str | None = None, kind: str | None = None) -> tuple[Event, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One row in one night."""
+
+    verdict: Verdict
+    ran: tuple[Ran, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.verdict.outcome
+
+
+class Session:
+    """What a session knows of earlier nights, and how it decides a night by that."""
+
+    def __init__(self, history: History, rows: int) -> None:
+        self.history, self.rows = history, rows
+        self.look()
+
+    def look(self) -> None:
+        """Read the history, as a session does when it begins."""
+        self._nights = Nights(self.history, Path(), CLUSTER)
+        ids = [_id(row) for row in range(self.rows)]
+        self.pasts = {row: self._nights.past(row, _DEFINITION, _EXPERIMENT, None, "") for row in ids}
+        self.together = Together(self.pasts)
+        self._noises = {row: past.noise(TOLERANCE) for row, past in self.pasts.items()}
+        self._avoided = frozenset(int(node[1:]) for node in self._nights.slow_nodes)
+
+    @property
+    def named(self) -> tuple[tuple[int, ...], ...]:
+        """The nodes that are known to be slow: one, or several of which one is."""
+        return tuple(tuple(int(node[1:]) for node in one.nodes) for one in self._nights.slow)
+
+    def night(self, life: Life, night: int, rows: Iterable[int] | None = None) -> dict[int, Judged]:
+        """Decide a night, or some rows of it, once the first jobs of all have ended."""
+        tonight = self._tonight(life, night)
+        return {row: self._row(life, row, night, tonight) for row in (range(self.rows) if rows is None else rows)}
+
+    def keep(self, records: Iterable[Record]) -> None:
+        """Put what was measured into the history."""
+        self.history.add(records)
+
+    def _tonight(self, life: Life, night: int) -> Tonight | None:
+        """What the rows say of the night; a job that had a slow node says nothing of it."""
+        first_s = {}
+        for row in range(self.rows):
+            ran = life.ran(row, night)
+            if not self._nights.slow or not self._nights.had_slow_node(_names(ran), _end_s(row, night, 0)):
+                first_s[_id(row)] = ran.time_s
+        return self.together.tonight(first_s) if self.together.before.noise is not None else None
+
+    def _row(self, life: Life, row: int, night: int, tonight: Tonight | None) -> Judged:
+        ran, name = [life.ran(row, night)], _id(row)
+        says_something = tonight is not None and tonight.says_something and name in self.together.before.levels
+        beside = tonight.beside(name, TOLERANCE) if tonight is not None and says_something else None
+        while True:
+            verdict = _verdict([one.time_s for one in ran], self._noises[name], beside)
+            if not verdict.more or len(ran) == REPEATS.most:
+                return Judged(verdict, tuple(ran))
+            avoided = self._avoided | {node for one in ran for node in one.nodes}
+            ran.append(life.ran(row, night, len(ran), avoided))
+
+
+def _verdict(times_s: list[float], noise: Noise | None, beside: Night | None) -> Verdict:
+    judged_s = statistics.median(times_s)
+    measurement = Measurement(
+        judged_s=judged_s,
+        statistic="median",
+        steps=1,
+        first_s=judged_s,
+        last_s=judged_s,
+        steady=Steady(0, 1, judged_s, judged_s, judged_s, 0.0),
+        figures=Figures(step_time_s=judged_s),
+        series_s=(judged_s,),
+        jobs_s=tuple(times_s),
+    )
+    return judge(_ROW, measurement, TOLERANCE, noise=noise, repeats=REPEATS, night=beside)
+
+
+def _id(row: int) -> str:
+    return f"row{row}"
+
+
+def _names(ran: Ran) -> str:
+    return ",".join(f"n{node:03d}" for node in ran.nodes)
+
+
+def _end_s(row: int, night: int, job: int) -> float:
+    return _FIRST_S + night * _DAY_S + job * _HOUR_S + row
+
+
+def run_id(night: int) -> str:
+    """The name of a night's run."""
+    return f"night-{night:04d}"
+
+
+def record_of(row: int, night: int, judged: Judged) -> Record:
+    """The record that a session leaves of a row."""
+    jobs = [
+        JobFacts(
+            id=str(1000 * night + len(judged.ran) * row + number),
+            launcher="slurm",
+            state="COMPLETED",
+            nodes=_names(one),
+            end_s=_end_s(row, night, number),
+            judged_s=one.time_s,
+        )
+        for number, one in enumerate(judged.ran)
+    ]
+    return Record(
+        judged.outcome.value,
+        "",
+        row=RowFacts(
+            id=_id(row),
+            node_id=f"rows.yaml::{_id(row)}",
+            baseline="rows.yaml:1",
+            document="document.md",
+            document_line=1,
+            workload="model",
+            framework="maxtext",
+            dtype="bf16",
+            accelerator="H100",
+            gpus=8,
+            tolerance=TOLERANCE,
+            definition=_DEFINITION,
+            metric="step_time",
+            experiment=_EXPERIMENT,
+        ),
+        run=RunFacts(run_id(night), CLUSTER, simulated=False, recorded_s=_FIRST_S + (night + 0.5) * _DAY_S),
+        figures=FigureFacts({"step_time_s": USUAL_S}, {}, {"step_time_s": judged.verdict.measured_s}),
+        jobs=Jobs(jobs[-1], repeats=tuple(jobs[:-1])),
+        verdict=judged.verdict,
+    )
