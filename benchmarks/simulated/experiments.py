@@ -11,11 +11,10 @@ from benchmarks.simulated.cluster import NODES, NOTHING, Change, Life, life_of
 from benchmarks.simulated.models import Model
 from benchmarks.simulated.otava import POINTS, the_otava
 from benchmarks.simulated.rules import RULES
-from benchmarks.simulated.session import Judged, Memory, Session, record_of
+from benchmarks.simulated.session import Judged, Memory, Session, number_of, record_of
 from benchmarks.simulated.tally import Cell, Tally
 from pytest_gsw.history.comparison import compare_runs
 from pytest_gsw.history.model import SeriesKey, series_key
-from pytest_gsw.history.past import Past
 from pytest_gsw.history.store import History
 from pytest_gsw.performance.decision import Outcome
 from pytest_gsw.performance.drift import warned_nights
@@ -23,7 +22,8 @@ from pytest_gsw.performance.noise import REFERENCE_JOBS, Noise
 from pytest_gsw.results.incident import incident_of
 from pytest_gsw.results.record import Record
 
-GSW, DRIFT, COMPARE, YOUNG = "gsw", "gsw drift", "gsw compare", "first 30 nights"
+GSW, COMPARE, YOUNG = "gsw", "gsw compare", "first 30 nights"
+DRIFT, CLUSTER_DRIFT = "gsw drift", "gsw drift, cluster"
 OTAVA, OTAVA_DEFAULTS = "Otava, tuned", "Otava, defaults"
 #: What one row becomes slower by, and what the whole cluster does.
 ROW_CHANGES = tuple(Change(f"row -{loss:.0%}", loss) for loss in (0.05, 0.07, 0.10))
@@ -163,24 +163,26 @@ def slow_clusters(lived: Lived) -> None:
 
 
 def drifts(lived: Lived) -> None:
-    """Warnings of drift: false ones, how soon a change is found, and whether the warning stays."""
+    """Warnings of drift: false ones, how soon a change is found, and whether the warning stays; of rows and of all."""
     for row, past in enumerate(lived.session.pasts.values()):
-        nights, change = nights_of(past), DRIFTS[row % len(DRIFTS)]
-        warned = warned_nights([*nights.values()])
-        lived.tally.count(lived.cell(NOTHING.name, DRIFT), "alarm", bool(warned))
-        at = changes_at(lived.life, row)
+        change, at = DRIFTS[row % len(DRIFTS)], changes_at(lived.life, row)
+        nights = dict(zip((number_of(night.run_id) for night in past.counted), past.own_s, strict=True))
+        lived.tally.count(lived.cell(NOTHING.name, DRIFT), "alarm", bool(warned_nights([*nights.values()])))
         count_warnings(lived.tally, lived.cell(change.name, DRIFT), with_change(nights, change, at), at)
+    together = lived.session.together
+    effects = {
+        number_of(together.nights[index].name): math.exp(effect) for index, effect in together.before.effects.items()
+    }
+    lived.tally.count(lived.cell(NOTHING.name, CLUSTER_DRIFT), "alarm", bool(warned_nights([*effects.values()])))
+    for row in range(lived.life.rows):
+        change, at = DRIFTS[row % len(DRIFTS)], changes_at(lived.life, row)
+        count_warnings(lived.tally, lived.cell(change.name, CLUSTER_DRIFT), with_change(effects, change, at), at)
 
 
 def changes_at(life: Life, row: int) -> int:
-    """The night, drawn at random, since which a row drifts."""
+    """The night, drawn at random, since which a row, or the cluster, drifts."""
     rng = random.Random(life.seed + row)  # noqa: S311 - the same night for every rule
     return rng.randrange(REFERENCE_JOBS, max(REFERENCE_JOBS + 1, life.nights - STANDS))
-
-
-def nights_of(past: Past) -> dict[int, float]:
-    """What drift is told from: the seconds of each night, by its number."""
-    return {int(point.run_id[-4:]): point.judged_s for point in past.counted}
 
 
 def with_change(nights: Mapping[int, float], change: Change, at: int) -> dict[int, float]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.simulated.cluster import Life, Ran
 from pytest_gsw.history.events import Event
 from pytest_gsw.history.model import LineKey, Point, points_of
 from pytest_gsw.history.store import History
-from pytest_gsw.history.together import Together
+from pytest_gsw.history.together import Beside, Together
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.repeats import Repeats
@@ -103,8 +103,9 @@ class Session:
         """Read the history, as a session does when it begins."""
         self._nights = Nights(self.history, Path(), CLUSTER)
         ids = [_id(row) for row in range(self.rows)]
-        self.pasts = {row: self._nights.past(row, _DEFINITION, _EXPERIMENT, None, "") for row in ids}
-        self.together = Together(self.pasts)
+        pasts = {row: self._nights.past(row, _DEFINITION, _EXPERIMENT, None, "") for row in ids}
+        self.together = Together(pasts)
+        self.pasts = {row: replace(past, beside=Beside(self.together, row)) for row, past in pasts.items()}
         self._noises = {row: past.noise(TOLERANCE) for row, past in self.pasts.items()}
         self._avoided = frozenset(int(node[1:]) for node in self._nights.slow_nodes)
 
@@ -174,6 +175,11 @@ def _end_s(row: int, night: int, job: int) -> float:
 def run_id(night: int) -> str:
     """The name of a night's run."""
     return f"night-{night:04d}"
+
+
+def number_of(run: str) -> int:
+    """The night that a run is of."""
+    return int(run.rpartition("-")[2])
 
 
 def record_of(row: int, night: int, judged: Judged) -> Record:

@@ -81,7 +81,8 @@ def share_of(change: str, rule: str, name: str) -> Figure:
 
 
 def _silent(tally: Tally, model: str) -> Share | None:
-    return tally.pooled([(model, change.name, of.DRIFT) for change in of.DRIFTS], "silent")
+    rules = (of.DRIFT, of.CLUSTER_DRIFT)
+    return tally.pooled([(model, change.name, rule) for change in of.DRIFTS for rule in rules], "silent")
 
 
 def _is_usual(model: str) -> bool:
@@ -115,6 +116,7 @@ TARGETS = (
     Target("rows inconclusive", "", share_of(QUIET, of.GSW, "inconclusive")),
     Target("false drift", "≤ 2", share_of(QUIET, of.DRIFT, "alarm"), most=_every(0.02)),
     Target("drift silent", "0", _silent, most=_every(0.0)),
+    Target("of the cluster", "≤ 2", share_of(QUIET, of.CLUSTER_DRIFT, "alarm"), most=_every(0.02)),
     Target("compare", "≤ 5", share_of(QUIET, of.COMPARE, "false night"), most=_every(0.05)),
 )
 
@@ -183,7 +185,7 @@ def drift(tally: Tally, models: Sequence[str]) -> str:
     """False alarms, what is found within four weeks and after how many nights, and warnings that became silent."""
     lines = []
     for model in models:
-        for rule in (of.DRIFT, of.OTAVA, of.OTAVA_DEFAULTS):
+        for rule in (of.DRIFT, of.CLUSTER_DRIFT, of.OTAVA, of.OTAVA_DEFAULTS):
             false = tally.share((model, QUIET, rule), "alarm")
             cells = [(model, change.name, rule) for change in of.DRIFTS]
             found = [(tally.within(cell, "warned", of.LATE), tally.median(cell, "warned")) for cell in cells]

@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from benchmarks.simulated.models import MODELS
 from benchmarks.simulated.session import Memory, Session, record_of
 from benchmarks.simulated.tally import Share, Tally, wilson
 from pytest_gsw.history import open_history
+from pytest_gsw.history.together import Beside, Together
+from pytest_gsw.performance.drift import warned_nights
 from pytest_gsw.performance.noise import REFERENCE_JOBS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,6 +55,18 @@ def test_what_is_known_of_rows_is_frozen_with_their_reference() -> None:
         assert of_both[0] == of_both[1]
         for session, judged in zip((once, each), of_both, strict=True):
             session.keep([record_of(row, night, one) for row, one in judged.items()])
+
+
+def test_warnings_are_those_of_each_night() -> None:
+    life = replace(small("Gaussian 2%", nights=75), change=Change("step", 0.06), at=45, row=0)
+    pasts = live(life, random.Random(1)).session.pasts  # noqa: S311
+    nights = pasts["row0"].counted
+    warned = warned_nights(pasts["row0"].own_s)
+    assert warned
+    for number in range(39, len(nights), 4):
+        until = {row: past.until(nights[number].time_s + 3600) for row, past in pasts.items()}
+        then = replace(until["row0"], beside=Beside(Together(until), "row0"))
+        assert (then.drifting is not None) == (number in warned)
 
 
 def test_a_row_that_has_lost_much_fails_and_a_quiet_one_does_not() -> None:
