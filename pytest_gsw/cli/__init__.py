@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from pytest_gsw.cli import (
+    alarms,
     audit,
     baseline,
     compare,
@@ -35,7 +36,7 @@ from pytest_gsw.errors import ConfigurationError, RunError
 #: In the order in which help lists them.
 _COMMANDS = (
     *(rows, metrics, importing, audit, baseline, diff, selftest),
-    *(junit, report, export, history, compare, trend, nodes, compare_ab),
+    *(junit, report, export, history, compare, trend, nodes, alarms, compare_ab),
 )
 
 

@@ -14,7 +14,9 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.reports.ci import FORMATS, exported_night
 from pytest_gsw.reports.night import Night
+from pytest_gsw.reports.read import accepted_in
 from pytest_gsw.results.record import Record
+from pytest_gsw.tables.bundled import bundled_baselines
 
 
 def add_parser(commands: Commands) -> None:
@@ -36,11 +38,12 @@ def _export(asked: argparse.Namespace) -> Answer:
 
 
 def _night(asked: argparse.Namespace, records: Sequence[Record], missing: Mapping[str, str]) -> Night:
-    """The run, with its history where there is one: it tells since when rows are too slow, and which nodes are slow."""
+    """The run, with its history where there is one: since when rows are too slow, slow nodes, and alarms."""
     if records and has_history(asked):
+        accepted = accepted_in([bundled_baselines()], records)
         try:
             with opened(asked) as history:
-                return exported_night(records, missing, history)
+                return exported_night(records, missing, history, accepted)
         except RunError as error:
             # The night is to be shown in any case.
             sys.stderr.write(f"pytest-gsw export: without the history: {quoted(str(error), os.environ)}\n")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.history.suspects import Sound, Suspect
 from pytest_gsw.logs.failures import SIGNATURES
 from pytest_gsw.reports.rows import KINDS, Row
@@ -98,6 +99,8 @@ class Night:
     slow_nodes: Mapping[str, tuple[Suspect, ...]] = field(default_factory=dict)
     #: By cluster, what is known of its other nodes; nothing without a history.
     sound_nodes: Mapping[str, Sound] = field(default_factory=dict)
+    #: What the history knows to be wrong with its rows and its clusters' nodes: those that page first.
+    alarms: tuple[Alarm, ...] = ()
 
     @cached_property
     def records(self) -> tuple[Record, ...]:

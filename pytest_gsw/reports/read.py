@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.common.redact import quoted
+from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.history.model import SeriesKey, points_of, record_time_s, series_key
 from pytest_gsw.history.model import by_run as newest_of
 from pytest_gsw.history.past import Past, pasts_of_records
+from pytest_gsw.history.spells import alarms_of_records
 from pytest_gsw.history.store import History
 from pytest_gsw.history.suspects import Sound, Suspect
 from pytest_gsw.reports.night import Night, Run
@@ -59,9 +62,12 @@ def nights_by_run(
 
 
 def exported_night(
-    records: Iterable[Record], missing: Mapping[str, str] | None = None, history: History | None = None
+    records: Iterable[Record],
+    missing: Mapping[str, str] | None = None,
+    history: History | None = None,
+    accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
 ) -> Night:
-    """A run as exports show it: without secrets, and of the nights before, those of slow rows alone.
+    """A run as exports show it: without secrets, with its alarms, and of the nights before, those of slow rows alone.
 
     Raises:
         HistoryError: The history did not answer.
@@ -72,7 +78,9 @@ def exported_night(
     of_slow = set(map(series_key, filter(is_slow, shown)))
     rows, broken = _rows(shown, {key: past for key, past in pasts.items() if key in of_slow}, {})
     safe = quoted_missing(missing or {})
-    return Night("", Run(Path(), {**safe, **broken}), tuple(rows), _slow_nodes(pasts))
+    return Night(
+        "", Run(Path(), {**safe, **broken}), tuple(rows), _slow_nodes(pasts), _alarms(shown, history, accepted or {})
+    )
 
 
 def quoted_missing(missing: Mapping[str, str]) -> dict[str, str]:
@@ -98,10 +106,11 @@ def _night(
     errors = errors_since(rows, history, run_id)
     dated = [replace(row, since=errors[row.name]) if row.name in errors else row for row in rows]
     whole = replace(run, missing={**run.missing, **broken})
+    ordered = tuple(sorted(dated, key=_worst_first))
     ran = set(map(series_key, records))
     theirs = {key: past for key, past in pasts.items() if key in ran}
-    ordered = tuple(sorted(dated, key=_worst_first))
-    return Night(run_id, whole, ordered, _slow_nodes(theirs), _sound_nodes(theirs))
+    alarms = _alarms(records, history, accepted)
+    return Night(run_id, whole, ordered, _slow_nodes(theirs), _sound_nodes(theirs), alarms)
 
 
 def _slow_nodes(pasts: Mapping[SeriesKey, Past]) -> dict[str, tuple[Suspect, ...]]:
@@ -114,6 +123,12 @@ def _sound_nodes(pasts: Mapping[SeriesKey, Past]) -> dict[str, Sound]:
     """By cluster, what is known of those of its nodes that are not slow."""
     nodes = {key.cluster: past.nodes for key, past in pasts.items() if past.nodes is not None}
     return {cluster: quoted(one.sound, os.environ) for cluster, one in nodes.items()}
+
+
+def _alarms(
+    records: Sequence[Record], history: History | None, accepted: Mapping[str, Mapping[str, Accepted]]
+) -> tuple[Alarm, ...]:
+    return () if history is None else quoted(alarms_of_records(history, records, accepted, time.time()), os.environ)
 
 
 def _rows(

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from pytest_gsw.common.files import from_here, write_whole
 from pytest_gsw.history.errors import HistoryError
-from pytest_gsw.history.place import open_history
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.ci import FORMATS, exported_night, session_outputs
 from pytest_gsw.reports.html import Run, accepted_in, write_report
 from pytest_gsw.reports.night import Night
 from pytest_gsw.results.rebuild import read_whole_run
 from pytest_gsw.results.record import Record
+from pytest_gsw.session.nights import history_at
 from pytest_gsw.session.settings import Settings
+from pytest_gsw.tables.model import Accepted
 
 #: The files for CI beside the report's pages, by the format that each has.
 FILES: Mapping[str, str] = {
@@ -39,11 +39,12 @@ def leave_report(settings: Settings, exit_status: int, environ: Mapping[str, str
     """
     records, missing = read_whole_run(settings.run_directory)
     said: list[str] = []
-    with _history(settings) as history:
-        night = _night(records, missing, history, said)
+    with history_at(settings.history) as history:
+        accepted = accepted_in(settings.baselines, records)
+        night = _night(records, missing, history, accepted, said)
         if settings.report is not None:
             run = Run(from_here(settings.run_directory), missing, exit_status)
-            index = _write(settings, records, history, run, said)
+            index = _write(settings, records, history, run, accepted, said)
             for name, file in FILES.items():
                 write_whole(settings.report / file, f"{FORMATS[name](night).rstrip()}\n")
             said.append(f"gsw: the report is {from_here(index)}")
@@ -54,28 +55,30 @@ def leave_report(settings: Settings, exit_status: int, environ: Mapping[str, str
     return [*said, *outputs.annotations.splitlines()]
 
 
-@contextlib.contextmanager
-def _history(settings: Settings) -> Iterator[History | None]:
-    """The history, as far as there is one: a night can be shown without others."""
-    if settings.history is None or (isinstance(settings.history, Path) and not settings.history.exists()):
-        yield None
-        return
-    with open_history(settings.history) as opened:
-        yield opened
-
-
-def _night(records: tuple[Record, ...], missing: Mapping[str, str], history: History | None, said: list[str]) -> Night:
+def _night(
+    records: tuple[Record, ...],
+    missing: Mapping[str, str],
+    history: History | None,
+    accepted: Mapping[str, Mapping[str, Accepted]] | None,
+    said: list[str],
+) -> Night:
     try:
-        return exported_night(records, missing, history)
+        return exported_night(records, missing, history, accepted)
     except HistoryError as error:
         said.append(f"gsw: the report does without the history: {error}")
         return exported_night(records, missing)
 
 
-def _write(settings: Settings, records: tuple[Record, ...], history: History | None, run: Run, said: list[str]) -> Path:
+def _write(
+    settings: Settings,
+    records: tuple[Record, ...],
+    history: History | None,
+    run: Run,
+    accepted: Mapping[str, Mapping[str, Accepted]] | None,
+    said: list[str],
+) -> Path:
     assert settings.report is not None  # else nothing is written
     runs = {settings.run_id: run}
-    accepted = accepted_in(settings.baselines, records)
     if history is not None and not said:
         try:
             return write_report(records, history, settings.report, runs=runs, accepted=accepted)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.past import Lines, Past, lines_of
+from pytest_gsw.history.place import open_history
 from pytest_gsw.history.spool import DIRECTORY, Delivered, Spool
 from pytest_gsw.history.store import History
 from pytest_gsw.results.record import Record
@@ -20,6 +23,16 @@ if TYPE_CHECKING:
 #: Seconds after which a slow node that no job has had is taken to be gone.
 _GONE_S = 30 * 86400.0
 _time_s = attrgetter("time_s")
+
+
+@contextlib.contextmanager
+def history_at(place: str | Path | None) -> Iterator[History | None]:
+    """The history at a place, as far as there is one: a night can be told without others."""
+    if place is None or (isinstance(place, Path) and not place.exists()):
+        yield None
+        return
+    with open_history(place) as opened:
+        yield opened
 
 
 class Nights:

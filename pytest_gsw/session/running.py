@@ -21,7 +21,7 @@ from pytest_gsw.session.resume import leave_run
 from pytest_gsw.session.screen import clear_live, write
 from pytest_gsw.session.selection import table_of
 from pytest_gsw.session.start import start_fleet, tell_delivery
-from pytest_gsw.session.stash import FINISHED, FLEET, NIGHTS, PROPOSED, RECORD, SETTINGS, SUITE
+from pytest_gsw.session.stash import ALARMS, FINISHED, FLEET, NIGHTS, PROPOSED, RECORD, SETTINGS, SUITE
 from pytest_gsw.session.tally import TALLY
 
 
@@ -114,6 +114,7 @@ def _finish(session: pytest.Session) -> None:
     for line in not_taken_over(session, fleet):
         write(config, line)
     _remember(config)
+    _note_alarms(config)
     _propose(config)
     tally = config.stash.get(TALLY, None)
     if tally is not None:
@@ -141,6 +142,20 @@ def _remember(config: pytest.Config) -> None:
             write(config, f"gsw: slow: {slow_since_text(one)}")
     tell_delivery(config, nights)
     nights.close()
+
+
+def _note_alarms(config: pytest.Config) -> None:
+    """Keep what is to be told of alarms, once, by the records of all workers; a replay is of no night of its own."""
+    settings, tally = config.stash[SETTINGS], config.stash.get(TALLY, None)
+    has_nights = settings.history is not None and settings.replay is None
+    if tally is None or not tally.outcomes or not has_nights or xdist.is_worker(config):
+        return
+    # Only a session that has run rows has a night.
+    from pytest_gsw.results.rebuild import read_run
+    from pytest_gsw.session.alarming import alarm_lines
+
+    records, _ = read_run(settings.run_directory, tally.records)
+    config.stash[ALARMS] = alarm_lines(settings, records)
 
 
 def _propose(config: pytest.Config) -> None:

@@ -37,6 +37,8 @@ FINISHED = pytest.StashKey[bool]()
 SUITE: pytest.StashKey[SuiteRows] = pytest.StashKey()
 #: What is told of the suite's criterion at the end.
 CRITERION = pytest.StashKey["tuple[str, ...]"]()
+#: What is told of alarms at the end.
+ALARMS = pytest.StashKey["tuple[str, ...]"]()
 #: What ``--gsw-update-baseline`` has to say at the end.
 PROPOSED = pytest.StashKey["tuple[str, ...]"]()
 _ENVIRON = pytest.StashKey["Mapping[str, str]"]()

@@ -12,7 +12,7 @@ from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.results import outcomes, progress_text
 from pytest_gsw.session.settings import Settings
-from pytest_gsw.session.stash import CLUSTER_TOLD, CRITERION, NIGHTS, PROPOSED, SETTINGS
+from pytest_gsw.session.stash import ALARMS, CLUSTER_TOLD, CRITERION, NIGHTS, PROPOSED, SETTINGS
 from pytest_gsw.session.tally import TALLY, Tally
 
 #: What the summary says of rows beside their outcome, and which of a report's attributes has it: rows that passed by
@@ -43,6 +43,11 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
         _tell_section(reporter, section, name, of_cluster)
     _tell_slow_nodes(reporter, config)
     _tell_night(reporter, config)
+    alarms = config.stash.get(ALARMS, ())
+    if alarms:
+        reporter.section("alarms")
+    for line in alarms:
+        reporter.write_line(line)
     if CRITERION in config.stash:
         reporter.section("suite")
     for line in config.stash.get(CRITERION, ()):

@@ -27,13 +27,16 @@ def github(night: Night) -> str:
 def _command(finding: Finding) -> str:
     path, line = finding.place
     properties = {"file": path, "line": line, "title": finding.title}
-    return workflow_command(finding.level.value, properties, _message(finding))
+    # What somebody looks after already calls nobody; it is told all the same.
+    level = Level.NOTICE if finding.acknowledged else finding.level
+    return workflow_command(level.value, properties, _message(finding))
 
 
 def _message(finding: Finding) -> str:
     since = [f"since {finding.since}"] if finding.since else []
+    known = [f"acknowledged: {finding.acknowledged}"] if finding.acknowledged else []
     following = [f"next: {finding.next}"] if finding.next else []
-    return "\n".join([finding.text, *since, *following])
+    return "\n".join([finding.text, *since, *known, *following])
 
 
 def gitlab(night: Night) -> str:

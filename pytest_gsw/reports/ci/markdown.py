@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_gsw.common.words import counted, percent
+from pytest_gsw.history.alarm_texts import COLUMNS, cells
+from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.reports.ci.night import Finding, counts_text, findings
 from pytest_gsw.reports.night import Night
 from pytest_gsw.results import outcomes
@@ -35,8 +37,9 @@ def markdown(night: Night, limit_bytes: int = LIMIT_BYTES) -> str:
     head = _head(night, found)
     room = limit_bytes - _size(head)
     rows = _overview(night.records, room // 2)
-    attention = _attention(found, room - _size(rows))
-    return "\n".join([*head, *attention, *rows]).rstrip("\n")
+    alarms = _alarms(night.alarms, room // 4)
+    attention = _attention(found, room - _size(rows) - _size(alarms))
+    return "\n".join([*head, *attention, *alarms, *rows]).rstrip("\n")
 
 
 def _head(night: Night, found: Sequence[Finding]) -> list[str]:
@@ -57,6 +60,16 @@ def _attention(found: Sequence[Finding], room_bytes: int) -> list[str]:
     if not found:
         return []
     return _bounded(_heading(_HEADERS, "llrrlll"), map(_finding_line, found), len(found), room_bytes, "finding")
+
+
+def _alarms(alarms: Sequence[Alarm], room_bytes: int) -> list[str]:
+    """What is known of more nights than this one, as far as there is room."""
+    if not alarms:
+        return []
+    heads = [column.removeprefix(">") for column in COLUMNS]
+    align = "".join("r" if column.startswith(">") else "l" for column in COLUMNS)
+    lines = (_line(_code(_cut(cell, _LONGEST_FACT)) for cell in cells(one)) for one in alarms)
+    return _bounded(_heading(heads, align), lines, len(alarms), room_bytes, "alarm")
 
 
 def _finding_line(finding: Finding) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_gsw.common.words import command, counted
+from pytest_gsw.history.alarm_texts import acknowledged_text
+from pytest_gsw.history.alarms import Alarm, Kind
+from pytest_gsw.history.model import cluster_of
 from pytest_gsw.reports.night import Night
 from pytest_gsw.reports.rows import Row, is_slow
 from pytest_gsw.reports.since import since_line
@@ -20,6 +23,9 @@ from pytest_gsw.results.summary import throughput_change
 
 #: Where sessions keep their runs, where nobody says otherwise.
 _RUNS = ".gsw/runs"
+
+#: Of which kind the alarm of a finding is.
+_ALARMS = {attention.REGRESSED.kind: Kind.REGRESSION, attention.DRIFT.kind: Kind.DRIFT}
 
 #: What can be found of a row, the worst first.
 KINDS = tuple(one.kind for one in attention.ATTENTIONS if one.level is not None)
@@ -40,11 +46,18 @@ class Finding:
     next: str = ""
     since: str = ""
     record: Record | None = None
+    #: What the history calls it; ``None`` where it does not know.
+    alarm: Alarm | None = None
 
     @property
     def level(self) -> Level:
         """How much somebody has to do about it."""
         return attention.BY_KIND[self.kind].level or Level.NOTICE
+
+    @property
+    def acknowledged(self) -> str:
+        """Who looks after it, so that nobody else has to be called; empty where somebody has."""
+        return "" if self.alarm is None or self.alarm.pages else acknowledged_text(self.alarm)
 
     @property
     def title(self) -> str:
@@ -62,12 +75,20 @@ class Finding:
 
 def findings(night: Night) -> tuple[Finding, ...]:
     """All that needs attention, the worst first, and among equals the greatest loss."""
-    found = [one for row in night.rows for one in _of_row(row)]
+    known = {(one.spell.kind, one.spell.subject, one.spell.cluster): one for one in night.alarms if one.stands}
+    found = [_with_alarm(one, known) for row in night.rows for one in _of_row(row)]
     found += [
         Finding(attention.ERROR.kind, node_id.rpartition("::")[2], node_id, "", why)
         for node_id, why in unrecorded(night).items()
     ]
     return tuple(sorted(found, key=_rank))
+
+
+def _with_alarm(finding: Finding, known: Mapping[tuple[Kind, str, str], Alarm]) -> Finding:
+    kind = _ALARMS.get(finding.kind)
+    if kind is None or finding.record is None:
+        return finding
+    return replace(finding, alarm=known.get((kind, finding.row, cluster_of(finding.record))))
 
 
 def unrecorded(night: Night) -> Mapping[str, str]:

@@ -5,9 +5,10 @@ Its files are in Prometheus' text format 0.0.4, without times: it refuses a whol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.history.model import cluster_of
 from pytest_gsw.reports.ci.night import unrecorded
 from pytest_gsw.reports.night import Night
@@ -81,6 +82,7 @@ def openmetrics(night: Night) -> str:
     lines += [line for metric in _of_sites(night) for line in _family(metric, records)]
     lines += _outcomes(records, unrecorded(night))
     lines += _slow_nodes(night)
+    lines += _alarms(night.alarms)
     lines += _times(night)
     return "\n".join(lines)
 
@@ -140,6 +142,17 @@ def _slow_nodes(night: Night) -> Iterator[str]:
         for node, found in worst.items():
             labels = {"cluster": cluster, "node": node, "one_of": str(len(found.nodes))}
             yield _sample("gsw_slow_node_throughput_change_ratio", labels, found.change)
+
+
+def _alarms(alarms: Sequence[Alarm]) -> Iterator[str]:
+    """One sample for each alarm that stands, 0 where somebody looks after it; an alert is for those that are 1."""
+    standing = [one for one in alarms if one.stands]
+    if standing:
+        yield from _head("gsw_alarm_pages", "Whether an alarm that stands is acknowledged by nobody.")
+    for one in standing:
+        spell = one.spell
+        labels = {"alarm": one.id, "kind": spell.kind.value, "subject": spell.subject, "cluster": spell.cluster}
+        yield _sample("gsw_alarm_pages", labels, one.pages)
 
 
 def _times(night: Night) -> Iterator[str]:

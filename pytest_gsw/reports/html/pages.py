@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_gsw.common.words import counted, duration, share
+from pytest_gsw.history.alarm_texts import COLUMNS, cells
 from pytest_gsw.history.explaining import suspect_text
 from pytest_gsw.reports.html.commands import again, next_command
 from pytest_gsw.reports.html.elements import Content, element
@@ -58,6 +59,7 @@ def night_page(night: Night, others: Sequence[tuple[Night, str]], links: Sequenc
         simulated_note(night.records),
         _slow_nodes(night),
         _attention(night),
+        section("alarms", "Alarms", _alarms(night)),
         section("verdicts", "Verdicts", _verdicts(night)),
         section("rows", "All rows", _all_rows(night)),
         section("nights", "Other nights", _others(others)),
@@ -165,6 +167,16 @@ def _missing(night: Night) -> ET.Element | None:
         element("p", more) if more else None,
         class_=f"card {attention.ERROR.kind}",
     )
+
+
+def _alarms(night: Night) -> ET.Element | None:
+    if not night.alarms:
+        return None
+    heads = [column.removeprefix(">") for column in COLUMNS]
+    standing = [one for one in night.alarms if one.stands]
+    paging = sum(one.pages for one in standing)
+    caption = f"{counted(len(standing), 'alarm')}, {paging} of them acknowledged by nobody"
+    return table("alarms", caption, heads, [cells(one) for one in night.alarms])
 
 
 # -- all verdicts ----------------------------------------------------------------------------------

@@ -1,0 +1,157 @@
+"""``pytest-gsw alarms``: what is wrong, since when, and who looks after it; ``acknowledge ID`` and ``reopen ID``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pytest_gsw.cli.answer import Answer, Commands, json_answer
+from pytest_gsw.cli.runs import add_history_option, opened
+from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.words import counted, day
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.history.alarm_texts import COLUMNS, acknowledged_text, cells, next_line
+from pytest_gsw.history.alarms import Alarm, acknowledge
+from pytest_gsw.history.events import REVOKE, Event
+from pytest_gsw.history.spells import alarms_of
+from pytest_gsw.history.store import History
+from pytest_gsw.results.plain_table import plain_table
+from pytest_gsw.tables.load import load_tables
+from pytest_gsw.tables.model import Accepted
+
+#: What is done with an alarm.
+_ACKNOWLEDGE, _REOPEN = "acknowledge", "reopen"
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the subcommand."""
+    alarms = commands.add_parser("alarms", help="tell what is wrong, since when, and who looks after it")
+    alarms.add_argument("action", nargs="?", choices=(_ACKNOWLEDGE, _REOPEN), help="what to do with an alarm")
+    alarms.add_argument("alarm", nargs="?", metavar="ID", help="which one; its first letters are enough")
+    alarms.add_argument("--why", metavar="TEXT", help="what is known of it")
+    alarms.add_argument("--owner", metavar="NAME", help="of acknowledge: who looks after it")
+    alarms.add_argument("--until", type=_end_of_day_s, metavar="DATE", help="of acknowledge: it pages after this day")
+    alarms.add_argument("--cluster", metavar="NAME", help="only this cluster")
+    add_history_option(alarms)
+    alarms.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="tables with accepted figures")
+    alarms.add_argument("--json", action="store_true", help="print JSON: a list of objects")
+    alarms.set_defaults(run=_alarms)
+
+
+def _end_of_day_s(text: str) -> float:
+    """When a day of this machine's calendar is over."""
+    try:
+        last = datetime.strptime(text, "%Y-%m-%d").astimezone().date()
+        return datetime.combine(last + timedelta(days=1), datetime.min.time()).astimezone().timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise argparse.ArgumentTypeError(f"got '{text}', wanted a day such as 2026-11-30") from None
+
+
+def _alarms(asked: argparse.Namespace) -> Answer:
+    if asked.action is None and (asked.why or asked.owner or asked.until):
+        raise ConfigurationError("--why, --owner and --until are of an alarm: pytest-gsw alarms acknowledge ID")
+    if asked.action is not None and asked.json:
+        raise ConfigurationError("--json is of the list; leave it out")
+    now_s = time.time()
+    with opened(asked) as history:
+        found = _found(history, asked, now_s)
+        if asked.action is not None:
+            return Answer(_decide(history, asked, _named(found, asked.alarm), now_s))
+    status = 1 if any(one.stands for one in found) else 0
+    if asked.json:
+        return json_answer([_facts(one) for one in quoted(found, os.environ)], status)
+    return Answer(quoted(_text(found), os.environ), status)
+
+
+def _found(history: History, asked: argparse.Namespace, now_s: float) -> tuple[Alarm, ...]:
+    clusters = sorted({key.cluster for key in history.series()})
+    if asked.cluster is not None and asked.cluster not in clusters:
+        known = ", ".join(clusters) or "no cluster"
+        raise ConfigurationError(f"--cluster: the history {history.shown} is of {known}, not of {asked.cluster}")
+    chosen = clusters if asked.cluster is None else [asked.cluster]
+    accepted = _accepted(asked.baselines)
+    found = [one for name in chosen for one in alarms_of(history, name, accepted.get(name), now_s=now_s)]
+    return tuple(sorted(found, key=lambda one: (not one.stands, not one.pages)))
+
+
+def _accepted(tables: Sequence[Path] | None) -> Mapping[str, Mapping[str, Accepted]]:
+    """By cluster and row, what clusters have accepted."""
+    accepted: dict[str, dict[str, Accepted]] = {}
+    for row in load_tables(tables):
+        for cluster, figure in row.accepted.items():
+            accepted.setdefault(cluster, {})[row.id] = figure
+    return accepted
+
+
+def _named(found: Sequence[Alarm], given: str | None) -> Alarm:
+    if not given:
+        raise ConfigurationError("name an alarm\nnext: pytest-gsw alarms")
+    same = [one for one in found if one.id == given] or [one for one in found if one.id.startswith(given)]
+    if len(same) != 1:
+        what = f"{len(same)} alarms begin with '{given}'" if same else f"there is no alarm '{given}'"
+        raise ConfigurationError(f"{what}\nnext: pytest-gsw alarms")
+    return same[0]
+
+
+def _decide(history: History, asked: argparse.Namespace, alarm: Alarm, now_s: float) -> str:
+    """Acknowledge an alarm, or take that back; what was done."""
+    if not asked.why:
+        raise ConfigurationError("the history keeps the reason; add --why=TEXT")
+    why = quoted(asked.why, os.environ)
+    if asked.action == _REOPEN:
+        if asked.owner or asked.until:
+            raise ConfigurationError("--owner and --until are of acknowledge; leave them out")
+        if alarm.acknowledged is None:
+            raise ConfigurationError(f"alarm {alarm.id} is not acknowledged")
+        known = alarm.acknowledged
+        history.decide(Event(REVOKE, known.alarm, known.cluster, now_s, {"why": why}, known.event))
+        return f"{history.shown}: {alarm.id} is open again"
+    if not asked.owner or asked.until is None:
+        raise ConfigurationError("somebody looks after it until some day; add --owner=NAME --until=DATE")
+    if asked.until <= now_s:
+        raise ConfigurationError(f"--until: {day(asked.until - 1)} is over")
+    if not alarm.stands:
+        raise ConfigurationError(f"alarm {alarm.id} is mended; there is nothing to acknowledge")
+    owner = quoted(asked.owner, os.environ)
+    history.decide(acknowledge(alarm, why=why, owner=owner, until_s=asked.until, time_s=now_s))
+    until = f"until {day(asked.until - 1)}, unless it becomes worse"
+    back = f"pytest-gsw alarms reopen {alarm.id} --why=TEXT"
+    return f"{history.shown}: {alarm.id} pages no more {until}; to take that back: {back}"
+
+
+def _text(found: Sequence[Alarm]) -> str:
+    if not found:
+        return "no alarm"
+    lines = [plain_table([cells(one) for one in found], *COLUMNS, style="simple")]
+    lines += [line for one in found if (line := next_line(one))]
+    standing = [one for one in found if one.stands]
+    paging = sum(one.pages for one in standing)
+    said = f"{counted(len(standing), 'alarm')}, {paging} to look at" if standing else "no alarm stands"
+    return "\n".join([*lines, said])
+
+
+def _facts(one: Alarm) -> dict[str, Any]:
+    spell, known = one.spell, one.acknowledged
+    return {
+        "id": one.id,
+        "kind": spell.kind.value,
+        "cluster": spell.cluster,
+        "subject": spell.subject,
+        "state": one.state.value,
+        "pages": one.pages,
+        "since_s": one.since_s,
+        "mended_s": spell.mended_s,
+        "raised": {"time_s": spell.nights[0].time_s, "run_id": spell.nights[0].run_id},
+        "last": {"time_s": spell.nights[-1].time_s, "run_id": spell.nights[-1].run_id},
+        "nights": len(spell.nights),
+        "throughput_change": one.change,
+        "changes": {name: {"before": old, "after": new} for name, (old, new) in (spell.changes or {}).items()},
+        "acknowledged": None
+        if known is None
+        else {"why": known.why, "owner": known.owner, "until_s": known.until_s, "text": acknowledged_text(one)},
+    }

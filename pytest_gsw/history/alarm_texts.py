@@ -1,0 +1,58 @@
+"""Alarms in words, the same in a terminal, a report and a CI server."""
+
+from __future__ import annotations
+
+from pytest_gsw.common.words import command, counted, day, percent
+from pytest_gsw.history.alarms import Alarm, Kind, State
+
+#: Of a list of alarms; what is a number has ">" before it.
+COLUMNS = ("id", "alarm", "state", "of", "cluster", ">throughput", "since", ">nights", "acknowledged")
+
+#: Nights after which a row that was never fast enough is one of a figure that is not this cluster's.
+_NEVER_NIGHTS = 3
+
+
+def cells(alarm: Alarm) -> tuple[str, ...]:
+    """One line of a list."""
+    spell = alarm.spell
+    change = "" if alarm.change is None else percent(alarm.change)
+    nights = str(len(spell.nights))
+    said = (alarm.id, spell.kind.value, alarm.state.value, spell.subject, spell.cluster)
+    return (*said, change, day(alarm.since_s), nights, acknowledged_text(alarm))
+
+
+def acknowledged_text(alarm: Alarm) -> str:
+    """Who looks after an alarm, until when, and why; empty where nobody does."""
+    known = alarm.acknowledged
+    if known is None:
+        return ""
+    # The night that an acknowledgement ends with belongs to the day before.
+    by = f"{known.owner} until {day(known.until_s - 1)}: {known.why}"
+    return f"{by} (pages again)" if alarm.pages else by
+
+
+def is_never_fast_enough(alarm: Alarm) -> bool:
+    """Whether a row has been too slow on all nights that are known of it."""
+    spell = alarm.spell
+    return spell.kind is Kind.REGRESSION and spell.is_always and len(spell.nights) >= _NEVER_NIGHTS and alarm.stands
+
+
+def next_line(alarm: Alarm) -> str:
+    """What to do about an alarm, where more is known than that it stands; empty elsewhere."""
+    if not is_never_fast_enough(alarm):
+        return ""
+    row = alarm.spell.subject
+    propose = command("pytest-gsw", "baseline", "propose", f"--row={row}", f"--cluster={alarm.spell.cluster}")
+    return f"{row} was never within its tolerance on {alarm.spell.cluster}; if that is how it is: {propose} RUN..."
+
+
+def line_of(alarm: Alarm) -> str:
+    """An alarm as a session's summary says it."""
+    spell = alarm.spell
+    change = "" if alarm.change is None else f" {percent(alarm.change)}"
+    since = f"since {day(alarm.since_s)}, {counted(len(spell.nights), 'night')}"
+    head = f"{alarm.id}  {alarm.state.value} {spell.kind.value} of {spell.subject}"
+    if alarm.state is State.MENDED:
+        return f"{head}: mended on {day(spell.mended_s or 0.0)}"
+    known = acknowledged_text(alarm)
+    return f"{head}:{change} {since}" + (f"; {known}" if known else "")

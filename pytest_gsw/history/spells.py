@@ -1,0 +1,266 @@
+"""On which nights something was wrong with a row, a node or a cluster, by its history: what alarms are made of."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_gsw.history.alarms import Alarm, Kind, Seen, Spell, acknowledgements, alarms
+from pytest_gsw.history.events import EXCLUDE
+from pytest_gsw.history.model import LineKey, Point, record_time_s, series_key
+from pytest_gsw.history.past import COMPARED, Lines, Past
+from pytest_gsw.history.store import History
+from pytest_gsw.history.suspects import Suspect, suspects
+from pytest_gsw.performance.drift import NEWEST, warned_nights
+from pytest_gsw.performance.figures import SECONDS_PER_DAY
+from pytest_gsw.performance.noise import PRIOR, median_sd
+from pytest_gsw.performance.verdict import UNUSUAL
+from pytest_gsw.results import outcomes
+from pytest_gsw.results.record import Record
+from pytest_gsw.tables.model import Accepted
+
+#: Good nights in a row by which a regression is mended: one night at the limit is fast by chance.
+_GOOD_NIGHTS = 2
+
+#: For so many days after it was mended, an alarm is told.
+_TOLD_DAYS = 7
+
+#: Kinds whose subject is a row: a night that did not run it has nothing to say of them.
+_OF_ROWS = frozenset({Kind.REGRESSION, Kind.DRIFT})
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Nights, by their numbers, on which something was wrong."""
+
+    wrong: tuple[int, ...]
+    #: The night by which it was mended, ``None`` while it lasts.
+    mended: int | None
+
+
+def episodes(wrong: Sequence[bool | None], good_nights: int = 1) -> tuple[Episode, ...]:
+    """When something was wrong, by whether it was on each night, ``None`` where that night cannot tell.
+
+    It is mended by so many good nights in a row; a night that cannot tell neither mends nor raises anything.
+    """
+    found: list[Episode] = []
+    since: list[int] = []
+    good = 0
+    for night, one in enumerate(wrong):
+        if one or (one is None and since):
+            since.append(night)
+        if one:
+            good = 0
+        elif one is False and since:
+            good += 1
+            if good == good_nights:
+                found.append(Episode(tuple(since), night))
+                since, good = [], 0
+    return (*found, Episode(tuple(since), None)) if since else tuple(found)
+
+
+def regressions(key: LineKey, past: Past) -> Iterator[Spell]:
+    """When a row was slower than it may be."""
+    nights = past.nights
+    seen = [Seen(night.run_id, night.time_s, level) for night, level in zip(nights, _levels(past), strict=True)]
+    noise = past.noise() or PRIOR
+    mended_s = -math.inf
+    slow = [_is_slow(night) for night in nights]
+    for episode in episodes(slow, _GOOD_NIGHTS):
+        raised = seen[episode.wrong[0]]
+        before = [one.level for one, night in zip(seen, nights, strict=True) if _is_good(night, raised.time_s)]
+        yield Spell(
+            Kind.REGRESSION,
+            key.cluster,
+            key.row,
+            _things(key, past),
+            f"{key.experiment} {raised.run_id}",
+            tuple(seen[night] for night in episode.wrong),
+            begin_s=max(mended_s, raised.time_s),
+            sd=noise.sigma,
+            is_newest=episode.wrong[-1] == len(nights) - 1,
+            mended_s=None if episode.mended is None else seen[episode.mended].time_s,
+            usual=statistics.median(before[-COMPARED:]) if before else None,
+            is_always=False not in slow,
+        )
+        mended_s = mended_s if episode.mended is None else seen[episode.mended].time_s
+
+
+def _levels(past: Past) -> list[float]:
+    """The level of each night: of several jobs of a run their median, as the row's figure is."""
+    of_run: dict[str, list[float]] = {}
+    for point in past.points:
+        if point.reason not in UNUSUAL:
+            of_run.setdefault(point.run_id, []).append(point.judged_s)
+    return [math.log(statistics.median(of_run[night.run_id])) for night in past.nights]
+
+
+def _is_slow(night: Point) -> bool | None:
+    if night.outcome == outcomes.REGRESSED.word:
+        return True
+    return None if night.outcome in outcomes.SLOW else False
+
+
+def _is_good(night: Point, before_s: float) -> bool:
+    return night.time_s < before_s and _is_slow(night) is False
+
+
+def _things(key: LineKey, past: Past) -> frozenset[str]:
+    """A row's experiment, and its definitions: an earlier release's records do not say of which experiment they are."""
+    return frozenset(f"{key.row} {name}" for name in (key.experiment, *(point.definition for point in past.points)))
+
+
+def drifts(key: LineKey, past: Past) -> Iterator[Spell]:
+    """When a row's newest nights were slower than its first ones."""
+    nights = past.counted
+    warned = frozenset(warned_nights([night.judged_s for night in nights]))
+    if not warned:
+        return
+    logs = [math.log(night.judged_s) for night in nights]
+    usual = statistics.median(math.log(night.judged_s) for night in past.reference)
+    # The newest nights of one night are those of the next one but for one, so that their medians hang together.
+    sd = (past.noise() or PRIOR).sigma * median_sd(NEWEST) * math.sqrt(2)
+    mended_s = -math.inf
+    for episode in episodes([night in warned for night in range(len(nights))]):
+        begin, end = episode.wrong[0], episode.mended
+        found = past.drifting if end is None else None
+        suspect_s = nights[begin].time_s if found is None else found.since.time_s
+        first_s = nights[begin].time_s if found is None else nights[found.drift.suspects[0]].time_s
+        yield Spell(
+            Kind.DRIFT,
+            key.cluster,
+            key.row,
+            _things(key, past),
+            f"{key.experiment} {nights[begin].run_id}",
+            tuple(
+                Seen(nights[n].run_id, nights[n].time_s, statistics.median(logs[n + 1 - NEWEST : n + 1]))
+                for n in episode.wrong
+            ),
+            # An acknowledgement is of the same creep on whichever of the nights that it may have begun it was given.
+            begin_s=max(mended_s, min(nights[begin].time_s, first_s)),
+            sd=sd,
+            is_newest=episode.wrong[-1] == len(nights) - 1,
+            mended_s=None if end is None else nights[end].time_s,
+            usual=usual,
+            since_s=suspect_s,
+            changes=None if found is None else found.changes,
+        )
+        mended_s = mended_s if end is None else nights[end].time_s
+
+
+def slow_nodes(cluster: str, now: Sequence[Suspect], before: Sequence[Suspect]) -> Iterator[Spell]:
+    """When nodes made jobs slow.
+
+    Args:
+        cluster: Where they are.
+        now: Who is named by all nights.
+        before: Who was named before the newest one.
+    """
+    ordered = sorted(now, key=lambda one: one.accusing[0].time_s)
+    for number, one in enumerate(ordered):
+        nodes = frozenset(one.nodes)
+        earlier = [other for other in ordered[:number] if not nodes.isdisjoint(other.nodes)]
+        known = [other for other in before if not other.mended and not nodes.isdisjoint(other.nodes)]
+        accusing = {point.run_id: point for point in one.accusing}
+        # What a node costs is told once for all of its jobs, so that it never becomes worse.
+        level = -math.log1p(one.change)
+        yield Spell(
+            Kind.NODE,
+            cluster,
+            one.name,
+            nodes,
+            f"{len(earlier)}",
+            tuple(Seen(point.run_id, point.time_s, level) for point in accusing.values()),
+            begin_s=max([one.accusing[0].time_s, *(other.accusing[-1].time_s for other in earlier)]),
+            sd=0.0,
+            is_newest=False,
+            mended_s=_fast_again_s(one) if one.mended else None,
+            usual=0.0,
+            is_new=not known,
+        )
+
+
+def _fast_again_s(one: Suspect) -> float:
+    """When a job that was not slow followed the last one that was."""
+    last_s = one.accusing[-1].time_s
+    return min((point.time_s for point in one.clearing if point.time_s > last_s), default=last_s)
+
+
+def spells_of(
+    cluster: str,
+    nights: Mapping[LineKey, Sequence[Point]],
+    excluded: Collection[str] = (),
+    accepted: Mapping[str, Accepted] | None = None,
+) -> tuple[Spell, ...]:
+    """All that was wrong on a cluster, and is or was mended a few days before its newest night at most.
+
+    Args:
+        cluster: Its name.
+        nights: All its jobs, by row and experiment.
+        excluded: The runs that do not count.
+        accepted: By row, what the cluster has accepted: nights of drift begin with that.
+    """
+    found: list[Spell] = []
+    for row, experiment, past in Lines(nights, excluded).newest(accepted or {}):
+        key = LineKey(row, cluster, experiment)
+        found += (*regressions(key, past), *drifts(key, past))
+    jobs = [point for points in nights.values() for point in points if point.run_id not in excluded]
+    newest = max(jobs, key=lambda point: point.time_s, default=None)
+    if newest is None:
+        return ()
+    before = {key: [one for one in points if one.run_id != newest.run_id] for key, points in nights.items()}
+    slow = suspects(nights, excluded)
+    found += slow_nodes(cluster, slow, suspects(before, excluded) if slow else ())
+    told_s = newest.time_s - _TOLD_DAYS * SECONDS_PER_DAY
+    return tuple(spell for spell in found if spell.mended_s is None or spell.mended_s >= told_s)
+
+
+def alarms_of(
+    history: History,
+    cluster: str,
+    accepted: Mapping[str, Accepted] | None = None,
+    *,
+    now_s: float,
+    until_s: float = math.inf,
+) -> tuple[Alarm, ...]:
+    """The alarms of a cluster, by all nights until a time.
+
+    Raises:
+        HistoryError: The history did not answer.
+    """
+    nights = {
+        key: [point for point in points if point.time_s <= until_s] for key, points in history.nights(cluster).items()
+    }
+    events = history.events(cluster)
+    excluded = frozenset(event.subject for event in events if event.kind == EXCLUDE)
+    return alarms(spells_of(cluster, nights, excluded, accepted), acknowledgements(events), now_s)
+
+
+def alarms_of_records(
+    history: History, records: Iterable[Record], accepted: Mapping[str, Mapping[str, Accepted]], now_s: float
+) -> tuple[Alarm, ...]:
+    """The alarms of the rows that these are records of, and of their clusters' nodes, by the nights until then.
+
+    Args:
+        history: It has the records as well, where it is complete.
+        records: Of one night.
+        accepted: By row and cluster, what clusters have accepted.
+        now_s: Seconds since the epoch, by which an acknowledgement has ended.
+
+    Raises:
+        HistoryError: The history did not answer.
+    """
+    of_cluster: dict[str, list[Record]] = {}
+    for record in records:
+        if (key := series_key(record)) is not None:
+            of_cluster.setdefault(key.cluster, []).append(record)
+    found: list[Alarm] = []
+    for cluster, ran in of_cluster.items():
+        rows = {record.row.id for record in ran}
+        figures = {row: accepted[row][cluster] for row in rows if cluster in accepted.get(row, {})}
+        until_s = max(map(record_time_s, ran)) or math.inf
+        known = alarms_of(history, cluster, figures, now_s=now_s, until_s=until_s)
+        found += (one for one in known if one.spell.kind not in _OF_ROWS or one.spell.subject in rows)
+    return tuple(found)

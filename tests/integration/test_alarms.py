@@ -1,0 +1,219 @@
+"""``pytest-gsw alarms``, and what sessions and exports make of an alarm that somebody has acknowledged."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from pytest_gsw.cli import main
+from pytest_gsw.history.place import open_history
+from tests.integration.runs import record as record_of
+from tests.unit.results.records import varied
+
+ROW = "tiny_1b_bf16[H100x8]"
+#: As fnmatch takes it.
+SHOWN = ROW.replace("[", "[[]")
+#: The first night, long enough ago.
+BEGIN_S = time.time() - 86400 * 60
+HISTORY = ".gsw/history.sqlite"
+UNTIL = "2999-12-31"
+ACKNOWLEDGED = ("--why=a switch", "--owner=ops", f"--until={UNTIL}")
+
+
+def nights(table: Path, slow: Sequence[int], count: int = 45, **changes: Any) -> None:
+    """Nights of a row with 1 % of noise, some of which regressed by 10 %; it may be asked again for more of them."""
+    random = Random(7)  # noqa: S311 - noise, not cryptography
+    records = []
+    for number in range(count):
+        seconds = (1 + random.gauss(0, 0.01)) / (0.9 if number in slow else 1.0)
+        outcome = "regressed" if number in slow else "passed"
+        one = record_of(table, number, seconds, outcome=outcome, **changes)
+        end_s = BEGIN_S + 86400 * number
+        assert one.jobs.last is not None
+        job = replace(one.jobs.last, id=f"{481220 + number}", start_s=end_s - 600, end_s=end_s)
+        records.append(varied(one, run_id=f"night-{number:03}", job=job, recorded_s=end_s))
+    (table.parent.parent / ".gsw").mkdir(exist_ok=True)
+    with open_history(table.parent.parent / HISTORY) as history:
+        history.add(records)
+
+
+def listed(table: Path, capsys: pytest.CaptureFixture[str], status: int = 1) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    assert main(["alarms", f"--baselines={table}", "--json"]) == status
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_no_alarm(pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nights(table, ())
+    assert main(["alarms", f"--baselines={table}"]) == 0
+    assert capsys.readouterr().out == "no alarm\n"
+
+
+def test_a_regression_is_listed(pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nights(table, (43, 44))
+    assert main(["alarms", "--cluster=eos", f"--baselines={table}"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == [
+        "id",
+        "alarm",
+        "state",
+        "of",
+        "cluster",
+        "throughput",
+        "since",
+        "nights",
+        "acknowledged",
+    ]
+    assert lines[2].split()[1:5] == ["regression", "still", ROW, "eos"]
+    assert lines[3:] == ["1 alarm, 1 to look at"]
+    (one,) = listed(table, capsys)
+    assert (one["raised"]["run_id"], one["last"]["run_id"], one["nights"]) == ("night-043", "night-044", 2)
+    assert one["throughput_change"] == pytest.approx(-0.1, abs=0.04)
+    assert one["acknowledged"] is None
+
+
+def test_an_acknowledged_alarm_keeps_its_name_and_pages_no_more(
+    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nights(table, (43, 44))
+    (before,) = listed(table, capsys)
+    assert main(["alarms", "acknowledge", before["id"][:4], *ACKNOWLEDGED, f"--baselines={table}"]) == 0
+    assert capsys.readouterr().out == (
+        f"{HISTORY}: {before['id']} pages no more until {UNTIL}, unless it becomes worse; "
+        f"to take that back: pytest-gsw alarms reopen {before['id']} --why=TEXT\n"
+    )
+    (known,) = listed(table, capsys)  # which does not turn green
+    assert (known["id"], known["state"], known["pages"]) == (before["id"], "still", False)
+    assert known["acknowledged"]["text"] == f"ops until {UNTIL}: a switch"
+    nights(table, (43, 44, 45, 46), 47)
+    (later,) = listed(table, capsys)
+    assert (later["id"], later["pages"], later["nights"]) == (before["id"], False, 4)
+
+
+def test_the_way_back(pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nights(table, (43, 44))
+    (before,) = listed(table, capsys)
+    assert main(["alarms", "acknowledge", before["id"], *ACKNOWLEDGED, f"--baselines={table}"]) == 0
+    capsys.readouterr()
+    assert main(["alarms", "reopen", before["id"], "--why=another switch", f"--baselines={table}"]) == 0
+    assert capsys.readouterr().out == f"{HISTORY}: {before['id']} is open again\n"
+    (after,) = listed(table, capsys)
+    assert (after["pages"], after["acknowledged"]) == (True, None)
+
+
+def test_what_is_mended_and_comes_back_is_another_alarm(
+    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nights(table, (40,), 41)
+    (before,) = listed(table, capsys)
+    assert before["state"] == "new"
+    assert main(["alarms", "acknowledge", before["id"], *ACKNOWLEDGED, f"--baselines={table}"]) == 0
+    nights(table, (40, 44), 45)
+    back, mended = listed(table, capsys)
+    assert (mended["id"], mended["state"], mended["pages"]) == (before["id"], "mended", False)
+    assert (back["state"], back["pages"], back["acknowledged"]) == ("new", True, None)
+    assert back["id"] != before["id"]
+
+
+def test_a_mended_alarm_is_none(pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nights(table, (42,))
+    (mended,) = listed(table, capsys, 0)
+    assert mended["state"] == "mended"
+    assert main(["alarms", "acknowledge", mended["id"], *ACKNOWLEDGED, f"--baselines={table}"]) == 2
+    assert capsys.readouterr().err == (
+        f"pytest-gsw alarms: alarm {mended['id']} is mended; there is nothing to acknowledge\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--why=x",), "--why, --owner and --until are of an alarm: pytest-gsw alarms acknowledge ID"),
+        (("acknowledge",), "name an alarm\nnext: pytest-gsw alarms"),
+        (("acknowledge", "zzzz"), "there is no alarm 'zzzz'\nnext: pytest-gsw alarms"),
+        (("acknowledge", "ID"), "the history keeps the reason; add --why=TEXT"),
+        (("acknowledge", "ID", "--why=x"), "somebody looks after it until some day; add --owner=NAME --until=DATE"),
+        (("acknowledge", "ID", *ACKNOWLEDGED[:2], "--until=2001-01-01"), "--until: 2001-01-01 is over"),
+        (("reopen", "ID", "--why=x"), "alarm ID is not acknowledged"),
+        (("reopen", "ID", "--why=x", "--owner=ops"), "--owner and --until are of acknowledge; leave them out"),
+        (("acknowledge", "ID", "--json"), "--json is of the list; leave it out"),
+        (("--cluster=selene",), f"--cluster: the history {HISTORY} is of eos, not of selene"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    pytester: pytest.Pytester,
+    table: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: Sequence[str],
+    said: str,
+) -> None:
+    nights(table, (44,))
+    (one,) = listed(table, capsys)
+    given = [one["id"] if argument == "ID" else argument for argument in arguments]
+    assert main(["alarms", *given, f"--baselines={table}"]) == 2
+    assert capsys.readouterr().err == f"pytest-gsw alarms: {said.replace('ID', one['id'])}\n".replace(
+        f"acknowledge {one['id']}", "acknowledge ID"
+    )
+
+
+def test_a_row_that_was_never_fast_enough(
+    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nights(table, range(5), 5)
+    assert main(["alarms", f"--baselines={table}"]) == 1
+    assert capsys.readouterr().out.splitlines()[3] == (
+        f"{ROW} was never within its tolerance on eos; if that is how it is: "
+        f"pytest-gsw baseline propose '--row={ROW}' --cluster=eos RUN..."
+    )
+
+
+def test_a_session_tells_alarms_and_is_not_green_by_an_acknowledgement(
+    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Simulated nights, as the demo's are.
+    nights(table, (43, 44), cluster="demo", simulated=True)
+    session = ("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "x8 and H100", "--gsw-demo=*=slow:12%")
+    result = pytester.runpytest(*session)
+    result.stdout.fnmatch_lines(["*= alarms =*", f"*  still regression of {SHOWN}: * since *, 3 nights"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    (one,) = listed(table, capsys)
+    assert main(["alarms", "acknowledge", one["id"], *ACKNOWLEDGED, f"--baselines={table}"]) == 0
+    result = pytester.runpytest(*session, "--gsw-report=report")
+    text = f"ops until {UNTIL}: a switch"
+    result.stdout.fnmatch_lines([f"{one['id']}  still regression of {SHOWN}: * since *, 4 nights; {text}"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    report = pytester.path / "report"
+    (sample,) = [line for line in (report / "gsw.prom").read_text().splitlines() if line.startswith("gsw_alarm_pages{")]
+    assert sample == (f'gsw_alarm_pages{{alarm="{one["id"]}",kind="regression",subject="{ROW}",cluster="demo"}} 0.0')
+    assert f"`{text}`" in (report / "summary.md").read_text()
+    assert text in (report / "index.html").read_text()
+
+
+def test_annotations_are_notices_for_what_is_acknowledged(
+    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nights(table, (43, 44), cluster="demo", simulated=True)
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    session = ("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "x8 and H100", "--gsw-demo=*=slow:12%")
+    result = pytester.runpytest(*session)
+    result.stdout.fnmatch_lines(["::error file=*title=regressed*"])
+    (one,) = listed(table, capsys)
+    assert main(["alarms", "acknowledge", one["id"], *ACKNOWLEDGED, f"--baselines={table}"]) == 0
+    result = pytester.runpytest(*session)
+    result.stdout.fnmatch_lines([f"::notice file=*title=regressed*acknowledged: ops until {UNTIL}: a switch*"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_first_night_s_regression_is_said_by_its_row_alone(pytester: pytest.Pytester, table: Path) -> None:
+    session = ("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "x8 and H100", "--gsw-demo=*=slow:12%")
+    result = pytester.runpytest(*session)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.no_fnmatch_line("*= alarms =*")

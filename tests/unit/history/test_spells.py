@@ -1,0 +1,164 @@
+"""On which nights something was wrong, by a row's points."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from pytest_gsw.history.alarms import Kind, Spell, State, alarms, identity
+from pytest_gsw.history.model import LineKey, Point
+from pytest_gsw.history.past import Past
+from pytest_gsw.history.spells import Episode, drifts, episodes, regressions, slow_nodes, spells_of
+from pytest_gsw.history.suspects import Suspect
+from tests.unit.history.test_drifting import night
+from tests.unit.history.test_past import restless
+
+KEY = LineKey("llama2_70b_fp8[H100x64]", "eos", "0123")
+
+
+def slow(number: int, seconds: float = 1.12, **changes: object) -> Point:
+    return night(number, seconds, outcome="regressed", **changes)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "good_nights", "found"),
+    [
+        ("", 1, ()),
+        ("...", 1, ()),
+        ("..xx", 1, (Episode((2, 3), None),)),
+        ("x.x", 1, (Episode((0,), 1), Episode((2,), None))),
+        ("x.x..", 2, (Episode((0, 2), 4),)),
+        ("?x?..", 2, (Episode((1, 2), 4),)),
+        ("x.?.x", 2, (Episode((0, 2), 3), Episode((4,), None))),
+        ("???", 2, ()),
+    ],
+)
+def test_episodes(wrong: str, good_nights: int, found: tuple[Episode, ...]) -> None:
+    assert episodes([{"x": True, ".": False, "?": None}[one] for one in wrong], good_nights) == found
+
+
+def of(nights: Sequence[Point]) -> tuple[Spell, ...]:
+    return tuple(regressions(KEY, Past(tuple(nights))))
+
+
+def test_a_regression_has_one_identity_on_all_its_nights() -> None:
+    nights = [*restless(40), *(slow(number) for number in range(40, 46))]
+    found = [of(nights[:count]) for count in range(41, 47)]
+    assert [len(one) for one in found] == [1] * 6
+    assert len({identity(one) for (one,) in found}) == 1
+    states = [alarms(one, (), 0.0)[0].state for one in found]
+    assert states == [State.NEW, *[State.STILL] * 5]
+    (last,) = found[-1]
+    assert alarms([last], (), 0.0)[0].change == pytest.approx(-0.107, abs=0.02)
+
+
+def test_a_regression_that_is_mended_and_comes_back_is_another() -> None:
+    nights = [*restless(40), slow(40), *restless(2, begin=41), slow(43)]
+    mended, back = of(nights)
+    assert mended.mended_s == nights[42].time_s
+    assert back.mended_s is None
+    assert identity(mended) != identity(back)
+    assert back.begin_s > mended.nights[-1].time_s
+
+
+def test_one_good_night_mends_nothing() -> None:
+    (one,) = of([*restless(40), slow(40), *restless(1, begin=41)])
+    assert (one.mended_s, one.is_newest) == (None, False)
+
+
+def test_a_night_has_the_median_of_its_jobs_and_nights_that_say_nothing_do_not_count() -> None:
+    jobs = [slow(40, seconds, job_id=f"{seconds}") for seconds in (1.3, 1.12, 1.11)]
+    (one,) = of([*restless(40), *jobs, slow(41, 2.0, reason="canary")])
+    assert [seen.run_id for seen in one.nights] == ["night-040"]
+    assert one.nights[0].level == pytest.approx(math.log(1.12))
+    assert one.is_newest
+
+
+def test_a_cluster_that_was_never_fast_enough() -> None:
+    (one,) = of([slow(number) for number in range(5)])
+    assert one.is_always
+    assert one.usual is None
+    (one,) = of([slow(0), night(1), slow(2)])
+    assert not one.is_always
+
+
+def creep(count: int, begin: int = 45, seed: int = 0) -> list[Point]:
+    rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
+    return [
+        night(number, math.exp(rng.gauss(0, 0.01) + 0.002 * max(0, number - begin)), definition="0123")
+        for number in range(count)
+    ]
+
+
+def of_drift(nights: Sequence[Point]) -> tuple[Spell, ...]:
+    return tuple(drifts(KEY, Past(tuple(nights))))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_creep_has_one_identity_although_its_beginning_is_found_more_sharply(seed: int) -> None:
+    nights = creep(90, seed=seed)
+    found = [of_drift(nights[:count]) for count in range(40, 91)]
+    spells = [one[-1] for one in found if one]
+    assert len(spells) > 20
+    assert len({identity(one) for one in spells}) == 1
+    assert len({one.since_s for one in spells}) > 1
+    assert alarms([spells[0]], (), 0.0)[0].state is State.NEW
+    assert {alarms([one], (), 0.0)[0].state for one in spells[1:]} <= {State.STILL, State.WORSE}
+
+
+def test_a_drift_that_is_mended_and_comes_back_is_another() -> None:
+    rng = random.Random(3)  # noqa: S311 - noise, not cryptography
+    levels = [0.0] * 40 + [0.05] * 25 + [0.0] * 40 + [0.05] * 25
+    nights = [night(number, math.exp(level + rng.gauss(0, 0.01))) for number, level in enumerate(levels)]
+    mended, back = of_drift(nights)
+    assert mended.mended_s is not None
+    assert back.mended_s is None
+    assert mended.mended_s <= back.begin_s
+    assert identity(mended) != identity(back)
+
+
+def suspect(*nodes: str, first: int = 30, mended: bool = False) -> Suspect:
+    accusing = tuple(night(number) for number in range(first, first + 4))
+    return Suspect(nodes, -0.1, -0.11, -0.09, accusing, (night(first + 6),) if mended else (), mended)
+
+
+def test_a_node_is_new_where_it_was_not_named_before() -> None:
+    (new,) = slow_nodes("eos", [suspect("n1")], [])
+    (still,) = slow_nodes("eos", [suspect("n1")], [suspect("n1", "n2")])
+    assert [alarms([one], (), 0.0)[0].state for one in (new, still)] == [State.NEW, State.STILL]
+    assert identity(new) == identity(still)
+    assert alarms([new], (), 0.0)[0].change == pytest.approx(-0.1)
+
+
+def test_a_node_that_is_mended_and_comes_back_is_another() -> None:
+    mended, back = slow_nodes("eos", [suspect("n1", first=50), suspect("n1", first=30, mended=True)], [])
+    assert mended.mended_s == night(36).time_s
+    assert identity(mended) != identity(back)
+    assert back.begin_s == night(50).time_s
+
+
+def test_all_that_is_wrong_on_a_cluster() -> None:
+    nights = {
+        KEY: [*restless(40), *(slow(number) for number in range(40, 46))],
+        replace(KEY, row="other"): restless(46),
+    }
+    found = spells_of("eos", nights)
+    assert [(one.kind, one.subject) for one in found] == [(Kind.REGRESSION, KEY.row)]
+    assert spells_of("eos", nights, excluded=[f"night-{number:03}" for number in range(40, 46)]) == ()
+    assert spells_of("eos", {}) == ()
+
+
+def test_what_was_mended_long_ago_is_not_told() -> None:
+    nights = [*restless(40), slow(40), *restless(4, begin=41)]
+    assert len(spells_of("eos", {KEY: nights})) == 1
+    assert spells_of("eos", {KEY: [*nights, *restless(10, begin=45)]}) == ()
+
+
+def test_an_experiment_that_is_run_no_more_is_not_wrong_any_more() -> None:
+    old = [replace(one, definition="before") for one in (*restless(40), slow(40))]
+    new = [replace(one, definition="since") for one in restless(3, begin=42)]
+    assert spells_of("eos", {KEY: old, replace(KEY, experiment="4567"): new}) == ()
