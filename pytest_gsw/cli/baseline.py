@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -12,9 +13,10 @@ from pathlib import Path
 from pytest_gsw.ageing.patch import make_patch, proposal_text, review_text
 from pytest_gsw.ageing.proposals import MAX_SPREAD, MIN_JOBS, LeftOut, Proposal, Rules, Tables, propose
 from pytest_gsw.cli.answer import Answer, Commands, whole_number, write_answer
-from pytest_gsw.cli.runs import RUNS
+from pytest_gsw.cli.runs import RUNS, add_history_option, has_history, opened, run_directory
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, RunError
+from pytest_gsw.history.store import History
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.bundled import bundled_baselines
@@ -28,7 +30,9 @@ def add_parser(commands: Commands) -> None:
     baseline = commands.add_parser("baseline", help="propose measured figures for the tables")
     actions = baseline.add_subparsers(dest="action", required=True, metavar="ACTION")
     asked = actions.add_parser("propose", help="print a diff that puts the median of measured jobs beside their tables")
-    asked.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's directory, such as .gsw/runs/ID")
+    asked.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN", help="a run's directory, such as .gsw/runs/ID, or its id"
+    )
     asked.add_argument("--row", metavar="ID", help="only this row; * and ? stand for any letters")
     asked.add_argument("--cluster", metavar="NAME", help="only what was measured on this cluster")
     asked.add_argument(
@@ -55,6 +59,7 @@ def add_parser(commands: Commands) -> None:
         "--documented", action="store_true", help="change the documented figures themselves: for tables of your own"
     )
     asked.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="where the tables are now")
+    add_history_option(asked)
     asked.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the diff there (default: print it)")
     asked.set_defaults(run=_propose)
 
@@ -69,7 +74,8 @@ def _read(read: Callable[[str], float], text: str) -> float:
 def _propose(asked: argparse.Namespace) -> Answer:
     if asked.output is not None and asked.output.suffix not in {".diff", ".patch"}:
         raise ConfigurationError(f"-o: got '{asked.output}', wanted a file whose name ends in .diff or .patch")
-    records, unreadable = _read_runs(asked.runs)
+    with opened(asked) if has_history(asked) else contextlib.nullcontext() as history:
+        records, unreadable = _read_runs(asked.runs, history)
     chosen = [record for record in records if row_matches(asked.row, record.row.id)]
     chosen = [record for record in chosen if asked.cluster in {None, record.run.cluster}]
     if records and not chosen:
@@ -112,19 +118,31 @@ def _check_one_cluster(proposed: Iterable[Proposal]) -> None:
             raise ConfigurationError(f"--documented: {one.row.id} was measured on {both}; name one with --cluster")
 
 
-def _read_runs(runs: Sequence[Path]) -> tuple[list[Record], list[LeftOut]]:
-    """The records of all runs, and what cannot be read."""
+def _read_runs(runs: Sequence[Path], history: History | None) -> tuple[list[Record], list[LeftOut]]:
+    """The records of all runs, and what cannot be read; a run without a directory is one of the history."""
     records: list[Record] = []
     left_out: list[LeftOut] = []
     for run in runs:
-        if not run.is_dir():
-            raise ConfigurationError(f"there is no directory {run}\nnext: ls {RUNS}")
-        of_run, unreadable = read_run(run)
+        directory = run_directory(str(run))
+        if directory is None:
+            records += _of_history(run, history)
+            continue
+        of_run, unreadable = read_run(directory)
         records += of_run
         left_out += (LeftOut(str(run / name), "", why) for name, why in unreadable.items())
         if not of_run and not unreadable:
             left_out.append(LeftOut(str(run), "", "has no records"))
     return records, left_out
+
+
+def _of_history(run: Path, history: History | None) -> tuple[Record, ...]:
+    if history is None:
+        raise ConfigurationError(f"there is no directory {run}\nnext: ls {RUNS}")
+    found = history.records(str(run))
+    if not found:
+        where = f"there is no directory {run}, and no such run in the history {history.shown}"
+        raise ConfigurationError(f"{where}\nnext: pytest-gsw history --csv")
+    return found
 
 
 def _finder(given: Sequence[Path] | None) -> Callable[[str], Path | None]:

@@ -60,6 +60,23 @@ def test_the_whole_diff(table: Path, pytester: pytest.Pytester, capsys: pytest.C
     assert sorted(path.name for path in table.parent.iterdir()) == ["tiny.yaml"]
 
 
+def test_runs_that_only_the_shared_history_has(
+    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = write_runs(pytester.path / ".gsw", table)
+    assert main(["history", "--add", *map(str, runs), "--history=shared.sqlite"]) == 0
+    shutil.rmtree(pytester.path / ".gsw")
+    capsys.readouterr()
+    ids = [run.name for run in runs]
+    assert propose(*ids, "--history=shared.sqlite") == 0
+    assert capsys.readouterr() == (diff_of(table), "")
+    assert propose(*ids, "nowhere", "--history=shared.sqlite") == 2
+    assert capsys.readouterr().err == (
+        "pytest-gsw baseline: there is no directory nowhere, and no such run in the history shared.sqlite\n"
+        "next: pytest-gsw history --csv\n"
+    )
+
+
 @pytest.mark.parametrize("in_git", [True, False])
 def test_the_diff_applies_by_the_command_that_is_told(
     table: Path,
