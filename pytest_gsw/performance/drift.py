@@ -108,14 +108,18 @@ def drift(times_s: Sequence[float], start: int = 0, days: Sequence[float] | None
     *_, warned = (None, *_warnings(frozen, counted))
     if warned is None:
         return None
-    newest = counted[-warned.newest :]
+    kept = [start + night for night in (*warned.kept, *range(warned.kept[-1] + 1, len(counted)))]
+    values = [logs[night] for night in kept]
+    newest = values[-warned.newest :]
     shift = math.expm1(statistics.median(newest) - statistics.median(frozen))
     z = rank_sum(frozen, newest).z / _widening(warned.common, warned.newest)
-    begin = start + REFERENCE_JOBS
-    split = _split(frozen, counted)
-    suspect, suspects = begin + split, tuple(begin + one for one in _plausible(frozen, counted, split))
-    slope = _slope_per_week(logs[suspect:], None if days is None else days[suspect:])
-    return Drift(z, shift, slope, suspect, (suspects[0], suspects[-1]), warned.common.rho, warned.newest)
+    split = _split(frozen, values)
+    plausible = [kept[REFERENCE_JOBS + one] for one in _plausible(frozen, values, split)]
+    since = kept[REFERENCE_JOBS + split :]
+    slope = _slope_per_week(
+        [logs[night] for night in since], None if days is None else [days[night] for night in since]
+    )
+    return Drift(z, shift, slope, since[0], (plausible[0], plausible[-1]), warned.common.rho, warned.newest)
 
 
 def warned_nights(times_s: Sequence[float], start: int = 0) -> tuple[int, ...]:
@@ -140,6 +144,10 @@ class _Warned:
     slower: float
     common: Common
     newest: int
+    #: The nights up to then, by their indices, without those of warnings that are over; and how many of them were
+    #: before the first suspect one.
+    kept: Sequence[int]
+    before: int
 
 
 def _usual(logs: Sequence[float]) -> list[float]:
@@ -154,32 +162,38 @@ def _warnings(frozen: Sequence[float], logs: Sequence[float]) -> Iterator[_Warne
     """The warning that stands after each night: it began on some night, and the level has not come back since.
 
     Every night is asked as it was asked then. The newest nights alone say less of a row each time that a slow level
-    fluctuates, and a warning that goes away by itself is read as good news.
+    fluctuates, and a warning that goes away by itself is read as good news. The nights of a warning that is over are
+    left out from then on: they are explained, and their level would pass for what nights have in common.
     """
     if len(logs) < _FEWEST:
         return
     level, sigma = statistics.median(frozen), max(levels.spread(frozen), LEAST_SHIFT / 10)
     warned: _Warned | None = None
     evidence = 0.0
+    kept = list(range(_FEWEST - 1))
     for count in range(_FEWEST, len(logs) + 1):
-        slower = statistics.median(logs[count - NEWEST : count]) - level
+        kept.append(count - 1)
+        slower = statistics.median(logs[night] for night in kept[-NEWEST:]) - level
         if warned is None:
-            warned, evidence = (None if slower < _LEAST_LOG else _warning(frozen, logs[:count])), 0.0
+            warned, evidence = (None if slower < _LEAST_LOG else _warning(frozen, logs, tuple(kept))), 0.0
         else:
             # The log likelihood of the reference's level over the slow one's, in a sum that never falls below none.
             apart = warned.slower / sigma
             above = min(max((logs[count - 1] - level) / sigma, -_FARTHEST), apart + _FARTHEST)
             evidence = max(0.0, evidence + apart * (apart / 2 - above))
             if slower < _LEAST_LOG / 2 and evidence > _BACK * warned.common.inflation(REFERENCE_JOBS):
+                del kept[warned.before :]
                 warned = None
         yield warned
 
 
-def _warning(frozen: Sequence[float], logs: Sequence[float]) -> _Warned | None:
-    """The warning that begins with the last night, if one does."""
-    if rank_sum(frozen, logs[-NEWEST:]).z <= _FIRST_Z:
+def _warning(frozen: Sequence[float], all_logs: Sequence[float], kept: Sequence[int]) -> _Warned | None:
+    """The warning that begins with the last night that is kept, if one does."""
+    logs = [all_logs[night] for night in kept]
+    if len(logs) < _FEWEST or rank_sum(frozen, logs[-NEWEST:]).z <= _FIRST_Z:
         return None
-    parts = _without_change(frozen, logs)
+    split = REFERENCE_JOBS + _split(frozen, logs)
+    parts = _without_change(frozen, logs, split)
     common = common_of(parts, autocorrelation([value for part in parts for value in part]))
     newest = min(REFERENCE_JOBS, math.ceil(NEWEST * common.inflation(REFERENCE_JOBS) - 1e-9))
     if len(logs) < REFERENCE_JOBS + newest:
@@ -188,15 +202,15 @@ def _warning(frozen: Sequence[float], logs: Sequence[float]) -> _Warned | None:
     z = rank_sum(frozen, logs[-newest:]).z / _widening(common, newest)
     if slower < _LEAST_LOG or z <= Z:
         return None
-    return _Warned(slower, common, newest)
+    return _Warned(slower, common, newest, kept, split)
 
 
-def _without_change(frozen: Sequence[float], logs: Sequence[float]) -> tuple[list[float], list[float]]:
+def _without_change(frozen: Sequence[float], logs: Sequence[float], split: int) -> tuple[list[float], list[float]]:
     """The nights about the reference's level, and since the first suspect night about their own, or their creep.
 
     A step within a block of nights would pass for autocorrelation, and hide itself.
     """
-    level, split = statistics.median(frozen), REFERENCE_JOBS + _split(frozen, logs)
+    level = statistics.median(frozen)
     before, after = logs[REFERENCE_JOBS:split], logs[split:]
     above = [value - level for value in after]
     rest = min(_about_step(above), _about_creep(above), key=_size)

@@ -176,6 +176,21 @@ def test_a_warning_goes_when_the_level_is_back() -> None:
     assert drift(times_s) is None
 
 
+@pytest.mark.parametrize("back", [65, 100])
+def test_what_comes_back_is_found_as_it_was_at_first(back: int) -> None:
+    again = back + 40
+    for seed in range(5):
+        times_s = nights(seed, again + 40, 0.01, lambda night: 0.05 if 40 <= night < back or night >= again else 0.0)
+        warned = warned_nights(times_s)
+        assert set(warned).isdisjoint(range(back + 15, again))
+        assert set(warned) >= set(range(again + 15, again + 40))
+        found = drift(times_s)
+        assert found is not None
+        assert abs(found.first_suspect - again) <= 2
+        assert found.suspects[0] > back
+        assert found.shift == pytest.approx(math.expm1(0.05), abs=0.01)
+
+
 def test_each_night_is_asked_with_those_up_to_it() -> None:
     times_s = [1.0] * 5 + nights(3, 110, 0.02, lambda night: 0.06 * (45 <= night < 75), rho=0.3)
     warned = warned_nights(times_s, 5)
