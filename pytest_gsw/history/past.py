@@ -17,6 +17,7 @@ from pytest_gsw.history.events import EXCLUDE
 from pytest_gsw.history.model import LineKey, Point, SeriesKey, night_of, series_key
 from pytest_gsw.history.store import History
 from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, Noise, noise_of, prior_for, ratio_sd
+from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted
 
@@ -120,6 +121,14 @@ class Past:
         nights = (*(before[-missing:] if missing else ()), *reference)
         prior = PRIOR if tolerance is None else prior_for(tolerance)
         return noise_of([night.judged_s for night in nights], prior) if nights else None
+
+    @property
+    def failed_before_s(self) -> tuple[float, ...]:
+        """Seconds of each job of the newest night that counts, where the row regressed then."""
+        for night in self.counted[-1:]:
+            if night.outcome == outcomes.REGRESSED.word:
+                return tuple(point.judged_s for point in self.points if point.run_id == night.run_id)
+        return ()
 
     @cached_property
     def drifting(self) -> Drifting | None:

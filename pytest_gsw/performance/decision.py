@@ -104,6 +104,28 @@ def decide(
     return decision(final, 0 if settled else 1)
 
 
+def is_known(
+    times_s: Sequence[float], reference_s: float, tolerance: float, noise: Noise, before_s: Sequence[float]
+) -> bool:
+    """Whether a loss is that with which the row failed the night before, so that more jobs would tell nothing new.
+
+    It is beyond what noise makes of so few jobs, and differs from that of the night before by no more than noise does.
+
+    Args:
+        times_s: The step time of each job so far, seconds.
+        reference_s: The step time that they are held against, seconds.
+        tolerance: Accepted loss of throughput, as a fraction.
+        noise: Noise between jobs, which nights of the row itself have told.
+        before_s: The step time of each job of the night before, seconds; none where the row did not fail.
+    """
+    if not before_s or not noise.jobs:
+        return False
+    median_s, jobs = statistics.median(times_s), len(times_s)
+    apart = abs(math.log(median_s / statistics.median(before_s)))
+    allowed = noises.K * noises.ratio_sd(noise, jobs, len(before_s))
+    return is_below(reference_s / median_s, noises.limit(tolerance, noise, jobs)) and apart <= allowed
+
+
 def is_below(ratio: float, allowed_loss: float) -> bool:
     """Whether throughput, as a ratio to its reference, is lower than a loss (a fraction) allows."""
     return ratio < (1 - allowed_loss) * (1 - _ROUNDING)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+from collections.abc import Sequence
 
 import pytest
 
@@ -12,6 +13,7 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.fleet.entry import Later, RepeatRequest
 from pytest_gsw.hooks.checks import verdict_problems
 from pytest_gsw.hooks.faults import wrong_answer
+from pytest_gsw.performance.decision import is_known
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.together import Night
 from pytest_gsw.performance.verdict import (
@@ -111,6 +113,9 @@ class Judging:
         fails = has_failed(verdict.outcome.value, verdict.reason.value, strict=self._source.settings.strict)
         is_too_fast = fails and verdict.outcome is Outcome.IMPROVED
         if not (fails if verdict.more is None or is_too_fast else verdict.more > 0):
+            return None
+        failed_before_s = self._source.failed_before_s(run, accepted)
+        if all(_is_known(one, failed_before_s) for one in verdicts):
             return None
         confirmed = f"to be confirmed ({jobs - repeats.first + 1} of {repeats.confirm})"
         own = _nodes_of(run)
@@ -212,6 +217,14 @@ class Judging:
             )
             for key, stated in self._baseline.metrics.items()
         ]
+
+
+def _is_known(verdict: Verdict, failed_before_s: Sequence[float]) -> bool:
+    """Whether the row has failed with the same loss on the night before, and nothing else of it is to be confirmed."""
+    if verdict.own is not Outcome.REGRESSED or verdict.noise is None or any(one.more for one in verdict.metrics):
+        return False
+    times_s = verdict.jobs_s or (verdict.measured_s,)
+    return is_known(times_s, verdict.reference_s, verdict.tolerance, verdict.noise, failed_before_s)
 
 
 def _accepted_problem(verdict: Verdict, accepted: Accepted | None) -> str | None:

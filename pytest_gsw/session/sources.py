@@ -10,7 +10,7 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -127,6 +127,10 @@ class RowSource(ABC):
         """Whether the figures are made up."""
         cluster = self.settings.cluster
         return (cluster is not None and cluster.simulated) or self._says_simulated(run)
+
+    def failed_before_s(self, run: Run, accepted: Accepted | None) -> Sequence[float]:
+        """Seconds of each job of the row's newest night, where it failed then, as far as that is known."""
+        return ()
 
     # -- each in its own way ------------------------------------------------------------------
 
@@ -269,6 +273,10 @@ class LiveRow(RowSource):
     def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
         """By the history."""
         return self._past(run, accepted).noise(tolerance)
+
+    def failed_before_s(self, run: Run, accepted: Accepted | None) -> Sequence[float]:
+        """By the history."""
+        return self._past(run, accepted).failed_before_s
 
     def _past(self, run: Run, accepted: Accepted | None) -> Past:
         definition, experiment = self.definition(run), self.experiment(run)

@@ -217,3 +217,16 @@ def test_a_first_night_s_regression_is_said_by_its_row_alone(pytester: pytest.Py
     result = pytester.runpytest(*session)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.no_fnmatch_line("*= alarms =*")
+
+
+@pytest.mark.parametrize(("slow", "jobs"), [((43, 44), 1), ((43,), 3)])
+def test_no_jobs_confirm_what_the_night_before_has_shown(
+    pytester: pytest.Pytester, table: Path, slow: Sequence[int], jobs: int
+) -> None:
+    nights(table, slow, cluster="demo", simulated=True)
+    session = ("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "x8 and H100", "--gsw-demo=*=slow:12%")
+    result = pytester.runpytest(*session, "--gsw-confirm=4")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    path = max(pytester.path.glob(".gsw/runs/*/records/*.json"), key=lambda one: one.stat().st_mtime_ns)
+    record = json.loads(path.read_text())
+    assert (record["outcome"], len(record["repeats"]) + 1) == ("regressed", jobs)

@@ -184,3 +184,11 @@ def test_a_new_image_goes_on_with_the_nights_of_the_old_one(tmp_path: Path) -> N
         history.decide(Event("exclude", kept[0].run.id, "eos", 1.0, {"why": "a switch was down"}))
         assert len(pasts_of_records(history, kept)[KEY].nights) == 12
     assert pasts_of_records(history, []) == {}
+
+
+def test_the_jobs_of_a_newest_night_that_failed() -> None:
+    slow = [night(12, 1.1 + job / 100, job_id=f"{job}", outcome="regressed") for job in range(3)]
+    assert Past((*restless(12), *slow)).failed_before_s == (1.1, 1.11, 1.12)
+    assert Past((*restless(12), *slow, night(13))).failed_before_s == ()
+    assert Past((*restless(12), *slow), excluded={slow[0].run_id}).failed_before_s == ()
+    assert Past().failed_before_s == ()

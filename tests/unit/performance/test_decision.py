@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.performance.decision import Decision, Outcome, decide
+from pytest_gsw.performance.decision import Decision, Outcome, decide, is_known
 from pytest_gsw.performance.noise import PRIOR, Noise, limit, noise_of, screen
 
 TOLERANCE = 0.05
@@ -255,3 +255,25 @@ def test_power_against_a_loss_of_ten_percent_at_a_noise_of_three_percent(confirm
     failed, jobs = simulated(0.1, confirm, history, series=100)
     assert failed >= 0.93
     assert jobs < 3.2
+
+
+KNOWN = Noise(0.01, 30)
+
+
+@pytest.mark.parametrize(
+    ("times_s", "before_s", "noise", "known"),
+    [
+        ([1.11], [1.12, 1.10, 1.11], KNOWN, True),
+        ([1.14], [1.11], KNOWN, True),
+        ([1.30], [1.12, 1.10, 1.11], KNOWN, False),  # worse
+        ([1.07], [1.25, 1.25], KNOWN, False),  # better
+        ([1.04], [1.04, 1.04], KNOWN, False),  # within the tolerance
+        ([1.08], [1.09, 1.09], Noise(0.03, 30), False),  # what one job may show by chance
+        ([1.11], [1.11], PRIOR, False),  # nobody knows by how much jobs of this row differ
+        ([1.11], [], KNOWN, False),
+    ],
+)
+def test_a_loss_that_is_known_from_the_night_before(
+    times_s: list[float], before_s: list[float], noise: Noise, known: bool
+) -> None:
+    assert is_known(times_s, 1.0, TOLERANCE, noise, before_s) is known
