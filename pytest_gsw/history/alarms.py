@@ -39,6 +39,10 @@ class Kind(enum.Enum):
     DRIFT = "drift"
 
 
+#: Kinds whose subject is a row: a night that did not run it has nothing to say of them.
+OF_ROWS = frozenset({Kind.REGRESSION, Kind.DRIFT})
+
+
 class State(enum.Enum):
     """What became of an alarm on the newest night."""
 

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_gsw.history.alarms import Alarm, Kind, Seen, Spell, acknowledgements, alarms
+from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, Seen, Spell, acknowledgements, alarms
 from pytest_gsw.history.events import EXCLUDE
 from pytest_gsw.history.model import LineKey, Point, record_time_s, series_key
 from pytest_gsw.history.past import COMPARED, Lines, Past
@@ -26,9 +26,6 @@ _GOOD_NIGHTS = 2
 
 #: For so many days after it was mended, an alarm is told.
 _TOLD_DAYS = 7
-
-#: Kinds whose subject is a row: a night that did not run it has nothing to say of them.
-_OF_ROWS = frozenset({Kind.REGRESSION, Kind.DRIFT})
 
 
 @dataclass(frozen=True)
@@ -262,5 +259,5 @@ def alarms_of_records(
         figures = {row: accepted[row][cluster] for row in rows if cluster in accepted.get(row, {})}
         until_s = max(map(record_time_s, ran)) or math.inf
         known = alarms_of(history, cluster, figures, now_s=now_s, until_s=until_s)
-        found += (one for one in known if one.spell.kind not in _OF_ROWS or one.spell.subject in rows)
+        found += (one for one in known if one.spell.kind not in OF_ROWS or one.spell.subject in rows)
     return tuple(found)

@@ -192,7 +192,7 @@ def test_a_session_tells_alarms_and_is_not_green_by_an_acknowledgement(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     report = pytester.path / "report"
     (sample,) = [line for line in (report / "gsw.prom").read_text().splitlines() if line.startswith("gsw_alarm_pages{")]
-    assert sample == (f'gsw_alarm_pages{{alarm="{one["id"]}",kind="regression",subject="{ROW}",cluster="demo"}} 0.0')
+    assert sample == (f'gsw_alarm_pages{{alarm="{one["id"]}",kind="regression",row="{ROW}",cluster="demo"}} 0.0')
     assert f"`{text}`" in (report / "summary.md").read_text()
     assert text in (report / "index.html").read_text()
 

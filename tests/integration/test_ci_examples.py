@@ -72,7 +72,7 @@ def test_the_alerts_are_of_metrics_that_are_there() -> None:
     (example,) = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.DOTALL)
     (group,) = yaml.safe_load(example)["groups"]
     used = {name for rule in group["rules"] for name in re.findall(r"gsw_\w+", rule["expr"])}
-    assert used == {"gsw_outcome", "gsw_drift", "gsw_run_timestamp_seconds"}
+    assert used == {"gsw_outcome", "gsw_drift", "gsw_alarm_pages", "gsw_run_timestamp_seconds"}
 
 
 def test_the_example_in_python(

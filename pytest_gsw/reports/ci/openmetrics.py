@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_gsw.history.alarms import Alarm
+from pytest_gsw.history.alarms import OF_ROWS, Alarm
 from pytest_gsw.history.model import cluster_of
 from pytest_gsw.reports.ci.night import unrecorded
 from pytest_gsw.reports.night import Night
@@ -151,7 +151,9 @@ def _alarms(alarms: Sequence[Alarm]) -> Iterator[str]:
         yield from _head("gsw_alarm_pages", "Whether an alarm that stands is acknowledged by nobody.")
     for one in standing:
         spell = one.spell
-        labels = {"alarm": one.id, "kind": spell.kind.value, "subject": spell.subject, "cluster": spell.cluster}
+        # By its row, an outcome that is acknowledged is told from one that is not.
+        name = "row" if spell.kind in OF_ROWS else "subject"
+        labels = {"alarm": one.id, "kind": spell.kind.value, name: spell.subject, "cluster": spell.cluster}
         yield _sample("gsw_alarm_pages", labels, one.pages)
 
 
