@@ -190,6 +190,7 @@ def spells_of(
     nights: Mapping[LineKey, Sequence[Point]],
     excluded: Collection[str] = (),
     accepted: Mapping[str, Accepted] | None = None,
+    slow_before: Sequence[Suspect] | None = None,
 ) -> tuple[Spell, ...]:
     """All that was wrong on a cluster, and is or was mended a few days before its newest night at most.
 
@@ -198,18 +199,21 @@ def spells_of(
         nights: All its jobs, by row and experiment.
         excluded: The runs that do not count.
         accepted: By row, what the cluster has accepted: nights of drift begin with that.
+        slow_before: The nodes that were slow before the newest night, where that is known; else it is found out.
     """
     found: list[Spell] = []
-    for row, experiment, past in Lines(nights, excluded).newest(accepted or {}):
+    slow = suspects(nights, excluded)
+    for row, experiment, past in Lines(nights, excluded, slow).newest(accepted or {}):
         key = LineKey(row, cluster, experiment)
         found += (*regressions(key, past), *drifts(key, past))
     jobs = [point for points in nights.values() for point in points if point.run_id not in excluded]
     newest = max(jobs, key=lambda point: point.time_s, default=None)
     if newest is None:
         return ()
-    before = {key: [one for one in points if one.run_id != newest.run_id] for key, points in nights.items()}
-    slow = suspects(nights, excluded)
-    found += slow_nodes(cluster, slow, suspects(before, excluded) if slow else ())
+    if slow and slow_before is None:
+        before = {key: [one for one in points if one.run_id != newest.run_id] for key, points in nights.items()}
+        slow_before = suspects(before, excluded)
+    found += slow_nodes(cluster, slow, slow_before or ())
     told_s = newest.time_s - _TOLD_DAYS * SECONDS_PER_DAY
     return tuple(spell for spell in found if spell.mended_s is None or spell.mended_s >= told_s)
 
@@ -221,8 +225,9 @@ def alarms_of(
     *,
     now_s: float,
     until_s: float = math.inf,
+    slow_before: Sequence[Suspect] | None = None,
 ) -> tuple[Alarm, ...]:
-    """The alarms of a cluster, by all nights until a time.
+    """The alarms of a cluster, by all nights until a time; see :func:`spells_of`.
 
     Raises:
         HistoryError: The history did not answer.
@@ -232,11 +237,15 @@ def alarms_of(
     }
     events = history.events(cluster)
     excluded = frozenset(event.subject for event in events if event.kind == EXCLUDE)
-    return alarms(spells_of(cluster, nights, excluded, accepted), acknowledgements(events), now_s)
+    return alarms(spells_of(cluster, nights, excluded, accepted, slow_before), acknowledgements(events), now_s)
 
 
 def alarms_of_records(
-    history: History, records: Iterable[Record], accepted: Mapping[str, Mapping[str, Accepted]], now_s: float
+    history: History,
+    records: Iterable[Record],
+    accepted: Mapping[str, Mapping[str, Accepted]],
+    now_s: float,
+    slow_before: Sequence[Suspect] | None = None,
 ) -> tuple[Alarm, ...]:
     """The alarms of the rows that these are records of, and of their clusters' nodes, by the nights until then.
 
@@ -245,6 +254,7 @@ def alarms_of_records(
         records: Of one night.
         accepted: By row and cluster, what clusters have accepted.
         now_s: Seconds since the epoch, by which an acknowledgement has ended.
+        slow_before: The nodes that were slow before, where that is known.
 
     Raises:
         HistoryError: The history did not answer.
@@ -258,6 +268,6 @@ def alarms_of_records(
         rows = {record.row.id for record in ran}
         figures = {row: accepted[row][cluster] for row in rows if cluster in accepted.get(row, {})}
         until_s = max(map(record_time_s, ran)) or math.inf
-        known = alarms_of(history, cluster, figures, now_s=now_s, until_s=until_s)
+        known = alarms_of(history, cluster, figures, now_s=now_s, until_s=until_s, slow_before=slow_before)
         found += (one for one in known if one.spell.kind not in OF_ROWS or one.spell.subject in rows)
     return tuple(found)

@@ -83,6 +83,11 @@ class Nights:
         return self.known_slow
 
     @property
+    def slow_before(self) -> tuple[Suspect, ...] | None:
+        """The same as it was before the session, ``None`` where no row has asked the history."""
+        return None if self._lines is None else self.known_slow
+
+    @property
     def slow_nodes(self) -> tuple[str, ...]:
         """The same by their names: what a confirming job is to do without.
 

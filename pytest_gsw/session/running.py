@@ -155,7 +155,8 @@ def _note_alarms(config: pytest.Config) -> None:
     from pytest_gsw.session.alarming import alarm_lines
 
     records, _ = read_run(settings.run_directory, tally.records)
-    config.stash[ALARMS] = alarm_lines(settings, records)
+    nights = config.stash.get(NIGHTS, None)
+    config.stash[ALARMS] = alarm_lines(settings, records, None if nights is None else nights.slow_before)
 
 
 def _propose(config: pytest.Config) -> None:

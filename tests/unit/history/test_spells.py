@@ -9,11 +9,12 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_gsw.history import spells
 from pytest_gsw.history.alarms import Kind, Spell, State, alarms, identity
 from pytest_gsw.history.model import LineKey, Point
 from pytest_gsw.history.past import Past
 from pytest_gsw.history.spells import Episode, drifts, episodes, regressions, slow_nodes, spells_of
-from pytest_gsw.history.suspects import Suspect
+from pytest_gsw.history.suspects import Suspect, suspects
 from tests.unit.history.test_drifting import night
 from tests.unit.history.test_past import restless
 
@@ -162,3 +163,38 @@ def test_an_experiment_that_is_run_no_more_is_not_wrong_any_more() -> None:
     old = [replace(one, definition="before") for one in (*restless(40), slow(40))]
     new = [replace(one, definition="since") for one in restless(3, begin=42)]
     assert spells_of("eos", {KEY: old, replace(KEY, experiment="4567"): new}) == ()
+
+
+def on_nodes(count: int, slow_node: str = "n1", *, is_pinned: bool = False) -> dict[LineKey, list[Point]]:
+    """Nights of rows that run on a few nodes in turns, one of which is slow from the thirtieth night on.
+
+    One row mostly runs on that node, where it is pinned.
+    """
+    rng = random.Random(1)  # noqa: S311 - noise, not cryptography
+    nights: dict[LineKey, list[Point]] = {}
+    for number in range(count):
+        for row in range(9):
+            nodes = [f"n{node}" for node in rng.sample(range(24), 4)]
+            nodes = [slow_node, *nodes[1:]] if is_pinned and row == 0 and number % 8 else nodes
+            loss = 0.1 if slow_node in nodes and number >= 30 else 0.0
+            one = night(number, math.exp(rng.gauss(0, 0.01) + loss), definition="0123", nodes=",".join(nodes))
+            job = replace(one, time_s=one.time_s + row, job_id=f"{number}-{row}")
+            nights.setdefault(replace(KEY, row=f"row{row}"), []).append(job)
+    return nights
+
+
+def test_nodes_that_are_known_to_be_slow_are_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    nights = on_nodes(45)
+    asked: list[object] = []
+    monkeypatch.setattr(spells, "suspects", lambda *args: asked.append(args) or suspects(*args))
+    (new,) = [one for one in spells_of("eos", nights, slow_before=()) if one.kind is Kind.NODE]
+    assert (new.subject, new.is_new, len(asked)) == ("n1", True, 1)
+    (still,) = [one for one in spells_of("eos", nights, slow_before=[suspect("n1")]) if one.kind is Kind.NODE]
+    assert (still.is_new, len(asked)) == (False, 2)
+    (found,) = [one for one in spells_of("eos", nights) if one.kind is Kind.NODE]
+    assert (found.is_new, len(asked)) == (False, 4)
+
+
+def test_what_a_slow_node_costs_is_no_drift_of_rows() -> None:
+    found = spells_of("eos", on_nodes(90, is_pinned=True))
+    assert [(one.kind, one.subject) for one in found] == [(Kind.NODE, "n1")]
