@@ -33,6 +33,8 @@ class Run:
     missing: Mapping[str, str] = field(default_factory=dict)
     #: How its session ended, ``None`` where nobody wrote it down.
     exit_status: int | None = None
+    #: Its alarms, ``None`` where the history is to be asked.
+    alarms: tuple[Alarm, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -66,8 +66,16 @@ def exported_night(
     missing: Mapping[str, str] | None = None,
     history: History | None = None,
     accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
+    alarms: tuple[Alarm, ...] | None = None,
 ) -> Night:
     """A run as exports show it: without secrets, with its alarms, and of the nights before, those of slow rows alone.
+
+    Args:
+        records: Its records.
+        missing: Why rows have no record, by node id.
+        history: The nights before; ``None`` where there are none.
+        accepted: By row and cluster, what clusters have accepted.
+        alarms: Its alarms, ``None`` where the history is to be asked.
 
     Raises:
         HistoryError: The history did not answer.
@@ -79,7 +87,11 @@ def exported_night(
     rows, broken = _rows(shown, {key: past for key, past in pasts.items() if key in of_slow}, {})
     safe = quoted_missing(missing or {})
     return Night(
-        "", Run(Path(), {**safe, **broken}), tuple(rows), _slow_nodes(pasts), _alarms(shown, history, accepted or {})
+        "",
+        Run(Path(), {**safe, **broken}),
+        tuple(rows),
+        _slow_nodes(pasts),
+        alarms if alarms is not None else _alarms(shown, history, accepted or {}),
     )
 
 
@@ -109,7 +121,7 @@ def _night(
     ordered = tuple(sorted(dated, key=_worst_first))
     ran = set(map(series_key, records))
     theirs = {key: past for key, past in pasts.items() if key in ran}
-    alarms = _alarms(records, history, accepted)
+    alarms = _alarms(records, history, accepted) if run.alarms is None else run.alarms
     return Night(run_id, whole, ordered, _slow_nodes(theirs), _sound_nodes(theirs), alarms)
 
 

@@ -1,10 +1,11 @@
-"""What a session says of alarms at its end, by the history that its records have gone to."""
+"""What a session knows of alarms at its end, by the history that its records have gone to."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.history.alarm_texts import line_of, next_line
@@ -18,10 +19,28 @@ from pytest_gsw.session.nights import history_at
 from pytest_gsw.session.settings import Settings
 
 
-def alarm_lines(
+@dataclass(frozen=True)
+class SessionAlarms:
+    """The alarms of a session's rows, and of its cluster's nodes: found once, told on the screen and in files."""
+
+    found: tuple[Alarm, ...] = ()
+    #: Why they are not known, where that is so.
+    problem: str = ""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """A line each for the screen; none where the rows say it all."""
+        if self.problem:
+            return (f"not known: {self.problem}",)
+        if all(map(_is_said, self.found)):
+            return ()
+        return tuple(line for one in self.found for line in (line_of(one), next_line(one)) if line)
+
+
+def session_alarms(
     settings: Settings, records: Iterable[Record], slow_before: Sequence[Suspect] | None
-) -> tuple[str, ...]:
-    """The alarms of the session's rows, and of its cluster's nodes, a line each; none where the rows say it all.
+) -> SessionAlarms:
+    """The alarms of a session, without secrets.
 
     Args:
         settings: The session's.
@@ -34,11 +53,8 @@ def alarm_lines(
             accepted = accepted_in(settings.baselines, ran) or {}
             found = () if history is None else alarms_of_records(history, ran, accepted, time.time(), slow_before)
     except HistoryError as error:
-        return (quoted(f"not known: {error}", os.environ),)
-    if all(map(_is_said, found)):
-        return ()
-    lines = (line for one in found for line in (line_of(one), next_line(one)) if line)
-    return tuple(quoted(tuple(lines), os.environ))
+        return SessionAlarms(problem=quoted(str(error), os.environ))
+    return SessionAlarms(quoted(found, os.environ))
 
 
 def _is_said(alarm: Alarm) -> bool:

@@ -15,7 +15,7 @@ from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.settings import Settings
-from pytest_gsw.session.stash import SETTINGS
+from pytest_gsw.session.stash import ALARMS, SETTINGS
 from pytest_gsw.session.tally import TALLY
 
 #: The record of a row that has its line in the file of ``--gsw-json``.
@@ -69,8 +69,9 @@ def _leave_report(config: pytest.Config, settings: Settings, exit_status: int) -
     # Few sessions write one.
     from pytest_gsw.session.leaving import leave_report
 
+    alarms = config.stash.get(ALARMS, None)
     try:
-        lines = leave_report(settings, exit_status, os.environ)
+        lines = leave_report(settings, exit_status, os.environ, alarms.found if alarms is not None else ())
     except OSError as error:
         write(config, f"gsw: the report cannot be written: {error.strerror}: {error.filename}")
         return False

@@ -114,7 +114,7 @@ class Judging:
         is_too_fast = fails and verdict.outcome is Outcome.IMPROVED
         if not (fails if verdict.more is None or is_too_fast else verdict.more > 0):
             return None
-        failed_before_s = self._source.failed_before_s(run, accepted)
+        failed_before_s = self._source.past(run, accepted).failed_before_s
         if all(_is_known(one, failed_before_s) for one in verdicts):
             return None
         confirmed = f"to be confirmed ({jobs - repeats.first + 1} of {repeats.confirm})"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pytest_gsw.common.files import from_here, write_whole
+from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.ci import FORMATS, exported_night, session_outputs
@@ -28,8 +29,16 @@ FILES: Mapping[str, str] = {
 }
 
 
-def leave_report(settings: Settings, exit_status: int, environ: Mapping[str, str]) -> list[str]:
+def leave_report(
+    settings: Settings, exit_status: int, environ: Mapping[str, str], alarms: tuple[Alarm, ...]
+) -> list[str]:
     """Write the report with the files for CI, and what GitHub Actions takes.
+
+    Args:
+        settings: The session's.
+        exit_status: How it ends.
+        environ: The process's environment.
+        alarms: What the history knows to be wrong, by the session's own night as well.
 
     Returns:
         Lines to print.
@@ -41,9 +50,9 @@ def leave_report(settings: Settings, exit_status: int, environ: Mapping[str, str
     said: list[str] = []
     with history_at(settings.history) as history:
         accepted = accepted_in(settings.baselines, records)
-        night = _night(records, missing, history, accepted, said)
+        night = _night(records, missing, history, alarms, said)
         if settings.report is not None:
-            run = Run(from_here(settings.run_directory), missing, exit_status)
+            run = Run(from_here(settings.run_directory), missing, exit_status, alarms)
             index = _write(settings, records, history, run, accepted, said)
             for name, file in FILES.items():
                 write_whole(settings.report / file, f"{FORMATS[name](night).rstrip()}\n")
@@ -59,14 +68,14 @@ def _night(
     records: tuple[Record, ...],
     missing: Mapping[str, str],
     history: History | None,
-    accepted: Mapping[str, Mapping[str, Accepted]] | None,
+    alarms: tuple[Alarm, ...],
     said: list[str],
 ) -> Night:
     try:
-        return exported_night(records, missing, history, accepted)
+        return exported_night(records, missing, history, alarms=alarms)
     except HistoryError as error:
         said.append(f"gsw: the report does without the history: {error}")
-        return exported_night(records, missing)
+        return exported_night(records, missing, alarms=alarms)
 
 
 def _write(

@@ -145,18 +145,18 @@ def _remember(config: pytest.Config) -> None:
 
 
 def _note_alarms(config: pytest.Config) -> None:
-    """Keep what is to be told of alarms, once, by the records of all workers; a replay is of no night of its own."""
+    """Find the alarms of the night, once, by the records of all workers; a replay is of no night of its own."""
     settings, tally = config.stash[SETTINGS], config.stash.get(TALLY, None)
     has_nights = settings.history is not None and settings.replay is None
     if tally is None or not tally.outcomes or not has_nights or xdist.is_worker(config):
         return
     # Only a session that has run rows has a night.
     from pytest_gsw.results.rebuild import read_run
-    from pytest_gsw.session.alarming import alarm_lines
+    from pytest_gsw.session.alarming import session_alarms
 
     records, _ = read_run(settings.run_directory, tally.records)
     nights = config.stash.get(NIGHTS, None)
-    config.stash[ALARMS] = alarm_lines(settings, records, None if nights is None else nights.slow_before)
+    config.stash[ALARMS] = session_alarms(settings, records, None if nights is None else nights.slow_before)
 
 
 def _propose(config: pytest.Config) -> None:

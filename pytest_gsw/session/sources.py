@@ -10,7 +10,7 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -128,9 +128,9 @@ class RowSource(ABC):
         cluster = self.settings.cluster
         return (cluster is not None and cluster.simulated) or self._says_simulated(run)
 
-    def failed_before_s(self, run: Run, accepted: Accepted | None) -> Sequence[float]:
-        """Seconds of each job of the row's newest night, where it failed then, as far as that is known."""
-        return ()
+    def past(self, run: Run, accepted: Accepted | None) -> Past:
+        """What is known of the row's nights before, without this one."""
+        return Past()
 
     # -- each in its own way ------------------------------------------------------------------
 
@@ -272,13 +272,10 @@ class LiveRow(RowSource):
 
     def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
         """By the history."""
-        return self._past(run, accepted).noise(tolerance)
+        return self.past(run, accepted).noise(tolerance)
 
-    def failed_before_s(self, run: Run, accepted: Accepted | None) -> Sequence[float]:
+    def past(self, run: Run, accepted: Accepted | None) -> Past:
         """By the history."""
-        return self._past(run, accepted).failed_before_s
-
-    def _past(self, run: Run, accepted: Accepted | None) -> Past:
         definition, experiment = self.definition(run), self.experiment(run)
         return self._nights.past(self.baseline.id, definition, experiment, accepted, self.settings.run_id)
 
@@ -298,7 +295,7 @@ class LiveRow(RowSource):
             environment=self.environment(run),
             definition=self.definition(run),
         )
-        found = dataclasses.replace(self._past(run, accepted), beside=beside).with_tonight([tonight]).drifting
+        found = dataclasses.replace(self.past(run, accepted), beside=beside).with_tonight([tonight]).drifting
         return None if found is None else quoted(drift_text(found), os.environ)
 
     def _image_beside_log(self, run: Run | None) -> tuple[str | None, str]:

@@ -12,6 +12,7 @@ from pytest_gsw.session.settings import Settings
 if TYPE_CHECKING:
     from pytest_gsw.fleet.fleet import Fleet
     from pytest_gsw.results.record import Record
+    from pytest_gsw.session.alarming import SessionAlarms
     from pytest_gsw.session.incident import ClusterTold
     from pytest_gsw.session.nights import Nights
     from pytest_gsw.session.others import Others
@@ -37,8 +38,8 @@ FINISHED = pytest.StashKey[bool]()
 SUITE: pytest.StashKey[SuiteRows] = pytest.StashKey()
 #: What is told of the suite's criterion at the end.
 CRITERION = pytest.StashKey["tuple[str, ...]"]()
-#: What is told of alarms at the end.
-ALARMS = pytest.StashKey["tuple[str, ...]"]()
+#: The alarms of the session's night.
+ALARMS: pytest.StashKey[SessionAlarms] = pytest.StashKey()
 #: What ``--gsw-update-baseline`` has to say at the end.
 PROPOSED = pytest.StashKey["tuple[str, ...]"]()
 _ENVIRON = pytest.StashKey["Mapping[str, str]"]()

@@ -43,7 +43,7 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
         _tell_section(reporter, section, name, of_cluster)
     _tell_slow_nodes(reporter, config)
     _tell_night(reporter, config)
-    alarms = config.stash.get(ALARMS, ())
+    alarms = config.stash[ALARMS].lines if ALARMS in config.stash else ()
     if alarms:
         reporter.section("alarms")
     for line in alarms:
