@@ -12,7 +12,7 @@ from pytest_gsw.history.events import EXCLUDE
 from pytest_gsw.history.model import LineKey, Point, record_time_s, series_key
 from pytest_gsw.history.past import COMPARED, Lines, Past
 from pytest_gsw.history.store import History
-from pytest_gsw.history.suspects import Suspect, suspects
+from pytest_gsw.history.suspects import Nodes, Suspect
 from pytest_gsw.performance.drift import NEWEST, warned_nights
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.noise import PRIOR, median_sd
@@ -202,18 +202,18 @@ def spells_of(
         slow_before: The nodes that were slow before the newest night, where that is known; else it is found out.
     """
     found: list[Spell] = []
-    slow = suspects(nights, excluded)
-    for row, experiment, past in Lines(nights, excluded, slow).newest(accepted or {}):
+    nodes = Nodes(nights, excluded)
+    for row, experiment, past in Lines(nights, excluded, nodes).newest(accepted or {}):
         key = LineKey(row, cluster, experiment)
         found += (*regressions(key, past), *drifts(key, past))
     jobs = [point for points in nights.values() for point in points if point.run_id not in excluded]
     newest = max(jobs, key=lambda point: point.time_s, default=None)
     if newest is None:
         return ()
-    if slow and slow_before is None:
+    if nodes.slow and slow_before is None:
         before = {key: [one for one in points if one.run_id != newest.run_id] for key, points in nights.items()}
-        slow_before = suspects(before, excluded)
-    found += slow_nodes(cluster, slow, slow_before or ())
+        slow_before = Nodes(before, excluded).slow
+    found += slow_nodes(cluster, nodes.slow, slow_before or ())
     told_s = newest.time_s - _TOLD_DAYS * SECONDS_PER_DAY
     return tuple(spell for spell in found if spell.mended_s is None or spell.mended_s >= told_s)
 

@@ -91,7 +91,7 @@ def exported_night(
         Run(Path(), {**safe, **broken}),
         tuple(rows),
         _slow_nodes(pasts),
-        alarms if alarms is not None else _alarms(shown, history, accepted or {}),
+        alarms=alarms if alarms is not None else _alarms(shown, history, accepted or {}),
     )
 
 

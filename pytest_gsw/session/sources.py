@@ -132,6 +132,10 @@ class RowSource(ABC):
         """What is known of the row's nights before, without this one."""
         return Past()
 
+    def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
+        """By how much jobs of the row differ on its cluster."""
+        return self.past(run, accepted).noise(tolerance)
+
     # -- each in its own way ------------------------------------------------------------------
 
     def with_earlier_jobs(self, run: Run) -> Run:
@@ -161,10 +165,6 @@ class RowSource(ABC):
     @abstractmethod
     def environment(self, run: Run | None) -> dict[str, str]:
         """What the job ran with, as far as its log and its scheduler tell."""
-
-    @abstractmethod
-    def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
-        """By how much jobs of the row differ on its cluster."""
 
     @abstractmethod
     def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: Beside) -> str | None:
@@ -269,10 +269,6 @@ class LiveRow(RowSource):
         if run.log is not self._told[0]:
             self._told = run.log, None if run.log is None else task_beside(run.log, run.job_id)
         return self._told[1]
-
-    def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
-        """By the history."""
-        return self.past(run, accepted).noise(tolerance)
 
     def past(self, run: Run, accepted: Accepted | None) -> Past:
         """By the history."""

@@ -14,7 +14,7 @@ from pytest_gsw.history.alarms import Kind, Spell, State, alarms, identity
 from pytest_gsw.history.model import LineKey, Point
 from pytest_gsw.history.past import Past
 from pytest_gsw.history.spells import Episode, drifts, episodes, regressions, slow_nodes, spells_of
-from pytest_gsw.history.suspects import Suspect, suspects
+from pytest_gsw.history.suspects import Nodes, Suspect
 from tests.unit.history.test_drifting import night
 from tests.unit.history.test_past import restless
 
@@ -186,7 +186,7 @@ def on_nodes(count: int, slow_node: str = "n1", *, is_pinned: bool = False) -> d
 def test_nodes_that_are_known_to_be_slow_are_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     nights = on_nodes(45)
     asked: list[object] = []
-    monkeypatch.setattr(spells, "suspects", lambda *args: asked.append(args) or suspects(*args))
+    monkeypatch.setattr(spells, "Nodes", lambda *args: asked.append(args) or Nodes(*args))
     (new,) = [one for one in spells_of("eos", nights, slow_before=()) if one.kind is Kind.NODE]
     assert (new.subject, new.is_new, len(asked)) == ("n1", True, 1)
     (still,) = [one for one in spells_of("eos", nights, slow_before=[suspect("n1")]) if one.kind is Kind.NODE]
