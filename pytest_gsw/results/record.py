@@ -150,6 +150,7 @@ def content(record: Record) -> dict[str, Any]:
         "accepted_note": record.accepted_note,
         "drift": record.drift,
         "slow_nodes": record.slow_nodes,
+        "alarms": record.alarms,
         "reference": record.reference,
         "reason": record.reason,
         "limit": record.limit,

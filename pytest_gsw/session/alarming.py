@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.history.alarm_texts import line_of, next_line
-from pytest_gsw.history.alarms import Alarm, Kind, State
+from pytest_gsw.history.alarms import Acknowledgement, Alarm, Kind, State, alarms
 from pytest_gsw.history.errors import HistoryError
-from pytest_gsw.history.spells import alarms_of_records
+from pytest_gsw.history.model import LineKey, points_of
+from pytest_gsw.history.past import Past
+from pytest_gsw.history.spells import alarms_of_records, drifts, regressions
 from pytest_gsw.history.suspects import Suspect
 from pytest_gsw.reports.read import accepted_in
 from pytest_gsw.results.record import Record
@@ -55,6 +57,15 @@ def session_alarms(
     except HistoryError as error:
         return SessionAlarms(problem=quoted(str(error), os.environ))
     return SessionAlarms(quoted(found, os.environ))
+
+
+def row_alarms(record: Record, past: Past, said: Sequence[Acknowledgement]) -> str | None:
+    """The alarms of a row that stand, by its past with the night that it is recorded of; without secrets."""
+    key = LineKey(record.row.id, record.run.cluster, record.row.experiment)
+    whole = past.with_tonight(point.point for point in points_of(record))
+    found = alarms((*regressions(key, whole), *drifts(key, whole)), said, time.time())
+    text: str = quoted("; ".join(line_of(one) for one in found if one.stands), os.environ)
+    return text or None
 
 
 def _is_said(alarm: Alarm) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted
 
 if TYPE_CHECKING:
+    from pytest_gsw.history.alarms import Acknowledgement
     from pytest_gsw.history.suspects import Sound, Suspect
 
 #: Seconds after which a slow node that no job has had is taken to be gone.
@@ -86,6 +88,19 @@ class Nights:
     def slow_before(self) -> tuple[Suspect, ...] | None:
         """The same as it was before the session, ``None`` where no row has asked the history."""
         return None if self._lines is None else self.known_slow
+
+    @cached_property
+    def acknowledged(self) -> tuple[Acknowledgement, ...]:
+        """What alarms of the cluster somebody looks after; nothing where the history is away."""
+        from pytest_gsw.history.alarms import acknowledgements  # only a session with an alarm asks
+
+        if self._history is None or self._cluster is None or self.problem:
+            return ()
+        try:
+            return acknowledgements(self._history.events(self._cluster))
+        except HistoryError as error:
+            self.problem = str(error)
+            return ()
 
     @property
     def slow_nodes(self) -> tuple[str, ...]:

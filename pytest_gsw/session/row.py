@@ -8,6 +8,7 @@ So whatever keeps a row from being judged, a hook that raises included, is an ER
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import NoReturn
 
@@ -159,6 +160,7 @@ class SessionRow:
             peak_flops=self.jobs.known_peak_flops(),
         )
         made = record_of(asked, ran(run, self._config.stash[FLEET], source, self.jobs), found, time.time())
+        made = replace(made, alarms=self._alarms(made, run))
         try:
             record, failure = keep(self._config, made, source)
         except NotWrittenError as error:
@@ -169,6 +171,17 @@ class SessionRow:
         if failure is not None and found.outcome != outcomes.ERROR.word:
             _fail(row_text.error_text(failure, facts_of(record, self._settings)))
         return record
+
+    def _alarms(self, record: Record, run: Run | None) -> str | None:
+        """The alarms of the row with this night, which the history has later; a replay is of no night of its own."""
+        is_wrong = record.by_own_metric == outcomes.REGRESSED.word or record.drift
+        if run is None or not is_wrong or self._settings.replay is not None:
+            return None
+        # Few rows have any.
+        from pytest_gsw.session.alarming import row_alarms
+
+        past = self.source.past(run, self.source.accepted(run)[0])
+        return row_alarms(record, past, self._config.stash[NIGHTS].acknowledged)
 
     def _error_text(self, error: RunError, run: Run | None) -> str:
         """Record an error, and return the text of the row's report."""

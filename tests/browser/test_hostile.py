@@ -29,7 +29,7 @@ _TEXTS = (
 def hostile(record: Record, text: str) -> Record:
     """The record with this text wherever a record has text of others."""
     kept = {"outcome", "metric", "run_id", "definition", "log", "reference"}
-    optional = {"image", "not_comparable", "accepted_note", "drift", "slow_nodes"}
+    optional = {"image", "not_comparable", "accepted_note", "drift", "slow_nodes", "alarms"}
     keys = {key for key, value in keys_of(record).items() if isinstance(value, str)} | optional
     texts = dict.fromkeys(keys - kept, text)
     job = {field.name: text for field in fields(JobFacts) if field.type == "str" and field.name != "state"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -51,6 +52,13 @@ def listed(table: Path, capsys: pytest.CaptureFixture[str], status: int = 1) -> 
     assert main(["alarms", f"--baselines={table}", "--json"]) == status
     found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     return found
+
+
+def junit_alarm(file: str) -> str:
+    """What the only row of a JUnit file says of its alarms."""
+    (row,) = ET.parse(file).getroot().findall(".//testcase")  # noqa: S314 - our own
+    found = {one.get("name"): one.get("value") for one in row.findall("properties/property")}
+    return found["gsw_alarm"] or ""
 
 
 def test_no_alarm(pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,14 +191,17 @@ def test_a_session_tells_alarms_and_is_not_green_by_an_acknowledgement(
     # Simulated nights, as the demo's are.
     nights(table, (43, 44), cluster="demo", simulated=True)
     session = ("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "x8 and H100", "--gsw-demo=*=slow:12%")
-    result = pytester.runpytest(*session)
+    result = pytester.runpytest(*session, "--junitxml=j.xml")
     result.stdout.fnmatch_lines(["*= alarms =*", f"*  still regression of {SHOWN}: * since *, 3 nights"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (one,) = listed(table, capsys)
+    assert junit_alarm("j.xml") in result.stdout.str()
     assert main(["alarms", "acknowledge", one["id"], *ACKNOWLEDGED, f"--baselines={table}"]) == 0
-    result = pytester.runpytest(*session, "--gsw-report=report")
+    result = pytester.runpytest(*session, "--gsw-report=report", "--junitxml=j.xml")
     text = f"ops until {UNTIL}: a switch"
     result.stdout.fnmatch_lines([f"{one['id']}  still regression of {SHOWN}: * since *, 4 nights; {text}"])
+    assert junit_alarm("j.xml") in result.stdout.str()
+    assert text in junit_alarm("j.xml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     report = pytester.path / "report"
     (sample,) = [line for line in (report / "gsw.prom").read_text().splitlines() if line.startswith("gsw_alarm_pages{")]
