@@ -116,7 +116,7 @@ def _decide(history: History, asked: argparse.Namespace, alarm: Alarm, now_s: fl
     if asked.until <= now_s:
         raise ConfigurationError(f"--until: {day(asked.until - 1)} is over")
     if not alarm.stands:
-        raise ConfigurationError(f"alarm {alarm.id} is mended; there is nothing to acknowledge")
+        raise ConfigurationError(f"alarm {alarm.id} is {alarm.state.value}; there is nothing to acknowledge")
     owner = quoted(asked.owner, os.environ)
     history.decide(acknowledge(alarm, why=why, owner=owner, until_s=asked.until, time_s=now_s))
     until = f"until {day(asked.until - 1)}, unless it becomes worse"
@@ -146,7 +146,9 @@ def _facts(one: Alarm) -> dict[str, Any]:
         "pages": one.pages,
         "since_s": one.since_s,
         "mended_s": spell.mended_s,
+        "gone_s": spell.gone_s,
         "raised": {"time_s": spell.nights[0].time_s, "run_id": spell.nights[0].run_id},
+        "last_measured_s": spell.last_s,
         "last": {"time_s": spell.nights[-1].time_s, "run_id": spell.nights[-1].run_id},
         "nights": len(spell.nights),
         "throughput_change": one.change,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pytest_gsw.common.words import command, counted, day, percent
 from pytest_gsw.history.alarms import Alarm, Kind, State
+from pytest_gsw.history.past import GONE_DAYS
 
 #: Of a list of alarms; what is a number has ">" before it.
 COLUMNS = ("id", "alarm", "state", "of", "cluster", ">throughput", "since", ">nights", "acknowledged")
@@ -37,8 +38,19 @@ def is_never_fast_enough(alarm: Alarm) -> bool:
     return spell.kind is Kind.REGRESSION and spell.is_always and len(spell.nights) >= _NEVER_NIGHTS and alarm.stands
 
 
+def away_text(alarm: Alarm) -> str:
+    """Since when nothing was measured of what an alarm is of, where that is so; empty elsewhere."""
+    spell = alarm.spell
+    if not spell.is_away:
+        return ""
+    return f"{'ran no job' if spell.kind is Kind.NODE else 'was not measured'} since {day(spell.last_s)}"
+
+
 def next_line(alarm: Alarm) -> str:
-    """What to do about an alarm, where more is known than that it stands; empty elsewhere."""
+    """What to do about an alarm, or what becomes of it, where more is known than that it stands; empty elsewhere."""
+    if away := away_text(alarm):
+        end = "has ended" if alarm.state is State.GONE else f"ends {GONE_DAYS} days after that"
+        return f"{alarm.spell.subject} {away} on {alarm.spell.cluster}; its alarm {end}"
     if not is_never_fast_enough(alarm):
         return ""
     row = alarm.spell.subject
@@ -54,5 +66,7 @@ def line_of(alarm: Alarm) -> str:
     head = f"{alarm.id}  {alarm.state.value} {spell.kind.value} of {spell.subject}"
     if alarm.state is State.MENDED:
         return f"{head}: mended on {day(spell.mended_s or 0.0)}"
+    if alarm.state is State.GONE:
+        return f"{head}: {away_text(alarm)}"
     known = acknowledged_text(alarm)
     return f"{head}:{change} {since}" + (f"; {known}" if known else "")

@@ -50,6 +50,8 @@ class State(enum.Enum):
     WORSE = "worse"
     STILL = "still"
     MENDED = "mended"
+    #: Nothing was measured of it for so long that nobody knows.
+    GONE = "gone"
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,14 @@ class Spell:
     sd: float
     #: Whether its newest night is the newest on which it could be seen.
     is_newest: bool
+    #: When it could be seen last.
+    last_s: float
     #: When it was found mended, ``None`` while it stands.
     mended_s: float | None = None
+    #: When it ended because nothing is measured of it any more, ``None`` where that is not so.
+    gone_s: float | None = None
+    #: Whether nothing was measured of it for days, while others of its cluster were.
+    is_away: bool = False
     #: The level before, ``None`` where nothing is known of it.
     usual: float | None = None
     #: The first night that is not like those before, where that is not the one that raised it.
@@ -139,7 +147,7 @@ class Alarm:
     @property
     def stands(self) -> bool:
         """Whether it is wrong yet."""
-        return self.state is not State.MENDED
+        return self.state not in {State.MENDED, State.GONE}
 
 
 def alarms(spells: Iterable[Spell], said: Sequence[Acknowledgement], now_s: float) -> tuple[Alarm, ...]:
@@ -171,8 +179,9 @@ def alarms(spells: Iterable[Spell], said: Sequence[Acknowledgement], now_s: floa
 def _alarm(spell: Spell, said: Sequence[Acknowledgement], now_s: float) -> Alarm:
     told = last_told(spell)
     known = next((one for one in reversed(said) if _is_of(one, spell)), None)
-    if spell.mended_s is not None:
-        return Alarm(identity(spell), spell, State.MENDED, pages=False, acknowledged=known)
+    if spell.mended_s is not None or spell.gone_s is not None:
+        ended = State.GONE if spell.mended_s is None else State.MENDED
+        return Alarm(identity(spell), spell, ended, pages=False, acknowledged=known)
     state = State.NEW if spell.is_new else State.STILL
     if spell.is_newest and told == len(spell.nights) - 1:
         state = State.WORSE if told else State.NEW

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 _DEVIATIONS = statistics.NormalDist().inv_cdf(0.975)
 
+#: After so many days without a job on it a row or a node may be gone, and what was known of it is of long ago.
+GONE_DAYS = 30
+
 #: Nights before and since a change that are compared, at most: what was long before it says less of it.
 COMPARED = 10
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, Seen, Spell, acknowledgements, alarms
 from pytest_gsw.history.events import EXCLUDE
 from pytest_gsw.history.model import LineKey, Point, record_time_s, series_key
-from pytest_gsw.history.past import COMPARED, Lines, Past
+from pytest_gsw.history.past import COMPARED, GONE_DAYS, Lines, Past
 from pytest_gsw.history.store import History
 from pytest_gsw.history.suspects import Nodes, Suspect
 from pytest_gsw.performance.drift import NEWEST, warned_nights
@@ -26,6 +26,9 @@ _GOOD_NIGHTS = 2
 
 #: For so many days after it was mended, an alarm is told.
 _TOLD_DAYS = 7
+
+#: After so many days without a figure of a row, or a job on a node, while its cluster has others, that is told.
+_AWAY_DAYS = 2
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ def regressions(key: LineKey, past: Past) -> Iterator[Spell]:
             begin_s=max(mended_s, raised.time_s),
             sd=noise.sigma,
             is_newest=episode.wrong[-1] == len(nights) - 1,
+            last_s=past.nights[-1].time_s,
             mended_s=None if episode.mended is None else seen[episode.mended].time_s,
             usual=statistics.median(before[-COMPARED:]) if before else None,
             is_always=False not in slow,
@@ -139,6 +143,7 @@ def drifts(key: LineKey, past: Past) -> Iterator[Spell]:
             begin_s=max(mended_s, min(nights[begin].time_s, first_s)),
             sd=sd,
             is_newest=episode.wrong[-1] == len(nights) - 1,
+            last_s=past.nights[-1].time_s,
             mended_s=None if end is None else nights[end].time_s,
             usual=usual,
             since_s=suspect_s,
@@ -173,6 +178,7 @@ def slow_nodes(cluster: str, now: Sequence[Suspect], before: Sequence[Suspect]) 
             begin_s=max([one.accusing[0].time_s, *(other.accusing[-1].time_s for other in earlier)]),
             sd=0.0,
             is_newest=False,
+            last_s=max(point.time_s for point in (*one.accusing, *one.clearing)),
             mended_s=_fast_again_s(one) if one.mended else None,
             usual=0.0,
             is_new=not known,
@@ -215,7 +221,18 @@ def spells_of(
         slow_before = Nodes(before, excluded).slow
     found += slow_nodes(cluster, nodes.slow, slow_before or ())
     told_s = newest.time_s - _TOLD_DAYS * SECONDS_PER_DAY
-    return tuple(spell for spell in found if spell.mended_s is None or spell.mended_s >= told_s)
+    known = [_as_of(newest.time_s, spell) for spell in found]
+    ends = ((spell, spell.gone_s if spell.mended_s is None else spell.mended_s) for spell in known)
+    return tuple(spell for spell, end_s in ends if end_s is None or end_s >= told_s)
+
+
+def _as_of(now_s: float, spell: Spell) -> Spell:
+    """A spell at the time of its cluster's newest job."""
+    days = (now_s - spell.last_s) / SECONDS_PER_DAY
+    if spell.mended_s is not None or days < _AWAY_DAYS:
+        return spell
+    gone_s = spell.last_s + GONE_DAYS * SECONDS_PER_DAY
+    return replace(spell, is_away=True, is_newest=False, is_new=False, gone_s=gone_s if now_s >= gone_s else None)
 
 
 def alarms_of(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_gsw.history.errors import HistoryError
-from pytest_gsw.history.past import Lines, Past, lines_of
+from pytest_gsw.history.past import GONE_DAYS, Lines, Past, lines_of
 from pytest_gsw.history.place import open_history
 from pytest_gsw.history.spool import DIRECTORY, Delivered, Spool
 from pytest_gsw.history.store import History
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pytest_gsw.history.alarms import Acknowledgement
     from pytest_gsw.history.suspects import Sound, Suspect
 
-#: Seconds after which a slow node that no job has had is taken to be gone.
-_GONE_S = 30 * 86400.0
 _time_s = attrgetter("time_s")
 
 
@@ -108,7 +106,7 @@ class Nights:
 
         A node that no job has had for a month may be gone, and Slurm refuses a list with a name that it does not know.
         """
-        since_s = time.time() - _GONE_S
+        since_s = time.time() - GONE_DAYS * 86400.0
         there = (one for one in self.slow if max(map(_time_s, (*one.accusing, *one.clearing))) >= since_s)
         return tuple(dict.fromkeys(node for one in there for node in one.nodes))
 

@@ -41,6 +41,7 @@ def spell(*nights: Seen, **changes: object) -> Spell:
         "begin_s": nights[0].time_s,
         "sd": 0.01,
         "is_newest": True,
+        "last_s": 0.0,
         "usual": 0.0,
     }
     return Spell(**{**given, **changes})  # type: ignore[arg-type]

@@ -198,3 +198,43 @@ def test_nodes_that_are_known_to_be_slow_are_not_looked_for_again(monkeypatch: p
 def test_what_a_slow_node_costs_is_no_drift_of_rows() -> None:
     found = spells_of("eos", on_nodes(90, is_pinned=True))
     assert [(one.kind, one.subject) for one in found] == [(Kind.NODE, "n1")]
+
+
+@pytest.mark.parametrize(
+    ("days", "is_away", "states"),
+    [
+        (1, False, [State.NEW]),
+        (3, True, [State.STILL]),
+        (29, True, [State.STILL]),
+        (30, True, [State.GONE]),
+        (38, True, []),
+    ],
+)
+def test_a_row_that_is_run_no_more(days: int, is_away: bool, states: list[State]) -> None:
+    nights = {KEY: [*restless(40), slow(40)], replace(KEY, row="other"): restless(41 + days)}
+    found = alarms(spells_of("eos", nights), (), 0.0)
+    assert [one.state for one in found] == states
+    for one in found:
+        assert one.spell.is_away == is_away
+        assert one.spell.last_s == night(40).time_s
+        assert one.stands == one.pages == (states != [State.GONE])
+
+
+def test_a_row_that_is_run_again_and_is_still_slow_has_the_alarm_that_it_had() -> None:
+    nights = {KEY: [*restless(40), slow(40)], replace(KEY, row="other"): restless(75)}
+    (gone,) = alarms(spells_of("eos", nights), (), 0.0)
+    (back,) = alarms(spells_of("eos", {**nights, KEY: [*nights[KEY], slow(75)]}), (), 0.0)
+    assert (gone.state, back.state) == (State.GONE, State.STILL)
+    assert gone.id == back.id
+
+
+def test_a_slow_node_that_runs_no_job_any_more() -> None:
+    nights = on_nodes(45)
+    more = on_nodes(80, slow_node="n24")  # nobody is
+    away = {
+        key: [*points, *(one for one in more[key] if one.time_s > points[-1].time_s and "n1," not in f"{one.nodes},")]
+        for key, points in nights.items()
+    }
+    (one,) = [one for one in spells_of("eos", away) if one.kind is Kind.NODE]
+    assert one.last_s < night(45).time_s + 9
+    assert one.gone_s == one.last_s + 30 * 86400
