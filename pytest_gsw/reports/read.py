@@ -189,4 +189,5 @@ def _row(record: Record, name: str, pasts: Mapping[SeriesKey, Past], accepted: A
     earlier = replace(pasts.get(key) or Past(), accepted=accepted).without(record.run.id).until(now_s)
     past = earlier.with_tonight(tonight)
     row = Row(record, name, past.nights, past.counted, past.drifting if tonight else None)
-    return replace(row, since=since_of(row))
+    noise = earlier.noise()
+    return replace(row, since=since_of(row, 0.0 if noise is None else noise.sigma))

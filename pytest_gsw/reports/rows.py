@@ -39,8 +39,10 @@ class Since:
     good_run_id: str = ""
     good_time_s: float | None = None
     good_s: float | None = None
-    #: By name, what of the environment was another before that night.
+    #: By name, what of the environment was another before that night, or one that it may have begun with as well.
     changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    #: The first night with which it may have begun, where that is one before.
+    earliest_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pytest_gsw.common.words import day
-from pytest_gsw.history.drifting import changes_at
+from pytest_gsw.history.drifting import changes_at, changes_within
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.model import Point, record_time_s
 from pytest_gsw.history.store import History
+from pytest_gsw.performance.onset import onset
 from pytest_gsw.reports.rows import Row, Since
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.record import Record
@@ -22,15 +24,21 @@ def since_line(since: Since | None) -> str:
     """Since when a row is what it is: ``2026-11-18, 3 nights``; empty where no night before is known."""
     if since is None or (since.nights == 1 and not since.good_run_id):
         return ""
-    if since.nights == 1:
-        return "tonight"
-    return f"{day(since.time_s)}{'' if since.good_run_id else ' or before'}, {since.nights} nights"
+    first = f"{day(since.time_s)}{'' if since.good_run_id else ' or before'}"
+    begun = "" if since.earliest_s is None else f"; it may have begun on {day(since.earliest_s)}"
+    return f"{'tonight' if since.nights == 1 else f'{first}, {since.nights} nights'}{begun}"
 
 
-def since_of(row: Row) -> Since | None:
-    """Since when a measured row is what it is."""
+def since_of(row: Row, sigma: float = 0.0) -> Since | None:
+    """Since when a measured row is what it is.
+
+    Args:
+        row: The row.
+        sigma: The standard deviation of its nights while nothing changes, 0 where that is not known.
+    """
     if row.needs in attention.SLOW:
-        return _streak(row.nights, row.record.run.id, outcomes.SLOW)
+        found = _streak(row.nights, row.record.run.id, outcomes.SLOW)
+        return None if found is None else _with_window(found, row.nights, sigma)
     if row.needs is attention.IMPROVED:
         return _streak(row.nights, row.record.run.id, frozenset({outcomes.IMPROVED.word}))
     if row.needs is attention.DRIFT and row.drifting is not None:
@@ -47,6 +55,26 @@ def _streak(nights: Sequence[Point], run_id: str, outcomes: frozenset[str]) -> S
     while first and nights[first - 1].outcome in outcomes:
         first -= 1
     return _since_night(nights, first)
+
+
+def _with_window(since: Since, nights: Sequence[Point], sigma: float) -> Since:
+    """With the nights on which a loss may have begun as well: noise hides it on some."""
+    seen = len(nights) - since.nights
+    earliest = next((night + 1 for night in range(seen - 1, -1, -1) if nights[night].outcome in outcomes.SLOW), 0)
+    first, last = onset([math.log(night.judged_s) for night in nights], seen, sigma, earliest)
+    changes = changes_within(nights, first, last)
+    if first == seen or not first:
+        return replace(since, changes=changes)
+    known = _since_night(nights, first)
+    # What is compared with tonight is a night that it had not begun on.
+    return replace(
+        since,
+        good_run_id=known.good_run_id,
+        good_time_s=known.good_time_s,
+        good_s=known.good_s,
+        changes=changes,
+        earliest_s=known.time_s,
+    )
 
 
 def _since_night(nights: Sequence[Point], first: int) -> Since:
