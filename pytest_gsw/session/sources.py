@@ -202,9 +202,7 @@ class LiveRow(RowSource):
     ) -> None:
         super().__init__(baseline, settings, spec)
         self.repeats, self.launcher = settings.repeats, launcher.name
-        self._launcher = launcher
-        self._nights = nights
-        self._environ = environ
+        self._launcher, self._nights, self._environ = launcher, nights, environ
         self._submitted = submitted
         self._told: tuple[Path | None, Task | None] = (None, None)
 
