@@ -58,7 +58,7 @@ def charts(tally: Tally) -> dict[str, Chart]:
 
     def soon(change: str) -> Figure:
         def figure(model: str, rule: str) -> float | None:
-            found = tally.within((model, change, rule), "warned", of.LATE)
+            found = tally.within([(model, change, rule)], "warned", of.LATE)
             return None if found is None else found.value
 
         return figure

@@ -73,9 +73,9 @@ class Tally:
         found = [share for cell in cells if (share := self.share(cell, name)) is not None]
         return Share(sum(one.hits for one in found), sum(one.of for one in found)) if found else None
 
-    def within(self, cell: Cell, name: str, nights: int) -> Share | None:
+    def within(self, cells: Iterable[Cell], name: str, nights: int) -> Share | None:
         """How many alarms came within so many nights."""
-        waits = self.waits.get((cell, name))
+        waits = [wait for cell in cells for wait in self.waits.get((cell, name), ())]
         return Share(sum(one is not None and one <= nights for one in waits), len(waits)) if waits else None
 
     def median(self, cell: Cell, name: str) -> int | None:
