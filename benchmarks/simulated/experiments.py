@@ -80,6 +80,7 @@ def sessions(life: Life, seed: str) -> Tally:
 def live(life: Life, rng: random.Random, history: History | None = None) -> Lived:
     """Go through the nights of a cluster, each of them judged by what is known of those before."""
     tally, session, records = Tally(), Session(history or Memory(), life.rows), []
+    judged: dict[int, Judged] = {}
     for night in range(life.nights):
         is_young = night <= REFERENCE_JOBS
         if is_young or (life.has_nodes and night % LOOKS == 0):
@@ -87,7 +88,7 @@ def live(life: Life, rng: random.Random, history: History | None = None) -> Live
             if life.has_nodes and not is_young:
                 sound = any(life.slow.get(node, life.nights) > night for one in session.named for node in one)
                 tally.count((life.model.name, NOTHING.name, GSW), "sound node named", sound)
-        judged = session.night(life, night)
+        judged = session.night(life, night, before=judged)
         records.append([record_of(row, night, one) for row, one in judged.items()])
         session.keep(records[-1])
         change = YOUNG if night < REFERENCE_JOBS else NOTHING.name
@@ -142,7 +143,10 @@ def count_found(tally: Tally, cell: Cell, failed: Sequence[bool]) -> None:
 def changed_rows(lived: Lived) -> None:
     """One row has become slower."""
     for life, row, nights in variations(lived.life, ROW_CHANGES, SOON):
-        judged = [lived.session.night(life, night, [row])[row] for night in nights]
+        judged: list[Judged] = []
+        for night in nights:
+            before = {row: judged[-1]} if judged else None
+            judged.append(lived.session.night(life, night, [row], before)[row])
         cell = lived.cell(life.change.name, GSW)
         count_found(lived.tally, cell, [one.outcome is Outcome.REGRESSED for one in judged])
         lived.tally.count(cell, "passed", sum(one.outcome is Outcome.PASSED for one in judged), len(judged))
@@ -242,11 +246,12 @@ def slow_node(lived: Lived, seed: str) -> None:
     quiet = life_of(model, f"{seed} node", lived.life.rows, at + NAMED_WITHIN)
     life = replace(quiet, has_nodes=True, slow={node: at})
     session, found = Session(Memory(), life.rows), []
+    judged: dict[int, Judged] = {}
     for night in range(life.nights):
         if night > at or night == REFERENCE_JOBS:
             session.look()
             found.append((night, session.named))
-        judged = session.night(life, night)
+        judged = session.night(life, night, before=judged)
         session.keep([record_of(row, night, one) for row, one in judged.items()])
         if any(node in one for one in session.named):
             tally.count(cell, "false night", any(one.outcome is Outcome.REGRESSED for one in judged.values()))

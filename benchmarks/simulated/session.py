@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from pytest_gsw.history.events import Event
 from pytest_gsw.history.model import LineKey, Point, points_of
 from pytest_gsw.history.store import History
 from pytest_gsw.history.together import Beside, Together
+from pytest_gsw.performance.decision import is_known
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.repeats import Repeats
@@ -114,10 +115,19 @@ class Session:
         """The nodes that are known to be slow: one, or several of which one is."""
         return tuple(tuple(int(node[1:]) for node in one.nodes) for one in self._nights.slow)
 
-    def night(self, life: Life, night: int, rows: Iterable[int] | None = None) -> dict[int, Judged]:
-        """Decide a night, or some rows of it, once the first jobs of all have ended."""
-        tonight = self._tonight(life, night)
-        return {row: self._row(life, row, night, tonight) for row in (range(self.rows) if rows is None else rows)}
+    def night(
+        self,
+        life: Life,
+        night: int,
+        rows: Iterable[int] | None = None,
+        before: Mapping[int, Judged] | None = None,
+    ) -> dict[int, Judged]:
+        """Decide a night, or some rows of it, once the first jobs of all have ended; by what came of the one before."""
+        tonight, found = self._tonight(life, night), {}
+        for row in range(self.rows) if rows is None else rows:
+            failed_s = self.failed_s(row, night - 1, (before or {}).get(row))
+            found[row] = self._row(life, row, night, tonight, failed_s)
+        return found
 
     def keep(self, records: Iterable[Record]) -> None:
         """Put what was measured into the history."""
@@ -132,16 +142,30 @@ class Session:
                 first_s[_id(row)] = ran.time_s
         return self.together.tonight(first_s) if self.together.before.noise is not None else None
 
-    def _row(self, life: Life, row: int, night: int, tonight: Tonight | None) -> Judged:
+    def failed_s(self, row: int, night: int, judged: Judged | None) -> Sequence[float]:
+        """Seconds of each job of a night, where the row failed then."""
+        if judged is None or judged.outcome is not Outcome.REGRESSED:
+            return ()
+        points = tuple(one.point for one in points_of(record_of(row, night, judged)))
+        return replace(self.pasts[_id(row)], points=points).failed_before_s
+
+    def _row(self, life: Life, row: int, night: int, tonight: Tonight | None, failed_s: Sequence[float]) -> Judged:
         ran, name = [life.ran(row, night)], _id(row)
         says_something = tonight is not None and tonight.says_something and name in self.together.before.levels
         beside = tonight.beside(name, TOLERANCE) if tonight is not None and says_something else None
         while True:
             verdict = _verdict([one.time_s for one in ran], self._noises[name], beside)
-            if not verdict.more or len(ran) == REPEATS.most:
+            if not verdict.more or len(ran) == REPEATS.most or _is_known(verdict, failed_s):
                 return Judged(verdict, tuple(ran))
             avoided = self._avoided | {node for one in ran for node in one.nodes}
             ran.append(life.ran(row, night, len(ran), avoided))
+
+
+def _is_known(verdict: Verdict, failed_s: Sequence[float]) -> bool:
+    """Whether it is the loss of the night before, which is not confirmed again."""
+    if verdict.outcome is not Outcome.REGRESSED or verdict.noise is None:
+        return False
+    return is_known(verdict.jobs_s, verdict.reference_s, verdict.tolerance, verdict.noise, failed_s)
 
 
 def _verdict(times_s: list[float], noise: Noise | None, beside: Night | None) -> Verdict:

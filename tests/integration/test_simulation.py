@@ -14,7 +14,7 @@ import pytest
 from benchmarks.simulated.cluster import Change, Life, life_of
 from benchmarks.simulated.experiments import GSW, live, measure
 from benchmarks.simulated.models import MODELS
-from benchmarks.simulated.session import Memory, Session, record_of
+from benchmarks.simulated.session import Judged, Memory, Session, record_of
 from benchmarks.simulated.tally import Share, Tally, wilson
 from pytest_gsw.history import open_history
 from pytest_gsw.history.together import Beside, Together
@@ -45,14 +45,18 @@ def test_a_history_in_memory_says_what_one_in_a_database_says(model: str, tmp_pa
 
 
 def test_what_is_known_of_rows_is_frozen_with_their_reference() -> None:
-    life = small("shared night 3%")
+    life = replace(small("shared night 3%"), change=Change("step", 0.1), at=35, row=0)
     once, each = (Session(Memory(), ROWS) for _ in range(2))
+    judged: dict[int, Judged] = {}
     for night in range(life.nights):
         each.look()
         if night <= REFERENCE_JOBS:
             once.look()
-        of_both = [session.night(life, night) for session in (once, each)]
+        of_both = [session.night(life, night, before=judged) for session in (once, each)]
         assert of_both[0] == of_both[1]
+        for row, one in judged.items():
+            assert once.failed_s(row, night - 1, one) == each.pasts[f"row{row}"].failed_before_s
+        judged = of_both[0]
         for session, judged in zip((once, each), of_both, strict=True):
             session.keep([record_of(row, night, one) for row, one in judged.items()])
 
