@@ -1,4 +1,4 @@
-"""``pytest-gsw nodes``: which nodes make jobs slow, since when, and by which jobs that is known."""
+"""``pytest-gsw nodes``: which nodes make jobs slow or fail them, since when, and by which jobs that is known."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Any
 from pytest_gsw.cli.answer import Answer, Commands, json_answer, write_answer
 from pytest_gsw.cli.runs import add_history_option, opened
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted, day, percent
+from pytest_gsw.common.words import counted, day, percent, share
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.events import EXCLUDE
 from pytest_gsw.history.explaining import sound_text, untold_lines
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.store import History
-from pytest_gsw.history.suspects import Nodes, Suspect
+from pytest_gsw.history.suspects import FAILURES_DAYS, Failing, Nodes, Suspect
 from pytest_gsw.performance.soundness import CLEARED_OF, NEWEST_NIGHTS
 from pytest_gsw.results.plain_table import plain_table
 
 
 def add_parser(commands: Commands) -> None:
     """Add the subcommand."""
-    nodes = commands.add_parser("nodes", help="tell which nodes make jobs slow, since when, and by which jobs")
+    nodes = commands.add_parser("nodes", help="tell which nodes make jobs slow or fail them, and by which jobs")
     nodes.add_argument("--cluster", metavar="NAME", help="only this cluster")
     nodes.add_argument(
         "--since", type=_day_s, default=0.0, metavar="DATE", help="only jobs from this day on: 2026-11-30"
@@ -50,24 +50,26 @@ def _nodes(asked: argparse.Namespace) -> Answer:
     with opened(asked) as history:
         found = {cluster: _of_cluster(history, cluster, asked.since) for cluster in _clusters(history, asked.cluster)}
     slow = [one for nodes in found.values() for one in nodes.slow if not one.mended]
+    failing = [one for nodes in found.values() for one in nodes.failing]
     if asked.exclude_file is not None:
         if len(found) > 1:
             raise ConfigurationError(f"--exclude-file is of one cluster; add --cluster=NAME: {', '.join(found)}")
-        write_answer(asked.exclude_file, exclude_list(slow))
-    status = 1 if slow else 0 if all(nodes.all_told for nodes in found.values()) else 6
+        write_answer(asked.exclude_file, exclude_list([*slow, *failing]))
+    told = all(nodes.all_told for nodes in found.values())
+    status = 1 if slow or failing else 0 if told else 6
     if asked.json:
         return json_answer(quoted([_facts(*one) for one in found.items()], os.environ), status)
-    return Answer(quoted("\n".join(_lines(found, status, len(slow))), os.environ), status)
+    return Answer(quoted("\n".join(_lines(found, told, len(slow))), os.environ), status)
 
 
-def exclude_list(slow: Sequence[Suspect]) -> str:
-    """What ``sbatch --exclude=`` takes, where nobody is slow as well: a file of its own it refuses when it is empty."""
-    return ",".join(sorted({node for one in slow for node in one.nodes}))
+def exclude_list(found: Sequence[Suspect | Failing]) -> str:
+    """What ``sbatch --exclude=`` takes, where that is nobody as well: a file of its own it refuses if it is empty."""
+    return ",".join(sorted({node for one in found for node in one.nodes}))
 
 
 def _of_cluster(history: History, cluster: str, since_s: float) -> Nodes:
     excluded = {event.subject for event in history.events(cluster, EXCLUDE)}
-    return Nodes(history.nights(cluster, since_s=since_s), excluded)
+    return Nodes(history.nights(cluster, since_s=since_s), excluded, history.failures(cluster, since_s))
 
 
 def _clusters(history: History, cluster: str | None) -> Sequence[str]:
@@ -79,7 +81,7 @@ def _clusters(history: History, cluster: str | None) -> Sequence[str]:
     return known if cluster is None else [cluster]
 
 
-def _lines(found: Mapping[str, Nodes], status: int, slow: int) -> Iterator[str]:
+def _lines(found: Mapping[str, Nodes], told: bool, slow: int) -> Iterator[str]:
     table = [_line(cluster, one) for cluster, nodes in found.items() for one in nodes.slow]
     if table:
         columns = ("nodes", "cluster", ">throughput", "95 %", "since", "last", ">accuse", ">clear", "")
@@ -87,10 +89,28 @@ def _lines(found: Mapping[str, Nodes], status: int, slow: int) -> Iterator[str]:
     if slow:
         yield f"{counted(slow, 'culprit')}, see --json for the jobs"
     else:
-        yield f"no node {'makes' if status == 0 else 'is known to make'} jobs slow{' any more' if table else ''}"
+        yield f"no node {'makes' if told else 'is known to make'} jobs slow{' any more' if table else ''}"
     for cluster, nodes in found.items():
         yield f"{cluster}: {sound_text(nodes.sound)}"
         yield from untold_lines(nodes.sound)
+        yield from _failing_lines(cluster, nodes)
+
+
+def _failing_lines(cluster: str, nodes: Nodes) -> Iterator[str]:
+    count = nodes.failed_jobs
+    if not count:
+        return
+    failed = f"{cluster}: {counted(count, 'job')} failed by the infrastructure in {FAILURES_DAYS} days"
+    if not nodes.failing:
+        yield f"{failed}, on no node more than by chance"
+        return
+    table = [(one.name, str(one.failed), str(one.of), _shares(one.interval), share(one.usual)) for one in nodes.failing]
+    yield f"{failed}, more than by chance on"
+    yield plain_table(table, "nodes", ">failed", ">of jobs", "95 %", ">usual", style="simple")
+
+
+def _shares(interval: tuple[float, float]) -> str:
+    return " to ".join(map(share, interval))
 
 
 def _line(cluster: str, one: Suspect) -> tuple[str, ...]:
@@ -109,6 +129,8 @@ def _facts(cluster: str, nodes: Nodes) -> dict[str, Any]:
         "newest_nights": NEWEST_NIGHTS,
         "cleared_of": math.exp(-CLEARED_OF) - 1,
         "cleared": list(sound.cleared),
+        "failed_jobs": nodes.failed_jobs,
+        "failures": [_failures(one) for one in nodes.failures],
         "could_not_be_told": [{"node": node, "more_jobs": wanted or None} for node, wanted in sound.untold.items()],
     }
 
@@ -124,6 +146,17 @@ def _suspect(cluster: str, one: Suspect) -> dict[str, Any]:
         "last": _job(one.accusing[-1]),
         "accusing": [_job(point) for point in one.accusing],
         "clearing": [_job(point) for point in one.clearing],
+    }
+
+
+def _failures(one: Failing) -> dict[str, Any]:
+    return {
+        "nodes": list(one.nodes),
+        "failed": one.failed,
+        "of": one.of,
+        "interval": list(one.interval),
+        "usual": one.usual,
+        "beyond_chance": one.named,
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from pytest_gsw.common.redact import printable
 from pytest_gsw.history.codec import body_text, encode
 from pytest_gsw.history.database import Database
+from pytest_gsw.history.failing import keep_failures
 from pytest_gsw.history.model import JobPoint, SeriesKey, points_of, record_time_s, series_key
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import Record, record_text
@@ -66,6 +67,7 @@ def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -
             for one in points_of(record)
         ],
     )
+    keep_failures(database, taken)
     return changed
 
 

@@ -6,8 +6,8 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
-from pytest_gsw.common.words import counted, day, percent
-from pytest_gsw.history.suspects import Sound, Suspect
+from pytest_gsw.common.words import counted, day, percent, share
+from pytest_gsw.history.suspects import Failing, Sound, Suspect
 from pytest_gsw.performance.decision import is_below
 from pytest_gsw.performance.soundness import CLEARED_OF, NEWEST_NIGHTS
 from pytest_gsw.performance.verdict import Verdict
@@ -46,6 +46,12 @@ def suspect_text(one: Suspect) -> str:
 def slow_since_text(one: Suspect) -> str:
     """The same, and since when: ``node pool0-0017 (-9.8 %, 41 jobs) since 2026-11-18``."""
     return f"{suspect_text(one)} since {day(one.accusing[0].time_s)}"
+
+
+def failing_text(one: Failing) -> str:
+    """A node that fails jobs: ``node pool0-0017 (5 of 16 jobs failed, usual are 2.1 %)``."""
+    nodes = one.nodes[0] if len(one.nodes) == 1 else f"{', '.join(one.nodes[:-1])} or {one.nodes[-1]}"
+    return f"node {nodes} ({one.failed} of {counted(one.of, 'job')} failed, usual are {share(one.usual)})"
 
 
 def sound_text(sound: Sound) -> str:

@@ -132,7 +132,7 @@ def points_of(record: Record) -> tuple[JobPoint, ...]:
         return ()
     return tuple(
         JobPoint(
-            _job(job),
+            job_name(job),
             Point(
                 run_id=record.run.id,
                 job_id=job.id,
@@ -187,7 +187,8 @@ def _ended_well(job: JobFacts) -> bool:
     return bool(job.id) and (imported or job.state == JobState.COMPLETED.value)
 
 
-def _job(job: JobFacts) -> str:
+def job_name(job: JobFacts) -> str:
+    """What tells a job from others: ids alone may come back."""
     ended_s = job.known_end_s
     name = f"{job.id};{job.cluster}" if job.cluster else job.id
     return name if ended_s is None else f"{name}@{ended_s!r}"

@@ -229,7 +229,7 @@ def lines_of(history: History, cluster: str) -> Lines:
 
     excluded = frozenset(one.subject for one in history.events(cluster, EXCLUDE))
     nights = history.nights(cluster)
-    return Lines(nights, excluded, Nodes(nights, excluded))
+    return Lines(nights, excluded, Nodes(nights, excluded, history.failures(cluster)))
 
 
 def pasts_of(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pytest_gsw.history.database import Database
 from pytest_gsw.history.errors import HistoryUnusableError
+from pytest_gsw.history.failing import keep_failures_of_before
 
 # Texts and numbers that queries need are columns; whole records are in a table of their own, so that what is
 # scanned stays small. Version 1.
@@ -78,8 +79,23 @@ _EXPERIMENTS = (
     )""",
 )
 
+# Version 5: jobs that the infrastructure failed, of which no point tells.
+_FAILURES = (
+    """CREATE TABLE gsw_failure (
+        record_id BIGINT NOT NULL REFERENCES gsw_record (id),
+        job TEXT NOT NULL,
+        cluster TEXT NOT NULL,
+        job_id TEXT NOT NULL,
+        time_s DOUBLE PRECISION NOT NULL,
+        nodes TEXT NOT NULL,
+        why TEXT NOT NULL,
+        PRIMARY KEY (record_id, job)
+    )""",
+    "CREATE INDEX gsw_failure_by_time ON gsw_failure (cluster, time_s)",
+)
+
 #: The steps, the first of which makes an empty database one of version 1.
-MIGRATIONS = (_TABLES, _REASONS, _METRICS, _EXPERIMENTS)
+MIGRATIONS = (_TABLES, _REASONS, _METRICS, _EXPERIMENTS, _FAILURES)
 
 VERSION = len(MIGRATIONS)
 
@@ -99,6 +115,8 @@ def migrate(database: Database) -> None:
         for statements in MIGRATIONS[found:]:
             for sql in statements:
                 database.execute(sql.format(key=database.key_sql, bytes=database.bytes_sql))
+        if 0 < found <= MIGRATIONS.index(_FAILURES):
+            keep_failures_of_before(database)
         if found < VERSION:
             if found == 0:
                 database.execute("CREATE TABLE gsw_schema (version BIGINT NOT NULL)")

@@ -13,6 +13,7 @@ from pytest_gsw.history.codec import decode
 from pytest_gsw.history.database import Database, Rows
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.events import Event, add_event, read_events, standing
+from pytest_gsw.history.failing import Failure, failures_of_cluster
 from pytest_gsw.history.model import LineKey, Point, RunSummary, SeriesKey, by_run
 from pytest_gsw.history.schema import migrate
 from pytest_gsw.results.record import Record
@@ -145,6 +146,12 @@ class History:
         with self._database.transaction(write=False):
             found = standing(read_events(self._database))
         return tuple(one for one in found if cluster in {None, one.cluster} and kind in {None, one.kind})
+
+    def failures(self, cluster: str, since_s: float = 0.0) -> tuple[Failure, ...]:
+        """The jobs of a cluster that the infrastructure failed, the oldest first."""
+        self._prepare()
+        with self._database.transaction(write=False):
+            return failures_of_cluster(self._database, cluster, since_s)
 
     def times_of(self, keys: Iterable[SeriesKey], last: int | None = None) -> Mapping[SeriesKey, tuple[float, ...]]:
         """The seconds of the points of many series, which is less to read: noise needs no more."""

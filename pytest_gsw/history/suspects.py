@@ -9,12 +9,19 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from pytest_gsw.history.failing import Failure
 from pytest_gsw.history.model import LineKey, Point, night_of
+from pytest_gsw.performance import blame
+from pytest_gsw.performance.blame import Ended
 from pytest_gsw.performance.culprits import Culprit, Found, find
 from pytest_gsw.performance.excess import Timed
+from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.soundness import soundness
 from pytest_gsw.performance.suspicion import bits
 from pytest_gsw.results.nodes import expand
+
+#: The newest days, that failures are counted in: a node that was repaired is not blamed for ever.
+FAILURES_DAYS = 90
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,7 @@ class Suspect:
     @property
     def name(self) -> str:
         """``pool0-0017``, or ``one of pool0-0017, pool0-0018``."""
-        return self.nodes[0] if len(self.nodes) == 1 else f"one of {', '.join(self.nodes)}"
+        return name_of(self.nodes)
 
     def ran_in(self, nodes: str, time_s: float) -> bool:
         """Whether a job of these nodes ran with it, or with all that cannot be told apart, while it was slow."""
@@ -53,16 +60,45 @@ class Sound:
     untold: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Failing:
+    """How many jobs of a node the infrastructure failed lately, or of several nodes one of which does it."""
+
+    nodes: tuple[str, ...]
+    failed: int
+    of: int
+    #: The 95 % interval of the share that fails.
+    interval: tuple[float, float]
+    #: The share that fails of the same rows, in the same nights, on all nodes of the cluster.
+    usual: float
+    #: Whether that is beyond chance.
+    named: bool
+
+    @property
+    def name(self) -> str:
+        """``pool0-0017``, or ``one of pool0-0017, pool0-0018``."""
+        return name_of(self.nodes)
+
+
 class Nodes:
     """The nodes of a cluster, as its jobs tell of them."""
 
-    def __init__(self, nights: Mapping[LineKey, Sequence[Point]], excluded: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        nights: Mapping[LineKey, Sequence[Point]],
+        excluded: Collection[str] = (),
+        failures: Sequence[Failure] = (),
+    ) -> None:
         """Number nodes and nights.
 
         Args:
-            nights: All jobs of the cluster, by row and experiment.
+            nights: All jobs of the cluster that were measured, by row and experiment.
             excluded: The runs that do not count.
+            failures: All jobs of it that the infrastructure failed.
         """
+        #: The rows of jobs.
+        self._keys = tuple(nights)
+        self._failures = [one for one in failures if one.run_id not in excluded]
         rows = {key: row for row, key in enumerate(nights)}
         known = sorted(
             (
@@ -86,6 +122,9 @@ class Nodes:
             if point.nodes not in masks:
                 masks[point.nodes] = functools.reduce(operator.or_, map(names.__getitem__, expand(point.nodes)), 0)
             self._jobs.append(Timed(numbers[night_of(point)], row, math.log(point.judged_s), masks[point.nodes]))
+        self._failed = [
+            functools.reduce(operator.or_, map(names.__getitem__, expand(one.nodes)), 0) for one in self._failures
+        ]
         self._names, self._points = tuple(names), [point for _, point in counted]
 
     @cached_property
@@ -106,10 +145,59 @@ class Nodes:
         untold = {self._names[node]: wanted for node, wanted in found.untold.items()}
         return Sound(tuple(sorted(self._names[node] for node in bits(found.cleared))), dict(sorted(untold.items())))
 
+    @cached_property
+    def _lately_s(self) -> float:
+        """Since when failures count."""
+        times_s = [*(point.time_s for point in self._points), *(one.time_s for one in self._failures)]
+        return max(times_s, default=0.0) - FAILURES_DAYS * SECONDS_PER_DAY
+
+    @property
+    def failed_jobs(self) -> int:
+        """How many jobs the infrastructure failed lately."""
+        return sum(one.time_s >= self._lately_s for one in self._failures)
+
+    @cached_property
+    def failures(self) -> tuple[Failing, ...]:
+        """Of each node of which a job failed lately; those that fail more often than by chance are first."""
+        if not self.failed_jobs:
+            return ()
+        since_s = self._lately_s
+        ended = [
+            Ended(night_of(point), self._keys[job.row].row, job.nodes, failed=False)
+            for job, point in zip(self._jobs, self._points, strict=True)
+            if point.time_s >= since_s
+        ]
+        failed = [
+            Ended(one.run_id, one.row, mask, failed=True)
+            for one, mask in zip(self._failures, self._failed, strict=True)
+            if one.time_s >= since_s
+        ]
+        return tuple(
+            Failing(
+                tuple(sorted(self._names[node] for node in one.nodes)),
+                one.failed,
+                one.of,
+                one.interval,
+                one.usual,
+                one.named,
+            )
+            for one in blame.failures([*ended, *failed])
+        )
+
+    @property
+    def failing(self) -> tuple[Failing, ...]:
+        """The nodes of which more jobs fail than by chance."""
+        return tuple(one for one in self.failures if one.named)
+
     @property
     def all_told(self) -> bool:
         """Whether nodes have run in the newest nights, and of each it is known whether it is slow."""
         return bool(self._jobs) and not self.sound.untold
+
+
+def name_of(nodes: Sequence[str]) -> str:
+    """``pool0-0017``, or ``one of pool0-0017, pool0-0018``."""
+    return nodes[0] if len(nodes) == 1 else f"one of {', '.join(nodes)}"
 
 
 class _Names(dict[str, int]):

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_gsw.history.alarms import Alarm
-from pytest_gsw.history.suspects import Sound, Suspect
+from pytest_gsw.history.suspects import Failing, Sound, Suspect
 from pytest_gsw.logs.failures import SIGNATURES
 from pytest_gsw.reports.rows import KINDS, Row
 from pytest_gsw.results import attention
@@ -99,6 +99,8 @@ class Night:
     rows: tuple[Row, ...]
     #: By cluster, the nodes that make jobs slow.
     slow_nodes: Mapping[str, tuple[Suspect, ...]] = field(default_factory=dict)
+    #: By cluster, the nodes of which more jobs fail than by chance.
+    blamed_nodes: Mapping[str, tuple[Failing, ...]] = field(default_factory=dict)
     #: By cluster, what is known of its other nodes; nothing without a history.
     sound_nodes: Mapping[str, Sound] = field(default_factory=dict)
     #: What the history knows to be wrong with its rows and its clusters' nodes: those that page first.

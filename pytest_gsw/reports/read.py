@@ -15,7 +15,7 @@ from pytest_gsw.history.model import by_run as newest_of
 from pytest_gsw.history.past import Past, pasts_of_records
 from pytest_gsw.history.spells import alarms_of_records
 from pytest_gsw.history.store import History
-from pytest_gsw.history.suspects import Sound, Suspect
+from pytest_gsw.history.suspects import Failing, Sound, Suspect
 from pytest_gsw.reports.night import Night, Run
 from pytest_gsw.reports.rows import KINDS, Row, is_slow, page_names
 from pytest_gsw.reports.since import errors_since, since_of
@@ -91,6 +91,7 @@ def exported_night(
         Run(Path(), {**safe, **broken}),
         tuple(rows),
         _slow_nodes(pasts),
+        _blamed_nodes(pasts),
         alarms=alarms if alarms is not None else _alarms(shown, history, accepted or {}),
     )
 
@@ -122,13 +123,19 @@ def _night(
     ran = set(map(series_key, records))
     theirs = {key: past for key, past in pasts.items() if key in ran}
     alarms = _alarms(records, history, accepted) if run.alarms is None else run.alarms
-    return Night(run_id, whole, ordered, _slow_nodes(theirs), _sound_nodes(theirs), alarms)
+    return Night(run_id, whole, ordered, _slow_nodes(theirs), _blamed_nodes(theirs), _sound_nodes(theirs), alarms)
 
 
 def _slow_nodes(pasts: Mapping[SeriesKey, Past]) -> dict[str, tuple[Suspect, ...]]:
     """By cluster, the nodes that make its jobs slow."""
     slow = {key.cluster: tuple(one for one in past.slow if not one.mended) for key, past in pasts.items()}
     return {cluster: quoted(nodes, os.environ) for cluster, nodes in slow.items() if nodes}
+
+
+def _blamed_nodes(pasts: Mapping[SeriesKey, Past]) -> dict[str, tuple[Failing, ...]]:
+    """By cluster, the nodes of which more jobs fail than by chance."""
+    found = {key.cluster: past.nodes.failing for key, past in pasts.items() if past.nodes is not None}
+    return {cluster: quoted(nodes, os.environ) for cluster, nodes in found.items() if nodes}
 
 
 def _sound_nodes(pasts: Mapping[SeriesKey, Past]) -> dict[str, Sound]:

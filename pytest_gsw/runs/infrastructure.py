@@ -20,7 +20,7 @@ from pytest_gsw.runs.run import CAUSE_OF_STATE, Run, cause_of
 _STATES = frozenset({JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.PREEMPTED})
 
 #: Causes that say nothing against the nodes.
-_BLAMELESS = frozenset({"preemption", "requeued"})
+BLAMELESS = frozenset({"preemption", "requeued"})
 #: Who tells of a node that failed: ``srun: error: Node failure on n17``, ``srun: error: n17: task 130: Aborted``.
 #: Several that failed at once are a list in Slurm's own form, ``n[17-19],m3``, and stay one.
 _NODE = re.compile(
@@ -49,7 +49,7 @@ def infrastructure_failure(run: Run) -> InfrastructureFailure | None:
     why = CAUSE_OF_STATE[state] if state in _STATES else _cause(run) if ended else None
     if why is None:
         return None
-    return InfrastructureFailure(why, () if why in _BLAMELESS else suspect_nodes(run))
+    return InfrastructureFailure(why, () if why in BLAMELESS else suspect_nodes(run))
 
 
 def _cause(run: Run) -> str | None:

@@ -20,7 +20,7 @@ from pytest_gsw.tables.model import Accepted
 
 if TYPE_CHECKING:
     from pytest_gsw.history.alarms import Acknowledgement
-    from pytest_gsw.history.suspects import Sound, Suspect
+    from pytest_gsw.history.suspects import Failing, Sound, Suspect
 
 _time_s = attrgetter("time_s")
 
@@ -113,6 +113,11 @@ class Nights:
     def had_slow_node(self, nodes: str, time_s: float) -> bool:
         """Whether a job of these nodes had one that makes jobs slow."""
         return any(one.ran_in(nodes, time_s) for one in self.slow)
+
+    @property
+    def failing(self) -> tuple[Failing, ...]:
+        """The nodes of which more jobs fail than by chance; nothing where the history was not asked."""
+        return () if self._lines is None or self._lines.nodes is None else self._lines.nodes.failing
 
     @property
     def sound(self) -> Sound | None:

@@ -84,12 +84,18 @@ def _tell_section(reporter: pytest.TerminalReporter, section: str, name: str, of
 
 
 def _tell_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say which nodes make jobs of the cluster slow, a line each."""
+    """Say which nodes make jobs of the cluster slow or fail them, a line each."""
     nights = config.stash.get(NIGHTS, None)
-    if nights is None or not nights.known_slow:
+    if nights is None or not (nights.failing or nights.known_slow):
         return
-    from pytest_gsw.history.explaining import slow_since_text, sound_text
+    from pytest_gsw.history.explaining import failing_text, slow_since_text, sound_text
 
+    if nights.failing:
+        reporter.section("nodes that fail jobs")
+    for failing in nights.failing:
+        reporter.write_line(quoted(failing_text(failing), os.environ))
+    if not nights.known_slow:
+        return
     reporter.section("slow nodes")
     for one in nights.known_slow:
         reporter.write_line(quoted(slow_since_text(one), os.environ))

@@ -34,6 +34,7 @@ def nights(
     cluster: str = "eos",
     last: int = NIGHTS,
     of_row: int = 0,
+    failing: int | None = None,
 ) -> None:
     """Two rows, each on four nodes at random or on its own; slow ones cost 10 % from one night until another."""
     rng = Random(3)  # noqa: S311 - noise, not cryptography
@@ -49,7 +50,9 @@ def nights(
             listed = ",".join(names[node] for node in sorted(nodes))
             end_s = begin_s + 86400 * night
             job = replace(one.jobs.last, id=f"{row}{481220 + night}", nodes=listed, start_s=end_s - 600, end_s=end_s)
-            records.append(varied(one, run_id=f"night-{night:03}", job=job, recorded_s=end_s))
+            lost = replace(job, id=f"9{job.id}", nodes=names[failing or 0], why_repeated="node failure", judged_s=None)
+            attempts = (lost,) if failing in nodes else ()
+            records.append(varied(one, run_id=f"night-{night:03}", job=job, recorded_s=end_s, attempts=attempts))
     (table.parent.parent / ".gsw").mkdir(exist_ok=True)
     with open_history(table.parent.parent / ".gsw" / "history.sqlite") as history:
         assert history.add(records) == len(records)
@@ -92,6 +95,50 @@ def test_as_json(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_sbatch_excludes(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nodes", "--exclude-file=slow/nodes.txt"]) == 1
     assert Path("slow/nodes.txt").read_text(encoding="utf-8") == "pool0-0007\n"
+
+
+def test_a_node_that_fails_jobs_is_named(
+    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nights(table, {}, failing=5)
+    assert main(["nodes", "--exclude-file=nodes.txt"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "no node makes jobs slow"
+    assert lines[2] == "eos: 16 jobs failed by the infrastructure in 90 days, more than by chance on"
+    assert lines[3].split() == ["nodes", "failed", "of", "jobs", "95", "%", "usual"]
+    assert lines[5].split()[:3] == ["pool0-0005", "16", "32"]
+    assert Path("nodes.txt").read_text(encoding="utf-8") == "pool0-0005\n"
+    assert main(["nodes", "--json"]) == 1
+    (eos,) = json.loads(capsys.readouterr().out)
+    (found,) = eos["failures"]
+    assert (found["nodes"], found["failed"], found["beyond_chance"]) == (["pool0-0005"], 16, True)
+    low, high = found["interval"]
+    assert found["usual"] < low < found["failed"] / found["of"] < high
+
+
+def test_failures_that_are_chance_name_nobody(
+    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nights(table, {}, failing=2, last=2)
+    assert main(["nodes"]) == 6
+    assert (
+        "eos: 3 jobs failed by the infrastructure in 90 days, on no node more than by chance" in capsys.readouterr().out
+    )
+
+
+def test_a_session_says_which_node_fails_jobs(pytester: pytest.Pytester, table: Path) -> None:
+    nights(table, {}, begin_s=time.time() - (NIGHTS + 1) * 86400, cluster="demo", failing=5)
+    asked = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64", "--gsw-demo=*=slow:12%", "--gsw-report=report")
+    result = pytester.runpytest(*asked)
+    result.stdout.re_match_lines(
+        [r"=+ nodes that fail jobs =+", r"node pool0-0005 \(16 of \d+ jobs failed, usual are \d+\.\d %\)"]
+    )
+    report = Path("report")
+    assert "fails jobs: node pool0-0005 (16 of" in (report / "index.html").read_text(encoding="utf-8")
+    assert "Nodes of which more jobs fail than by chance" in (report / "jobs.html").read_text(encoding="utf-8")
+    assert 'gsw_failing_node_ratio{cluster="demo",node="pool0-0005",one_of="1"} 0.' in (report / "gsw.prom").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_a_repaired_node_is_told_and_not_excluded(

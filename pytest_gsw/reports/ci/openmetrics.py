@@ -82,6 +82,7 @@ def openmetrics(night: Night) -> str:
     lines += [line for metric in _of_sites(night) for line in _family(metric, records)]
     lines += _outcomes(records, unrecorded(night))
     lines += _slow_nodes(night)
+    lines += _blamed_nodes(night)
     lines += _alarms(night.alarms)
     lines += _times(night)
     return "\n".join(lines)
@@ -155,6 +156,17 @@ def _alarms(alarms: Sequence[Alarm]) -> Iterator[str]:
         name = "row" if spell.kind in OF_ROWS else "subject"
         labels = {"alarm": one.id, "kind": spell.kind.value, name: spell.subject, "cluster": spell.cluster}
         yield _sample("gsw_alarm_pages", labels, one.pages)
+
+
+def _blamed_nodes(night: Night) -> Iterator[str]:
+    """How often nodes fail jobs, where that is beyond chance."""
+    if night.blamed_nodes:
+        yield from _head("gsw_failing_node_ratio", "Share of a node's jobs that fail, where that is beyond chance.")
+    for cluster, failing in night.blamed_nodes.items():
+        worst = {node: one for one in failing[::-1] for node in one.nodes}  # no series twice
+        for node, found in worst.items():
+            labels = {"cluster": cluster, "node": node, "one_of": str(len(found.nodes))}
+            yield _sample("gsw_failing_node_ratio", labels, found.failed / found.of)
 
 
 def _times(night: Night) -> Iterator[str]:

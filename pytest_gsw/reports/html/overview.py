@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_gsw.common.words import counted, duration, share
 from pytest_gsw.history.explaining import sound_text
-from pytest_gsw.history.suspects import Suspect
+from pytest_gsw.history.suspects import FAILURES_DAYS, Suspect
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import (
     Picture,
@@ -92,7 +92,7 @@ def jobs_page(
         fact_list(_sums(night)),
         section("line", "Time line", picture(shown)),
         section("causes", "Failures by cause", _causes(night)),
-        section("failing", "Failures by node", _failing(night)),
+        section("failing", "Failures by node", _failing(night), _blamed(night)),
         section("slow", "Slow nodes", _slow(night), *_sound(night), picture(nodes)),
         section("jobs", "All jobs", _jobs(night)),
     ]
@@ -140,6 +140,20 @@ def _failing(night: Night) -> ET.Element | None:
     lines = [[node, f"{failed}", f"{ran}"] for node, failed, ran in nodes[:_NODES]]
     caption = f"{counted(len(nodes), 'node')} with failed jobs, the most failures among its jobs first"
     return table("failing", caption, ["node", "failed jobs", "of jobs"], lines)
+
+
+def _blamed(night: Night) -> ET.Element | None:
+    """The nodes that fail jobs, by all jobs of the history."""
+    lines = [
+        [one.name, cluster, f"{one.failed}", f"{one.of}", " to ".join(map(share, one.interval)), share(one.usual)]
+        for cluster, failing in night.blamed_nodes.items()
+        for one in failing
+    ]
+    if not lines:
+        return None
+    heads = ["node", "cluster", "failed jobs", "of jobs", "95 %", "usual"]
+    caption = f"Nodes of which more jobs fail than by chance, by the history's last {FAILURES_DAYS} days"
+    return table("blamed", caption, heads, lines[:_NODES])
 
 
 def _slow(night: Night) -> ET.Element | None:

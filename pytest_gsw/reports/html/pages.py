@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_gsw.common.words import counted, duration, share
 from pytest_gsw.history.alarm_texts import COLUMNS, cells
-from pytest_gsw.history.explaining import suspect_text
+from pytest_gsw.history.explaining import failing_text, suspect_text
 from pytest_gsw.reports.html.commands import again, next_command
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import (
@@ -58,6 +58,7 @@ def night_page(night: Night, others: Sequence[tuple[Night, str]], links: Sequenc
         element("p", *_run_facts(night), class_="run"),
         simulated_note(night.records),
         _slow_nodes(night),
+        _blamed_nodes(night),
         _attention(night),
         section("alarms", "Alarms", _alarms(night)),
         section("verdicts", "Verdicts", _verdicts(night)),
@@ -78,11 +79,21 @@ def _counts(night: Night) -> ET.Element:
 
 def _slow_nodes(night: Night) -> ET.Element | None:
     """That nodes make jobs slow."""
-    texts = [suspect_text(one) for slow in night.slow_nodes.values() for one in slow]
-    if not texts:
+    slow = [suspect_text(one) for of_cluster in night.slow_nodes.values() for one in of_cluster]
+    return _told("slow: ", slow, attention.REGRESSED.kind, "jobs.html#slow")
+
+
+def _blamed_nodes(night: Night) -> ET.Element | None:
+    """That nodes fail jobs."""
+    failing = [failing_text(one) for of_cluster in night.blamed_nodes.values() for one in of_cluster]
+    return _told("fails jobs: ", failing, attention.ERROR.kind, "jobs.html#failing")
+
+
+def _told(what: str, nodes: Sequence[str], kind: str, where: str) -> ET.Element | None:
+    if not nodes:
         return None
-    told = element("a", "slow: ", listed(texts, _NAMED), href="jobs.html#slow")
-    return element("p", sign(attention.REGRESSED.kind), " ", told, class_="run")
+    told = element("a", what, listed(nodes, _NAMED), href=where)
+    return element("p", sign(kind), " ", told, class_="run")
 
 
 def _run_facts(night: Night) -> list[Content]:

@@ -95,6 +95,27 @@ class StoreBehaviour:
                 ("481223", 5.2),
             ]
 
+    def test_every_job_that_the_infrastructure_failed_is_kept(self, place: str) -> None:
+        failed = job(8, state="NODE_FAIL", nodes="pool0-[0017-0018]", why_repeated="node failure")
+        with open_history(place) as history:
+            history.add([night(0, attempts=(failed,)), night(1)])
+            (one,) = history.failures("eos")
+            assert (one.row, one.run_id, one.job_id) == (KEY.row, "20261101-210000-7f3a", "481228")
+            assert (one.time_s, one.nodes, one.why) == (failed.end_s, "pool0-[0017-0018]", "node failure")
+            assert history.failures("eos", one.time_s + 1) == history.failures("selene") == ()
+
+    def test_a_failed_job_counts_once_however_often_it_was_recorded(self, place: str) -> None:
+        ran = night(0, attempts=(job(8, state="NODE_FAIL", why_repeated="node failure"),))
+        replayed = varied(ran, run_id="20261115-090000-aaaa")
+        with open_history(place) as history:
+            history.add([replayed])
+            history.add([ran])
+            (one,) = history.failures("eos")
+            assert one.run_id == ran.run.id
+            later = replace(ran, jobs=replace(ran.jobs, attempts=()), run=replace(ran.run, recorded_s=FIRST_S + 99))
+            history.add([later])
+            assert [one.run_id for one in history.failures("eos")] == [replayed.run.id]
+
     def test_a_replayed_job_counts_once_and_is_its_first_run_s(self, place: str) -> None:
         ran = night(0, 5.0)
         replayed = varied(ran, run_id="20261115-090000-aaaa", measured={"step_time_s": 5.5})
@@ -446,6 +467,22 @@ class SchemaBehaviour:
             assert history.events() == ()
             history.add([night(number, row="row", node_id="x.yaml::row") for number in range(2)])
             assert len(history.points(SeriesKey("row", "eos", "0123456789ab"))) == 3
+            assert database_of(history).execute("SELECT version FROM gsw_schema") == [(schema.VERSION,)]
+
+    def test_the_failures_of_an_old_database_are_found_in_its_records(
+        self, place: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        failed = night(0, attempts=(job(8, state="NODE_FAIL", why_repeated="node failure"),))
+        broken = night(1, outcome="error", fact="job 481221 failed: ECC error", measured={}, job=job(1, state="FAILED"))
+        with open_history(place) as history:
+            history.add([failed, broken, night(2)])
+            known = history.failures("eos")
+            assert [one.why for one in known] == ["ECC error", "node failure"]
+            database_of(history).execute("DROP TABLE gsw_failure")
+            database_of(history).execute("UPDATE gsw_schema SET version = 4")
+        monkeypatch.setattr("pytest_gsw.history.failing._AT_ONCE", 2)
+        with open_history(place) as history:
+            assert history.failures("eos") == known
             assert database_of(history).execute("SELECT version FROM gsw_schema") == [(schema.VERSION,)]
 
     def test_a_migration_that_fails_changes_nothing(self, place: str, monkeypatch: pytest.MonkeyPatch) -> None:

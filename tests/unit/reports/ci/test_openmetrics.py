@@ -9,7 +9,7 @@ from hypothesis import given
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from pytest_gsw.history.suspects import Suspect
+from pytest_gsw.history.suspects import Failing, Suspect
 from pytest_gsw.reports.ci.openmetrics import openmetrics
 from pytest_gsw.reports.night import Night
 from tests.unit.reports.ci.nights import DRIFTING, ERROR, NIGHT, PASSED, REGRESSED, hostile_night, night_of, texts
@@ -107,6 +107,14 @@ def test_slow_nodes_are_told_with_what_they_cost() -> None:
     assert [(sample.labels, sample.value) for sample in samples] == [
         ({"cluster": "eos", "node": "n1", "one_of": "1"}, -0.1),
         ({"cluster": "eos", "node": "n2", "one_of": "2"}, -0.05),
+    ]
+
+
+def test_nodes_that_fail_jobs_are_told_with_their_share() -> None:
+    one = Failing(("n1",), 6, 8, (0.3, 0.9), 0.02, named=True)
+    samples = families(replace(NIGHT, blamed_nodes={"eos": (one,)}))["gsw_failing_node_ratio"].samples
+    assert [(sample.labels, sample.value) for sample in samples] == [
+        ({"cluster": "eos", "node": "n1", "one_of": "1"}, 0.75)
     ]
 
 

@@ -1,0 +1,131 @@
+"""Nodes on which jobs fail more often than on others.
+
+A row may fail by itself, and in one night everything may: a job's chance is that of its row or of its night, whichever
+is higher. A node is named where so many failures of its jobs are less likely than one in twenty
+for a whole cluster, the least likely first; its jobs say nothing of other nodes then.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_gsw.performance.proportions import clopper_pearson, log_tail
+from pytest_gsw.performance.suspicion import bits
+
+#: How likely a sound cluster has a node that is named (C. E. Bonferroni: a share of it for each node).
+_FALSE = 0.05
+#: One failure names nobody.
+_FEWEST = 2
+#: One node is told from another where it is a hundred times as likely.
+_TOLD_APART = math.log(100)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """One job, measured or failed."""
+
+    night: str
+    row: str
+    #: Its nodes: bit i is the i-th node.
+    nodes: int
+    failed: bool
+
+
+@dataclass(frozen=True)
+class Failures:
+    """How many of a node's jobs failed, or of several nodes' of which one fails them."""
+
+    nodes: tuple[int, ...]
+    failed: int
+    of: int
+    #: The share that fails of the same rows, in the same nights, on all nodes.
+    usual: float
+    #: Whether that is beyond chance.
+    named: bool
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the share that fails."""
+        return clopper_pearson(self.failed, self.of)
+
+
+def failures(jobs: Sequence[Ended]) -> tuple[Failures, ...]:
+    """Of each node of which a job failed; those that are named come first."""
+    if not any(job.failed for job in jobs):
+        return ()
+    enough = math.log(_FALSE / functools.reduce(operator.or_, (job.nodes for job in jobs)).bit_count())
+    named: list[Failures] = []
+    left = list(jobs)
+    while True:
+        counts = _counts(left)
+        often = {one: each for one, each in counts.items() if each.failed >= max(_FEWEST, each.expected)}
+        tails = {one: log_tail(each.failed, each.of, each.usual) for one, each in often.items()}
+        odd = {one: tail for one, tail in tails.items() if tail < enough}
+        if not odd:
+            break
+        first = min(odd, key=lambda one: (odd[one], one))
+        together = _rivals(first, tails, [job.nodes for job in left if job.failed])
+        named.append(_told(together, counts[first]))
+        mask = functools.reduce(operator.or_, (1 << one for one in together))
+        left = [job for job in left if not job.nodes & mask]
+    known = {one for each in named for one in each.nodes}
+    others = [_told((one,), each, named=False) for one, each in _counts(jobs).items() if one not in known]
+    return (*named, *sorted(others, key=lambda one: (-one.failed / one.of, -one.failed, one.nodes)))
+
+
+@dataclass
+class _Count:
+    failed: int = 0
+    of: int = 0
+    expected: float = 0.0
+
+    @property
+    def usual(self) -> float:
+        return min(1.0, self.expected / self.of)
+
+
+def _counts(jobs: Sequence[Ended]) -> Mapping[int, _Count]:
+    """Of each node of which a job failed."""
+    of_row, of_night = _sums((job.row, job.failed) for job in jobs), _sums((job.night, job.failed) for job in jobs)
+    failing = functools.reduce(operator.or_, (job.nodes for job in jobs if job.failed), 0)
+    counts: dict[int, _Count] = defaultdict(_Count)
+    for job in jobs:
+        failed, of = of_night[job.night]
+        usual = max(of_row[job.row][0] / of_row[job.row][1], (failed - 1) / of)  # one failure makes no bad night
+        for node in bits(job.nodes & failing):
+            one = counts[node]
+            one.failed += job.failed
+            one.of += 1
+            one.expected += usual
+    return counts
+
+
+def _sums(ended: Iterable[tuple[str, bool]]) -> Mapping[str, tuple[int, int]]:
+    """How many failed, and of how many, by name."""
+    of: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    for name, has_failed in ended:
+        of[name] += 1
+        failed[name] += has_failed
+    return {name: (failed[name], count) for name, count in of.items()}
+
+
+def _rivals(first: int, tails: Mapping[int, float], failed: Collection[int]) -> tuple[int, ...]:
+    """Those that failures do not tell from the likeliest: about as unlikely, and mostly in the same jobs."""
+    theirs = [nodes for nodes in failed if nodes >> first & 1]
+    return tuple(
+        sorted(
+            one
+            for one, tail in tails.items()
+            if tail < tails[first] + _TOLD_APART and 2 * sum(nodes >> one & 1 for nodes in theirs) > len(theirs)
+        )
+    )
+
+
+def _told(nodes: tuple[int, ...], count: _Count, named: bool = True) -> Failures:
+    return Failures(nodes, count.failed, count.of, count.usual, named)

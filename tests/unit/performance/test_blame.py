@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from pytest_gsw.performance.blame import Ended, failures
+from pytest_gsw.performance.proportions import clopper_pearson
+
+NODES, ROWS, NIGHTS = 64, 9, 60
+SIZES = (4, 8, 16, 32)
+BAD = 17
+
+
+def nights(
+    seed: int,
+    bad: Mapping[int, float] | None = None,
+    of_rows: Mapping[int, float] | None = None,
+    of_all: float = 0.0,
+    together: Sequence[int] = (),
+) -> list[Ended]:
+    """Jobs on random nodes; by nodes, rows and nights, how often they fail."""
+    rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
+    jobs = []
+    for night in range(NIGHTS):
+        is_bad_night = rng.random() < of_all
+        for row in range(ROWS):
+            nodes = set(rng.sample(range(NODES), SIZES[row % len(SIZES)]))
+            if nodes.intersection(together):
+                nodes.update(together)
+            well = 0.3 if is_bad_night else 0.99
+            well *= 1 - (of_rows or {}).get(row, 0.0)
+            for node in nodes:
+                well *= 1 - (bad or {}).get(node, 0.0)
+            jobs.append(Ended(str(night), str(row), sum(1 << node for node in nodes), rng.random() > well))
+    return jobs
+
+
+def named(jobs: list[Ended]) -> list[tuple[int, ...]]:
+    return [one.nodes for one in failures(jobs) if one.named]
+
+
+def test_without_failures_there_are_none() -> None:
+    assert failures([]) == failures([Ended("1", "a", 1, failed=False)]) == ()
+
+
+def test_failures_are_counted_by_node() -> None:
+    jobs = [Ended(str(night), "a", 1 << night % 3, failed=night == 4) for night in range(12)]
+    (one,) = failures(jobs)
+    assert (one.nodes, one.failed, one.of, one.named) == ((1,), 1, 4, False)
+    assert one.interval == clopper_pearson(1, 4)
+    assert one.usual == pytest.approx(1 / 12)
+
+
+def test_a_node_that_fails_half_of_its_jobs_is_named_alone() -> None:
+    for seed in range(10):
+        found = failures(nights(seed, {BAD: 0.5}))
+        assert [one.nodes for one in found if one.named] == [(BAD,)]
+        assert found[0].interval[0] > found[0].usual
+
+
+@pytest.mark.parametrize("noise", [{}, {"of_rows": {1: 0.5, 3: 0.3}}, {"of_all": 0.05}])
+def test_sound_nodes_are_not_named(noise: dict[str, object]) -> None:
+    """Whether jobs fail by chance, rows by themselves, or all of a night."""
+    assert [one for seed in range(10) for one in named(nights(seed, **noise))] == []  # type: ignore[arg-type]
+
+
+def test_nodes_that_always_run_together_are_named_together() -> None:
+    (found,) = named(nights(1, {BAD: 0.5}, together=(BAD, 40)))
+    assert found == (BAD, 40)
+
+
+def test_two_nodes_are_both_named() -> None:
+    assert sorted(named(nights(2, {BAD: 0.6, 40: 0.6}))) == [(BAD,), (40,)]
+
+
+def test_a_row_that_always_runs_on_the_same_nodes_blames_none_of_them() -> None:
+    jobs = [Ended(one.night, one.row, 15 << 4 * int(one.row), one.failed) for one in nights(3, of_rows={2: 0.6})]
+    assert named(jobs) == []
