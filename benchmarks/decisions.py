@@ -40,7 +40,7 @@ from benchmarks.simulated.tally import Tally  # noqa: E402
 
 #: Nights of a cluster: those of the reference, and those that are watched. Clusters of each model, and how many of
 #: them Otava is asked about: it takes ten times as long as all else together.
-REFERENCE, WATCHED, CLUSTERS, OTAVA_CLUSTERS = 30, 180, 20, 1
+REFERENCE, WATCHED, CLUSTERS, OTAVA_CLUSTERS = 30, 180, 12, 1
 
 
 @dataclass(frozen=True)
