@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -154,6 +155,8 @@ class Ended:
     pause_s: float = FIRST_LOG_LOOK_S
     #: Its run, once only other rows are waited for: its log is not looked for again.
     run: Run | None = None
+    #: How much had happened to other rows when it was asked last whether it still waits, and when; monotonic seconds.
+    asked: tuple[int, float] = (-1, -math.inf)
 
 
 @dataclass

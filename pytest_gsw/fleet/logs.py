@@ -20,6 +20,9 @@ from pytest_gsw.runs.run import Run
 #: How often the log of an ended job is looked for at last.
 _LONGEST_LOG_LOOK_S = 1.0
 
+#: How often a row that waits for others is asked at least, whatever becomes of them.
+_ASKED_S = 60.0
+
 
 def log_of(launcher: Launcher, job: Job) -> Path:
     """A job's log.
@@ -91,6 +94,7 @@ class Logs:
 
     def wait_no_longer(self) -> None:
         """Let each log that is not there at the next look be missing."""
+        self._rows.news += 1  # a row that waits for others waits no longer, either
         for ended in self._rows.ended.values():
             ended.deadline_s = ended.look_s = self._clock()
 
@@ -103,13 +107,25 @@ class Logs:
                 continue  # given up for another one's sake
             ended.look_s = min(now_s + ended.pause_s, max(now_s, ended.deadline_s))
             ended.pause_s = min(2 * ended.pause_s, _LONGEST_LOG_LOOK_S)
+            if ended.run is not None and self._waits_on(ended, now_s):
+                continue
             end = ended.run or self._end_of(ended, now_s)
+            self._rows.news += isinstance(end, Run) and ended.run is None
             if isinstance(end, Run) and self._repeating.goes_on(ended, end):
                 ended.run, ended.look_s = end, now_s + ended.pause_s  # it may be past its log's deadline
+                ended.asked = self._rows.news, now_s
                 continue
             if end is not None:
                 self._rows.finish(Over(row_id, end, ended.row, ended.seen))
                 del self._rows.ended[row_id]
+
+    def _waits_on(self, ended: Ended, now_s: float) -> bool:
+        """Whether a row that waits for others need not be asked again: nothing has become of them."""
+        news, asked_s = ended.asked
+        if news != self._rows.news or now_s >= asked_s + _ASKED_S:
+            return False
+        ended.look_s = now_s + ended.pause_s
+        return True
 
     def _end_of(self, ended: Ended, now_s: float) -> Run | LogError | None:
         """An ended row's run, or that it has no log; ``None`` where that is awaited, or the row was given up."""

@@ -29,6 +29,8 @@ class Rows:
         self.ended: dict[str, Ended] = {}
         #: Those that were not handed out yet.
         self.over: dict[str, Over] = {}
+        #: How often something became known that other rows may wait for: a job with its log, or that a row is over.
+        self.news = 0
         self.limits = limits
         self.claims = Claims()
         self._launcher = launcher
@@ -102,6 +104,7 @@ class Rows:
     def finish(self, over: Over) -> None:
         """Let a row be over."""
         self.phases[over.row_id] = self.over[over.row_id] = over
+        self.news += 1
 
     # -- jobs that are given up ---------------------------------------------------------------
 
@@ -144,6 +147,7 @@ class Rows:
                 self.phases[row_id] = Over(row_id, error(phase), phase.row, seen_of(phase), unanswered_s(phase))
         self.waiting.clear()
         self.live.clear()
+        self.news += 1
 
     def cancel(self, jobs: list[Seen]) -> None:
         """End jobs with one request; one that fails leaves them to the session's end.
