@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pytest_gsw.common.words import counted, day, percent
 from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.history.past import Change
-from pytest_gsw.history.together import ClusterDrifting, ClusterNight
+from pytest_gsw.history.together import ClusterDrifting, ClusterNight, Together
 
 
 def drift_text(found: Drifting) -> str:
@@ -33,7 +34,28 @@ def cluster_drift_text(found: ClusterDrifting) -> str:
     return fact + (f"; what changed then: {changes_text(found.changes)}" if found.changes else "")
 
 
-def since_text(since: ClusterNight | None, changes: Mapping[str, tuple[str, str]]) -> str:
+@dataclass(frozen=True)
+class ClusterTold:
+    """What the nights of a cluster say of its rows together, in words."""
+
+    #: Since when it has been slower than usual every night, and what changed then; empty where it is not.
+    since: str = ""
+    #: That it creeps, empty where it does not; ``None`` where its nights are too few to tell.
+    drift: str | None = None
+
+
+def cluster_told(together: Together) -> ClusterTold:
+    """What the nights of a cluster say, of which the newest is the one that is told."""
+    if together.before.noise is None:
+        return ClusterTold()  # too few nights to say anything
+    first, drifting = together.since(), together.drifting
+    since = _since_text(first, {} if first is None else together.changed(first))
+    if not together.knows_drift:
+        return ClusterTold(since)
+    return ClusterTold(since, "" if drifting is None else cluster_drift_text(drifting))
+
+
+def _since_text(since: ClusterNight | None, changes: Mapping[str, tuple[str, str]]) -> str:
     """Since when an incident lasts, and what changed then: ``, since 2026-11-20; changed: driver 550.54 -> 560.28``."""
     if since is None:
         return ""

@@ -11,8 +11,9 @@ from functools import cached_property
 from pytest_gsw.history.drifting import changes_at
 from pytest_gsw.history.model import Point, night_of
 from pytest_gsw.history.past import Past
-from pytest_gsw.performance.drift import Drift, drift
+from pytest_gsw.performance.drift import NEWEST, Drift, drift
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
+from pytest_gsw.performance.noise import REFERENCE_JOBS
 from pytest_gsw.performance.together import Before, Effect, Tonight, level_of
 
 
@@ -93,6 +94,16 @@ class Together:
         over = {row: math.log(seconds) - levels[row] for row, seconds in first_s.items() if row in levels}
         return Tonight(self.before, over, missing)
 
+    def with_tonight(self, points: Mapping[str, Point]) -> Together:
+        """The same with a night that is not among these, by the first job of each row."""
+        return Together(
+            {row: past.with_tonight([points[row]]) if row in points else past for row, past in self.pasts.items()}
+        )
+
+    def until(self, time_s: float, run_id: str) -> Together:
+        """The nights up to a time, without a run that is told by itself."""
+        return Together({row: past.without(run_id).until(time_s) for row, past in self.pasts.items()})
+
     def since(self) -> ClusterNight | None:
         """The first of the newest nights all of which were incidents, ``None`` where the last one was none."""
         first = None
@@ -108,6 +119,11 @@ class Together:
         """By how much a night, an index, was slower; ``None`` where its rows, or nights, are too few to tell."""
         seconds = {row: point.judged_s for row, point in self.nights[number].points.items()}
         return self.tonight(seconds).effect()
+
+    @property
+    def knows_drift(self) -> bool:
+        """Whether there are enough nights to ask whether the newest are slower than the first."""
+        return len(self.before.effects) >= REFERENCE_JOBS + NEWEST
 
     @cached_property
     def drifting(self) -> ClusterDrifting | None:

@@ -9,13 +9,15 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_gsw.history.alarms import Alarm
+from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.suspects import Failing, Sound, Suspect
+from pytest_gsw.history.texts import ClusterTold
 from pytest_gsw.logs.failures import SIGNATURES
 from pytest_gsw.reports.rows import KINDS, Row
 from pytest_gsw.results import attention
 from pytest_gsw.results.attention import Level
 from pytest_gsw.results.facts import JobFacts
-from pytest_gsw.results.incident import incident_of
+from pytest_gsw.results.incident import WholeNight, cluster_night
 from pytest_gsw.results.nodes import expand
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.summary import cause_of
@@ -105,11 +107,29 @@ class Night:
     sound_nodes: Mapping[str, Sound] = field(default_factory=dict)
     #: What the history knows to be wrong with its rows and its clusters' nodes: those that page first.
     alarms: tuple[Alarm, ...] = ()
+    #: By cluster, what its nights say of its rows together.
+    told: Mapping[str, ClusterTold] = field(default_factory=dict)
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
         """The records of its rows."""
         return tuple(row.record for row in self.rows)
+
+    @cached_property
+    def whole(self) -> WholeNight | None:
+        """What it was for the whole cluster, an incident or not; ``None`` where its rows are too few to tell."""
+        return cluster_night(self.records)
+
+    @property
+    def incident(self) -> WholeNight | None:
+        """That the whole cluster was slower."""
+        return self.whole if self.whole is not None and self.whole.is_incident else None
+
+    @property
+    def incident_since(self) -> str:
+        """Since when that is so, and what changed then; empty where nobody knows."""
+        known = self.told.get(cluster_of(self.records[0])) if self.records else None
+        return "" if known is None else known.since
 
     @cached_property
     def clusters(self) -> tuple[str, ...]:
@@ -150,7 +170,7 @@ class Night:
         if self.run.exit_status is not None:
             return self.run.exit_status
         levels = {attention.BY_KIND[kind].level for kind in self.counts}
-        if Level.ERROR in levels or incident_of(self.records) is not None:
+        if Level.ERROR in levels or self.incident is not None:
             return 1
         return 6 if attention.INCONCLUSIVE.kind in self.counts else 0
 

@@ -10,12 +10,14 @@ from pathlib import Path
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.history.alarms import Alarm
-from pytest_gsw.history.model import SeriesKey, points_of, record_time_s, series_key
+from pytest_gsw.history.model import Point, SeriesKey, points_of, record_time_s, series_key
 from pytest_gsw.history.model import by_run as newest_of
 from pytest_gsw.history.past import Past, pasts_of_records
 from pytest_gsw.history.spells import alarms_of_records
 from pytest_gsw.history.store import History
 from pytest_gsw.history.suspects import Failing, Sound, Suspect
+from pytest_gsw.history.texts import ClusterTold, cluster_told
+from pytest_gsw.history.together import Together
 from pytest_gsw.reports.night import Night, Run
 from pytest_gsw.reports.rows import KINDS, Row, is_slow, page_names
 from pytest_gsw.reports.since import errors_since, since_of
@@ -82,7 +84,7 @@ def exported_night(
     """
     # A session quotes what it records; a record of an earlier release may hold anything.
     shown: list[Record] = [quoted(record, os.environ) for record in records]
-    pasts = _pasts(shown, history)
+    pasts = _pasts(shown, history, accepted)
     of_slow = set(map(series_key, filter(is_slow, shown)))
     rows, broken = _rows(shown, {key: past for key, past in pasts.items() if key in of_slow}, {})
     safe = quoted_missing(missing or {})
@@ -93,6 +95,7 @@ def exported_night(
         _slow_nodes(pasts),
         _blamed_nodes(pasts),
         alarms=alarms if alarms is not None else _alarms(shown, history, accepted or {}),
+        told=_told(shown, pasts),
     )
 
 
@@ -123,7 +126,8 @@ def _night(
     ran = set(map(series_key, records))
     theirs = {key: past for key, past in pasts.items() if key in ran}
     alarms = _alarms(records, history, accepted) if run.alarms is None else run.alarms
-    return Night(run_id, whole, ordered, _slow_nodes(theirs), _blamed_nodes(theirs), _sound_nodes(theirs), alarms)
+    slow, blamed, sound = _slow_nodes(theirs), _blamed_nodes(theirs), _sound_nodes(theirs)
+    return Night(run_id, whole, ordered, slow, blamed, sound, alarms, _told(records, pasts))
 
 
 def _slow_nodes(pasts: Mapping[SeriesKey, Past]) -> dict[str, tuple[Suspect, ...]]:
@@ -148,6 +152,24 @@ def _alarms(
     records: Sequence[Record], history: History | None, accepted: Mapping[str, Mapping[str, Accepted]]
 ) -> tuple[Alarm, ...]:
     return () if history is None else quoted(alarms_of_records(history, records, accepted, time.time()), os.environ)
+
+
+def _told(records: Sequence[Record], pasts: Mapping[SeriesKey, Past]) -> dict[str, ClusterTold]:
+    """By cluster, what its nights until then say of its rows together."""
+    tonight: dict[str, dict[str, Point]] = {}
+    asked: dict[str, Together] = {}
+    for record in records:
+        key, points = series_key(record), points_of(record)
+        beside = None if key is None or key not in pasts else pasts[key].beside
+        if key is not None and points and beside is not None:
+            tonight.setdefault(key.cluster, {})[key.row] = points[0].point
+            asked[key.cluster] = beside.together
+    found = {}
+    for cluster, points_of_rows in tonight.items():
+        until_s = max(point.time_s for point in points_of_rows.values())
+        before = asked[cluster].until(until_s, next(iter(points_of_rows.values())).run_id)
+        found[cluster] = quoted(cluster_told(before.with_tonight(points_of_rows)), os.environ)
+    return found
 
 
 def _rows(

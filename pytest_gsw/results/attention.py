@@ -44,6 +44,8 @@ class Attention:
 REGRESSED = Attention(
     "regressed", Level.ERROR, "▼", "regressed", "Regressed", "regressed", "regressed", shape="triangle"
 )
+#: Of a cluster, and no row's.
+INCIDENT = Attention("incident", Level.ERROR, counted="incident")
 ERROR = Attention("error", Level.ERROR, "✖", "error", "Errors", "could not be measured", "not measured")
 # Documented to run out of memory, and it did not: the document is wrong, or the run was another one.
 UNEXPECTED_SUCCESS = Attention("unexpected success", Level.ERROR, counted="unexpected success", listed_as=REGRESSED)
@@ -58,6 +60,7 @@ PASSED = Attention("passed", sign="✔", word="passed")
 
 #: All of them, the worst first.
 ATTENTIONS = (
+    INCIDENT,
     *(REGRESSED, ERROR, UNEXPECTED_SUCCESS, INCONCLUSIVE, DRIFT, ACCEPTED, IMPROVED),
     *(NOT_JUDGED, PASSED),
 )

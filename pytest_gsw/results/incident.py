@@ -1,4 +1,4 @@
-"""That the whole cluster was slower in a run: one failure for all of its rows."""
+"""What a run was for the whole cluster, and that it was slower: one failure for all of its rows."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pytest_gsw.results.record import Record
 
 
 @dataclass(frozen=True)
-class Incident:
-    """A night that is slower for the whole cluster than its nights differ by."""
+class WholeNight:
+    """A night of a whole cluster, which may be slower than its nights differ by."""
 
     cluster: str
     #: By how much more time rows took than they usually do, a logarithm, and beyond what that is an incident.
@@ -29,9 +29,19 @@ class Incident:
     canaries: tuple[str, ...] = ()
 
     @property
+    def is_incident(self) -> bool:
+        """Whether it is one; a row that was left to the incident is never left without one."""
+        return self.effect > self.limit or bool(self.parts)
+
+    @property
+    def change(self) -> float:
+        """What the night does to throughput, as a fraction below 0 where it is slower."""
+        return math.exp(-self.effect) - 1
+
+    @property
     def fact(self) -> str:
         """One line: ``cluster pool: 28 of 30 rows slower, -6.1 % (an incident beyond -2.0 %)``."""
-        change, limit = percent(math.exp(-self.effect) - 1), percent(math.exp(-self.limit) - 1)
+        change, limit = percent(self.change), percent(math.exp(-self.limit) - 1)
         return (
             f"cluster {self.cluster}: {self.slower} of {self.rows} rows slower, {change} (an incident beyond {limit})"
         )
@@ -52,8 +62,14 @@ class Incident:
         return "\n".join(lines)
 
 
-def incident_of(records: Iterable[Record]) -> Incident | None:
-    """The incident of a run, ``None`` where it was none, or its rows are too few to tell.
+def incident_of(records: Iterable[Record]) -> WholeNight | None:
+    """The incident of a run, ``None`` where it was none, or its rows are too few to tell."""
+    found = cluster_night(records)
+    return found if found is not None and found.is_incident else None
+
+
+def cluster_night(records: Iterable[Record]) -> WholeNight | None:
+    """What a run was for the whole cluster, an incident or not; ``None`` where its rows are too few to tell.
 
     It is told by the first job of each row of which the others were asked, whatever came of the row, unless that job
     had a slow node.
@@ -67,13 +83,10 @@ def incident_of(records: Iterable[Record]) -> Incident | None:
     ]
     parts = tuple(record.row.node_id for record, _, _ in known if record.reason == Reason.INCIDENT.value)
     counted = [one for one in known if one[1].is_counted]
-    # A row that was left to the incident is never left without one.
     if len(counted) < FEWEST_ROWS and not parts:
         return None
     over = [one for _, _, one in counted or known]
     effect, limit = statistics.median(over), statistics.median(night.limit for _, night, _ in known)
-    if effect <= limit and not parts:
-        return None
     slower = sum(one > 0 for one in over)
     canaries = [one.row.node_id for one in rows if one.row.canary and one.reason == Reason.CANARY.value]
-    return Incident(known[0][0].run.cluster, effect, limit, len(over), slower, parts, tuple(canaries))
+    return WholeNight(known[0][0].run.cluster, effect, limit, len(over), slower, parts, tuple(canaries))

@@ -1,7 +1,8 @@
 """``--gsw-json``: a session as JSON lines, for tools that follow it.
 
-The first line is of the session, one follows for each row as soon as it is judged, and the last says how the
-session ended; a file without that one is of a session that died, or still runs.
+The first line is of the session, one follows for each row as soon as it is judged, one for an incident of the whole
+cluster, where there is one, and the last says how the session ended; a file without that one is of a session that
+died, or still runs.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.files import SHARED
+from pytest_gsw.results.incident import WholeNight
 from pytest_gsw.results.record import Record, record_text
 
 
@@ -25,6 +27,13 @@ def session_line(run_id: str, cluster: str, node_ids: Sequence[str]) -> str:
 def row_line(record: Record) -> str:
     """A row that was judged, or could not be: its whole record."""
     return f'{{"event":"row","record":{record_text(record)}}}\n'
+
+
+def incident_line(run_id: str, found: WholeNight, since: str) -> str:
+    """That the whole cluster was slower, with the rows that are part of that."""
+    facts = {"cluster": found.cluster, "fact": f"{found.fact}{since}", "throughput_change": found.change}
+    counts = {"rows": found.rows, "slower": found.slower, "parts": found.parts, "canaries": found.canaries}
+    return _line({"event": "incident", "run_id": run_id, **facts, **counts})
 
 
 def end_line(run_id: str, outcomes: Sequence[str], exit_status: int) -> str:

@@ -21,7 +21,7 @@ from pytest_gsw.jobs.journal import read_journal
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.attachments import attachment_lines
 from pytest_gsw.results.facts import NO_CLUSTER
-from pytest_gsw.results.incident import Incident, incident_of
+from pytest_gsw.results.incident import WholeNight, incident_of
 from pytest_gsw.results.record import Record, read_record
 from pytest_gsw.results.told import told
 
@@ -129,7 +129,7 @@ def _missing(node_id: str, why: str) -> ET.Element:
     return case
 
 
-def _incident(incident: Incident) -> ET.Element:
+def _incident(incident: WholeNight) -> ET.Element:
     case = _case(incident.node_id, 0.0, [])
     case.append(_element(outcomes.REGRESSED.junit, incident.text(), message=incident.fact))
     return case

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_gsw.common.files import make_directory
 from pytest_gsw.results import jsonlines
+from pytest_gsw.results.incident import WholeNight
 from pytest_gsw.results.record import Record
 from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem
@@ -46,6 +47,13 @@ def add_json(item: BaselineItem, record: Record) -> None:
     if path is not None and item.stash.get(_IN_JSON, None) is not record:
         item.stash[_IN_JSON] = record
         _append(item.config, path, jsonlines.row_line(record))
+
+
+def add_incident(config: pytest.Config, found: WholeNight, since: str) -> None:
+    """With ``--gsw-json``: the line of an incident."""
+    settings = config.stash[SETTINGS]
+    if settings.json is not None and settings.json.is_file():
+        _append(config, settings.json, jsonlines.incident_line(settings.run_id, found, since))
 
 
 def leave_files(config: pytest.Config, exit_status: int) -> bool:

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pytest
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.history.model import points_of
-from pytest_gsw.history.texts import cluster_drift_text, since_text
+from pytest_gsw.history.texts import ClusterTold, cluster_told
 from pytest_gsw.history.together import Together
 from pytest_gsw.results.incident import incident_of
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.session import xdist
+from pytest_gsw.session.ending import add_incident
 from pytest_gsw.session.stash import CLUSTER_TOLD, OTHERS, SETTINGS
 from pytest_gsw.session.tally import TALLY
-
-
-@dataclass(frozen=True)
-class ClusterTold:
-    """What the nights of a cluster say, in words; empty where there is nothing to say."""
-
-    #: Since when it has been slower than usual every night, and what changed then.
-    since: str = ""
-    #: That it creeps.
-    drift: str = ""
 
 
 def report_cluster(session: pytest.Session) -> None:
@@ -50,17 +40,11 @@ def report_cluster(session: pytest.Session) -> None:
     report = pytest.TestReport(name, (name, None, name), {}, "failed", text, "call")
     session.testscollected += 1  # or pytest counts beyond 100 %
     config.hook.pytest_runtest_logreport(report=report)
+    add_incident(config, incident, told.since)
     if session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def _told(together: Together, records: Sequence[Record]) -> ClusterTold:
-    if together.before.noise is None:
-        return ClusterTold()  # too few nights to say anything
     tonight = {record.row.id: points[0].point for record in records if (points := points_of(record))}
-    pasts = {row: past.with_tonight([tonight[row]]) if row in tonight else past for row, past in together.pasts.items()}
-    whole = Together(pasts)
-    first, drifting = whole.since(), whole.drifting
-    since = since_text(first, {} if first is None else whole.changed(first))
-    cluster = records[0].run.cluster if records else ""
-    return ClusterTold(since, "" if drifting is None else f"cluster {cluster}  {cluster_drift_text(drifting)}")
+    return cluster_told(together.with_tonight(tonight))

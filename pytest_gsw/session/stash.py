@@ -11,9 +11,9 @@ from pytest_gsw.session.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_gsw.fleet.fleet import Fleet
+    from pytest_gsw.history.texts import ClusterTold
     from pytest_gsw.results.record import Record
     from pytest_gsw.session.alarming import SessionAlarms
-    from pytest_gsw.session.incident import ClusterTold
     from pytest_gsw.session.nights import Nights
     from pytest_gsw.session.others import Others
     from pytest_gsw.session.suite import SuiteRows

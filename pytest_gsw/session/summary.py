@@ -38,8 +38,9 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
             "--gsw-strict makes such rows fail."
         )
     told = config.stash.get(CLUSTER_TOLD, None)
+    where = "cluster" if settings.cluster is None else f"cluster {settings.cluster.name}"
     for section, name in _SECTIONS.items():
-        of_cluster = [told.drift] if told is not None and told.drift and name == "gsw_drift" else []
+        of_cluster = [f"{where}  {told.drift}"] if told is not None and told.drift and name == "gsw_drift" else []
         _tell_section(reporter, section, name, of_cluster)
     _tell_slow_nodes(reporter, config)
     _tell_night(reporter, config)

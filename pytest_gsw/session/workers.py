@@ -93,7 +93,7 @@ def drop_worker(node: Any) -> None:
         handed_on.workers.pop(node.gateway.id, None)
     told = xdist.handed_over(node)
     if told is not None:
-        from pytest_gsw.session.incident import ClusterTold  # few workers have as many rows
+        from pytest_gsw.history.texts import ClusterTold  # few workers have as many rows
 
         node.config.stash[CLUSTER_TOLD] = ClusterTold(*told)
     for line in xdist.messages_of(node):

@@ -51,14 +51,14 @@ def messages_of(node: Any) -> list[str]:
     return lines
 
 
-def hand_over(config: pytest.Config, told: tuple[str, ...]) -> None:
+def hand_over(config: pytest.Config, told: tuple[str, str | None]) -> None:
     """Send what the nights of the cluster say to the session that has the screen."""
     config.workeroutput[_CLUSTER] = told  # type: ignore[attr-defined]
 
 
-def handed_over(node: Any) -> tuple[str, ...] | None:
+def handed_over(node: Any) -> tuple[str, str | None] | None:
     """What the nights of the cluster say, ``None`` where a worker had too few rows or crashed."""
-    told: tuple[str, ...] | None = getattr(node, "workeroutput", {}).get(_CLUSTER)
+    told: tuple[str, str | None] | None = getattr(node, "workeroutput", {}).get(_CLUSTER)
     return told
 
 

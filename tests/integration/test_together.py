@@ -79,7 +79,7 @@ def test_a_night_like_the_others_is_none_to_be_told(pytester: pytest.Pytester, r
 
 
 def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytester, rows: int) -> None:
-    result, records = run(pytester, "--gsw-demo=*=slow:12%")
+    result, records = run(pytester, "--gsw-demo=*=slow:12%", "--gsw-report=report", "--gsw-json=night.jsonl")
 
     assert result.ret == 1
     outcomes = result.parseoutcomes()
@@ -97,6 +97,15 @@ def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytes
     assert failure.text.startswith(f"cluster demo: {rows} of {rows} rows slower, -")
     assert ", since 20" in failure.text.splitlines()[0]
     assert len(failure.text.splitlines()) == rows + 3
+    fact = failure.text.splitlines()[0]
+    page = (pytester.path / "report" / "index.html").read_text()
+    assert f" {fact.replace('>', '&gt;')}</h3>" in page
+    assert page.index('id="cluster"') < page.index('id="attention"')
+    assert f"**incident** `{fact}" in (pytester.path / "report" / "summary.md").read_text()
+    assert 'gsw_cluster_incident{cluster="demo"} 1.0' in (pytester.path / "report" / "gsw.prom").read_text()
+    lines = [json.loads(line) for line in (pytester.path / "night.jsonl").read_text().splitlines()]
+    told = lines[-2]
+    assert (told["event"], told["fact"], len(told["parts"]), lines[-1]["event"]) == ("incident", fact, rows, "end")
     # Whoever replays it, or goes on with it, is told the same.
     latest = max(pytester.path.glob(".gsw/runs/*"), key=lambda one: one.stat().st_mtime_ns)
     resumed = (f"--gsw-resume={latest.name}", *ROWS, "--gsw-history=history.sqlite", "--gsw-demo=*=slow:12%")

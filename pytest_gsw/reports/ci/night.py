@@ -10,6 +10,7 @@ from pytest_gsw.common.words import command, counted
 from pytest_gsw.history.alarm_texts import acknowledged_text
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.model import cluster_of
+from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.night import Night
 from pytest_gsw.reports.rows import Row, is_slow
 from pytest_gsw.reports.since import since_line
@@ -48,6 +49,8 @@ class Finding:
     record: Record | None = None
     #: What the history calls it; ``None`` where it does not know.
     alarm: Alarm | None = None
+    #: The table where neither the row nor its record says which: of all rows of a cluster, that of the first.
+    table: str = ""
 
     @property
     def level(self) -> Level:
@@ -70,13 +73,14 @@ class Finding:
         path, _, line = ("" if self.record is None else self.record.row.baseline).rpartition(":")
         if path and line.isascii() and line.isdigit():
             return path, int(line) or 1
-        return self.node_id.partition("::")[0], 1
+        return self.table or self.node_id.partition("::")[0], 1
 
 
 def findings(night: Night) -> tuple[Finding, ...]:
     """All that needs attention, the worst first, and among equals the greatest loss."""
     known = {(one.spell.kind, one.spell.subject, one.spell.cluster): one for one in night.alarms if one.stands}
-    found = [_with_alarm(one, known) for row in night.rows for one in _of_row(row)]
+    of_rows = (row for row in night.rows if night.incident is None or row.record.reason != Reason.INCIDENT.value)
+    found = [*_of_cluster(night), *(_with_alarm(one, known) for row in of_rows for one in _of_row(row))]
     found += [
         Finding(attention.ERROR.kind, node_id.rpartition("::")[2], node_id, "", why)
         for node_id, why in unrecorded(night).items()
@@ -89,6 +93,22 @@ def _with_alarm(finding: Finding, known: Mapping[tuple[Kind, str, str], Alarm]) 
     if kind is None or finding.record is None:
         return finding
     return replace(finding, alarm=known.get((kind, finding.row, cluster_of(finding.record))))
+
+
+def _of_cluster(night: Night) -> Iterator[Finding]:
+    """What there is of the whole cluster; its rows are named in it, and are no findings of their own."""
+    incident = night.incident
+    table = night.records[0].row.node_id.partition("::")[0] if night.records else ""
+    if incident is not None:
+        name, following = incident.cluster, command("pytest-gsw", "history", f"--cluster={incident.cluster}")
+        text = incident.text(night.incident_since)
+        kind = attention.INCIDENT.kind
+        yield Finding(kind, f"cluster {name}", incident.node_id, name, text, following, table=table)
+    for name, told in night.told.items():
+        if told.drift:
+            following = command("pytest-gsw", "trend", f"--cluster={name}")
+            kind = attention.DRIFT.kind
+            yield Finding(kind, f"cluster {name}", f"cluster::{name}", name, told.drift, following, table=table)
 
 
 def unrecorded(night: Night) -> Mapping[str, str]:
@@ -150,6 +170,7 @@ def counts_text(night: Night) -> str:
     found = Counter(_counted(record.outcome) for record in night.records)
     found[attention.ERROR.counted] += len(unrecorded(night))
     total = sum(found.values())
+    found[attention.INCIDENT.counted] += night.incident is not None
     bad = [one.counted for one in attention.ATTENTIONS if one.counted]
     ordered = [*(words for words in bad if found[words]), *sorted(set(+found) - set(bad))]
     parts = [f"{found[words]} {words}" for words in ordered]

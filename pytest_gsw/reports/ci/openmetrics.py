@@ -84,6 +84,7 @@ def openmetrics(night: Night) -> str:
     lines += _slow_nodes(night)
     lines += _blamed_nodes(night)
     lines += _alarms(night.alarms)
+    lines += _clusters(night)
     lines += _times(night)
     return "\n".join(lines)
 
@@ -167,6 +168,22 @@ def _blamed_nodes(night: Night) -> Iterator[str]:
         for node, found in worst.items():
             labels = {"cluster": cluster, "node": node, "one_of": str(len(found.nodes))}
             yield _sample("gsw_failing_node_ratio", labels, found.failed / found.of)
+
+
+def _clusters(night: Night) -> Iterator[str]:
+    """What the night was for all rows of the cluster together."""
+    whole = night.whole
+    if whole is not None:
+        labels = {"cluster": cluster_of(night.records[0])}
+        yield from _head("gsw_cluster_effect_ratio", "Throughput of all rows together against usual nights, less one.")
+        yield _sample("gsw_cluster_effect_ratio", labels, whole.change)
+        yield from _head("gsw_cluster_incident", "Whether the whole cluster is slower than its nights differ by.")
+        yield _sample("gsw_cluster_incident", labels, whole.is_incident)
+    drifts = {cluster: bool(told.drift) for cluster, told in night.told.items() if told.drift is not None}
+    if drifts:
+        yield from _head("gsw_cluster_drift", "Whether the cluster's newest nights are slower than the first ones.")
+    for cluster, value in drifts.items():
+        yield _sample("gsw_cluster_drift", {"cluster": cluster}, value)
 
 
 def _times(night: Night) -> Iterator[str]:

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_gsw.common.words import counted, duration, share
+from pytest_gsw.common.words import command, counted, duration, share
 from pytest_gsw.history.alarm_texts import COLUMNS, cells
 from pytest_gsw.history.explaining import failing_text, suspect_text
 from pytest_gsw.reports.html.commands import again, next_command
@@ -59,6 +59,7 @@ def night_page(night: Night, others: Sequence[tuple[Night, str]], links: Sequenc
         simulated_note(night.records),
         _slow_nodes(night),
         _blamed_nodes(night),
+        section("cluster", "The whole cluster", _incident(night), *_creeping(night)),
         _attention(night),
         section("alarms", "Alarms", _alarms(night)),
         section("verdicts", "Verdicts", _verdicts(night)),
@@ -94,6 +95,32 @@ def _told(what: str, nodes: Sequence[str], kind: str, where: str) -> ET.Element 
         return None
     told = element("a", what, listed(nodes, _NAMED), href=where)
     return element("p", sign(kind), " ", told, class_="run")
+
+
+def _incident(night: Night) -> ET.Element | None:
+    """That the whole cluster was slower, and the rows that are part of it."""
+    incident = night.incident
+    if incident is None:
+        return None
+    pages = {row.record.row.node_id: row for row in night.rows}
+    parts = [row_link(pages[name]) for name in incident.parts if name in pages]
+    return element(
+        "div",
+        element("h3", sign(attention.REGRESSED.kind), f" {incident.fact}{night.incident_since}"),
+        fact_list([("canaries that were too slow as well", ", ".join(incident.canaries))]),
+        element("p", "These rows are part of it, and inconclusive for that:") if parts else None,
+        element("ul", *(element("li", link) for link in parts[:_AT_LENGTH]), class_="rows") if parts else None,
+        _more(len(parts) - _AT_LENGTH),
+        command_line(command("pytest-gsw", "history", f"--cluster={incident.cluster}")),
+        class_=f"card {attention.REGRESSED.kind}",
+    )
+
+
+def _creeping(night: Night) -> list[ET.Element]:
+    """That clusters have become slower, night by night."""
+    kind = attention.DRIFT.kind
+    told = [f" cluster {cluster}: {one.drift}" for cluster, one in night.told.items() if one.drift]
+    return [element("p", sign(kind), text, class_=f"card {kind}") for text in told]
 
 
 def _run_facts(night: Night) -> list[Content]:

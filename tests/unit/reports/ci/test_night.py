@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_gsw.history.model import Point
+from pytest_gsw.history.texts import ClusterTold
+from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.ci.night import KINDS, counts_text, findings
 from pytest_gsw.reports.rows import Row, Since
 from pytest_gsw.reports.since import since_line, since_of
 from pytest_gsw.results.attention import Level
 from tests.unit.reports.ci.nights import DRIFT, ERROR, IMPROVED, NIGHT, NOON_S, PASSED, REGRESSED, night_of, record
 from tests.unit.results.records import varied
+from tests.unit.results.test_incident import night
 
 DAY_S = 86400.0
 
@@ -107,8 +112,27 @@ def test_what_needs_nobody(outcome: str) -> None:
     assert findings(night_of((varied(PASSED, outcome=outcome),))) == ()
 
 
+def test_an_incident_is_one_finding_that_has_its_rows() -> None:
+    told = {"eos": ClusterTold(", since 2026-11-20", "it creeps")}
+    found = findings(replace(night_of(night([0.06] * 10, Reason.INCIDENT)), told=told))
+
+    assert [(one.kind, one.row, one.level, one.next) for one in found] == [
+        ("incident", "cluster eos", Level.ERROR, "pytest-gsw history --cluster=eos"),
+        ("drift", "cluster eos", Level.WARNING, "pytest-gsw trend --cluster=eos"),
+    ]
+    assert found[0].text.startswith("cluster eos: 10 of 10 rows slower, -5.8 % (an incident beyond -2.0 %), since 2026")
+    assert found[0].place == ("t.yaml", 1)
+    assert counts_text(night_of(night([0.06] * 10, Reason.INCIDENT))) == "10 rows: 1 incident, 10 inconclusive"
+
+
+def test_a_row_that_is_too_slow_in_an_incident_is_a_finding_of_its_own() -> None:
+    own = varied(REGRESSED, node_id="t.yaml::own")
+    found = findings(night_of((*night([0.06] * 10, Reason.INCIDENT), own)))
+    assert [(one.kind, one.node_id) for one in found] == [("incident", "cluster::eos"), ("regressed", "t.yaml::own")]
+
+
 def test_every_kind_has_its_place() -> None:
-    assert KINDS[:3] == ("regressed", "error", "unexpected success")
+    assert KINDS[:4] == ("incident", "regressed", "error", "unexpected success")
     (found,) = findings(night_of((varied(PASSED, outcome="unexpected_success", fact="ran"),)))
     assert (found.kind, found.level) == ("unexpected success", Level.ERROR)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -10,10 +11,12 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from pytest_gsw.history.suspects import Failing, Suspect
+from pytest_gsw.history.texts import ClusterTold
 from pytest_gsw.reports.ci.openmetrics import openmetrics
 from pytest_gsw.reports.night import Night
 from tests.unit.reports.ci.nights import DRIFTING, ERROR, NIGHT, PASSED, REGRESSED, hostile_night, night_of, texts
 from tests.unit.results.records import varied
+from tests.unit.results.test_incident import night
 
 
 def families(night: Night) -> dict[str, Metric]:
@@ -23,6 +26,24 @@ def families(night: Night) -> dict[str, Metric]:
 
 def values(night: Night, name: str) -> dict[str, float]:
     return {sample.labels["row"]: sample.value for sample in families(night)[name].samples}
+
+
+def test_an_incident_is_a_sample_of_the_cluster() -> None:
+    slow = families(night_of(night([0.06] * 9 + [-0.01])))
+    usual = families(night_of(night([0.01, -0.01] * 5)))
+
+    (effect,) = slow["gsw_cluster_effect_ratio"].samples
+    assert effect.labels == {"cluster": "eos"}
+    assert effect.value == pytest.approx(math.expm1(-0.06))
+    assert [found["gsw_cluster_incident"].samples[0].value for found in (slow, usual)] == [1, 0]
+    assert "gsw_cluster_incident" not in families(night_of(night([0.06] * 7)))
+
+
+@pytest.mark.parametrize(("drift", "value"), [("creeps", [1.0]), ("", [0.0]), (None, [])])
+def test_a_cluster_that_creeps_is_a_sample_where_that_is_known(drift: str | None, value: list[float]) -> None:
+    told = replace(night_of((PASSED,)), told={"eos": ClusterTold(drift=drift)})
+    found = families(told).get("gsw_cluster_drift")
+    assert [sample.value for sample in (found.samples if found else ())] == value
 
 
 def test_a_sample() -> None:
