@@ -59,6 +59,7 @@ def decide(
     *,
     first: int = 1,
     confirm: int = 0,
+    rows: int = 1,
 ) -> Decision:
     """Decide a row by all its jobs of this night, in any order, or say how many more it needs.
 
@@ -69,6 +70,7 @@ def decide(
         noise: Noise between jobs.
         first: Jobs that run in any case.
         confirm: Most jobs that follow where the first are beyond the screen.
+        rows: How many rows are judged together with it, itself included.
 
     Raises:
         ValueError: A time or the tolerance is not finite and above zero, there is no job, or ``first`` or ``confirm``
@@ -78,7 +80,7 @@ def decide(
     jobs, most = len(times_s), max(first + confirm, len(times_s))
     median_s = statistics.median(times_s)
     ratio = reference_s / median_s
-    now, final = noises.limit(tolerance, noise, jobs), noises.limit(tolerance, noise, most)
+    now, final = noises.limit(tolerance, noise, jobs, rows), noises.limit(tolerance, noise, most, rows)
     gain = noises.gain_limit(tolerance, noise, jobs)
 
     def decision(limit: float, more: int) -> Decision:

@@ -160,13 +160,23 @@ def median_sd(jobs: int) -> float:
 # -- limits by a tolerance, a fraction: a ValueError where it is not finite and above zero, or there is no job ----
 
 
-def limit(tolerance: float, noise: Noise, jobs: int = 1) -> float:
+def limit(tolerance: float, noise: Noise, jobs: int = 1, rows: int = 1) -> float:
     """The loss of throughput beyond which the median of so many jobs is a regression, as a fraction.
 
     max(tolerance, 1 - exp(-K · sigma · c)) with c from :func:`median_sd`: never less than the tolerance, and never so
-    little that noise alone goes beyond it more often than in one of a thousand nights.
+    little that noise alone goes beyond it more often than in one of a thousand nights. Of so many rows that are judged
+    together, none does in 99 of a hundred.
     """
-    return _bound(tolerance, K * noise.of_median(jobs))
+    return _bound(tolerance, deviations(rows) * noise.of_median(jobs))
+
+
+def deviations(rows: int) -> float:
+    """How many standard deviations noise alone goes beyond for any of so many rows in 1 % of nights, at least K.
+
+    The first step of Holm's procedure (Scandinavian Journal of Statistics 6 (1979), p. 65), at which a row is tested
+    that is slow alone. The others are not waited for to take the next ones, which differ where many rows are slow.
+    """
+    return max(K, -statistics.NormalDist().inv_cdf(0.01 / rows))
 
 
 def screen(tolerance: float, noise: Noise, jobs: int = 1) -> float:

@@ -224,6 +224,8 @@ class Night:
     noise: Noise
     #: Whether the row is one of those that say so: what a slow node costs is not the night's.
     is_counted: bool = True
+    #: How many rows are tested together: none of them is to fail by noise alone in 99 of a hundred nights.
+    tested: int = 1
 
 
 @dataclass(frozen=True)
@@ -272,10 +274,12 @@ def decide_beside(
     Raises:
         ValueError: As :func:`~pytest_gsw.performance.decision.decide` does.
     """
-    raw = decide(times_s, reference_s, tolerance, night.noise, first=first, confirm=confirm)
-    own = replace(night.noise, shared=0.0) if night.taken else night.noise
+    raw = decide(times_s, reference_s, tolerance, night.noise, first=first, confirm=confirm, rows=night.tested)
+    # What is taken is known no better than a median of the other rows, and all jobs of the row share that error.
+    error = night.noise.sigma * median_sd(max(1, night.rows - 1))
+    own = replace(night.noise, shared=error) if night.taken else night.noise
     without = [time_s * math.exp(-night.taken) for time_s in times_s]
-    left = decide(without, reference_s, tolerance, own, first=first, confirm=confirm)
+    left = decide(without, reference_s, tolerance, own, first=first, confirm=confirm, rows=night.tested)
     is_usual_tonight = is_below(reference_s / (night.usual_s * math.exp(night.effect)), tolerance)
     is_needless = (night.is_incident or is_usual_tonight) and len(times_s) >= first
     more = max(left.more, 0 if is_needless else raw.more)
@@ -320,7 +324,17 @@ class Tonight:
         taken = 0.0 if effect.is_gain else value
         noise = replace(self.before.noise_of_left(row, tolerance), shared=effect.noise.sigma)
         usual_s = math.exp(self.before.levels[row])
-        return Night(value, taken, effect.is_incident, effect.limit, effect.rows, usual_s, noise, row in self.over)
+        return Night(
+            value,
+            taken,
+            effect.is_incident,
+            effect.limit,
+            effect.rows,
+            usual_s,
+            noise,
+            is_counted=row in self.over,
+            tested=len(self.before.levels),
+        )
 
     def bounds(self, row: str, tolerance: float) -> tuple[Night, ...]:
         """The night to a row if all rows that are missing were as fast, and as slow, as can be.

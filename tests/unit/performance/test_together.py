@@ -10,7 +10,7 @@ import pytest
 
 from pytest_gsw.performance.decision import Outcome, decide
 from pytest_gsw.performance.drift import drift
-from pytest_gsw.performance.noise import K, Noise, limit, median_sd, noise_of
+from pytest_gsw.performance.noise import K, Noise, deviations, limit, median_sd, noise_of
 from pytest_gsw.performance.together import (
     LEAST_EFFECT,
     Before,
@@ -422,3 +422,23 @@ def test_a_row_s_own_creep_is_found_where_nights_differ_by_more() -> None:
 
     assert found["own"] >= 11
     assert found["raw"] <= 8
+
+
+def test_of_many_rows_that_are_tested_together_each_may_be_slower_by_noise() -> None:
+    beside = night(0.0, sigma=0.035, shared=0.0)
+    times_s = [math.exp(0.0595)] * 5
+
+    alone, together = (decide_beside(times_s, 1.0, TOLERANCE, replace(beside, tested=rows)) for rows in (1, 30))
+
+    assert (alone.outcome, together.outcome) == (Outcome.REGRESSED, Outcome.INCONCLUSIVE)
+    assert deviations(30) == pytest.approx(3.403, abs=1e-3)
+    assert deviations(1) == deviations(8) == K
+
+
+def test_what_is_taken_from_a_row_is_known_as_a_median_of_the_others_is() -> None:
+    of_few, of_many = (replace(night(0.02, sigma=0.04), rows=rows) for rows in (9, 1000))
+    times_s = [math.exp(0.02 + 0.0675)] * 5
+
+    few, many = (decide_beside(times_s, 1.0, TOLERANCE, one) for one in (of_few, of_many))
+
+    assert (few.left.outcome, many.left.outcome) == (Outcome.INCONCLUSIVE, Outcome.REGRESSED)
