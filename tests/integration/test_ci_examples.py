@@ -72,12 +72,8 @@ def test_the_alerts_are_of_metrics_that_are_there() -> None:
     (example,) = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.DOTALL)
     (group,) = yaml.safe_load(example)["groups"]
     used = {name for rule in group["rules"] for name in re.findall(r"gsw_\w+", rule["expr"])}
-<<<<<<< HEAD
-    assert used == {"gsw_outcome", "gsw_drift", "gsw_alarm_pages", "gsw_run_timestamp_seconds"}
-=======
     of_clusters = {"gsw_cluster_incident", "gsw_cluster_drift"}
-    assert used == {"gsw_outcome", "gsw_drift", "gsw_run_timestamp_seconds", *of_clusters}
->>>>>>> 9997d14 (The alerts of the docs know incidents and drifts of clusters)
+    assert used == {"gsw_outcome", "gsw_drift", "gsw_alarm_pages", "gsw_run_timestamp_seconds", *of_clusters}
 
 
 def test_the_example_in_python(
