@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks.simulated.cluster import Life, Ran
 from pytest_gsw.history.events import Event
+from pytest_gsw.history.failing import Failure
 from pytest_gsw.history.model import LineKey, Point, points_of
 from pytest_gsw.history.store import History
 from pytest_gsw.history.together import Beside, Together
@@ -78,6 +79,10 @@ class Memory(History):
         return "memory"
 
     def events(self, cluster: str | None = None, kind: str | None = None) -> tuple[Event, ...]:
+        return ()
+
+    def failures(self, cluster: str, since_s: float = 0.0) -> tuple[Failure, ...]:
+        """None: no job is failed by the infrastructure here."""
         return ()
 
 
