@@ -3,8 +3,7 @@
 A loss of 1 % a week is within every tolerance for weeks, and a reference that follows the nights follows it. So the
 reference is always the first nights after a figure was accepted, and the newest nights are compared with it by rank
 sum, which knows no distribution and to which one slow night is one slow night. Nights are not independent, however:
-a busy cluster stays busy. Their autocorrelation is estimated along the way, without any level, and the more there is
-of it, the more nights it takes to say something, and the less each of them says.
+a busy cluster stays busy. So all nights have to say as well that a change is likelier than a level that wanders.
 
 What it finds is a warning, not a failure: it knows that the nights have become slower, not that the row is at fault.
 """
@@ -18,16 +17,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_gsw.performance import levels
-from pytest_gsw.performance.common import CUT, Common, common_of
-from pytest_gsw.performance.noise import REFERENCE_JOBS, reference
-from pytest_gsw.performance.ranks import rank_sum, theil_sen
+from pytest_gsw.performance.common import Common, change_in
+from pytest_gsw.performance.noise import REFERENCE_JOBS, median_sd, reference
+from pytest_gsw.performance.ranks import normal_scores, rank_sum, theil_sen
 
-#: How many of the newest nights are held against the reference; with autocorrelation, as many as say as much.
+#: How many of the newest nights are held against the reference; and twice as many, which small changes take.
 NEWEST = 10
 
-#: Standard deviations of the rank sum beyond which the newest nights are slower. One night has a probability of 0.05 %
-#: of being beyond it by chance; 180 nights that are tested one after another have 1 to 2 % (benchmarks/decisions.py).
-Z = 3.3
+#: Standard deviations of the rank sum beyond which the newest nights are slower. One night has a probability of 0.3 %
+#: of being beyond it by chance: most of what keeps 180 nights from a false warning is what all nights say
+#: (:func:`~pytest_gsw.performance.common.change_in`), and this is for odd nights.
+Z = 2.8
 
 #: Least change of the median step time, as a fraction, that is worth a warning.
 LEAST_SHIFT = 0.02
@@ -37,21 +37,23 @@ _FEWEST = REFERENCE_JOBS + NEWEST
 
 _LEAST_LOG = math.log1p(LEAST_SHIFT)
 
-#: Standard deviations that the newest nights need before more is asked of them, autocorrelation not allowed for.
+#: Standard deviations that the newest nights need before twice as many are asked.
 _FIRST_Z = 2.0
+
+#: Standard deviations of one night beyond which all but two of the newest are after a change that no level makes which
+#: wanders: ranks of a few nights do not say how large it is.
+_PLAIN = 3.0
+_BUT = 2
 
 #: Evidence that the level is back, as a logarithm of likelihoods: E. S. Page, Continuous inspection schemes,
 #: Biometrika 41 (1954), p. 100. A slow level makes such a fast sum once in more than a thousand nights.
-_BACK = 7.0
+_BACK = 9.0
+
+#: Standard errors that a level that is warned of may be faster than it looks.
+_SURE = 2.0
 
 #: Standard deviations that one night says at most of whether the level is back.
 _FARTHEST = 2.5
-
-#: Autocorrelation up to which nights are taken as independent: thirty nights cannot tell it from none.
-_LEAST_RHO = 0.1
-
-#: Autocorrelation that is taken at most: what is estimated above it stands for a level that wanders.
-_MOST_RHO = 0.9
 
 #: How much less likely than the best one a first suspect night may be, as a logarithm, and how many nights away.
 _PLAUSIBLE = 3.0
@@ -67,7 +69,7 @@ _TRIED_FIRST = 64
 class Drift:
     """The newest nights of a row are slower than its reference."""
 
-    #: How far the rank sum of the newest nights is from none, in standard deviations, autocorrelation allowed for.
+    #: How far the rank sum of the newest nights is from none, in standard deviations.
     z: float
     #: Change of the median step time, newest nights against reference, as a fraction: 0.03 is 3 % more time.
     shift: float
@@ -78,7 +80,7 @@ class Drift:
     first_suspect: int
     #: Index of the first and of the last night that it may be as well.
     suspects: tuple[int, int]
-    #: Lag-1 autocorrelation of the nights, 0 where none is to be seen.
+    #: Lag-1 autocorrelation of the nights beside the change, 0 where none is to be seen.
     rho: float
     #: How many of the newest nights were held against the reference.
     newest: int
@@ -112,7 +114,7 @@ def drift(times_s: Sequence[float], start: int = 0, days: Sequence[float] | None
     values = [logs[night] for night in kept]
     newest = values[-warned.newest :]
     shift = math.expm1(statistics.median(newest) - statistics.median(frozen))
-    z = rank_sum(frozen, newest).z / _widening(warned.common, warned.newest)
+    z = rank_sum(frozen, newest).z
     split = _split(frozen, values)
     plausible = [kept[REFERENCE_JOBS + one] for one in _plausible(frozen, values, split)]
     since = kept[REFERENCE_JOBS + split :]
@@ -168,6 +170,7 @@ def _warnings(frozen: Sequence[float], logs: Sequence[float]) -> Iterator[_Warne
     if len(logs) < _FEWEST:
         return
     level, sigma = statistics.median(frozen), max(levels.spread(frozen), LEAST_SHIFT / 10)
+    uncertain = sigma * math.hypot(median_sd(NEWEST), median_sd(REFERENCE_JOBS))
     warned: _Warned | None = None
     evidence = 0.0
     kept = list(range(_FEWEST - 1))
@@ -175,10 +178,12 @@ def _warnings(frozen: Sequence[float], logs: Sequence[float]) -> Iterator[_Warne
         kept.append(count - 1)
         slower = statistics.median(logs[night] for night in kept[-NEWEST:]) - level
         if warned is None:
-            warned, evidence = (None if slower < _LEAST_LOG else _warning(frozen, logs, tuple(kept))), 0.0
+            warned, evidence = (None if slower < _LEAST_LOG else _warning(frozen, logs, tuple(kept), sigma)), 0.0
         else:
-            # The log likelihood of the reference's level over the slow one's, in a sum that never falls below none.
-            apart = warned.slower / sigma
+            # The log likelihood of the reference's level over the slow one's, in a sum that never falls below none. The
+            # slow one is the least that it may be: what is warned of looks slower than it is, since it was warned of.
+            least = max(warned.slower - _SURE * uncertain * math.sqrt(warned.common.inflation(NEWEST)), _LEAST_LOG)
+            apart = least / sigma
             above = min(max((logs[count - 1] - level) / sigma, -_FARTHEST), apart + _FARTHEST)
             evidence = max(0.0, evidence + apart * (apart / 2 - above))
             if slower < _LEAST_LOG / 2 and evidence > _BACK * warned.common.inflation(REFERENCE_JOBS):
@@ -187,73 +192,27 @@ def _warnings(frozen: Sequence[float], logs: Sequence[float]) -> Iterator[_Warne
         yield warned
 
 
-def _warning(frozen: Sequence[float], all_logs: Sequence[float], kept: Sequence[int]) -> _Warned | None:
+def _warning(frozen: Sequence[float], all_logs: Sequence[float], kept: Sequence[int], sigma: float) -> _Warned | None:
     """The warning that begins with the last night that is kept, if one does."""
     logs = [all_logs[night] for night in kept]
     if len(logs) < _FEWEST or rank_sum(frozen, logs[-NEWEST:]).z <= _FIRST_Z:
         return None
-    split = REFERENCE_JOBS + _split(frozen, logs)
-    parts = _without_change(frozen, logs, split)
-    common = common_of(parts, autocorrelation([value for part in parts for value in part]))
-    newest = min(REFERENCE_JOBS, math.ceil(NEWEST * common.inflation(REFERENCE_JOBS) - 1e-9))
-    if len(logs) < REFERENCE_JOBS + newest:
+    newest = max(_compared(len(logs)), key=lambda count: rank_sum(frozen, logs[-count:]).z)
+    if rank_sum(frozen, logs[-newest:]).z <= Z:
         return None
-    slower = statistics.median(logs[-newest:]) - statistics.median(frozen)
-    z = rank_sum(frozen, logs[-newest:]).z / _widening(common, newest)
-    if slower < _LEAST_LOG or z <= Z:
-        return None
-    return _Warned(slower, common, newest, kept, split)
-
-
-def _without_change(frozen: Sequence[float], logs: Sequence[float], split: int) -> tuple[list[float], list[float]]:
-    """The nights about the reference's level, and since the first suspect night about their own, or their creep.
-
-    A step within a block of nights would pass for autocorrelation, and hide itself.
-    """
+    change = change_in(normal_scores([*frozen, *logs[REFERENCE_JOBS:]]), REFERENCE_JOBS)
     level = statistics.median(frozen)
-    before, after = logs[REFERENCE_JOBS:split], logs[split:]
-    above = [value - level for value in after]
-    rest = min(_about_step(above), _about_creep(above), key=_size)
-    return [value - level for value in (*frozen, *before)], rest
+    is_plain = sorted(logs[-NEWEST:])[_BUT] - level > _PLAIN * sigma
+    if not (is_plain or change.is_believed):
+        return None
+    return _Warned(
+        statistics.median(logs[-NEWEST:]) - level, change.common, newest, kept, REFERENCE_JOBS + _split(frozen, logs)
+    )
 
 
-def autocorrelation(logs: Sequence[float]) -> float:
-    """The lag-1 autocorrelation of nights, from blocks of as many as the reference has, each without its own trend.
-
-    A block's level and trend are taken out, so that neither a creep nor the level before or after a step counts as
-    autocorrelation. What that takes along of the autocorrelation itself is given back: of n nights (1 + 3 rho) / n with
-    a mean (M. G. Kendall, Biometrika 41 (1954), p. 403), and (2 + 4 rho) / n with a trend; the tests simulate it.
-    ``logs`` are natural logarithms of step times, oldest first.
-
-    Returns:
-        From 0 to 0.9; 0 where it is too small to be told from none, or there is not one whole block.
-    """
-    products = squares = 0.0
-    for begin in range(0, len(logs) - REFERENCE_JOBS + 1, REFERENCE_JOBS):
-        rest = _without_trend(logs[begin : begin + REFERENCE_JOBS])
-        products += sum(one * following for one, following in itertools.pairwise(rest))
-        squares += sum(value * value for value in rest)
-    if squares <= 0:
-        return 0.0
-    rho = (products / squares * REFERENCE_JOBS + 2) / (REFERENCE_JOBS - 4)
-    return 0.0 if rho <= _LEAST_RHO else min(rho, _MOST_RHO)
-
-
-def _without_trend(values: Sequence[float]) -> list[float]:
-    """What is left of values, outliers cut off, when their line by least squares is taken out."""
-    centre = statistics.median(values)
-    cut = CUT * statistics.median(abs(value - centre) for value in values)
-    kept = [min(max(value - centre, -cut), cut) for value in values]
-    mean, middle = statistics.fmean(kept), (len(kept) - 1) / 2
-    spread = sum((place - middle) ** 2 for place in range(len(kept)))
-    slope = sum((place - middle) * value for place, value in enumerate(kept)) / spread
-    return [value - mean - slope * (place - middle) for place, value in enumerate(kept)]
-
-
-def _widening(common: Common, newest: int) -> float:
-    """How many times wider a difference of levels is spread than with independent nights."""
-    wide = common.inflation(newest) / newest + common.inflation(REFERENCE_JOBS) / REFERENCE_JOBS
-    return math.sqrt(wide / (1 / newest + 1 / REFERENCE_JOBS))
+def _compared(nights: int) -> list[int]:
+    """Of how many newest nights each of the rank sums is."""
+    return [count for count in (NEWEST, 2 * NEWEST) if nights >= REFERENCE_JOBS + count]
 
 
 def _split(frozen: Sequence[float], logs: Sequence[float]) -> int:

@@ -136,6 +136,19 @@ def theil_sen(xs: Sequence[float], ys: Sequence[float]) -> float:
     return statistics.median(slopes)
 
 
+def normal_scores(values: Sequence[float]) -> list[float]:
+    """The normal values that have the same ranks, so that one value that is twice as large is one large value.
+
+    Source: B. L. van der Waerden, Indagationes Mathematicae 14 (1952), p. 453: the quantile of rank / (n + 1).
+
+    Raises:
+        ValueError: A value is not finite.
+    """
+    _check(values, 0)
+    normal, parts = statistics.NormalDist(), 2 * (len(values) + 1)
+    return [normal.inv_cdf(twice / parts) for twice in _twice_ranks(values)[0]]
+
+
 def _twice_ranks(values: Sequence[float]) -> tuple[list[int], int]:
     """Twice the mean rank of each value, a whole number, and the sum of t^3 - t over groups of t equal values."""
     order = sorted(range(len(values)), key=values.__getitem__)

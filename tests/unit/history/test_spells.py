@@ -101,8 +101,8 @@ def of_drift(nights: Sequence[Point]) -> tuple[Spell, ...]:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_creep_has_one_identity_although_its_beginning_is_found_more_sharply(seed: int) -> None:
-    nights = creep(90, seed=seed)
-    found = [of_drift(nights[:count]) for count in range(40, 91)]
+    nights = creep(93, seed=seed)
+    found = [of_drift(nights[:count]) for count in range(40, 94)]
     spells = [one[-1] for one in found if one]
     assert len(spells) > 20
     assert len({identity(one) for one in spells}) == 1

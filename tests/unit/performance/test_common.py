@@ -6,45 +6,66 @@ import statistics
 
 import pytest
 
-from pytest_gsw.performance.common import Common, common_of
+from pytest_gsw.performance.common import Change, Common, change_in
+from pytest_gsw.performance.ranks import normal_scores
 
 
 def level_and_jobs(seed: int, count: int, share: float, decay: float) -> list[float]:
-    """A level that wanders, with this share of the variance, under jobs that are independent."""
+    """Jobs that differ from each other, about a level that wanders: together with a standard deviation of 1."""
     rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
-    level, values = rng.gauss(0, 1), []
+    level, values = rng.gauss(0, math.sqrt(share)), []
     for _ in range(count):
-        level = decay * level + rng.gauss(0, math.sqrt(1 - decay**2))
-        values.append(math.sqrt(share) * level + rng.gauss(0, math.sqrt(1 - share)))
+        values.append(level + rng.gauss(0, math.sqrt(1 - share)))
+        level = decay * level + rng.gauss(0, math.sqrt(share * (1 - decay**2)))
     return values
 
 
-@pytest.mark.parametrize(("share", "decay"), [(0.5, 0.8), (0.7, 0.8), (0.5, 0.9), (1.0, 0.5)])
-def test_a_level_below_independent_jobs_is_seen(share: float, decay: float) -> None:
-    found = [common_of([level_and_jobs(seed, 210, share, decay)], 0.0).inflation(30) for seed in range(40)]
-    assert statistics.median(found) == pytest.approx(Common(0.0, share, decay).inflation(30), rel=0.25)
+def changed(seed: int, share: float, decay: float, step: float, nights: int = 160) -> Change:
+    """What is said of nights of which the last half are more by a step."""
+    half = nights // 2
+    values = [value + step * (night >= half) for night, value in enumerate(level_and_jobs(seed, nights, share, decay))]
+    return change_in(normal_scores(values), 30)
 
 
-def test_independent_nights_have_next_to_nothing_in_common() -> None:
-    found = [common_of([level_and_jobs(seed, 90, 0.0, 0.5)], 0.0).inflation(30) for seed in range(40)]
-    assert statistics.median(found) == 1
-    assert statistics.fmean(found) < 1.4
+@pytest.mark.parametrize(("share", "decay"), [(0.0, 0.5), (1.0, 0.5), (0.5, 0.8), (1.0, 0.8)])
+def test_what_nights_have_in_common_beside_a_change_is_about_right(share: float, decay: float) -> None:
+    found = [changed(seed, share, decay, 3.0) for seed in range(30)]
+    seen = [change.common.rho for change in found if change.is_believed]
+    assert len(seen) >= 25
+    assert statistics.median(seen) == pytest.approx(share * decay, abs=0.15)
 
 
-def test_parts_have_levels_of_their_own() -> None:
-    values = level_and_jobs(1, 90, 0.0, 0.5)
-    parts = values[:60], [value + 20 for value in values[60:]]
-    assert common_of(parts, 0.0).inflation(30) < 2 < common_of([[*parts[0], *parts[1]]], 0.0).inflation(30)
+def test_a_level_that_wanders_is_no_change() -> None:
+    for share, decay in ((0.5, 0.8), (0.5, 0.85), (1.0, 0.5)):
+        assert sum(changed(seed, share, decay, 0.0).is_believed for seed in range(100, 150)) <= 2
+
+
+def test_a_change_to_less_is_none() -> None:
+    assert changed(1, 0.0, 0.5, 2.0).common == Common()
+    assert changed(1, 0.0, 0.5, 2.0).is_believed
+    assert not changed(1, 0.0, 0.5, -2.0).is_believed
+
+
+def test_a_creep_is_a_change() -> None:
+    values = [value + max(0, night - 60) * 0.08 for night, value in enumerate(level_and_jobs(1, 100, 0.0, 0.5))]
+    assert change_in(normal_scores(values), 30).is_believed
+
+
+def test_the_last_few_nights_are_no_change() -> None:
+    values = level_and_jobs(1, 60, 0.0, 0.5)
+    assert not change_in(normal_scores([*values, 9.0, 9.0, 9.0, 9.0]), 30).is_believed
+    assert change_in(normal_scores([*values, *[9.0] * 12]), 30).is_believed
 
 
 def test_inflation_is_the_variance_of_a_mean() -> None:
     nights, decay = 10, 0.8
     exact = sum(decay ** abs(one - other) for one in range(nights) for other in range(nights)) / nights
-    assert Common(decay).inflation(nights) == pytest.approx(exact)
-    assert Common(0.0, 0.5, decay).inflation(nights) == pytest.approx(1 + 0.5 * (exact - 1))
+    assert Common(1.0, decay).inflation(nights) == pytest.approx(exact)
+    assert Common(0.5, decay).inflation(nights) == pytest.approx(1 + 0.5 * (exact - 1))
     assert Common().inflation(nights) == 1
 
 
-@pytest.mark.parametrize("values", [[], [1.0] * 60, [1.0, 2.0]])
-def test_too_little_to_say(values: list[float]) -> None:
-    assert common_of([values, []], 0.3) == Common(0.3)
+@pytest.mark.parametrize("values", [[], [1.0] * 60, [1.0, 2.0], [1.0] * 30, [1.0] * 30 + [2.0] * 30])
+def test_it_takes_nights_that_differ_and_enough_of_them(values: list[float]) -> None:
+    found = change_in(normal_scores(values), 30)
+    assert found.is_believed == (len(set(values)) == 2 and len(values) == 60)

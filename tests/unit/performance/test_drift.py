@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_gsw.performance.drift import autocorrelation, drift, warned_nights
+from pytest_gsw.performance.drift import drift, warned_nights
 
 #: The night of the change.
 CHANGE = 60
@@ -75,7 +75,7 @@ def test_a_creep_is_found_and_how_fast_it_is() -> None:
 def test_the_first_suspect_night_is_near_the_change(slower: Callable[[int], float], sigma: float) -> None:
     suspects = []
     for seed in range(25):
-        times_s = nights(seed, CHANGE + 40, sigma, slower)
+        times_s = nights(seed, CHANGE + 45, sigma, slower)
         found = drift(times_s)
         assert found is not None
         suspects.append(found.first_suspect - CHANGE)
@@ -108,7 +108,6 @@ def test_less_than_two_percent_is_not_worth_a_warning() -> None:
 
 def test_there_is_no_drift_before_reference_and_newest_nights_are_there() -> None:
     times_s = nights(2, 40, 0.01, lambda night: 0.05 if night >= 30 else 0.0)
-    assert autocorrelation([math.log(time_s) for time_s in times_s]) == 0
     assert drift(times_s[:39]) is None
     assert drift(times_s) is not None
     assert drift(times_s, start=1) is None
@@ -137,24 +136,6 @@ def test_single_slow_nights_are_no_drift() -> None:
     for night in range(35, 180, 6):
         times_s[night] *= 1.4
     assert first_alarm(times_s) is None
-
-
-@pytest.mark.parametrize("rho", [0.0, 0.3, 0.5, 0.7])
-def test_the_autocorrelation_is_about_right(rho: float) -> None:
-    found = [autocorrelation([math.log(value) for value in nights(seed, 180, rho=rho)]) for seed in range(40)]
-    # What is too small to be told from none is none.
-    assert statistics.median(found) == pytest.approx(rho, abs=0.08)
-
-
-def test_neither_a_trend_nor_a_level_is_autocorrelation() -> None:
-    for seed in range(10):
-        logs = [math.log(time_s) for time_s in nights(seed, 120)]
-        tilted = [value + night * 0.01 for night, value in enumerate(logs)]
-        stepped = [value + 0.2 * (night >= 60) for night, value in enumerate(logs)]
-        assert autocorrelation(tilted) == pytest.approx(autocorrelation(logs), abs=0.1)
-        assert autocorrelation(stepped) == pytest.approx(autocorrelation(logs), abs=1e-9)
-    assert autocorrelation([1.0] * 60) == 0
-    assert autocorrelation([1.0] * 29) == 0
 
 
 @pytest.mark.parametrize(("sigma", "slower"), [(0.005, 0.045), (0.01, 0.03), (0.02, 0.05), (0.01, 0.1)])
@@ -215,10 +196,43 @@ def test_a_slow_spell_in_the_reference_is_no_part_of_its_level(begin: int) -> No
 
 
 def test_the_more_nights_have_in_common_the_more_of_them_it_takes() -> None:
-    found = [drift(nights(seed, 150, 0.01, step, rho=0.5)) for seed in range(10)]
-    seen = [one for one in found if one is not None]
-    assert len(seen) >= 8
-    assert all(one.rho > 0.2 and one.newest > 12 for one in seen)
+    def found_after(rho: float) -> float:
+        series = [nights(seed, 180, 0.02, step, rho) for seed in range(12)]
+        assert all(first_alarm(times_s, CHANGE + 1) for times_s in series)
+        seen = [one.rho for one in map(drift, series) if one is not None]
+        assert statistics.median(seen) == pytest.approx(rho, abs=0.2)
+        return statistics.fmean(first_alarm(times_s, CHANGE + 1) or 0 for times_s in series)
+
+    assert found_after(0.0) + 5 < found_after(0.5)
+
+
+def level_and_jobs(seed: int, count: int, sigma: float, decay: float) -> list[float]:
+    """Half of the variance is a level's that all jobs share, and that wanders."""
+    rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
+    level = nights(seed, count, sigma / math.sqrt(2), rho=decay)
+    return [time_s * math.exp(rng.gauss(0, sigma / math.sqrt(2))) for time_s in level]
+
+
+@pytest.mark.parametrize("decay", [0.8, 0.85])
+def test_a_level_that_wanders_below_the_noise_of_jobs_is_seldom_a_drift(decay: float) -> None:
+    # A rule that knows lag-1 autocorrelation alone warns of 15 and 33 rows of a hundred.
+    series = [level_and_jobs(seed, 210, 0.02, decay) for seed in range(3000, 3060)]
+    assert sum(bool(warned_nights(times_s)) for times_s in series) <= 5
+
+
+def test_a_warning_of_a_noisy_row_does_not_fall_silent() -> None:
+    silent = 0
+    for seed in range(30):
+        warned = warned_nights(nights(seed, 180, 0.03, step))
+        silent += warned != tuple(range(warned[0], 180))
+    assert silent <= 1
+
+
+@pytest.mark.parametrize("sigma", [0.005, 0.01])
+def test_a_large_change_right_after_the_reference_is_found_at_once(sigma: float) -> None:
+    for seed in range(10):
+        times_s = nights(seed, 45, sigma, lambda night: 0.08 if night >= 30 else 0.0)
+        assert first_alarm(times_s) == 40
 
 
 @settings(max_examples=30)
@@ -252,7 +266,7 @@ def test_false_alarms_in_180_nights_are_rare(sigma: float, rho: float) -> None:
     assert sum(first_alarm(times_s) is not None for times_s in series) <= 2
 
 
-@pytest.mark.parametrize(("sigma", "within", "share"), [(0.01, 24, 0.9), (0.02, 28, 0.55)])
+@pytest.mark.parametrize(("sigma", "within", "share"), [(0.01, 24, 0.9), (0.02, 28, 0.45)])
 def test_a_creep_of_one_percent_a_week_is_found_within_four_weeks(sigma: float, within: int, share: float) -> None:
     alarms = [first_alarm(nights(seed, CHANGE + 28, sigma, creep), CHANGE + 1) for seed in range(2000, 2040)]
     assert sum(alarm is not None and alarm - CHANGE <= within for alarm in alarms) >= share * len(alarms)
