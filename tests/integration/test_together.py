@@ -101,6 +101,8 @@ def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytes
     page = (pytester.path / "report" / "index.html").read_text()
     assert f" {fact.replace('>', '&gt;')}</h3>" in page
     assert page.index('id="cluster"') < page.index('id="attention"')
+    assert f"<p>{rows} of them are part of what the whole cluster has, above.</p>" in page
+    assert "tonight; before that" not in page
     assert f"**incident** `{fact}" in (pytester.path / "report" / "summary.md").read_text()
     assert 'gsw_cluster_incident{cluster="demo"} 1.0' in (pytester.path / "report" / "gsw.prom").read_text()
     lines = [json.loads(line) for line in (pytester.path / "night.jsonl").read_text().splitlines()]

@@ -151,9 +151,12 @@ def _group(night: Night, kind: str) -> ET.Element:
         causes = [_cause_card(cause, night.run.directory) for cause in night.causes[:_CAUSES]]
         left = sum(len(cause.rows) for cause in night.causes[_CAUSES:])
         return element("div", heading, *causes, _more(left), _missing(night), class_="group")
-    rows = night.of(kind)
+    parts = frozenset(() if night.incident is None else night.incident.parts)
+    rows = [row for row in night.of(kind) if row.record.row.node_id not in parts]
+    told = len(night.of(kind)) - len(rows)
     cards = element("ul", *(_card(row, night.run.directory) for row in rows[:_AT_LENGTH]), class_="cards")
-    return element("div", heading, cards, _more(len(rows) - _AT_LENGTH), class_="group")
+    under = element("p", f"{told} of them are part of what the whole cluster has, above.") if told else None
+    return element("div", heading, cards if rows else None, _more(len(rows) - _AT_LENGTH), under, class_="group")
 
 
 def _more(count: int) -> ET.Element | None:
