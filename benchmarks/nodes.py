@@ -22,10 +22,14 @@ from tabulate import tabulate
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from pytest_gsw.performance.culprits import culprits  # noqa: E402
+from pytest_gsw.performance.culprits import culprits, find  # noqa: E402
 from pytest_gsw.performance.excess import Timed  # noqa: E402
+from pytest_gsw.performance.soundness import soundness  # noqa: E402
 
 SIZES = (4, 8, 16, 32)
+MANY_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
+#: Nodes, rows and sizes of jobs of a cluster, and how many more histories a smaller one is drawn of.
+CLUSTERS = ((64, 9, SIZES, 5), (256, 30, SIZES, 2), (2048, 30, MANY_SIZES, 1))
 #: The night on which a node becomes slow, and so many nights later somebody looks.
 CHANGE, LATER = 30, (3, 5, 7)
 
@@ -61,6 +65,15 @@ def odd_jobs(rng: random.Random, sigma: float, _before: dict[str, float], _row: 
     return rng.gauss(0, sigma) + (rng.uniform(0.05, 0.3) if rng.random() < 0.05 else 0.0)
 
 
+def congestion(rng: random.Random, sigma: float, before: dict[str, float], row: int, night: int) -> float:
+    """In one night of four an hour is slow, for the jobs that run in it: three rows that follow each other."""
+    if f"hour {night}" not in before:
+        before[f"hour {night}"] = rng.randrange(30) if rng.random() < 0.25 else -9
+        before[f"slow {night}"] = rng.uniform(0.03, 0.12)
+    in_it = 0 <= row - before[f"hour {night}"] < 3
+    return rng.gauss(0, sigma) + (before[f"slow {night}"] if in_it else 0.0)
+
+
 NOISES: Mapping[str, Noise] = {
     "Gaussian": gaussian,
     "Student t3": student,
@@ -68,6 +81,7 @@ NOISES: Mapping[str, Noise] = {
     "AR(1) 0.5": autoregressive,
     "shared night": shared,
     "1 in 20 slow": odd_jobs,
+    "congestion": congestion,
 }
 
 
@@ -100,14 +114,14 @@ def history(
     return jobs
 
 
-def quiet(name: str, kind: str, nodes: int, rows: int, series: int, seed: int) -> str:
+def quiet(name: str, kind: str, nodes: int, rows: int, sizes: tuple[int, ...], series: int, seed: int) -> str:
     """The share of nights within the spells of nodes that are named though all are sound."""
     rng = random.Random(f"{seed} quiet {name} {kind} {nodes}")  # noqa: S311 - noise, not cryptography
     nights, named = 100, 0
     for _ in range(series):
-        found = culprits(history(rng, NOISES[name], kind, 0.03, nights, nodes, rows))
+        found = culprits(history(rng, NOISES[name], kind, 0.03, nights, nodes, rows, sizes=sizes))
         named += sum(one.last - one.since + 1 for one in found)
-    return f"{named / nights / series:.2%}" if named else f"< {1 / nights / series:.2%}"
+    return f"{named} of {nights * series:,}"
 
 
 def power(kind: str, sigma: float, loss: float, later: int, series: int, seed: int) -> tuple[str, str, str]:
@@ -124,12 +138,26 @@ def power(kind: str, sigma: float, loss: float, later: int, series: int, seed: i
     return f"{alone / series:.0%}", f"{together / series:.0%}", f"{wrong} of {series}"
 
 
+def shares(name: str, kind: str, size: int, later: int, series: int, seed: int) -> tuple[str, ...]:
+    """How often a node at -10 % is named that is in jobs of so many of 64 nodes, a sound one, and who was cleared."""
+    rng = random.Random(f"{seed} shares {name} {kind} {size} {later}")  # noqa: S311 - noise, not cryptography
+    right = wrong = cleared = 0
+    for _ in range(series):
+        node = rng.randrange(64)
+        slow = {node: (CHANGE, -math.log1p(-0.1))}
+        jobs = history(rng, NOISES[name], kind, 0.03, CHANGE + later, slow=slow, rows=30, sizes=(size,))
+        found = find(jobs)
+        right += any(node in one.nodes for one in found.culprits)
+        wrong += any(node not in one.nodes for one in found.culprits)
+        cleared += soundness(jobs, found).cleared >> node & 1
+    return f"{right / series:.0%}", f"{wrong} of {series}", f"{cleared} of {series}"
+
+
 def scale(kind: str) -> str:
     """Processor time of a year of 30 rows on 2,048 nodes, three of which were slow for some time."""
     rng = random.Random(f"scale {kind}")  # noqa: S311 - noise, not cryptography
     slow = {17: (40, 0.1), 900: (200, 0.08), 1500: (350, 0.1)}
-    sizes = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
-    jobs = history(rng, gaussian, kind, 0.02, 365, 2048, 30, slow, sizes)
+    jobs = history(rng, gaussian, kind, 0.02, 365, 2048, 30, slow, MANY_SIZES)
     begin_s = time.process_time()
     culprits(jobs)
     return f"{time.process_time() - begin_s:.1f} s"
@@ -145,12 +173,25 @@ def main() -> None:
         (
             name,
             kind,
-            *(quiet(name, kind, nodes, rows, asked.series, asked.seed) for nodes, rows in ((64, 9), (256, 30))),
+            *(
+                quiet(name, kind, nodes, rows, sizes, more * asked.series, asked.seed)
+                for nodes, rows, sizes, more in CLUSTERS
+            ),
         )
         for name in NOISES
         for kind in ("random", "blocks")
     ]
-    print(tabulate(table, ("noise", "nodes", "64 nodes, 9 rows", "256 nodes, 30 rows"), "github"), flush=True)
+    headers = ("noise", "nodes", *(f"{nodes:,} nodes, {rows} rows" for nodes, rows, *_ in CLUSTERS))
+    print(tabulate(table, headers, "github"), flush=True)
+    print("\nA node at -10 % in 5, 10 and 20 % of jobs, 64 nodes, 30 jobs a night, sigma 3 %, seven nights later:\n")
+    table = [
+        (name, kind, f"{size / 64:.0%}", *shares(name, kind, size, 7, asked.series, asked.seed))
+        for name in NOISES
+        for kind in ("random", "blocks")
+        for size in (3, 6, 13)
+    ]
+    headers = ("noise", "nodes", "in so many jobs", "named", "a sound one named", "cleared")
+    print(tabulate(table, headers, "github"), flush=True)
     print("\nA node that became slow, 64 nodes, nine jobs a night:\n")
     table = [
         (kind, f"{loss:.0%}", f"{sigma:.2%}", later, *power(kind, sigma, loss, later, asked.series, asked.seed))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,7 +16,7 @@ from pytest_gsw.performance.excess import Timed
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.soundness import soundness
 from pytest_gsw.performance.suspicion import bits
-from pytest_gsw.results.nodes import expand
+from pytest_gsw.results.nodes import NodeSets, expand
 
 #: The newest days, that failures are counted in: a node that was repaired is not blamed for ever.
 FAILURES_DAYS = 90
@@ -115,17 +113,12 @@ class Nodes:
             numbers.setdefault(night_of(point), len(numbers))
         # A run may go on while the next one begins: its jobs are of its own night all the same.
         counted.sort(key=lambda one: numbers[night_of(one[1])])
-        names = _Names()
-        masks: dict[str, int] = {}
+        sets = NodeSets()
         self._jobs = []
         for row, point in counted:
-            if point.nodes not in masks:
-                masks[point.nodes] = functools.reduce(operator.or_, map(names.__getitem__, expand(point.nodes)), 0)
-            self._jobs.append(Timed(numbers[night_of(point)], row, math.log(point.judged_s), masks[point.nodes]))
-        self._failed = [
-            functools.reduce(operator.or_, map(names.__getitem__, expand(one.nodes)), 0) for one in self._failures
-        ]
-        self._names, self._points = tuple(names), [point for _, point in counted]
+            self._jobs.append(Timed(numbers[night_of(point)], row, math.log(point.judged_s), sets.of(point.nodes)))
+        self._failed = [sets.of(one.nodes) for one in self._failures]
+        self._names, self._points = tuple(sets.bits), [point for _, point in counted]
 
     @cached_property
     def _found(self) -> Found:
@@ -198,14 +191,6 @@ class Nodes:
 def name_of(nodes: Sequence[str]) -> str:
     """``pool0-0017``, or ``one of pool0-0017, pool0-0018``."""
     return nodes[0] if len(nodes) == 1 else f"one of {', '.join(nodes)}"
-
-
-class _Names(dict[str, int]):
-    """Each node's bit; a name that is new gets the next one."""
-
-    def __missing__(self, name: str) -> int:
-        self[name] = bit = 1 << len(self)
-        return bit
 
 
 def _named(one: Culprit, names: Sequence[str], points: Sequence[Point]) -> Suspect:

@@ -56,11 +56,12 @@ class Culprit:
 
 @dataclass(frozen=True)
 class _Spell:
-    """When one suspect was slow: first and last night of it, and whether it is over."""
+    """When one suspect was slow: first and last night of it, whether it is over, and its sum at the last."""
 
     since: int
     last: int
     over: bool
+    top: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class _Search:
         """Find whoever can be named."""
         self._look_from(0)
         before = [Scores.none(self.suspects)]
-        refused: dict[int, int] = {}
+        refused: dict[int, _Spell] = {}
         night = 0
         while night in self.nights:
             del before[night + 1 :]
@@ -143,11 +144,11 @@ class _Search:
             for each in self.of_night[night:]
         ]
 
-    def _stand_out(self, scores: Scores, night: int, refused: dict[int, int]) -> int | None:
+    def _stand_out(self, scores: Scores, night: int, refused: dict[int, _Spell]) -> int | None:
         """Look at those who stand out; the night from which on it must be looked again, if jobs are explained now."""
         different = dict(scores.above(_CLOSELY * self.enough))
         for total, suspect in list(different.items())[: -_LOOKED_AT - 1 : -1]:
-            if refused.get(suspect, -1) >= night:
+            if self._is_refused(refused.get(suspect), suspect, night, scores):
                 continue
             if suspect >= self.nodes:
                 if total < _CERTAIN * self.enough:
@@ -162,8 +163,15 @@ class _Search:
                 self.named.append((nodes, spell))
                 self.explained |= self._jobs_of(sum(1 << node for node in nodes), spell)
                 return spell.since
-            refused[suspect] = spell.last
+            refused[suspect] = spell
         return None
+
+    def _is_refused(self, spell: _Spell | None, suspect: int, night: int, scores: Scores) -> bool:
+        """Whether a suspect was looked at with as much against it, so that another look would tell no more."""
+        if spell is None or (night > spell.last and night == self.nights[-1]):
+            return False
+        since = scores.since[scores.way(suspect)][suspect]
+        return night <= spell.last or (since == spell.since and scores.totals[suspect] <= spell.top)
 
     def _jobs_of(self, mask: int, spell: _Spell) -> set[int]:
         nights = range(spell.since, spell.last + 1 if spell.over else len(self.nights))
@@ -180,8 +188,8 @@ class _Search:
             if max(sums) > top:
                 top, last = max(sums), later
             elif max(sums) <= max(0.0, top - _TOLD_APART):
-                return _Spell(since, last, over=True)
-        return _Spell(since, last, over=False)
+                return _Spell(since, last, over=True, top=top)
+        return _Spell(since, last, over=False, top=top)
 
     def _told_apart(self, suspect: int, spell: _Spell) -> tuple[int, ...]:
         """The suspect and those that are as likely, once its jobs are no noise; nobody where that is not enough."""

@@ -9,6 +9,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS, pooled
 from pytest_gsw.performance.together import effects_of
@@ -40,8 +41,7 @@ class Timed:
     nodes: int
 
 
-@dataclass(frozen=True)
-class Excess:
+class Excess(NamedTuple):
     """What a job took beyond its row's level and its night's effect, and the standard deviation of that."""
 
     value: float
@@ -58,42 +58,43 @@ def excesses(
         explained: Indices of jobs whose slowness is explained, and that make no level.
         restarts: A row, and the night from which on it has another level.
     """
-    windows = _windows(jobs, explained, restarts)
-    different = {id(window): window for window in windows if window is not None}
-    sigma = _usual_sigma(different.values())
-    centres = {name: _centre(window, sigma) for name, window in different.items()}
-    over = [
-        None if window is None else job.log_s - centres[id(window)] for job, window in zip(jobs, windows, strict=True)
-    ]
+    windows, of_job = _windows(jobs, explained, restarts)
+    sigma = _usual_sigma(windows)
+    centres = [_centre(window, sigma) for window in windows]
+    over = [None if at is None else job.log_s - centres[at] for job, at in zip(jobs, of_job, strict=True)]
     effects = _effects(jobs, over, explained, sigma)
-    values = [None if one is None else one - effects.get(job.night, 0.0) for job, one in zip(jobs, over, strict=True)]
+    values = over
+    if effects:
+        values = [None if x is None else x - effects.get(job.night, 0.0) for job, x in zip(jobs, over, strict=True)]
     sigmas = _sigmas(jobs, values, explained)
     return [None if x is None else Excess(x, sigmas[job.row]) for job, x in zip(jobs, values, strict=True)]
 
 
 def _windows(
     jobs: Sequence[Timed], explained: Collection[int], restarts: Iterable[tuple[int, int]]
-) -> list[Sequence[float] | None]:
-    """For each job those of its row that make its level, sorted."""
+) -> tuple[list[Sequence[float]], list[int | None]]:
+    """The jobs that make a level together, sorted, and for each job which of these are its row's."""
     begins: dict[int, list[int]] = defaultdict(list)
     for row, night in restarts:
         begins[row].append(night)
     of_segment: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index, job in enumerate(jobs):
         of_segment[job.row, sum(night <= job.night for night in begins[job.row])].append(index)
-    windows: list[Sequence[float] | None] = [None] * len(jobs)
+    windows: list[Sequence[float]] = []
+    of_job: list[int | None] = [None] * len(jobs)
     for indices in of_segment.values():
         clean = [jobs[index].log_s for index in indices if index not in explained]
         if len(clean) < FEWEST:
             continue
-        before, first, window = 0, 0, sorted(clean[:WINDOW])
+        before, first = 0, 0
+        windows.append(sorted(clean[:WINDOW]))
         for index in indices:
             if before - WINDOW > first:
                 first = before - WINDOW
-                window = sorted(clean[first : first + WINDOW])
-            windows[index] = window
+                windows.append(sorted(clean[first : first + WINDOW]))
+            of_job[index] = len(windows) - 1
             before += index not in explained
-    return windows
+    return windows, of_job
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,16 +20,19 @@ _MOST_OF_A_NIGHT = 8.0
 #: How far jobs of one night say the same: that what their night's effect is not known to.
 _SHARED = 0.25
 
+#: Makes of truths the digits of a number.
+_DIGITS = bytes([*b"01", *range(2, 256)])
+
 #: What a night says: the suspects of each job, and for each of the losses how much likelier it makes them.
 Evidence = list[tuple[int, tuple[float, ...]]]
 
 
 def ratios(one: Excess) -> tuple[float, ...]:
     """The log likelihood ratio of each of the losses against none."""
-    found, variance = [], one.sigma**2
-    for loss in LOSSES:
-        ratio = loss * (one.value - loss / 2) / variance
-        found.append(_MOST_FOR if ratio > _MOST_FOR else max(ratio, -_MOST_AGAINST))
+    value, precision = one.value, one.sigma**-2
+    found = [loss * (value - loss / 2) * precision for loss in LOSSES]
+    if max(found) > _MOST_FOR or min(found) < -_MOST_AGAINST:
+        found = [min(max(ratio, -_MOST_AGAINST), _MOST_FOR) for ratio in found]
     return tuple(found)
 
 
@@ -103,18 +108,14 @@ class Scores:
             if max(said) > 0:
                 accused |= mask
         sums, since = tuple(map(list, self.sums)), tuple(map(list, self.since))
-        for suspects, theirs in _alike(evidence, accused):
-            ways = list(zip(sums, since, of_night(theirs), strict=True))
-            for suspect in suspects:
-                for one, began, weight in ways:
-                    old = one[suspect]
-                    new = old + weight
-                    if new > 0 and not old:
-                        began[suspect] = night
-                    one[suspect] = new if new > 0 else 0.0
+        begins = functools.reduce(operator.or_, (mask ^ mask << 1 for mask, _ in evidence), 1)
+        if 4 * begins.bit_count() < accused.bit_count():  # jobs ran on stretches of neighbours, who are alike
+            _add_stretches(sums, since, _stretches(evidence, begins, accused), night)
+        else:
+            _add_each(sums, since, _each(evidence, accused), night)
         totals = list(map(max, *sums))
-        alive = "".join(["1" if total else "0" for total in reversed(totals)])
-        return Scores(sums, since, totals, int(alive or "0", 2))
+        alive = int(bytes(map(bool, reversed(totals))).translate(_DIGITS) or b"0", 2)
+        return Scores(sums, since, totals, alive)
 
     def way(self, suspect: int) -> int:
         """The loss of the largest sum of one suspect."""
@@ -125,23 +126,54 @@ class Scores:
         return sorted((total, suspect) for suspect, total in enumerate(self.totals) if total > limit)
 
 
-def _alike(evidence: Evidence, accused: int) -> Iterator[tuple[Iterable[int], list[tuple[float, ...]]]]:
-    """Those of the accused that are in the same jobs, with what these say."""
-    begins = 1
-    for mask, _ in evidence:
-        begins |= mask ^ mask << 1
-    if 4 * begins.bit_count() < accused.bit_count():  # jobs ran on stretches of neighbours, who are alike
-        for begin, end in itertools.pairwise(bits(begins)):
+def _stretches(evidence: Evidence, begins: int, accused: int) -> Iterator[tuple[slice, tuple[float, ...]]]:
+    """Suspects who are in the same jobs, with what these say, where that changes any sum."""
+    for begin, end in itertools.pairwise(bits(begins)):
+        if accused >> begin & (1 << end - begin) - 1:
             theirs = [said for mask, said in evidence if mask >> begin & 1]
             if theirs:
-                yield bits((accused >> begin & (1 << end - begin) - 1) << begin), theirs
-        return
+                yield slice(begin, end), of_night(theirs)
+
+
+def _add_stretches(
+    sums: Sequence[list[float]],
+    since: Sequence[list[int]],
+    stretches: Iterable[tuple[slice, tuple[float, ...]]],
+    night: int,
+) -> None:
+    for stretch, said in stretches:
+        for one, began, weight in zip(sums, since, said, strict=True):
+            old = one[stretch]
+            if weight > 0:
+                began[stretch] = [at if each else night for each, at in zip(old, began[stretch], strict=True)]
+                one[stretch] = [each + weight for each in old]
+            elif any(old):
+                one[stretch] = [new if (new := each + weight) > 0 else 0.0 for each in old]
+
+
+def _each(evidence: Evidence, accused: int) -> Iterator[tuple[int, tuple[float, ...]]]:
+    """Each of the accused, with what its jobs say."""
     tonight: dict[int, list[tuple[float, ...]]] = {}
     for mask, said in evidence:
         for suspect in bits(mask & accused):
             tonight.setdefault(suspect, []).append(said)
     for suspect, theirs in tonight.items():
-        yield (suspect,), theirs
+        yield suspect, of_night(theirs)
+
+
+def _add_each(
+    sums: Sequence[list[float]],
+    since: Sequence[list[int]],
+    said: Iterable[tuple[int, tuple[float, ...]]],
+    night: int,
+) -> None:
+    for suspect, weights in said:
+        for one, began, weight in zip(sums, since, weights, strict=True):
+            old = one[suspect]
+            new = old + weight
+            if new > 0 and not old:
+                began[suspect] = night
+            one[suspect] = new if new > 0 else 0.0
 
 
 def bits(mask: int) -> Iterator[int]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 #: No night has more nodes; a longer list is not taken apart.
 _MOST_NODES = 20_000
+#: Longer numbers are no nodes'.
+_MOST_DIGITS = 200
 #: A prefix and one bracket; a list in which brackets stand elsewhere stays as it is.
 _RANGED = re.compile(r"([^\[\],]{0,200})\[([0-9,-]{1,20000})\]([^\[\],]{0,200})")
 _PART = re.compile(r"(?:[^\[\],]|\[[^\[\]]*\])+")
@@ -21,6 +25,79 @@ def expand(nodes: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+class NodeSets:
+    """Node lists as sets: bit i of each stands for the same node.
+
+    A history has thousands of lists, of mostly the same ranges: each range is taken apart once.
+    """
+
+    def __init__(self) -> None:
+        #: The bit of each node, in their order.
+        self.bits: dict[str, int] = {}
+        self._lists: dict[str, int] = {}
+        self._ranges: dict[tuple[str, str], _Ranges] = {}
+
+    def of(self, nodes: str) -> int:
+        """The nodes of a list."""
+        known = self._lists.get(nodes)
+        if known is None:
+            known = self._lists[nodes] = functools.reduce(operator.or_, map(self._of_part, _PART.findall(nodes)), 0)
+        return known
+
+    def _of_part(self, part: str) -> int:
+        match = _RANGED.fullmatch(part)
+        if match is None:
+            return self.bit(part)
+        affixes = match[1], match[3]
+        ranges = self._ranges.get(affixes)
+        if ranges is None:
+            ranges = self._ranges[affixes] = _Ranges(self, *affixes)
+        ranges.left = _MOST_NODES
+        return functools.reduce(operator.or_, map(ranges.__getitem__, match[2].split(",")), 0)
+
+    def bit(self, name: str) -> int:
+        """The bit of one node, which is the next one of a node that is new."""
+        return self.bits.setdefault(name, 1 << len(self.bits))
+
+
+class _Ranges(dict[str, int]):
+    """The nodes of each range between a prefix and a suffix."""
+
+    def __init__(self, sets: NodeSets, prefix: str, suffix: str) -> None:
+        super().__init__()
+        self._sets, self._prefix, self._suffix = sets, prefix, suffix
+        #: By digits, the bit of each number.
+        self._bits: dict[int, _Bits] = {}
+        #: How many more nodes of new ranges one list may have.
+        self.left = _MOST_NODES
+
+    def __missing__(self, piece: str) -> int:
+        numbers = _numbers_of(piece, self.left)
+        if numbers is None:
+            return self._sets.bit(f"{self._prefix}[{piece}]{self._suffix}")
+        digits = len(piece.partition("-")[0])
+        bits = self._bits.setdefault(digits, _Bits(self.bit, digits))
+        self[piece] = found = functools.reduce(operator.or_, map(bits.__getitem__, numbers), 0)
+        self.left -= len(numbers)
+        return found
+
+    def bit(self, number: int, digits: int) -> int:
+        """The bit of one number."""
+        return self._sets.bit(self._prefix + str(number).zfill(digits) + self._suffix)
+
+
+class _Bits(dict[int, int]):
+    """The bits of numbers that are written with so many digits at least."""
+
+    def __init__(self, bit: Callable[[int, int], int], digits: int) -> None:
+        super().__init__()
+        self._bit, self._digits = bit, digits
+
+    def __missing__(self, number: int) -> int:
+        self[number] = found = self._bit(number, self._digits)
+        return found
+
+
 def number_of(nodes: str) -> int | None:
     """How many nodes a list names; ``None`` of one that cannot be taken apart without a doubt."""
     names = expand(nodes)
@@ -29,10 +106,18 @@ def number_of(nodes: str) -> int | None:
 
 def _ranged(prefix: str, ranges: str, suffix: str, most: int) -> Iterator[str]:
     for piece in ranges.split(","):
-        first, _, last = piece.partition("-")
-        if not first.isdigit() or (last and not last.isdigit()):
+        numbers = _numbers_of(piece, most)
+        if numbers is None:
             yield f"{prefix}[{piece}]{suffix}"
             continue
-        digits = len(first)
-        for number in range(int(first), min(int(last or first), int(first) + most - 1) + 1):
+        digits = len(piece.partition("-")[0])
+        for number in numbers:
             yield prefix + str(number).zfill(digits) + suffix  # a history has millions of these
+
+
+def _numbers_of(piece: str, most: int) -> range | None:
+    """The numbers of ``17`` or ``17-19``, ``None`` of what is neither."""
+    first, _, last = piece.partition("-")
+    if not first.isdigit() or (last and not last.isdigit()) or len(piece) > _MOST_DIGITS:
+        return None
+    return range(int(first), min(int(last or first), int(first) + most - 1) + 1)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.results.nodes import expand, number_of
+from pytest_gsw.results.nodes import NodeSets, expand, number_of
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,29 @@ def test_no_text_is_too_hostile(text: str) -> None:
 )
 def test_how_many_nodes_a_list_names(nodes: str, number: int | None) -> None:
     assert number_of(nodes) == number
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "pool0-[0017-0019],m3",
+        "n[8-12],n10,n[08-09]",
+        "n[1,3-4]-ib,n3-ib",
+        "rack1[01-04],rack103",
+        "a[1-2][3-4],b]",
+        "n[5-3],n[x]",
+        "n[" + "9" * 5000 + "]",
+        "",
+    ],
+)
+def test_sets_hold_what_lists_name(nodes: str) -> None:
+    sets = NodeSets()
+    before = sets.of("n[9-10],m3,rack102")
+    assert sets.of(nodes) == sum(sets.bits[name] for name in set(expand(nodes)))
+    assert sets.of("rack102,m3,n9,n10") == before
+    assert list(sets.bits.values()) == [1 << number for number in range(len(sets.bits))]
+
+
+def test_a_list_that_is_longer_than_any_cluster_is_cut() -> None:
+    sets = NodeSets()
+    assert sets.of("n[0-99999999]").bit_count() == len(expand("n[0-99999999]"))
