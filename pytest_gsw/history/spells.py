@@ -13,9 +13,10 @@ from pytest_gsw.history.model import LineKey, Point, record_time_s, series_key
 from pytest_gsw.history.past import COMPARED, GONE_DAYS, Lines, Past
 from pytest_gsw.history.store import History
 from pytest_gsw.history.suspects import Nodes, Suspect
+from pytest_gsw.history.together import Beside, Together
 from pytest_gsw.performance.drift import NEWEST, warned_nights
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
-from pytest_gsw.performance.noise import PRIOR, median_sd
+from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, median_sd
 from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record
@@ -114,42 +115,117 @@ def _things(key: LineKey, past: Past) -> frozenset[str]:
 
 
 def drifts(key: LineKey, past: Past) -> Iterator[Spell]:
-    """When a row's newest nights were slower than its first ones."""
-    nights = past.counted
-    warned = frozenset(warned_nights([night.judged_s for night in nights]))
+    """When a row's newest nights were slower than its first ones, by what is the row's own of them."""
+    nights, found = past.counted, past.drifting
+    if not nights:
+        return
+    begun = None if found is None else (found.since.time_s, nights[found.drift.suspects[0]].time_s, found.changes)
+    times = [(night.run_id, night.time_s) for night in nights]
+    sigma = (past.noise() or PRIOR).sigma
+    for one in _creeps(key.cluster, key.row, _things(key, past), times, past.own_s, sigma, begun):
+        yield replace(one, token=f"{key.experiment} {one.token}", last_s=past.nights[-1].time_s)
+
+
+def _creeps(
+    cluster: str,
+    subject: str,
+    things: frozenset[str],
+    nights: Sequence[tuple[str, float]],
+    values_s: Sequence[float],
+    sigma: float,
+    begun: tuple[float, float, Mapping[str, tuple[str, str]]] | None,
+) -> Iterator[Spell]:
+    """When the newest nights were slower than the first ones.
+
+    Args:
+        cluster: Where.
+        subject: What drifts.
+        things: What it is of.
+        nights: The run of each night, and when that was.
+        values_s: What each night took.
+        sigma: The standard deviation of nights.
+        begun: Of what drifts now: since when, the first time at which it may have begun, and what changed then.
+    """
+    warned = frozenset(warned_nights(values_s))
     if not warned:
         return
-    logs = [math.log(night.judged_s) for night in nights]
-    usual = statistics.median(math.log(night.judged_s) for night in past.reference)
+    logs = list(map(math.log, values_s))
     # The newest nights of one night are those of the next one but for one, so that their medians hang together.
-    sd = (past.noise() or PRIOR).sigma * median_sd(NEWEST) * math.sqrt(2)
+    sd = sigma * median_sd(NEWEST) * math.sqrt(2)
     mended_s = -math.inf
     for episode in episodes([night in warned for night in range(len(nights))]):
-        begin, end = episode.wrong[0], episode.mended
-        found = past.drifting if end is None else None
-        suspect_s = nights[begin].time_s if found is None else found.since.time_s
-        first_s = nights[begin].time_s if found is None else nights[found.drift.suspects[0]].time_s
+        run_id, begin_s = nights[episode.wrong[0]]
+        end_s = None if episode.mended is None else nights[episode.mended][1]
+        since_s, first_s, changes = begun if begun is not None and end_s is None else (begin_s, begin_s, None)
         yield Spell(
             Kind.DRIFT,
-            key.cluster,
-            key.row,
-            _things(key, past),
-            f"{key.experiment} {nights[begin].run_id}",
-            tuple(
-                Seen(nights[n].run_id, nights[n].time_s, statistics.median(logs[n + 1 - NEWEST : n + 1]))
-                for n in episode.wrong
-            ),
+            cluster,
+            subject,
+            things,
+            run_id,
+            tuple(Seen(*nights[n], statistics.median(logs[n + 1 - NEWEST : n + 1])) for n in episode.wrong),
             # An acknowledgement is of the same creep on whichever of the nights that it may have begun it was given.
-            begin_s=max(mended_s, min(nights[begin].time_s, first_s)),
+            begin_s=max(mended_s, min(begin_s, first_s)),
             sd=sd,
             is_newest=episode.wrong[-1] == len(nights) - 1,
-            last_s=past.nights[-1].time_s,
-            mended_s=None if end is None else nights[end].time_s,
-            usual=usual,
-            since_s=suspect_s,
-            changes=None if found is None else found.changes,
+            last_s=nights[-1][1],
+            mended_s=end_s,
+            usual=statistics.median(logs[:REFERENCE_JOBS]),
+            since_s=since_s,
+            changes=changes,
         )
-        mended_s = mended_s if end is None else nights[end].time_s
+        mended_s = mended_s if end_s is None else end_s
+
+
+def whole_cluster(cluster: str) -> str:
+    """What an alarm of all rows of a cluster is of."""
+    return f"cluster {cluster}"
+
+
+def incidents(cluster: str, together: Together) -> Iterator[Spell]:
+    """When a cluster was slower for all of its rows than its nights differ by."""
+    nights = together.nights
+    effects = [together.effect(number) for number in range(len(nights))]
+    mended_s, level = -math.inf, 0.0
+    seen = []
+    for night, effect in zip(nights, effects, strict=True):
+        level = level if effect is None else effect.value  # a night of few rows says nothing
+        seen.append(Seen(night.name, night.time_s, level))
+    told = [None if effect is None else effect.is_incident for effect in effects]
+    for episode in episodes(told, _GOOD_NIGHTS):
+        raised = seen[episode.wrong[0]]
+        end_s = None if episode.mended is None else seen[episode.mended].time_s
+        noise = together.before.noise
+        yield Spell(
+            Kind.INCIDENT,
+            cluster,
+            whole_cluster(cluster),
+            frozenset({whole_cluster(cluster)}),
+            raised.run_id,
+            tuple(seen[night] for night in episode.wrong),
+            begin_s=max(mended_s, raised.time_s),
+            sd=0.0 if noise is None else noise.sigma,
+            is_newest=episode.wrong[-1] == len(nights) - 1,
+            last_s=seen[-1].time_s,
+            mended_s=end_s,
+            usual=0.0,
+            changes=together.changed(nights[episode.wrong[0]]),
+        )
+        mended_s = mended_s if end_s is None else end_s
+
+
+def cluster_drifts(cluster: str, together: Together) -> Iterator[Spell]:
+    """When the newest nights of a cluster were slower than its first ones for its rows together."""
+    effects, found, noise = together.before.effects, together.drifting, together.before.noise
+    nights = [(together.nights[number].name, together.nights[number].time_s) for number in effects]
+    if noise is None:
+        return
+    begun = None
+    if found is not None:
+        begun = found.since.time_s, nights[found.drift.suspects[0]][1], found.changes
+    ratios = [math.exp(effect) for effect in effects.values()]
+    things = frozenset({whole_cluster(cluster)})
+    yield from _creeps(cluster, whole_cluster(cluster), things, nights, ratios, noise.sigma, begun)
 
 
 def slow_nodes(cluster: str, now: Sequence[Suspect], before: Sequence[Suspect]) -> Iterator[Spell]:
@@ -209,9 +285,12 @@ def spells_of(
     """
     found: list[Spell] = []
     nodes = Nodes(nights, excluded)
-    for row, experiment, past in Lines(nights, excluded, nodes).newest(accepted or {}):
+    rows = tuple(Lines(nights, excluded, nodes).newest(accepted or {}))
+    together = Together({row: past for row, _, past in rows})
+    for row, experiment, past in rows:
         key = LineKey(row, cluster, experiment)
-        found += (*regressions(key, past), *drifts(key, past))
+        found += (*regressions(key, past), *drifts(key, replace(past, beside=Beside(together, row))))
+    found += (*incidents(cluster, together), *cluster_drifts(cluster, together))
     jobs = [point for points in nights.values() for point in points if point.run_id not in excluded]
     newest = max(jobs, key=lambda point: point.time_s, default=None)
     if newest is None:
@@ -286,5 +365,9 @@ def alarms_of_records(
         figures = {row: accepted[row][cluster] for row in rows if cluster in accepted.get(row, {})}
         until_s = max(map(record_time_s, ran)) or math.inf
         known = alarms_of(history, cluster, figures, now_s=now_s, until_s=until_s, slow_before=slow_before)
-        found += (one for one in known if one.spell.kind not in OF_ROWS or one.spell.subject in rows)
+        found += (
+            one
+            for one in known
+            if one.spell.kind not in OF_ROWS or one.spell.subject in {*rows, whole_cluster(cluster)}
+        )
     return tuple(found)

@@ -27,7 +27,7 @@ from pytest_gsw.session.judging import Judging
 from pytest_gsw.session.keeping import NotWrittenError, facts_of, keep, ran, tell_junit
 from pytest_gsw.session.measuring import Measured, Measuring
 from pytest_gsw.session.sources import LiveRow, RowSource
-from pytest_gsw.session.stash import CANARIES, FLEET, NIGHTS, RECORD, SETTINGS, environment_of
+from pytest_gsw.session.stash import CANARIES, FLEET, NIGHTS, OTHERS, RECORD, SETTINGS, environment_of
 from pytest_gsw.tables.model import Baseline
 
 
@@ -180,7 +180,9 @@ class SessionRow:
         # Few rows have any.
         from pytest_gsw.session.alarming import row_alarms
 
-        past = self.source.past(run, self.source.accepted(run)[0])
+        night = None if record.verdict is None else record.verdict.night
+        beside = self._config.stash[OTHERS].beside(self.baseline.id, night)
+        past = replace(self.source.past(run, self.source.accepted(run)[0]), beside=beside)
         return row_alarms(record, past, self._config.stash[NIGHTS].acknowledged)
 
     def _error_text(self, error: RunError, run: Run | None) -> str:

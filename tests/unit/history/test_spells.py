@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -238,3 +238,52 @@ def test_a_slow_node_that_runs_no_job_any_more() -> None:
     (one,) = [one for one in spells_of("eos", away) if one.kind is Kind.NODE]
     assert one.last_s < night(45).time_s + 9
     assert one.gone_s == one.last_s + 30 * 86400
+
+
+def of_cluster(nights: int, slower: Callable[[int], float]) -> dict[LineKey, list[Point]]:
+    """Nights of ten rows with 1 % of noise that are slower together."""
+    rng = random.Random(3)  # noqa: S311 - noise, not cryptography
+    return {
+        replace(KEY, row=f"row{row}"): [
+            replace(
+                night(number, math.exp(rng.gauss(0, 0.01)) * slower(number), definition="0123"),
+                environment={"driver": "560.28" if slower(number) > 1 else "550.54"},
+            )
+            for number in range(nights)
+        ]
+        for row in range(10)
+    }
+
+
+def test_an_incident_has_one_identity_and_its_rows_have_none() -> None:
+    nights = of_cluster(60, lambda number: 1.06 if number >= 45 else 1.0)
+    found = [spells_of("eos", {key: points[:count] for key, points in nights.items()}) for count in (46, 47, 60)]
+    assert [[(one.kind, one.subject) for one in spells] for spells in found] == [
+        [(Kind.INCIDENT, "cluster eos")],
+        [(Kind.INCIDENT, "cluster eos")],
+        [(Kind.INCIDENT, "cluster eos"), (Kind.DRIFT, "cluster eos")],
+    ]
+    assert len({identity(spells[0]) for spells in found}) == 1
+    (new, _) = (alarms(spells[:1], (), 0.0)[0] for spells in found[:2])
+    assert (new.state, new.pages) == (State.NEW, True)
+    assert new.change == pytest.approx(1 / 1.06 - 1, abs=0.01)
+    assert new.spell.changes == {"driver": ("550.54", "560.28")}
+
+
+def test_an_incident_that_is_mended_by_two_nights_and_comes_back_is_another() -> None:
+    nights = of_cluster(46, lambda number: 1.06 if number in {40, 42, 45} else 1.0)
+    mended, back = (one for one in spells_of("eos", nights) if one.kind is Kind.INCIDENT)
+    assert [one.run_id for one in mended.nights] == ["night-040", "night-042"]
+    assert mended.mended_s == night(44).time_s
+    assert back.mended_s is None
+    assert identity(mended) != identity(back)
+
+
+def test_a_creep_of_the_whole_cluster_is_one_alarm() -> None:
+    nights = of_cluster(80, lambda number: 1.01 ** (max(0, number - 40) / 7))
+    found = [one for one in spells_of("eos", nights) if one.mended_s is None]
+    assert {(one.kind, one.subject) for one in found} <= {
+        (Kind.DRIFT, "cluster eos"),
+        (Kind.INCIDENT, "cluster eos"),
+    }
+    assert any(one.kind is Kind.DRIFT for one in found)
