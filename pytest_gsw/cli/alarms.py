@@ -144,6 +144,7 @@ def _facts(one: Alarm) -> dict[str, Any]:
         "subject": spell.subject,
         "state": one.state.value,
         "pages": one.pages,
+        "part_of": one.part_of or None,
         "since_s": one.since_s,
         "mended_s": spell.mended_s,
         "gone_s": spell.gone_s,

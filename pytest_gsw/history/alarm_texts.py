@@ -23,13 +23,13 @@ def cells(alarm: Alarm) -> tuple[str, ...]:
 
 
 def acknowledged_text(alarm: Alarm) -> str:
-    """Who looks after an alarm, until when, and why; empty where nobody does."""
-    known = alarm.acknowledged
+    """Which other alarm explains an alarm; who looks after it, until when, and why; empty where nobody does."""
+    known, part = alarm.acknowledged, f"part of {alarm.part_of}" if alarm.part_of else ""
     if known is None:
-        return ""
+        return part
     # The night that an acknowledgement ends with belongs to the day before.
     by = f"{known.owner} until {day(known.until_s - 1)}: {known.why}"
-    return f"{by} (pages again)" if alarm.pages else by
+    return f"{by} (pages again)" if alarm.pages else "; ".join(filter(None, (part, by)))
 
 
 def is_never_fast_enough(alarm: Alarm) -> bool:

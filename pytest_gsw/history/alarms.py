@@ -100,6 +100,8 @@ class Spell:
     is_new: bool = False
     #: Whether nothing better is known of it: it was so on all nights.
     is_always: bool = False
+    #: The identity of the spell that explains it, which pages for it; empty where none does.
+    part_of: str = ""
     #: What changed then, by name; what was before and is since.
     changes: Mapping[str, tuple[str, str]] | None = None
 
@@ -132,6 +134,8 @@ class Alarm:
     #: Whether somebody is to be called: it stands, and is not acknowledged as what it is now.
     pages: bool
     acknowledged: Acknowledgement | None = None
+    #: The id of the alarm that explains it, and pages for both.
+    part_of: str = ""
 
     @property
     def since_s(self) -> float:
@@ -167,6 +171,8 @@ def alarms(spells: Iterable[Spell], said: Sequence[Acknowledgement], now_s: floa
             one = replace(one, id=one.acknowledged.alarm)
         taken.add(one.id)
         found.append(one)
+    by_identity = {identity(one.spell): one for one in found}
+    found = [_explained(one, by_identity.get(one.spell.part_of)) for one in found]
     kinds, states = list(Kind), list(State)
 
     def rank(one: Alarm) -> tuple[Any, ...]:
@@ -174,6 +180,19 @@ def alarms(spells: Iterable[Spell], said: Sequence[Acknowledgement], now_s: floa
         return (not one.stands, not one.pages, *place, one.change or 0.0, one.spell.cluster, one.spell.subject, one.id)
 
     return tuple(sorted(found, key=rank))
+
+
+def _explained(one: Alarm, by: Alarm | None) -> Alarm:
+    """An alarm that another one pages for, and who looks after that looks after both."""
+    if by is None or not one.stands or not by.stands:
+        return one
+    others = None if by.pages else by.acknowledged
+    return replace(one, pages=False, part_of=by.id, acknowledged=others if one.pages else one.acknowledged)
+
+
+def least_worse(sd: float) -> float:
+    """By how much a night is worse at least, as a logarithm, for it to be told from noise of so much."""
+    return max(_LEAST_WORSE, _WORSE * sd)
 
 
 def _alarm(spell: Spell, said: Sequence[Acknowledgement], now_s: float) -> Alarm:
@@ -201,7 +220,7 @@ def last_told(spell: Spell) -> int:
     for number, night in enumerate(spell.nights[1:], 1):
         known = [one.level for one in spell.nights[told : min(number, told + _TOLD_BY)]]
         noise = spell.sd * math.hypot(1, median_sd(len(known)))
-        if night.level - statistics.median(known) > max(_LEAST_WORSE, _WORSE * noise):
+        if night.level - statistics.median(known) > least_worse(noise):
             told = number
     return told
 

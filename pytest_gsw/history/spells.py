@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, Seen, Spell, acknowledgements, alarms
+from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, Seen, Spell, acknowledgements, alarms, identity, least_worse
 from pytest_gsw.history.events import EXCLUDE
 from pytest_gsw.history.model import LineKey, Point, record_time_s, series_key
 from pytest_gsw.history.past import COMPARED, GONE_DAYS, Lines, Past
@@ -283,26 +283,51 @@ def spells_of(
         accepted: By row, what the cluster has accepted: nights of drift begin with that.
         slow_before: The nodes that were slow before the newest night, where that is known; else it is found out.
     """
-    found: list[Spell] = []
-    nodes = Nodes(nights, excluded)
-    rows = tuple(Lines(nights, excluded, nodes).newest(accepted or {}))
-    together = Together({row: past for row, _, past in rows})
-    for row, experiment, past in rows:
-        key = LineKey(row, cluster, experiment)
-        found += (*regressions(key, past), *drifts(key, replace(past, beside=Beside(together, row))))
-    found += (*incidents(cluster, together), *cluster_drifts(cluster, together))
     jobs = [point for points in nights.values() for point in points if point.run_id not in excluded]
     newest = max(jobs, key=lambda point: point.time_s, default=None)
     if newest is None:
         return ()
+    nodes = Nodes(nights, excluded)
     if nodes.slow and slow_before is None:
         before = {key: [one for one in points if one.run_id != newest.run_id] for key, points in nights.items()}
         slow_before = Nodes(before, excluded).slow
-    found += slow_nodes(cluster, nodes.slow, slow_before or ())
+    rows = tuple(Lines(nights, excluded, nodes).newest(accepted or {}))
+    together = Together({row: past for row, _, past in rows})
+    of_nodes = tuple(slow_nodes(cluster, nodes.slow, slow_before or ()))
+    of_cluster = tuple(incidents(cluster, together))
+    found = [*of_nodes, *of_cluster]
+    for row, experiment, past in rows:
+        key = LineKey(row, cluster, experiment)
+        found += (_with_node(one, past, nodes.slow, of_nodes) for one in regressions(key, past))
+        found += drifts(key, replace(past, beside=Beside(together, row)))
+    found += (_with_incident(one, of_cluster) for one in cluster_drifts(cluster, together))
     told_s = newest.time_s - _TOLD_DAYS * SECONDS_PER_DAY
     known = [_as_of(newest.time_s, spell) for spell in found]
     ends = ((spell, spell.gone_s if spell.mended_s is None else spell.mended_s) for spell in known)
     return tuple(spell for spell, end_s in ends if end_s is None or end_s >= told_s)
+
+
+def _with_node(spell: Spell, past: Past, slow: Iterable[Suspect], of_nodes: Iterable[Spell]) -> Spell:
+    """A regression, as a part of the alarm of a node if most jobs of its newest night had it, and were slow by that."""
+    newest, usual = spell.nights[-1], spell.usual
+    if spell.mended_s is not None or usual is None:
+        return spell
+    jobs = [point for point in past.points if point.run_id == newest.run_id]
+    for one in slow:
+        had = sum(one.ran_in(point.nodes, point.time_s) for point in jobs)
+        left = newest.level + math.log1p(one.change) - usual
+        if not one.mended and 2 * had > len(jobs) and left <= least_worse(spell.sd):
+            node = next(of for of in of_nodes if of.mended_s is None and of.things == frozenset(one.nodes))
+            return replace(spell, part_of=identity(node))
+    return spell
+
+
+def _with_incident(spell: Spell, of_cluster: Iterable[Spell]) -> Spell:
+    """A drift of all rows, as a part of the incident that lasted when it was raised, and lasts."""
+    for one in of_cluster:
+        if one.mended_s is None and spell.mended_s is None and one.nights[0].time_s <= spell.nights[0].time_s:
+            return replace(spell, part_of=identity(one))
+    return spell
 
 
 def _as_of(now_s: float, spell: Spell) -> Spell:

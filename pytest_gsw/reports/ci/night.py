@@ -60,7 +60,8 @@ class Finding:
     @property
     def acknowledged(self) -> str:
         """Who looks after it, so that nobody else has to be called; empty where somebody has."""
-        return "" if self.alarm is None or self.alarm.pages else acknowledged_text(self.alarm)
+        alarm = self.alarm
+        return "" if alarm is None or alarm.pages or alarm.acknowledged is None else acknowledged_text(alarm)
 
     @property
     def title(self) -> str:
@@ -88,10 +89,17 @@ def findings(night: Night) -> tuple[Finding, ...]:
     return tuple(sorted(found, key=_rank))
 
 
+def regressed_metrics(record: Record) -> tuple[str, ...]:
+    """The keys of the site's metrics by which a row has regressed."""
+    return tuple(one.metric.key for one in record.metrics if one.outcome.value == outcomes.REGRESSED.word)
+
+
 def _with_alarm(finding: Finding, known: Mapping[tuple[Kind, str, str], Alarm]) -> Finding:
     kind = _ALARMS.get(finding.kind)
     if kind is None or finding.record is None:
         return finding
+    if kind is Kind.REGRESSION and regressed_metrics(finding.record):
+        return finding  # alarms are by a row's own metric: nobody can have acknowledged this
     return replace(finding, alarm=known.get((kind, finding.row, cluster_of(finding.record))))
 
 

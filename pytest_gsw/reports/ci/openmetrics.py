@@ -5,12 +5,12 @@ Its files are in Prometheus' text format 0.0.4, without times: it refuses a whol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pytest_gsw.history.alarms import OF_ROWS, Alarm
+from pytest_gsw.history.alarms import OF_ROWS, Kind
 from pytest_gsw.history.model import cluster_of
-from pytest_gsw.reports.ci.night import unrecorded
+from pytest_gsw.reports.ci.night import regressed_metrics, unrecorded
 from pytest_gsw.reports.night import Night
 from pytest_gsw.results.outcomes import ERROR, OUTCOMES
 from pytest_gsw.results.record import Record
@@ -83,7 +83,7 @@ def openmetrics(night: Night) -> str:
     lines += _outcomes(records, unrecorded(night))
     lines += _slow_nodes(night)
     lines += _blamed_nodes(night)
-    lines += _alarms(night.alarms)
+    lines += _alarms(night)
     lines += _clusters(night)
     lines += _times(night)
     return "\n".join(lines)
@@ -146,9 +146,13 @@ def _slow_nodes(night: Night) -> Iterator[str]:
             yield _sample("gsw_slow_node_throughput_change_ratio", labels, found.change)
 
 
-def _alarms(alarms: Sequence[Alarm]) -> Iterator[str]:
-    """One sample for each alarm that stands, 0 where somebody looks after it; an alert is for those that are 1."""
-    standing = [one for one in alarms if one.stands]
+def _alarms(night: Night) -> Iterator[str]:
+    """One sample for each alarm that stands, 0 where somebody looks after it; an alert is for those that are 1.
+
+    A row that regresses by a site's metric has one for that, of no alarm: there is none that could be acknowledged.
+    """
+    standing = [one for one in night.alarms if one.stands]
+    by_metric = [(record, key) for record in night.records for key in regressed_metrics(record)] if standing else []
     if standing:
         yield from _head("gsw_alarm_pages", "Whether an alarm that stands is acknowledged by nobody.")
     for one in standing:
@@ -157,6 +161,9 @@ def _alarms(alarms: Sequence[Alarm]) -> Iterator[str]:
         name = "row" if spell.kind in OF_ROWS else "subject"
         labels = {"alarm": one.id, "kind": spell.kind.value, name: spell.subject, "cluster": spell.cluster}
         yield _sample("gsw_alarm_pages", labels, one.pages)
+    for record, key in by_metric:
+        of_row = {"kind": Kind.REGRESSION.value, "row": record.row.id, "cluster": cluster_of(record)}
+        yield _sample("gsw_alarm_pages", {"alarm": "", **of_row, "metric": key}, 1)
 
 
 def _blamed_nodes(night: Night) -> Iterator[str]:

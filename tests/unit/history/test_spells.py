@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_gsw.history import spells
-from pytest_gsw.history.alarms import Kind, Spell, State, alarms, identity
+from pytest_gsw.history.alarms import Kind, Spell, State, acknowledge, acknowledgements, alarms, identity
 from pytest_gsw.history.model import LineKey, Point
 from pytest_gsw.history.past import Past
 from pytest_gsw.history.spells import Episode, drifts, episodes, regressions, slow_nodes, spells_of
@@ -183,6 +183,24 @@ def on_nodes(count: int, slow_node: str = "n1", *, is_pinned: bool = False) -> d
     return nights
 
 
+def test_a_regression_that_a_slow_node_explains_is_part_of_the_node_s_alarm() -> None:
+    nights = on_nodes(60)
+    key = replace(KEY, row="row0")
+    newest = replace(nights[key][-1], outcome="regressed", judged_s=1.1, nodes="n1,n30")
+    other = replace(newest, judged_s=1.25)
+    of_others = replace(newest, nodes="n30,n31")
+    for point, is_part in ((newest, True), (other, False), (of_others, False)):
+        found = alarms(spells_of("eos", {**nights, key: [*nights[key][:-1], point]}), (), 0.0)
+        node = next(one for one in found if one.spell.kind is Kind.NODE)
+        (row,) = [one for one in found if one.spell.kind is Kind.REGRESSION]
+        assert (row.part_of, row.pages) == ((node.id, False) if is_part else ("", True))
+        assert node.pages
+        said = acknowledgements([replace(acknowledge(node, why="x", owner="y", until_s=2e10, time_s=1.0), id=1)])
+        found = alarms([one.spell for one in found], said, 0.0)
+        (row,) = [one for one in found if one.spell.kind is Kind.REGRESSION]
+        assert (row.acknowledged is not None, row.pages) == (is_part, not is_part)
+
+
 def test_nodes_that_are_known_to_be_slow_are_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     nights = on_nodes(45)
     asked: list[object] = []
@@ -258,6 +276,8 @@ def of_cluster(nights: int, slower: Callable[[int], float]) -> dict[LineKey, lis
 def test_an_incident_has_one_identity_and_its_rows_have_none() -> None:
     nights = of_cluster(60, lambda number: 1.06 if number >= 45 else 1.0)
     found = [spells_of("eos", {key: points[:count] for key, points in nights.items()}) for count in (46, 47, 60)]
+    incident, creep = alarms(found[-1], (), 0.0)
+    assert (incident.pages, creep.pages, creep.part_of) == (True, False, incident.id)
     assert [[(one.kind, one.subject) for one in spells] for spells in found] == [
         [(Kind.INCIDENT, "cluster eos")],
         [(Kind.INCIDENT, "cluster eos")],

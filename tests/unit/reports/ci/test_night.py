@@ -6,13 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_gsw.history.alarms import Acknowledgement, Kind, Seen, Spell, alarms
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.texts import ClusterTold
-from pytest_gsw.performance.verdict import Reason
+from pytest_gsw.performance.verdict import MetricVerdict, Outcome, Reason
 from pytest_gsw.reports.ci.night import KINDS, counts_text, findings
+from pytest_gsw.reports.ci.openmetrics import openmetrics
 from pytest_gsw.reports.rows import Row, Since
 from pytest_gsw.reports.since import since_line, since_of
 from pytest_gsw.results.attention import Level
+from pytest_gsw.tables.metrics import Direction, Metric
 from tests.unit.reports.ci.nights import DRIFT, ERROR, IMPROVED, NIGHT, NOON_S, PASSED, REGRESSED, night_of, record
 from tests.unit.results.records import varied
 from tests.unit.results.test_incident import night
@@ -182,3 +185,27 @@ def test_since_when_a_row_is_slow(outcomes: str, since: str) -> None:
         for number, word in enumerate(words)
     ]
     assert since_line(since_of(Row(REGRESSED, "", tuple(nights)))) == since
+
+
+def test_an_acknowledged_alarm_says_nothing_of_a_site_s_metric() -> None:
+    seen = Seen("night-1", NOON_S, 0.0)
+    cluster, row = REGRESSED.run.cluster, REGRESSED.row.id
+    things = frozenset({row})
+    spell = Spell(
+        Kind.REGRESSION, cluster, row, things, "", (seen,), begin_s=NOON_S, sd=0.0, is_newest=True, last_s=NOON_S
+    )
+    known = Acknowledgement("id", Kind.REGRESSION, cluster, things, NOON_S, "a switch", "ops", 2e10)
+    (alarm,) = alarms([spell], [known], NOON_S)
+    metric = Metric("peak_memory_gib", "GiB", Direction.LOWER_IS_BETTER, "peak memory")
+    by_metric = MetricVerdict(metric, Outcome.REGRESSED, 70.1, 61.2, 0.05)
+    assert REGRESSED.verdict is not None
+    both = replace(REGRESSED, verdict=replace(REGRESSED.verdict, metrics=(by_metric,)))
+    for one, text in ((REGRESSED, "ops until "), (both, "")):
+        night = replace(night_of((one,)), alarms=(alarm,))
+        (found,) = findings(night)
+        assert found.acknowledged.startswith(text)
+        assert bool(found.acknowledged) == bool(text)
+        samples = [line for line in openmetrics(night).splitlines() if line.startswith("gsw_alarm_pages{")]
+        assert [line.endswith(" 1.0") and 'metric="peak_memory_gib"' in line for line in samples] == (
+            [False] if text else [False, True]
+        )
