@@ -12,6 +12,9 @@ from pytest_gsw.performance.together import FEWEST_ROWS
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results.record import Record
 
+#: How node ids begin that are of a whole cluster, and of none of its rows.
+OF_CLUSTER = "cluster::"
+
 
 @dataclass(frozen=True)
 class WholeNight:
@@ -49,7 +52,7 @@ class WholeNight:
     @property
     def node_id(self) -> str:
         """Its test case."""
-        return f"cluster::{self.cluster}"
+        return f"{OF_CLUSTER}{self.cluster}"
 
     def text(self, since: str = "") -> str:
         """The fact, since when it is so and what changed, where that is known, and the rows that are part of it."""

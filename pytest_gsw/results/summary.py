@@ -37,12 +37,12 @@ def throughput_change(record: Record) -> float | None:
 
 
 def counts_line(records: Sequence[Record]) -> str:
-    """``24 passed, 2 regressed, 1 inconclusive, 1 error``; an incident of the whole cluster is counted as well."""
+    """``24 passed, 2 regressed, 1 inconclusive, 1 error``, behind ``1 incident`` where the whole cluster is slower."""
     counts = Counter(record.outcome for record in records)
     known = [outcome.word for outcome in outcomes.OUTCOMES]
     ordered = [*(word for word in known if counts[word]), *sorted(set(counts) - set(known))]
     told = [f"{counts[word]} {outcomes.of(word).counted or word}" for word in ordered]
-    return ", ".join([*told, *(["1 incident"] if incident_of(records) else [])])
+    return ", ".join([*(["1 incident"] if incident_of(records) else []), *told])
 
 
 def night_table(records: Sequence[Record], width: int) -> list[str]:

@@ -15,6 +15,7 @@ from pytest_gsw.reports.ci.night import Finding, counts_text, findings
 from pytest_gsw.reports.night import Night
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.attention import IMPROVED, REGRESSED, Level
+from pytest_gsw.results.incident import OF_CLUSTER
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.summary import throughput_change
 
@@ -43,8 +44,7 @@ def markdown(night: Night, limit_bytes: int = LIMIT_BYTES) -> str:
 
 
 def _head(night: Night, found: Sequence[Finding]) -> list[str]:
-    rows = len({finding.node_id for finding in found})
-    title = f"{counted(rows, 'row needs', 'rows need')} attention" if rows else "no row needs attention"
+    title = f"{_what(found)} attention"
     where = ", ".join(_code(cluster) for cluster in sorted({record.run.cluster for record in night.records})[:10])
     runs = ", ".join(_code(run_id) for run_id in sorted({record.run.id for record in night.records})[:10])
     hours = f"{sum(map(used_gpu_hours, night.records)):,.1f} GPU-hours"
@@ -53,6 +53,15 @@ def _head(night: Night, found: Sequence[Finding]) -> list[str]:
     if any(record.run.simulated for record in night.records):
         head += ["This is a simulation: no GPU was used, and its figures say nothing.", ""]
     return head
+
+
+def _what(found: Sequence[Finding]) -> str:
+    """What needs attention: ``1 cluster and 2 rows need``."""
+    rows = {finding.node_id for finding in found}
+    clusters = {name for name in rows if name.startswith(OF_CLUSTER)}
+    numbers = {"cluster": len(clusters), "row": len(rows - clusters)}
+    parts = [counted(number, what) for what, number in numbers.items() if number]
+    return f"{' and '.join(parts)} {'needs' if len(rows) == 1 else 'need'}" if parts else "no row needs"
 
 
 def _attention(found: Sequence[Finding], room_bytes: int) -> list[str]:

@@ -18,6 +18,7 @@ from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.accepted_text import accepted_line
 from pytest_gsw.results.attention import Attention, Level
 from pytest_gsw.results.facts import NO_CLUSTER
+from pytest_gsw.results.incident import OF_CLUSTER
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import inconclusive_line
 from pytest_gsw.results.summary import throughput_change
@@ -116,7 +117,7 @@ def _of_cluster(night: Night) -> Iterator[Finding]:
         if told.drift:
             following = command("pytest-gsw", "trend", f"--cluster={name}")
             kind = attention.DRIFT.kind
-            yield Finding(kind, f"cluster {name}", f"cluster::{name}", name, told.drift, following, table=table)
+            yield Finding(kind, f"cluster {name}", f"{OF_CLUSTER}{name}", name, told.drift, following, table=table)
 
 
 def unrecorded(night: Night) -> Mapping[str, str]:

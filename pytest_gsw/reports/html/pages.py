@@ -216,7 +216,7 @@ def _alarms(night: Night) -> ET.Element | None:
     heads = [column.removeprefix(">") for column in COLUMNS]
     standing = [one for one in night.alarms if one.stands]
     paging = sum(one.pages for one in standing)
-    caption = f"{counted(len(standing), 'alarm')}, {paging} of them acknowledged by nobody"
+    caption = f"{counted(len(standing), 'alarm')}, {paging} to look at"
     return table("alarms", caption, heads, [cells(one) for one in night.alarms])
 
 

@@ -26,7 +26,8 @@ def night_text(night: Night) -> str:
     """What a night came to, in a few words."""
     counts = night.counts
     bad = (one for one in attention.ATTENTIONS if one.titled and one.kind in counts)
-    parts = [f"{counts[one.kind]} {one.titled}" for one in bad]
+    parts = ["1 incident"] if night.incident else []
+    parts += [f"{counts[one.kind]} {one.titled}" for one in bad]
     rows = counted(sum(counts.values()), "row")
     if not counts:
         return "No row"

@@ -7,9 +7,11 @@ from hypothesis import given
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.ci.markdown import markdown
-from tests.unit.reports.ci.nights import HOSTILE, NIGHT, PASSED, hostile_night, night_of, record, texts
+from tests.unit.reports.ci.nights import HOSTILE, NIGHT, PASSED, REGRESSED, hostile_night, night_of, record, texts
 from tests.unit.results.records import varied
+from tests.unit.results.test_incident import night
 
 PARSER = MarkdownIt("gfm-like", {"linkify": False})
 
@@ -123,6 +125,13 @@ def test_the_summary_is_as_long_as_it_may_be(limit_bytes: int) -> None:
     if len(shown) < 500:
         assert f"\n{500 - len(shown)} findings more left out, for which there is no room here.\n" in text
     assert text.startswith("### pytest-gsw: 500 rows need attention\n")
+
+
+def test_a_slow_cluster_is_counted_as_one() -> None:
+    whole = night([0.06] * 10, Reason.INCIDENT)
+    assert markdown(night_of(whole)).startswith("### pytest-gsw: 1 cluster needs attention\n")
+    own = varied(REGRESSED, node_id="t.yaml::own")
+    assert markdown(night_of((*whole, own))).startswith("### pytest-gsw: 1 cluster and 1 row need attention\n")
 
 
 def test_by_default_a_big_night_is_below_githubs_limit() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.html.commands import again, all_commands, next_command
 from pytest_gsw.reports.html.elements import element, html_text, svg_text
 from pytest_gsw.reports.html.evidence import log_ends
@@ -27,8 +28,10 @@ from pytest_gsw.reports.read import nights_by_run
 from pytest_gsw.reports.rows import Row, Since
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import FIRST_S
+from tests.unit.reports.ci.nights import night_of
 from tests.unit.reports.nights import BROKEN, FAST, PASSED, RUN_ID, SLOW, attempt, failed, runs
 from tests.unit.results.records import varied
+from tests.unit.results.test_incident import night as slow_for_all
 
 RUN = Path(".gsw/runs/20261216-210000-7f3a")
 NODE = "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8"
@@ -50,6 +53,10 @@ def shown(record: Record, since: Since | None = None) -> Row:
 def test_a_night_in_a_few_words(records: tuple[Record, ...], said: str) -> None:
     (night,) = nights_by_run(records, None, runs(RUN))
     assert night_text(night) == said
+
+
+def test_an_incident_comes_first() -> None:
+    assert night_text(night_of(slow_for_all([0.06] * 10, Reason.INCIDENT))) == "1 incident, 10 inconclusive of 10 rows"
 
 
 def test_since_when() -> None:
