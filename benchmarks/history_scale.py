@@ -164,7 +164,7 @@ def questions(place: str, nights: int, rows: int) -> Iterator[Figure]:
     )
     every = [key_of(row) for row in range(rows)]
     yield timed(
-        f"last 30 nights of all {rows:,} rows, as a session asks", place,
+        f"last 30 nights of all {rows:,} rows", place,
         [lambda history: sum(map(len, history.points_of(every, last=30).values()))] * 5,
     )  # fmt: skip
     yield timed(

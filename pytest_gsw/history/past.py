@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -189,7 +189,8 @@ class Lines:
         nodes: Nodes | None = None,
     ) -> None:
         self._by_row: dict[str, list[tuple[str, Sequence[Point]]]] = {}
-        self._excluded = excluded
+        self.nights = nights
+        self.excluded = excluded
         #: All nodes of the cluster; ``None`` where nobody has looked at them.
         self.nodes = nodes
         #: Nodes that make, or made, jobs of the cluster slow.
@@ -205,7 +206,7 @@ class Lines:
             if (experiment and name == experiment) or any(point.definition == definition for point in points)
         ]
         points = lines[0] if len(lines) == 1 else sorted((one for line in lines for one in line), key=_time)
-        return Past(tuple(points), accepted, self._excluded, self.slow, self.nodes)
+        return Past(tuple(points), accepted, self.excluded, self.slow, self.nodes)
 
     def newest(self, accepted: Mapping[str, Accepted]) -> Iterator[tuple[str, str, Past]]:
         """Of each row the experiments that its newest run was of, each with its past; by row, what was accepted."""
@@ -236,6 +237,7 @@ def pasts_of(
     history: History,
     series: Mapping[SeriesKey, str],
     accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
+    read: Callable[[str], Lines] | None = None,
 ) -> Mapping[SeriesKey, Past]:
     """The pasts of series, each beside the other rows of its cluster.
 
@@ -243,6 +245,7 @@ def pasts_of(
         history: Where they are.
         series: The experiment of each, which is empty where the history itself may say it.
         accepted: By row and cluster, what clusters have accepted: what rows are together begins with that.
+        read: What reads a cluster's nights, where they have been read already; else :func:`lines_of`.
 
     Raises:
         HistoryError: The history did not answer.
@@ -251,7 +254,7 @@ def pasts_of(
 
     pasts: dict[SeriesKey, Past] = {}
     for cluster in dict.fromkeys(key.cluster for key in series):
-        lines = lines_of(history, cluster)
+        lines = lines_of(history, cluster) if read is None else read(cluster)
         figures = {row: of_row[cluster] for row, of_row in (accepted or {}).items() if cluster in of_row}
         together = Together({row: past for row, _, past in lines.newest(figures)})
         for key, experiment in series.items():
@@ -262,11 +265,14 @@ def pasts_of(
 
 
 def pasts_of_records(
-    history: History, records: Iterable[Record], accepted: Mapping[str, Mapping[str, Accepted]] | None = None
+    history: History,
+    records: Iterable[Record],
+    accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
+    read: Callable[[str], Lines] | None = None,
 ) -> Mapping[SeriesKey, Past]:
     """The pasts of the rows that these are records of; a HistoryError where the history did not answer."""
     known = {key: record.row.experiment for record in records if (key := series_key(record)) is not None}
-    return pasts_of(history, known, accepted) if known else {}
+    return pasts_of(history, known, accepted, read) if known else {}
 
 
 def newest_pasts(

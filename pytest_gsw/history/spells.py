@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, Seen, Spell, acknowledgements, alarms, identity, least_worse
-from pytest_gsw.history.events import EXCLUDE
+from pytest_gsw.history.episodes import episodes
 from pytest_gsw.history.model import LineKey, Point, record_time_s, series_key
-from pytest_gsw.history.past import COMPARED, GONE_DAYS, Lines, Past
+from pytest_gsw.history.past import COMPARED, GONE_DAYS, Lines, Past, lines_of
 from pytest_gsw.history.store import History
 from pytest_gsw.history.suspects import Nodes, Suspect
 from pytest_gsw.history.together import Beside, Together
@@ -30,36 +30,6 @@ _TOLD_DAYS = 7
 
 #: After so many days without a figure of a row, or a job on a node, while its cluster has others, that is told.
 _AWAY_DAYS = 2
-
-
-@dataclass(frozen=True)
-class Episode:
-    """Nights, by their numbers, on which something was wrong."""
-
-    wrong: tuple[int, ...]
-    #: The night by which it was mended, ``None`` while it lasts.
-    mended: int | None
-
-
-def episodes(wrong: Sequence[bool | None], good_nights: int = 1) -> tuple[Episode, ...]:
-    """When something was wrong, by whether it was on each night, ``None`` where that night cannot tell.
-
-    It is mended by so many good nights in a row; a night that cannot tell neither mends nor raises anything.
-    """
-    found: list[Episode] = []
-    since: list[int] = []
-    good = 0
-    for night, one in enumerate(wrong):
-        if one or (one is None and since):
-            since.append(night)
-        if one:
-            good = 0
-        elif one is False and since:
-            good += 1
-            if good == good_nights:
-                found.append(Episode(tuple(since), night))
-                since, good = [], 0
-    return (*found, Episode(tuple(since), None)) if since else tuple(found)
 
 
 def regressions(key: LineKey, past: Past) -> Iterator[Spell]:
@@ -273,6 +243,7 @@ def spells_of(
     excluded: Collection[str] = (),
     accepted: Mapping[str, Accepted] | None = None,
     slow_before: Sequence[Suspect] | None = None,
+    nodes: Nodes | None = None,
 ) -> tuple[Spell, ...]:
     """All that was wrong on a cluster, and is or was mended a few days before its newest night at most.
 
@@ -282,12 +253,13 @@ def spells_of(
         excluded: The runs that do not count.
         accepted: By row, what the cluster has accepted: nights of drift begin with that.
         slow_before: The nodes that were slow before the newest night, where that is known; else it is found out.
+        nodes: All nodes, by these nights, where somebody has looked at them.
     """
     jobs = [point for points in nights.values() for point in points if point.run_id not in excluded]
     newest = max(jobs, key=lambda point: point.time_s, default=None)
     if newest is None:
         return ()
-    nodes = Nodes(nights, excluded)
+    nodes = nodes or Nodes(nights, excluded)
     if nodes.slow and slow_before is None:
         before = {key: [one for one in points if one.run_id != newest.run_id] for key, points in nights.items()}
         slow_before = Nodes(before, excluded).slow
@@ -347,18 +319,20 @@ def alarms_of(
     now_s: float,
     until_s: float = math.inf,
     slow_before: Sequence[Suspect] | None = None,
+    read: Callable[[str], Lines] | None = None,
 ) -> tuple[Alarm, ...]:
     """The alarms of a cluster, by all nights until a time; see :func:`spells_of`.
 
     Raises:
         HistoryError: The history did not answer.
     """
-    nights = {
-        key: [point for point in points if point.time_s <= until_s] for key, points in history.nights(cluster).items()
-    }
-    events = history.events(cluster)
-    excluded = frozenset(event.subject for event in events if event.kind == EXCLUDE)
-    return alarms(spells_of(cluster, nights, excluded, accepted, slow_before), acknowledgements(events), now_s)
+    lines = lines_of(history, cluster) if read is None else read(cluster)
+    nights, nodes = lines.nights, lines.nodes
+    if any(point.time_s > until_s for points in nights.values() for point in points):
+        nights = {key: [point for point in points if point.time_s <= until_s] for key, points in nights.items()}
+        nodes = None
+    found = spells_of(cluster, nights, lines.excluded, accepted, slow_before, nodes)
+    return alarms(found, acknowledgements(history.events(cluster)), now_s)
 
 
 def alarms_of_records(
@@ -367,6 +341,7 @@ def alarms_of_records(
     accepted: Mapping[str, Mapping[str, Accepted]],
     now_s: float,
     slow_before: Sequence[Suspect] | None = None,
+    read: Callable[[str], Lines] | None = None,
 ) -> tuple[Alarm, ...]:
     """The alarms of the rows that these are records of, and of their clusters' nodes, by the nights until then.
 
@@ -376,6 +351,7 @@ def alarms_of_records(
         accepted: By row and cluster, what clusters have accepted.
         now_s: Seconds since the epoch, by which an acknowledgement has ended.
         slow_before: The nodes that were slow before, where that is known.
+        read: What reads a cluster's nights, where they have been read already.
 
     Raises:
         HistoryError: The history did not answer.
@@ -389,7 +365,7 @@ def alarms_of_records(
         rows = {record.row.id for record in ran}
         figures = {row: accepted[row][cluster] for row in rows if cluster in accepted.get(row, {})}
         until_s = max(map(record_time_s, ran)) or math.inf
-        known = alarms_of(history, cluster, figures, now_s=now_s, until_s=until_s, slow_before=slow_before)
+        known = alarms_of(history, cluster, figures, now_s=now_s, until_s=until_s, slow_before=slow_before, read=read)
         found += (
             one
             for one in known

@@ -9,6 +9,7 @@ All values are natural logarithms of step times, oldest first.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import statistics
@@ -36,6 +37,9 @@ _STEP_DEVIATIONS = 6.0
 #: The share of nights that may be odd, and how many standard deviations from their level they are.
 _ODD_SHARE = 0.2
 _ODD_DEVIATIONS = 4.0
+
+#: Of how many rows' nights the levels are kept that were found last.
+_KEPT = 2048
 
 #: What makes a median absolute deviation the standard deviation of normal values.
 _MAD = 1 / statistics.NormalDist().inv_cdf(0.75)
@@ -71,6 +75,12 @@ def levels_of(values: Sequence[float]) -> list[Sequence[float]]:
     """
     if len(values) < 2 * _FEWEST or max(values) - min(values) < _LEAST_STEP:
         return [values]
+    return [*_known_levels(tuple(values))]
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _known_levels(values: tuple[float, ...]) -> Sequence[Sequence[float]]:
+    """The levels of nights that noise, drift, alarms and pages ask for, one after another."""
     return _levels(values, max(_following(values, 1), _following(values, 2)))
 
 

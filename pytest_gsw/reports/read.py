@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.history.model import Point, SeriesKey, points_of, record_time_s, series_key
 from pytest_gsw.history.model import by_run as newest_of
-from pytest_gsw.history.past import Past, pasts_of_records
+from pytest_gsw.history.past import Lines, Past, lines_of, pasts_of_records
 from pytest_gsw.history.spells import alarms_of_records
 from pytest_gsw.history.store import History
 from pytest_gsw.history.suspects import Failing, Sound, Suspect
@@ -55,10 +56,11 @@ def nights_by_run(
     by_run: dict[str, list[Record]] = {run_id: [] for run_id in runs}
     for record in newest_of(records).values():
         by_run.setdefault(record.run.id, []).append(record)
-    pasts = _pasts((record for of_run in by_run.values() for record in of_run), history, accepted)
+    read = None if history is None else _once(history)
+    pasts = _pasts((record for of_run in by_run.values() for record in of_run), history, accepted, read)
+    told = {run_id: runs.get(run_id) or Run(Path(".gsw", "runs", run_id)) for run_id in by_run}
     nights = [
-        _night(run_id, of_run, history, pasts, runs.get(run_id) or Run(Path(".gsw", "runs", run_id)), accepted or {})
-        for run_id, of_run in by_run.items()
+        _night(run_id, of_run, history, pasts, told[run_id], accepted or {}, read) for run_id, of_run in by_run.items()
     ]
     return tuple(sorted(nights, key=lambda night: (night.begin_s or 0.0, night.run_id), reverse=True))
 
@@ -84,7 +86,8 @@ def exported_night(
     """
     # A session quotes what it records; a record of an earlier release may hold anything.
     shown: list[Record] = [quoted(record, os.environ) for record in records]
-    pasts = _pasts(shown, history, accepted)
+    read = None if history is None else _once(history)
+    pasts = _pasts(shown, history, accepted, read)
     of_slow = set(map(series_key, filter(is_slow, shown)))
     rows, broken = _rows(shown, {key: past for key, past in pasts.items() if key in of_slow}, {})
     safe = quoted_missing(missing or {})
@@ -94,7 +97,7 @@ def exported_night(
         tuple(rows),
         _slow_nodes(pasts),
         _blamed_nodes(pasts),
-        alarms=alarms if alarms is not None else _alarms(shown, history, accepted or {}),
+        alarms=alarms if alarms is not None else _alarms(shown, history, accepted or {}, read),
         told=_told(shown, pasts),
     )
 
@@ -104,10 +107,18 @@ def quoted_missing(missing: Mapping[str, str]) -> dict[str, str]:
     return {quoted(name, os.environ): quoted(why, os.environ) for name, why in missing.items()}
 
 
+def _once(history: History) -> Callable[[str], Lines]:
+    """What reads the nights of each cluster once: all that a page says is of one moment."""
+    return functools.cache(functools.partial(lines_of, history))
+
+
 def _pasts(
-    records: Iterable[Record], history: History | None, accepted: Mapping[str, Mapping[str, Accepted]] | None = None
+    records: Iterable[Record],
+    history: History | None,
+    accepted: Mapping[str, Mapping[str, Accepted]] | None,
+    read: Callable[[str], Lines] | None,
 ) -> Mapping[SeriesKey, Past]:
-    return {} if history is None else pasts_of_records(history, records, accepted)
+    return {} if history is None else pasts_of_records(history, records, accepted, read)
 
 
 def _night(
@@ -117,6 +128,7 @@ def _night(
     pasts: Mapping[SeriesKey, Past],
     run: Run,
     accepted: Mapping[str, Mapping[str, Accepted]],
+    read: Callable[[str], Lines] | None,
 ) -> Night:
     rows, broken = _rows(records, pasts, accepted)
     errors = errors_since(rows, history, run_id)
@@ -125,7 +137,7 @@ def _night(
     ordered = tuple(sorted(dated, key=_worst_first))
     ran = set(map(series_key, records))
     theirs = {key: past for key, past in pasts.items() if key in ran}
-    alarms = _alarms(records, history, accepted) if run.alarms is None else run.alarms
+    alarms = _alarms(records, history, accepted, read) if run.alarms is None else run.alarms
     slow, blamed, sound = _slow_nodes(theirs), _blamed_nodes(theirs), _sound_nodes(theirs)
     return Night(run_id, whole, ordered, slow, blamed, sound, alarms, _told(records, pasts))
 
@@ -149,9 +161,14 @@ def _sound_nodes(pasts: Mapping[SeriesKey, Past]) -> dict[str, Sound]:
 
 
 def _alarms(
-    records: Sequence[Record], history: History | None, accepted: Mapping[str, Mapping[str, Accepted]]
+    records: Sequence[Record],
+    history: History | None,
+    accepted: Mapping[str, Mapping[str, Accepted]],
+    read: Callable[[str], Lines] | None,
 ) -> tuple[Alarm, ...]:
-    return () if history is None else quoted(alarms_of_records(history, records, accepted, time.time()), os.environ)
+    if history is None:
+        return ()
+    return quoted(alarms_of_records(history, records, accepted, time.time(), read=read), os.environ)
 
 
 def _told(records: Sequence[Record], pasts: Mapping[SeriesKey, Past]) -> dict[str, ClusterTold]:
