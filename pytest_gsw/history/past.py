@@ -98,13 +98,13 @@ class Past:
     @cached_property
     def _explained(self) -> frozenset[tuple[str, str]]:
         """Jobs that ran with a slow node, by run and id."""
-        of_history = (point for one in self.slow for point in (*one.accusing, *one.clearing))
-        tonight = (
-            point
+        return frozenset(
+            (point.run_id, point.job_id)
+            for one in self.slow
             for point in self.points
-            if point.added_s == math.inf and any(one.ran_in(point.nodes, point.time_s) for one in self.slow)
+            if (point.run_id, point.job_id) in one.jobs
+            or (point.added_s == math.inf and one.ran_in(point.nodes, point.time_s))
         )
-        return frozenset((point.run_id, point.job_id) for point in (*of_history, *tonight))
 
     @property
     def reference(self) -> tuple[Point, ...]:

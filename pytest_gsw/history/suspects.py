@@ -42,6 +42,11 @@ class Suspect:
         """``pool0-0017``, or ``one of pool0-0017, pool0-0018``."""
         return name_of(self.nodes)
 
+    @cached_property
+    def jobs(self) -> frozenset[tuple[str, str]]:
+        """All its jobs, by run and id."""
+        return frozenset((point.run_id, point.job_id) for point in (*self.accusing, *self.clearing))
+
     def ran_in(self, nodes: str, time_s: float) -> bool:
         """Whether a job of these nodes ran with it, or with all that cannot be told apart, while it was slow."""
         end_s = self.accusing[-1].time_s if self.mended else math.inf

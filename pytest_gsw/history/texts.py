@@ -13,24 +13,21 @@ from pytest_gsw.history.together import ClusterDrifting, ClusterNight, Together
 
 def drift_text(found: Drifting) -> str:
     """That a row creeps, since when, and what changed in that night, in one line."""
-    since = found.since
-    change = percent(1 / (1 + found.drift.shift) - 1)
-    slope = found.drift.slope_per_week
-    pace = "" if slope is None else f", {percent(1 / (1 + slope) - 1)} a week"
-    beside = ", beside the other rows," if found.is_beside else ""
-    nights = f"throughput of the newest nights{beside} is {change} against the first ones"
-    fact = f"{nights}{pace}, since about {day(since.time_s)}"
-    job = f"(job {since.job_id} of run {since.run_id})"
-    return f"{fact} {job}" + (f"; what changed then: {changes_text(found.changes)}" if found.changes else "")
+    job = f" (job {found.since.job_id} of run {found.since.run_id})"
+    return _creep_text(", beside the other rows," if found.is_beside else "", found, job)
 
 
 def cluster_drift_text(found: ClusterDrifting) -> str:
     """That a cluster creeps, for all of its rows together, since when, and what changed then, in one line."""
+    return _creep_text(f", of {counted(found.rows, 'row')} together,", found)
+
+
+def _creep_text(of_whom: str, found: Drifting | ClusterDrifting, job: str = "") -> str:
     change = percent(1 / (1 + found.drift.shift) - 1)
     slope = found.drift.slope_per_week
     pace = "" if slope is None else f", {percent(1 / (1 + slope) - 1)} a week"
-    rows = f"throughput of the newest nights, of {counted(found.rows, 'row')} together,"
-    fact = f"{rows} is {change} against the first ones{pace}, since about {day(found.since.time_s)}"
+    nights = f"throughput of the newest nights{of_whom} is {change} against the first ones"
+    fact = f"{nights}{pace}, since about {day(found.since.time_s)}{job}"
     return fact + (f"; what changed then: {changes_text(found.changes)}" if found.changes else "")
 
 

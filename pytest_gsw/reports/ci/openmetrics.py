@@ -5,11 +5,13 @@ Its files are in Prometheus' text format 0.0.4, without times: it refuses a whol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from pytest_gsw.history.alarms import OF_ROWS, Kind
 from pytest_gsw.history.model import cluster_of
+from pytest_gsw.history.suspects import Failing, Suspect
 from pytest_gsw.reports.ci.night import regressed_metrics, unrecorded
 from pytest_gsw.reports.night import Night
 from pytest_gsw.results.outcomes import ERROR, OUTCOMES
@@ -21,6 +23,7 @@ from pytest_gsw.tables.metrics import METRICS
 _OUTCOMES = tuple(outcome.word for outcome in OUTCOMES)
 
 _Labels = Mapping[str, str]
+_Found = TypeVar("_Found", Suspect, Failing)
 
 
 @dataclass(frozen=True)
@@ -139,11 +142,8 @@ def _slow_nodes(night: Night) -> Iterator[str]:
     """What each slow node costs, with the number of nodes of which it is one where these cannot be told apart."""
     if night.slow_nodes:
         yield from _head("gsw_slow_node_throughput_change_ratio", "What a slow node does to the throughput of jobs.")
-    for cluster, slow in night.slow_nodes.items():
-        worst = {node: one for one in slow[::-1] for node in one.nodes}  # no series twice
-        for node, found in worst.items():
-            labels = {"cluster": cluster, "node": node, "one_of": str(len(found.nodes))}
-            yield _sample("gsw_slow_node_throughput_change_ratio", labels, found.change)
+    for labels, one in _each_node(night.slow_nodes):
+        yield _sample("gsw_slow_node_throughput_change_ratio", labels, one.change)
 
 
 def _alarms(night: Night) -> Iterator[str]:
@@ -170,11 +170,16 @@ def _blamed_nodes(night: Night) -> Iterator[str]:
     """How often nodes fail jobs, where that is beyond chance."""
     if night.blamed_nodes:
         yield from _head("gsw_failing_node_ratio", "Share of a node's jobs that fail, where that is beyond chance.")
-    for cluster, failing in night.blamed_nodes.items():
-        worst = {node: one for one in failing[::-1] for node in one.nodes}  # no series twice
-        for node, found in worst.items():
-            labels = {"cluster": cluster, "node": node, "one_of": str(len(found.nodes))}
-            yield _sample("gsw_failing_node_ratio", labels, found.failed / found.of)
+    for labels, one in _each_node(night.blamed_nodes):
+        yield _sample("gsw_failing_node_ratio", labels, one.failed / one.of)
+
+
+def _each_node(found: Mapping[str, Sequence[_Found]]) -> Iterator[tuple[dict[str, str], _Found]]:
+    """The labels of each node, with the worst that is found of it: no series comes twice."""
+    for cluster, worst_first in found.items():
+        worst = {node: one for one in worst_first[::-1] for node in one.nodes}
+        for node, one in worst.items():
+            yield {"cluster": cluster, "node": node, "one_of": str(len(one.nodes))}, one
 
 
 def _clusters(night: Night) -> Iterator[str]:
