@@ -1,8 +1,8 @@
 """How often each rule is wrong: clusters of thirty rows, night by night, by simulation; and on a real series.
 
-    python benchmarks/decisions.py --quick                                  # does it work? a minute
-    python benchmarks/decisions.py --otava PYTHON -o F.json --images docs/decisions --page docs/decisions.md   # all
-    python benchmarks/decisions.py --figures F.json --images docs/decisions --page docs/decisions.md           # again
+    python benchmarks/decisions.py --quick                         # does it work? a minute
+    cd docs/notes; python ../../benchmarks/decisions.py --otava PYTHON -o F.json --images decisions --page decisions.md
+    cd docs/notes; python ../../benchmarks/decisions.py --figures F.json --images decisions --page decisions.md  # again
 
 PYTHON is the interpreter of an environment in which `pip install apache-otava==0.8.0` was run (it pins numpy and scipy,
 so it gets one of its own); without it, its lines are missing. All else needs pytest-gsw and `tabulate`.

@@ -89,7 +89,7 @@ NOISES: dict[str, Noise] = {
 COURSES: dict[str, Callable[[int], float]] = {
     "step 3 %": lambda _: 0.03,
     "step 5 %": lambda _: 0.05,
-    "creep 1 % a week": lambda after: 0.01 * (after + 1) / 7,
+    "drift 1 % a week": lambda after: 0.01 * (after + 1) / 7,
 }
 
 

@@ -4,7 +4,7 @@
 
 The history is synthetic and goes through pytest_gsw.history as a session's records do: rows of 25 workloads in four
 dtypes on ten numbers of GPUs, with 50 steps each and 2 % of noise between jobs. In the last night some rows have
-regressed (for one night or for five), some creep, some are noisy, some are faster, and some could not be measured, for
+regressed (for one night or for five), some drift, some are noisy, some are faster, and some could not be measured, for
 four causes on a few nodes. The report is written several times from a connection of its own, as the command does, and
 the slowest counts.
 """

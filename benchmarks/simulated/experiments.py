@@ -29,7 +29,7 @@ OTAVA, OTAVA_DEFAULTS = "Otava, tuned", "Otava, defaults"
 ROW_CHANGES = tuple(Change(f"row -{loss:.0%}", loss) for loss in (0.05, 0.07, 0.10))
 CLUSTER_CHANGES = tuple(Change(f"cluster -{loss:.0%}", loss) for loss in (0.02, 0.03, 0.05, 0.08))
 #: What drift looks for in one row.
-DRIFTS = (Change("step 3%", 0.03), Change("step 5%", 0.05), Change("creep 1% a week", 0.01, is_weekly=True))
+DRIFTS = (Change("step 3%", 0.03), Change("step 5%", 0.05), Change("drift 1% a week", 0.01, is_weekly=True))
 NODE = "node -10%"
 #: Nights in which a loss is to be found by a gate, by a node's name, and by drift; and that a warning is to stand.
 SOON, NAMED_WITHIN, LATE, STANDS = 7, 14, 28, 60

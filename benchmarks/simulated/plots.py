@@ -78,8 +78,8 @@ def charts(tally: Tally) -> dict[str, Chart]:
         "models": chart("Nights with a false failure among 30 rows, sigma 2 or 3 %", KINDS, GATES, false, 0.01),
         "power": chart("A row 10 % slower: nights that fail", BY_SIGMA, GATES, ten, 0.95),
         "power-models": chart("A row 10 % slower: nights that fail, sigma 2 or 3 %", KINDS, GATES, ten, 0.95),
-        "creep": chart(
-            "A creep of 1 % a week: found within 28 nights", BY_SIGMA, drifts, soon(of.DRIFTS[-1].name), 0.5, "rows"
+        "drift": chart(
+            "A drift of 1 % a week: found within 28 nights", BY_SIGMA, drifts, soon(of.DRIFTS[-1].name), 0.5, "rows"
         ),
         "false-alarms": chart("Rows with a false drift alarm", KINDS, drifts, share(QUIET, "alarm"), 0.02, "rows"),
     }

@@ -270,9 +270,9 @@ FOUND = {
 
 
 def listed() -> dict[str, str]:
-    """The findings of each document as docs/audit.md lists them."""
-    text = (ROOT / "docs" / "audit.md").read_text()
-    sections = re.split(r"^### .*\(`(.*)`\)$", text.partition("## The bundled documents")[2], flags=re.MULTILINE)
+    """The findings of each document as docs/notes/findings.md lists them."""
+    text = (ROOT / "docs" / "notes" / "findings.md").read_text().partition("\n## Seen by eye")[0]
+    sections = re.split(r"^## .*\(`(.*)`\)$", text, flags=re.MULTILINE)
     return dict(zip(sections[1::2], sections[2::2], strict=True))
 
 
@@ -288,7 +288,7 @@ def test_the_documents_texts_are_listed(document: str) -> None:
         assert f"| {one.documented} | {one.computed} | {one.explanation.kind.value}: " in line
 
 
-#: What docs/audit.md has above its lists.
+#: What docs/notes/findings.md has above its lists.
 LISTS = {
     "contradiction": "Contradictions",
     "discrepancy": "Discrepancies",

@@ -92,9 +92,9 @@ def test_all_noise_is_about_its_level_and_of_its_size(model: str) -> None:
 
 def test_a_change_comes_when_it_is_said_to() -> None:
     assert Change("step", 0.05).slower(0) == Change("step", 0.05).slower(99) == pytest.approx(0.0513, abs=1e-4)
-    creep = Change("creep", 0.01, is_weekly=True)
-    assert creep.slower(6) == pytest.approx(0.01005, abs=1e-5)
-    assert creep.slower(13) == pytest.approx(0.0201, abs=1e-4)
+    drift = Change("drift", 0.01, is_weekly=True)
+    assert drift.slower(6) == pytest.approx(0.01005, abs=1e-5)
+    assert drift.slower(13) == pytest.approx(0.0201, abs=1e-4)
 
 
 def test_wilsons_interval() -> None:

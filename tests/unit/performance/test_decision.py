@@ -242,7 +242,7 @@ def simulated(loss: float, confirm: int, history: int, series: int, sigma: float
     return failed / series / 20, jobs / series / 20
 
 
-# The measured figures, of 200,000 nights, are in docs/decisions.md; these few nights notice a rule that is broken.
+# The measured figures, of 200,000 nights, are in docs/notes/decisions.md; these few nights notice a rule that is broken.
 @pytest.mark.parametrize(("confirm", "history"), [(4, 30), (4, 8), (4, 0), (2, 30)])
 def test_false_failures_and_jobs_at_a_noise_of_three_percent(confirm: int, history: int) -> None:
     failed, jobs = simulated(0.0, confirm, history, series=300)

@@ -259,7 +259,7 @@ def test_what_is_no_day() -> None:
         drift([1.0], start=-1)
 
 
-# The measured figures are in docs/decisions.md; these few series notice a rule that is broken.
+# The measured figures are in docs/notes/decisions.md; these few series notice a rule that is broken.
 @pytest.mark.parametrize(("sigma", "rho"), [(0.01, 0.0), (0.03, 0.0), (0.02, 0.5)])
 def test_false_alarms_in_180_nights_are_rare(sigma: float, rho: float) -> None:
     series = [nights(seed, 210, sigma, rho=rho) for seed in range(1000, 1030)]
