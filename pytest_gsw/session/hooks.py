@@ -27,6 +27,7 @@ from pytest_gsw.session.settings import Settings, read_settings
 from pytest_gsw.session.stash import FINISHED, SETTINGS, SUITE
 from pytest_gsw.session.summary import tell_summary
 from pytest_gsw.session.tally import TALLY, Tally
+from pytest_gsw.session.telling import TellsFact, show_fact
 
 
 def begin(config: pytest.Config) -> None:
@@ -246,6 +247,8 @@ def pytest_runtest_makereport(
     report = yield
     if not _runs(item.config):
         return report
+    if isinstance(item, TellsFact):
+        show_fact(item, call, report)
     if type(item) is BlankItem:
         report.gsw_row = True  # type: ignore[attr-defined]
     if isinstance(item, BaselineItem):

@@ -14,6 +14,7 @@ from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.session.markers import MarkedItem, blank_markers
 from pytest_gsw.session.selection import OfTheSession
 from pytest_gsw.session.stash import SETTINGS
+from pytest_gsw.session.telling import TellsFact, fail
 from pytest_gsw.tables.model import Baseline, BlankRow
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_gsw.session.row import SessionRow
 
 
-class BaselineItem(OfTheSession, MarkedItem):
+class BaselineItem(TellsFact, OfTheSession, MarkedItem):
     """One documented row."""
 
     def __init__(self, *, baseline: Baseline, **kwargs: Any) -> None:
@@ -55,7 +56,7 @@ class BaselineItem(OfTheSession, MarkedItem):
         return shown if isinstance(excinfo.value, pytest.fail.Exception) else quoted(str(shown), os.environ)
 
 
-class BlankItem(OfTheSession, pytest.Item):
+class BlankItem(TellsFact, OfTheSession, pytest.Item):
     """A row that cannot run, because something of it is blank: an error that says what to write where."""
 
     def __init__(self, *, blank: BlankRow, **kwargs: Any) -> None:
@@ -79,7 +80,7 @@ class BlankItem(OfTheSession, pytest.Item):
         """Say what is blank; JUnit gets it as of a row that has no record."""
         facts = {"gsw_row": self.name, "gsw_outcome": ERROR.word, "gsw_fact": self.error.fact}
         self.user_properties.extend(facts.items())
-        raise pytest.fail.Exception(str(self.error), pytrace=False)
+        fail(str(self.error))
 
     def runtest(self) -> None:
         """Nothing can be run."""

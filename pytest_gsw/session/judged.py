@@ -23,6 +23,7 @@ from pytest_gsw.session.item import BaselineItem, BlankItem
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.stash import NOT_READY, RECORD, SETTINGS
 from pytest_gsw.session.tally import TALLY, Tally
+from pytest_gsw.session.telling import fail_report, failure_of
 
 #: Exit status of a session in which nothing failed, and in which rows are inconclusive; pytest's own end at 5.
 INCONCLUSIVE = 6
@@ -42,15 +43,15 @@ def hold_to_the_record(item: BaselineItem, call: pytest.CallInfo[None], report: 
     if report.when not in _PHASES or not item.row.is_to_be_judged:
         return
     if item.row.not_written:
-        _fail(report, item.row.not_written)
+        fail_report(item, report, item.row.not_written)
     elif RECORD not in item.stash:
         error = _why_not_judged(item, call, report)
         if error is not None:
-            _fail(report, item.row.leave_error(error))
+            fail_report(item, report, item.row.leave_error(error))
     elif report.outcome == "passed" and report.when == "call" and item.row.judged[0] != "passed":
-        _fail(report, item.row.judged[1])
+        fail_report(item, report, item.row.judged[1])
     elif report.outcome == "passed" and call.excinfo is not None:
-        _fail(report, str(call.excinfo.value))
+        fail_report(item, report, str(call.excinfo.value))
 
 
 def _why_not_judged(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> HookError | None:
@@ -94,7 +95,7 @@ def report_swallowed(item: BaselineItem) -> None:
     if not item.row.is_to_be_judged or item.nodeid in item.config.stash[TALLY]:
         return
     text = item.row.leave_error(_taken("pytest_runtest_protocol"))
-    report = pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "setup")
+    report = pytest.TestReport(item.nodeid, item.location, {}, "failed", failure_of(item, text), "setup")
     report.user_properties = item.user_properties
     report.gsw_row = True  # type: ignore[attr-defined]
     item.ihook.pytest_runtest_logreport(report=report)
@@ -105,10 +106,6 @@ def _taken(hook: str) -> HookError:
         f"the row was not judged: a plugin took {hook} in place of pytest's own",
         advice="pytest --trace-config lists the plugins; -p no:NAME leaves one out",
     )
-
-
-def _fail(report: pytest.TestReport, text: str) -> None:
-    report.outcome, report.longrepr = "failed", text
 
 
 # -- the session ------------------------------------------------------------------------------

@@ -16,13 +16,14 @@ from pytest_gsw.jobs.model import in_words, scancel
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.stash import SETTINGS
+from pytest_gsw.session.telling import TellsFact, fail
 from pytest_gsw.tables.model import BLANK
 
 #: What is to be said of jobs that are left alone on purpose.
 LEFT_ALONE = pytest.StashKey[str]()
 
 
-class LostRow(pytest.Item):
+class LostRow(TellsFact, pytest.Item):
     """A row that the run had and that is not there any more: an error, with its job."""
 
     def __init__(self, *, text: str, path_: str, **kwargs: Any) -> None:
@@ -36,7 +37,7 @@ class LostRow(pytest.Item):
 
     def setup(self) -> NoReturn:
         """Say that it is lost."""
-        raise pytest.fail.Exception(self._text, pytrace=False)
+        fail(self._text)
 
     def runtest(self) -> None:
         """Nothing is left to be run."""

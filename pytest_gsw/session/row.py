@@ -28,6 +28,7 @@ from pytest_gsw.session.keeping import NotWrittenError, facts_of, keep, ran, tel
 from pytest_gsw.session.measuring import Measured, Measuring
 from pytest_gsw.session.sources import LiveRow, RowSource
 from pytest_gsw.session.stash import CANARIES, FLEET, NIGHTS, OTHERS, RECORD, SETTINGS, environment_of
+from pytest_gsw.session.telling import fail
 from pytest_gsw.tables.model import Baseline
 
 
@@ -101,7 +102,7 @@ class SessionRow:
         if kind == "skipped":
             pytest.skip(text)
         if kind == "failed":
-            _fail(text)
+            fail(text)
 
     @property
     def judged(self) -> tuple[str, str]:
@@ -132,7 +133,7 @@ class SessionRow:
         fact = "ran out of memory, as documented"
         self._record(Found(outcomes.EXPECTED_FAILURE.word, fact), run)
         pytest.xfail(fact)
-        _fail(fact)  # with --runxfail
+        fail(fact)  # with --runxfail
 
     def _decide(self, measured: Measured) -> tuple[str, str]:
         """Judge what was measured, record it, and say as what pytest is to report it, with which text."""
@@ -165,11 +166,11 @@ class SessionRow:
             record, failure = keep(self._config, made, source)
         except NotWrittenError as error:
             self.not_written = str(error)
-            _fail(self.not_written)
+            fail(self.not_written)
         self._item.stash[RECORD] = record
         tell_junit(self._item, record, "call" if self._is_measured else "setup")
         if failure is not None and found.outcome != outcomes.ERROR.word:
-            _fail(row_text.error_text(failure, facts_of(record, self._settings)))
+            fail(row_text.error_text(failure, facts_of(record, self._settings)))
         return record
 
     def _alarms(self, record: Record, run: Run | None) -> str | None:
@@ -192,9 +193,4 @@ class SessionRow:
         return row_text.error_text(error, facts_of(record, self._settings))
 
     def _raise_error(self, error: RunError, run: Run | None) -> NoReturn:
-        _fail(self._error_text(error, run))
-
-
-def _fail(text: str) -> NoReturn:
-    # pytest's own exception, without a traceback: the text is the report, in set-up and call alike.
-    raise pytest.fail.Exception(text, pytrace=False) from None
+        fail(self._error_text(error, run))

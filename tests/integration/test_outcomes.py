@@ -41,7 +41,7 @@ def test_a_slow_row_fails_with_the_whole_story(pytester: pytest.Pytester, monkey
             r"note +this is a simulation: no GPU was used, the figures are made up",
             r"again +pytest --gsw-cluster=demo 'baselines/maxtext/llama2_70b\.yaml::llama2_70b_fp8\[H100x128\]'",
             r"offline +pytest --gsw-cluster=demo --gsw-replay=\.gsw/runs/\S+ 'baselines/.*'",
-            r"FAILED baselines/maxtext/llama2_70b\.yaml::llama2_70b_fp8\[H100x128\] - Failed: throughput .* is 1\d\.\d % below .*",
+            r"FAILED baselines/maxtext/llama2_70b\.yaml::llama2_70b_fp8\[H100x128\] - throughput .* is 1\d\.\d % below .*",
         ],
     )
     case = junit(pytester.path / "junit.xml")[NAME]
@@ -50,6 +50,25 @@ def test_a_slow_row_fails_with_the_whole_story(pytester: pytest.Pytester, monkey
     assert facts["gsw_outcome"] == "regressed"
     assert facts["gsw_documented_step_time_s"] == "4.556"
     assert float(facts["gsw_measured_step_time_s"]) == pytest.approx(4.556 * 1.12, rel=0.02)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n1",)])
+def test_where_there_is_room_for_one_line_a_failure_is_its_fact(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("CI", "true")
+    result = run(pytester, "oom", *workers)
+    fact = "job ID failed with exit code 1: XLA out of memory"
+    lines = [re.sub(r"\bjob \d+", "job ID", line) for line in result.outlines]
+    assert f"ERROR {ROW} - {fact}" in lines
+    (error,) = junit(pytester.path / "junit.xml")[NAME].iterfind("error")
+    assert re.sub(r"\bjob \d+", "job ID", error.get("message", "")) == f'failed on setup with "{fact}"'
+    assert (error.text or "").count(": XLA out of memory") == 1
+
+
+def test_with_tb_line_a_failure_is_its_place_in_the_table_and_its_fact(pytester: pytest.Pytester) -> None:
+    result = run(pytester, "slow:12%", "--tb=line")
+    result.stdout.re_match_lines([r".*baselines/maxtext/llama2_70b\.yaml:\d+: throughput 20\d,\d{3} tokens/s is 1.*"])
 
 
 def test_a_fast_row_passes_and_is_listed(pytester: pytest.Pytester) -> None:
