@@ -17,12 +17,14 @@ _FACTS = """() => {
         language: document.documentElement.lang,
         headings: all('h1').map(heading => heading.textContent.trim()),
         text: document.body.innerText,
-        links: all('a[href], area[href]').map(link => [link.getAttribute('href'), link.href]),
+        links: all('a[href], area[href]').map(link => [
+            link.getAttribute('href'), new URL(link.getAttribute('href'), document.baseURI).href]),
         anchors: all('[id]').map(element => element.id),
-        images: all('img').map(image => [image.currentSrc, image.naturalWidth, image.getAttribute('alt')]),
+        pictures: all('figure > svg').map(svg => [
+            svg.getBoundingClientRect().width, svg.getAttribute('aria-label'), svg.querySelectorAll('title').length]),
         sheets: document.styleSheets.length,
         font: getComputedStyle(document.body).fontFamily,
-        forbidden: all('script, style, [style], iframe, object, embed, form, base, meta[http-equiv]')
+        forbidden: all('script, style, [style], iframe, object, embed, img, use, form, base, meta[http-equiv]')
             .map(element => element.outerHTML.slice(0, 200)),
         handlers: all('*').flatMap(element => element.getAttributeNames().filter(name => name.startsWith('on'))),
     };
@@ -43,8 +45,8 @@ class Page:
     #: Each as it is written, and as the browser understands it.
     links: list[tuple[str, str]]
     anchors: list[str]
-    #: Address, width of the picture itself (0 where it could not be shown), and what is read out instead.
-    images: list[tuple[str, int, str | None]]
+    #: How wide each picture is shown, pixels, what is read out instead, and of how many points something is told.
+    pictures: list[tuple[float, str | None, int]]
     #: How many style sheets are in use, and the font that they give to the page.
     sheets: int
     font: str

@@ -62,7 +62,7 @@ def test_no_text_of_a_record_does_anything(chromium: Chromium, tmp_path: Path) -
     for page in pages.values():
         assert page.forbidden == page.handlers == [], page.path
         assert all(served.file_of(url.partition("#")[0]) for _, url in page.links), page.path
-        assert all(width > 0 for _, width, _ in page.images), page.path
+        assert all(width > 0 for width, _, _ in page.pictures), page.path
     shown = "\n".join(page.text for page in pages.values())
     for text in _TEXTS[:-1]:
         assert f"RuntimeError: {text}" in shown  # of the log

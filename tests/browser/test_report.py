@@ -113,11 +113,12 @@ def test_style_and_pictures_are_there(pages: Mapping[str, Page]) -> None:
         assert len(page.headings) == 1, page.path
         assert page.sheets > 0, page.path
         assert "Times" not in page.font, page.path  # Chromium's own
-        for address, width, text in page.images:
-            assert width > 0, f"{page.path}: {address}"
-            assert text, f"{page.path}: {address} is not described"
-    assert page_of(pages, KINDS["regressed"]).images
-    assert page_of(pages, KINDS["drift"]).images
+        for width, text, told in page.pictures:
+            assert width > 100, f"{page.path}: {text}"
+            assert text, f"{page.path}: a picture is not described"
+            assert told, f"{page.path}: {text}: no point says what it is"
+    assert page_of(pages, KINDS["regressed"]).pictures
+    assert page_of(pages, KINDS["drift"]).pictures
 
 
 def test_a_phone_scrolls_down_only(chromium: Chromium, report: Served, pages: Mapping[str, Page]) -> None:

@@ -1,7 +1,8 @@
-"""What pictures share: axes, frames, lines and marks as SVG.
+"""What pictures share: axes, frames, lines and marks as SVG in the page, and the legends beside them.
 
-A picture is shown by ``<img>``, where no style of the page reaches it and no script of its own would run: it has
-presentation attributes alone, and a light ground of its own, so that it can be read on any page.
+A picture is as wide as the page has room, and its text is as large as the page's: places from left to right are
+percentages, those from top to bottom are pixels. Its colours are those of the page's style sheet, by classes. What is
+shown by a colour is shown by a shape or told by a legend as well, and no text stands where points may be.
 """
 
 from __future__ import annotations
@@ -11,27 +12,40 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pytest_gsw.reports.html.elements import element
+from pytest_gsw.reports.html.elements import element, plain
 
-#: Told apart by most people (after Okabe and Ito), each 4.5 : 1 or more against the ground.
-BLUE, RED, GREEN, PURPLE, GREY = "#00609a", "#b03a00", "#00704f", "#8a3f74", "#5c5f66"
-GRID, GROUND, _INK = "#dcdce2", "#fbfbfd", "#222222"
+#: Pixels from the top: the whole picture, and where its data begin and end.
+HEIGHT, TOP, FLOOR = 240, 10, 194
 
-#: Places on a picture, in its own units; on a phone it is shown at three quarters of that.
-WIDTH, HEIGHT = 480, 240
-LEFT, RIGHT, TOP, BOTTOM = 52, 12, 30, 40
-_FONT = "system-ui, sans-serif"
+#: The middle of marks that have no value: they stand on the lower edge.
+EDGE = FLOOR - 7
 
 #: What an axis of times spans at least, as a share of its middle: noise of a few thousandths looks like nothing.
 _LEAST_SPAN = 0.06
 
+#: Percentages between two places that are written on an axis: on any screen that is no phone, and on a phone, too.
+_ROOM, _ROOM_ON_PHONES = 6.5, 16.0
+
+#: Corners of marks about their middle. A dot has none, and a cross is one polygon as well.
+_CORNERS = {
+    "triangle": ((-5, 4), (5, 4), (0, -5.5)),
+    "square": ((-4, -4), (4, -4), (4, 4), (-4, 4)),
+    "diamond": ((0, -5.5), (5, 0), (0, 5.5), (-5, 0)),
+    "cross": (
+        *((-5, -3.5), (-3.5, -5), (0, -1.5), (3.5, -5), (5, -3.5), (1.5, 0)),
+        *((5, 3.5), (3.5, 5), (0, 1.5), (-3.5, 5), (-5, 3.5), (-1.5, 0)),
+    ),
+}
+
 
 @dataclass(frozen=True)
 class Plot:
-    """A picture, and what it shows in words."""
+    """A picture, what stands above it, what it shows in words, and what its colours and shapes mean."""
 
+    title: str
     svg: ET.Element
     alt: str
+    legend: tuple[ET.Element, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,8 +68,8 @@ class Scale:
 
 
 def across(low: float, high: float, *, logarithmic: bool = False) -> Scale:
-    """An axis from left to right."""
-    return Scale(low, high, LEFT + 8, WIDTH - RIGHT - 8, logarithmic)
+    """An axis from left to right, in percent."""
+    return Scale(low, high, 1.0, 99.0, logarithmic)
 
 
 def upright(values: Iterable[float], *, from_zero: bool = False, logarithmic: bool = False) -> Scale:
@@ -63,92 +77,137 @@ def upright(values: Iterable[float], *, from_zero: bool = False, logarithmic: bo
     known = list(values)
     low, high = min(known), max(known)
     if logarithmic:
-        return Scale(low / 1.3, high * 1.3, HEIGHT - BOTTOM, TOP, logarithmic=True)
+        return Scale(low / 1.3, high * 1.3, FLOOR, TOP, logarithmic=True)
     room = max((high - low) * 0.08, (_LEAST_SPAN * abs(low + high) / 2 - (high - low)) / 2, 1e-12)
-    return Scale(0.0 if from_zero else max(0.0, low - room), high + room, HEIGHT - BOTTOM, TOP)
+    return Scale(0.0 if from_zero else max(0.0, low - room), high + room, FLOOR, TOP)
 
 
-def ground(title: str, height: float = HEIGHT) -> ET.Element:
-    """An empty picture with its title."""
-    return element(
-        "svg",
-        element("title", title),
-        element("rect", width=WIDTH, height=height, fill=GROUND),
-        element("text", title, x=12, y=19, font_weight="600", font_size=13),
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {WIDTH} {height:g}",
-        width=WIDTH,
-        height=height,
-        font_family=_FONT,
-        font_size=12,
-        fill=_INK,
-    )
-
-
-def frame(title: str, y: Scale, x_ticks: Iterable[tuple[float, str]], x_title: str = "") -> ET.Element:
-    """A picture with its axes: lines across at round numbers, and places from left to right, each with what it is."""
-    svg = ground(title)
+def frame(y: Scale, x_ticks: Iterable[ET.Element], x_title: str = "") -> ET.Element:
+    """A picture with its axes: lines across at round numbers, and places from left to right."""
+    svg = ground(HEIGHT if x_title else HEIGHT - 18)
     for value in _powers(y.low, y.high) if y.logarithmic else round_numbers(y.low, y.high):
         at = y(value)
-        svg.append(element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=at, y2=at, stroke=GRID))
-        svg.append(text(_short(value), LEFT - 6, at + 4, anchor="end"))
-    svg.extend(text(what, place, HEIGHT - BOTTOM + 17, anchor="middle") for place, what in x_ticks)
+        svg.append(element("line", x1=0, x2="100%", y1=at, y2=at, class_="grid"))
+        svg.append(element("text", _short(value), x=-6, y=at + 4, class_="y"))
+    svg.extend(x_ticks)
     if x_title:
-        svg.append(text(x_title, (LEFT + WIDTH) / 2, HEIGHT - 6, anchor="middle"))
+        svg.append(element("text", x_title, x="50%", y=HEIGHT - 8, class_="x"))
     return svg
 
 
-def text(content: str, x: float, y: float, *, anchor: str | None = None, colour: str | None = None) -> ET.Element:
-    """A text, with a rim of the ground's colour where it has a colour of its own, so that lines may pass under it."""
-    rim: dict[str, str | float] = {"stroke": GROUND, "stroke_width": 3, "paint_order": "stroke"} if colour else {}
-    return element("text", content, x=x, y=y, text_anchor=anchor, fill=colour, **rim)
+def ground(height: float) -> ET.Element:
+    """An empty picture of so many pixels."""
+    return element("svg", height=round(height))
 
 
-def line(places: Iterable[tuple[float, float]], colour: str, dashes: str | None = None) -> ET.Element:
-    """A line through places."""
-    drawn = element("polyline", fill="none", stroke=colour, stroke_width=1.5, stroke_dasharray=dashes)
-    drawn.set("points", " ".join(f"{x:g},{y:g}" for x, y in places))  # no text, and longer than texts may be
-    return drawn
+def line(places: Iterable[tuple[float, float]], kind: str) -> ET.Element:
+    """A line through places, of a class of the style sheet."""
+    drawn = element("polyline", class_=kind)
+    # No text, and longer than texts may be.
+    drawn.set("points", " ".join(f"{10 * x:.0f},{y:.0f}" for x, y in places))
+    # Points of a line are no percentages: it is stretched, and its stroke is not.
+    stretched = {"viewBox": f"0 0 1000 {HEIGHT}", "preserveAspectRatio": "none"}
+    wide = ET.Element("svg", {**stretched, "width": "100%", "height": f"{HEIGHT}"})
+    wide.append(drawn)
+    return wide
 
 
-def dots(places: Iterable[tuple[float, float]], colour: str, radius: float) -> ET.Element:
-    """Dots, which are lines of no length with round ends: one element, however many there are."""
-    drawn = element("path", fill="none", stroke=colour, stroke_width=2 * radius, stroke_linecap="round")
-    drawn.set("d", "".join(f"M{x:g} {y:g}h0" for x, y in places))  # no text, and longer than texts may be
-    return drawn
+def point(x: float, y: float, told: str, kind: str = "", shape: str = "", link: str | None = None) -> ET.Element:
+    """A point with what a browser tells of it under the mouse, and with the page that it leads to.
+
+    Args:
+        x: Its place, percent.
+        y: Its place, pixels.
+        told: Its value with the unit, and what it is of.
+        kind: A class of the style sheet.
+        shape: ``triangle``, ``square``, ``diamond`` or ``cross``; a dot where it is empty.
+        link: The address of a page.
+    """
+    # By hand: a page has hundreds of them, and a report hundred thousands.
+    title = ET.Element("title")
+    title.text = plain(told)
+    if shape:
+        # Corners are pixels about a place in percent.
+        drawn = ET.Element("svg", {"x": f"{x:g}%", "y": f"{y:.0f}"})
+        drawn.append(polygon(shape))
+    else:
+        drawn = ET.Element("circle", {"cx": f"{x:g}%", "cy": f"{y:.0f}"})
+    if kind:
+        drawn.set("class", kind)
+    drawn.append(title)
+    return drawn if link is None else element("a", drawn, href=link, aria_label=told)
 
 
-def shape(x: float, y: float, colour: str, corners: Iterable[tuple[float, float]]) -> ET.Element:
-    """A shape about a place."""
-    return element("polygon", points=" ".join(f"{x + dx:g},{y + dy:g}" for dx, dy in corners), fill=colour)
+def polygon(shape: str, x: float = 0, y: float = 0, size: float = 1, kind: str | None = None) -> ET.Element:
+    """A shape about a place in pixels."""
+    places = " ".join(f"{x + size * dx:g},{y + size * dy:g}" for dx, dy in _CORNERS[shape])
+    return element("polygon", points=places, class_=kind)
 
 
-def band(begin: float, end: float, colour: str, name: str = "") -> ET.Element:
-    """What is special of a stretch, named at its head."""
-    height = HEIGHT - BOTTOM - TOP
-    shade = element("rect", x=begin, y=TOP, width=round(end - begin, 1), height=height, fill=colour)
-    near_the_end = begin > WIDTH - RIGHT - 90
-    at, anchor = (end - 2, "end") if near_the_end else (begin + 3, None)
-    return element("g", shade, text(name, at, TOP + 12, anchor=anchor, colour=GREY) if name else None)
+def band(begin: float, end: float, kind: str) -> ET.Element:
+    """What is special of a stretch, from one percentage to another."""
+    wide = f"{max(end - begin, 0.4):.1f}%"
+    return element("rect", x=f"{begin:g}%", y=TOP, width=wide, height=FLOOR - TOP, class_=kind)
 
 
-def level(y: Scale, value: float, colour: str, name: str, anchor: str = "end") -> ET.Element:
-    """A value across the picture, named at its end, its middle or its start."""
-    at = y(value)
-    dashed = element(
-        "line", x1=LEFT, x2=WIDTH - RIGHT, y1=at, y2=at, stroke=colour, stroke_width=1.5, stroke_dasharray="6 4"
-    )
-    x = {"start": LEFT + 4, "middle": (LEFT + WIDTH - RIGHT) / 2, "end": WIDTH - RIGHT - 2}[anchor]
-    return element("g", dashed, text(name, x, at - 4, anchor=anchor, colour=colour))
+def level(y: float, kind: str, told: str) -> ET.Element:
+    """A value across the picture."""
+    return element("line", element("title", told), x1=0, x2="100%", y1=y, y2=y, class_=kind)
 
 
-def ticks(x: Scale, values: Iterable[float], room: float = 24) -> list[tuple[float, str]]:
-    """Values as places on an axis, without those that would be written over each other."""
-    kept: list[tuple[float, str]] = []
-    for value in values:
-        if not kept or x(value) - kept[-1][0] > room:
-            kept.append((x(value), f"{value:,.10g}"))
+def post(x: float, kind: str, told: str) -> ET.Element:
+    """A place from the top to the bottom."""
+    at = f"{x:g}%"
+    return element("line", element("title", told), x1=at, x2=at, y1=TOP, y2=FLOOR, class_=kind)
+
+
+def key(text: str, kind: str, shape: str = "") -> ET.Element:
+    """An entry of a legend: a shape of the picture (``line``, ``band``, or that of its marks), and what it means."""
+    if shape == "line":
+        drawn = element("line", x1=0, x2=18, y1=6, y2=6, class_=kind)
+    elif shape == "band":
+        drawn = element("rect", x=1, y=1, width=16, height=10, class_=kind)
+    else:
+        drawn = polygon(shape, 9, 6, kind=kind) if shape in _CORNERS else element("circle", cx=9, cy=6, class_=kind)
+    return element("li", element("svg", drawn, width=18, height=12, aria_hidden="true"), text)
+
+
+def ticks(x: Scale, values: Iterable[float]) -> list[ET.Element]:
+    """Values on an axis, without those that would be written over each other."""
+    return named_ticks([(x(value), f"{value:,.10g}") for value in values])
+
+
+def named_ticks(places: Iterable[tuple[float, str]], y: float = FLOOR + 18, wide: float = 1) -> list[ET.Element]:
+    """Places on an axis, each with what it is, without those that would be written over each other.
+
+    Args:
+        places: From left to right, percent.
+        y: Where they are written, pixels.
+        wide: How wide a text is; 1 is one of five letters.
+    """
+    kept: list[ET.Element] = []
+    last = last_on_phones = -math.inf
+    for place, what in places:
+        if place - last <= _ROOM * wide:
+            continue
+        last = place
+        on_phones = place - last_on_phones > _ROOM_ON_PHONES * wide
+        last_on_phones = place if on_phones else last_on_phones
+        classes = ["x", "" if on_phones else "roomy", "last" if place > 97 else ""]
+        kept.append(element("text", what, x=f"{place:g}%", y=y, class_=" ".join(filter(None, classes))))
     return kept
+
+
+def figure(plot: Plot | None) -> ET.Element | None:
+    """A picture on a page, with its title and its legend; nothing where there is none."""
+    if plot is None:
+        return None
+    svg = plot.svg
+    # What has links in it is no image to those who hear it.
+    svg.set("role", "group" if svg.find(".//a") is not None else "img")
+    svg.set("aria-label", plain(plot.alt))
+    legend = element("ul", *plot.legend, class_="legend") if plot.legend else None
+    return element("figure", element("figcaption", plot.title), legend, svg, class_="plot")
 
 
 def round_numbers(low: float, high: float, about: int = 4) -> Sequence[float]:

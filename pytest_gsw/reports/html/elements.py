@@ -44,12 +44,6 @@ def html_text(root: ET.Element) -> str:
     return f"<!DOCTYPE html>\n{ET.tostring(root, encoding='unicode', method='html')}\n"
 
 
-def svg_text(root: ET.Element) -> str:
-    """The text of a picture, ASCII alone: it is right in whatever encoding it is read."""
-    text: bytes = ET.tostring(root, encoding="us-ascii")
-    return f"{text.decode('ascii')}\n"
-
-
 def _value(value: str | float) -> str:
     return plain(value) if isinstance(value, str) else f"{value:.7g}"
 

@@ -1,4 +1,4 @@
-"""What all pages share: their frame, tables, lists of facts, commands and pictures.
+"""What all pages share: their frame, tables, lists of facts and commands.
 
 Jenkins shows reports with ``default-src 'none'; img-src 'self'; style-src 'self'`` in a sandbox: no script runs, no
 style stands in an element, and no link opens a window. What is said by a colour is said by a word or a sign as well.
@@ -8,22 +8,12 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from pytest_gsw.reports.html.drawing import Plot
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.texts import moment, percent
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.results.attention import BY_KIND
 from pytest_gsw.results.record import Record
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture, and its address as seen from the page that shows it."""
-
-    address: str
-    plot: Plot
 
 
 def page(
@@ -99,13 +89,6 @@ def fact_list(facts: Iterable[tuple[str, str]]) -> ET.Element | None:
 def command_line(text: str) -> ET.Element:
     """A command to be copied."""
     return element("pre", element("code", text), class_="command")
-
-
-def picture(shown: Picture | None) -> ET.Element | None:
-    """A picture with its text for those who do not see it."""
-    if shown is None:
-        return None
-    return element("p", element("img", src=shown.address, alt=shown.plot.alt, class_="plot"))
 
 
 def sign(kind: str) -> ET.Element:

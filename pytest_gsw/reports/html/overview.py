@@ -9,12 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_gsw.common.words import counted, duration, share
 from pytest_gsw.history.explaining import sound_text
 from pytest_gsw.history.suspects import FAILURES_DAYS, Suspect
+from pytest_gsw.reports.html.drawing import Plot, figure
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import (
-    Picture,
     fact_list,
     page,
-    picture,
     row_link,
     section,
     sign,
@@ -34,15 +33,13 @@ SCALING, JOBS = "scaling.html", "jobs.html"
 _NODES, _CAUSES, _JOBS = 40, 100, 1500
 
 
-def scaling_page(
-    night: Night, pictures: Mapping[str, Sequence[Picture]], links: Sequence[tuple[str, str]]
-) -> ET.Element:
+def scaling_page(night: Night, pictures: Mapping[str, Sequence[Plot]], links: Sequence[tuple[str, str]]) -> ET.Element:
     """Throughput and MFU of each workload over GPU counts."""
     sections = [
         section(
             f"workload-{number}",
             workload,
-            *map(picture, pictures.get(workload, ())),
+            *map(figure, pictures.get(workload, ())),
             _scaling(number, workload, curves),
         )
         for number, (workload, curves) in enumerate(night.workloads.items(), 1)
@@ -81,19 +78,17 @@ def _scaling_lines(curve: Curve) -> list[list[Content]]:
     return lines
 
 
-def jobs_page(
-    night: Night, shown: Picture | None, nodes: Picture | None, links: Sequence[tuple[str, str]]
-) -> ET.Element:
+def jobs_page(night: Night, shown: Plot | None, nodes: Plot | None, links: Sequence[tuple[str, str]]) -> ET.Element:
     """The night's jobs: GPU-hours, the time line, failures by cause and by node, and nodes that make jobs slow."""
     title = f"Jobs of the night, {day(night.begin_s)}"
     main = [
         element("h1", title),
         simulated_note(night.records),
         fact_list(_sums(night)),
-        section("line", "Time line", picture(shown)),
+        section("line", "Time line", figure(shown)),
         section("causes", "Failures by cause", _causes(night)),
         section("failing", "Failures by node", _failing(night), _blamed(night)),
-        section("slow", "Slow nodes", _slow(night), *_sound(night), picture(nodes)),
+        section("slow", "Slow nodes", _slow(night), *_sound(night), figure(nodes)),
         section("jobs", "All jobs", _jobs(night)),
     ]
     return page(title, main, links, here=JOBS)

@@ -10,15 +10,14 @@ from collections.abc import Mapping, Sequence
 from pytest_gsw.common.words import counted, duration
 from pytest_gsw.history.model import Point
 from pytest_gsw.reports.html.commands import all_commands
+from pytest_gsw.reports.html.drawing import Plot, figure
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.evidence import LogEnd
 from pytest_gsw.reports.html.layout import (
-    Picture,
     change,
     command_line,
     fact_list,
     page,
-    picture,
     section,
     sign,
     simulated_note,
@@ -55,7 +54,7 @@ _ELSEWHERE = frozenset({"again", "offline", "steps", "job", "note", "accepted"})
 def row_page(
     row: Row,
     night: Night,
-    pictures: Mapping[str, Picture],
+    pictures: Mapping[str, Plot | None],
     ends: Sequence[LogEnd],
     links: Sequence[tuple[str, str]],
 ) -> ET.Element:
@@ -74,8 +73,8 @@ def row_page(
         first,
         section("next", "What to type next", commands),
         section("figures", "Figures", _figures(row)),
-        section("nights", "Nights", picture(pictures.get("nights")), _nights(row)),
-        section("steps", "Steps", picture(pictures.get("steps")), _steps(record)),
+        section("nights", "Nights", figure(pictures.get("nights")), _nights(row)),
+        section("steps", "Steps", figure(pictures.get("steps")), _steps(record)),
         section("jobs", "Jobs", _jobs(row)),
         last,
         section("facts", "Facts", fact_list(_facts(record))),

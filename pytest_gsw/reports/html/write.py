@@ -13,15 +13,16 @@ from pathlib import Path
 from pytest_gsw.common.files import make_directory, write_whole
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.history.store import History
-from pytest_gsw.reports.html import plots
 from pytest_gsw.reports.html.drawing import Plot
-from pytest_gsw.reports.html.elements import html_text, svg_text
+from pytest_gsw.reports.html.elements import html_text
 from pytest_gsw.reports.html.evidence import LogEnd, log_ends
-from pytest_gsw.reports.html.layout import Picture
+from pytest_gsw.reports.html.jobs_plot import jobs_plot
 from pytest_gsw.reports.html.nodes_plot import nodes_plot
 from pytest_gsw.reports.html.overview import JOBS, SCALING, jobs_page, scaling_page
 from pytest_gsw.reports.html.pages import night_page
+from pytest_gsw.reports.html.plots import history_plot, steps_plot
 from pytest_gsw.reports.html.row_page import row_page
+from pytest_gsw.reports.html.scaling_plot import CURVES, MFU, THROUGHPUT, scaling_plot
 from pytest_gsw.reports.night import Curve, Night, Run
 from pytest_gsw.reports.read import nights_by_run, quoted_missing
 from pytest_gsw.reports.rows import Row
@@ -31,10 +32,7 @@ from pytest_gsw.tables.model import Accepted
 
 #: The first page, and the folders of the others.
 INDEX = "index.html"
-_ROWS, _PLOTS, _STYLE = "rows", "plots", "report.css"
-
-#: The pictures of a night's jobs.
-_OF_JOBS = {"jobs": plots.jobs_plot, "nodes": nodes_plot}
+_ROWS, _STYLE = "rows", "report.css"
 
 #: What a row needs whose log's end is shown.
 _LOGS_SHOWN = attention.SLOW | {attention.ERROR}
@@ -81,32 +79,23 @@ def _folder(run_id: str) -> str:
 
 
 def _write_night(night: Night, directory: Path, others: Sequence[tuple[Night, str]]) -> Path:
-    for folder in (_ROWS, _PLOTS):
-        make_directory(directory / folder)
+    make_directory(directory / _ROWS)
     style = resources.files(__package__ or "").joinpath(_STYLE).read_text(encoding="utf-8")
     write_whole(directory / _STYLE, style)
     links = [("Night", INDEX), *([("Scaling", SCALING)] if night.workloads else []), ("Jobs", JOBS)]
     for row in night.rows:
         _write_row(row, night, directory, links)
     if night.workloads:
-        pictures = {
-            workload: _scaling_pictures(directory, number, workload, curves)
-            for number, (workload, curves) in enumerate(night.workloads.items(), 1)
-        }
+        pictures = {workload: _scaling_pictures(workload, curves) for workload, curves in night.workloads.items()}
         _write_page(directory / SCALING, scaling_page(night, pictures, links))
-    jobs, nodes = (_picture(directory, name, plot(night)) for name, plot in _OF_JOBS.items())
-    _write_page(directory / JOBS, jobs_page(night, jobs, nodes, links))
+    _write_page(directory / JOBS, jobs_page(night, jobs_plot(night), nodes_plot(night), links))
     _write_page(directory / INDEX, night_page(night, others, links))
     return directory / INDEX
 
 
 def _write_row(row: Row, night: Night, directory: Path, links: Sequence[tuple[str, str]]) -> None:
     record = row.record
-    drawn = {
-        "steps": _picture(directory, f"{row.name}-steps", plots.steps_plot(record), root="../"),
-        "nights": _picture(directory, f"{row.name}-nights", plots.history_plot(row), root="../"),
-    }
-    pictures = {what: picture for what, picture in drawn.items() if picture is not None}
+    pictures = {"steps": steps_plot(record), "nights": history_plot(row)}
     ends: tuple[LogEnd, ...] = ()
     if row.needs in _LOGS_SHOWN:
         job_id = record.jobs.last.id if record.jobs.last else ""
@@ -115,24 +104,15 @@ def _write_row(row: Row, night: Night, directory: Path, links: Sequence[tuple[st
     _write_page(directory / _ROWS / f"{row.name}.html", row_page(row, night, pictures, ends, links))
 
 
-def _scaling_pictures(directory: Path, number: int, workload: str, curves: Sequence[Curve]) -> list[Picture]:
+def _scaling_pictures(workload: str, curves: Sequence[Curve]) -> list[Plot]:
     """Throughput and MFU of a workload, of many rows a few in each picture."""
-    at_once = len(plots.COLOURS)
+    at_once = len(CURVES)
     drawn = [
-        _picture(directory, f"scaling-{number}-{begin}-{figure.key}", plots.scaling_plot(workload, figure, few))
+        scaling_plot(workload, figure, curves[begin : begin + at_once])
         for begin in range(0, len(curves), at_once)
-        for few in [curves[begin : begin + at_once]]
-        for figure in (plots.THROUGHPUT, plots.MFU)
+        for figure in (THROUGHPUT, MFU)
     ]
-    return [picture for picture in drawn if picture is not None]
-
-
-def _picture(directory: Path, name: str, plot: Plot | None, root: str = "") -> Picture | None:
-    """A picture that was written, for a page from which the root leads to the night's directory."""
-    if plot is None:
-        return None
-    write_whole(directory / _PLOTS / f"{name}.svg", svg_text(plot.svg))
-    return Picture(f"{root}{_PLOTS}/{name}.svg", plot)
+    return [plot for plot in drawn if plot is not None]
 
 
 def _write_page(path: Path, root: ET.Element) -> None:

@@ -10,9 +10,11 @@ import pytest
 
 from pytest_gsw.history.suspects import Sound, Suspect
 from pytest_gsw.performance.measurement import TimedStep, apply
-from pytest_gsw.reports.html.drawing import Plot, Scale, round_numbers, ticks, upright
+from pytest_gsw.reports.html.drawing import Plot, Scale, figure, named_ticks, point, round_numbers, ticks, upright
+from pytest_gsw.reports.html.jobs_plot import jobs_plot
 from pytest_gsw.reports.html.nodes_plot import nodes_plot
-from pytest_gsw.reports.html.plots import MFU, THROUGHPUT, history_plot, jobs_plot, scaling_plot, steps_plot, window_of
+from pytest_gsw.reports.html.plots import history_plot, steps_plot, window_of
+from pytest_gsw.reports.html.scaling_plot import MFU, THROUGHPUT, scaling_plot
 from pytest_gsw.reports.night import Night
 from pytest_gsw.reports.read import nights_by_run
 from pytest_gsw.reports.rows import Row
@@ -22,9 +24,16 @@ from tests.unit.reports.nights import BROKEN, FAST, PASSED, SLOW, TONIGHT, attem
 from tests.unit.results.records import varied
 
 
-def texts(plot: Plot | None) -> list[str]:
+def legend(plot: Plot | None) -> list[str]:
+    """What a picture's colours and shapes mean."""
     assert plot is not None
-    return ["".join(element.itertext()) for element in plot.svg.iter("text")]
+    return ["".join(element.itertext()) for element in plot.legend]
+
+
+def told(plot: Plot | None) -> list[str]:
+    """What a browser tells of a picture's points and lines under the mouse."""
+    assert plot is not None
+    return [element.text or "" for element in plot.svg.iter("title")]
 
 
 def series(statistic: str, first_index: int, count: int = 50) -> Record:
@@ -71,7 +80,8 @@ def test_the_steps_of_a_job() -> None:
     assert plot.alt == (
         "Each of 5 steps (s), from 5 to 40 s; the first 1 are warm-up; last is taken over lines 5 to 5; it is 5 s"
     )
-    assert {"warm-up", "last", "5 s", "step"} <= set(texts(plot))
+    assert legend(plot) == ["step time", "warm-up", "last is taken over these", "last 5 s"]
+    assert told(plot)[:2] == ["step 1: 40 s", "step 2: 5 s"]
     assert steps_plot(varied(SLOW, series_s=(5.0,))) is None
     assert steps_plot(replace(SLOW, timing=replace(SLOW.timing, series_s=(5.0, float("nan"))))) is None
     assert steps_plot(varied(SLOW, series_s=(5.0, 1e300))) is None
@@ -99,11 +109,24 @@ def test_the_nights_of_a_row(tmp_path: Path) -> None:
     plot = history_plot(nights_of_slow(tmp_path, *before))
     assert plot is not None
     assert (
-        plot.alt
-        == "Step time of 46 nights (s), the newest 5 s; documented 4.5 s; limit 4.737 s; 1 regressed; 1 inconclusive"
+        plot.alt == "Step time of 46 nights (s), lower is better, the newest 5 s; documented 4.5 s; limit 4.737 s; "
+        "1 regressed; 1 inconclusive"
     )
-    assert {"reference", "documented", "limit", "triangle: regressed, square: inconclusive"} <= set(texts(plot))
+    assert legend(plot) == [
+        *("passed", "regressed", "inconclusive"),
+        *("nights of the reference", "documented 4.5 s", "limit 4.737 s"),
+    ]
     assert len(list(plot.svg.iter("polygon"))) == 2
+    assert told(plot)[-1] == "5 s, 2026-12-16, job 481265, regressed"
+
+
+def test_a_night_leads_to_the_rows_page_in_it(tmp_path: Path) -> None:
+    found = nights_of_slow(tmp_path, row(SLOW.row.id, TONIGHT - 2), row(SLOW.row.id, TONIGHT - 1))
+    plot = history_plot(found, {found.nights[1].run_id: "../nights/x/rows/y.html"})
+    assert plot is not None
+    (link,) = plot.svg.iter("a")
+    assert link.get("href") == "../nights/x/rows/y.html"
+    assert link.get("aria-label") == link.findtext(".//title")
 
 
 def test_one_night_is_no_picture(tmp_path: Path) -> None:
@@ -117,7 +140,7 @@ def test_the_first_suspect_night_is_marked(tmp_path: Path) -> None:
     found = nights_of_slow(tmp_path, *drift)
     plot = history_plot(found)
     assert plot is not None
-    assert "slower from here on" in texts(plot)
+    assert "slower since about 2026-12-03" in legend(plot)
     assert plot.alt.endswith("; 1 regressed; slower since about 2026-12-03")
 
 
@@ -125,7 +148,7 @@ def test_the_newest_200_nights_are_drawn(tmp_path: Path) -> None:
     plot = history_plot(nights_of_slow(tmp_path, *(row(SLOW.row.id, number) for number in range(-300, TONIGHT))))
     assert plot is not None
     assert "200 nights" in plot.alt
-    assert "reference" not in texts(plot)  # they were before
+    assert "nights of the reference" not in legend(plot)  # they were before
 
 
 def test_scaling() -> None:
@@ -136,7 +159,7 @@ def test_scaling() -> None:
     assert plot.alt == (
         "Throughput (tokens/s) of llama2_70b over 128 to 256 GPUs; measured drawn through, documented dashed"
     )
-    assert "llama2_70b_fp8" in texts(plot)
+    assert legend(plot) == ["llama2_70b_fp8", "documented"]
     assert scaling_plot("llama2_70b", MFU, curves) is not None
     assert scaling_plot("llama2_70b", MFU, ()) is None
 
@@ -146,8 +169,10 @@ def test_the_jobs_of_a_night() -> None:
     (night,) = nights_by_run([again, SLOW, BROKEN], None, runs(Path("run")))
     plot = jobs_plot(night)
     assert plot is not None
-    assert plot.alt == "4 jobs over the night; thin bars are time in the queue, thick ones run time, red ones failed"
-    assert sum(shape.get("fill") == "#b03a00" for shape in plot.svg.iter("rect")) == 2
+    assert plot.alt == "4 jobs over the night; pale bars are time in the queue, others run time, crosses failed"
+    assert sum(shape.get("class") == "failed" for shape in plot.svg.iter("rect")) == 2
+    assert len(list(plot.svg.iter("polygon"))) == 2  # and not by their colour alone
+    assert "llama2_70b_bf16[H100x64]: job 7, failed: NODE_FAIL, 30s in the queue, ran 1h00m" in told(plot)
     (empty,) = nights_by_run([varied(SLOW, job=None)], None, runs(Path("run")))
     assert jobs_plot(empty) is None
 
@@ -169,13 +194,11 @@ def slow_night(*nodes: str) -> Night:
 def test_a_map_of_the_nodes() -> None:
     plot = nodes_plot(slow_night("pool0-0018", "pool0-0099"))
     assert plot is not None
-    assert plot.alt == (
-        "16 nodes of the night's jobs, 1 slow: pool0-0018; in the order of their names, slow ones are diamonds"
-    )
-    assert texts(plot)[-1] == "slow: pool0-0018"
+    assert plot.alt == "16 nodes of the night's jobs, 1 slow: pool0-0018; in the order of their names"
+    assert legend(plot) == ["slow: pool0-0018", "not slow"]
     assert len(list(plot.svg.iter("polygon"))) == 1
-    (others,) = plot.svg.iter("path")
-    assert others.get("d", "").count("M") == 15
+    assert len(list(plot.svg.iter("circle"))) == 15
+    assert "pool0-0018, slow" in told(plot)
     assert nodes_plot(slow_night("pool0-0099")) is None  # it ran no job of this night
 
 
@@ -184,10 +207,12 @@ def test_a_map_tells_nodes_that_are_cleared_from_those_that_are_not() -> None:
     cleared = tuple(node for node in night.nodes if node not in {"pool0-0017", "pool0-0018"})
     plot = nodes_plot(replace(night, sound_nodes={"eos": Sound(cleared, {"pool0-0017": 2})}))
     assert plot is not None
-    assert plot.alt.startswith("16 nodes of the night's jobs, 1 slow, 1 could not be told (small dots): pool0-0018; ")
-    known, unknown = plot.svg.iter("path")
-    assert (known.get("d", "").count("M"), unknown.get("d", "").count("M")) == (14, 1)
-    assert float(unknown.get("stroke-width", "9")) < float(known.get("stroke-width", "0"))
+    assert plot.alt.startswith("16 nodes of the night's jobs, 1 slow, 1 could not be told: pool0-0018; ")
+    known = [float(dot.get("r", "0")) for dot in plot.svg.iter("circle") if dot.get("class") == "sound"]
+    unknown = [float(dot.get("r", "9")) for dot in plot.svg.iter("circle") if dot.get("class") == "untold"]
+    assert (len(known), len(unknown)) == (14, 1)
+    assert unknown[0] < known[0]
+    assert legend(plot)[-1] == "could not be told"
 
 
 def test_a_map_of_two_thousand_nodes() -> None:
@@ -198,7 +223,8 @@ def test_a_map_of_two_thousand_nodes() -> None:
     plot = nodes_plot(replace(night, slow_nodes={"eos": slow}))
     assert plot is not None
     assert plot.alt.startswith("2048 nodes of the night's jobs, 9 slow: n0001, n0002, n0003, n0004, n0005, n0006 and 3")
-    assert float(plot.svg.get("height", "0")) < 300
+    assert plot.svg.get("viewBox") == "0 0 480 110"
+    assert len(ET.tostring(plot.svg)) < 120_000
 
 
 # -- axes ------------------------------------------------------------------------------------------
@@ -218,6 +244,33 @@ def test_noise_of_a_few_thousandths_looks_like_nothing() -> None:
 def test_what_is_beyond_an_axis_stands_at_its_end() -> None:
     x = Scale(1, 10, 100, 200)
     assert (x(0), x(1), x(5.5), x(10), x(1e9)) == (100, 100, 150, 200, 200)
-    assert ticks(x, [1, 1.5, 4, 10]) == [(100, "1"), (133.3, "4"), (200, "10")]
     assert Scale(1, 100, 0, 10, logarithmic=True)(10) == 5
     assert Scale(1, 1, 0, 10)(1) == 5
+
+
+def test_what_is_written_on_an_axis_has_room() -> None:
+    x = Scale(0, 100, 0, 100)
+    assert [(text.text, text.get("class")) for text in ticks(x, [0, 1, 10, 20, 50, 99])] == [
+        *(("0", "x"), ("10", "x roomy"), ("20", "x"), ("50", "x"), ("99", "x last")),
+    ]
+    days = [(1, "2026-10-20"), (25.5, "2026-10-27"), (50, "2026-11-03"), (74.5, "2026-11-11"), (99, "2026-11-18")]
+    assert [text.get("class") for text in named_ticks(days, wide=2)] == ["x", "x roomy", "x", "x roomy", "x last"]
+
+
+def test_a_point_is_text_whatever_it_is_of() -> None:
+    drawn = point(1.5, 20.4, "<b>\u202e 5 s", "regressed", "triangle")
+    assert drawn.attrib == {"x": "1.5%", "y": "20", "class": "regressed"}
+    assert drawn.findtext("title") == "<b> 5 s"
+
+
+def test_a_picture_with_links_is_no_image() -> None:
+    linked = Plot("Jobs", ET.Element("svg"), "jobs of a night")
+    shown = figure(linked)
+    assert shown is not None
+    assert [element.get("role") for element in shown.iter("svg")] == ["img"]
+    linked.svg.append(point(1, 1, "5 s", link="x.html"))
+    shown = figure(linked)
+    assert shown is not None
+    assert shown[-1].get("role") == "group"
+    assert shown[-1].get("aria-label") == "jobs of a night"
+    assert figure(None) is None
