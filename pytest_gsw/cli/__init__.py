@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from pytest_gsw.cli import (
     alarms,
@@ -79,10 +80,21 @@ def _drop_output() -> None:
     os.close(nowhere)
 
 
+class _Version(argparse.Action):
+    """Prints the version; what knows it is imported when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import version
+
+        print(f"pytest-gsw {version('pytest-gsw')}")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="pytest-gsw", description="Tables and logs of LLM training performance; nothing is run but by compare-ab."
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in _COMMANDS:
         command.add_parser(commands)

@@ -6,12 +6,12 @@ import argparse
 import os
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, Commands, json_answer
-from pytest_gsw.cli.runs import add_history_option, opened
+from pytest_gsw.cli.answer import Answer, Commands, a_path, day_begin_s, json_answer
+from pytest_gsw.cli.runs import add_history_option, clusters_of, opened
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, day
 from pytest_gsw.errors import ConfigurationError
@@ -35,21 +35,16 @@ def add_parser(commands: Commands) -> None:
     alarms.add_argument("alarm", nargs="?", metavar="ID", help="which one; its first letters are enough")
     alarms.add_argument("--why", metavar="TEXT", help="what is known of it")
     alarms.add_argument("--owner", metavar="NAME", help="of acknowledge: who looks after it")
-    alarms.add_argument("--until", type=_end_of_day_s, metavar="DATE", help="of acknowledge: it pages after this day")
+    alarms.add_argument(
+        "--until", type=partial(day_begin_s, days_on=1), metavar="DATE", help="of acknowledge: it pages after this day"
+    )
     alarms.add_argument("--cluster", metavar="NAME", help="only this cluster")
     add_history_option(alarms)
-    alarms.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="tables with accepted figures")
+    alarms.add_argument(
+        "--baselines", action="append", type=a_path, metavar="PATH", help="tables with accepted figures"
+    )
     alarms.add_argument("--json", action="store_true", help="print JSON: a list of objects")
     alarms.set_defaults(run=_alarms)
-
-
-def _end_of_day_s(text: str) -> float:
-    """When a day of this machine's calendar is over."""
-    try:
-        last = datetime.strptime(text, "%Y-%m-%d").astimezone().date()
-        return datetime.combine(last + timedelta(days=1), datetime.min.time()).astimezone().timestamp()
-    except (ValueError, OverflowError, OSError):
-        raise argparse.ArgumentTypeError(f"got '{text}', wanted a day such as 2026-11-30") from None
 
 
 def _alarms(asked: argparse.Namespace) -> Answer:
@@ -69,11 +64,7 @@ def _alarms(asked: argparse.Namespace) -> Answer:
 
 
 def _found(history: History, asked: argparse.Namespace, now_s: float) -> tuple[Alarm, ...]:
-    clusters = sorted({key.cluster for key in history.series()})
-    if asked.cluster is not None and asked.cluster not in clusters:
-        known = ", ".join(clusters) or "no cluster"
-        raise ConfigurationError(f"--cluster: the history {history.shown} is of {known}, not of {asked.cluster}")
-    chosen = clusters if asked.cluster is None else [asked.cluster]
+    chosen = clusters_of(history, asked.cluster)
     accepted = _accepted(asked.baselines)
     found = [one for name in chosen for one in alarms_of(history, name, accepted.get(name), now_s=now_s)]
     return tuple(sorted(found, key=lambda one: (not one.stands, not one.pages)))

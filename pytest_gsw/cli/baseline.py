@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pytest_gsw.ageing.patch import make_patch, proposal_text, review_text
 from pytest_gsw.ageing.proposals import MAX_SPREAD, MIN_JOBS, LeftOut, Proposal, Rules, Tables, propose
-from pytest_gsw.cli.answer import Answer, Commands, whole_number, write_answer
-from pytest_gsw.cli.runs import RUNS, add_history_option, has_history, opened, run_directory
+from pytest_gsw.cli.answer import Answer, Commands, a_path, whole_number, write_answer
+from pytest_gsw.cli.runs import RUN_HELP, add_history_option, has_history, opened, records_in, run_directory
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
@@ -30,9 +30,7 @@ def add_parser(commands: Commands) -> None:
     baseline = commands.add_parser("baseline", help="propose measured figures for the tables")
     actions = baseline.add_subparsers(dest="action", required=True, metavar="ACTION")
     asked = actions.add_parser("propose", help="print a diff that puts the median of measured jobs beside their tables")
-    asked.add_argument(
-        "runs", nargs="+", type=Path, metavar="RUN", help="a run's directory, such as .gsw/runs/ID, or its id"
-    )
+    asked.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
     asked.add_argument("--row", metavar="ID", help="only this row; * and ? stand for any letters")
     asked.add_argument("--cluster", metavar="NAME", help="only what was measured on this cluster")
     asked.add_argument(
@@ -58,9 +56,9 @@ def add_parser(commands: Commands) -> None:
     asked.add_argument(
         "--documented", action="store_true", help="change the documented figures themselves: for tables of your own"
     )
-    asked.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="where the tables are now")
+    asked.add_argument("--baselines", action="append", type=a_path, metavar="PATH", help="where the tables are now")
     add_history_option(asked)
-    asked.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the diff there (default: print it)")
+    asked.add_argument("-o", "--output", type=a_path, metavar="FILE", help="write the diff there (default: print it)")
     asked.set_defaults(run=_propose)
 
 
@@ -103,7 +101,8 @@ def _not_recorded(asked: argparse.Namespace, records: Iterable[Record]) -> str:
     """That nothing of what was recorded is asked for, and what was."""
     if asked.cluster is not None and asked.cluster not in {record.run.cluster for record in records}:
         clusters = sorted({record.run.cluster for record in records})
-        return f"--cluster: these runs are of {', '.join(clusters)}, not of {asked.cluster}"
+        near = nearest(asked.cluster, clusters)
+        return f"--cluster: these runs are of {', '.join(clusters)}, not of {asked.cluster}{near}"
     rows = sorted({record.row.id for record in records if asked.cluster in {None, record.run.cluster}})
     return f"--row: no run is of the row '{asked.row}'{nearest(str(asked.row), rows)}"
 
@@ -118,31 +117,21 @@ def _check_one_cluster(proposed: Iterable[Proposal]) -> None:
             raise ConfigurationError(f"--documented: {one.row.id} was measured on {both}; name one with --cluster")
 
 
-def _read_runs(runs: Sequence[Path], history: History | None) -> tuple[list[Record], list[LeftOut]]:
+def _read_runs(runs: Sequence[str], history: History | None) -> tuple[list[Record], list[LeftOut]]:
     """The records of all runs, and what cannot be read; a run without a directory is one of the history."""
     records: list[Record] = []
     left_out: list[LeftOut] = []
     for run in runs:
-        directory = run_directory(str(run))
+        directory = run_directory(run)
         if directory is None:
-            records += _of_history(run, history)
+            records += records_in(history, run)
             continue
         of_run, unreadable = read_run(directory)
         records += of_run
-        left_out += (LeftOut(str(run / name), "", why) for name, why in unreadable.items())
+        left_out += (LeftOut(str(directory / name), "", why) for name, why in unreadable.items())
         if not of_run and not unreadable:
-            left_out.append(LeftOut(str(run), "", "has no records"))
+            left_out.append(LeftOut(str(directory), "", "has no records"))
     return records, left_out
-
-
-def _of_history(run: Path, history: History | None) -> tuple[Record, ...]:
-    if history is None:
-        raise ConfigurationError(f"there is no directory {run}\nnext: ls {RUNS}")
-    found = history.records(str(run))
-    if not found:
-        where = f"there is no directory {run}, and no such run in the history {history.shown}"
-        raise ConfigurationError(f"{where}\nnext: pytest-gsw history --csv")
-    return found
 
 
 def _finder(given: Sequence[Path] | None) -> Callable[[str], Path | None]:

@@ -14,6 +14,7 @@ from pytest_gsw.cli.answer import Answer, Commands, csv_text, json_answer
 from pytest_gsw.cli.runs import (
     NOISE_NOTE,
     RESULTS,
+    RUN_HELP,
     add_history_option,
     exists,
     noise_cell,
@@ -39,7 +40,7 @@ from pytest_gsw.results.record import Record
 def add_parser(commands: Commands) -> None:
     """Add the subcommand."""
     compare = commands.add_parser("compare", help="compare two runs row by row")
-    compare.add_argument("before", metavar="RUN_A", help="a run's directory, or its id in the history")
+    compare.add_argument("before", metavar="RUN_A", help=RUN_HELP)
     compare.add_argument("after", metavar="RUN_B", help="the run that is compared with it")
     add_history_option(compare)
     form = compare.add_mutually_exclusive_group()

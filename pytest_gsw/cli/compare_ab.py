@@ -19,7 +19,7 @@ from pytest_gsw.ab.plan import Plan
 from pytest_gsw.ab.run import run_job
 from pytest_gsw.ab.turns import ended_turns
 from pytest_gsw.cli.ab_answer import Done, answer_of
-from pytest_gsw.cli.answer import Answer, Commands
+from pytest_gsw.cli.answer import Answer, Commands, a_path
 from pytest_gsw.cli.metrics import cluster_of, find_row
 from pytest_gsw.cli.site import add_plugin_option, format_of, launcher_for, tables_on, unknown_format
 from pytest_gsw.clusters.local import ready_cluster
@@ -58,10 +58,10 @@ def add_parser(commands: Commands) -> None:
     ab.add_argument("--b", action="append", default=[], metavar="NAME=VALUE", help="a variable of side B; repeatable")
     ab.add_argument("--pairs", metavar="N", help=f"pairs of turns ({LEAST_PAIRS} by default, and at least)")
     ab.add_argument("--timeout", metavar="MINUTES", help="limit on the run time of the whole job")
-    ab.add_argument("--clusters", type=Path, metavar="FILE", help="file that defines clusters, before the usual")
-    ab.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="tables that hold the row")
-    ab.add_argument("--results", type=Path, metavar="DIR", help="keep the turns in DIR/ab (default: .gsw/ab)")
-    ab.add_argument("--of", type=Path, metavar="DIR", help="run nothing: judge the turns that are in DIR")
+    ab.add_argument("--clusters", type=a_path, metavar="FILE", help="file that defines clusters, before the usual")
+    ab.add_argument("--baselines", action="append", type=a_path, metavar="PATH", help="tables that hold the row")
+    ab.add_argument("--results", type=a_path, metavar="DIR", help="keep the turns in DIR/ab (default: .gsw/ab)")
+    ab.add_argument("--of", type=a_path, metavar="DIR", help="run nothing: judge the turns that are in DIR")
     ab.add_argument("--json", action="store_true", help="print JSON: one object")
     add_plugin_option(ab)
     ab.set_defaults(run=_compare_ab)

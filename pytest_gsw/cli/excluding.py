@@ -9,6 +9,8 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.events import EXCLUDE, REVOKE, Event
 from pytest_gsw.history.store import History
+from pytest_gsw.results.run_id import LAST
+from pytest_gsw.tables.fields import nearest
 
 #: What stands in the place of rows.
 WORDS = ("exclude", "include")
@@ -25,10 +27,12 @@ def decide(history: History, word: str, runs: list[str], why: str | None) -> str
     if not why:
         raise ConfigurationError(f"history {word}: the history keeps the reason; add --why=TEXT")
     clusters = {one.run_id: one.cluster for one in history.runs()}
+    runs = [max(clusters) if run == LAST and clusters else run for run in runs]
     excluded = {one.subject: one for one in history.events(kind=EXCLUDE)}
     for run in runs:
         if run not in clusters:
-            raise ConfigurationError(f"the history {history.shown} has no run '{run}'\nnext: pytest-gsw history --csv")
+            fact = f"the history {history.shown} has no run '{run}'{nearest(run, clusters)}"
+            raise ConfigurationError(f"{fact}\nnext: pytest-gsw history --csv")
         if (run in excluded) == (word == "exclude"):
             state = f"excluded already: {excluded[run].body.get('why', '')}" if run in excluded else "not excluded"
             raise ConfigurationError(quoted(f"run {run} is {state}", os.environ))

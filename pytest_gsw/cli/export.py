@@ -6,12 +6,11 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from pytest_gsw.cli.answer import Answer, Commands, answer_to
-from pytest_gsw.cli.runs import RUNS, add_history_option, has_history, opened, run_directory, whole_run
+from pytest_gsw.cli.answer import Answer, Commands, a_path, answer_to
+from pytest_gsw.cli.runs import RUN_HELP, add_history_option, has_history, no_run, opened, run_directory, whole_run
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.errors import ConfigurationError, RunError
+from pytest_gsw.errors import RunError
 from pytest_gsw.reports.ci import FORMATS, exported_night
 from pytest_gsw.reports.night import Night
 from pytest_gsw.reports.read import accepted_in
@@ -22,17 +21,17 @@ from pytest_gsw.tables.bundled import bundled_baselines
 def add_parser(commands: Commands) -> None:
     """Add the subcommand."""
     export = commands.add_parser("export", help="write a run for a CI server or for Prometheus")
-    export.add_argument("run_directory", metavar="RUN", help="a run's directory, such as .gsw/runs/ID, or its id")
+    export.add_argument("named", metavar="RUN", help=RUN_HELP)
     export.add_argument("--format", choices=tuple(FORMATS), default="markdown", help="which one (default: markdown)")
-    export.add_argument("-o", "--output", type=Path, metavar="FILE", help="write it there (default: print it)")
+    export.add_argument("-o", "--output", type=a_path, metavar="FILE", help="write it there (default: print it)")
     add_history_option(export)
     export.set_defaults(run=_export)
 
 
 def _export(asked: argparse.Namespace) -> Answer:
-    directory = run_directory(asked.run_directory) if asked.run_directory else None
+    directory = run_directory(asked.named)
     if directory is None:
-        raise ConfigurationError(f"there is no run '{asked.run_directory}'\nnext: ls {RUNS}")
+        raise no_run(asked.named)
     text = FORMATS[asked.format](_night(asked, *whole_run(directory)))
     return answer_to(asked.output, text, asked.format)
 

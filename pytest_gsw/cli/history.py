@@ -10,12 +10,11 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, Commands, csv_text, json_answer, whole_number
+from pytest_gsw.cli.answer import Answer, Commands, a_path, csv_text, json_answer, whole_number
 from pytest_gsw.cli.excluding import WORDS, decide, excluded_lines
-from pytest_gsw.cli.runs import NOISE_NOTE, RUNS, add_history_option, noise_cell, opened
+from pytest_gsw.cli.runs import NOISE_NOTE, add_history_option, noise_cell, opened, run_directory, series_of
 from pytest_gsw.cli.site import add_plugin_option, format_of
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, day, percent
@@ -31,7 +30,6 @@ from pytest_gsw.history.texts import change_text
 from pytest_gsw.performance.noise import PRIOR, Noise
 from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.plain_table import plain_table
-from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, row_matches
 
@@ -60,10 +58,14 @@ def add_parser(commands: Commands) -> None:
     form.add_argument("--csv", action="store_true", help="print CSV: one line for each job")
     form.add_argument("--json", action="store_true", help="print JSON: a list of objects")
     source = history.add_mutually_exclusive_group()
-    source.add_argument("--add", nargs="+", type=Path, metavar="RUN", help="add runs' directories, such as .gsw/runs/*")
-    source.add_argument("--from-logs", type=Path, metavar="DIR", help="import all logs of known rows below a directory")
-    source.add_argument("--from-llmb", type=Path, metavar="FILE", help="import llmb-run's jobs.sqlite3")
-    history.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="tables that imports are of")
+    source.add_argument(
+        "--add", nargs="+", type=a_path, metavar="RUN", help="add runs' directories, such as .gsw/runs/*"
+    )
+    source.add_argument(
+        "--from-logs", type=a_path, metavar="DIR", help="import all logs of known rows below a directory"
+    )
+    source.add_argument("--from-llmb", type=a_path, metavar="FILE", help="import llmb-run's jobs.sqlite3")
+    history.add_argument("--baselines", action="append", type=a_path, metavar="PATH", help="tables that imports are of")
     history.add_argument("--why", metavar="TEXT", help="exclude RUN … or include RUN … instead of rows: the reason")
     add_plugin_option(history)
     history.set_defaults(run=_history)
@@ -82,10 +84,7 @@ def _history(asked: argparse.Namespace) -> Answer:
     if asked.why is not None:
         raise ConfigurationError("--why is of a run: pytest-gsw history exclude RUN --why=TEXT, or include RUN")
     with opened(asked) as history:
-        keys = history.series(asked.rows, asked.cluster)
-        if not keys:
-            raise ConfigurationError(_nothing(asked, history))
-        pasts = newest_pasts(history, keys)
+        pasts = newest_pasts(history, series_of(history, asked.rows, asked.cluster))
         left_out = excluded_lines(history, {point.run_id for past in pasts.values() for point in past.points})
     shown = {key: pasts[key] for key in (pasts if asked.all else newest_definitions(pasts))}
     points = {key: past.points[-asked.last :] for key, past in shown.items()}
@@ -96,19 +95,6 @@ def _history(asked: argparse.Namespace) -> Answer:
         return Answer(_csv(points))
     lines = [_table(points, noises, hidden=len(pasts) - len(shown)), *_changes(shown), *left_out]
     return Answer(quoted("\n".join(lines), os.environ))
-
-
-def _nothing(asked: argparse.Namespace, history: History) -> str:
-    """That nothing of what is in the history is asked for, and what is there."""
-    known = history.series()
-    if not known:
-        return f"the history {history.shown} has no measured job\nnext: pytest-gsw history --add {RUNS}/*"
-    clusters = sorted({key.cluster for key in known})
-    if asked.cluster is not None and asked.cluster not in clusters:
-        return f"--cluster: the history {history.shown} is of {', '.join(clusters)}, not of {asked.cluster}"
-    rows = sorted({key.row for key in known if asked.cluster in {None, key.cluster}})
-    wanted = asked.rows[0] if asked.rows else ""
-    return f"the history {history.shown} has no row '{wanted}'{nearest(wanted, rows)}\nnext: pytest-gsw history"
 
 
 # -- what is shown -------------------------------------------------------------------------------
@@ -259,7 +245,7 @@ def _imported(asked: argparse.Namespace, history: History) -> Imported:
     if asked.add:
         if asked.rows or asked.cluster:
             raise ConfigurationError("--add takes whole runs; leave out rows and --cluster")
-        return import_runs(asked.add)
+        return import_runs([run_directory(str(given)) or given for given in asked.add])
     option, path = ("--from-logs", asked.from_logs) if asked.from_logs else ("--from-llmb", asked.from_llmb)
     if asked.cluster is None:
         raise ConfigurationError(f"{option}: nothing there says where the jobs ran; add --cluster=NAME")

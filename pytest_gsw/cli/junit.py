@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from pytest_gsw.cli.answer import Answer, Commands, answer_to
+from pytest_gsw.cli.answer import Answer, Commands, a_path, answer_to
 from pytest_gsw.cli.report import NAME
-from pytest_gsw.cli.runs import RUNS, whole_run
-from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.cli.runs import RUN_HELP, no_run, run_directory, whole_run
 from pytest_gsw.reports.rows import page_names
 from pytest_gsw.results.rebuild import counts, junit_text, rebuild_junit
 
@@ -16,16 +14,16 @@ from pytest_gsw.results.rebuild import counts, junit_text, rebuild_junit
 def add_parser(commands: Commands) -> None:
     """Add the subcommand."""
     junit = commands.add_parser("junit", help="rebuild a run's JUnit file from its records")
-    junit.add_argument("run_directory", type=Path, metavar="RUN", help="the run's directory, such as .gsw/runs/ID")
-    junit.add_argument("-o", "--output", type=Path, metavar="FILE", help="write it there (default: print it)")
+    junit.add_argument("named", metavar="RUN", help=RUN_HELP)
+    junit.add_argument("-o", "--output", type=a_path, metavar="FILE", help="write it there (default: print it)")
     junit.add_argument("--strict", action="store_true", help="rows faster than the tolerance allows are failures")
     junit.set_defaults(run=_junit)
 
 
 def _junit(asked: argparse.Namespace) -> Answer:
-    directory: Path = asked.run_directory
-    if not directory.is_dir():
-        raise ConfigurationError(f"there is no directory {directory}\nnext: ls {RUNS}")
+    directory = run_directory(asked.named)
+    if directory is None:
+        raise no_run(asked.named)
     records, missing = whole_run(directory)
     names = page_names(record.row.node_id for record in records)
     pages = {node_id: directory / NAME / "rows" / f"{name}.html" for node_id, name in names.items()}

@@ -6,18 +6,16 @@ import argparse
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, Commands, json_answer, write_answer
-from pytest_gsw.cli.runs import add_history_option, opened
+from pytest_gsw.cli.answer import Answer, Commands, a_path, day_begin_s, json_answer, write_answer
+from pytest_gsw.cli.runs import add_history_option, opened, series_of
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, day, percent, share
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.events import EXCLUDE
 from pytest_gsw.history.explaining import sound_text, untold_lines
 from pytest_gsw.history.model import Point
+from pytest_gsw.history.past import lines_of
 from pytest_gsw.history.store import History
 from pytest_gsw.history.suspects import FAILURES_DAYS, Failing, Nodes, Suspect
 from pytest_gsw.performance.soundness import CLEARED_OF, NEWEST_NIGHTS
@@ -29,21 +27,14 @@ def add_parser(commands: Commands) -> None:
     nodes = commands.add_parser("nodes", help="tell which nodes make jobs slow or fail them, and by which jobs")
     nodes.add_argument("--cluster", metavar="NAME", help="only this cluster")
     nodes.add_argument(
-        "--since", type=_day_s, default=0.0, metavar="DATE", help="only jobs from this day on: 2026-11-30"
+        "--since", type=day_begin_s, default=0.0, metavar="DATE", help="only jobs from this day on: 2026-11-30"
     )
     nodes.add_argument(
-        "--exclude-file", type=Path, metavar="FILE", help='write what sbatch takes by --exclude="$(cat FILE)"'
+        "--exclude-file", type=a_path, metavar="FILE", help='write what sbatch takes by --exclude="$(cat FILE)"'
     )
     add_history_option(nodes)
     nodes.add_argument("--json", action="store_true", help="print JSON: a list of objects")
     nodes.set_defaults(run=_nodes)
-
-
-def _day_s(text: str) -> float:
-    try:
-        return datetime.strptime(text, "%Y-%m-%d").astimezone().timestamp()
-    except (ValueError, OverflowError, OSError):
-        raise argparse.ArgumentTypeError(f"got '{text}', wanted a day such as 2026-11-30") from None
 
 
 def _nodes(asked: argparse.Namespace) -> Answer:
@@ -68,17 +59,13 @@ def exclude_list(found: Sequence[Suspect | Failing]) -> str:
 
 
 def _of_cluster(history: History, cluster: str, since_s: float) -> Nodes:
-    excluded = {event.subject for event in history.events(cluster, EXCLUDE)}
-    return Nodes(history.nights(cluster, since_s=since_s), excluded, history.failures(cluster, since_s))
+    nodes = lines_of(history, cluster, since_s).nodes
+    assert nodes is not None  # of a history they are told
+    return nodes
 
 
 def _clusters(history: History, cluster: str | None) -> Sequence[str]:
-    known = sorted({key.cluster for key in history.series()})
-    if not known:
-        raise ConfigurationError(f"the history {history.shown} has no measured job\nnext: pytest-gsw history --add")
-    if cluster is not None and cluster not in known:
-        raise ConfigurationError(f"--cluster: the history {history.shown} is of {', '.join(known)}, not of {cluster}")
-    return known if cluster is None else [cluster]
+    return sorted({key.cluster for key in series_of(history, (), cluster)})
 
 
 def _lines(found: Mapping[str, Nodes], told: bool, slow: int) -> Iterator[str]:

@@ -8,8 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_gsw.cli.answer import Answer, Commands
-from pytest_gsw.cli.runs import RUNS, add_history_option, has_history, opened, records_in, run_directory, whole_run
+from pytest_gsw.cli.answer import Answer, Commands, a_path
+from pytest_gsw.cli.runs import (
+    RUN_HELP,
+    RUNS,
+    add_history_option,
+    has_history,
+    opened,
+    records_in,
+    run_directory,
+    whole_run,
+)
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError
@@ -37,10 +46,12 @@ class _Asked:
 def add_parser(commands: Commands) -> None:
     """Add the subcommand."""
     report = commands.add_parser("report", help="write runs as pages for a browser, which need no server and no script")
-    report.add_argument("runs", nargs="+", metavar="RUN", help="a run's directory, or its id in the history")
-    report.add_argument("-o", "--output", type=Path, metavar="DIR", help=f"where to write (default: RUN/{NAME})")
+    report.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
+    report.add_argument("-o", "--output", type=a_path, metavar="DIR", help=f"where to write (default: RUN/{NAME})")
     add_history_option(report)
-    report.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="tables with accepted figures")
+    report.add_argument(
+        "--baselines", action="append", type=a_path, metavar="PATH", help="tables with accepted figures"
+    )
     report.set_defaults(run=_report)
 
 
@@ -63,7 +74,9 @@ def _asked(given: str, history: History | None) -> _Asked:
     """A run of a directory, or of the history; a ConfigurationError where there is none, or nothing in it."""
     found = run_directory(given)
     if found is None:
-        return _Asked(given, records_in(history, given), Run(RUNS / given), is_here=False)
+        records = records_in(history, given)
+        run_id = records[0].run.id
+        return _Asked(run_id, records, Run(RUNS / run_id), is_here=False)
     directory = from_here(found)
     records, missing = whole_run(directory)
     run_id = records[0].run.id if records else directory.name

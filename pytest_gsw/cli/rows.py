@@ -6,10 +6,9 @@ import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, Commands, json_answer
+from pytest_gsw.cli.answer import Answer, Commands, a_path, json_answer
 from pytest_gsw.cli.site import tables_on
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted
@@ -34,7 +33,7 @@ _RUN = (
 def add_parser(commands: Commands) -> None:
     """Add the subcommand."""
     rows = commands.add_parser("rows", help="list the documented rows")
-    rows.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="tables (default: the bundled ones)")
+    rows.add_argument("paths", nargs="*", type=a_path, metavar="PATH", help="tables (default: the bundled ones)")
     rows.add_argument("--cluster", metavar="NAME", help="rows of its release, and what it has accepted")
     rows.add_argument("--json", action="store_true", help="print JSON: a list of objects")
     rows.set_defaults(run=_rows)

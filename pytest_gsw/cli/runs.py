@@ -5,20 +5,29 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pytest_gsw.common.files import at_home
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.errors import HistoryError
+from pytest_gsw.history.model import SeriesKey
 from pytest_gsw.history.place import VARIABLE, history_place, open_history
 from pytest_gsw.history.store import History
+from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.results.rebuild import read_whole_run
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.run_id import LAST, RECORDS, newest_run
+from pytest_gsw.tables.fields import nearest
+from pytest_gsw.tables.model import row_matches
 
 #: Where sessions keep their results, and the runs in them, by default.
 RESULTS = Path(".gsw")
 RUNS = RESULTS / "runs"
+
+#: How a run is named.
+RUN_HELP = f"a run's directory, its id, or '{LAST}': the newest in {RUNS}"
 
 #: What stands below a table in which :func:`noise_cell` has marked a row.
 NOISE_NOTE = "* of fewer jobs than tell their noise: what is usual"
@@ -70,8 +79,18 @@ def has_history(asked: argparse.Namespace) -> bool:
 
 
 def run_directory(given: str, holding: str = "") -> Path | None:
-    """The directory of a run that is named itself, or by the run's id; ``None`` where there is none that holds this."""
-    return next((path for path in (Path(given), RUNS / given) if (path / holding).is_dir()), None)
+    """The directory of a run: named itself, by the run's id, or as the last; ``None`` where none holds this.
+
+    Raises:
+        ConfigurationError: Nobody knows the home that it begins with.
+    """
+    if given == LAST:
+        return newest_run(RUNS, JOURNAL, RECORDS)
+    try:
+        places = (at_home(given), RUNS / given)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+    return next((path for path in places if given and (path / holding).is_dir()), None)
 
 
 def whole_run(directory: Path) -> tuple[tuple[Record, ...], dict[str, str]]:
@@ -84,11 +103,51 @@ def whole_run(directory: Path) -> tuple[tuple[Record, ...], dict[str, str]]:
 
 def records_in(history: History | None, given: str) -> tuple[Record, ...]:
     """The records of a run that has no directory; a ConfigurationError where no history has it."""
-    records = () if history is None else history.records(given)
-    if not records:
-        where = "" if history is None else f", and none in the history {history.shown}"
-        raise ConfigurationError(f"there is no run '{given}' in {RUNS}{where}\nnext: ls {RUNS}")
-    return records
+    runs = [] if history is None else [one.run_id for one in history.runs()]
+    run = runs[-1] if given == LAST and runs else given
+    if history is None or run not in runs:
+        raise no_run(given, history, runs)
+    return history.records(run)
+
+
+def no_run(given: str, history: History | None = None, in_history: Sequence[str] = ()) -> ConfigurationError:
+    """What is told where nothing here, and nothing in the history that was asked, is the run that is named."""
+    where = "" if history is None else f", and none in the history {history.shown}"
+    if given == LAST:
+        return ConfigurationError(f"there is no run in {RUNS}{where}")
+    if "/" in given:
+        return ConfigurationError(f"there is no directory {given}{where}\nnext: ls {RUNS}")
+    here = [path.name for path in RUNS.glob("*")]
+    near = nearest(given, sorted({*here, *in_history}, reverse=True))
+    return ConfigurationError(f"there is no run '{given}' in {RUNS}{where}{near}\nnext: ls {RUNS}")
+
+
+def clusters_of(history: History, given: str | None) -> Sequence[str]:
+    """The clusters of a history, or the one that is named; a ConfigurationError where it has none of that name."""
+    known = sorted({key.cluster for key in history.series()})
+    if given is not None and given not in known:
+        of = ", ".join(known) or "no cluster"
+        raise ConfigurationError(
+            f"--cluster: the history {history.shown} is of {of}, not of {given}{nearest(given, known)}"
+        )
+    return known if given is None else [given]
+
+
+def series_of(history: History, rows: Sequence[str], cluster: str | None) -> Sequence[SeriesKey]:
+    """The series of rows, by patterns, and of a cluster; a ConfigurationError where one of them names nothing."""
+    clusters = clusters_of(history, cluster)
+    if not clusters:
+        raise ConfigurationError(
+            f"the history {history.shown} has no measured job\nnext: pytest-gsw history --add {RUNS}/*"
+        )
+    known = sorted({key.row for key in history.series((), cluster)})
+    for pattern in rows:
+        if not any(row_matches(pattern, row) for row in known):
+            near = nearest(pattern, known)
+            raise ConfigurationError(
+                f"the history {history.shown} has no row '{pattern}'{near}\nnext: pytest-gsw history"
+            )
+    return history.series(rows, cluster)
 
 
 def noise_cell(noise: Noise) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, Commands, json_answer
+from pytest_gsw.cli.answer import Answer, Commands, a_path, json_answer
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.selftest.model import Report, Wrong
@@ -21,7 +20,7 @@ def add_parser(commands: Commands) -> None:
     """Add the subcommand."""
     test = commands.add_parser("selftest", help="check the comparator on logs whose truth is known")
     test.add_argument("--seed", type=int, default=1, metavar="N", help="another set of cases (default: 1)")
-    test.add_argument("--keep", type=Path, metavar="DIR", help="keep the logs of cases that come out wrong there")
+    test.add_argument("--keep", type=a_path, metavar="DIR", help="keep the logs of cases that come out wrong there")
     test.add_argument("--json", action="store_true", help="print JSON: one object")
     test.set_defaults(run=_selftest)
 

@@ -7,14 +7,12 @@ import os
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, Commands, json_answer
-from pytest_gsw.cli.runs import add_history_option, opened
+from pytest_gsw.cli.answer import Answer, Commands, a_path, json_answer
+from pytest_gsw.cli.runs import add_history_option, opened, series_of
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, day, percent
-from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.history.model import SeriesKey, newest_definitions
 from pytest_gsw.history.past import Past, newest_pasts
@@ -51,7 +49,7 @@ def add_parser(commands: Commands) -> None:
     trend.add_argument("rows", nargs="*", metavar="ROW", help="only these rows; * and ? stand for any letters")
     trend.add_argument("--cluster", metavar="NAME", help="only this cluster")
     add_history_option(trend)
-    trend.add_argument("--baselines", action="append", type=Path, metavar="PATH", help="tables with accepted figures")
+    trend.add_argument("--baselines", action="append", type=a_path, metavar="PATH", help="tables with accepted figures")
     trend.add_argument("--json", action="store_true", help="print JSON: a list of objects")
     trend.set_defaults(run=_trend)
 
@@ -59,9 +57,7 @@ def add_parser(commands: Commands) -> None:
 def _trend(asked: argparse.Namespace) -> Answer:
     accepted = {row.id: row.accepted for row in load_tables(asked.baselines)}
     with opened(asked) as history:
-        newest = newest_definitions(history.series(asked.rows, asked.cluster))
-        if not newest:
-            raise ConfigurationError(f"the history {history.shown} has no such row\nnext: pytest-gsw history")
+        newest = newest_definitions(series_of(history, asked.rows, asked.cluster))
         pasts = newest_pasts(history, newest, accepted)
     trends = []
     for key, past in pasts.items():

@@ -14,6 +14,18 @@ SHARED = 0o664
 PRIVATE = 0o600
 
 
+def at_home(text: str) -> Path:
+    """A path in which ``~`` is the user's home: of ``--option=~/x`` no shell has filled it in.
+
+    Raises:
+        ValueError: Nobody knows that home.
+    """
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise ValueError(f"nobody knows the home directory of '{Path(text).parts[0]}'") from None
+
+
 def make_directory(path: Path, *, private: bool = False) -> None:
     """Make a directory and those above it that are missing, by the user's umask, but none that everybody may write to.
 

@@ -221,16 +221,16 @@ class Lines:
                     yield row, experiment, self.past(row, point.definition, experiment, figure if counts else None)
 
 
-def lines_of(history: History, cluster: str) -> Lines:
-    """The nights of a cluster; a HistoryError where the history did not answer.
+def lines_of(history: History, cluster: str, since_s: float = 0.0) -> Lines:
+    """The nights of a cluster from a time on; a HistoryError where the history did not answer.
 
     All of its rows are read, whichever are asked for: nodes are told by the jobs of all.
     """
     from pytest_gsw.history.suspects import Nodes  # a session that only collects rows needs none
 
     excluded = frozenset(one.subject for one in history.events(cluster, EXCLUDE))
-    nights = history.nights(cluster)
-    return Lines(nights, excluded, Nodes(nights, excluded, history.failures(cluster)))
+    nights = history.nights(cluster, since_s=since_s)
+    return Lines(nights, excluded, Nodes(nights, excluded, history.failures(cluster, since_s)))
 
 
 def pasts_of(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_gsw.common.files import at_home
 from pytest_gsw.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -78,10 +79,9 @@ def history_place(
     if not text:
         return results / NAME
     try:
-        return base / Path(text).expanduser()
-    except RuntimeError:
-        home = Path(text).parts[0]
-        raise ConfigurationError(f"{source}: nobody knows the home directory of '{home}'") from None
+        return base / at_home(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{source}: {error}") from None
 
 
 def _no_file(text: str) -> str | None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pytest_gsw.performance import levels
 from pytest_gsw.performance.common import Common, change_in
 from pytest_gsw.performance.noise import REFERENCE_JOBS, median_sd, reference
+from pytest_gsw.performance.onset import PLAUSIBLE, WINDOW
 from pytest_gsw.performance.ranks import normal_scores, rank_sum, theil_sen
 
 #: How many of the newest nights are held against the reference; and twice as many, which small changes take.
@@ -54,10 +55,6 @@ _SURE = 2.0
 
 #: Standard deviations that one night says at most of whether the level is back.
 _FARTHEST = 2.5
-
-#: How much less likely than the best one a first suspect night may be, as a logarithm, and how many nights away.
-_PLAUSIBLE = 3.0
-_WINDOW = 21
 
 _DAYS_PER_WEEK = 7
 
@@ -235,8 +232,8 @@ def _plausible(frozen: Sequence[float], logs: Sequence[float], split: int) -> li
     """
     left_over = _left_over(frozen, logs)
     later = len(logs) - REFERENCE_JOBS
-    most = left_over(split) * math.exp(_PLAUSIBLE / later)
-    near = range(max(0, split - _WINDOW), min(later, split + _WINDOW + 1))
+    most = left_over(split) * math.exp(PLAUSIBLE / later)
+    near = range(max(0, split - WINDOW), min(later, split + WINDOW + 1))
     return [one for one in near if one == split or left_over(one) <= most]
 
 

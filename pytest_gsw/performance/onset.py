@@ -11,14 +11,14 @@ import statistics
 from collections.abc import Sequence
 
 #: How many nights before and after are looked at, and how many before those tell the level before, at most.
-_WINDOW = 21
+WINDOW = 21
 _BEFORE = 30
 
 #: Fewest nights that tell the level before: with fewer, the night on which it was found is all that is known.
 _FEWEST = 3
 
-#: How much less likely than the best one a first night may be, as a logarithm; see performance/drift.py.
-_PLAUSIBLE = 3.0
+#: How much less likely than the best one a first night may be, as a logarithm.
+PLAUSIBLE = 3.0
 
 #: Standard deviations of a night by which the level since is above the one before, at least.
 _LEAST_STEP = 1.0
@@ -39,7 +39,7 @@ def onset(logs: Sequence[float], found: int, sigma: float, earliest: int = 0) ->
         sigma: The standard deviation of nights while nothing changes.
         earliest: The first night with which it may have begun.
     """
-    begin, end = max(earliest, found - _WINDOW), min(len(logs), found + _WINDOW + 1)
+    begin, end = max(earliest, found - WINDOW), min(len(logs), found + WINDOW + 1)
     before = logs[max(0, found - _BEFORE) : found]
     if len(before) < _FEWEST or sigma <= 0:
         return found, found
@@ -49,6 +49,6 @@ def onset(logs: Sequence[float], found: int, sigma: float, earliest: int = 0) ->
     # Nights up to the first one are held against the level before, those from it on against the level since.
     gains = [abs(value - level) - abs(value - since) for value in logs[begin:end]]
     worse = list(itertools.accumulate(gains, initial=0.0))[: end - begin]
-    most = min(worse) + _PLAUSIBLE * _MEAN_DEVIATION * sigma
+    most = min(worse) + PLAUSIBLE * _MEAN_DEVIATION * sigma
     plausible = [begin + number for number, one in enumerate(worse) if one <= most]
     return min(found, plausible[0]), max(found, plausible[-1])

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import time
 import uuid
+from pathlib import Path
+
+#: What names the newest run wherever a run is named.
+LAST = "last"
+#: The files of a run, below its directory, that tell what its rows came to.
+RECORDS = "records/*.json"
 
 
 def new_run_id() -> str:
@@ -14,3 +20,16 @@ def new_run_id() -> str:
     now_s = time.time()
     begun = time.strftime("%Y%m%d-%H%M%S", time.localtime(now_s))
     return f"{begun}-{int(now_s % 1 * 0x1000):03x}{uuid.uuid4().hex[:3]}"
+
+
+def newest_run(runs: Path, *holding: str) -> Path | None:
+    """The newest run in a directory of runs that has a file, not empty, of one of these names; ``None`` where none has.
+
+    A session that ended before it began leaves a directory as well, and an empty file in it.
+    """
+    newest_first = sorted(runs.glob("*"), key=lambda path: path.name, reverse=True)
+    return next((run for run in newest_first if any(_is_filled(run, name) for name in holding)), None)
+
+
+def _is_filled(run: Path, name: str) -> bool:
+    return any(path.is_file() and path.stat().st_size for path in run.glob(name))

@@ -14,7 +14,9 @@ class Option:
     """One option: ``--gsw-NAME`` on the command line, ``gsw_NAME`` in the ini file."""
 
     name: str
+    #: What it means; with what holds where it is not given, in the one form that help shows.
     help: str
+    default: str
     kind: Literal["text", "path", "flag", "texts", "paths", "optional", "nonempty"] = "text"
     metavar: str = ""
 
@@ -29,109 +31,171 @@ class Option:
         return f"gsw_{self.name.replace('-', '_')}"
 
 
-#: Every option, in the order of ``--help``.
-OPTIONS = (
-    Option("cluster", "run the rows on this cluster; without it nothing is ever submitted", metavar="NAME"),
-    Option("clusters", "file that defines clusters (before ./clusters.yaml and the user's own)", "path", "FILE"),
-    Option(
-        "baselines", "directory or file of baseline tables instead of the bundled ones; repeatable", "paths", "PATH"
+#: Every option, by the headings of ``--help`` and in its order.
+GROUPS = {
+    "gsw: which rows run, and where": (
+        Option("cluster", "run the rows on this cluster", "none, and nothing is ever submitted", metavar="NAME"),
+        Option("clusters", "file that defines clusters", "./clusters.yaml, then the user's own", "path", "FILE"),
+        Option("baselines", "directory or file of baseline tables; repeatable", "the bundled ones", "paths", "PATH"),
+        Option(
+            "release",
+            "run the bundled rows of this release of the recipes, such as 25.02, or of the NeMo container, such as "
+            "nemo:26.06",
+            "the cluster's, else the documents' own",
+            "nonempty",
+            "RELEASE",
+        ),
+        Option(
+            "suite",
+            "run what the certification's exemplar.yaml lists, at its scale, and end with its criterion; with @per-gpu "
+            "behind the file also by figures of other scales, per GPU",
+            "none",
+            "path",
+            "FILE",
+        ),
+        Option("plan", "print what would be submitted, and submit nothing", "off", "flag"),
+        Option(
+            "demo",
+            "let the demo cluster break a row, such as '*x128]=slow:12%%'; repeatable",
+            "all are healthy",
+            "texts",
+            "ROW=FAULT",
+        ),
     ),
-    Option(
-        "release",
-        "run the bundled rows of this release of the recipes, such as 25.02, or of the NeMo container, such as "
-        "nemo:26.06, instead of the documents' own",
-        "nonempty",
-        "RELEASE",
+    "gsw: how rows are judged": (
+        Option(
+            "tolerance",
+            "accepted loss of throughput for every row, such as 3%%",
+            "the cluster's, else the row's own",
+            metavar="PERCENT",
+        ),
+        Option(
+            "max-gain",
+            "gain of throughput that is believed: a row that gains more is inconclusive",
+            "the cluster's, else the row's own, else 25%%",
+            metavar="PERCENT",
+        ),
+        Option(
+            "confirm",
+            "run a row that is too slow up to N times more, on other nodes where possible, and judge it by the median "
+            "of all its jobs",
+            "0",
+            metavar="N",
+        ),
+        Option("repeat", "run every row N times, and judge it by the median of its jobs", "1", metavar="N"),
+        Option("strict", "rows faster than the tolerance allows fail as well", "off", "flag"),
     ),
-    Option(
-        "suite",
-        "run what the certification's exemplar.yaml lists, at its scale, and end with its criterion; with @per-gpu "
-        "behind the file also by figures of other scales, per GPU",
-        "path",
-        "FILE",
+    "gsw: how jobs run": (
+        Option(
+            "timeout",
+            "limit on each job's run time, minutes",
+            "three times the documented duration, at least 30",
+            metavar="MINUTES",
+        ),
+        Option("max-jobs", "submit no more than this many jobs at once", "no limit", metavar="N"),
+        Option("max-gpus", "take no more than this many GPUs at once", "no limit", metavar="N"),
+        Option("max-pending", "leave no more than this many jobs pending at once", "no limit", metavar="N"),
+        Option(
+            "retries",
+            "run a row up to N times more if the infrastructure failed it, on other nodes",
+            "0",
+            metavar="N",
+        ),
+        Option(
+            "stall",
+            "end a job that shows no new step for this long, minutes; 0: never",
+            "20 documented steps, at least 10; three times as long before the first step",
+            metavar="MINUTES",
+        ),
+        Option(
+            "slow-start",
+            "end a job whose first steps take this multiple of the documented time; 0: never",
+            "3",
+            metavar="FACTOR",
+        ),
+        Option("poll-interval", "seconds between two questions to the scheduler, 0.5 to 300", "15", metavar="SECONDS"),
     ),
-    Option("tolerance", "accepted loss of throughput for every row, such as 3%%", metavar="PERCENT"),
-    Option(
-        "max-gain",
-        "gain of throughput that is believed: a row that gains more is inconclusive (default: 25%%, or the row's own)",
-        metavar="PERCENT",
+    "gsw: what is written": (
+        Option("results", "directory for the records of runs", ".gsw", "path", "DIR"),
+        Option(
+            "history",
+            "where all runs are kept: a SQLite file, a postgresql:// URL, or 'none'",
+            "$GSW_HISTORY, else history.sqlite in the directory of results",
+            metavar="PLACE",
+        ),
+        Option(
+            "report",
+            "write the report of the run into this directory: pages for people, files for CI",
+            "none",
+            "path",
+            "DIR",
+        ),
+        Option(
+            "json",
+            "write the session as JSON lines, a line for each row as soon as it is judged",
+            "none",
+            "path",
+            "FILE",
+        ),
+        Option(
+            "update-baseline",
+            "write a diff that lets the cluster accept what its newest runs measured, for review; without FILE, "
+            "baseline.diff in the run's directory",
+            "none",
+            "optional",
+            "FILE",
+        ),
     ),
-    Option(
-        "confirm",
-        "run a row that is too slow up to N times more, on other nodes where possible, and judge it by the median "
-        "of all its jobs",
-        metavar="N",
+    "gsw: replay and resume": (
+        Option(
+            "replay",
+            "judge logs that exist already: a log, a staging area, or a run's directory, or 'last'",
+            "none",
+            "path",
+            "PATH",
+        ),
+        Option("detach", "leave jobs running when the session ends early, for --gsw-resume", "off", "flag"),
+        Option(
+            "resume",
+            "go on with a session that ended early: a run's id or directory, or 'last'",
+            "none",
+            metavar="RUN",
+        ),
     ),
-    Option("repeat", "run every row N times, and judge it by the median of its jobs", metavar="N"),
-    Option(
-        "history",
-        "where all runs are kept: a SQLite file, a postgresql:// URL, or 'none' (default: $GSW_HISTORY, else "
-        "history.sqlite in the directory of results)",
-        metavar="PLACE",
+    "gsw: profiles, by which no row is judged": (
+        Option("profile", "profile the runs with nsight or nccl-trace", "none", metavar="KIND"),
+        Option("profile-steps", "first and last step that nsight profiles", "the recipe's", metavar="START:STOP"),
+        Option("profile-ranks", "MPI ranks that nsight profiles, such as 0,1,2", "the recipe's", metavar="RANKS"),
+        Option("profile-gpu-metrics", "let nsight capture GPU device metrics", "off", "flag"),
+        Option("profile-cpu-metrics", "let nsight capture CPU metrics", "off", "flag"),
     ),
-    Option("strict", "rows faster than the tolerance allows fail as well", "flag"),
-    Option("plan", "print what would be submitted, and submit nothing", "flag"),
-    Option("replay", "judge logs that exist already: a log, a staging area, or a run's directory", "path", "PATH"),
-    Option("results", "directory for the records of runs (default: .gsw)", "path", "DIR"),
-    Option("report", "write the night's report into this directory: pages for people, files for CI", "path", "DIR"),
-    Option("json", "write the session as JSON lines, a line for each row as soon as it is judged", "path", "FILE"),
-    Option(
-        "update-baseline",
-        "write a diff that lets the cluster accept what its newest runs measured, for review "
-        "(default: baseline.diff in the run's directory)",
-        "optional",
-        "FILE",
-    ),
-    Option(
-        "timeout",
-        "limit on each job's run time, minutes (default: three times the documented duration, at least 30)",
-        metavar="MINUTES",
-    ),
-    Option("max-jobs", "submit no more than this many jobs at once", metavar="N"),
-    Option("max-gpus", "take no more than this many GPUs at once", metavar="N"),
-    Option("max-pending", "leave no more than this many jobs pending at once", metavar="N"),
-    Option("retries", "run a row up to N times more if the infrastructure failed it, on other nodes", metavar="N"),
-    Option(
-        "stall",
-        "end a job that shows no new step for this long, minutes (default: 20 documented steps, at least 10; "
-        "three times as long before the first step; 0: never)",
-        metavar="MINUTES",
-    ),
-    Option(
-        "slow-start",
-        "end a job whose first steps take this multiple of the documented time (default: 3; 0: never)",
-        metavar="FACTOR",
-    ),
-    Option("detach", "leave jobs running when the session ends early, for --gsw-resume", "flag"),
-    Option("resume", "go on with a session that ended early: a run's id or directory, or 'last'", metavar="RUN"),
-    Option(
-        "poll-interval", "seconds between two questions to the scheduler, 0.5 to 300 (default: 15)", metavar="SECONDS"
-    ),
-    Option("profile", "profile the runs with nsight or nccl-trace; such runs are never judged", metavar="KIND"),
-    Option("profile-steps", "first and last step that nsight profiles", metavar="START:STOP"),
-    Option("profile-ranks", "MPI ranks that nsight profiles, such as 0,1,2", metavar="RANKS"),
-    Option("profile-gpu-metrics", "let nsight capture GPU device metrics", "flag"),
-    Option("profile-cpu-metrics", "let nsight capture CPU metrics", "flag"),
-    Option("demo", "let the demo cluster break a row, such as '*x128]=slow:12%%'; repeatable", "texts", "ROW=FAULT"),
-)
+}
+
+OPTIONS = tuple(option for options in GROUPS.values() for option in options)
 
 _INI_TYPES = {"flag": "bool", "texts": "linelist", "paths": "linelist"}
 
 
 def add_options(parser: pytest.Parser) -> None:
     """Register every option and its ini twin."""
-    group = parser.getgroup("gsw", "performance regression of LLM training (pytest-gsw)")
-    for option in OPTIONS:
-        action: dict[str, Any] = {"action": "store", "metavar": option.metavar}
-        if option.kind == "flag":
-            action = {"action": "store_true"}
-        elif option.kind == "optional":
-            action = {"action": "store", "nargs": "?", "const": "true", "metavar": option.metavar}
-        elif option.kind in {"texts", "paths"} or option.name == "profile":
-            action = {"action": "append", "metavar": option.metavar}
-        group.addoption(option.flag, dest=option.ini, default=None, help=option.help, **action)
-        ini_type: Any = _INI_TYPES.get(option.kind, "string")
-        parser.addini(option.ini, option.help.replace("%%", "%"), type=ini_type, default=None)
+    for title, options in GROUPS.items():
+        group = parser.getgroup(title)
+        for option in options:
+            _add_option(parser, group, option)
+
+
+def _add_option(parser: pytest.Parser, group: pytest.OptionGroup, option: Option) -> None:
+    action: dict[str, Any] = {"action": "store", "metavar": option.metavar}
+    if option.kind == "flag":
+        action = {"action": "store_true"}
+    elif option.kind == "optional":
+        action = {"action": "store", "nargs": "?", "const": "true", "metavar": option.metavar}
+    elif option.kind in {"texts", "paths"} or option.name == "profile":
+        action = {"action": "append", "metavar": option.metavar}
+    text = f"{option.help} (default: {option.default})"
+    group.addoption(option.flag, dest=option.ini, default=None, help=text, **action)
+    ini_type: Any = _INI_TYPES.get(option.kind, "string")
+    parser.addini(option.ini, text.replace("%%", "%"), type=ini_type, default=None)
 
 
 def are_given(config: pytest.Config, command_line: argparse.Namespace) -> bool:

@@ -1,4 +1,4 @@
-"""What ``--gsw-replay`` names that is no path by itself: a staging area for each recipe, the newest of several jobs."""
+"""Which logs of a replay are a row's: the newest of several jobs, what llmb-run has launched."""
 
 from __future__ import annotations
 
@@ -7,30 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.hooks.guard import guarded_format
 from pytest_gsw.jobs.experiments import logs_below
 from pytest_gsw.jobs.layout import FoundLog, is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.replay import LAST, RECIPE
 from pytest_gsw.runs.llmb import Task, task_beside
 from pytest_gsw.runs.newest import Newest, newest_complete
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.sources import in_traced_results, steps_of
-
-
-def replayed_place(given: Path) -> tuple[Path, bool]:
-    """Where logs are, and whether of several jobs of a row the newest that completed is meant.
-
-    Raises:
-        ConfigurationError: There is no such place.
-    """
-    path = Path(str(given).removesuffix(LAST))
-    before, recipe, _ = str(path).partition(RECIPE)  # the recipe's directory is each row's own
-    if not (Path(before).is_dir() if recipe else path.exists()):
-        raise ConfigurationError(f"--gsw-replay: there is no file or directory {path}")
-    return path, path != given
 
 
 def newest_chooser(

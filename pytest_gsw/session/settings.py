@@ -28,7 +28,7 @@ from pytest_gsw.results.run_id import new_run_id
 from pytest_gsw.session import xdist
 from pytest_gsw.session.options import OPTIONS, Option
 from pytest_gsw.session.release import Asked, asked_release, tables_of
-from pytest_gsw.session.shared import shared_paths
+from pytest_gsw.session.shared import path_given, shared_history, shared_paths
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.fields import nearest, read_gain, read_tolerance
 
@@ -49,8 +49,8 @@ class Settings:
     baselines: tuple[Path, ...]
     #: The release of the recipes whose rows the bundled tables are to have; ``None`` for those of the documents.
     release: str | None
-    #: By option, the paths of the command line that a session must have which goes on with this one.
-    paths: Mapping[str, tuple[Path, ...]]
+    #: By option, what of the command line a session must have which goes on with this one.
+    shared: Mapping[str, tuple[str, ...]]
     #: What selects the rows, and ends the session with its criterion; ``None`` where there is no suite.
     suite: AskedSuite | None
     #: Accepted loss of throughput for every row, over what rows and cluster say.
@@ -106,25 +106,27 @@ def read_settings(config: pytest.Config) -> Settings:
     """
     values = {option.name: _value(config, option) for option in OPTIONS}
     _check_conflicts(config, values)
+    results: Path = values["results"] or config.rootpath / ".gsw"
     replay: Path | None = values["replay"]
     replay_last = False
-    if replay is not None and not replay.exists():
-        from pytest_gsw.session.replayed import replayed_place
+    if replay is not None:
+        from pytest_gsw.session.named import replayed_place
 
-        replay, replay_last = replayed_place(replay)
-    results: Path = values["results"] or config.rootpath / ".gsw"
+        replay, replay_last = replayed_place(replay, _base(config, "gsw_replay"), results)
     run_id = xdist.run_id(config) or new_run_id()
     past = None
     if values["resume"]:
         from pytest_gsw.jobs.journal import read_journal
+        from pytest_gsw.session.named import resumed_run
 
-        resumed = _resumed(values["resume"], results)
+        resumed = resumed_run(values["resume"], results)
         past, run_id = read_journal(resumed), resumed.name
         if values["cluster"] not in {None, past.cluster}:
             raise ConfigurationError(f"--gsw-resume: the run {run_id} is of the cluster '{past.cluster}'")
         values["cluster"] = past.cluster
     paths = shared_paths(config, values, past)
     values |= {name: given if name == "baselines" else given[0] for name, given in paths.items()}
+    history, kept = shared_history(config, _history(config, values["history"], results), past)
     cluster = _cluster(config, values, results / "runs" / run_id, paths) if values["cluster"] else None
     asked = asked_release(config, values, cluster, past)
     return Settings(
@@ -132,12 +134,12 @@ def read_settings(config: pytest.Config) -> Settings:
         cluster=cluster,
         baselines=_baselines(values["baselines"], asked),
         release=None if asked is None else asked.release,
-        paths=paths,
+        shared={name: tuple(map(str, given)) for name, given in paths.items()} | kept,
         suite=_suite(values, cluster, asked),
         tolerance=_percentage("tolerance", values["tolerance"], read_tolerance),
         max_gain=_percentage("max-gain", values["max-gain"], read_gain),
         repeats=_repeats(values, past),
-        history=_history(config, values["history"], results),
+        history=history,
         strict=values["strict"],
         plan=values["plan"],
         replay=replay,
@@ -177,7 +179,7 @@ def _update_baseline(config: pytest.Config, given: str | None, run_directory: Pa
             f"--gsw-update-baseline: got '{given}', wanted a file whose name ends in .diff or .patch\n"
             "next: write --gsw-update-baseline=FILE, or put another option behind it"
         )
-    return _base(config, "gsw_update_baseline") / Path(given).expanduser()
+    return _base(config, "gsw_update_baseline") / path_given(given, "update-baseline")
 
 
 def _base(config: pytest.Config, ini: str) -> Path:
@@ -196,9 +198,9 @@ def _value(config: pytest.Config, option: Option) -> Any:
     if option.kind == "flag":
         return bool(given)
     if option.kind == "path":
-        return base / Path(given).expanduser() if given else None
+        return base / path_given(given, option.name) if given else None
     if option.kind == "paths":
-        return tuple(base / Path(entry).expanduser() for entry in given or ())
+        return tuple(base / path_given(entry, option.name) for entry in given or ())
     if option.kind == "texts":
         return tuple(given or ())
     if option.kind in {"optional", "nonempty"}:
@@ -244,23 +246,6 @@ def _cluster(
         return cluster  # the logs may be another machine's, and nothing is staged
     faults = ";".join(values["demo"])
     return ready_cluster(cluster, run_directory, os.environ, {"GSW_DEMO": faults} if faults else {})
-
-
-def _resumed(given: str, results: Path) -> Path:
-    """The directory of the run to resume."""
-    if given == "last":
-        from pytest_gsw.jobs.journal import NAME as JOURNAL
-
-        # A session that ended before it began has left an empty one.
-        journals = [path for path in results.glob(f"runs/*/{JOURNAL}") if path.stat().st_size]
-        runs = sorted((path.parent for path in journals), key=lambda path: path.name)
-        if not runs:
-            raise ConfigurationError(f"--gsw-resume: there is no run to resume in {results / 'runs'}")
-        return runs[-1]
-    for directory in (results / "runs" / given, Path(given)):
-        if directory.is_dir():
-            return directory.resolve()
-    raise ConfigurationError(f"--gsw-resume: there is no run '{given}' in {results / 'runs'}")
 
 
 def _suite(values: Mapping[str, Any], cluster: Cluster | None, asked: Asked | None) -> AskedSuite | None:

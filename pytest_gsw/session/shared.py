@@ -1,4 +1,4 @@
-"""What a session that goes on with another one has of that one's command line: where its rows and its cluster are."""
+"""What a session has of the command line of the one that it goes on with: where rows, cluster and history are."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_gsw.common.files import at_home
+from pytest_gsw.common.redact import MASK
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.history.place import history_place, open_history
 
 if TYPE_CHECKING:
     from pytest_gsw.jobs.journal import Past
 
 #: The options whose paths the sessions of a run share.
 _NAMES = ("baselines", "suite", "clusters")
+#: What is kept of a session that has no history.
+_NO_HISTORY = "none"
 
 
 def shared_paths(config: pytest.Config, values: Mapping[str, Any], past: Past | None) -> dict[str, tuple[Path, ...]]:
@@ -35,6 +40,52 @@ def shared_paths(config: pytest.Config, values: Mapping[str, Any], past: Past | 
             was = " ".join(str(path) for path in paths)
             raise ConfigurationError(f"--gsw-resume: --gsw-{name} of that run is {was}\nnext: leave the option out")
     return {**given, **known}
+
+
+def shared_history(
+    config: pytest.Config, place: str | Path | None, past: Past | None
+) -> tuple[str | Path | None, dict[str, tuple[str, ...]]]:
+    """Where the history is, and what of the command line is kept of that for a session that goes on with this one.
+
+    A user and a password are not kept.
+
+    Args:
+        config: The session's.
+        place: What its options, or its environment, say.
+        past: The run that is resumed, whose command line counts before those.
+
+    Raises:
+        ConfigurationError: The command line gives another than that run's, or that one's user was not kept.
+    """
+    of_run = None if past is None else next(iter(past.paths.get("history", ())), None)
+    is_given = config.getoption("gsw_history") is not None
+    kept = _shown(place) if is_given else of_run
+    if of_run is None:
+        return place, {} if kept is None else {"history": (kept,)}
+    if kept != of_run:
+        raise ConfigurationError(f"--gsw-resume: --gsw-history of that run is {of_run}\nnext: leave the option out")
+    if is_given or of_run == _NO_HISTORY:
+        return place if is_given else None, {"history": (of_run,)}
+    if MASK in of_run:
+        raise ConfigurationError(
+            f"--gsw-resume: --gsw-history of that run is {of_run}, of which the user and secrets are not kept\n"
+            "next: give the option again"
+        )
+    return history_place(of_run, Path()), {"history": (of_run,)}
+
+
+def _shown(place: str | Path | None) -> str:
+    if place is None:
+        return _NO_HISTORY
+    return str(Path(os.path.normpath(place))) if isinstance(place, Path) else open_history(place).place
+
+
+def path_given(text: str, option: str) -> Path:
+    """A path as an option gives it, with ``~`` filled in; a ConfigurationError where nobody knows that home."""
+    try:
+        return at_home(text)
+    except ValueError as error:
+        raise ConfigurationError(f"--gsw-{option}: {error}") from None
 
 
 def _paths(value: Any) -> tuple[Path, ...]:

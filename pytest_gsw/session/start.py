@@ -145,10 +145,9 @@ def _note_rows(journal: Journal | None, settings: Settings, node_ids: list[str])
     """
     if journal is None or settings.cluster is None:
         return
-    repeats = settings.repeats
-    paths = {name: [str(path) for path in given] for name, given in settings.paths.items()}
+    cluster, repeats = settings.cluster.name, settings.repeats
     try:
-        journal.session(settings.cluster.name, node_ids, repeats.first, repeats.confirm, settings.release, paths)
+        journal.session(cluster, node_ids, repeats.first, repeats.confirm, settings.release, settings.shared)
     except OSError as error:
         raise unwritable(settings.run_directory, error) from None
 

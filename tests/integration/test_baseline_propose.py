@@ -72,8 +72,8 @@ def test_runs_that_only_the_shared_history_has(
     assert capsys.readouterr() == (diff_of(table), "")
     assert propose(*ids, "nowhere", "--history=shared.sqlite") == 2
     assert capsys.readouterr().err == (
-        "pytest-gsw baseline: there is no directory nowhere, and no such run in the history shared.sqlite\n"
-        "next: pytest-gsw history --csv\n"
+        "pytest-gsw baseline: there is no run 'nowhere' in .gsw/runs, and none in the history shared.sqlite\n"
+        "next: ls .gsw/runs\n"
     )
 
 
@@ -171,7 +171,7 @@ def test_rows_and_clusters_can_be_chosen(
     assert propose(*runs, "--cluster=eso") == 2
     assert propose(*runs, "--row=tiny_1b_bf16[H100x9]") == 2
     assert capsys.readouterr().err == (
-        "pytest-gsw baseline: --cluster: these runs are of eos, selene, not of eso\n"
+        "pytest-gsw baseline: --cluster: these runs are of eos, selene, not of eso; did you mean 'eos'?\n"
         "pytest-gsw baseline: --row: no run is of the row 'tiny_1b_bf16[H100x9]'; did you mean 'tiny_1b_bf16[H100x8]'?\n"
     )
 
@@ -308,7 +308,7 @@ def test_bundled_tables(pytester: pytest.Pytester, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere"], "pytest-gsw baseline: there is no directory nowhere\nnext: ls .gsw/runs\n"),
+        (["nowhere"], "pytest-gsw baseline: there is no run 'nowhere' in .gsw/runs\nnext: ls .gsw/runs\n"),
         (
             ["--baselines=nowhere", "."],
             "pytest-gsw baseline: no baselines at nowhere: there is no such file or directory\n",

@@ -150,7 +150,7 @@ def test_what_is_no_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["export", given]) == 2
-    assert capsys.readouterr().err == f"pytest-gsw export: there is no run '{given}'\nnext: ls .gsw/runs\n"
+    assert capsys.readouterr().err == f"pytest-gsw export: there is no run '{given}' in .gsw/runs\nnext: ls .gsw/runs\n"
 
 
 def test_a_run_without_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_gsw.jobs.journal import Journal
-from pytest_gsw.session.options import OPTIONS
+from pytest_gsw.session.options import GROUPS, OPTIONS
 from pytest_gsw.session.settings import Settings, read_settings
 from pytest_gsw.session.stash import SETTINGS
 
@@ -78,7 +79,7 @@ def test_the_ini_twin(pytester: pytest.Pytester, option: object) -> None:
     without = settings(pytester)
     given = {
         **settings(pytester, *arguments),
-        "paths": {},
+        "shared": {},
     }  # what the ini file names is there for a session that resumes
     pytester.makeini(f"[pytest]\n{ini}\n")
     assert settings(pytester) == given
@@ -95,6 +96,20 @@ def test_help_lists_every_option(pytester: pytest.Pytester) -> None:
     for option in OPTIONS:
         assert option.flag in text
         assert f"{option.ini} (" in text
+
+
+def test_help_has_the_options_in_groups_each_with_its_default(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    lines = pytester.runpytest("--help").stdout.str().split("\n[pytest] ini-options")[0].splitlines()
+    places = [lines.index(f"{title}:") for title in GROUPS]
+    assert places == sorted(places)
+    for place, options in zip(places, GROUPS.values(), strict=True):
+        block = "\n".join(lines[place + 1 :]).split("\n\n")[0]
+        for option in options:
+            told = block.split(f"{option.flag}")[1].split("--gsw-")[0]
+            assert f"(default: {option.default.replace('%%', '%')})" in block, told
 
 
 @pytest.mark.parametrize(
@@ -174,6 +189,7 @@ def test_a_clusters_release_gives_way_to_tables_that_are_named(pytester: pytest.
         ("--gsw-baselines=one", lambda facts: facts["baselines"]),
         ("--gsw-suite=suite.yaml@per-gpu", lambda facts: facts["suite"]),
         ("--gsw-clusters=etc.yaml", lambda facts: facts["cluster"].path),
+        ("--gsw-history=nights.sqlite", lambda facts: facts["history"]),
     ],
 )
 def test_a_resumed_run_has_the_paths_that_it_was_given(
@@ -186,16 +202,83 @@ def test_a_resumed_run_has_the_paths_that_it_was_given(
     (pytester.path / "suite.yaml").write_text(SUITE)
     more = ["--gsw-baselines=one"] if name == "--gsw-suite" else []
     first = settings(pytester, "--gsw-cluster=here", *more, option)
-    Journal(pytester.path / ".gsw" / "runs" / "night").session(
-        "here", [], paths={kind: [str(path) for path in paths] for kind, paths in first["paths"].items()}
-    )
+    Journal(pytester.path / ".gsw" / "runs" / "night").session("here", [], paths=first["shared"])
     resumed = settings(pytester, "--gsw-resume=night")
     assert found(resumed) == found(first)
-    assert resumed["paths"] == first["paths"]
+    assert resumed["shared"] == first["shared"]
     assert found(settings(pytester, "--gsw-resume=night", option)) == found(first)
     result = pytester.runpytest("--gsw-resume=night", f"{name}=other/{value}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: --gsw-resume: {name} of that run is *{value}", "next: leave the option out"])
+
+
+def test_a_resumed_run_has_no_history_where_it_was_to_have_none(pytester: pytest.Pytester) -> None:
+    first = settings(pytester, "--gsw-cluster=demo", "--gsw-history=none")
+    Journal(pytester.path / ".gsw" / "runs" / "night").session("demo", [], paths=first["shared"])
+    assert settings(pytester, "--gsw-resume=night")["history"] is None
+
+
+def test_a_resumed_run_is_told_the_user_of_its_history_again(pytester: pytest.Pytester) -> None:
+    url = "postgresql://gsw:sesame@db.example/nights"
+    first = settings(pytester, "--gsw-cluster=demo", f"--gsw-history={url}")
+    journal = Journal(pytester.path / ".gsw" / "runs" / "night")
+    journal.session("demo", [], paths=first["shared"])
+    assert "sesame" not in (pytester.path / ".gsw" / "runs" / "night" / "journal.jsonl").read_text()
+    assert settings(pytester, "--gsw-resume=night", f"--gsw-history={url}")["history"] == url
+    result = pytester.runpytest("--gsw-resume=night")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: --gsw-resume: --gsw-history of that run is postgresql://[*][*][*]@db.example/nights, of which *",
+            "next: give the option again",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "found"),
+    [
+        ("--gsw-report=~/x", lambda facts: facts["report"]),
+        ("--gsw-history=~/x", lambda facts: facts["history"]),
+        ("--gsw-update-baseline=~/x.diff", lambda facts: facts["update_baseline"].with_suffix("")),
+    ],
+)
+def test_a_path_may_begin_at_home(
+    pytester: pytest.Pytester, option: str, found: Callable[[dict[str, Any]], object]
+) -> None:
+    assert found(settings(pytester, option)) == Path("~/x").expanduser()
+    result = pytester.runpytest(option.replace("~", "~nobody-here"))
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    name = option.partition("=")[0]
+    result.stderr.fnmatch_lines([f"ERROR: {name}: nobody knows the home directory of '~nobody-here'"])
+
+
+def test_a_run_to_resume_may_be_named_from_home(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(pytester.path))
+    Journal(pytester.path / "elsewhere" / "night").session("demo", [])
+    assert settings(pytester, "--gsw-resume=~/elsewhere/night")["cluster"].name == "demo"
+
+
+def test_a_run_to_resume_that_is_not_there(pytester: pytest.Pytester) -> None:
+    Journal(pytester.path / ".gsw" / "runs" / "20261120-221000-7f3a").session("demo", [])
+    result = pytester.runpytest("--gsw-resume=20261120-221000-7f3b")
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: --gsw-resume: there is no run '20261120-221000-7f3b' in *runs; did you mean '20261120-221000-7f3a'?",
+        ]
+    )
+
+
+def test_the_last_run_is_replayed(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-replay=last")
+    result.stderr.fnmatch_lines(["ERROR: --gsw-replay: there is no run to replay in *runs"])
+    rows = ("-k", "gpt3_175b and H100x128")
+    pytester.runpytest("--gsw-cluster=demo", *rows)
+    (run,) = (pytester.path / ".gsw" / "runs").iterdir()
+    (pytester.path / ".gsw" / "runs" / "99999999-999999-ffffff").mkdir()  # of a session that ended before it began
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-replay=last")
+    result.assert_outcomes(passed=1, deselected=140)
+    result.stdout.fnmatch_lines([f"gsw: 1 row to replay from {run}"])
 
 
 def test_a_resumed_run_has_its_release(pytester: pytest.Pytester) -> None:

@@ -98,7 +98,7 @@ def test_with_too_few_nights_nothing_is_said(table: Path, capsys: pytest.Capture
 def test_a_row_that_is_not_there(two_rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trend", "gpt3*", f"--baselines={two_rows}"]) == 2
     assert capsys.readouterr().err == (
-        "pytest-gsw trend: the history .gsw/history.sqlite has no such row\nnext: pytest-gsw history\n"
+        "pytest-gsw trend: the history .gsw/history.sqlite has no row 'gpt3*'\nnext: pytest-gsw history\n"
     )
 
 

@@ -1,0 +1,113 @@
+"""How subcommands take a run, a row, a cluster or a path, and what they say where there is none of that name."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.cli import main
+from tests.integration.runs import write_runs
+
+NEWEST = "20261114-221000-7f3a"
+
+
+@pytest.fixture
+def runs(pytester: pytest.Pytester, table: Path) -> list[Path]:
+    """Five runs of one row on eos, which the history has as well."""
+    found = write_runs(pytester.path / ".gsw", table)
+    assert main(["history", "--add", *map(str, found)]) == 0
+    return found
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What a subcommand says that finds nothing of what it is asked for."""
+    capsys.readouterr()
+    assert main(list(arguments)) == 2
+    return capsys.readouterr().err
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"pytest-gsw {version('pytest-gsw')}\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["compare", "20261110-221000-7f3a"],
+        ["junit"],
+        ["report"],
+        ["export", "--format=github"],
+        ["export", "--format=plot"],
+        ["history", "--add"],
+    ],
+    ids=" ".join,
+)
+def test_the_last_run_is_the_newest(runs: list[Path], capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+    capsys.readouterr()
+    by_id = main([*command, str(Path(".gsw/runs", NEWEST))])
+    expected = capsys.readouterr().out
+    assert main([*command, "last"]) == by_id
+    assert capsys.readouterr().out == expected.replace(f"{NEWEST}'", "last'")
+
+
+def test_the_last_run_of_the_history_is_excluded(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["history", "exclude", "last", "--why=maintenance"]) == 0
+    assert capsys.readouterr().out == (
+        f".gsw/history.sqlite: {NEWEST} counts no more; to take that back: pytest-gsw history include {NEWEST} --why=TEXT\n"
+    )
+    assert main(["history", "include", "last", "--why=it was none"]) == 0
+
+
+def test_no_last_run(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(capsys, "junit", "last") == "pytest-gsw junit: there is no run in .gsw/runs\n"
+
+
+@pytest.mark.parametrize("command", ["junit", "export", "report", "baseline propose", "compare last"])
+def test_a_run_that_is_not_there(runs: list[Path], capsys: pytest.CaptureFixture[str], command: str) -> None:
+    error = told(capsys, *command.split(), "20261114-221000-7f3b")
+    where = "" if command in {"junit", "export"} else ", and none in the history .gsw/history.sqlite"
+    assert error == (
+        f"pytest-gsw {command.split()[0]}: there is no run '20261114-221000-7f3b' in .gsw/runs{where}; "
+        f"did you mean '{NEWEST}'?\nnext: ls .gsw/runs\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["history", "trend", "nodes", "alarms"])
+def test_a_cluster_that_is_not_there(runs: list[Path], capsys: pytest.CaptureFixture[str], command: str) -> None:
+    assert told(capsys, command, "--cluster=eso") == (
+        f"pytest-gsw {command}: --cluster: the history .gsw/history.sqlite is of eos, not of eso; did you mean 'eos'?\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["history", "trend"])
+def test_a_row_that_is_not_there(runs: list[Path], capsys: pytest.CaptureFixture[str], command: str) -> None:
+    assert told(capsys, command, "tiny*", "tiny_1b_bf16[H100x9]") == (
+        f"pytest-gsw {command}: the history .gsw/history.sqlite has no row 'tiny_1b_bf16[H100x9]'; did you mean "
+        "'tiny_1b_bf16[H100x8]'?\nnext: pytest-gsw history\n"
+    )
+
+
+def test_a_run_to_exclude_that_is_not_there(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(capsys, "history", "exclude", "20261114-221000-7f3b", "--why=x") == (
+        "pytest-gsw history: the history .gsw/history.sqlite has no run '20261114-221000-7f3b'; did you mean "
+        f"'{NEWEST}'?\nnext: pytest-gsw history --csv\n"
+    )
+
+
+def test_a_path_may_begin_at_home(
+    runs: list[Path], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(pytester.path))
+    assert main(["junit", f"~/.gsw/runs/{NEWEST}", "--output=~/junit.xml"]) == 0
+    assert (pytester.path / "junit.xml").is_file()
+    with pytest.raises(SystemExit, match="2"):
+        main(["junit", "last", "--output=~nobody-here/junit.xml"])
+    assert "argument -o/--output: nobody knows the home directory of '~nobody-here'\n" in capsys.readouterr().err
+    assert told(capsys, "junit", "~nobody-here/run") == (
+        "pytest-gsw junit: nobody knows the home directory of '~nobody-here'\n"
+    )
