@@ -96,5 +96,4 @@ def _said(found: Sequence[_Asked]) -> str:
     if len(found) > 1:
         return counted(len(found), "run")
     (one,) = found
-    missing = len(one.run.missing)
-    return ", ".join(filter(None, [counts_line(one.records), f"{missing} without a record" if missing else ""]))
+    return counts_line(one.records, len(one.run.missing))

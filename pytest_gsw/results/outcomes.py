@@ -33,6 +33,11 @@ class Outcome:
     #: Whether this pytest-gsw knows it.
     known: bool = True
 
+    def of_rows(self, count: int) -> str:
+        """So many rows of it: ``3 passed``, ``1 error``, ``2 errors``."""
+        plural = "s" if self.word == ERROR.word and count != 1 else ""
+        return f"{count} {self.counted or self.word}{plural}"
+
     @property
     def text(self) -> str:
         """What a text calls it."""

@@ -36,13 +36,22 @@ def throughput_change(record: Record) -> float | None:
     return None if verdict is None else verdict.throughput_change
 
 
-def counts_line(records: Sequence[Record]) -> str:
-    """``24 passed, 2 regressed, 1 inconclusive, 1 error``, behind ``1 incident`` where the whole cluster is slower."""
-    counts = Counter(record.outcome for record in records)
-    known = [outcome.word for outcome in outcomes.OUTCOMES]
-    ordered = [*(word for word in known if counts[word]), *sorted(set(counts) - set(known))]
-    told = [f"{counts[word]} {outcomes.of(word).counted or word}" for word in ordered]
-    return ", ".join([*(["1 incident"] if incident_of(records) else []), *told])
+def counts_line(records: Sequence[Record], missing: int = 0) -> str:
+    """``24 passed, 2 regressed, 1 inconclusive, 1 error``, behind ``1 incident`` where the whole cluster is slower.
+
+    The screen, the summaries for CI and the report's pages have this line, and no other numbers.
+
+    Args:
+        records: A run's.
+        missing: How many rows of it have no record, such as one with a blank: each is an error.
+    """
+    found = (outcomes.of(record.outcome) for record in records)
+    counts = Counter(outcome.word if outcome.known else outcomes.ERROR.word for outcome in found)
+    counts[outcomes.ERROR.word] += missing
+    told = [outcome.of_rows(counts[outcome.word]) for outcome in outcomes.OUTCOMES if counts[outcome.word]]
+    drifting = sum(bool(record.drift) for record in records)
+    last = [f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"] if drifting else []
+    return ", ".join([*(["1 incident"] if incident_of(records) else []), *told, *last])
 
 
 def night_table(records: Sequence[Record], width: int) -> list[str]:

@@ -46,8 +46,7 @@ def test_markdown_by_default(night: Path, capsys: pytest.CaptureFixture[str]) ->
     lines = out.splitlines()
     assert lines[0] == "### pytest-gsw: 3 rows need attention"
     assert lines[2].startswith(
-        f"`demo`, run `{night.name}`, 7 rows: 1 regressed, 1 not measured, 1 improved, "
-        "1 out of memory as documented, 3 passed, "
+        f"`demo`, run `{night.name}`, 7 rows: 3 passed, 1 improved, 1 regressed, 1 error, 1 failed as documented, "
     )
     assert lines[4] == "This is a simulation: no GPU was used, and its figures say nothing."
     assert "| `llama2_70b_fp8[H100x128]` | **regressed** | -10." in lines[8]
@@ -103,7 +102,7 @@ def test_what_a_dead_session_never_judged_is_an_error(night: Path, capsys: pytes
     out = exported(night, "github", capsys)
     assert "title=error%3A llama2_70b_fp8[H100x64]::the session ended before this row was judged; pytest" in out
     assert "title=error%3A records/broken.json::" in out
-    assert out.splitlines()[-1].startswith("8 rows: 1 regressed, 3 not measured, ")
+    assert out.splitlines()[-1].startswith("8 rows: 2 passed, 1 improved, 1 regressed, 3 errors, ")
 
 
 # ---- The history ------------------------------------------------------------------------------------

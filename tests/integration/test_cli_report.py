@@ -40,7 +40,7 @@ def test_a_runs_report_is_in_its_directory(run: Path, capsys: pytest.CaptureFixt
 
 def test_its_command_can_be_typed_as_it_stands(run: Path, pytester: pytest.Pytester) -> None:
     main(["report", str(run), "-o", "out"])
-    assert "pytest-gsw history 'tiny_1b_bf16[H100x16]' --cluster demo" in page(
+    assert "pytest-gsw history 'tiny_1b_bf16[H100x16]' --cluster=demo" in page(
         Path("out/rows/tiny_1b_bf16_H100x16.html")
     )
     assert main(["history", "tiny_1b_bf16[H100x16]", "--cluster", "demo"]) == 0
@@ -96,7 +96,7 @@ def test_a_record_that_cannot_be_read_is_told(run: Path, capsys: pytest.CaptureF
     (run / "records" / "broken.json").write_text("{")
     capsys.readouterr()
     assert main(["report", str(run)]) == 0
-    assert capsys.readouterr().out == f"{run}/report/index.html: 1 passed, 1 regressed, 1 without a record\n"
+    assert capsys.readouterr().out == f"{run}/report/index.html: 1 passed, 1 regressed, 1 error\n"
     assert "records/broken.json" in page(run / "report" / "index.html")
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pytest_gsw.common.words import command, counted
 from pytest_gsw.history.alarm_texts import acknowledged_text
@@ -17,11 +17,11 @@ from pytest_gsw.reports.since import since_line
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.accepted_text import accepted_line
 from pytest_gsw.results.attention import Attention, Level
-from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.incident import OF_CLUSTER
+from pytest_gsw.results.next_steps import next_command
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import inconclusive_line
-from pytest_gsw.results.summary import throughput_change
+from pytest_gsw.results.summary import counts_line, throughput_change
 
 #: Where sessions keep their runs, where nobody says otherwise.
 _RUNS = ".gsw/runs"
@@ -148,42 +148,11 @@ def _of_row(row: Row) -> Iterator[Finding]:
 
 
 def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Finding:
-    following = _next(needs, record)
+    following = next_command(record, needs.in_report, Path(_RUNS) / record.run.id)
     return Finding(needs.kind, record.row.id, record.row.node_id, record.run.cluster, text, following, since, record)
 
 
-def _next(needs: Attention, record: Record) -> str:
-    """What to type next: what tells more, or what runs the row again where there is nothing more to tell."""
-    if record.run.cluster == NO_CLUSTER:
-        where = record.run.log or f"{_RUNS}/{record.run.id}"
-        return command("pytest", f"--gsw-replay={where}", record.row.node_id)
-    if needs is attention.IMPROVED:
-        return command("pytest-gsw", "baseline", "propose", f"{_RUNS}/{record.run.id}", f"--row={record.row.id}")
-    if needs is attention.DRIFT:
-        return command("pytest-gsw", "trend", record.row.id, f"--cluster={record.run.cluster}")
-    if needs in {attention.ERROR, attention.UNEXPECTED_SUCCESS}:
-        return command("pytest", *record.run.cluster_options, record.row.node_id)
-    if needs is attention.REGRESSED and not record.jobs.repeats:  # one slow job may be one slow node
-        return command("pytest", *record.run.cluster_options, "--gsw-confirm=4", record.row.node_id)
-    return command("pytest-gsw", "history", record.row.id, f"--cluster={record.run.cluster}")
-
-
-def _counted(word: str) -> str:
-    """What stands behind a number of rows of an outcome, where commas part the numbers."""
-    outcome = outcomes.of(word)
-    return outcome.attention.counted or outcome.text.replace(",", "")
-
-
 def counts_text(night: Night) -> str:
-    """How many rows there were and what they came to: ``12 rows: 2 regressed, 1 error, 9 passed, 1 drifting``."""
-    found = Counter(_counted(record.outcome) for record in night.records)
-    found[attention.ERROR.counted] += len(unrecorded(night))
-    total = sum(found.values())
-    found[attention.INCIDENT.counted] += night.incident is not None
-    bad = [one.counted for one in attention.ATTENTIONS if one.counted]
-    ordered = [*(words for words in bad if found[words]), *sorted(set(+found) - set(bad))]
-    parts = [f"{found[words]} {words}" for words in ordered]
-    drifting = sum(bool(record.drift) for record in night.records)
-    if drifting:
-        parts.append(f"{drifting} {attention.DRIFT.counted}")
-    return counted(total, "row") + (f": {', '.join(parts)}" if parts else "")
+    """How many rows there were and what they came to: ``12 rows: 9 passed, 2 regressed, 1 error, 1 of them drifts``."""
+    missing = len(unrecorded(night))
+    return f"{counted(len(night.records) + missing, 'row')}: {counts_line(night.records, missing)}".removesuffix(": ")

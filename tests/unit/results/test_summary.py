@@ -100,6 +100,15 @@ def test_the_counts() -> None:
     )
 
 
+def test_the_counts_have_rows_without_a_record_and_drift() -> None:
+    drifts = varied(row("passed", 8), drift="it drifts")
+    assert summary.counts_line([drifts, row("passed", 16), row("error", 8, None)], 2) == (
+        "2 passed, 3 errors, 1 of them drifts"
+    )
+    assert summary.counts_line([drifts, drifts]) == "2 passed, 2 of them drift"
+    assert summary.counts_line([]) == ""
+
+
 def failed(job_id: str, nodes: str, why: str = "NCCL time-out") -> Record:
     fact = f"job {job_id} failed with exit code 1: {why}"
     return varied(row("error", int(job_id), None), fact=fact, job=replace(JOB, id=job_id, nodes=nodes))

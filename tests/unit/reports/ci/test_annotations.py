@@ -50,7 +50,7 @@ def test_a_command_for_each_finding() -> None:
         "since 2026-11-18, 3 nights%0A"
         "next: pytest --gsw-cluster=eos --gsw-confirm=4 'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]'"
     )
-    assert lines[-1] == "6 rows: 1 regressed, 1 not measured, 1 inconclusive, 1 improved, 2 passed, 1 drifting"
+    assert lines[-1] == "6 rows: 2 passed, 1 improved, 1 regressed, 1 inconclusive, 1 error, 1 of them drifts"
     commands = [parsed(line) for line in lines[:-1]]
     assert [command and (command.name, command.properties["line"]) for command in commands] == [
         ("error", "128"),

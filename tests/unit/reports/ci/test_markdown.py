@@ -37,8 +37,8 @@ def test_the_whole_summary() -> None:
             "### pytest-gsw: 5 rows need attention",
             "",
             (
-                "`eos`, run `20261120-221000-7f3a`, 6 rows: 1 regressed, 1 not measured, 1 inconclusive, 1 improved, "
-                "2 passed, 1 drifting, 741.4 GPU-hours"
+                "`eos`, run `20261120-221000-7f3a`, 6 rows: 2 passed, 1 improved, 1 regressed, 1 inconclusive, 1 error, "
+                "1 of them drifts, 741.4 GPU-hours"
             ),
             "",
             "| row | what | throughput | allowed | nodes | since | next |",
@@ -56,7 +56,7 @@ def test_the_whole_summary() -> None:
             (
                 "| `llama2_70b_fp8[H100x512]` | **inconclusive** `throughput 1 tokens/s is 8.1 % below the documented 2` "
                 "| -8.9 % | -12.0 % | `pool0-[0017-0032]` |  "
-                "| `pytest-gsw history 'llama2_70b_fp8[H100x512]' --cluster=eos` |"
+                "| `pytest --gsw-cluster=eos 'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x512]'` |"
             ),
             (
                 "| `llama2_70b_fp8[H100x1024]` | **drift** `throughput of the newest nights is -4.1 % against the first ones, "

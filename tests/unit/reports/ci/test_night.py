@@ -43,7 +43,7 @@ def test_what_to_type_next() -> None:
     assert [one.next for one in findings(NIGHT)] == [
         f"pytest --gsw-cluster=eos --gsw-confirm=4 {node_id.format(128)}",
         f"pytest --gsw-cluster=eos {node_id.format(256)}",
-        "pytest-gsw history 'llama2_70b_fp8[H100x512]' --cluster=eos",
+        f"pytest --gsw-cluster=eos {node_id.format(512)}",
         "pytest-gsw trend 'llama2_70b_fp8[H100x1024]' --cluster=eos",
         "pytest-gsw baseline propose .gsw/runs/20261120-221000-7f3a '--row=llama2_70b_fp8[H100x2048]'",
     ]
@@ -57,7 +57,7 @@ def test_a_row_that_was_confirmed_is_looked_up() -> None:
 def test_a_replay_without_a_cluster_is_replayed_again() -> None:
     (found,) = findings(night_of((varied(ERROR, cluster="replay", log="/stage/a log.out"),)))
     assert found.next == (
-        "pytest '--gsw-replay=/stage/a log.out' 'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x256]'"
+        "pytest --gsw-replay=.gsw/runs/20261120-221000-7f3a 'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x256]'"
     )
     (found,) = findings(night_of((varied(ERROR, cluster="replay", log=None),)))
     assert found.next.startswith("pytest --gsw-replay=.gsw/runs/20261120-221000-7f3a ")
@@ -74,7 +74,7 @@ def test_a_row_without_a_record_is_an_error() -> None:
         ("t.yaml", 1),
         "the session ended",
     )
-    assert counts_text(night) == "2 rows: 1 not measured, 1 passed"
+    assert counts_text(night) == "2 rows: 1 passed, 1 error"
 
 
 def test_an_outcome_that_is_not_known_is_an_error() -> None:
@@ -82,7 +82,7 @@ def test_an_outcome_that_is_not_known_is_an_error() -> None:
     (found,) = findings(night)
     assert found.level is Level.ERROR
     assert found.text == "the record has the outcome 'splendid', which this pytest-gsw does not know"
-    assert counts_text(night) == "1 row: 1 not measured"
+    assert counts_text(night) == "1 row: 1 error"
 
 
 def test_a_row_that_failed_and_creeps_is_found_twice() -> None:
@@ -158,11 +158,11 @@ def test_the_place_of_a_row(baseline: str, place: tuple[str, int]) -> None:
 
 def test_the_counts() -> None:
     assert counts_text(NIGHT) == (
-        "6 rows: 1 regressed, 1 not measured, 1 inconclusive, 1 improved, 2 passed, 1 drifting"
+        "6 rows: 2 passed, 1 improved, 1 regressed, 1 inconclusive, 1 error, 1 of them drifts"
     )
     assert counts_text(night_of(())) == "0 rows"
     documented = night_of((varied(PASSED, outcome="expected_failure"), varied(PASSED, outcome="profiled", row="b")))
-    assert counts_text(documented) == "2 rows: 1 out of memory as documented, 1 profiled"
+    assert counts_text(documented) == "2 rows: 1 failed as documented, 1 profiled"
 
 
 @pytest.mark.parametrize(

@@ -124,21 +124,21 @@ def test_numbers_and_days() -> None:
 def test_what_to_type_next() -> None:
     assert next_command(shown(SLOW), RUN) == f"pytest --gsw-cluster=eos --gsw-confirm=4 '{NODE}[H100x128]'"
     confirmed = varied(SLOW, repeats=(SLOW.jobs.last,))
-    assert next_command(shown(confirmed), RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x128]'"
+    assert next_command(shown(confirmed), RUN) == "pytest-gsw history 'llama2_70b_fp8[H100x128]' --cluster=eos"
     assert next_command(shown(BROKEN), RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x64]'"
-    assert next_command(shown(FAST), RUN) == (f"pytest-gsw baseline propose {RUN} --row 'llama2_70b_fp8[H100x256]'")
+    assert next_command(shown(FAST), RUN) == (f"pytest-gsw baseline propose {RUN} '--row=llama2_70b_fp8[H100x256]'")
     drifts = replace(PASSED, drift="creeps")
-    assert next_command(shown(drifts), RUN) == "pytest-gsw trend 'llama2_70b_bf16[H100x64]' --cluster eos"
+    assert next_command(shown(drifts), RUN) == "pytest-gsw trend 'llama2_70b_bf16[H100x64]' --cluster=eos"
     noisy = varied(SLOW, outcome="inconclusive", sigma=0.08, sigma_jobs=30, reason="within noise")
     # Seventy-two jobs would tell; what is known already comes first.
-    assert next_command(shown(noisy), RUN) == "pytest-gsw history 'llama2_70b_fp8[H100x128]' --cluster eos"
+    assert next_command(shown(noisy), RUN) == "pytest-gsw history 'llama2_70b_fp8[H100x128]' --cluster=eos"
     restless = varied(noisy, tolerance=0.2)
     assert next_command(shown(restless), RUN) == f"pytest --gsw-cluster=eos --gsw-repeat=4 '{NODE}[H100x128]'"
     for reason in ("canary", "ranks differ", "last step alone"):
         odd = varied(noisy, reason=reason)
         assert next_command(shown(odd), RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x128]'"
     wonder = varied(noisy, reason="too good to be true", log="/stage/a.log")
-    assert next_command(shown(wonder), RUN) == "pytest-gsw metrics /stage/a.log --row 'llama2_70b_fp8[H100x128]'"
+    assert next_command(shown(wonder), RUN) == "pytest-gsw metrics /stage/a.log '--row=llama2_70b_fp8[H100x128]'"
 
 
 def test_what_was_replayed_without_a_cluster_is_replayed_again() -> None:

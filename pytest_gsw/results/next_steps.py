@@ -1,0 +1,133 @@
+"""What to type next for a row and for a whole run: commands that can be pasted into a shell.
+
+The screen, the summaries for CI and the report's pages ask these functions, so that all of them say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pytest_gsw.common.words import command, counted
+from pytest_gsw.performance.noise import jobs_to_resolve
+from pytest_gsw.performance.verdict import Reason
+from pytest_gsw.results import attention, outcomes
+from pytest_gsw.results.attention import Attention
+from pytest_gsw.results.facts import NO_CLUSTER
+from pytest_gsw.results.incident import incident_of
+from pytest_gsw.results.record import Record
+
+#: So many rows are named one by one; of more, pytest knows itself which have failed last.
+_NAMED = 5
+
+#: More jobs of one row than this are nobody's next step.
+_MOST_REPEATS = 9
+
+
+def needs_of(record: Record) -> Attention:
+    """What a record says that its row needs attention for."""
+    needs = outcomes.of(record.outcome).attention.in_report
+    return attention.DRIFT if needs is attention.PASSED and record.drift else needs
+
+
+def again(records: Iterable[Record], directory: Path, *options: str) -> str:
+    """Rows once more, each with a new job; what was replayed without a cluster is replayed again."""
+    listed = list(records)
+    node_ids = [record.row.node_id for record in listed] if len(listed) <= _NAMED else ["--lf"]
+    return command("pytest", *_where(listed[0], directory), *options, *node_ids)
+
+
+def offline(record: Record, directory: Path) -> str:
+    """A row judged again from the log that it left."""
+    return command("pytest", *record.run.cluster_options, f"--gsw-replay={directory}", record.row.node_id)
+
+
+def nights_command(record: Record) -> str:
+    """A row's nights."""
+    return command("pytest-gsw", "history", record.row.id, f"--cluster={record.run.cluster}")
+
+
+def next_command(record: Record, needs: Attention, directory: Path) -> str:
+    """The one thing to type next for a row.
+
+    Args:
+        record: The row's.
+        needs: What it needs attention for, which its nights may know better than its record.
+        directory: Of its run.
+    """
+    verdict = record.judged
+    match needs:
+        case _ if record.run.cluster == NO_CLUSTER:
+            return again([record], directory)
+        case attention.IMPROVED:
+            return command("pytest-gsw", "baseline", "propose", f"{directory}", f"--row={record.row.id}")
+        case attention.DRIFT:
+            return command("pytest-gsw", "trend", record.row.id, f"--cluster={record.run.cluster}")
+        case attention.INCONCLUSIVE if record.reason == Reason.TOO_GOOD.value and record.run.log:
+            return command("pytest-gsw", "metrics", record.run.log, f"--row={record.row.id}")
+        case attention.INCONCLUSIVE if verdict and verdict.noise and record.reason == Reason.WITHIN_NOISE.value:
+            jobs = jobs_to_resolve(record.row.tolerance, verdict.noise)
+            if jobs > _MOST_REPEATS:  # look at what is known before the cluster is taken for days
+                return nights_command(record)
+            return again([record], directory, f"--gsw-repeat={jobs}")
+        case attention.REGRESSED if record.outcome == outcomes.REGRESSED.word:
+            # One slow job may be one slow node; where several were, there is nothing more to measure.
+            confirmed = bool(record.jobs.repeats)
+            return nights_command(record) if confirmed else again([record], directory, "--gsw-confirm=4")
+        case _:
+            return again([record], directory)
+
+
+def next_commands(records: Sequence[Record], directory: Path) -> list[tuple[str, str]]:
+    """What to type next for a run, each with what it does; the most urgent first, none where all is well.
+
+    Args:
+        records: The run's.
+        directory: Where it is kept, as people know it.
+    """
+    by_need: dict[str, list[Record]] = {}
+    for record in records:
+        if record.reason != Reason.INCIDENT.value:
+            by_need.setdefault(needs_of(record).kind, []).append(record)
+    incident = incident_of(records)
+    listed = []
+    if incident is not None:
+        see = command("pytest-gsw", "history", f"--cluster={incident.cluster}")
+        listed.append(("see the nights of the cluster", see))
+    for needs, what in _OF_A_RUN:
+        found = by_need.get(needs.kind, [])
+        if len(found) == 1:
+            listed.append((f"{what} {found[0].row.id}", next_command(found[0], needs, directory)))
+        elif found:
+            text = _together(found, needs, directory)
+            listed += [(f"{what} {counted(len(found), 'row')}", text)] if text else []
+    return listed
+
+
+#: What a run's rows can need, the most urgent first, and what the commands for them do.
+_OF_A_RUN = (
+    (attention.REGRESSED, "look again at"),
+    (attention.ERROR, "run again"),
+    (attention.INCONCLUSIVE, "tell more of"),
+    (attention.DRIFT, "see the drift of"),
+    (attention.IMPROVED, "propose tighter figures for"),
+)
+
+
+def _together(records: Sequence[Record], needs: Attention, directory: Path) -> str:
+    """One command for several rows of one need; empty where there is none."""
+    match needs:
+        case attention.IMPROVED:
+            return command("pytest-gsw", "baseline", "propose", f"{directory}")
+        case attention.DRIFT:
+            return command("pytest-gsw", "trend", f"--cluster={records[0].run.cluster}")
+        case attention.INCONCLUSIVE:
+            return ""  # each of them asks for something else
+        case attention.REGRESSED if not any(record.jobs.repeats for record in records):
+            return again(records, directory, "--gsw-confirm=4")
+        case _:
+            return again(records, directory)
+
+
+def _where(record: Record, directory: Path) -> tuple[str, ...]:
+    return record.run.cluster_options or (f"--gsw-replay={directory}",)
