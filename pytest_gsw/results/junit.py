@@ -78,6 +78,11 @@ def properties(record: Record) -> list[tuple[str, Property]]:
     return [(name, round(value, 6) if isinstance(value, float) else value) for name, value in shown.items()]
 
 
+def took_s(record: Record) -> float:
+    """Seconds that the row's last job ran, which JUnit has as the time of its test case; 0 where that is not known."""
+    return (record.jobs.last and record.jobs.last.run_s) or 0.0
+
+
 def _site_metrics(record: Record) -> dict[str, Any]:
     """What was measured of the site's metrics, each by its key."""
     found: dict[str, Any] = {"gsw_own_outcome": record.own_outcome or None}

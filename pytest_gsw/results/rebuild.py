@@ -1,6 +1,6 @@
 """JUnit from the records of a run, for a session that died before pytest could write its own.
 
-A row's test case has the same name, class name, properties and kind of element as in pytest's
+A row's test case has the same name, class name, time, properties and kind of element as in pytest's
 ``--junitxml``. Its message is the row's fact, its text what the record keeps of the evidence.
 """
 
@@ -10,6 +10,7 @@ import os
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,14 @@ from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.attachments import attachment_lines
 from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.incident import WholeNight, incident_of
+from pytest_gsw.results.junit_names import (
+    INCIDENT,
+    Noted,
+    class_of,
+    class_of_incident,
+    read_noted,
+    suite_properties,
+)
 from pytest_gsw.results.record import Record, read_record
 from pytest_gsw.results.told import told
 
@@ -41,9 +50,12 @@ def rebuild_junit(
     report, by node id.
     """
     rows = list(records)
+    noted = read_noted(directory)
+    if not noted.cluster and rows:
+        noted = replace(noted, cluster=rows[0].run.cluster)
     recorded = {record.row.node_id for record in rows}
     cases = [_recorded(record, directory, strict, (pages or {}).get(record.row.node_id)) for record in rows]
-    cases += [_missing(node_id, why) for node_id, why in (missing or {}).items() if node_id not in recorded]
+    cases += [_missing(node_id, why, noted) for node_id, why in (missing or {}).items() if node_id not in recorded]
     incident = incident_of(rows)
     cases += [] if incident is None else [_incident(quoted(incident, os.environ))]
     counts = Counter(element.tag for case in cases for element in case)
@@ -56,6 +68,8 @@ def rebuild_junit(
         tests=len(cases),
         **_span(rows),
     )
+    run_id = next((record.run.id for record in rows), directory.name)
+    suite.append(_properties(suite_properties(noted, run_id, rows)))
     suite.extend(cases)
     root = _element("testsuites", name="pytest tests")
     root.append(suite)
@@ -106,13 +120,12 @@ def junit_text(root: ET.Element) -> str:
 
 def counts(root: ET.Element) -> dict[str, int]:
     """How many tests, failures, errors and skipped ones a JUnit file has."""
-    (suite,) = root
+    (suite,) = root.iter("testsuite")
     return {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
 
 
 def _recorded(record: Record, directory: Path, strict: bool, page: Path | None) -> ET.Element:
-    took_s = record.jobs.last.run_s if record.jobs.last else None
-    case = _case(record.row.node_id, took_s or 0.0, junit.properties(record))
+    case = _case(class_of(record), record.row.id, junit.took_s(record), junit.properties(record))
     element = _outcome(record, directory, strict)
     if element is not None:
         case.append(element)
@@ -122,15 +135,16 @@ def _recorded(record: Record, directory: Path, strict: bool, page: Path | None) 
     return case
 
 
-def _missing(node_id: str, why: str) -> ET.Element:
-    _, _, row = node_id.rpartition("::")
-    case = _case(node_id, 0.0, [("gsw_row", row), ("gsw_outcome", outcomes.ERROR.word), ("gsw_fact", why)])
+def _missing(node_id: str, why: str, noted: Noted) -> ET.Element:
+    row = node_id.rpartition("::")[2]
+    facts = [("gsw_row", row), ("gsw_outcome", outcomes.ERROR.word), ("gsw_fact", why)]
+    case = _case(noted.class_of(node_id), row, 0.0, facts)
     case.append(_element(outcomes.ERROR.junit, why, message=why))
     return case
 
 
 def _incident(incident: WholeNight) -> ET.Element:
-    case = _case(incident.node_id, 0.0, [])
+    case = _case(class_of_incident(incident.cluster), INCIDENT, 0.0, [])
     case.append(_element(outcomes.REGRESSED.junit, incident.text(), message=incident.fact))
     return case
 
@@ -162,14 +176,16 @@ def _facts(record: Record, directory: Path) -> Sequence[tuple[str, str]]:
     return row_text.run_facts(record, again, offline)
 
 
-def _case(node_id: str, took_s: float, properties: Iterable[tuple[str, junit.Property]]) -> ET.Element:
-    """A test case as pytest names it: ``baselines.nemo.grok1_314b.yaml`` and the row's id."""
-    path, _, row = node_id.partition("::")
-    case = _element("testcase", classname=path.replace("/", "."), name=row or path, time=f"{took_s:.3f}")
-    listed = _element("properties")
-    listed.extend(_element("property", name=name, value=value) for name, value in properties)
-    case.append(listed)
+def _case(class_name: str, name: str, took_s: float, properties: Iterable[tuple[str, junit.Property]]) -> ET.Element:
+    case = _element("testcase", classname=class_name, name=name, time=f"{took_s:.3f}")
+    case.append(_properties(properties))
     return case
+
+
+def _properties(listed: Iterable[tuple[str, junit.Property]]) -> ET.Element:
+    element = _element("properties")
+    element.extend(_element("property", name=name, value=value) for name, value in listed)
+    return element
 
 
 def _span(records: Iterable[Record]) -> dict[str, str]:

@@ -47,15 +47,14 @@ def told(
             return Told(outcome, "", "")
         case "xfailed":
             return Told(outcome, record.fact, "")
-        case "skipped":
-            if outcome is outcomes.PROFILED:
-                judged = row_text.headline(record)
-                why = f"not judged, because {record.not_comparable} makes the figures not comparable: {judged}"
-            elif verdict is None:
-                why = f"inconclusive: {record.fact}"
-            else:
-                why = row_text.inconclusive_text(record, verdict, canaries)
+        case "skipped" if outcome is outcomes.PROFILED:
+            judged = row_text.headline(record)
+            why = f"not judged, because {record.not_comparable} makes the figures not comparable: {judged}"
             return Told(outcome, why, why)
+        case "skipped" if verdict is None:
+            return Told(outcome, record.fact, f"inconclusive: {record.fact}")
+        case "skipped" if verdict is not None:
+            return Told(outcome, record.fact, row_text.inconclusive_text(record, verdict, canaries))
         case "failed" if verdict is not None:
             return Told(outcome, record.fact, row_text.failure_text(record, verdict, facts()))
         case _:

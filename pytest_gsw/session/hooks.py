@@ -50,6 +50,10 @@ def begin(config: pytest.Config) -> None:
     if settings.judges:
         config.stash[TALLY] = Tally(profiled_on_purpose=settings.profile is not None)
         config.pluginmanager.register(config.stash[TALLY], "gsw-tally")
+        if getattr(config.option, "xmlpath", None) and not xdist.is_worker(config):
+            from pytest_gsw.session.junit_file import JunitCases
+
+            config.pluginmanager.register(JunitCases(config), "gsw-junit")
         if settings.suite is not None:
             from pytest_gsw.session.suite import rows_of_suite
 
@@ -255,6 +259,10 @@ def pytest_runtest_makereport(
         from pytest_gsw.session.running import make_report
 
         make_report(item, call, report)
+    if getattr(item.config.option, "xmlpath", None):
+        from pytest_gsw.session.junit_cases import add_case
+
+        add_case(item, report)
     return report
 
 

@@ -12,6 +12,7 @@ from pytest_gsw.history.model import points_of
 from pytest_gsw.history.texts import ClusterTold, cluster_told
 from pytest_gsw.history.together import Together
 from pytest_gsw.results.incident import incident_of
+from pytest_gsw.results.junit_names import INCIDENT, class_of_incident
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.session import xdist
@@ -38,6 +39,7 @@ def report_cluster(session: pytest.Session) -> None:
         return
     text, name = incident.text(told.since), incident.node_id
     report = pytest.TestReport(name, (name, None, name), {}, "failed", text, "call")
+    report.gsw_junit = (class_of_incident(incident.cluster), INCIDENT, 0.0, incident.fact)  # type: ignore[attr-defined]
     session.testscollected += 1  # or pytest counts beyond 100 %
     config.hook.pytest_runtest_logreport(report=report)
     add_incident(config, incident, told.since)

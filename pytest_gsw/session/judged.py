@@ -20,6 +20,7 @@ from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem, BlankItem
+from pytest_gsw.session.junit_cases import add_case
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.stash import NOT_READY, RECORD, SETTINGS
 from pytest_gsw.session.tally import TALLY, Tally
@@ -98,6 +99,7 @@ def report_swallowed(item: BaselineItem) -> None:
     report = pytest.TestReport(item.nodeid, item.location, {}, "failed", failure_of(item, text), "setup")
     report.user_properties = item.user_properties
     report.gsw_row = True  # type: ignore[attr-defined]
+    add_case(item, report)
     item.ihook.pytest_runtest_logreport(report=report)
 
 

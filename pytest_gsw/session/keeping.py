@@ -26,9 +26,6 @@ from pytest_gsw.session.sources import RowSource
 from pytest_gsw.session.stash import NIGHTS, SETTINGS
 from pytest_gsw.session.tally import TALLY
 
-#: Whether JUnit has the properties of the suite.
-_SUITE_TOLD = pytest.StashKey[bool]()
-
 
 class NotWrittenError(Exception):
     """A record could not be written; the text is the row's report."""
@@ -107,21 +104,6 @@ def tell_junit(item: pytest.Item, record: Record, when: str) -> None:
         directory = config.stash[SETTINGS].run_directory
         item.add_report_section(when, "stdout", "\n".join(attachment_lines(record, directory)))
     item.user_properties.extend(junit.properties(record))
-    _tell_suite(config)
-
-
-def _tell_suite(config: pytest.Config) -> None:
-    """Give JUnit the nodes that make jobs of the cluster slow, as a property of the suite, once."""
-    slow = config.stash[NIGHTS].known_slow
-    if not slow or config.stash.get(_SUITE_TOLD, False):
-        return
-    from pytest_gsw.history.explaining import suspect_text
-
-    config.stash[_SUITE_TOLD] = True
-    text = quoted("; ".join(map(suspect_text, slow)), os.environ)
-    for plugin in config.pluginmanager.get_plugins():
-        if hasattr(plugin, "add_global_property"):  # pytest's own writer of JUnit files, which has no name
-            plugin.add_global_property("gsw_slow_nodes", text)
 
 
 def facts_of(record: Record, settings: Settings) -> list[tuple[str, str]]:

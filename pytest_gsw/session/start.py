@@ -35,6 +35,7 @@ from pytest_gsw.session.chosen import recorded_rows, runnable
 from pytest_gsw.session.differences import tell_differences
 from pytest_gsw.session.ending import begin_json
 from pytest_gsw.session.item import BaselineItem, blank_rows
+from pytest_gsw.session.junit_cases import note_rows
 from pytest_gsw.session.lost import LEFT_ALONE
 from pytest_gsw.session.metrics import site_metrics, unknown_metric
 from pytest_gsw.session.nights import Nights
@@ -100,7 +101,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
     config.stash[OTHERS] = _others(config, settings, rows, nights)
     specs = {item.baseline.id: make_spec(item, settings) for item in rows}
     begin_json(config, [item for item in session.items if isinstance(item, BaselineItem)])
-    _note_rows(journal, settings, [item.nodeid for item in (*rows, *blank_rows(session.items))])
+    _note_rows(journal, settings, [*rows, *blank_rows(session.items)])
     if left_alone := config.stash.get(LEFT_ALONE, ""):
         write(config, left_alone)
     lost, attached = take_over(fleet, settings.past, specs, lambda line: write(config, line))
@@ -137,17 +138,18 @@ def check_rows(
     return unready(planned, launcher, settings, environ)
 
 
-def _note_rows(journal: Journal | None, settings: Settings, node_ids: list[str]) -> None:
+def _note_rows(journal: Journal | None, settings: Settings, items: Sequence[pytest.Item]) -> None:
     """Write down which rows the run has, before any of them has a job.
 
     Raises:
         pytest.UsageError: Nothing can be written there.
     """
-    if journal is None or settings.cluster is None:
-        return
-    cluster, repeats = settings.cluster.name, settings.repeats
+    repeats, node_ids = settings.repeats, [item.nodeid for item in items]
     try:
-        journal.session(cluster, node_ids, repeats.first, repeats.confirm, settings.release, settings.shared)
+        if journal is not None and settings.cluster is not None:
+            cluster = settings.cluster.name
+            journal.session(cluster, node_ids, repeats.first, repeats.confirm, settings.release, settings.shared)
+        note_rows(settings, items)
     except OSError as error:
         raise unwritable(settings.run_directory, error) from None
 

@@ -124,3 +124,9 @@ def junit(path: Path) -> dict[str, ET.Element]:
 def properties(case: ET.Element) -> dict[str, str]:
     """The properties of one JUnit test case."""
     return {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}
+
+
+def suite_properties(path: Path) -> dict[str, str]:
+    """The properties of the suite of a JUnit file."""
+    found = ET.parse(path).getroot().iterfind("testsuite/properties/property")  # noqa: S314 - our own file
+    return {p.attrib["name"]: p.attrib["value"] for p in found}

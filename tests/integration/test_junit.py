@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import xml.etree.ElementTree as ET
+from importlib.metadata import version
 from pathlib import Path
+from platform import python_version
 
 import pytest
 
-from tests.integration.conftest import junit, properties
+from pytest_gsw.tables.bundled import bundled_baselines
+from tests.integration.conftest import junit, properties, suite_properties
 
 # Elements, their attributes and children, as the schema of Jenkins' xUnit plugin (junit-10.xsd) has them. The one
 # thing beyond it: properties of a test case, which Jenkins' JUnit plugin reads with keepProperties and which pytest
@@ -120,19 +125,64 @@ def test_the_facts_of_a_row(mixed: Path) -> None:
     assert facts["gsw_source"].endswith(", releases 24.11.1, 25.01 and 25.01.1")
 
 
-def test_class_names_are_the_tables(mixed: Path) -> None:
+def test_class_names_are_cluster_framework_and_workload(mixed: Path) -> None:
     assert {case.attrib["classname"] for case in junit(mixed).values()} == {
-        "baselines.maxtext.llama2_70b.yaml",
-        "baselines.deepspeed.gpt2.yaml",
+        "demo.maxtext.llama2_70b",
+        "demo.deepspeed.gpt2_52b",
     }
 
 
-def test_the_errors_message_is_the_fact(mixed: Path) -> None:
+def test_the_time_is_that_of_the_job(mixed: Path) -> None:
+    for case in junit(mixed).values():
+        assert case.attrib["time"] == f"{float(properties(case)['gsw_job_run_s']):.3f}" != "0.000"
+
+
+def test_the_message_is_the_fact_and_the_text_is_told_once(mixed: Path) -> None:
+    for case in junit(mixed).values():
+        for element in case:
+            if element.tag in {"failure", "error", "skipped"}:
+                assert element.attrib["message"] == properties(case)["gsw_fact"]
     error = junit(mixed)["llama2_70b_fp8[H100x256]"].find("error")
     assert error is not None
-    assert "failed with exit code 1: " in error.attrib["message"]
-    assert error.text is not None
-    assert "cause" in error.text
+    assert re.fullmatch(r"job \d+ failed with exit code 1: XLA out of memory", error.attrib["message"])
+    assert "cause" in (error.text or "")
+
+
+def test_what_ran_where_is_told_of_the_suite(mixed: Path) -> None:
+    (run,) = mixed.parent.glob(".gsw/runs/*")
+    assert suite_properties(mixed) == {
+        "gsw_cluster": "demo",
+        "gsw_run": run.name,
+        "gsw_version_pytest_gsw": version("pytest-gsw"),
+        "gsw_version_pytest": pytest.__version__,
+        "gsw_version_python": python_version(),
+    }
+
+
+@pytest.mark.parametrize("family", ["xunit1", "xunit2"])
+@pytest.mark.parametrize("duration", ["total", "call"])
+def test_it_is_so_in_every_kind_of_file(pytester: pytest.Pytester, family: str, duration: str) -> None:
+    shutil.copy(bundled_baselines() / "maxtext" / "llama2_70b.yaml", pytester.path)
+    pytester.makepyfile(test_other="def test_other():\n    pass\n")
+    pytester.runpytest(
+        *("--gsw-cluster=demo", "--gsw-demo=*x128]=oom", "--junitxml=junit.xml", "--junitprefix=night"),
+        *("-o", f"junit_family={family}", "-o", f"junit_duration_report={duration}"),
+        *("llama2_70b.yaml", "test_other.py", "-k", "(fp8 and (x64 or x128)) or other"),
+    ).assert_outcomes(passed=2, errors=1)
+    cases = junit(pytester.path / "junit.xml")
+    other = cases.pop("test_other")
+    assert other.attrib["classname"] == "night.test_other"
+    assert len(cases) == 2
+    for case in cases.values():
+        assert case.attrib["classname"] == "night.demo.maxtext.llama2_70b"
+        assert case.attrib["time"] == f"{float(properties(case)['gsw_job_run_s']):.3f}"
+
+
+def test_a_dot_of_a_model_parts_no_class_name(pytester: pytest.Pytester) -> None:
+    row = "baselines/nemo/llama3.1_405b.yaml::llama3.1_405b_bf16[H100x32]"
+    pytester.runpytest("--gsw-cluster=demo", "--junitxml=junit.xml", row).assert_outcomes(passed=1)
+    (case,) = junit(pytester.path / "junit.xml").values()
+    assert (case.attrib["classname"], case.attrib["name"]) == ("demo.nemo.llama3_1_405b", "llama3.1_405b_bf16[H100x32]")
 
 
 def test_attachments_of_a_session_are_where_jenkins_reads_them(pytester: pytest.Pytester) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import time
-import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from pytest_gsw.cli import main
 from pytest_gsw.history.events import EXCLUDE, Event
 from pytest_gsw.history.past import newest_pasts
 from pytest_gsw.history.place import open_history
-from tests.integration.conftest import junit, properties
+from tests.integration.conftest import junit, properties, suite_properties
 from tests.integration.runs import record as record_of
 from tests.unit.results.records import varied
 
@@ -235,10 +234,8 @@ def test_a_session_says_which_slow_node_explains_a_regression(
             r"pytest-gsw nodes tells by which jobs that is known\.",
         ]
     )
-    of_suite = ET.parse("j.xml").getroot().find("testsuite/properties/property")  # noqa: S314 - our own
-    assert of_suite is not None
-    assert of_suite.get("name") == "gsw_slow_nodes"
-    assert (of_suite.get("value") or "").startswith(f"node {names[SLOW]} (-")
+    of_suite = suite_properties(Path("j.xml"))
+    assert of_suite["gsw_slow_nodes"].startswith(f"node {names[SLOW]} (-")
     report = Path("report")
     assert f"slow: node {names[SLOW]} (" in (report / "index.html").read_text(encoding="utf-8")
     assert "Nodes that make jobs slow" in (report / "jobs.html").read_text(encoding="utf-8")

@@ -57,7 +57,9 @@ def test_rows_that_are_gone_are_errors_with_their_jobs(pytester: pytest.Pytester
     assert (
         f"{lost} was a row of this run, and is not there any more: renamed, removed or skipped; " in result.stdout.str()
     )
-    (error,) = junit(pytester.path / "junit.xml")[lost].iter("error")
+    case = junit(pytester.path / "junit.xml")[lost]
+    assert case.attrib["classname"] == "demo.maxtext.tiny_1b"  # as its run has noted it
+    (error,) = case.iter("error")
     assert "has ended COMPLETED, and is judged by nobody" in "".join(error.itertext())
 
 

@@ -91,7 +91,7 @@ def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytes
     result.stdout.no_fnmatch_line("*incident: throughput*")  # the incident names its rows, and no list does again
     result.stdout.fnmatch_lines([f"1 incident, {rows} inconclusive*"])
     result.stdout.fnmatch_lines(["cluster::demo FAILED*100%]"])
-    case = junit(pytester.path / "junit.xml")["demo"]
+    case = junit(pytester.path / "junit.xml")["incident"]
     (failure,) = case.findall("failure")
     assert failure.text is not None
     assert failure.text.startswith(f"cluster demo: {rows} of {rows} rows slower, -")
@@ -115,7 +115,7 @@ def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytes
         again = pytester.runpytest(*options).parseoutcomes()
         assert (again["failed"], again["skipped"]) == (1, rows)
     main(["junit", str(latest), "-o", "rebuilt.xml"])
-    assert junit(pytester.path / "rebuilt.xml")["demo"].find("failure") is not None
+    assert junit(pytester.path / "rebuilt.xml")["incident"].find("failure") is not None
 
 
 def test_a_row_that_is_slow_alone_fails_alone(pytester: pytest.Pytester, rows: int) -> None:
@@ -137,7 +137,7 @@ def test_an_incident_of_a_night_whose_canary_was_slow_fails_and_says_so(pytester
 
     assert result.ret == 1
     assert {record["reason"] for record in records if record["verdict"]} == {"incident", "canary"}
-    (failure,) = junit(pytester.path / "junit.xml")["demo"].findall("failure")
+    (failure,) = junit(pytester.path / "junit.xml")["incident"].findall("failure")
     assert failure.text is not None
     assert failure.text.splitlines()[1] == (
         "the canary canary.yaml::tiny_1b_bf16[H100x128-canary] was too slow as well"
@@ -173,4 +173,4 @@ def test_with_workers_it_is_one_failure_as_well(pytester: pytest.Pytester, rows:
     assert result.ret == 1
     outcomes = result.parseoutcomes()
     assert (outcomes["failed"], outcomes["skipped"]) == (1, rows)
-    assert "demo" in junit(pytester.path / "junit.xml")
+    assert "incident" in junit(pytester.path / "junit.xml")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.tables.bundled import bundled_baselines
-from tests.integration.conftest import junit, properties
+from tests.integration.conftest import junit, properties, suite_properties
 from tests.signals import end, hear_hangup
 
 SIX = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8")
@@ -37,6 +37,9 @@ def test_each_row_is_submitted_once(pytester: pytest.Pytester, six_rows: list[st
     assert len(list(pytester.path.glob(".gsw/runs/*/records/*.json"))) == 6
     cases = junit(pytester.path / "junit.xml").values()
     assert {properties(case)["gsw_outcome"] for case in cases} == {"passed"}
+    assert {case.attrib["classname"] for case in cases} == {"demo.maxtext.llama2_70b"}
+    assert all(case.attrib["time"] == f"{float(properties(case)['gsw_job_run_s']):.3f}" for case in cases)
+    assert {"gsw_cluster", "gsw_run", "gsw_version_pytest_gsw"} <= set(suite_properties(pytester.path / "junit.xml"))
     result.stdout.fnmatch_lines(["*PASSED 4.* s/step *MFU *job *simulated*"])
 
 

@@ -1,0 +1,98 @@
+"""What rows are called in JUnit, and the properties of a suite: the same in each file of a run.
+
+A session notes beside its records what these do not tell: the names of rows that may never have a record, and what
+ran the session.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
+
+from pytest_gsw.common.files import PRIVATE, write_whole
+from pytest_gsw.results.facts import NO_CLUSTER
+from pytest_gsw.results.record import Record
+
+#: The test case of an incident.
+INCIDENT = "incident"
+_OF_CLUSTER = "cluster"
+_UNKNOWN = "unknown"
+#: The file in a run's directory.
+_NAME = "junit.json"
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What a session notes for JUnit."""
+
+    cluster: str = ""
+    #: The release of the recipes; empty for the rows of the documents, and of other tables.
+    release: str = ""
+    #: What ran the session, by its name.
+    versions: Mapping[str, str] = field(default_factory=dict)
+    #: By node id, the class name of each row.
+    classes: Mapping[str, str] = field(default_factory=dict)
+
+    def class_of(self, node_id: str) -> str:
+        """The class name of a row without a record; one that nobody noted is called by the path of its table."""
+        table = PurePosixPath(node_id.partition("::")[0])
+        return self.classes.get(node_id) or class_name(self.cluster or NO_CLUSTER, table.parent.name, table.stem)
+
+
+def class_name(cluster: str, framework: str, workload: str) -> str:
+    """The class name of a row's test case, ``eos.nemo.llama3_1_405b``: Jenkins parts it at its dots."""
+    return ".".join((part or _UNKNOWN).replace(".", "_") for part in (cluster, framework, workload))
+
+
+def class_of(record: Record) -> str:
+    """The class name of a row that has a record."""
+    return class_name(record.run.cluster, record.row.framework, record.row.workload)
+
+
+def class_of_incident(cluster: str) -> str:
+    """The class name of the test case of a cluster's incident, ``eos.cluster``."""
+    return f"{cluster.replace('.', '_')}.{_OF_CLUSTER}"
+
+
+def suite_properties(noted: Noted, run_id: str, records: Iterable[Record]) -> list[tuple[str, str]]:
+    """The properties of a run's suite: its cluster, its id, the release of its recipes, and the versions behind it."""
+    rows = list(records)
+    slurm = next((version for one in rows if (version := one.run.environment.get("slurm"))), "")
+    versions = {**noted.versions, "slurm": slurm}
+    found = {
+        "gsw_cluster": noted.cluster or next((one.run.cluster for one in rows), ""),
+        "gsw_run": run_id,
+        "gsw_release": noted.release,
+        **{f"gsw_version_{name.replace('-', '_')}": version for name, version in versions.items()},
+    }
+    return [(name, value) for name, value in found.items() if value]
+
+
+def write_noted(directory: Path, noted: Noted) -> None:
+    """Note it in a run's directory; what an earlier session of the run has noted of other rows stays.
+
+    Raises:
+        OSError: Nothing can be written there.
+    """
+    classes = {**read_noted(directory).classes, **noted.classes}
+    write_whole(directory / _NAME, f"{json.dumps({**asdict(noted), 'classes': classes})}\n", PRIVATE)
+
+
+def read_noted(directory: Path) -> Noted:
+    """What a run's sessions have noted; nothing where it is not there, or cannot be read."""
+    try:
+        found = json.loads((directory / _NAME).read_text(encoding="utf-8"))
+        noted = Noted(**found)
+    except (OSError, ValueError, TypeError, RecursionError):
+        return Noted()
+    return noted if _is_whole(noted) else Noted()
+
+
+def _is_whole(noted: Noted) -> bool:
+    texts = (noted.cluster, noted.release)
+    listed = (noted.versions, noted.classes)
+    return all(isinstance(text, str) for text in texts) and all(
+        isinstance(one, dict) and all(isinstance(text, str) for text in one.values()) for one in listed
+    )
