@@ -1,0 +1,134 @@
+"""The tutorial, on a real Slurm: its commands in their order, read from the page, and what they print."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from .cluster import SlurmCluster
+from .conftest import start
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "tutorial.md"
+#: What an installation and the tutorial take of a checkout.
+CHECKOUT = ("pyproject.toml", "README.md", "pytest_gsw", "baselines", "docs")
+END = "the block has ended with"
+
+
+class Block(NamedTuple):
+    """Commands of the page."""
+
+    line: int
+    commands: str
+    exit_status: int
+    #: What they print, ``…`` for what differs; ``None`` where the page does not show it.
+    output: str | None
+
+
+def blocks(page: str) -> Iterator[Block]:
+    """The page's blocks of commands, each with the output that follows it."""
+    found: list[re.Match[str] | None] = [
+        *re.finditer(r"^```(\w+)(?: exit=(\d+))?\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    ]
+    for block, after in zip(found, [*found[1:], None], strict=True):
+        assert block is not None
+        assert block[1] in {"sh", "text"}
+        if block[1] == "sh":
+            output = after[3] if after is not None and after[1] == "text" else None
+            yield Block(page.count("\n", 0, block.start()) + 1, block[3], int(block[2] or 0), output)
+
+
+def as_pattern(output: str) -> str:
+    """A regular expression: a line that is but ``…`` stands for any lines, ``…`` within a line for any text in it."""
+    return "".join(
+        r"(?:.*\n)*?" if line == "…" else ".*?".join(map(re.escape, line.split("…"))) + r"[ \t]*\n"
+        for line in output.splitlines()
+    )
+
+
+class Shell:
+    """One bash that all blocks are typed into."""
+
+    def __init__(self, directory: Path, environ: dict[str, str]) -> None:
+        self._bash = subprocess.Popen(
+            ["bash", "--noprofile", "--norc"],
+            cwd=directory,
+            env=environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+        )
+        self._limit = threading.Timer(600, self._bash.kill)
+        self._limit.start()
+
+    def run(self, commands: str) -> tuple[int, str]:
+        """The exit status of a block's last command, and what all of them print."""
+        assert self._bash.stdin is not None
+        assert self._bash.stdout is not None
+        self._bash.stdin.write(f"{{ {commands}}} </dev/null\necho {END} $?\n")
+        self._bash.stdin.flush()
+        said = []
+        for line in self._bash.stdout:
+            if line.startswith(END):
+                return int(line.removeprefix(END)), "".join(said)
+            said.append(line)
+        raise AssertionError(f"the shell has ended: {''.join(said)}")
+
+    def close(self) -> None:
+        """End it."""
+        self._limit.cancel()
+        self._bash.kill()
+        self._bash.communicate()
+
+
+@pytest.fixture(scope="module")
+def slurm4() -> Iterator[SlurmCluster]:
+    """The cluster that the tutorial asks for."""
+    yield from start(4)
+
+
+@pytest.fixture
+def shell(slurm4: SlurmCluster, tmp_path: Path) -> Iterator[Shell]:
+    """In a checkout, with a home of its own."""
+    checkout, home = tmp_path / "checkout", tmp_path / "home"
+    home.mkdir()
+    checkout.mkdir()
+    for name in CHECKOUT:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, checkout / name)
+    foreign = ("GSW_", "PYTEST_", "GITHUB_", "CI", "VIRTUAL_ENV", "XDG_", "STAGE_PATH", "PYTHON")
+    environ = {name: value for name, value in slurm4.environ.items() if not name.startswith(foreign)}
+    shell = Shell(checkout, environ | {"HOME": str(home), "COLUMNS": "100", "NO_COLOR": "1"})
+    yield shell
+    shell.close()
+
+
+def test_the_tutorial(shell: Shell) -> None:
+    for line, commands, exit_status, output in blocks(PAGE.read_text()):
+        status, said = shell.run(commands)
+        if status != exit_status:
+            pytest.fail(f"{PAGE.name}:{line}: exit status {status}\n{commands}\n{said}", pytrace=False)
+        if output is not None and re.fullmatch(as_pattern(output), said) is None:
+            pytest.fail(f"{PAGE.name}:{line}: the page shows\n{output}\nand what is printed is\n{said}", pytrace=False)
+
+
+@pytest.mark.parametrize(
+    ("said", "is_like_it"),
+    [
+        ("a\nx 12 y\nb\n", True),
+        ("x 12 y\nb\n", True),
+        ("a\nx y\nb\n", False),
+        ("x 12 y\n", False),
+        ("x 12 y\nb\nc\n", False),
+    ],
+)
+def test_a_page_may_leave_out_lines_and_parts_of_lines(said: str, is_like_it: bool) -> None:
+    assert bool(re.fullmatch(as_pattern("…\nx … y\nb\n"), said)) == is_like_it
