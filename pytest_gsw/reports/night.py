@@ -14,6 +14,7 @@ from pytest_gsw.history.suspects import Failing, Sound, Suspect
 from pytest_gsw.history.texts import ClusterTold
 from pytest_gsw.logs.failures import SIGNATURES
 from pytest_gsw.reports.rows import KINDS, Row
+from pytest_gsw.reports.scaling import Workload, workloads
 from pytest_gsw.results import attention
 from pytest_gsw.results.attention import Level
 from pytest_gsw.results.facts import JobFacts
@@ -73,22 +74,6 @@ class NightJob:
     def begin_s(self) -> float:
         """When it was submitted, or the nearest time to that which is known; 0 where none is."""
         return self.facts.submit_s or self.facts.start_s or self.facts.end_s or 0.0
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Rows that differ in their number of GPUs alone, the smallest first."""
-
-    name: str
-    rows: tuple[Row, ...]
-
-    def measured(self, key: str) -> list[tuple[int, float | None]]:
-        """A measured figure by number of GPUs."""
-        return [(row.record.row.gpus, row.record.figures.measured.get(key)) for row in self.rows]
-
-    def documented(self, key: str) -> list[tuple[int, float | None]]:
-        """A documented figure, or what follows from the documented step time, by number of GPUs."""
-        return [(row.record.row.gpus, row.record.figures.stated(key)) for row in self.rows]
 
 
 @dataclass(frozen=True)
@@ -210,19 +195,9 @@ class Night:
         return tuple(sorted({node for job in self.jobs for node in expand(job.facts.nodes)}))
 
     @cached_property
-    def workloads(self) -> Mapping[str, tuple[Curve, ...]]:
-        """By workload, its rows that differ in their number of GPUs alone, where there is more than one of them."""
-        several = len({record.row.accelerator for record in self.records}) > 1
-        alike: dict[tuple[str, str], list[Row]] = {}
-        for row in sorted(self.rows, key=lambda row: row.record.row.gpus):
-            facts = row.record.row
-            workload = f"{facts.workload} on {facts.accelerator}" if several else facts.workload
-            alike.setdefault((workload, facts.id.partition("[")[0]), []).append(row)
-        found: dict[str, tuple[Curve, ...]] = {}
-        for (workload, name), rows in sorted(alike.items(), key=lambda one: one[0]):
-            if len({row.record.row.gpus for row in rows}) > 1:
-                found[workload] = (*found.get(workload, ()), Curve(name, tuple(rows)))
-        return found
+    def workloads(self) -> tuple[Workload, ...]:
+        """The workloads that it ran on several numbers of GPUs."""
+        return workloads(self.rows)
 
 
 def advice_of(fact: str) -> str:

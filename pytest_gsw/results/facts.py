@@ -152,6 +152,13 @@ class RowFacts:
     #: Hash of the definition without image and release; empty in records of releases that did not say it, and where
     #: the row's table has changed since its job was submitted.
     experiment: str = ""
+    #: Samples of a step, and transformer layers; ``None`` where the table, or a record of a release before, gives none.
+    batch: int | None = None
+    layers: int | None = None
+    #: The row stands for a larger model, of which it has fewer layers.
+    proxy: bool = False
+    #: How else it is trained, by name: ``micro-batch``, degrees of parallelism, further columns of its document.
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -249,6 +249,19 @@ class Baseline:
         return self.layers if self.layers is not None or self.proxy else self.model_layers
 
     @property
+    def settings(self) -> dict[str, str]:
+        """How a run is trained, by short names, as far as the document tells: what it differs in from its like."""
+        known = {
+            "sequence": self.sequence_length,
+            "micro-batch": self.micro_batch_size,
+            "gas": self.gradient_accumulation_steps,
+            **vars(self.parallelism),
+            **self.attributes,
+            "noted": self.notes,
+        }
+        return {name: f"{value}" for name, value in known.items() if value is not None}
+
+    @property
     def workload(self) -> str:
         """Model and size: ``llama2_70b``."""
         return self.model if self.size is None else f"{self.model}_{self.size}"

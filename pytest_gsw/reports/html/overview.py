@@ -1,10 +1,10 @@
-"""Pages beside the first one: how workloads scale, and the night's jobs."""
+"""The page of a night's jobs."""
 
 from __future__ import annotations
 
 import statistics
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from pytest_gsw.common.words import counted, duration, share
 from pytest_gsw.history.explaining import sound_text
@@ -16,66 +16,19 @@ from pytest_gsw.reports.html.layout import (
     page,
     row_link,
     section,
-    sign,
     simulated_note,
     table,
     time_element,
 )
 from pytest_gsw.reports.html.texts import cause_nodes, day, percent, shown_nodes
-from pytest_gsw.reports.night import Cause, Curve, Night, NightJob
+from pytest_gsw.reports.night import Cause, Night, NightJob
 from pytest_gsw.results import attention
-from pytest_gsw.tables.metrics import MFU, TOKENS_PER_S
 
-#: Addresses of the pages.
-SCALING, JOBS = "scaling.html", "jobs.html"
+#: Its address.
+JOBS = "jobs.html"
 
 #: Nodes, causes and jobs that are listed.
 _NODES, _CAUSES, _JOBS = 40, 100, 1500
-
-
-def scaling_page(night: Night, pictures: Mapping[str, Sequence[Plot]], links: Sequence[tuple[str, str]]) -> ET.Element:
-    """Throughput and MFU of each workload over GPU counts."""
-    sections = [
-        section(
-            f"workload-{number}",
-            workload,
-            *map(figure, pictures.get(workload, ())),
-            _scaling(number, workload, curves),
-        )
-        for number, (workload, curves) in enumerate(night.workloads.items(), 1)
-    ]
-    title = f"How workloads scale, {day(night.begin_s)}"
-    return page(title, [element("h1", title), simulated_note(night.records), *sections], links, here=SCALING)
-
-
-def _scaling(number: int, workload: str, curves: Sequence[Curve]) -> ET.Element:
-    heads = ["row", "GPUs", "tokens/s", "documented", "scaling", "MFU", "documented"]
-    lines = [line for curve in curves for line in _scaling_lines(curve)]
-    caption = f"{workload} by number of GPUs; scaling: throughput of a GPU against that on the fewest"
-    return table(f"scaling-{number}", caption, heads, lines)
-
-
-def _scaling_lines(curve: Curve) -> list[list[Content]]:
-    lines: list[list[Content]] = []
-    first_each: float | None = None
-    for row in curve.rows:
-        record = row.record
-        tokens, mfu = record.figures.measured.get(TOKENS_PER_S.key), record.figures.measured.get(MFU.key)
-        each = tokens / record.row.gpus if tokens and record.row.gpus > 0 else None
-        first_each = first_each or each
-        stated_tokens, stated_mfu = record.figures.stated(TOKENS_PER_S.key), record.figures.stated(MFU.key)
-        lines.append(
-            [
-                element("span", sign(row.kind), element("span", row.needs.word, class_="vh"), " ", row_link(row)),
-                f"{record.row.gpus:,}",
-                f"{tokens:,.0f}" if tokens else "",
-                f"{stated_tokens:,.0f}" if stated_tokens else "",
-                share(each / first_each) if each and first_each else "",
-                share(mfu) if mfu else "",
-                share(stated_mfu) if stated_mfu else "",
-            ]
-        )
-    return lines
 
 
 def jobs_page(night: Night, shown: Plot | None, nodes: Plot | None, links: Sequence[tuple[str, str]]) -> ET.Element:

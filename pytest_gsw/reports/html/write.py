@@ -13,17 +13,16 @@ from pathlib import Path
 from pytest_gsw.common.files import make_directory, write_whole
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.history.store import History
-from pytest_gsw.reports.html.drawing import Plot
 from pytest_gsw.reports.html.elements import html_text
 from pytest_gsw.reports.html.evidence import LogEnd, log_ends
 from pytest_gsw.reports.html.jobs_plot import jobs_plot
 from pytest_gsw.reports.html.nodes_plot import nodes_plot
-from pytest_gsw.reports.html.overview import JOBS, SCALING, jobs_page, scaling_page
+from pytest_gsw.reports.html.overview import JOBS, jobs_page
 from pytest_gsw.reports.html.pages import night_page
 from pytest_gsw.reports.html.plots import history_plot, steps_plot
 from pytest_gsw.reports.html.row_page import row_page
-from pytest_gsw.reports.html.scaling_plot import CURVES, MFU, THROUGHPUT, scaling_plot
-from pytest_gsw.reports.night import Curve, Night, Run
+from pytest_gsw.reports.html.scaling_page import SCALING, scaling_page
+from pytest_gsw.reports.night import Night, Run
 from pytest_gsw.reports.read import nights_by_run, quoted_missing
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.results import attention
@@ -86,8 +85,7 @@ def _write_night(night: Night, directory: Path, others: Sequence[tuple[Night, st
     for row in night.rows:
         _write_row(row, night, directory, links)
     if night.workloads:
-        pictures = {workload: _scaling_pictures(workload, curves) for workload, curves in night.workloads.items()}
-        _write_page(directory / SCALING, scaling_page(night, pictures, links))
+        _write_page(directory / SCALING, scaling_page(night, links))
     _write_page(directory / JOBS, jobs_page(night, jobs_plot(night), nodes_plot(night), links))
     _write_page(directory / INDEX, night_page(night, others, links))
     return directory / INDEX
@@ -102,17 +100,6 @@ def _write_row(row: Row, night: Night, directory: Path, links: Sequence[tuple[st
         failed, run = row.needs is attention.ERROR, record.run
         ends = log_ends(run.log, job_id, night.run.directory, failed=failed, outputs=run.outputs)
     _write_page(directory / _ROWS / f"{row.name}.html", row_page(row, night, pictures, ends, links))
-
-
-def _scaling_pictures(workload: str, curves: Sequence[Curve]) -> list[Plot]:
-    """Throughput and MFU of a workload, of many rows a few in each picture."""
-    at_once = len(CURVES)
-    drawn = [
-        scaling_plot(workload, figure, curves[begin : begin + at_once])
-        for begin in range(0, len(curves), at_once)
-        for figure in (THROUGHPUT, MFU)
-    ]
-    return [plot for plot in drawn if plot is not None]
 
 
 def _write_page(path: Path, root: ET.Element) -> None:

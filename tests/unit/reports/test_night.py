@@ -189,15 +189,6 @@ def test_nodes_on_which_jobs_failed() -> None:
     assert tonight(again, BROKEN).failing_nodes == (("pool0-0017", 2, 3), ("pool0-0018", 1, 2))
 
 
-def test_rows_that_differ_in_their_gpus_alone_are_a_curve() -> None:
-    workloads = tonight(PASSED, SLOW, FAST).workloads
-    assert list(workloads) == ["llama2_70b"]
-    (curve,) = workloads["llama2_70b"]
-    assert curve.name == "llama2_70b_fp8"
-    assert curve.measured("mfu") == [(128, 0.36), (256, 0.45)]
-    assert curve.documented("mfu") == [(128, 0.4), (256, 0.4)]
-
-
 def test_several_runs_are_as_many_nights_the_newest_first() -> None:
     nights = nights_by_run([row(NAME, 3), SLOW, row(NAME, 4)], None, {"night-009": Run(Path("x"), {"a": "b"})})
     assert [night.run_id for night in nights] == [RUN_ID, "night-004", "night-003", "night-009"]

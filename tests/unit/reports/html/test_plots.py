@@ -14,13 +14,12 @@ from pytest_gsw.reports.html.drawing import Plot, Scale, figure, named_ticks, po
 from pytest_gsw.reports.html.jobs_plot import jobs_plot
 from pytest_gsw.reports.html.nodes_plot import nodes_plot
 from pytest_gsw.reports.html.plots import history_plot, steps_plot, window_of
-from pytest_gsw.reports.html.scaling_plot import MFU, THROUGHPUT, scaling_plot
 from pytest_gsw.reports.night import Night
 from pytest_gsw.reports.read import nights_by_run
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.statistic import parse_statistic
-from tests.unit.reports.nights import BROKEN, FAST, PASSED, SLOW, TONIGHT, attempt, history_of, row, runs
+from tests.unit.reports.nights import BROKEN, PASSED, SLOW, TONIGHT, attempt, history_of, row, runs
 from tests.unit.results.records import varied
 
 
@@ -151,19 +150,6 @@ def test_the_newest_200_nights_are_drawn(tmp_path: Path) -> None:
     assert "nights of the reference" not in legend(plot)  # they were before
 
 
-def test_scaling() -> None:
-    (night,) = nights_by_run([PASSED, SLOW, FAST], None, runs(Path("run")))
-    curves = night.workloads["llama2_70b"]
-    plot = scaling_plot("llama2_70b", THROUGHPUT, curves)
-    assert plot is not None
-    assert plot.alt == (
-        "Throughput (tokens/s) of llama2_70b over 128 to 256 GPUs; measured drawn through, documented dashed"
-    )
-    assert legend(plot) == ["llama2_70b_fp8", "documented"]
-    assert scaling_plot("llama2_70b", MFU, curves) is not None
-    assert scaling_plot("llama2_70b", MFU, ()) is None
-
-
 def test_the_jobs_of_a_night() -> None:
     again = varied(PASSED, attempts=(attempt("7", "node failure", "pool0-0017"),))
     (night,) = nights_by_run([again, SLOW, BROKEN], None, runs(Path("run")))
@@ -172,7 +158,7 @@ def test_the_jobs_of_a_night() -> None:
     assert plot.alt == "4 jobs over the night; pale bars are time in the queue, others run time, crosses failed"
     assert sum(shape.get("class") == "failed" for shape in plot.svg.iter("rect")) == 2
     assert len(list(plot.svg.iter("polygon"))) == 2  # and not by their colour alone
-    assert "llama2_70b_bf16[H100x64]: job 7, failed: NODE_FAIL, 30s in the queue, ran 1h00m" in told(plot)
+    assert "llama2_70b_bf16[H100x64]: job 7, failed: NODE_FAIL, 30s in the queue, ran 11m02s" in told(plot)
     (empty,) = nights_by_run([varied(SLOW, job=None)], None, runs(Path("run")))
     assert jobs_plot(empty) is None
 

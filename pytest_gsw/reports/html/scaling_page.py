@@ -1,0 +1,133 @@
+"""The page of how workloads scale: curves of rows that are alike, and the rows that are compared with none."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+
+from pytest_gsw.common.words import counted, share
+from pytest_gsw.reports.html.drawing import figure
+from pytest_gsw.reports.html.elements import Content, element
+from pytest_gsw.reports.html.layout import page, row_link, section, sign, simulated_note, table
+from pytest_gsw.reports.html.scaling_plot import CURVES, ratio_text, scaling_plot
+from pytest_gsw.reports.html.texts import day
+from pytest_gsw.reports.night import Night
+from pytest_gsw.reports.rows import Row
+from pytest_gsw.reports.scaling import Curve, Rule, Workload
+from pytest_gsw.tables.metrics import MFU, TOKENS_PER_S
+
+#: Its address.
+SCALING = "scaling.html"
+
+#: Rows that are compared with none, and are listed without being asked for.
+_LISTED = 12
+
+_MEANING = {
+    Rule.WEAK: "Weak scaling keeps the batch of each GPU: 100 % is what a GPU does on the fewest GPUs.",
+    Rule.STRONG: "Strong scaling keeps the whole batch: the speed-up is that over the fewest GPUs.",
+}
+
+
+def scaling_page(night: Night, links: Sequence[tuple[str, str]]) -> ET.Element:
+    """How each workload scales, beside the document's figures for the same rows; those with curves come first."""
+    ordered = sorted(night.workloads, key=lambda one: not one.curves)
+    rules = [rule for rule in Rule if any(one.of(rule) for one in ordered)]
+    title = f"How workloads scale, {day(night.begin_s)}"
+    main = [
+        element("h1", title),
+        simulated_note(night.records),
+        element(
+            "p",
+            "Rows are compared that differ in their number of GPUs alone: one model, number of layers, parallelism and"
+            " framework. ",
+            *(f"{_MEANING[rule]} " for rule in rules),
+            "Where the row on the fewest GPUs was not measured, the next one takes its place.",
+        ),
+        *(_section(number, one) for number, one in enumerate(ordered, 1)),
+    ]
+    return page(title, main, links, here=SCALING)
+
+
+def _section(number: int, workload: Workload) -> ET.Element | None:
+    pictures = [
+        figure(scaling_plot(workload.name, few))
+        for rule in Rule
+        for curves in [workload.of(rule)]
+        for begin in range(0, len(curves), len(CURVES))
+        for few in [curves[begin : begin + len(CURVES)]]
+    ]
+    tables = [_curve_table(f"scaling-{number}-{place}", curve) for place, curve in enumerate(workload.curves, 1)]
+    return section(f"workload-{number}", workload.name, *pictures, *tables, _others(f"others-{number}", workload))
+
+
+def _curve_table(name: str, curve: Curve) -> ET.Element:
+    weak = curve.rule is Rule.WEAK
+    ratio = "efficiency" if weak else "speed-up"
+    caption = (
+        f"{curve.name}: {curve.rule.value} scaling, {float(curve.batch):.4g} samples{' per GPU' if weak else ''};"
+        f" {ratio} against {curve.base.record.row.gpus:,} GPUs"
+    )
+    heads = ["row", "GPUs", ratio, "documented", *([] if weak else ["ideal"])]
+    heads += ["tokens/s", "documented", "per GPU", "MFU", "documented"]
+    return table(name, caption, heads, [_curve_line(curve, row) for row in curve.rows])
+
+
+def _curve_line(curve: Curve, row: Row) -> list[Content]:
+    gpus, (tokens, stated) = row.record.row.gpus, _tokens(row)
+    ratios = [curve.measured(row), curve.documented(row), *([] if curve.rule is Rule.WEAK else [curve.ideal(row)])]
+    return [
+        _name(row),
+        f"{gpus:,}",
+        *("" if ratio is None else ratio_text(curve, ratio) for ratio in ratios),
+        _figure(tokens),
+        _figure(stated),
+        _figure(tokens / gpus if tokens and gpus > 0 else None),
+        *_mfu(row),
+    ]
+
+
+def _others(name: str, workload: Workload) -> ET.Element | None:
+    """The rows that are compared with none, and why."""
+    if not workload.others:
+        return None
+    heads = [
+        "row",
+        "GPUs",
+        "layers",
+        "batch",
+        "tokens/s",
+        "documented",
+        "MFU",
+        "documented",
+        "why it is not compared",
+    ]
+    caption = f"{counted(len(workload.others), 'row')} compared with no other"
+    listed = table(name, caption, heads, [_other(row, why) for row, why in workload.others])
+    if len(workload.others) <= _LISTED:
+        return listed
+    return element("details", element("summary", f"{caption}: no other row is alike but for its GPUs"), listed)
+
+
+def _other(row: Row, why: str) -> list[Content]:
+    facts = row.record.row
+    layers = f"{facts.layers or ''}{' (proxy)' if facts.proxy else ''}"
+    batch = "" if facts.batch is None else f"{facts.batch:,}"
+    rates = map(_figure, _tokens(row))
+    return [_name(row), f"{facts.gpus:,}", layers, batch, *rates, *_mfu(row), element("td", why, class_="long")]
+
+
+def _name(row: Row) -> ET.Element:
+    return element("span", sign(row.kind), element("span", row.needs.word, class_="vh"), " ", row_link(row))
+
+
+def _tokens(row: Row) -> tuple[float | None, float | None]:
+    return row.record.figures.measured.get(TOKENS_PER_S.key), row.record.figures.stated(TOKENS_PER_S.key)
+
+
+def _mfu(row: Row) -> tuple[str, str]:
+    measured, stated = row.record.figures.measured.get(MFU.key), row.record.figures.stated(MFU.key)
+    return share(measured) if measured else "", share(stated) if stated else ""
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.4g}"

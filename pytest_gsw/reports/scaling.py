@@ -1,0 +1,197 @@
+"""Which rows of a night tell how a workload scales: those alike in all but their number of GPUs. Pure functions.
+
+Weak scaling keeps the batch of a GPU, and asks what a GPU still does; strong scaling keeps the whole batch, and asks
+how much sooner it is done. Rows of other layers, parallelism or batches are other experiments: a ratio of theirs says
+nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from pytest_gsw.reports.rows import Row
+from pytest_gsw.tables import metrics
+
+#: Settings that grow with the number of GPUs, or shrink with it: rows of one curve may differ in them.
+_WITH_GPUS = frozenset({"dp", "fsdp", "gas"})
+#: Differences that are named of a row that is compared with none.
+_NAMED = 3
+#: No throughput is as large.
+_MOST = 1e15
+
+
+class Rule(enum.Enum):
+    """What stays the same while the GPUs become more."""
+
+    WEAK = "weak"
+    STRONG = "strong"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Rows that are compared: one of each number of GPUs, the smallest first."""
+
+    rule: Rule
+    name: str
+    rows: tuple[Row, ...]
+    #: Samples per GPU of weak scaling, samples of strong scaling.
+    batch: Fraction
+
+    @cached_property
+    def base(self) -> Row:
+        """The row that the others are held against: the first one that was measured, if any was."""
+        return next((row for row in self.rows if measured_rate(row)), self.rows[0])
+
+    def measured(self, row: Row) -> float | None:
+        """A row's efficiency per GPU (weak), or its speed-up (strong), against the base; 1 is the base's own."""
+        return self._ratio(row, measured_rate)
+
+    def documented(self, row: Row) -> float | None:
+        """The same of the document's figures."""
+        return self._ratio(row, documented_rate)
+
+    def ideal(self, row: Row) -> float:
+        """What it would be if GPUs did not hinder each other."""
+        return 1.0 if self.rule is Rule.WEAK else row.record.row.gpus / self.base.record.row.gpus
+
+    def _ratio(self, row: Row, rate: Callable[[Row], float | None]) -> float | None:
+        own, base = rate(row), rate(self.base)
+        if own is None or base is None:
+            return None
+        more = row.record.row.gpus / self.base.record.row.gpus if self.rule is Rule.WEAK else 1.0
+        return own / base / more
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The rows of one model on one accelerator: those that are compared, and the others with the reason."""
+
+    name: str
+    curves: tuple[Curve, ...]
+    others: tuple[tuple[Row, str], ...]
+
+    def of(self, rule: Rule) -> tuple[Curve, ...]:
+        """Its curves of one rule."""
+        return tuple(curve for curve in self.curves if curve.rule is rule)
+
+
+def workloads(rows: Iterable[Row]) -> tuple[Workload, ...]:
+    """The workloads that were run on several numbers of GPUs, by name."""
+    known = sorted(rows, key=lambda row: (row.record.row.gpus, row.record.row.id))
+    several = len({row.record.row.accelerator for row in known}) > 1
+    found: dict[str, list[Row]] = {}
+    for row in known:
+        facts = row.record.row
+        found.setdefault(f"{facts.workload} on {facts.accelerator}" if several else facts.workload, []).append(row)
+    return tuple(
+        _workload(name, of_name)
+        for name, of_name in sorted(found.items())
+        if len({row.record.row.gpus for row in of_name}) > 1
+    )
+
+
+def measured_rate(row: Row) -> float | None:
+    """Tokens per second, or samples per second where tokens are not known; ``None`` where nothing was measured."""
+    return _rate(row, row.record.figures.measured.get)
+
+
+def documented_rate(row: Row) -> float | None:
+    """The same by the document."""
+    return _rate(row, row.record.figures.stated)
+
+
+def experiment(row: Row) -> dict[str, str]:
+    """What rows must share to be compared, by name, but for their batch."""
+    facts = row.record.row
+    layers = f"{facts.layers or 'an unknown number'}{', a proxy' if facts.proxy else ''}"
+    settings = {name: value for name, value in facts.settings.items() if name not in _WITH_GPUS}
+    return {"dtype": facts.dtype, "framework": facts.framework, "layers": layers, **settings}
+
+
+def _rate(row: Row, figure: Callable[[str], float | None]) -> float | None:
+    tokens, step_s, batch = figure(metrics.TOKENS_PER_S.key), figure(metrics.STEP_TIME.key), row.record.row.batch
+    if tokens is None and step_s and batch:
+        tokens = batch / step_s
+    return tokens if tokens is not None and 1e-9 < tokens < _MOST and row.record.row.gpus > 0 else None
+
+
+def _workload(name: str, rows: Sequence[Row]) -> Workload:
+    alike: dict[tuple[tuple[str, str], ...], list[Row]] = {}
+    for row in rows:
+        alike.setdefault(tuple(sorted(experiment(row).items())), []).append(row)
+    found = [
+        (rule, batch, one_of_each)
+        for of_experiment in alike.values()
+        for rule in Rule
+        for batch, of_batch in _by_batch(of_experiment, rule).items()
+        if len(one_of_each := tuple({row.record.row.gpus: row for row in reversed(of_batch)}.values())[::-1]) > 1
+    ]
+    varies = _varying([experiment(of_curve[0]) for _, _, of_curve in found])
+    curves = tuple(
+        Curve(rule, _name(of_curve[0], varies), of_curve, batch)
+        for rule, batch, of_curve in sorted(found, key=lambda one: (one[2][0].record.row.id, one[0].value))
+    )
+    compared = {row.record.row.node_id for curve in curves for row in curve.rows}
+    others = tuple((row, _why_not(row, rows, curves)) for row in rows if row.record.row.node_id not in compared)
+    return Workload(name, curves, others)
+
+
+def _by_batch(rows: Iterable[Row], rule: Rule) -> Mapping[Fraction, list[Row]]:
+    found: dict[Fraction, list[Row]] = {}
+    for row in rows:
+        batch, gpus = row.record.row.batch, row.record.row.gpus
+        if batch and batch > 0 and gpus > 0:
+            found.setdefault(Fraction(batch, gpus if rule is Rule.WEAK else 1), []).append(row)
+    return found
+
+
+def _varying(experiments: Sequence[Mapping[str, str]]) -> list[str]:
+    """The names of what differs between experiments."""
+    names = dict.fromkeys(name for one in experiments for name in one)
+    return [name for name in names if len({one.get(name) for one in experiments}) > 1]
+
+
+def _name(row: Row, varies: Iterable[str]) -> str:
+    """What a curve is called among the others of its workload: its dtype, and in what else it differs from them."""
+    facts = experiment(row)
+    others = [f"{name} {facts[name]}" for name in varies if name in facts and name != "dtype"]
+    return ", ".join([row.record.row.dtype, *others])
+
+
+def _why_not(row: Row, rows: Sequence[Row], curves: Iterable[Curve]) -> str:
+    """Why a row is compared with no other."""
+    facts, own = row.record.row, experiment(row)
+    if not facts.batch:
+        return "its batch size is not known"
+    twin = next(
+        (
+            one
+            for curve in curves
+            for one in curve.rows
+            if (one.record.row.gpus, one.record.row.batch) == (facts.gpus, facts.batch) and experiment(one) == own
+        ),
+        None,
+    )
+    if twin is not None:
+        return f"{twin.record.row.id} is the same on as many GPUs"
+    there = [one for one in rows if one.record.row.gpus != facts.gpus and one.record.row.batch]
+    if not there:
+        return "no other number of GPUs has a batch size"
+    # One of the same dtype first: what the other ones differ in is not the point.
+    nearest = min(there, key=lambda one: (one.record.row.dtype != facts.dtype, len(_varying([own, experiment(one)]))))
+    other = experiment(nearest)
+    differ = _varying([own, other])
+    if not differ:
+        batch = nearest.record.row.batch or 0
+        return (
+            f"{nearest.record.row.id} has another batch, and another one per GPU "
+            f"({batch:,} and {batch / nearest.record.row.gpus:.3g}, here {facts.batch:,} and "
+            f"{facts.batch / facts.gpus:.3g})"
+        )
+    told = [f"{name} ({own.get(name, 'none')}, there {other.get(name, 'none')})" for name in differ[:_NAMED]]
+    more = " and more" if len(differ) > _NAMED else ""
+    return f"the nearest row, {nearest.record.row.id}, differs in {', '.join(told)}{more}"

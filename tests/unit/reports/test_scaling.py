@@ -1,0 +1,165 @@
+"""Which rows are compared to tell how a workload scales: those of the bundled tables, checked by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.history.imported import figure_alone, imported_record
+from pytest_gsw.reports.html.scaling_plot import scaling_plot
+from pytest_gsw.reports.rows import Row
+from pytest_gsw.reports.scaling import Curve, Rule, Workload, documented_rate, workloads
+from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import load_tables
+from tests.unit.reports.nights import BROKEN, PASSED, SLOW, row
+from tests.unit.results.records import varied
+
+JOB = JobFacts("1", "slurm", "COMPLETED", submit_s=1e9, end_s=1e9 + 60)
+
+
+@cache
+def bundled() -> Mapping[str, Workload]:
+    """The bundled tables' rows, each measured as documented."""
+    home = bundled_baselines()
+    tables = [path for path in sorted(home.iterdir()) if path.is_dir() and path.name != "releases"]
+    rows = [one for one in load_tables(tables) if one.judged_s is not None]
+    measured = [
+        Row(imported_record(one, "eos", Path("x"), JOB, figure_alone(one, one.judged_s or 0), None), f"{number}")
+        for number, one in enumerate(rows)
+    ]
+    return {workload.name: workload for workload in workloads(measured)}
+
+
+def counts(curve: Curve) -> list[int]:
+    return [one.record.row.gpus for one in curve.rows]
+
+
+def efficiencies(curve: Curve) -> list[float]:
+    return [round(100 * (curve.documented(one) or 0), 1) for one in curve.rows]
+
+
+def why(workload: Workload, row_id: str) -> str:
+    (found,) = (reason for one, reason in workload.others if one.record.row.id == row_id)
+    return found
+
+
+def test_rows_of_one_model_and_one_batch_per_gpu_are_weak_scaling() -> None:
+    llama = bundled()["llama2_70b on H100"]
+    assert llama.others == ()
+    bf16, fp8 = llama.of(Rule.WEAK)
+    assert (bf16.name, fp8.name, fp8.batch) == ("bf16", "fp8", 2)
+    assert counts(fp8) == [64, 128, 256, 512, 1024, 2048]
+    # 121,250.69 tokens/s on 64 GPUs and 3,403,086.41 on 2,048: 1,894.5 and 1,661.7 a GPU.
+    assert efficiencies(fp8) == [100.0, 94.9, 87.2, 85.7, 85.4, 87.7]
+    assert efficiencies(bf16) == [100.0, 99.0, 97.8, 98.7, 98.8, 99.1]
+    (gpt3,) = bundled()["gpt3_175b on H100"].curves
+    assert efficiencies(gpt3) == [100.0, 98.5, 98.3, 94.7, 93.1]
+
+
+@pytest.mark.parametrize(
+    ("workload", "whole", "of_fp8"),
+    [("grok1_314b", [512, 1024, 2048], [100.0, 98.8, 97.7]), ("llama3.1_405b", [576, 1152, 2304], [100.0, 99.4, 91.0])],
+)
+def test_proxies_of_fewer_layers_are_no_part_of_the_models_curve(
+    workload: str, whole: list[int], of_fp8: list[float]
+) -> None:
+    found = bundled()[f"{workload} on H100"]
+    assert [(curve.rule, curve.name, counts(curve)) for curve in found.curves] == [
+        (Rule.WEAK, "bf16", whole),
+        (Rule.WEAK, "fp8", whole),
+    ]
+    assert efficiencies(found.curves[1]) == of_fp8
+    assert {one.record.row.proxy for curve in found.curves for one in curve.rows} == {False}
+    assert all(one.record.row.proxy for one, _ in found.others)
+
+
+def test_no_ratio_of_the_bundled_tables_is_one_that_nobody_would_believe() -> None:
+    for workload in bundled().values():
+        for curve in workload.curves:
+            assert all(0.8 < (curve.documented(one) or 0) <= 1.0 for one in curve.rows), curve.name
+
+
+def test_what_is_not_compared_says_why() -> None:
+    grok = bundled()["grok1_314b on H100"]
+    assert why(grok, "grok1_314b_bf16[H100x16]") == (
+        "the nearest row, grok1_314b_bf16[H100x32], differs in ep (4, there 8)"
+    )
+    assert why(grok, "grok1_314b_fp8[H100x8]") == (
+        "the nearest row, grok1_314b_fp8[H100x16], differs in layers (2, a proxy, there 4, a proxy), ep (2, there 4)"
+    )
+    v100 = bundled()["gpt2_52b on V100-32GB"]
+    assert v100.curves == ()
+    assert why(v100, "gpt2_52b_fp16[V100-32GBx64-save]") == "its batch size is not known"
+    assert why(v100, "gpt2_52b_fp16[V100-32GBx64-zero-tp1-mbs16]") == (
+        "the nearest row, gpt2_52b_fp16[V100-32GBx32-hf-max], differs in framework (deepspeed, there huggingface), "
+        "micro-batch (16, there 4), tp (1, there none)"
+    )
+    gpt2 = bundled()["gpt2_25b on V100-32GB"]
+    assert why(gpt2, "gpt2_25b_fp16[V100-32GBx16-hf-max]") == "no other number of GPUs has a batch size"
+
+
+def of_batches(*batches: int | None) -> Workload:
+    """Rows on 64, 128, 256 GPUs, of these batches."""
+    records = [
+        varied(row(f"llama2_70b_fp8[H100x{64 << number}]"), batch=batch, layers=80, settings={"dp": f"{number}"})
+        for number, batch in enumerate(batches)
+    ]
+    (found,) = workloads(Row(record, f"{number}") for number, record in enumerate(records))
+    return found
+
+
+def test_rows_of_one_batch_are_strong_scaling() -> None:
+    (curve,) = of_batches(512, 512, 512).curves
+    assert (curve.rule, curve.batch, counts(curve)) == (Rule.STRONG, 512, [64, 128, 256])
+    assert [curve.documented(one) for one in curve.rows] == [1, 2, 4] == [curve.ideal(one) for one in curve.rows]
+    plot = scaling_plot("llama2_70b", [curve])
+    assert plot is not None
+    assert plot.title == "Speed-up of llama2_70b"
+    assert plot.svg.findtext(".//a/circle/title") == "llama2_70b_fp8[H100x64]: 1.00x, documented 1.00x"
+
+
+def test_rows_of_other_batches_are_compared_with_none() -> None:
+    found = of_batches(512, 768, None)
+    assert found.curves == ()
+    assert [reason for _, reason in found.others] == [
+        "llama2_70b_fp8[H100x128] has another batch, and another one per GPU (768 and 6, here 512 and 8)",
+        "llama2_70b_fp8[H100x64] has another batch, and another one per GPU (512 and 8, here 768 and 6)",
+        "its batch size is not known",
+    ]
+
+
+def test_where_the_fewest_gpus_were_not_measured_the_next_row_takes_their_place() -> None:
+    records = [
+        varied(one, batch=2 * one.row.gpus, layers=80) for one in (BROKEN, SLOW, row("llama2_70b_fp8[H100x256]"))
+    ]
+    (found,) = workloads(Row(record, f"{number}") for number, record in enumerate(records))
+    (curve,) = found.curves
+    assert curve.base.record.row.gpus == 128
+    assert [curve.measured(one) for one in curve.rows] == [None, 1.0, pytest.approx(1 / 0.9)]
+    assert [curve.documented(one) for one in curve.rows] == [1.0, 1.0, 1.0]  # of the same pairs
+    plot = scaling_plot("llama2_70b", [curve])
+    assert plot is not None
+    told = [title.text for title in plot.svg.iter("title")]
+    assert "llama2_70b_fp8[H100x64]: error: job 481265 failed with exit code 1: NCCL error" in told
+    assert [one.text or "".join(one.itertext()) for one in plot.legend][1] == "could not be measured"
+
+
+def test_a_second_row_that_is_the_same_is_no_second_point() -> None:
+    records = [varied(row(f"llama2_70b_fp8[H100x{gpus}]"), batch=2 * gpus, layers=80) for gpus in (64, 128)]
+    again = varied(records[0], row="llama2_70b_fp8[H100x64-again]", node_id="t::again")
+    (found,) = workloads(Row(record, f"{number}") for number, record in enumerate([*records, again]))
+    assert [counts(curve) for curve in found.curves] == [[64, 128]]
+    assert [reason for _, reason in found.others] == ["llama2_70b_fp8[H100x64-again] is the same on as many GPUs"]
+
+
+def test_a_workload_on_one_number_of_gpus_does_not_scale() -> None:
+    assert workloads([Row(PASSED, "a")]) == ()
+
+
+def test_without_tokens_the_samples_of_a_step_tell() -> None:
+    bare = varied(PASSED, batch=128, documented={"step_time_s": 4.0})
+    assert documented_rate(Row(bare, "a")) == 32.0
