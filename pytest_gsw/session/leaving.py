@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pytest_gsw.common.files import from_here, write_whole
+from pytest_gsw.common.files import from_here, make_directory, write_whole
 from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.store import History
-from pytest_gsw.reports.ci import FORMATS, exported_night, session_outputs
+from pytest_gsw.reports.ci import FORMATS, by_workload, exported_night, session_outputs
 from pytest_gsw.reports.html import Run, accepted_in, write_report
 from pytest_gsw.reports.night import Night
 from pytest_gsw.results.rebuild import read_whole_run
@@ -23,10 +23,10 @@ FILES: Mapping[str, str] = {
     "markdown": "summary.md",
     "gitlab": "gl-code-quality.json",
     "openmetrics": "gsw.prom",
-    "plot": "plot-step-time.csv",
-    "plot-mfu": "plot-mfu.csv",
     "warnings-ng": "warnings-ng.json",
 }
+#: The folder beside them with a plot for each figure, workload and dtype.
+PLOTS = "jenkins"
 
 
 def leave_report(
@@ -56,12 +56,21 @@ def leave_report(
             index = _write(settings, records, history, run, accepted, said)
             for name, file in FILES.items():
                 write_whole(settings.report / file, f"{FORMATS[name](night).rstrip()}\n")
+            _write_plots(settings.report / PLOTS, night)
             said.append(f"gsw: the report is {from_here(index)}")
     outputs = session_outputs(night, environ)
     if outputs.summary_path is not None:
         with outputs.summary_path.open("a", encoding="utf-8") as summary:
             summary.write(outputs.summary)
     return [*said, *outputs.annotations.splitlines()]
+
+
+def _write_plots(folder: Path, night: Night) -> None:
+    for left in folder.glob("*.csv"):  # of another night, with other workloads
+        left.unlink()
+    make_directory(folder)
+    for name, text in by_workload(night).items():
+        write_whole(folder / name, f"{text}\n")
 
 
 def _night(

@@ -14,14 +14,13 @@ from pytest_gsw.cli import _parser
 from pytest_gsw.reports.ci import FORMATS
 from pytest_gsw.reports.ci.openmetrics import FAMILIES, openmetrics
 from pytest_gsw.results.record import write_record
-from pytest_gsw.session.leaving import FILES
+from pytest_gsw.session.leaving import FILES, PLOTS
 from pytest_gsw.session.options import OPTIONS
 from tests.unit.reports.ci.nights import NIGHT
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = (ROOT / "docs" / "ci.md").read_text()
 EXAMPLES = [ROOT / "docs" / "examples" / name for name in ("Jenkinsfile", "github.yml", "gitlab.yml")]
-PAIRS = {")": "(", "]": "[", "}": "{"}
 
 
 def loaded(name: str) -> dict[Any, Any]:
@@ -36,6 +35,13 @@ def test_options_and_files_are_there(path: Path) -> None:
     flags = set(re.findall(r"--gsw-[a-z-]+", text))
     assert {"--gsw-cluster", "--gsw-confirm", "--gsw-report"} <= flags <= {option.flag for option in OPTIONS}
     assert set(re.findall(r"report/([\w.-]+\.(?:csv|json|prom|md))", text)) <= set(FILES.values())
+    assert set(re.findall(r"report/(\w+)[/ ]", text)) <= {PLOTS}
+
+
+@pytest.mark.parametrize("text", [*(path.read_text() for path in EXAMPLES), DOCUMENT])
+def test_nothing_is_installed_that_is_not_published(text: str) -> None:
+    installed = re.findall(r"pip install (?:--quiet )?([^\s`]+)", text)
+    assert set(installed) <= {".", '"$PYTEST_GSW"', '"$PYTEST_GSW"\''}
 
 
 @pytest.mark.parametrize("text", [*(path.read_text() for path in EXAMPLES), DOCUMENT])
@@ -86,36 +92,6 @@ def test_the_example_in_python(
     monkeypatch.chdir(tmp_path)
     exec(example, {})  # noqa: S102 - our own document
     assert capsys.readouterr().out.startswith("### pytest-gsw: 5 rows need attention\n")
-
-
-# ---- Jenkins ----------------------------------------------------------------------------------------
-
-
-def without_texts(groovy: str) -> str:
-    """Groovy without its comments and strings."""
-    return re.sub(
-        r"'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"|//[^\n]*", "''", groovy, flags=re.DOTALL
-    )
-
-
-def test_the_jenkinsfile_is_balanced() -> None:
-    stack: list[str] = []
-    for letter in without_texts(EXAMPLES[0].read_text()):
-        if letter in PAIRS.values():
-            stack.append(letter)
-        elif letter in PAIRS:
-            assert stack.pop() == PAIRS[letter]
-    assert not stack
-
-
-def test_the_jenkinsfile_has_every_step() -> None:
-    text = without_texts(EXAMPLES[0].read_text())
-    assert set(re.findall(r"\b([a-zA-Z]+)\(", text)) >= {
-        *("sh", "unstable", "error", "junit", "attachments", "publishHTML", "plot", "recordIssues", "issues"),
-        "archiveArtifacts",
-    }
-    assert "keepProperties: true" in text
-    assert "if (status == 6)" in text
 
 
 # ---- GitHub and GitLab ------------------------------------------------------------------------------

@@ -17,8 +17,6 @@ FILES = {
     "summary.md",
     "gl-code-quality.json",
     "gsw.prom",
-    "plot-step-time.csv",
-    "plot-mfu.csv",
     "warnings-ng.json",
 }
 
@@ -30,6 +28,10 @@ def test_the_report_of_a_session(pytester: pytest.Pytester, workers: tuple[str, 
     result.stdout.fnmatch_lines(["gsw: the report is report/index.html"])
     report = pytester.path / "report"
     assert {path.name for path in report.iterdir() if path.is_file()} == FILES
+    assert {path.name for path in (report / "jenkins").iterdir()} == {
+        "mfu-llama2_70b_fp8.csv",
+        "step-time-llama2_70b_fp8.csv",
+    }
     assert len(list((report / "rows").glob("*.html"))) == 6
     index = (report / "index.html").read_text()
     assert index.index("llama2_70b_fp8[H100x128]") < index.index("llama2_70b_fp8[H100x64]")  # the worst first
@@ -39,9 +41,12 @@ def test_the_report_of_a_session(pytester: pytest.Pytester, workers: tuple[str, 
 
 
 def test_a_report_is_written_over_the_last_one(pytester: pytest.Pytester) -> None:
+    (pytester.path / "report" / "jenkins").mkdir(parents=True)
+    (pytester.path / "report" / "jenkins" / "step-time-another_fp8.csv").write_text("row\n4.5\n")
     for _ in range(2):
         pytester.runpytest(*SIX_ROWS, "--gsw-report=report").assert_outcomes(passed=6, deselected=135)
     assert {path.name for path in (pytester.path / "report").iterdir() if path.is_file()} == FILES
+    assert len(list((pytester.path / "report" / "jenkins").iterdir())) == 2
 
 
 def test_a_report_that_cannot_be_written_fails_the_session(pytester: pytest.Pytester) -> None:

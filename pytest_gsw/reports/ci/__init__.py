@@ -8,6 +8,7 @@ from pytest_gsw.reports.ci import plot_csv
 from pytest_gsw.reports.ci.annotations import github, gitlab
 from pytest_gsw.reports.ci.markdown import markdown
 from pytest_gsw.reports.ci.openmetrics import openmetrics
+from pytest_gsw.reports.ci.plot_csv import by_workload
 from pytest_gsw.reports.ci.session import SessionOutputs, session_outputs
 from pytest_gsw.reports.ci.warnings_ng import warnings_ng
 from pytest_gsw.reports.night import Night
@@ -25,4 +26,4 @@ FORMATS: Mapping[str, Callable[[Night], str]] = {
     "warnings-ng": warnings_ng,
 }
 
-__all__ = ["FORMATS", "SessionOutputs", "exported_night", "session_outputs"]
+__all__ = ["FORMATS", "SessionOutputs", "by_workload", "exported_night", "session_outputs"]

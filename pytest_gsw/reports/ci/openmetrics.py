@@ -1,6 +1,7 @@
-"""A night as metrics, for the textfile collector of Prometheus' node_exporter.
+"""A night as metrics: one text for whoever reads OpenMetrics, and for textfile collectors of Prometheus' node_exporter.
 
-Its files are in Prometheus' text format 0.0.4, without times: it refuses a whole file that has one.
+A collector reads Prometheus' text format 0.0.4, to which OpenMetrics' last line is a comment; it refuses a whole file
+that has times.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ def openmetrics(night: Night) -> str:
     lines += _alarms(night)
     lines += _clusters(night)
     lines += _times(night)
+    lines.append("# EOF")
     return "\n".join(lines)
 
 
@@ -96,7 +98,7 @@ def _of_sites(night: Night) -> Iterator[_Metric]:
     """Families of the site's metrics, in the order of their keys."""
     found = {one.metric.key: one.metric for record in night.records for one in record.metrics}
     for key, one in sorted(found.items()):
-        what = _escaped(f"{one.label} in {one.unit}, {one.direction.value}.")
+        what = f"{one.label} in {one.unit}, {one.direction.value}."
         yield _Metric(f"gsw_metric_{key}", f"Measured {what}", _site_figure("measured", key))
         yield _Metric(f"gsw_documented_metric_{key}", f"Documented {what}", _site_figure("documented", key))
 
@@ -212,7 +214,9 @@ def _times(night: Night) -> Iterator[str]:
 
 
 def _head(name: str, text: str) -> tuple[str, str]:
-    return f"# HELP {name} {text}", f"# TYPE {name} gauge"
+    # Of a quote, one format says that it is escaped, and the other that it is not.
+    escaped = _escaped(text.replace('"', "'"))
+    return f"# HELP {name} {escaped}", f"# TYPE {name} gauge"
 
 
 def _sample(name: str, labels: _Labels, value: float) -> str:

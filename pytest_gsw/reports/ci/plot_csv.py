@@ -1,18 +1,38 @@
-"""One figure of a night as Jenkins' plot plugin reads it: a line of labels and a line of numbers for each build."""
+"""Figures of a night as Jenkins' plot plugin reads them: a line of labels and a line of numbers for each build."""
 
 from __future__ import annotations
 
 import csv
 import io
+import re
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from pytest_gsw.reports.night import Night
+from pytest_gsw.results.record import Record
 from pytest_gsw.tables.metrics import MFU, STEP_TIME, TOKENS_PER_S
 
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
-def _csv(night: Night, figure: str) -> str:
+
+def of_night(night: Night, figure: str) -> str:
+    """All rows of a night in one plot."""
+    return _csv(night.records, figure)
+
+
+def by_workload(night: Night) -> Mapping[str, str]:
+    """A plot for each figure, workload and dtype, by the name of its file: a plot of all rows has too many lines."""
+    alike: dict[str, list[Record]] = {}
+    for record in night.records:
+        alike.setdefault(_NOT_IN_NAMES.sub("_", f"{record.row.workload}_{record.row.dtype}"), []).append(record)
+    figures = {"step-time": STEP_TIME.key, "mfu": MFU.key}
+    plots = {f"{name}-{of}.csv": _csv(rows, key) for name, key in figures.items() for of, rows in alike.items()}
+    return {name: text for name, text in plots.items() if text}
+
+
+def _csv(records: Iterable[Record], figure: str) -> str:
     """A column for each row that has the figure; that of a row that has none tonight has no point in this build."""
-    values = {_label(record.row.id): record.figures.measured.get(figure) for record in night.records}
+    values = {_label(record.row.id): record.figures.measured.get(figure) for record in records}
     known = {label: value for label, value in sorted(values.items()) if value is not None}
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -22,7 +42,7 @@ def _csv(night: Night, figure: str) -> str:
 
 
 #: What was measured of it, in the metric's unit.
-step_time, mfu, throughput = (partial(_csv, figure=metric.key) for metric in (STEP_TIME, MFU, TOKENS_PER_S))
+step_time, mfu, throughput = (partial(of_night, figure=metric.key) for metric in (STEP_TIME, MFU, TOKENS_PER_S))
 
 
 def _label(row: str) -> str:

@@ -14,7 +14,7 @@ from pytest_gsw.reports.ci.night import Finding, findings
 from pytest_gsw.reports.night import Night
 from pytest_gsw.results.attention import DRIFT, INCONCLUSIVE
 
-#: By kind, what the plugin calls it, of ERROR, HIGH, NORMAL and LOW. A row that creeps will fail one night.
+#: By kind, what the plugin calls it, of ERROR, HIGH, NORMAL and LOW. A row that drifts will fail one night.
 _SEVERITIES: Mapping[str, str] = {DRIFT.kind: "NORMAL", INCONCLUSIVE.kind: "LOW"}
 
 

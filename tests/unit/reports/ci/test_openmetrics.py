@@ -1,4 +1,4 @@
-"""Metrics as Prometheus reads them, by the parser of its own client."""
+"""Metrics as Prometheus and the node exporter read them, by the two parsers of Prometheus' own client."""
 
 from __future__ import annotations
 
@@ -7,21 +7,30 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given
-from prometheus_client import Metric
-from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client import Metric as Family
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as strictly
+from prometheus_client.parser import text_string_to_metric_families as leniently
 
 from pytest_gsw.history.suspects import Failing, Suspect
 from pytest_gsw.history.texts import ClusterTold
+from pytest_gsw.performance.verdict import MetricVerdict, Outcome
 from pytest_gsw.reports.ci.openmetrics import openmetrics
 from pytest_gsw.reports.night import Night
+from pytest_gsw.tables.metrics import Direction, Metric
 from tests.unit.reports.ci.nights import DRIFTING, ERROR, NIGHT, PASSED, REGRESSED, hostile_night, night_of, texts
 from tests.unit.results.records import varied
 from tests.unit.results.test_incident import night
 
 
-def families(night: Night) -> dict[str, Metric]:
-    text = openmetrics(night)
-    return {family.name: family for family in text_string_to_metric_families(f"{text}\n")}
+def families(night: Night) -> dict[str, Family]:
+    """What both parsers read: the strict one of OpenMetrics, and that of the text format for textfile collectors."""
+    text = f"{openmetrics(night)}\n"
+    strict, lenient = ({family.name: family for family in parse(text)} for parse in (strictly, leniently))
+    assert {name: family.samples for name, family in strict.items()} == {
+        name: family.samples for name, family in lenient.items()
+    }
+    assert all(family.documentation == lenient[name].documentation for name, family in strict.items())
+    return strict
 
 
 def values(night: Night, name: str) -> dict[str, float]:
@@ -59,7 +68,7 @@ def test_a_sample() -> None:
         "# HELP gsw_documented_step_time_seconds Documented time of a training step.",
     ]
     assert f"gsw_mfu_ratio{labels} 0.36025" in lines
-    assert lines[-1] == 'gsw_run_timestamp_seconds{cluster="eos"} 1795212692.0'
+    assert lines[-2:] == ['gsw_run_timestamp_seconds{cluster="eos"} 1795212692.0', "# EOF"]
 
 
 def test_units_are_base_units() -> None:
@@ -140,7 +149,17 @@ def test_nodes_that_fail_jobs_are_told_with_their_share() -> None:
 
 
 def test_nothing_is_nothing() -> None:
-    assert openmetrics(night_of(())) == ""
+    assert openmetrics(night_of(())) == "# EOF"
+    assert families(night_of(())) == {}
+
+
+def test_a_label_of_a_site_in_a_help_is_read_by_both() -> None:
+    odd = Metric("peak_memory_gib", "GiB", Direction.LOWER_IS_BETTER, 'a "peak"\\n of \\ memory')
+    assert REGRESSED.verdict is not None
+    verdict = replace(REGRESSED.verdict, metrics=(MetricVerdict(odd, Outcome.PASSED, 70.1, 70.0, 0.05),))
+    found = families(night_of((replace(REGRESSED, verdict=verdict),)))
+    help_text = "Measured a 'peak'\\n of \\ memory in GiB, lower is better."
+    assert found["gsw_metric_peak_memory_gib"].documentation == help_text
 
 
 @given(texts)

@@ -7,7 +7,7 @@ import io
 
 from hypothesis import given
 
-from pytest_gsw.reports.ci.plot_csv import mfu, step_time, throughput
+from pytest_gsw.reports.ci.plot_csv import by_workload, mfu, step_time, throughput
 from tests.unit.reports.ci.nights import ERROR, NIGHT, PASSED, REGRESSED, hostile_night, night_of, texts
 from tests.unit.results.records import varied
 
@@ -26,6 +26,22 @@ def test_a_night_without_figures_has_no_point() -> None:
 def test_rows_keep_their_order_whatever_that_of_the_records() -> None:
     turned = night_of(tuple(reversed(NIGHT.records)))
     assert step_time(turned) == step_time(NIGHT)
+
+
+def test_a_plot_of_each_workload_and_dtype() -> None:
+    other = varied(PASSED, row="llama3.1_405b_bf16[H100x32]", workload="llama3.1_405b", dtype="bf16")
+    odd = varied(PASSED, row="odd", workload="../odd\n", dtype="fp8")
+    plots = by_workload(night_of((REGRESSED, PASSED, ERROR, other, odd)))
+    assert {name: len(text.splitlines()[0].split(",")) for name, text in plots.items()} == {
+        "step-time-llama2_70b_fp8.csv": 2,
+        "step-time-llama3.1_405b_bf16.csv": 1,
+        "step-time-.._odd__fp8.csv": 1,
+        "mfu-llama2_70b_fp8.csv": 2,
+        "mfu-llama3.1_405b_bf16.csv": 1,
+        "mfu-.._odd__fp8.csv": 1,
+    }
+    assert plots["step-time-llama2_70b_fp8.csv"] == step_time(night_of((REGRESSED, PASSED)))
+    assert by_workload(night_of((ERROR,))) == {}
 
 
 @given(texts)

@@ -1,0 +1,82 @@
+"""The Jenkinsfile of the examples, parsed by Groovy itself and run with steps that only tell how they are called."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.requirements import require
+
+ROOT = Path(__file__).resolve().parents[2]
+JENKINSFILE = ROOT / "docs" / "examples" / "Jenkinsfile"
+RUN = Path(__file__).with_name("jenkins") / "run.groovy"
+#: Where Debian's package has it.
+GROOVY = Path("/usr/share/groovy/lib")
+
+
+@pytest.fixture(scope="module")
+def groovy() -> Sequence[str]:
+    """The command that runs a script."""
+    java = shutil.which("java")
+    jars = sorted(GROOVY.glob("groovy-*.jar"))
+    require("GSW_REQUIRE_GROOVY", None if java and jars else "there is no Groovy: apt-get install groovy")
+    return (str(java), "-cp", f"{GROOVY}/*", "groovy.ui.GroovyMain", str(RUN))
+
+
+def steps(groovy: Sequence[str], path: Path = JENKINSFILE, **answers: str) -> list[tuple[str, list[Any]]]:
+    """Each step with its arguments, in the order in which Groovy runs them."""
+    done = subprocess.run(
+        [*groovy, str(path)], env={**os.environ, **answers}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return [(line["step"], line["arguments"]) for line in lines]
+
+
+def names(found: list[tuple[str, list[Any]]]) -> list[str]:
+    return [name for name, _ in found]
+
+
+def test_what_groovy_cannot_parse_is_told(groovy: Sequence[str], tmp_path: Path) -> None:
+    broken = tmp_path / "Jenkinsfile"
+    broken.write_text(JENKINSFILE.read_text().replace("pipeline {", "pipeline {{", 1))
+    with pytest.raises(AssertionError, match="MultipleCompilationErrorsException"):
+        steps(groovy, broken)
+
+
+@pytest.mark.parametrize(("status", "outcome"), [("0", None), ("6", "unstable"), ("1", "error"), ("5", "error")])
+def test_what_becomes_of_the_build(groovy: Sequence[str], status: str, outcome: str | None) -> None:
+    found = steps(groovy, STATUS=status)
+    assert [name for name in names(found) if name in {"unstable", "error"}] == ([outcome] if outcome else [])
+    # Whatever pytest ended with, its results are shown.
+    behind = names(found)[names(found).index("post") :]
+    assert {"junit", "attachments", "publishHTML", "recordIssues", "issues", "archiveArtifacts"} <= set(behind)
+    (junit,) = [arguments for name, arguments in found if name == "junit"]
+    assert junit == [
+        {
+            "testResults": "junit.xml",
+            "keepProperties": True,
+            "stdioRetention": "all",
+            "testDataPublishers": [{"attachments": {}}],
+        }
+    ]
+
+
+def test_there_is_a_plot_for_each_file_of_the_report(groovy: Sequence[str]) -> None:
+    files = ("mfu-llama2_70b_fp8.csv", "step-time-llama2_70b_fp8.csv", "step-time-llama3.1_405b_bf16.csv")
+    found = steps(groovy, LISTED="\n".join(files))
+    plots = [arguments[0] for name, arguments in found if name == "plot"]
+    assert [(plot["group"], plot["title"], plot["yaxis"], plot["csvFileName"]) for plot in plots] == [
+        ("Model FLOPS utilization", "mfu-llama2_70b_fp8", "MFU", "gsw-mfu-llama2_70b_fp8.csv"),
+        ("Step time", "step-time-llama2_70b_fp8", "seconds", "gsw-step-time-llama2_70b_fp8.csv"),
+        ("Step time", "step-time-llama3.1_405b_bf16", "seconds", "gsw-step-time-llama3.1_405b_bf16.csv"),
+    ]
+    assert [plot["csvSeries"][0]["file"] for plot in plots] == [f"report/jenkins/{file}" for file in files]
+    assert "plot" not in names(steps(groovy))
