@@ -20,8 +20,8 @@ from pytest_gsw.ab.run import run_job
 from pytest_gsw.ab.turns import ended_turns
 from pytest_gsw.cli.ab_answer import Done, answer_of
 from pytest_gsw.cli.answer import Answer, Commands, a_path
-from pytest_gsw.cli.metrics import cluster_of, find_row
-from pytest_gsw.cli.site import add_plugin_option, format_of, launcher_for, tables_on, unknown_format
+from pytest_gsw.cli.metrics import find_row
+from pytest_gsw.cli.site import add_plugin_option, cluster_of, format_of, launcher_for, tables_on, unknown_format
 from pytest_gsw.clusters.local import ready_cluster
 from pytest_gsw.clusters.model import Cluster, check_keys, why_it_does_not_fit
 from pytest_gsw.common.files import from_here, make_directory, write_whole

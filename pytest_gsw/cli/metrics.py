@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.cli.answer import Answer, Commands, a_path, json_answer
-from pytest_gsw.cli.site import add_plugin_option, format_called, format_of, tables_on
-from pytest_gsw.clusters.model import Cluster, cluster_files, find_cluster
+from pytest_gsw.cli.site import add_plugin_option, cluster_of, format_called, format_of, tables_on
+from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import percent
 from pytest_gsw.errors import ConfigurationError, LogError
@@ -104,15 +104,6 @@ def find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
         places = "\n".join(f"  {row.location}" for row in found)
         raise ConfigurationError(f"there are {len(found)} rows '{wanted}':\n{places}\nnext: name one with --baselines")
     return found[0]
-
-
-def cluster_of(name: str | None, given: Path | None) -> Cluster | None:
-    """The cluster of this name, from the file in which a session that is started here would find it."""
-    if given is not None and not given.is_file():
-        raise ConfigurationError(f"--clusters: there is no file {given}")
-    if name is None:
-        return None
-    return find_cluster(name, cluster_files(given, (Path.cwd(),), os.environ), os.environ, "--clusters")
 
 
 def _image(log: Path, row: Baseline, cluster: Cluster | None) -> str | None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from pytest_gsw.cli.answer import Answer, Commands, a_path, json_answer
-from pytest_gsw.cli.site import tables_on
+from pytest_gsw.cli.site import cluster_of, tables_on
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted
+from pytest_gsw.errors import FileError
 from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.results.plain_table import plain_table
@@ -35,12 +37,14 @@ def add_parser(commands: Commands) -> None:
     rows = commands.add_parser("rows", help="list the documented rows")
     rows.add_argument("paths", nargs="*", type=a_path, metavar="PATH", help="tables (default: the bundled ones)")
     rows.add_argument("--cluster", metavar="NAME", help="rows of its release, and what it has accepted")
+    rows.add_argument("--clusters", type=a_path, metavar="FILE", help="file that defines clusters, before the usual")
     rows.add_argument("--json", action="store_true", help="print JSON: a list of objects")
     rows.set_defaults(run=_rows)
 
 
 def _rows(asked: argparse.Namespace) -> Answer:
-    rows, blanks = read_tables(asked.paths or tables_on(asked.cluster))
+    rows, blanks = read_tables(asked.paths or tables_on(asked.cluster, asked.clusters))
+    _check_cluster(rows, asked)
     status = 1 if blanks else 0
     if asked.json:
         return json_answer([*map(row_facts, rows), *map(_blank_facts, blanks)], status)
@@ -64,6 +68,15 @@ def _rows(asked: argparse.Namespace) -> Answer:
     listing = plain_table(table, *columns, style="simple")
     listed = [listing] if rows or not blanks else []
     return Answer("\n".join([*listed, counted(len(rows), "row"), *_blank_lines(blanks)]), status)
+
+
+def _check_cluster(rows: Sequence[Baseline], asked: argparse.Namespace) -> None:
+    """Make sure that somebody knows the cluster: a file of clusters, or a table that has what it accepted."""
+    accepting = {name for row in rows for name in row.accepted}
+    if asked.cluster is None or asked.cluster in accepting:
+        return
+    with contextlib.suppress(FileError):  # by another key, which nothing here rests on
+        cluster_of(asked.cluster, asked.clusters, accepting)
 
 
 def _blank_lines(rows: Sequence[BlankRow]) -> list[str]:

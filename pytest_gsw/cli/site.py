@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,6 +48,15 @@ def tables_on(cluster: str | None, given: Path | None = None) -> tuple[Path, ...
     except ConfigurationError:  # by another key, which nothing here rests on
         found = None
     return tables_of(meant(Asked(*staged), found))
+
+
+def cluster_of(name: str | None, given: Path | None, others: Iterable[str] = ()) -> Cluster | None:
+    """The cluster of this name, from the file in which a session that is started here would find it."""
+    if given is not None and not given.is_file():
+        raise ConfigurationError(f"--clusters: there is no file {given}")
+    if name is None:
+        return None
+    return find_cluster(name, cluster_files(given, (Path.cwd(),), os.environ), os.environ, "--clusters", others)
 
 
 def format_of(row: Baseline, plugins: Sequence[str]) -> LogFormat | None:

@@ -153,17 +153,22 @@ def cluster_files(given: Path | None, directories: Sequence[Path], environ: Mapp
 
 
 def find_cluster(
-    name: str, files: Sequence[Path], environ: Mapping[str, str], option: str = "--gsw-clusters"
+    name: str,
+    files: Sequence[Path],
+    environ: Mapping[str, str],
+    option: str = "--gsw-clusters",
+    others: Iterable[str] = (),
 ) -> Cluster:
     """The cluster of this name from the first of these files that defines it; missing files are passed over.
 
-    The environment fills ``${VAR}``, and stands in for keys that are left out. ``option`` is how a file is given.
+    The environment fills ``${VAR}``, and stands in for keys that are left out. ``option`` is how a file is given, and
+    ``others`` are clusters that are known without one.
 
     Raises:
         FileError: A file is wrong, or a variable that the cluster uses is not set.
         ConfigurationError: No file defines the cluster.
     """
-    known: dict[str, Path | None] = dict.fromkeys(_BUILT_IN)
+    known: dict[str, Path | None] = dict.fromkeys([*_BUILT_IN, *others])
     for path in files:
         if not path.is_file():
             continue

@@ -14,7 +14,8 @@ from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem, BlankItem
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.settings import Settings
-from pytest_gsw.session.stash import SETTINGS
+from pytest_gsw.session.stash import OF_SELECTION, SETTINGS
+from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.releases import in_words
 
 if TYPE_CHECKING:
@@ -109,11 +110,25 @@ def _expected_order(item: pytest.Item) -> tuple[bool, float]:
     return True, -1.0 if item.baseline.canary else expected_run_s(item.baseline) or math.inf
 
 
+def tell_of_selection(config: pytest.Config, lines: Iterable[str]) -> None:
+    """Have lines told once all is collected; of the workers of pytest-xdist, which find the same, the first does."""
+    told = config.stash.setdefault(OF_SELECTION, [])
+    for line in lines:
+        told.append(line)
+        if xdist.is_first_worker(config):
+            xdist.messages(config).append(line)
+
+
 def check_faults(items: list[BaselineItem], settings: Settings) -> None:
     """Make sure that every fault of ``--gsw-demo`` is some row's: a row that is not broken looks healthy."""
-    for fault in parse_faults(settings.demo):
-        if not any(fault.matches(item.baseline.id) for item in items):
-            raise pytest.UsageError(f"--gsw-demo: no selected row matches '{fault.pattern}'")
+    faults = parse_faults(settings.demo)
+    missed = [fault.pattern for fault in faults if not any(fault.matches(item.baseline.id) for item in items)]
+    if missed:
+        from pytest_gsw.session.unnamed import names_of_rows
+
+        names = names_of_rows(items)
+        lines = [f"no selected row matches '{one}'{nearest(one.strip('*?'), names)}" for one in missed]
+        raise pytest.UsageError("\n".join(f"--gsw-demo: {line}" for line in lines))
 
 
 def check_release(items: Iterable[BaselineItem], settings: Settings) -> None:

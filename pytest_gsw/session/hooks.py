@@ -18,13 +18,20 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.session import xdist
-from pytest_gsw.session.chosen import check_faults, check_release, keep_rows_of_run, runnable, runs_nothing
+from pytest_gsw.session.chosen import (
+    check_faults,
+    check_release,
+    keep_rows_of_run,
+    runnable,
+    runs_nothing,
+    tell_of_selection,
+)
 from pytest_gsw.session.collect import BaselineFile, BaselineTables
 from pytest_gsw.session.item import BaselineItem, BlankItem, blank_rows
 from pytest_gsw.session.node_ids import node_id_of
 from pytest_gsw.session.selection import SELECTION, point_at_tables
 from pytest_gsw.session.settings import Settings, read_settings
-from pytest_gsw.session.stash import FINISHED, SETTINGS, SUITE
+from pytest_gsw.session.stash import FINISHED, OF_SELECTION, SETTINGS, SUITE
 from pytest_gsw.session.summary import tell_summary
 from pytest_gsw.session.tally import TALLY, Tally
 from pytest_gsw.session.telling import TellsFact, show_fact
@@ -116,7 +123,16 @@ def pytest_collection_modifyitems(
 ) -> Generator[None, None, None]:
     """Of a run that is replayed or resumed, keep the rows that it had; those that are gone are errors."""
     keep_rows_of_run(config, items)
-    yield
+    if config.option.keyword or config.option.markexpr:
+        from pytest_gsw.session.unnamed import select
+
+        yield from select(config, items)
+    else:
+        yield
+    if config.pluginmanager.has_plugin("rerunfailures") and config.stash[SETTINGS].judges:
+        from pytest_gsw.session.reruns import run_rows_once
+
+        tell_of_selection(config, run_rows_once(config, items))
     past = config.stash[SETTINGS].past
     if past is not None:
         from pytest_gsw.session.lost import find_lost
@@ -131,7 +147,7 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     """How much is about to run, and what of a suite."""
     suite = config.stash.get(SUITE, None)
     told = [] if suite is None or config.getoption("verbose") < 0 else [f"gsw: {line}" for line in suite.told()]
-    return [*told, *_told_of_rows(config, items)]
+    return [*told, *config.stash.get(OF_SELECTION, ()), *_told_of_rows(config, items)]
 
 
 def _told_of_rows(config: pytest.Config, items: list[pytest.Item]) -> list[str]:

@@ -65,6 +65,8 @@ def point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
     named = [argument.partition("::") for argument in given]
     if any(_is_path(name, config) for name, _, _ in named):
         # Real paths are among them: pytest's own way, with the tables' real places.
+        for name, _, row in named:
+            _check_row(config, name, row, tables.get(name, config.invocation_params.dir / name))
         config.args = [f"{tables.get(name, name)}{separator}{row}" for name, separator, row in named]
         return
     files = tables
@@ -128,10 +130,17 @@ def _bundled_named(name: str, tables: dict[str, Path], config: pytest.Config) ->
 def _check_rows(config: pytest.Config, selection: Selection) -> None:
     """Make sure that every row that was named is there, as pytest does for other node ids."""
     for node_id, wanted in selection.rows.items():
-        try:
-            table = table_in(config, selection.files[node_id])
-        except ConfigurationError:
-            continue  # the collection reports the file's faults
-        there = {row.id for row in table.rows} | {row.id for row in table.blanks}
-        for row in sorted(wanted - there):
-            raise pytest.UsageError(f"not found: {node_id}::{row}{nearest(row, there)}")
+        for row in sorted(wanted):
+            _check_row(config, node_id, row, selection.files[node_id])
+
+
+def _check_row(config: pytest.Config, node_id: str, row: str, path: Path) -> None:
+    if not row or path.suffix not in {".yaml", ".yml"}:
+        return  # a whole table, or somebody else's item
+    try:
+        table = table_in(config, path)
+    except ConfigurationError:
+        return  # the collection reports the file's faults
+    there = {row.id for row in table.rows} | {row.id for row in table.blanks}
+    if row not in there:
+        raise pytest.UsageError(f"not found: {node_id}::{row}{nearest(row, there)}")

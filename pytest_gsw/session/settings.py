@@ -5,6 +5,7 @@ Every conflict is a usage error before anything is collected, let alone submitte
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
@@ -127,6 +128,7 @@ def read_settings(config: pytest.Config) -> Settings:
     paths = shared_paths(config, values, past)
     values |= {name: given if name == "baselines" else given[0] for name, given in paths.items()}
     history, kept = shared_history(config, _history(config, values["history"], results), past)
+    _check_clusters(config, values["clusters"], values["cluster"])
     cluster = _cluster(config, values, results / "runs" / run_id, paths) if values["cluster"] else None
     asked = asked_release(config, values, cluster, past)
     return Settings(
@@ -233,13 +235,29 @@ def _check_conflicts(config: pytest.Config, values: Mapping[str, Any]) -> None:
         xdist.check_distribution(config)
 
 
+def _cluster_files(config: pytest.Config, given: Path | None) -> tuple[Path, ...]:
+    return cluster_files(given, (config.invocation_params.dir, config.rootpath), os.environ)
+
+
+def _check_clusters(config: pytest.Config, given: Path | None, cluster: str | None) -> None:
+    """Make sure that the file of clusters is there which the command line names, or the ini file for a cluster of it.
+
+    Raises:
+        ConfigurationError: It is not; one letter makes of the option the one that names a cluster.
+    """
+    if given is None or given.is_file() or (cluster is None and config.getoption("gsw_clusters") is None):
+        return
+    advice = ""
+    with contextlib.suppress(ConfigurationError):
+        name = find_cluster(given.name, _cluster_files(config, None), os.environ).name
+        advice = f", but a cluster {name}\nnext: --gsw-cluster={name}"
+    raise ConfigurationError(f"--gsw-clusters: there is no file {given}{advice}")
+
+
 def _cluster(
     config: pytest.Config, values: Mapping[str, Any], run_directory: Path, paths: Mapping[str, Sequence[Path]]
 ) -> Cluster:
-    files = cluster_files(values["clusters"], (config.invocation_params.dir, config.rootpath), os.environ)
-    if values["clusters"] and not values["clusters"].is_file():
-        raise ConfigurationError(f"--gsw-clusters: there is no file {values['clusters']}")
-    cluster = find_cluster(values["cluster"], files, os.environ)
+    cluster = find_cluster(values["cluster"], _cluster_files(config, values["clusters"]), os.environ)
     if "clusters" in paths and cluster.path == values["clusters"]:
         cluster = replace(cluster, file_is_given=True)
     if values["replay"] and not cluster.simulated:

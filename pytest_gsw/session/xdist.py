@@ -28,6 +28,11 @@ def is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
+def is_first_worker(config: pytest.Config) -> bool:
+    """Whether this session is the one of pytest-xdist's workers that tells what all of them find."""
+    return getattr(config, "workerinput", {}).get("workerid") == "gw0"
+
+
 def run_id(config: pytest.Config) -> str | None:
     """The id of the run that this worker is part of, ``None`` in any other session."""
     told: str | None = getattr(config, "workerinput", {}).get(RUN_ID)

@@ -219,5 +219,8 @@ def nearest(word: str, known: Collection[str]) -> str:
 
 
 def misspelt(word: str, known: Collection[str]) -> list[str]:
-    """The known word that is most like this one; none where none is."""
-    return difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    """The known word that is most like this one, whatever its capitals; none where none is."""
+    by_small: dict[str, str] = {}
+    for one in known:
+        by_small.setdefault(one.lower(), one)
+    return [by_small[small] for small in difflib.get_close_matches(word.lower(), by_small, n=1, cutoff=0.6)]

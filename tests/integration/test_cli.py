@@ -282,7 +282,7 @@ def test_rows_of_a_cluster_are_those_of_its_release(
     assert main(["rows", "--json", "--cluster=eos"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert len(listed) == 118
-    assert main(["rows", "--json", "--cluster=nowhere"]) == 0
+    assert main(["rows", "--json", "--cluster=demo"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 141
     assert main(["rows", "--cluster=dgx"]) == 2
     assert "no bundled table has figures of release 1.02" in capsys.readouterr().err

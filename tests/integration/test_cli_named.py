@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
@@ -110,4 +111,31 @@ def test_a_path_may_begin_at_home(
     assert "argument -o/--output: nobody knows the home directory of '~nobody-here'\n" in capsys.readouterr().err
     assert told(capsys, "junit", "~nobody-here/run") == (
         "pytest-gsw junit: nobody knows the home directory of '~nobody-here'\n"
+    )
+
+
+def test_rows_on_a_cluster_that_nobody_knows(
+    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (pytester.path / "clusters.yaml").write_text(
+        "clusters: {eos: {scheduler: slurm, stage: s, account: '${NOT_SET}'}}\n"
+    )
+    assert told(capsys, "rows", str(table), "--cluster=eso").splitlines()[:2] == [
+        "pytest-gsw rows: no cluster 'eso'; did you mean 'eos'?",
+        "known: demo, eos, local",
+    ]
+    assert main(["rows", str(table), "--cluster=eos"]) == 0  # what it cannot be asked for today is no matter
+    (pytester.path / "clusters.yaml").rename(pytester.path / "etc.yaml")
+    assert told(capsys, "rows", str(table), "--cluster=eos").startswith("pytest-gsw rows: no cluster 'eos'\n")
+    assert main(["rows", str(table), "--cluster=eos", "--clusters=etc.yaml"]) == 0
+
+
+def test_rows_on_a_cluster_that_a_table_knows(
+    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], runs: list[Path]
+) -> None:
+    assert main(["baseline", "propose", *map(str, runs), "--output=b.diff"]) == 0
+    subprocess.run(["patch", "-p1", "-i", "b.diff"], check=True, cwd=pytester.path, stdout=subprocess.DEVNULL)
+    assert main(["rows", str(table), "--cluster=eos"]) == 0
+    assert told(capsys, "rows", str(table), "--cluster=eso").startswith(
+        "pytest-gsw rows: no cluster 'eso'; did you mean 'eos'?\nknown: demo, eos, local\n"
     )
