@@ -1,0 +1,155 @@
+"""The dashboards for Grafana: that it knows every key, and that Prometheus has every metric and label they ask for."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import promql_parser as promql
+import pytest
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from pytest_gsw.cli import main
+from pytest_gsw.history.suspects import Failing, Suspect
+from pytest_gsw.history.texts import ClusterTold
+from pytest_gsw.reports.ci.openmetrics import openmetrics
+from tests import grafana
+from tests.unit.reports.ci.nights import night_of
+from tests.unit.results.test_incident import night
+
+NAMES = ("prometheus", "postgresql")
+#: What Prometheus adds to each sample that it scrapes.
+SCRAPED = frozenset({"instance", "job"})
+
+
+def lost(given: Any, kept: Any, place: str = "") -> Iterator[str]:
+    """What is not in the other one."""
+    if isinstance(given, dict) and isinstance(kept, dict):
+        for key, value in given.items():
+            if key in kept:
+                yield from lost(value, kept[key], f"{place}.{key}")
+            else:
+                yield f"{place}.{key}"
+    elif isinstance(given, list) and isinstance(kept, list) and len(given) == len(kept):
+        for number, (one, other) in enumerate(zip(given, kept, strict=True)):
+            yield from lost(one, other, f"{place}[{number}]")
+    elif given != kept:
+        yield place
+
+
+def unknown(given: dict[str, Any]) -> list[str]:
+    """The keys that Grafana's own model of a dashboard does not know."""
+    register_default_plugins()
+    return list(lost(given, json.loads(JSONEncoder().encode(Dashboard.from_json(given)))))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_grafana_knows_every_key(name: str) -> None:
+    assert unknown(grafana.dashboard(name)) == []
+
+
+@pytest.mark.parametrize(("place", "told"), [("panels", ".panels[0].targts"), ("", ".titel")])
+def test_grafanas_model_tells_a_key_that_is_wrong(place: str, told: str) -> None:
+    wrong = grafana.dashboard("prometheus")
+    if place:
+        wrong["panels"][0]["targts"] = []
+    else:
+        wrong["titel"] = ""
+    assert unknown(wrong) == [told]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_panels_are_beside_each_other(name: str) -> None:
+    taken: set[tuple[int, int]] = set()
+    ids = [panel["id"] for panel in grafana.dashboard(name)["panels"]]
+    assert len(set(ids)) == len(ids)
+    for panel in grafana.dashboard(name)["panels"]:
+        at = panel["gridPos"]
+        cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
+        assert not cells & taken, panel["title"]
+        assert max(x for x, _ in cells) < 24
+        taken |= cells
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_variable_is_there(name: str) -> None:
+    text = json.dumps(grafana.dashboard(name))
+    used = set(re.findall(r"\$\{?([a-z]\w*)", text.replace("$__", "")))
+    assert used == {*grafana.variables(name), "datasource"}
+
+
+# ---- Prometheus -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def labels(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> Mapping[str, frozenset[str]]:
+    """By metric, the labels of what ``export`` writes of a run, and of nights with what a single run does not have."""
+    rows = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8", "--gsw-demo=*x128]=slow:12%", "--gsw-history=history.sqlite")
+    for _ in range(2):
+        pytester.runpytest(*rows)
+    run = max(pytester.path.glob(".gsw/runs/*"))
+    capsys.readouterr()
+    assert main(["export", str(run), "--format=openmetrics", "--history=history.sqlite"]) == 0
+    suspect = Suspect(("n1",), -0.1, -0.11, -0.09, (), (), mended=False)
+    odd = replace(
+        night_of(night([0.06] * 9 + [-0.01])),
+        slow_nodes={"eos": (suspect,)},
+        blamed_nodes={"eos": (Failing(("n1",), 6, 8, (0.3, 0.9), 0.02, named=True),)},
+        told={"eos": ClusterTold(drift="drifts")},
+    )
+    found: dict[str, frozenset[str]] = {}
+    for text in (capsys.readouterr().out, f"{openmetrics(odd)}\n"):
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                found[sample.name] = found.get(sample.name, frozenset()) | frozenset(sample.labels)
+    assert "gsw_alarm_pages" in found
+    return found
+
+
+def selectors(expression: Any) -> Iterator[Any]:
+    """The selectors of a query that is parsed."""
+    if isinstance(expression, promql.VectorSelector):
+        yield expression
+    for name in ("expr", "lhs", "rhs"):
+        part = getattr(expression, name, None)
+        if part is not None:
+            yield from selectors(part)
+
+
+def test_every_metric_and_label_of_a_panel_is_exported(labels: Mapping[str, frozenset[str]]) -> None:
+    asked = list(grafana.targets("prometheus", "expr"))
+    assert len(asked) >= 15
+    for title, expression, target in asked:
+        found = list(selectors(promql.parse(expression.replace("$", ""))))
+        assert found, title
+        shown = set(re.findall(r"{{(\w+)}}", target.get("legendFormat", "")))
+        for one in found:
+            assert one.name in labels, (title, one.name)
+            matched = {matcher.name for matcher in one.matchers.matchers}
+            assert matched | shown <= labels[one.name], (title, one.name)
+        grouped = set(re.findall(r"by \(([\w, ]+)\)", expression))
+        assert all(set(names.split(", ")) <= labels[one.name] for names in grouped for one in found), title
+
+
+def test_every_variable_of_prometheus_has_values(labels: Mapping[str, frozenset[str]]) -> None:
+    for query in grafana.variables("prometheus").values():
+        asked = re.fullmatch(r"label_values\((.+), (\w+)\)", query["query"])
+        assert asked is not None
+        (selector,) = selectors(promql.parse(asked[1].replace("$", "")))
+        assert {asked[2], *(matcher.name for matcher in selector.matchers.matchers)} <= labels[selector.name]
+
+
+def test_columns_that_are_left_out_are_there(labels: Mapping[str, frozenset[str]]) -> None:
+    for panel in grafana.dashboard("prometheus")["panels"]:
+        asked = [
+            one.name for target in panel["targets"] for one in selectors(promql.parse(target["expr"].replace("$", "")))
+        ]
+        known = {"Time", "__name__", *SCRAPED}.union(*(labels[name] for name in asked))
+        for step in panel.get("transformations", ()):
+            assert set(step["options"].get("excludeByName", ())) <= known, panel["title"]
