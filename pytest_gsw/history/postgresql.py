@@ -93,7 +93,7 @@ class PostgresqlDatabase:
         except ImportError:
             raise ConfigurationError(
                 f"the history {self.shown} needs psycopg, which is not installed\n"
-                "next: pip install 'pytest-gsw[postgresql]'"
+                "next: pip install '.[postgresql]' in a checkout of pytest-gsw"
             ) from None
         self._psycopg = psycopg
         self._url = url

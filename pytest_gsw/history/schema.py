@@ -141,6 +141,6 @@ def _version(database: Database) -> int:
     if found[0] > VERSION:
         raise HistoryUnusableError(
             f"the history {database.shown} is of version {found[0]}, this pytest-gsw knows versions up to {VERSION}\n"
-            "next: pip install --upgrade pytest-gsw"
+            "next: pip install . in a newer checkout of pytest-gsw"
         )
     return found[0]

@@ -50,7 +50,7 @@ def missing_requirements() -> str | None:
         return f"there is no Chromium: {INSTALL}"
     missing = [name for name in ("playwright", "axe_playwright_python") if importlib.util.find_spec(name) is None]
     if missing:
-        return f"there is no {' and no '.join(missing)}: pip install 'pytest-gsw[browser]'"
+        return f"there is no {' and no '.join(missing)}: pip install '.[browser]'"
     return None
 
 

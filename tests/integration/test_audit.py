@@ -213,7 +213,7 @@ def test_a_document_without_what_reads_markdown(here: Path) -> None:
         check=False,
     )
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert "pip install 'pytest-gsw[import]'" in ended.stderr
+    assert "pip install '.[import]' in a checkout of pytest-gsw" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 

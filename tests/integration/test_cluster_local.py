@@ -195,6 +195,6 @@ def test_the_bundled_recipe_says_what_it_lacks(pytester: pytest.Pytester, monkey
     result.stdout.fnmatch_lines(
         [
             "job * failed with exit code 1: module not found",
-            "cause      ModuleNotFoundError: No module named 'torch': pip install 'pytest-gsw[[]smoke]' for *",
+            "cause      ModuleNotFoundError: No module named 'torch': pip install '.[[]smoke]' in a checkout of pytest-gsw for *",
         ]
     )

@@ -85,7 +85,7 @@ def test_directories_need_no_history(capsys: pytest.CaptureFixture[str]) -> None
 
 
 NO_DATABASE = "the history notes does not take this: file is not a database"
-LATER = "the history later.sqlite is of version 7, this pytest-gsw knows versions up to 5\nnext: pip install --upgrade pytest-gsw"
+LATER = "the history later.sqlite is of version 7, this pytest-gsw knows versions up to 5\nnext: pip install . in a newer checkout of pytest-gsw"
 NO_URL = "GSW_HISTORY: got a URL of 'mysql', wanted a SQLite file, a postgresql:// URL, or 'none'"
 
 
@@ -130,7 +130,7 @@ def test_directories_are_compared_without_psycopg(
     assert compare(A, B) == 1
     assert capsys.readouterr().err == (
         "pytest-gsw compare: without the history, noise is what is usual: the history postgresql://db/gsw needs psycopg, "
-        "which is not installed\nnext: pip install 'pytest-gsw[postgresql]'\n"
+        "which is not installed\nnext: pip install '.[postgresql]' in a checkout of pytest-gsw\n"
     )
     assert compare(A, B, "--history=postgresql://db/gsw") == 2  # asked for by name
 

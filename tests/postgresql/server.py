@@ -38,7 +38,7 @@ def missing_requirements() -> str | None:
     if _binaries() is None:
         return f"there is no PostgreSQL server: {INSTALL}"
     if importlib.util.find_spec("psycopg") is None:
-        return "there is no psycopg: pip install 'pytest-gsw[postgresql]'"
+        return "there is no psycopg: pip install '.[postgresql]'"
     if shutil.which("setpriv") is None:
         return "there is no setpriv: apt-get install --no-install-recommends -y util-linux"
     if os.geteuid() == 0:

@@ -164,7 +164,7 @@ def test_without_psycopg_the_message_says_what_to_install(monkeypatch: pytest.Mo
         open_history(f"postgresql://gsw:{PASSWORD}@db.example/gsw")
     assert str(caught.value) == (
         "the history postgresql://***@db.example/gsw needs psycopg, which is not installed\n"
-        "next: pip install 'pytest-gsw[postgresql]'"
+        "next: pip install '.[postgresql]' in a checkout of pytest-gsw"
     )
 
 

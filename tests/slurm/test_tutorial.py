@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +19,24 @@ from .conftest import start
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "tutorial.md"
-#: What an installation and the tutorial take of a checkout.
-CHECKOUT = ("pyproject.toml", "README.md", "pytest_gsw", "baselines", "docs")
+#: Stands for `python3 -m venv`, and its pip for an installation, which would reach another host: the environment has the
+#: commands of the Python that runs the tests. `tox -e release` installs for real.
+PYTHON = """\
+#!/bin/bash
+set -eu
+[ "$*" = "-m venv .venv" ]
+{python} -m venv --without-pip .venv
+cat >.venv/bin/pip <<'PIP'
+#!/bin/bash
+set -eu
+[ "$*" = "install --quiet .[import]" ] && [ -e pyproject.toml ]
+printf '#!/bin/sh\\nexec {python} -m pytest "$@"\\n' >.venv/bin/pytest
+printf '#!/bin/sh\\nexec {python} -c "import sys; from pytest_gsw.cli import main; sys.exit(main())" "$@"\\n' \\
+    >.venv/bin/pytest-gsw
+chmod +x .venv/bin/pytest*
+PIP
+chmod +x .venv/bin/pip
+"""
 END = "the block has ended with"
 
 
@@ -98,15 +116,18 @@ def slurm4() -> Iterator[SlurmCluster]:
 @pytest.fixture
 def shell(slurm4: SlurmCluster, tmp_path: Path) -> Iterator[Shell]:
     """In a checkout, with a home of its own."""
-    checkout, home = tmp_path / "checkout", tmp_path / "home"
-    home.mkdir()
-    checkout.mkdir()
-    for name in CHECKOUT:
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, checkout / name)
+    checkout, home, python = tmp_path / "checkout", tmp_path / "home", tmp_path / "bin" / "python3"
+    for directory in (checkout, home, python.parent):
+        directory.mkdir()
+    shutil.copy(ROOT / "pyproject.toml", checkout)
+    shutil.copytree(ROOT / "docs", checkout / "docs")
+    python.write_text(PYTHON.format(python=sys.executable))
+    python.chmod(0o755)
     foreign = ("GSW_", "PYTEST_", "GITHUB_", "CI", "VIRTUAL_ENV", "XDG_", "STAGE_PATH", "PYTHON")
     environ = {name: value for name, value in slurm4.environ.items() if not name.startswith(foreign)}
-    shell = Shell(checkout, environ | {"HOME": str(home), "COLUMNS": "100", "NO_COLOR": "1"})
+    environ |= {"HOME": str(home), "COLUMNS": "100", "NO_COLOR": "1"}
+    environ["PATH"] = f"{python.parent}{os.pathsep}{environ['PATH']}"
+    shell = Shell(checkout, environ)
     yield shell
     shell.close()
 

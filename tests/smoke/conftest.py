@@ -22,7 +22,7 @@ collect_ignore = ["test_model_flops.py"] if _MISSING and os.environ.get(_REQUIRE
 @pytest.fixture(scope="session", autouse=True)
 def frameworks() -> None:
     """The packages that train."""
-    problem = f"training needs {', '.join(_MISSING)}: pip install 'pytest-gsw[smoke]'" if _MISSING else None
+    problem = f"training needs {', '.join(_MISSING)}: pip install '.[smoke]'" if _MISSING else None
     require(_REQUIRED, problem)
 
 

@@ -20,7 +20,8 @@ try:
     from torch.utils.data import Dataset
     from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback, TrainingArguments
 except ModuleNotFoundError as error:
-    advice = f"pip install 'pytest-gsw[smoke]' for {sys.executable}, or name another Python in RUN_CONF_PYTHON"
+    install = f"pip install '.[smoke]' in a checkout of pytest-gsw for {sys.executable}"
+    advice = f"{install}, or name another Python in RUN_CONF_PYTHON"
     raise ModuleNotFoundError(f"{error}: {advice}") from None
 
 #: The architecture by MODEL_SIZE, which is the number of parameters.

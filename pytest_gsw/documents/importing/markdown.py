@@ -277,7 +277,7 @@ def _parser(name: str) -> MarkdownIt:
     try:
         from markdown_it import MarkdownIt
     except ImportError:
-        message = "reading Markdown needs markdown-it-py: pip install 'pytest-gsw[import]'"
+        message = "reading Markdown needs markdown-it-py: pip install '.[import]' in a checkout of pytest-gsw"
         raise ConfigurationError(message) from None
     markdown = MarkdownIt("commonmark").enable("table")
     # In MDX, tables are indented within components; indented code is no part of it.

@@ -508,7 +508,7 @@ class SchemaBehaviour:
                     ask()
                 assert str(caught.value) == (
                     f"the history {history.shown} is of version 7, this pytest-gsw knows versions up to {schema.VERSION}\n"
-                    "next: pip install --upgrade pytest-gsw"
+                    "next: pip install . in a newer checkout of pytest-gsw"
                 )
 
     @pytest.mark.parametrize("change", ["DELETE FROM gsw_schema", "INSERT INTO gsw_schema VALUES (2)"])

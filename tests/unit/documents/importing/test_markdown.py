@@ -118,7 +118,10 @@ def test_without_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(ConfigurationError) as caught:
         parse("| a |")
-    assert str(caught.value) == "reading Markdown needs markdown-it-py: pip install 'pytest-gsw[import]'"
+    assert (
+        str(caught.value)
+        == "reading Markdown needs markdown-it-py: pip install '.[import]' in a checkout of pytest-gsw"
+    )
 
 
 def test_text_outside_of_tables_is_told_by_kind() -> None:
