@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
@@ -91,6 +92,16 @@ class RunSummary:
     first_s: float
     last_s: float
     outcomes: Mapping[str, int]
+
+
+class Told(NamedTuple):
+    """What one run came to for one row."""
+
+    run_id: str
+    #: When its last job ended, or the nearest time to that which is known, seconds since the epoch.
+    time_s: float
+    #: By a word of :mod:`~pytest_gsw.results.outcomes`.
+    outcome: str
 
 
 def night_of(point: Point) -> str:

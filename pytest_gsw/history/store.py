@@ -14,7 +14,7 @@ from pytest_gsw.history.database import Database, Rows
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.events import Event, add_event, read_events, standing
 from pytest_gsw.history.failing import Failure, failures_of_cluster
-from pytest_gsw.history.model import LineKey, Point, RunSummary, SeriesKey, by_run
+from pytest_gsw.history.model import LineKey, Point, RunSummary, SeriesKey, Told, by_run
 from pytest_gsw.history.schema import migrate
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import row_matches
@@ -54,6 +54,12 @@ _RUNS = """
 SELECT run_id, cluster, outcome, COUNT(*), MIN(time_s), MAX(time_s) FROM gsw_record
 WHERE run_id IN (SELECT DISTINCT run_id FROM gsw_record ORDER BY run_id DESC LIMIT ?)
 GROUP BY run_id, cluster, outcome"""
+# An import is of one log, and no night.
+_OUTCOMES = """
+SELECT r.row_id, r.run_id, r.time_s, r.outcome FROM gsw_record r JOIN (
+    SELECT run_id FROM gsw_record WHERE cluster = ? AND substr(run_id, 1, 7) <> 'import-'
+    GROUP BY run_id ORDER BY MAX(time_s) DESC LIMIT ?
+) n ON n.run_id = r.run_id WHERE r.cluster = ? ORDER BY r.time_s, r.run_id"""
 
 
 class History:
@@ -205,6 +211,13 @@ class History:
             )
         return tuple(runs.values())
 
+    def outcomes(self, cluster: str, last: int) -> Mapping[str, tuple[Told, ...]]:
+        """By row, what the last runs of a cluster came to, measured or not, the oldest first."""
+        self._prepare()
+        with self._database.transaction(write=False):
+            found = self._database.execute(_OUTCOMES, (*plain(cluster), last, *plain(cluster)))
+        return _told_by_row(found)
+
     def records(self, run_id: str) -> tuple[Record, ...]:
         """The records of one run, in the order of their node ids.
 
@@ -249,6 +262,13 @@ class History:
         if not self._migrated:
             migrate(self._database)
             self._migrated = True
+
+
+def _told_by_row(found: Rows) -> Mapping[str, tuple[Told, ...]]:
+    told: dict[str, list[Told]] = {}
+    for row, *one in found:
+        told.setdefault(row, []).append(Told(*one))
+    return {row: tuple(of_row) for row, of_row in told.items()}
 
 
 def _point(row: tuple[Any, ...]) -> Point:

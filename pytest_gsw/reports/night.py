@@ -13,6 +13,7 @@ from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.suspects import Failing, Sound, Suspect
 from pytest_gsw.history.texts import ClusterTold
 from pytest_gsw.logs.failures import SIGNATURES
+from pytest_gsw.reports.lately import Lately, lately
 from pytest_gsw.reports.rows import KINDS, Row
 from pytest_gsw.reports.scaling import Workload, workloads
 from pytest_gsw.results import attention
@@ -77,6 +78,17 @@ class NightJob:
 
 
 @dataclass(frozen=True)
+class Listed:
+    """One run of a history, in short."""
+
+    run_id: str
+    #: When its last row was recorded, seconds since the epoch.
+    time_s: float
+    #: How many of its rows had which outcome.
+    outcomes: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class Night:
     """One run."""
 
@@ -94,6 +106,8 @@ class Night:
     alarms: tuple[Alarm, ...] = ()
     #: By cluster, what its nights say of its rows together.
     told: Mapping[str, ClusterTold] = field(default_factory=dict)
+    #: The runs that the history has of its clusters, the oldest first; nothing without a history.
+    listed: tuple[Listed, ...] = ()
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
@@ -127,6 +141,11 @@ class Night:
         counts = Counter(row.kind for row in self.rows)
         counts[attention.ERROR.kind] += len(self.run.missing)
         return {kind: counts[kind] for kind in KINDS if counts[kind]}
+
+    @cached_property
+    def lately(self) -> Lately | None:
+        """What is new, still broken and mended; ``None`` where no run before is known."""
+        return lately(self.rows, self.alarms)
 
     @cached_property
     def begin_s(self) -> float | None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.history.alarms import Alarm
-from pytest_gsw.history.model import Point, SeriesKey, points_of, record_time_s, series_key
+from pytest_gsw.history.events import EXCLUDE
+from pytest_gsw.history.model import Point, SeriesKey, Told, points_of, record_time_s, series_key
 from pytest_gsw.history.model import by_run as newest_of
 from pytest_gsw.history.past import Lines, Past, lines_of, pasts_of_records
 from pytest_gsw.history.spells import alarms_of_records
@@ -19,14 +21,18 @@ from pytest_gsw.history.store import History
 from pytest_gsw.history.suspects import Failing, Sound, Suspect
 from pytest_gsw.history.texts import ClusterTold, cluster_told
 from pytest_gsw.history.together import Together
-from pytest_gsw.reports.night import Night, Run
+from pytest_gsw.reports.night import Listed, Night, Run
 from pytest_gsw.reports.rows import KINDS, Row, is_slow, page_names
-from pytest_gsw.reports.since import errors_since, since_of
+from pytest_gsw.reports.since import since_of
 from pytest_gsw.results import attention
+from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import inconclusive_text
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted
+
+#: How many runs before are asked what they came to: as many as a row's plot has.
+EARLIER_RUNS = 200
 
 
 def accepted_in(tables: Sequence[Path], records: Iterable[Record]) -> Mapping[str, Mapping[str, Accepted]] | None:
@@ -58,9 +64,11 @@ def nights_by_run(
         by_run.setdefault(record.run.id, []).append(record)
     read = None if history is None else _once(history)
     pasts = _pasts((record for of_run in by_run.values() for record in of_run), history, accepted, read)
+    earlier = _told_of(history, by_run)
     told = {run_id: runs.get(run_id) or Run(Path(".gsw", "runs", run_id)) for run_id in by_run}
     nights = [
-        _night(run_id, of_run, history, pasts, told[run_id], accepted or {}, read) for run_id, of_run in by_run.items()
+        _night(run_id, of_run, history, pasts, told[run_id], accepted or {}, read, earlier)
+        for run_id, of_run in by_run.items()
     ]
     return tuple(sorted(nights, key=lambda night: (night.begin_s or 0.0, night.run_id), reverse=True))
 
@@ -129,17 +137,45 @@ def _night(
     run: Run,
     accepted: Mapping[str, Mapping[str, Accepted]],
     read: Callable[[str], Lines] | None,
+    earlier: Mapping[tuple[str, str], tuple[Told, ...]],
 ) -> Night:
-    rows, broken = _rows(records, pasts, accepted)
-    errors = errors_since(rows, history, run_id)
-    dated = [replace(row, since=errors[row.name]) if row.name in errors else row for row in rows]
+    rows, broken = _rows(records, pasts, accepted, earlier)
     whole = replace(run, missing={**run.missing, **broken})
-    ordered = tuple(sorted(dated, key=_worst_first))
+    ordered = tuple(sorted(rows, key=_worst_first))
     ran = set(map(series_key, records))
     theirs = {key: past for key, past in pasts.items() if key in ran}
     alarms = _alarms(records, history, accepted, read) if run.alarms is None else run.alarms
     slow, blamed, sound = _slow_nodes(theirs), _blamed_nodes(theirs), _sound_nodes(theirs)
-    return Night(run_id, whole, ordered, slow, blamed, sound, alarms, _told(records, pasts))
+    listed = _listed({record.run.cluster for record in records}, earlier)
+    return Night(run_id, whole, ordered, slow, blamed, sound, alarms, _told(records, pasts), listed)
+
+
+def _told_of(
+    history: History | None, by_run: Mapping[str, Sequence[Record]]
+) -> Mapping[tuple[str, str], tuple[Told, ...]]:
+    """By cluster and row, what the runs of the history came to, those that somebody has excluded left out."""
+    if history is None:
+        return {}
+    clusters = {record.run.cluster for records in by_run.values() for record in records} - {NO_CLUSTER}
+    found: dict[tuple[str, str], tuple[Told, ...]] = {}
+    for cluster in clusters:
+        excluded = {event.subject for event in history.events(cluster, EXCLUDE)}
+        for row, told in history.outcomes(cluster, EARLIER_RUNS + len(by_run)).items():
+            found[cluster, row] = tuple(one for one in told if one.run_id not in excluded)
+    return found
+
+
+def _listed(clusters: Collection[str], told: Mapping[tuple[str, str], tuple[Told, ...]]) -> tuple[Listed, ...]:
+    """The runs of clusters, the oldest first."""
+    found: dict[str, list[Told]] = {}
+    for (cluster, _), of_row in told.items():
+        for one in of_row if cluster in clusters else ():
+            found.setdefault(one.run_id, []).append(one)
+    runs = (
+        Listed(run_id, max(one.time_s for one in of_run), Counter(one.outcome for one in of_run))
+        for run_id, of_run in found.items()
+    )
+    return tuple(sorted(runs, key=lambda run: (run.time_s, run.run_id)))
 
 
 def _slow_nodes(pasts: Mapping[SeriesKey, Past]) -> dict[str, tuple[Suspect, ...]]:
@@ -193,13 +229,15 @@ def _rows(
     records: Sequence[Record],
     pasts: Mapping[SeriesKey, Past],
     accepted: Mapping[str, Mapping[str, Accepted]],
+    earlier: Mapping[tuple[str, str], tuple[Told, ...]] | None = None,
 ) -> tuple[list[Row], dict[str, str]]:
     """The rows of a night, and by node id why a record cannot be shown."""
     names = page_names(record.row.node_id for record in records)
     rows, broken = [], {}
     for record in records:
         try:
-            rows.append(_checked(_row(record, names[record.row.node_id], pasts, _accepted(record, accepted))))
+            row = Row(record, names[record.row.node_id], earlier=_before(record, earlier or {}))
+            rows.append(_checked(_with_past(row, pasts, _accepted(record, accepted))))
         except ValueError as error:  # numbers that nothing can be made of
             broken[record.row.node_id] = f"its record cannot be shown: {error}"
     return rows, broken
@@ -226,14 +264,22 @@ def _accepted(record: Record, accepted: Mapping[str, Mapping[str, Accepted]]) ->
     return known if known is not None and known.definition == record.row.definition else None
 
 
-def _row(record: Record, name: str, pasts: Mapping[SeriesKey, Past], accepted: Accepted | None) -> Row:
+def _before(record: Record, told: Mapping[tuple[str, str], tuple[Told, ...]]) -> tuple[Told, ...]:
+    """What the runs before came to for a row; one that judged the same job again was none."""
+    time_s = record_time_s(record)
+    of_row = told.get((record.run.cluster, record.row.id), ())
+    return tuple(one for one in of_row if one.run_id != record.run.id and one.time_s < time_s)
+
+
+def _with_past(row: Row, pasts: Mapping[SeriesKey, Past], accepted: Accepted | None) -> Row:
+    record = row.record
     key = series_key(record)
     if key is None:
-        return Row(record, name)
+        return replace(row, since=since_of(row))
     tonight = [point.point for point in points_of(record)]
     now_s = max([record_time_s(record), *(point.time_s for point in tonight)])
     earlier = replace(pasts.get(key) or Past(), accepted=accepted).without(record.run.id).until(now_s)
     past = earlier.with_tonight(tonight)
-    row = Row(record, name, past.nights, past.counted, past.drifting if tonight else None)
+    row = replace(row, nights=past.nights, counted=past.counted, drifting=past.drifting if tonight else None)
     noise = earlier.noise()
     return replace(row, since=since_of(row, 0.0 if noise is None else noise.sigma))

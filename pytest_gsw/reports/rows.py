@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from pytest_gsw.history.drifting import Drifting
-from pytest_gsw.history.model import Point
+from pytest_gsw.history.model import Point, Told, record_time_s
 from pytest_gsw.performance.verdict import DOUBTS, Verdict
 from pytest_gsw.results import attention, outcomes
-from pytest_gsw.results.attention import Attention
+from pytest_gsw.results.attention import Attention, Level
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record
 
@@ -58,6 +58,29 @@ class Row:
     counted: tuple[Point, ...] = ()
     drifting: Drifting | None = None
     since: Since | None = None
+    #: What the runs before came to for it, measured or not, the oldest first.
+    earlier: tuple[Told, ...] = ()
+
+    @property
+    def before(self) -> Told | None:
+        """What the last run before came to for it that could say something; ``None`` where none is known."""
+        return next((one for one in reversed(self.earlier) if _says_something(one.outcome)), None)
+
+    @property
+    def says_something(self) -> bool:
+        """Whether tonight tells if it is broken: a profiled run does not."""
+        return _says_something(self.record.outcome)
+
+    @property
+    def broken_since(self) -> tuple[float, int]:
+        """When it was broken first without being well since, and how many runs that are, tonight among them."""
+        first_s, runs = record_time_s(self.record), 1
+        for one in reversed(self.earlier):
+            if _says_something(one.outcome):
+                if not is_broken(one.outcome):
+                    break
+                first_s, runs = one.time_s, runs + 1
+        return first_s, runs
 
     @cached_property
     def needs(self) -> Attention:
@@ -85,6 +108,15 @@ class Row:
     def jobs(self) -> tuple[JobFacts, ...]:
         """Its jobs in the order in which they ran."""
         return tuple(sorted(self.record.jobs.all, key=lambda job: job.submit_s or job.end_s or 0))
+
+
+def is_broken(outcome: str) -> bool:
+    """Whether a row needs somebody by a word of :mod:`~pytest_gsw.results.outcomes`."""
+    return outcomes.of(outcome).attention.level in {Level.ERROR, Level.WARNING}
+
+
+def _says_something(outcome: str) -> bool:
+    return outcome != outcomes.PROFILED.word
 
 
 def is_slow(record: Record) -> bool:

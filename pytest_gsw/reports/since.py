@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_gsw.common.words import day
 from pytest_gsw.history.drifting import changes_at, changes_within
-from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.model import Point, record_time_s
-from pytest_gsw.history.store import History
 from pytest_gsw.performance.onset import onset
 from pytest_gsw.reports.rows import Row, Since
 from pytest_gsw.results import attention, outcomes
-from pytest_gsw.results.record import Record
-
-#: How many earlier runs are looked at for rows that could not be measured: each is read whole.
-_EARLIER_RUNS = 14
 
 
 def since_line(since: Since | None) -> str:
@@ -30,12 +24,14 @@ def since_line(since: Since | None) -> str:
 
 
 def since_of(row: Row, sigma: float = 0.0) -> Since | None:
-    """Since when a measured row is what it is.
+    """Since when a row is what it is, ``None`` where nobody knows, or where it is well.
 
     Args:
         row: The row.
         sigma: The standard deviation of its nights while nothing changes, 0 where that is not known.
     """
+    if row.needs is attention.ERROR:
+        return _error_since(row)
     if row.needs in attention.SLOW:
         found = _streak(row.nights, row.record.run.id, outcomes.SLOW)
         return None if found is None else _with_window(found, row.nights, sigma)
@@ -92,48 +88,12 @@ def _since_night(nights: Sequence[Point], first: int) -> Since:
     )
 
 
-def errors_since(rows: Iterable[Row], history: History | None, run_id: str) -> dict[str, Since]:
-    """By page, since when rows could not be measured: as many runs back as it takes, and no more than a few."""
-    tonight = {row.record.row.node_id: row for row in rows if row.needs is attention.ERROR}
-    found = {
-        row.name: Since(record_time_s(row.record), run_id, row.record.jobs.last.id if row.record.jobs.last else "", 1)
-        for row in tonight.values()
-    }
-    if history is None:
-        return found
-    for records in _earlier_runs(history, run_id, tonight.values()):
-        for record in records:
-            row = tonight.get(record.row.node_id)
-            if row is None:
-                continue
-            known = found[row.name]
-            time_s = record_time_s(record)
-            if record.outcome == outcomes.ERROR.word:
-                job_id = record.jobs.last.id if record.jobs.last else ""
-                found[row.name] = replace(
-                    known, time_s=time_s, run_id=record.run.id, job_id=job_id, nights=known.nights + 1
-                )
-            else:
-                found[row.name] = replace(known, good_run_id=record.run.id, good_time_s=time_s)
-                del tonight[record.row.node_id]
-        if not tonight:
-            break
+def _error_since(row: Row) -> Since:
+    """Since when a row could not be measured."""
+    record, last = row.record, row.record.jobs.last
+    found = Since(record_time_s(record), record.run.id, "" if last is None else last.id, 1)
+    for night in reversed(row.earlier):
+        if night.outcome != outcomes.ERROR.word:
+            return replace(found, good_run_id=night.run_id, good_time_s=night.time_s)
+        found = replace(found, time_s=night.time_s, run_id=night.run_id, job_id="", nights=found.nights + 1)
     return found
-
-
-def _earlier_runs(history: History, run_id: str, rows: Iterable[Row]) -> Iterator[tuple[Record, ...]]:
-    """The records of the runs before, the newest first."""
-    clusters = {row.record.run.cluster for row in rows}
-    before_s = max((record_time_s(row.record) for row in rows), default=0.0)
-    if not clusters:
-        return
-    summaries = [
-        one
-        for one in history.runs(last=4 * _EARLIER_RUNS)
-        if one.cluster in clusters and one.run_id != run_id and one.last_s <= before_s
-    ]
-    for summary in sorted(summaries, key=lambda one: one.last_s, reverse=True)[:_EARLIER_RUNS]:
-        try:
-            yield history.records(summary.run_id)
-        except HistoryError:
-            return  # of a later release; what it says of that night nobody can tell

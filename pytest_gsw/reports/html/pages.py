@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from pytest_gsw.reports.html.layout import (
     table,
     time_element,
 )
+from pytest_gsw.reports.html.strip import nights_strip, row_curve
 from pytest_gsw.reports.html.texts import (
     cause_nodes,
     day,
@@ -36,7 +38,8 @@ from pytest_gsw.reports.html.texts import (
     shown_nodes,
     since_facts,
 )
-from pytest_gsw.reports.night import Cause, Night
+from pytest_gsw.reports.html.turned import turned_section
+from pytest_gsw.reports.night import Cause, Listed, Night
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.results import attention
 from pytest_gsw.tables.metrics import MFU
@@ -57,6 +60,8 @@ def night_page(night: Night, others: Sequence[tuple[Night, str]], links: Sequenc
         _counts(night),
         element("p", *_run_facts(night), class_="run"),
         simulated_note(night.records),
+        turned_section(night),
+        _strip(night),
         _slow_nodes(night),
         _blamed_nodes(night),
         section("cluster", "The whole cluster", _incident(night), *_creeping(night)),
@@ -67,6 +72,15 @@ def night_page(night: Night, others: Sequence[tuple[Night, str]], links: Sequenc
         section("nights", "Other nights", _others(others)),
     ]
     return page(title, main, links, here="index.html")
+
+
+def _strip(night: Night) -> ET.Element | None:
+    """The nights before and this one; nothing where none before is known."""
+    tonight = Listed(night.run_id, night.end_s or 0.0, Counter(record.outcome for record in night.records))
+    before = [one for one in night.listed if one.run_id != night.run_id and one.time_s <= tonight.time_s]
+    if not before:
+        return None
+    return nights_strip([*before, tonight], lambda _: None, night.run_id)
 
 
 def _counts(night: Night) -> ET.Element:
@@ -148,7 +162,8 @@ def _attention(night: Night) -> ET.Element | None:
 def _group(night: Night, kind: str) -> ET.Element:
     heading = element("h3", sign(kind), f" {_HEADINGS[kind]} ({night.counts[kind]})", id=kind)
     if kind == attention.ERROR.kind:
-        causes = [_cause_card(cause, night.run.directory) for cause in night.causes[:_CAUSES]]
+        shown = enumerate(night.causes[:_CAUSES], 1)
+        causes = [_cause_card(number, cause, night.run.directory) for number, cause in shown]
         left = sum(len(cause.rows) for cause in night.causes[_CAUSES:])
         return element("div", heading, *causes, _more(left), _missing(night), class_="group")
     parts = frozenset(() if night.incident is None else night.incident.parts)
@@ -170,6 +185,7 @@ def _card(row: Row, directory: Path) -> ET.Element:
     return element(
         "li",
         element("h4", row_link(row), " ", change(row)),
+        row_curve(row),
         element("p", fact_text(row), class_="fact"),
         fact_list([("nodes", shown_nodes(nodes_text(row.record))), *since_facts(row)]),
         command_line(next_command(row, directory)),
@@ -177,10 +193,10 @@ def _card(row: Row, directory: Path) -> ET.Element:
     )
 
 
-def _cause_card(cause: Cause, directory: Path) -> ET.Element:
+def _cause_card(number: int, cause: Cause, directory: Path) -> ET.Element:
     return element(
         "div",
-        element("h4", f"{counted(len(cause.rows), 'row')}: {cause.fact}"),
+        element("h4", f"{counted(len(cause.rows), 'row')}: {cause.fact}", id=f"cause-{number}"),
         fact_list([("nodes", cause_nodes(cause)), ("advice", cause.advice)]),
         element("ul", *(_error_row(row) for row in cause.rows[:_NAMED]), class_="rows"),
         _more(len(cause.rows) - _NAMED),

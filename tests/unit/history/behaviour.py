@@ -239,6 +239,17 @@ class StoreBehaviour:
                 key: tuple(point.judged_s for point in points) for key, points in found.items()
             }
 
+    def test_what_the_last_runs_of_a_cluster_came_to_for_each_row(self, place: str) -> None:
+        with open_history(place) as history:
+            assert history.outcomes("eos", 2) == {}
+            history.add([night(0), night(1, outcome="error"), night(2), imported_of(night(3), 0.0)])
+            history.add([varied(night(2), cluster="selene", run_id="another")])
+            (told,) = history.outcomes("eos", 2).values()
+            assert [(one.run_id, one.time_s, one.outcome) for one in told] == [
+                (night(1).run.id, FIRST_S + 86400, "error"),
+                (night(2).run.id, FIRST_S + 2 * 86400, "passed"),
+            ]
+
     def test_runs_are_counted_by_outcome(self, place: str) -> None:
         with open_history(place) as history:
             assert history.runs() == ()

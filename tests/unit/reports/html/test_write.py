@@ -17,7 +17,19 @@ from hypothesis import strategies as st
 from pytest_gsw.reports.html import Run, write_report
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record
-from tests.unit.reports.nights import BROKEN, FAST, PASSED, RUN_ID, SLOW, TONIGHT, attempt, history_of, row, runs
+from tests.unit.reports.nights import (
+    BROKEN,
+    FAST,
+    PASSED,
+    RUN_ID,
+    SLOW,
+    TONIGHT,
+    attempt,
+    failed,
+    history_of,
+    row,
+    runs,
+)
 from tests.unit.results.records import varied
 
 HOSTILE = (
@@ -154,11 +166,17 @@ def test_what_there_is(tmp_path: Path) -> None:
 
 def test_a_night_with_a_history(tmp_path: Path) -> None:
     before = [row(SLOW.row.id, number) for number in range(TONIGHT)]
-    before += [varied(BROKEN, run_id=f"night-{TONIGHT - 1:03}", recorded_s=(BROKEN.run.recorded_s or 0) - 86400)]
+    before += [failed(BROKEN.row.id, BROKEN.fact, TONIGHT - 1)]
     with history_of(tmp_path, *before) as history:
         index = write_report([PASSED, SLOW, BROKEN], history, tmp_path / "out", runs=runs(tmp_path))
     check(index.parent)
-    assert "tonight; before that 4.5 s on 2026-12-15" in text_of(index)
+    text = text_of(index)
+    assert "tonight; before that 4.5 s on 2026-12-15" in text
+    assert "Since the last run, 2026-12-15New (1)" in text
+    assert "error, since 2026-12-15, 2 runs" in text
+    assert "Mended (0)nothing" in text
+    assert ": 1 error, 1 passed" in text
+    assert "Throughput of 30 nights from" in text
     page = index.parent / "rows" / "llama2_70b_fp8_H100x128.html"
     assert "The newest 14 of 46 nights" in text_of(page)
     assert "Step time of 46 nights (s)" in text_of(page)

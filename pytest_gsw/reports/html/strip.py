@@ -1,0 +1,134 @@
+"""Nights in little: a column for each by verdict, and the curve of one row."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from pytest_gsw.common.words import listed
+from pytest_gsw.reports.html.elements import element
+from pytest_gsw.reports.html.texts import moment, percent
+from pytest_gsw.reports.night import Listed
+from pytest_gsw.reports.rows import KINDS, Row
+from pytest_gsw.results import attention, outcomes
+
+#: Nights that are shown, and how high a column is, and how wide, in its own units.
+SHOWN = 30
+_HIGH, _WIDE, _LEAST = 60, 20, 3
+
+#: The curve of a row, in its own units, and what it spans at least, a fraction of throughput.
+_CURVE_WIDE, _CURVE_HIGH, _ROOM = 160, 36, 4
+_LEAST_SPAN = 0.04
+
+
+def by_kind(words: Mapping[str, int]) -> dict[str, int]:
+    """How many rows there are of each kind, the worst first, by the words of their outcomes."""
+    counts: Counter[str] = Counter()
+    for word, count in words.items():
+        counts[outcomes.of(word).attention.in_report.kind] += count
+    return {kind: counts[kind] for kind in KINDS if counts[kind]}
+
+
+def counts_of(words: Mapping[str, int]) -> str:
+    """``3 regressed, 1 error, 98 passed``."""
+    return listed({attention.BY_KIND[kind].word: count for kind, count in by_kind(words).items()})
+
+
+def nights_strip(nights: Iterable[Listed], address_of: Callable[[str], str | None], here: str = "") -> ET.Element:
+    """A column for each of the newest nights, the newest at the right; each with its counts, and a link to its page."""
+    shown = list(nights)[-SHOWN:]
+    most = max((sum(night.outcomes.values()) for night in shown), default=1)
+    columns = [
+        _column(night, most, None if night.run_id == here else address_of(night.run_id), is_here=night.run_id == here)
+        for night in shown
+    ]
+    kinds = {kind for night in shown for kind in by_kind(night.outcomes)}
+    legend = [_swatch(kind) for kind in KINDS if kind in kinds]
+    strip = element("ol", *columns, class_="strip", aria_label="Nights by verdict, the newest last")
+    return element("div", strip, element("p", *legend, class_="legend"))
+
+
+def _column(night: Listed, most: int, address: str | None, *, is_here: bool) -> ET.Element:
+    found = moment(night.time_s)
+    when = "" if found is None else found.strftime("%Y-%m-%d %H:%M")
+    counts = by_kind(night.outcomes)
+    told = f"{when}: {counts_of(night.outcomes)}"
+    worst = attention.BY_KIND[next(iter(counts))].sign if counts else ""
+    parts = [
+        _bars(counts, most),
+        element("span", worst, aria_hidden="true"),
+        element("span", "" if found is None else f"{found:%d}", aria_hidden="true"),
+        element("span", told, class_="vh"),
+    ]
+    if address is None:
+        return element("li", element("span", *parts, title=told, class_="here" if is_here else None))
+    return element("li", element("a", *parts, title=told, href=address))
+
+
+def _bars(counts: Mapping[str, int], most: int) -> ET.Element:
+    """The counts of one night, the worst on top."""
+    bars = []
+    bottom = float(_HIGH)
+    for kind in reversed(list(counts)):
+        height = max(_LEAST, counts[kind] / most * (_HIGH - _LEAST * len(counts)))
+        bottom -= height
+        bars.append(element("rect", x=1, y=round(bottom, 1), width=_WIDE - 2, height=round(height, 1), class_=kind))
+    return element("svg", *bars, viewBox=f"0 0 {_WIDE} {_HIGH}", class_="column", aria_hidden="true")
+
+
+def _swatch(kind: str) -> ET.Element:
+    known = attention.BY_KIND[kind]
+    box = element("svg", element("rect", x=1, y=1, width=8, height=8, class_=kind), viewBox="0 0 10 10")
+    box.set("class", "swatch")
+    box.set("aria-hidden", "true")
+    return element("span", box, f" {known.sign} {known.word}")
+
+
+# -- the curve of a row ----------------------------------------------------------------------------
+
+
+def row_curve(row: Row) -> ET.Element | None:
+    """Throughput over a row's newest nights against what the row is held against, nights with errors marked."""
+    verdict = row.verdict
+    nights = row.nights[-SHOWN:]
+    if verdict is None or len(nights) < 2:
+        return None
+    changes = [verdict.reference_s / night.judged_s - 1 for night in nights]
+    failed = [one for one in row.earlier if one.outcome == outcomes.ERROR.word and one.time_s >= nights[0].time_s]
+    when = sorted([*(night.time_s for night in nights), *(one.time_s for one in failed)])
+    place = {time_s: _across(number, len(when)) for number, time_s in enumerate(when)}
+    low, high = min(*changes, 0.0), max(*changes, 0.0)
+    room = max(0.0, _LEAST_SPAN - (high - low)) / 2
+    low, high = low - room, high + room
+
+    def up(change: float) -> float:
+        return round(_ROOM + (high - change) / (high - low) * (_CURVE_HIGH - 2 * _ROOM), 1)
+
+    places = [(place[night.time_s], up(change)) for night, change in zip(nights, changes, strict=True)]
+    told = f"Throughput of {len(nights)} nights from {percent(min(changes))} to {percent(max(changes))}"
+    told += f", {percent(changes[-1])} in the newest; {len(failed)} with errors" if failed else ""
+    zero = element("line", x1=0, x2=_CURVE_WIDE, y1=up(0.0), y2=up(0.0), class_="reference")
+    line = element("polyline", class_="nights")
+    line.set("points", " ".join(f"{x:g},{y:g}" for x, y in places))  # no text, and longer than texts may be
+    crosses = [arm for one in failed for arm in _cross(place[one.time_s])]
+    last = element("circle", cx=places[-1][0], cy=places[-1][1], r=3, class_=row.kind)
+    return element(
+        "svg",
+        *(element("title", told), zero, line, *crosses, last),
+        viewBox=f"0 0 {_CURVE_WIDE} {_CURVE_HIGH}",
+        class_="curve",
+        role="img",
+        aria_label=told,
+    )
+
+
+def _across(number: int, of: int) -> float:
+    return round(_ROOM + number / max(of - 1, 1) * (_CURVE_WIDE - 2 * _ROOM), 1)
+
+
+def _cross(x: float) -> list[ET.Element]:
+    """A night with an error, at the foot."""
+    y, arm = _CURVE_HIGH - _ROOM - 1, 3
+    slopes = ((y - arm, y + arm), (y + arm, y - arm))
+    return [element("line", x1=x - arm, x2=x + arm, y1=y1, y2=y2, class_="failed") for y1, y2 in slopes]

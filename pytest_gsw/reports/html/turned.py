@@ -1,0 +1,119 @@
+"""What is new, still broken and mended since the runs before: the first thing on a night's page."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Sequence
+
+from pytest_gsw.common.words import counted
+from pytest_gsw.history.alarms import Alarm, Kind
+from pytest_gsw.reports.html.elements import Content, element
+from pytest_gsw.reports.html.layout import row_link, section, sign
+from pytest_gsw.reports.html.texts import day, percent
+from pytest_gsw.reports.lately import Turned
+from pytest_gsw.reports.night import Cause, Night
+from pytest_gsw.reports.rows import Row
+from pytest_gsw.results import attention, outcomes
+
+#: Entries of one list; the list of all rows has the others.
+_NAMED = 8
+
+#: Where more is said of an alarm, and as what it is said here.
+_OF_ALARMS = {
+    Kind.INCIDENT: ("#cluster", "the whole cluster is slower", attention.REGRESSED.kind),
+    Kind.NODE: ("jobs.html#slow", "slow node", attention.REGRESSED.kind),
+    Kind.DRIFT: ("#alarms", "drifts", attention.DRIFT.kind),
+    Kind.REGRESSION: ("#alarms", "regressed", attention.REGRESSED.kind),
+}
+
+
+def turned_section(night: Night) -> ET.Element | None:
+    """Three short lists with their counts; nothing where no run before is known."""
+    found = night.lately
+    if found is None:
+        return None
+    heading = f"Since the last run, {day(found.before_s)}"
+    if not (found.new.count or found.still.count or found.mended.count):
+        return section("lately", heading, element("p", "Nothing is broken, and nothing was."))
+    lists = [
+        _list("new", "New", found.new, night, "nothing new"),
+        _list("still", "Still broken", found.still, night, "nothing"),
+        _list("mended", "Mended", found.mended, night, "nothing"),
+    ]
+    return section("lately", heading, element("div", *lists, class_="turned"))
+
+
+def _list(turn: str, heading: str, turned: Turned, night: Night, nothing: str) -> ET.Element:
+    entries = [*map(_alarm, turned.alarms), *_rows(turn, turned.rows, night)]
+    left = len(entries) - _NAMED
+    more = element("li", f"and {left} more, ", element("a", "in the list of all rows", href="#rows"))
+    shown = [*entries[:_NAMED], *([more] if left > 0 else [])]
+    return element(
+        "div",
+        element("h3", f"{heading} ({turned.count})"),
+        element("ul", *shown, class_="rows") if shown else element("p", nothing),
+        class_=f"card {turn}",
+    )
+
+
+def _rows(turn: str, rows: Iterable[Row], night: Night) -> list[ET.Element]:
+    """An entry for each row, but for those of one cause and those that are part of an incident."""
+    if turn == "mended":
+        return [_mended(row) for row in rows]
+    told = {row.name: row for row in rows}
+    parts = () if night.incident is None else night.incident.parts
+    of_incident = [row for row in told.values() if row.record.row.node_id in parts]
+    entries = []
+    if of_incident:
+        text = f"{counted(len(of_incident), 'row')}: part of what the whole cluster has"
+        entries.append(_entry(attention.INCONCLUSIVE.kind, element("a", text, href="#cluster")))
+    said = {row.name for row in of_incident}
+    for number, cause in enumerate(night.causes, 1):
+        of_cause = [row for row in cause.rows if row.name in told]
+        if len(of_cause) > 1:
+            entries.append(_cause(number, cause, of_cause))
+            said |= {row.name for row in of_cause}
+    return [*(_broken(row, turn) for row in told.values() if row.name not in said), *entries]
+
+
+def _cause(number: int, cause: Cause, rows: Sequence[Row]) -> ET.Element:
+    text = f"{counted(len(rows), 'row')}: {cause.fact}"
+    return _entry(attention.ERROR.kind, element("a", text, href=f"#cause-{number}"))
+
+
+def _broken(row: Row, turn: str) -> ET.Element:
+    first_s, runs = row.broken_since
+    since = f", since {day(first_s)}, {counted(runs, 'run')}" if turn == "still" else ""
+    was = "" if row.before is None or turn == "new" else _was(row, row.before.outcome)
+    first = ", its first run" if row.before is None else ""
+    change = "" if row.change is None else f" {percent(row.change)}"
+    return _entry(row.kind, row_link(row), f" {_word(row)}{change}{since}{was}{first}")
+
+
+def _mended(row: Row) -> ET.Element:
+    was = "" if row.before is None else f", was {outcomes.of(row.before.outcome).attention.word or 'broken'}"
+    change = "" if row.change is None else f" {percent(row.change)}"
+    return _entry(row.kind, row_link(row), f" {_word(row)}{change}{was}")
+
+
+def _was(row: Row, before: str) -> str:
+    return "" if before == row.record.outcome else f", {outcomes.of(before).attention.in_report.word} before"
+
+
+def _word(row: Row) -> str:
+    known = outcomes.of(row.record.outcome)
+    return known.counted or known.text if known.known else row.needs.word
+
+
+def _alarm(alarm: Alarm) -> ET.Element:
+    address, what, kind = _OF_ALARMS[alarm.spell.kind]
+    spell = alarm.spell
+    name = "" if spell.kind is Kind.INCIDENT else f"{spell.subject}: "
+    change = "" if alarm.change is None else f" {percent(alarm.change)}"
+    until = f"; mended on {day(spell.mended_s)}" if spell.mended_s is not None else ""
+    text = f"{name}{what}"
+    return _entry(kind, element("a", text, href=address), f"{change}, since {day(alarm.since_s)}{until}")
+
+
+def _entry(kind: str, *contents: Content) -> ET.Element:
+    return element("li", sign(kind), " ", *contents)
