@@ -50,6 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         what was asked is wrong.
     """
     parser = _parser()
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks for words
+        from pytest_gsw.cli.completion import complete
+
+        complete(parser)
     asked = parser.parse_args(arguments)
     try:
         answer: Answer = asked.run(asked)

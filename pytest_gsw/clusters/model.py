@@ -168,23 +168,26 @@ def find_cluster(
         FileError: A file is wrong, or a variable that the cluster uses is not set.
         ConfigurationError: No file defines the cluster.
     """
-    known: dict[str, Path | None] = dict.fromkeys([*_BUILT_IN, *others])
-    for path in files:
-        if not path.is_file():
-            continue
+    for path in filter(Path.is_file, files):
         clusters = read_free_mapping(path, "clusters", CLUSTER_FIELDS)
         if name in clusters:
             return _cluster(name, clusters[name], path, environ)
-        known.update(dict.fromkeys(clusters, path))
     if name in _BUILT_IN:
         return _BUILT_IN[name]
+    known = sorted({*known_clusters(files), *others})
     looked_in = "\n".join(f"  {path}{'' if path.is_file() else ' (not there)'}" for path in files)
     raise ConfigurationError(
         f"no cluster '{name}'{f.nearest(name, known)}\n"
-        f"known: {', '.join(sorted(known))}\n"
+        f"known: {', '.join(known)}\n"
         f"looked in:\n{looked_in}\n"
         f"next: define '{name}' in one of these files, or give another with {option}=FILE"
     )
+
+
+def known_clusters(files: Sequence[Path]) -> tuple[str, ...]:
+    """The names of all clusters, built-in ones and those of these files; a FileError where a file is wrong."""
+    defined = (read_free_mapping(path, "clusters", CLUSTER_FIELDS) for path in filter(Path.is_file, files))
+    return tuple(sorted({*_BUILT_IN, *(name for clusters in defined for name in clusters)}))
 
 
 def release_of(name: str, files: Sequence[Path], environ: Mapping[str, str]) -> tuple[str, str] | None:
