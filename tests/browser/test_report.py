@@ -169,6 +169,63 @@ def test_everybody_can_read_it(
     assert {path: problems for path, problems in found.items() if problems} == {}
 
 
+_CUT = """() => [...document.querySelectorAll('.scroll')].filter(box => box.scrollWidth > box.clientWidth)
+    .map(box => [box.querySelector('caption').innerText,
+        getComputedStyle(box.querySelector('caption span'), '::after').visibility])"""
+
+
+def test_all_verdicts_are_in_sight_and_what_is_wider_says_so(chromium: Chromium, report: Served) -> None:
+    with chromium.tab(report.url, viewport={"width": 1440, "height": 900}) as tab:
+        tab.goto("index.html")
+        assert [caption for caption, _ in tab.ask(_CUT) if "change of throughput" in caption] == []
+    with chromium.tab(report.url, **PHONE) as tab:
+        tab.goto("index.html")
+        cut = tab.ask(_CUT)
+        assert [caption for caption, _ in cut if "change of throughput" in caption]
+        assert {visibility for _, visibility in cut} == {"visible"}
+
+
+_POINTS = """() => [...document.querySelectorAll('figure.plot > svg')].map(svg => {
+    const texts = [...svg.querySelectorAll('text')].filter(text => text.getBoundingClientRect().width > 0);
+    const boxes = texts.map(text => text.getBoundingClientRect());
+    const meet = (one, other) => one.left < other.right && other.left < one.right
+        && one.top < other.bottom && other.top < one.bottom;
+    const points = [...svg.querySelectorAll('circle, svg > polygon')].map(point => point.getBoundingClientRect());
+    return {
+        width: svg.getBoundingClientRect().width / svg.parentElement.getBoundingClientRect().width,
+        texts: boxes.flatMap((box, at) => boxes.slice(at + 1).filter(other => meet(box, other))
+            .map(() => texts[at].textContent)),
+        covered: points.filter(point => boxes.some(box => meet(point, box))).length,
+        untold: [...svg.querySelectorAll('circle, svg > polygon')]
+            .filter(point => !point.querySelector('title') && !point.closest(':has(> title)')).length,
+        fill: getComputedStyle(svg.querySelector('text') || svg).fill,
+    };
+})"""
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1440])
+def test_no_text_of_a_picture_stands_on_another_or_on_a_point(
+    chromium: Chromium, report: Served, pages: Mapping[str, Page], width: int
+) -> None:
+    with chromium.tab(report.url, viewport={"width": width, "height": 900}) as tab:
+        for path in looked_at(pages):
+            tab.goto(path)
+            for found in tab.ask(_POINTS):
+                assert (found["texts"], found["covered"], found["untold"]) == ([], 0, 0), path
+                assert found["width"] > 0.7, path
+
+
+def test_a_picture_is_as_dark_as_its_page(chromium: Chromium, report: Served, pages: Mapping[str, Page]) -> None:
+    path = page_of(pages, KINDS["drift"]).path
+    inks = {}
+    for name, options in (("light", {}), ("dark", DARK)):
+        with chromium.tab(report.url, **options) as tab:
+            tab.goto(path)
+            inks[name] = tab.ask(_POINTS)[0]["fill"]
+            assert inks[name] == tab.ask("() => getComputedStyle(document.body).color")
+    assert inks["light"] != inks["dark"]
+
+
 def focused(tab: Tab) -> tuple[str, str | None, bool]:
     """What has the focus: its element's name, where it leads, and whether it can be seen."""
     name, target, box = tab.ask(

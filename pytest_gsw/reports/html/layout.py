@@ -15,6 +15,9 @@ from pytest_gsw.reports.rows import Row
 from pytest_gsw.results.attention import BY_KIND
 from pytest_gsw.results.record import Record
 
+#: Columns that a phone has room for, mostly.
+_NARROW = 4
+
 
 def page(
     title: str, main: Iterable[Content], links: Sequence[tuple[str, str]], *, here: str = "", root: str = ""
@@ -45,7 +48,7 @@ def page(
     )
 
 
-def table(name: str, caption: str, heads: Sequence[str], lines: Iterable[Sequence[Content]]) -> ET.Element:
+def table(name: str, caption: str, heads: Sequence[Content], lines: Iterable[Sequence[Content]]) -> ET.Element:
     """A table that is scrolled by itself where it is wider than the page; its name is the only one such on the page.
 
     The first cell of a line is its head; of the others, an element that is a cell stays as it is.
@@ -55,11 +58,11 @@ def table(name: str, caption: str, heads: Sequence[str], lines: Iterable[Sequenc
         "div",
         element(
             "table",
-            element("caption", caption, id=f"{name}-caption"),
+            element("caption", element("span", caption), id=f"{name}-caption"),
             element("thead", element("tr", *(element("th", head, scope="col") for head in heads))),
             element("tbody", *body),
         ),
-        class_="scroll",
+        class_="scroll wide" if len(heads) > _NARROW else "scroll",
         role="region",
         aria_labelledby=f"{name}-caption",
         tabindex=0,

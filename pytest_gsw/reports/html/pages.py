@@ -39,6 +39,7 @@ from pytest_gsw.reports.html.texts import (
     since_facts,
 )
 from pytest_gsw.reports.html.turned import turned_section
+from pytest_gsw.reports.html.verdicts import verdict_tables
 from pytest_gsw.reports.night import Cause, Listed, Night
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.results import attention
@@ -67,7 +68,7 @@ def night_page(night: Night, others: Sequence[tuple[Night, str]], links: Sequenc
         section("cluster", "The whole cluster", _incident(night), *_creeping(night)),
         _attention(night),
         section("alarms", "Alarms", _alarms(night)),
-        section("verdicts", "Verdicts", _verdicts(night)),
+        section("verdicts", "Verdicts", *verdict_tables(night.rows)),
         section("rows", "All rows", _all_rows(night)),
         section("nights", "Other nights", _others(others)),
     ]
@@ -237,36 +238,6 @@ def _alarms(night: Night) -> ET.Element | None:
 
 
 # -- all verdicts ----------------------------------------------------------------------------------
-
-
-def _verdicts(night: Night) -> ET.Element | None:
-    """The table by workload, dtype and number of GPUs; the workload with the worst row comes first."""
-    if not night.rows:
-        return None
-    gpus = sorted({record.row.gpus for record in night.records})
-    several = len({record.row.accelerator for record in night.records}) > 1
-    lines: dict[tuple[str, ...], dict[int, list[Row]]] = {}
-    for row in night.rows:  # the worst first, and so are the lines
-        record = row.record
-        name = (record.row.workload, record.row.dtype, *([record.row.accelerator] if several else []))
-        lines.setdefault(name, {}).setdefault(record.row.gpus, []).append(row)
-    heads = ["workload", "dtype", *(["accelerator"] if several else []), *(f"{number:,} GPUs" for number in gpus)]
-    body: list[list[Content]] = [
-        [*name, *(_verdict_cell(cells.get(number, [])) for number in gpus)] for name, cells in lines.items()
-    ]
-    return table("verdicts", "Change of throughput of each row, the worst workload first", heads, body)
-
-
-def _verdict_cell(rows: Sequence[Row]) -> ET.Element:
-    marks = [element("a", *_mark(row), href=f"rows/{row.name}.html", class_=row.kind) for row in rows]
-    # Of several rows in a cell each keeps its own colour; the cell has that of the worst.
-    return element("td", *marks, class_=f"verdict {rows[0].kind}" if rows else None)
-
-
-def _mark(row: Row) -> list[Content]:
-    """A row's sign, word and change of throughput; that it passed is said to those alone who do not see the sign."""
-    word = element("span", row.needs.word, class_="vh" if row.needs is attention.PASSED else None)
-    return [sign(row.kind), " ", word, "" if row.change is None else f" {percent(row.change)}"]
 
 
 def _all_rows(night: Night) -> ET.Element | None:
