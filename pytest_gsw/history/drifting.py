@@ -89,15 +89,16 @@ def changes_within(points: Sequence[Point], first: int, last: int) -> dict[str, 
 def changes_at(points: Sequence[Point], night: int) -> dict[str, tuple[str, str]]:
     """What of the environment changed in a night (an index), by name, as it was before and is since.
 
-    Only what had been the same for some nights: nodes that change every night say nothing.
+    Only what had been the same for some nights: nodes that change every night say nothing. What one of them does not
+    know may be what it was.
     """
     before = [_facts(point) for point in points[max(0, night - _SAME_BEFORE) : night]]
     now = _facts(points[night])
     changes = {}
-    for name in {**now, **(before[-1] if before else {})}:
+    for name in now:
         values = {facts.get(name, "") for facts in before}
-        if len(values) == 1 and now.get(name, "") not in values:
-            changes[name] = (values.pop(), now.get(name, ""))
+        if len(values) == 1 and "" not in {*values, now[name]} and now[name] not in values:
+            changes[name] = (values.pop(), now[name])
     return changes
 
 

@@ -61,7 +61,7 @@ def _since_text(since: ClusterNight | None, changes: Mapping[str, tuple[str, str
 
 def changes_text(changes: Mapping[str, tuple[str, str]]) -> str:
     """What of the environment changed: ``nccl 2.21.5 -> 2.23.4, driver 550.54 -> 560.28``."""
-    return ", ".join(f"{name} {before or 'unknown'} -> {now or 'unknown'}" for name, (before, now) in changes.items())
+    return ", ".join(f"{name} {before} -> {now}" for name, (before, now) in changes.items())
 
 
 def change_text(change: Change) -> str:

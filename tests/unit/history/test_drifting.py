@@ -74,9 +74,18 @@ def test_what_changed_in_a_night() -> None:
     now = night(5, image="jax-25.02", environment={"nccl": "2.23.4", "driver": "560.28"}, nodes="n9")
     assert changes_at([*before, now], 5) == {
         "nccl": ("2.21.5", "2.23.4"),
-        "driver": ("", "560.28"),
         "image": ("jax-24.12", "jax-25.02"),
     }
+
+
+def test_what_one_of_the_nights_does_not_know_is_no_change() -> None:
+    known, unknown = {"nccl": "2.21.5", "driver": "560.28"}, {"nccl": "2.21.5"}
+    assert (
+        changes_at([night(number, environment=known) for number in range(5)] + [night(5, environment=unknown)], 5) == {}
+    )
+    assert (
+        changes_at([night(number, environment=unknown) for number in range(5)] + [night(5, environment=known)], 5) == {}
+    )
 
 
 def test_nodes_that_were_always_the_same_are_worth_a_word() -> None:
