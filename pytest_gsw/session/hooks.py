@@ -61,6 +61,10 @@ def begin(config: pytest.Config) -> None:
             from pytest_gsw.session.junit_file import JunitCases
 
             config.pluginmanager.register(JunitCases(config), "gsw-junit")
+        if getattr(config.option, "allure_report_dir", None) or getattr(config.option, "htmlpath", None):
+            from pytest_gsw.session.reporters import add_reporters
+
+            add_reporters(config)
         if settings.suite is not None:
             from pytest_gsw.session.suite import rows_of_suite
 

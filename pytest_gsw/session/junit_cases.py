@@ -25,7 +25,7 @@ def add_case(item: pytest.Item, report: pytest.TestReport) -> None:
         return
     record = item.stash.get(RECORD, None)
     if record is None:
-        case = (_class_of_item(item), item.name, 0.0, "")
+        case = (class_of_item(item), item.name, 0.0, "")
     else:
         message = "" if record.outcome == outcomes.PROFILED.word else record.fact
         case = (class_of(record), record.row.id, junit.took_s(record), message)
@@ -40,12 +40,13 @@ def note_rows(settings: Settings, items: Iterable[pytest.Item]) -> None:
     """
     rows = (item for item in items if isinstance(item, BaselineItem | BlankItem))
     versions = {"pytest-gsw": version("pytest-gsw"), "pytest": pytest.__version__, "python": python_version()}
-    classes = {item.nodeid: _class_of_item(item) for item in rows}
+    classes = {item.nodeid: class_of_item(item) for item in rows}
     release = "" if settings.release is None else settings.release
     write_noted(settings.run_directory, Noted(_cluster_of(settings), release, versions, quoted(classes, os.environ)))
 
 
-def _class_of_item(item: pytest.Item) -> str:
+def class_of_item(item: pytest.Item) -> str:
+    """The class name of a row that has no record yet."""
     settings = item.config.stash[SETTINGS]
     cluster = _cluster_of(settings)
     if isinstance(item, BaselineItem):

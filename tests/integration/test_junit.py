@@ -88,6 +88,7 @@ def test_the_facts_of_a_row(mixed: Path) -> None:
         "gsw_limit",
         "gsw_gpus",
         "gsw_reference",
+        "gsw_throughput_change",
         "gsw_compared",
         "gsw_definition",
         "gsw_image",

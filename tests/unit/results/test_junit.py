@@ -19,6 +19,7 @@ def test_the_properties_of_a_measured_row() -> None:
         ("gsw_tolerance", 0.05),
         ("gsw_gpus", 128),
         ("gsw_reference", "documented"),
+        ("gsw_throughput_change", -0.108415),
         ("gsw_measured_step_time_s", 5.11),
         ("gsw_measured_tokens_per_s", 205200.78),
         ("gsw_measured_mfu", 0.36025),
