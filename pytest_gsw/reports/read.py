@@ -97,7 +97,11 @@ def exported_night(
     read = None if history is None else _once(history)
     pasts = _pasts(shown, history, accepted, read)
     of_slow = set(map(series_key, filter(is_slow, shown)))
-    rows, broken = _rows(shown, {key: past for key, past in pasts.items() if key in of_slow}, {})
+    of_runs: dict[str, list[Record]] = {}
+    for record in shown:
+        of_runs.setdefault(record.run.id, []).append(record)
+    earlier = _told_of(history, of_runs)
+    rows, broken = _rows(shown, {key: past for key, past in pasts.items() if key in of_slow}, {}, earlier)
     safe = quoted_missing(missing or {})
     return Night(
         "",

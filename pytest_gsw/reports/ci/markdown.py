@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_gsw.common.words import counted, percent
+from pytest_gsw.common.words import counted, day, percent
 from pytest_gsw.history.alarm_texts import COLUMNS, cells
 from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.reports.ci.night import Finding, counts_text, findings
+from pytest_gsw.reports.lately import Lately, Turned
 from pytest_gsw.reports.night import Night
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.attention import IMPROVED, REGRESSED, Level
@@ -26,6 +27,8 @@ LIMIT_BYTES = 900_000
 _LONGEST_FACT = 300
 _LONGEST_COMMAND = 600
 _LONGEST_NODES = 80
+#: Rows, nodes and clusters that one line names.
+_NAMED = 8
 
 _HEADERS = ("row", "what", "throughput", "allowed", "nodes", "since", "next")
 #: How much somebody has to do about a row whose word is bold.
@@ -52,7 +55,27 @@ def _head(night: Night, found: Sequence[Finding]) -> list[str]:
     head = [f"### pytest-gsw: {title}", "", line, ""]
     if any(record.run.simulated for record in night.records):
         head += ["This is a simulation: no GPU was used, and its figures say nothing.", ""]
-    return head
+    return [*head, *_lately(night.lately)]
+
+
+def _lately(found: Lately | None) -> list[str]:
+    """What is new, still broken and mended since the last run; nothing where no run before is known."""
+    if found is None:
+        return []
+    turned = {"new": found.new, "still broken": found.still, "mended": found.mended}
+    said = [f"- **{word}** ({one.count}){_names(one)}" for word, one in turned.items()]
+    return [f"Since the last run, {day(found.before_s)}:", "", *said, ""]
+
+
+def _names(turned: Turned) -> str:
+    names = [*(row.record.row.id for row in turned.rows), *map(_alarm_name, turned.alarms)]
+    shown = ", ".join(_code(_cut(name, _LONGEST_FACT)) for name in names[:_NAMED])
+    more = len(names) - _NAMED
+    return f": {shown}{f' and {more} more' if more > 0 else ''}" if names else ""
+
+
+def _alarm_name(alarm: Alarm) -> str:
+    return f"{alarm.spell.kind.value} of {alarm.spell.subject}"
 
 
 def _what(found: Sequence[Finding]) -> str:

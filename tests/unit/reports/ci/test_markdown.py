@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from pytest_gsw.common.words import day
+from pytest_gsw.history.model import Told
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.ci.markdown import markdown
-from tests.unit.reports.ci.nights import HOSTILE, NIGHT, PASSED, REGRESSED, hostile_night, night_of, record, texts
+from pytest_gsw.reports.rows import Row
+from tests.unit.reports.ci.nights import (
+    HOSTILE,
+    NIGHT,
+    NOON_S,
+    PASSED,
+    REGRESSED,
+    hostile_night,
+    night_of,
+    record,
+    texts,
+)
 from tests.unit.results.records import varied
 from tests.unit.results.test_incident import night
 
@@ -29,6 +44,31 @@ def cells(text: str) -> list[list[str]]:
         elif token.type == "inline" and token.level > 2:
             rows[-1].append("".join(child.content for child in token.children or ()))
     return rows
+
+
+def test_what_is_new_still_broken_and_mended_comes_first() -> None:
+    def told(one: Row, *outcomes: str) -> Row:
+        earlier = tuple(Told(f"night-{n}", NOON_S + n * 86400, word) for n, word in enumerate(outcomes))
+        return replace(one, earlier=earlier)
+
+    plain = replace(NIGHT, rows=tuple(replace(one, since=None) for one in NIGHT.rows))
+    passed, regressed, error, *rest = plain.rows
+    night = replace(
+        plain, rows=(told(passed, "error"), told(regressed, "passed"), told(error, "passed", "error"), *rest)
+    )
+    assert markdown(night).splitlines()[3:9] == [
+        "",
+        f"Since the last run, {day(NOON_S + 86400)}:",
+        "",
+        "- **new** (2): `llama2_70b_fp8[H100x128]`, `llama2_70b_fp8[H100x512]`",
+        "- **still broken** (1): `llama2_70b_fp8[H100x256]`",
+        "- **mended** (1): `llama2_70b_fp8[H100x64]`",
+    ]
+    quiet = replace(plain, rows=(told(passed, "passed"),))
+    assert markdown(quiet).splitlines()[6:9] == ["- **new** (0)", "- **still broken** (0)", "- **mended** (0)"]
+    many = [replace(regressed, record=varied(regressed.record, row=f"row{n}")) for n in range(9)]
+    named = ", ".join(f"`row{n}`" for n in range(8))
+    assert f"- **new** (9): {named} and 1 more\n" in markdown(replace(plain, rows=(told(passed, "passed"), *many)))
 
 
 def test_the_whole_summary() -> None:
