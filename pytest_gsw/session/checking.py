@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.clusters.model import LOCAL, Cluster
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import RunError, SubmissionError
 from pytest_gsw.fleet.intake import too_large
@@ -17,6 +17,7 @@ from pytest_gsw.hooks.guard import GuardedLauncher
 from pytest_gsw.jobs.demands import demands_of, variables_problem
 from pytest_gsw.jobs.files_before import launcher_problem, recipe_problem, stage_problem
 from pytest_gsw.jobs.model import JobSpec, Launcher
+from pytest_gsw.jobs.modules_before import modules_of, modules_problem
 from pytest_gsw.jobs.staged import of_other_releases, release_problem
 from pytest_gsw.tables.model import Baseline
 
@@ -133,6 +134,20 @@ def _variables(planned: Sequence[Planned], here: Here) -> Findings:
     return found
 
 
+def _modules(planned: Sequence[Planned], here: Here) -> Findings:
+    """Recipes whose Python lacks what they say that they import, where their jobs run on this machine."""
+    if here.cluster.scheduler != LOCAL.scheduler:
+        return {}
+    needed = cache(modules_of)
+    wanting = [(one, its) for one in planned if (its := needed(one.spec.script_path)) is not None]
+    by_row = {one.spec.row_id: its for one, its in wanting}
+    return _once(
+        (one for one, _ in wanting),
+        lambda one: (one.spec.script_path, one.spec.environment.get(by_row[one.spec.row_id].variable)),
+        lambda one: modules_problem(one.spec, here.environ, by_row[one.spec.row_id]),
+    )
+
+
 def _submissions(planned: Sequence[Planned], here: Here) -> Findings:
     """What the launcher itself finds out, where it can."""
     ask: Callable[[Sequence[JobSpec]], Findings] | None = getattr(here.launcher, "unready", None)
@@ -162,5 +177,6 @@ _CHECKS: tuple[Callable[[Sequence[Planned], Here], Findings], ...] = (
     _launchers,
     _stages,
     _variables,
+    _modules,
     _submissions,
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -275,3 +277,35 @@ def test_the_commands_of_a_session_name_the_file_that_it_was_given(
     capsys.readouterr()
     assert main(["junit", str(next((pytester.path / ".gsw" / "runs").iterdir()))]) == 0
     assert "pytest --gsw-cluster=eos --gsw-clusters=etc/eos.yaml" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_smoke_recipe_without_pytorch(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, ranks: int
+) -> None:
+    """The recipe's Python is asked before the job, for one rank as for two."""
+    if len(os.sched_getaffinity(0)) < ranks:
+        pytest.skip("one core")
+    put_on_path(pytester.path / "bin", monkeypatch, bare=f'exec {sys.executable} -I -S "$@"')
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("RUN_CONF_PYTHON", str(pytester.path / "bin" / "bare"))
+    result = pytester.runpytest("--gsw-cluster=local", "-k", f"smoke_gpt and CPUx{ranks}")
+    result.assert_outcomes(errors=1, deselected=140)
+    result.stdout.fnmatch_lines(
+        [
+            f"the recipe's Python has no torch, transformers or accelerate: {pytester.path}/bin/bare",
+            "said at    *huggingface/smoke_gpt/launch.sh:18",
+            f"next       {pytester.path}/bin/bare -m pip install torch transformers accelerate, or name another Python *",
+        ]
+    )
+    assert not list(pytester.path.glob(".gsw/runs/*/batch/*.out"))
+
+
+def test_on_a_cluster_the_python_of_this_machine_is_not_asked(
+    pytester: pytest.Pytester, submitted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (pytester.path / "recipes" / "tiny" / "launch.sh").write_text(
+        "#!/bin/bash\n#GSW modules: gsw_nosuch of ${RUN_CONF_PYTHON:-python3}\n"
+    )
+    run(pytester)
+    assert len(submitted.read_text().splitlines()) == 2
