@@ -46,6 +46,17 @@ class Since:
 
 
 @dataclass(frozen=True)
+class Failed:
+    """A night in which a row could not be measured."""
+
+    run_id: str
+    time_s: float
+    #: What happened, and to which job; known of tonight alone.
+    fact: str = ""
+    job_id: str = ""
+
+
+@dataclass(frozen=True)
 class Row:
     """One row of a night."""
 
@@ -108,6 +119,20 @@ class Row:
     def jobs(self) -> tuple[JobFacts, ...]:
         """Its jobs in the order in which they ran."""
         return tuple(sorted(self.record.jobs.all, key=lambda job: job.submit_s or job.end_s or 0))
+
+
+def failures_of(row: Row) -> tuple[Failed, ...]:
+    """The nights in which a row could not be measured, the oldest first, tonight among them."""
+    before = [Failed(one.run_id, one.time_s) for one in row.earlier if _is_error(one.outcome)]
+    if row.needs is not attention.ERROR:
+        return tuple(before)
+    last = row.record.jobs.last
+    job_id = "" if last is None else last.id
+    return (*before, Failed(row.record.run.id, record_time_s(row.record), row.record.fact, job_id))
+
+
+def _is_error(outcome: str) -> bool:
+    return outcomes.of(outcome).attention.in_report is attention.ERROR
 
 
 def is_broken(outcome: str) -> bool:

@@ -34,7 +34,7 @@ def test_a_runs_report_is_in_its_directory(run: Path, capsys: pytest.CaptureFixt
     slow = page(run / "report" / "rows" / "tiny_1b_bf16_H100x16.html")
     assert "Last lines of the log" in slow
     assert f"--gsw-replay={run}" in slow
-    assert "<figcaption>Each of " in slow
+    assert "Each of 20 steps (s)" in slow
     assert not list(run.rglob("*.svg"))
 
 
@@ -75,7 +75,9 @@ def test_a_night_knows_the_nights_before(run: Path, pytester: pytest.Pytester, t
     newest = max(Path(".gsw", "runs").iterdir())
     assert main(["report", str(newest)]) == 0
     assert "or before, 2 nights" in page(newest / "report" / "index.html")
-    assert "<figcaption>Step time of 2 nights" in page(newest / "report" / "rows" / "tiny_1b_bf16_H100x16.html")
+    assert "Step time of 2 nights (s), lower is better" in page(
+        newest / "report" / "rows" / "tiny_1b_bf16_H100x16.html"
+    )
 
 
 def test_several_runs(run: Path, pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:

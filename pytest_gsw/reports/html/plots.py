@@ -6,10 +6,11 @@ import math
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 
-from pytest_gsw.common.words import day
+from pytest_gsw.common.words import counted, day
 from pytest_gsw.performance.measurement import TimedStep, apply, select
 from pytest_gsw.performance.noise import reference
 from pytest_gsw.reports.html.drawing import (
+    EDGE,
     Plot,
     Scale,
     across,
@@ -25,7 +26,7 @@ from pytest_gsw.reports.html.drawing import (
     ticks,
     upright,
 )
-from pytest_gsw.reports.rows import Row
+from pytest_gsw.reports.rows import Failed, Row, failures_of
 from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables import metrics
@@ -149,17 +150,22 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
 
     Args:
         row: The row.
-        pages: By run, the address of the row's page in it.
+        pages: By run, the address of the row's page in it; empty for the one that shows the picture.
     """
     possible = (night for night in row.nights if can_be_drawn(night.time_s) and can_be_drawn(night.judged_s))
     nights = tuple(possible)[-SHOWN_NIGHTS:]
-    if len(nights) < 2:
+    if not nights:
         return None
-    first_s, last_s = nights[0].time_s, nights[-1].time_s
+    first_s = nights[0].time_s
+    failed = [one for one in failures_of(row) if can_be_drawn(one.time_s) and one.time_s >= first_s]
+    if len(nights) + len(failed) < 2:
+        return None
+    last_s = max([nights[-1].time_s, *(one.time_s for one in failed)])
     levels = _levels(row)
+    addresses = {run_id: address for run_id, address in (pages or {}).items() if address}
     x = across(first_s, max(last_s, first_s + 1))
     y = upright([*(night.judged_s for night in nights), *(value for value, *_ in levels)])
-    title = f"{row.record.judged_metric.label.capitalize()} of {len(nights)} nights (s), lower is better"
+    title = f"{row.record.judged_metric.label.capitalize()} of {counted(len(nights), 'night')} (s), lower is better"
     svg, legend = frame(y, _days(x)), []
     frozen = [time_s for time_s in reference([night.time_s for night in row.counted]) if time_s >= first_s]
     if len(frozen) > 1:
@@ -179,13 +185,23 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     outcomes = [night.outcome for night in nights]
     for place, night in zip(places, nights, strict=True):
         told = f"{night.judged_s:.4g} s, {day(night.time_s)}, job {night.job_id}, {night.outcome}"
-        svg.append(point(*place, told, *_DRAWN.get(night.outcome, ("one", "")), link=(pages or {}).get(night.run_id)))
+        svg.append(point(*place, told, *_DRAWN.get(night.outcome, ("one", "")), link=addresses.get(night.run_id)))
+    for one in failed:
+        told = ", ".join(filter(None, (error_text(one), one.job_id and f"job {one.job_id}", day(one.time_s))))
+        svg.append(point(x(one.time_s), EDGE, told, "error", "cross", link=addresses.get(one.run_id)))
     marks = [key(outcome, *drawn) for outcome, drawn in _DRAWN.items() if outcome in outcomes]
+    marks += [key("error", "error", "cross")] if failed else []
     passed = [key("passed", "one")] if any(outcome not in _DRAWN for outcome in outcomes) else []
     words = [f"{title}, the newest {nights[-1].judged_s:.4g} s"]
     words += [f"{name} {value:.4g} s" for value, _, name in levels]
     words += [f"{outcomes.count(outcome)} {outcome}" for outcome in _DRAWN if outcome in outcomes]
+    words += [f"{counted(len(failed), 'night')} with an error"] if failed else []
     return Plot(title, svg, "; ".join([*words, *([slower] if slower else [])]), (*passed, *marks, *legend))
+
+
+def error_text(failed: Failed) -> str:
+    """What kept a row from being measured: ``error: container import``."""
+    return f"error: {failed.fact}" if failed.fact else "error"
 
 
 def _levels(row: Row) -> list[tuple[float, str, str]]:

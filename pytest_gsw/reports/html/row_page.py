@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import statistics
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 
 from pytest_gsw.common.words import counted, duration
 from pytest_gsw.history.model import Point
 from pytest_gsw.reports.html.commands import all_commands
-from pytest_gsw.reports.html.drawing import Plot, figure
+from pytest_gsw.reports.html.drawing import figure
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.evidence import LogEnd
 from pytest_gsw.reports.html.layout import (
@@ -24,6 +23,7 @@ from pytest_gsw.reports.html.layout import (
     table,
     time_element,
 )
+from pytest_gsw.reports.html.plots import history_plot, steps_plot
 from pytest_gsw.reports.html.texts import (
     day,
     drift_text,
@@ -35,8 +35,8 @@ from pytest_gsw.reports.html.texts import (
     since_facts,
 )
 from pytest_gsw.reports.night import Night, advice_of
-from pytest_gsw.reports.rows import Row
-from pytest_gsw.results import attention, row_text
+from pytest_gsw.reports.rows import Failed, Row, failures_of
+from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import compared_text
@@ -54,11 +54,11 @@ _ELSEWHERE = frozenset({"again", "offline", "steps", "job", "note", "accepted"})
 def row_page(
     row: Row,
     night: Night,
-    pictures: Mapping[str, Plot | None],
     ends: Sequence[LogEnd],
     links: Sequence[tuple[str, str]],
+    pages: Mapping[str, str],
 ) -> ET.Element:
-    """All that is known of one row in one night, with its pictures by what they show, ``steps`` and ``nights``."""
+    """All that is known of one row in one night; by run, the newest first, the addresses of its pages in others."""
     record, word = row.record, row.needs.word
     badge = element("span", sign(row.kind), f" {word}", class_=f"badge {row.kind}")
     log, commands = section("log", "Last lines of the log", *_log(ends)), _commands(row, night)
@@ -68,18 +68,41 @@ def row_page(
         element("h1", record.row.id),
         element("p", badge, " ", change(row), class_="headline"),
         element("p", fact_text(row), class_="fact"),
+        _last_words(row, ends),
+        _beside(row, pages),
         fact_list([*_at_once(row), *since_facts(row), *_notes(row)]),
         simulated_note([record]),
         first,
         section("next", "What to type next", commands),
         section("figures", "Figures", _figures(row)),
-        section("nights", "Nights", figure(pictures.get("nights")), _nights(row)),
-        section("steps", "Steps", figure(pictures.get("steps")), _steps(record)),
+        section("nights", "Nights", figure(history_plot(row, pages)), _nights(row, pages)),
+        section("steps", "Steps", figure(steps_plot(record)), _steps(record)),
         section("jobs", "Jobs", _jobs(row)),
         last,
         section("facts", "Facts", fact_list(_facts(record))),
     ]
     return page(f"{record.row.id}: {word} on {record.run.cluster}, {day(night.begin_s)}", main, links, root="../")
+
+
+def _last_words(row: Row, ends: Sequence[LogEnd]) -> ET.Element | None:
+    """The last line of the log of a row that nobody knows the cause of."""
+    if row.needs is not attention.ERROR or not ends or any(end.cause for end in ends):
+        return None
+    return element("p", "The log ends with ", element("code", ends[0].lines[-1]), class_="fact")
+
+
+def _beside(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
+    """The pages of the row in the runs before and after this one, where the report has them."""
+    runs = list(pages)
+    if row.record.run.id not in runs or len(runs) < 2:
+        return None
+    place = runs.index(row.record.run.id)
+    named = [
+        element("li", element("a", f"{what}: {runs[number]}", href=pages[runs[number]]))
+        for what, number in (("run before", place + 1), ("run after", place - 1))
+        if 0 <= number < len(runs)
+    ]
+    return element("nav", element("ul", *named), aria_label="The row in other runs")
 
 
 def _at_once(row: Row) -> list[tuple[str, str]]:
@@ -170,23 +193,46 @@ def _allowed(row: Row, metric: Metric) -> str:
 # -- nights, steps, jobs ---------------------------------------------------------------------------
 
 
-def _nights(row: Row) -> ET.Element | None:
-    if not row.nights:
+def _nights(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
+    """The newest nights, those with an error among them, against what tonight is held against."""
+    nights: list[Point | Failed] = [*row.nights, *failures_of(row)]
+    nights.sort(key=lambda one: (one.time_s, one.run_id))
+    if not nights:
         return None
-    shown = row.nights[-_NIGHTS:][::-1]
-    median_s = statistics.median(night.judged_s for night in row.counted or row.nights)
-    which = counted(len(row.nights), "night")
-    if len(shown) < len(row.nights):
+    shown = nights[-_NIGHTS:][::-1]
+    held_s, held = _held(row)
+    which = counted(len(nights), "night")
+    if len(shown) < len(nights):
         which = f"The newest {len(shown)} of {which}"
-    heads = ["night", "seconds", "throughput", "verdict", "nodes", "job", "run"]
-    caption = f"{which}; throughput against the median of all, {median_s:.4g} s"
-    return table("nights", caption, heads, [_night(night, median_s) for night in shown])
+    heads = ["night", f"{row.record.judged_metric.label} (s)", "throughput", "verdict", "nodes", "job", "run"]
+    caption = which if held_s is None else f"{which}; throughput against {held}, {held_s:.4g} s"
+    return table("nights", caption, heads, [_night(night, held_s, pages) for night in shown])
 
 
-def _night(night: Point, median_s: float) -> Sequence[Content]:
-    change = percent(median_s / night.judged_s - 1)
-    nodes = shown_nodes(night.nodes)
-    return time_element(night.time_s), f"{night.judged_s:.4g}", change, night.outcome, nodes, night.job_id, night.run_id
+def _held(row: Row) -> tuple[float | None, str]:
+    """What the row is held against: the same that its verdict is of."""
+    judged = row.record.judged_metric.key
+    for held, name in (
+        (row.record.figures.accepted, "the accepted"),
+        (row.record.figures.documented, "the documented"),
+    ):
+        if value := held.get(judged):
+            return value, name
+    return None, ""
+
+
+def _night(night: Point | Failed, held_s: float | None, pages: Mapping[str, str]) -> Sequence[Content]:
+    address = pages.get(night.run_id)
+    run: Content = night.run_id if not address else element("a", night.run_id, href=address)
+    when = time_element(night.time_s)
+    if isinstance(night, Failed):
+        kind = attention.ERROR
+        return when, "", "", element("td", sign(kind.kind), f" {kind.word}", class_=kind.kind), "", night.job_id, run
+    known = outcomes.of(night.outcome)
+    shown = known.attention.in_report.kind
+    change = "" if held_s is None else percent(held_s / night.judged_s - 1)
+    verdict = element("td", sign(shown), f" {known.text}", class_=shown)
+    return when, f"{night.judged_s:.4g}", change, verdict, shown_nodes(night.nodes), night.job_id, run
 
 
 def _steps(record: Record) -> ET.Element | None:

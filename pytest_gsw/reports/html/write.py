@@ -19,7 +19,6 @@ from pytest_gsw.reports.html.jobs_plot import jobs_plot
 from pytest_gsw.reports.html.nodes_plot import nodes_plot
 from pytest_gsw.reports.html.overview import JOBS, jobs_page
 from pytest_gsw.reports.html.pages import night_page
-from pytest_gsw.reports.html.plots import history_plot, steps_plot
 from pytest_gsw.reports.html.row_page import row_page
 from pytest_gsw.reports.html.scaling_page import SCALING, scaling_page
 from pytest_gsw.reports.night import Night, Run
@@ -67,23 +66,44 @@ def write_report(
     nights = nights_by_run(shown, history, safe, accepted)
     newest, *others = nights
     addresses = {night.run_id: f"nights/{_folder(night.run_id)}/{INDEX}" for night in others}
+    pages = _pages_of_rows(nights, addresses)
     for night in others:
         siblings = [(other, f"../../{addresses.get(other.run_id, INDEX)}") for other in nights if other is not night]
-        _write_night(night, directory / "nights" / _folder(night.run_id), siblings)
-    return _write_night(newest, directory, [(night, addresses[night.run_id]) for night in others])
+        _write_night(night, directory / "nights" / _folder(night.run_id), siblings, pages, root="../../")
+    return _write_night(newest, directory, [(night, addresses[night.run_id]) for night in others], pages)
 
 
 def _folder(run_id: str) -> str:
     return re.sub(r"[^A-Za-z0-9-]+", "_", run_id)[:100] or "run"
 
 
-def _write_night(night: Night, directory: Path, others: Sequence[tuple[Night, str]]) -> Path:
+def _pages_of_rows(nights: Iterable[Night], addresses: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
+    """By row and run, the newest first, where the row's page is, as seen from the report's directory."""
+    found: dict[str, dict[str, str]] = {}
+    for night in nights:
+        home = addresses.get(night.run_id, INDEX).removesuffix(INDEX)
+        for row in night.rows:
+            found.setdefault(row.record.row.node_id, {})[night.run_id] = f"{home}{_ROWS}/{row.name}.html"
+    return found
+
+
+def _write_night(
+    night: Night,
+    directory: Path,
+    others: Sequence[tuple[Night, str]],
+    pages: Mapping[str, Mapping[str, str]],
+    root: str = "",
+) -> Path:
+    """Write the pages of a night, from which the root leads to the report's directory."""
     make_directory(directory / _ROWS)
     style = resources.files(__package__ or "").joinpath(_STYLE).read_text(encoding="utf-8")
     write_whole(directory / _STYLE, style)
     links = [("Night", INDEX), *([("Scaling", SCALING)] if night.workloads else []), ("Jobs", JOBS)]
     for row in night.rows:
-        _write_row(row, night, directory, links)
+        of_runs = pages[row.record.row.node_id].items()
+        # The page itself is no link, and stands among the others.
+        beside = {run_id: "" if run_id == night.run_id else f"../{root}{address}" for run_id, address in of_runs}
+        _write_row(row, night, directory, links, beside)
     if night.workloads:
         _write_page(directory / SCALING, scaling_page(night, links))
     _write_page(directory / JOBS, jobs_page(night, jobs_plot(night), nodes_plot(night), links))
@@ -91,15 +111,16 @@ def _write_night(night: Night, directory: Path, others: Sequence[tuple[Night, st
     return directory / INDEX
 
 
-def _write_row(row: Row, night: Night, directory: Path, links: Sequence[tuple[str, str]]) -> None:
+def _write_row(
+    row: Row, night: Night, directory: Path, links: Sequence[tuple[str, str]], pages: Mapping[str, str]
+) -> None:
     record = row.record
-    pictures = {"steps": steps_plot(record), "nights": history_plot(row)}
     ends: tuple[LogEnd, ...] = ()
     if row.needs in _LOGS_SHOWN:
         job_id = record.jobs.last.id if record.jobs.last else ""
         failed, run = row.needs is attention.ERROR, record.run
         ends = log_ends(run.log, job_id, night.run.directory, failed=failed, outputs=run.outputs)
-    _write_page(directory / _ROWS / f"{row.name}.html", row_page(row, night, pictures, ends, links))
+    _write_page(directory / _ROWS / f"{row.name}.html", row_page(row, night, ends, links, pages))
 
 
 def _write_page(path: Path, root: ET.Element) -> None:

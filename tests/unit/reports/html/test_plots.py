@@ -19,7 +19,7 @@ from pytest_gsw.reports.read import nights_by_run
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.statistic import parse_statistic
-from tests.unit.reports.nights import BROKEN, PASSED, SLOW, TONIGHT, attempt, history_of, row, runs
+from tests.unit.reports.nights import BROKEN, PASSED, SLOW, TONIGHT, attempt, failed, history_of, row, runs
 from tests.unit.results.records import varied
 
 
@@ -29,7 +29,7 @@ def legend(plot: Plot | None) -> list[str]:
     return ["".join(element.itertext()) for element in plot.legend]
 
 
-def told(plot: Plot | None) -> list[str]:
+def told_of(plot: Plot | None) -> list[str]:
     """What a browser tells of a picture's points and lines under the mouse."""
     assert plot is not None
     return [element.text or "" for element in plot.svg.iter("title")]
@@ -80,7 +80,7 @@ def test_the_steps_of_a_job() -> None:
         "Each of 5 steps (s), from 5 to 40 s; the first 1 are warm-up; last is taken over lines 5 to 5; it is 5 s"
     )
     assert legend(plot) == ["step time", "warm-up", "last is taken over these", "last 5 s"]
-    assert told(plot)[:2] == ["step 1: 40 s", "step 2: 5 s"]
+    assert told_of(plot)[:2] == ["step 1: 40 s", "step 2: 5 s"]
     assert steps_plot(varied(SLOW, series_s=(5.0,))) is None
     assert steps_plot(replace(SLOW, timing=replace(SLOW.timing, series_s=(5.0, float("nan"))))) is None
     assert steps_plot(varied(SLOW, series_s=(5.0, 1e300))) is None
@@ -116,7 +116,7 @@ def test_the_nights_of_a_row(tmp_path: Path) -> None:
         *("nights of the reference", "documented 4.5 s", "limit 4.737 s"),
     ]
     assert len(list(plot.svg.iter("polygon"))) == 2
-    assert told(plot)[-1] == "5 s, 2026-12-16, job 481265, regressed"
+    assert told_of(plot)[-1] == "5 s, 2026-12-16, job 481265, regressed"
 
 
 def test_a_night_leads_to_the_rows_page_in_it(tmp_path: Path) -> None:
@@ -126,6 +126,23 @@ def test_a_night_leads_to_the_rows_page_in_it(tmp_path: Path) -> None:
     (link,) = plot.svg.iter("a")
     assert link.get("href") == "../nights/x/rows/y.html"
     assert link.get("aria-label") == link.findtext(".//title")
+
+
+def test_a_night_with_an_error_is_a_cross_on_the_edge(tmp_path: Path) -> None:
+    before = [row(BROKEN.row.id, number) for number in range(TONIGHT - 2)]
+    before += [failed(BROKEN.row.id, "job 7 ended NODE_FAIL", TONIGHT - 1)]
+    with history_of(tmp_path, *before) as history:
+        (night,) = nights_by_run([BROKEN], history, runs(tmp_path))
+    plot = history_plot(night.rows[0])
+    assert plot is not None
+    assert [told for told in told_of(plot) if told.startswith("error")] == [
+        "error, 2026-12-15",
+        "error: job 481265 failed with exit code 1: NCCL error, job 481265, 2026-12-16",
+    ]
+    assert "error" in legend(plot)
+    assert plot.alt.endswith("; 2 nights with an error")
+    places = [float((mark.get("x") or "").rstrip("%")) for mark in plot.svg.findall("svg[@class='error']")]
+    assert places == [96.8, 99.0]  # the row does not seem to end the day before
 
 
 def test_one_night_is_no_picture(tmp_path: Path) -> None:
@@ -158,7 +175,7 @@ def test_the_jobs_of_a_night() -> None:
     assert plot.alt == "4 jobs over the night; pale bars are time in the queue, others run time, crosses failed"
     assert sum(shape.get("class") == "failed" for shape in plot.svg.iter("rect")) == 2
     assert len(list(plot.svg.iter("polygon"))) == 2  # and not by their colour alone
-    assert "llama2_70b_bf16[H100x64]: job 7, failed: NODE_FAIL, 30s in the queue, ran 11m02s" in told(plot)
+    assert "llama2_70b_bf16[H100x64]: job 7, failed: NODE_FAIL, 30s in the queue, ran 11m02s" in told_of(plot)
     (empty,) = nights_by_run([varied(SLOW, job=None)], None, runs(Path("run")))
     assert jobs_plot(empty) is None
 
@@ -184,7 +201,7 @@ def test_a_map_of_the_nodes() -> None:
     assert legend(plot) == ["slow: pool0-0018", "not slow"]
     assert len(list(plot.svg.iter("polygon"))) == 1
     assert len(list(plot.svg.iter("circle"))) == 15
-    assert "pool0-0018, slow" in told(plot)
+    assert "pool0-0018, slow" in told_of(plot)
     assert nodes_plot(slow_night("pool0-0099")) is None  # it ran no job of this night
 
 

@@ -182,6 +182,43 @@ def test_a_night_with_a_history(tmp_path: Path) -> None:
     assert "Step time of 46 nights (s)" in text_of(page)
 
 
+def test_what_a_page_holds_a_row_against_is_one_figure(tmp_path: Path) -> None:
+    before = [row(SLOW.row.id, number, 4.4) for number in range(TONIGHT)]
+    with history_of(tmp_path, *before) as history:
+        index = write_report([SLOW], history, tmp_path / "out", runs=runs(tmp_path))
+    text = text_of(index.parent / "rows" / "llama2_70b_fp8_H100x128.html")
+    assert "throughput against the documented, 4.5 s" in text
+    assert "median" not in text.partition("Nights")[2].partition("Steps")[0]
+
+
+def test_the_pages_of_a_row_in_several_runs_lead_to_each_other(tmp_path: Path) -> None:
+    nights = [row(SLOW.row.id, 3, outcome="regressed"), row(SLOW.row.id, 4), SLOW]
+    with history_of(tmp_path, *nights) as history:
+        index = write_report(nights, history, tmp_path / "out")
+    check(index.parent)
+    name = "rows/llama2_70b_fp8_H100x128.html"
+    newest, middle = index.parent / name, index.parent / "nights" / "night-004" / name
+    assert [link for link in links_of(newest) if "night-" in link] == [
+        "../nights/night-004/rows/llama2_70b_fp8_H100x128.html",  # beside it
+        *[f"../nights/night-{night}/rows/llama2_70b_fp8_H100x128.html" for night in ("003", "004")],  # in the picture
+        *[f"../nights/night-{night}/rows/llama2_70b_fp8_H100x128.html" for night in ("004", "003")],  # in the table
+    ]
+    assert "../../../rows/llama2_70b_fp8_H100x128.html" in links_of(middle)
+    assert f"run after: {RUN_ID}" in "".join(Checked(middle, index.parent).text)
+
+
+def links_of(page: Path) -> list[str]:
+    return re.findall('href="([^"#]+)"', page.read_text())
+
+
+def test_an_error_without_a_known_cause_shows_how_its_log_ends(tmp_path: Path) -> None:
+    log = tmp_path / "log.out"
+    log.write_text("step 7\nnothing that anybody knows <b>\n")
+    broken = varied(BROKEN, fact="job 481265 failed with exit code 1", log=str(log))
+    text = text_of(written(tmp_path, [broken]).parent / "rows" / "llama2_70b_fp8_H100x64.html")
+    assert "The log ends with nothing that anybody knows <b>" in text
+
+
 def test_a_night_of_nothing(tmp_path: Path) -> None:
     text = text_of(written(tmp_path, []))
     assert "No row on no cluster" in text
