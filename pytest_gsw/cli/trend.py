@@ -1,4 +1,4 @@
-"""``pytest-gsw trend``: which rows creep, since when, and what changed then."""
+"""``pytest-gsw trend``: which rows drift, since when, and what changed then."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Trend:
 
 def add_parser(commands: Commands) -> None:
     """Add the subcommand."""
-    trend = commands.add_parser("trend", help="tell which rows creep, since when, and what changed then")
+    trend = commands.add_parser("trend", help="tell which rows drift, since when, and what changed then")
     trend.add_argument("rows", nargs="*", metavar="ROW", help="only these rows; * and ? stand for any letters")
     trend.add_argument("--cluster", metavar="NAME", help="only this cluster")
     add_history_option(trend)

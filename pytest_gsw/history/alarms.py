@@ -1,7 +1,7 @@
 """Alarms: what is wrong for several nights is one thing, with an identity by which people can say that they know it.
 
 An alarm is raised on one night and stands until it is mended. Its identity is that night's, which no later night moves:
-the same creep is the same alarm on the next night, and what was mended and comes back is another one. Whoever
+the same drift is the same alarm on the next night, and what was mended and comes back is another one. Whoever
 acknowledges an alarm says why, who looks after it and until when. It does not page then, unless it becomes worse, and
 nothing turns green by that: outcomes and exit statuses know nothing of alarms.
 """

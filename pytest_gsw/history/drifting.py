@@ -1,4 +1,4 @@
-"""Which rows creep: their newest nights against the first ones, since when, and what changed in that night."""
+"""Which rows drift: their newest nights against the first ones, since when, and what changed in that night."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def drifting(nights: Sequence[Point], own_s: Sequence[float] | None = None) -> D
 def changes_within(points: Sequence[Point], first: int, last: int) -> dict[str, tuple[str, str]]:
     """What of the environment changed from a night to a later one, both included, as before the first change and since.
 
-    The first night of a step is named exactly in some cases only, that of a creep hardly ever.
+    The first night of a step is named exactly in some cases only, that of a slope hardly ever.
     """
     changes: dict[str, tuple[str, str]] = {}
     for night in range(first, last + 1):

@@ -92,11 +92,11 @@ def drifts(key: LineKey, past: Past) -> Iterator[Spell]:
     begun = None if found is None else (found.since.time_s, nights[found.drift.suspects[0]].time_s, found.changes)
     times = [(night.run_id, night.time_s) for night in nights]
     sigma = (past.noise() or PRIOR).sigma
-    for one in _creeps(key.cluster, key.row, _things(key, past), times, past.own_s, sigma, begun):
+    for one in _drifts(key.cluster, key.row, _things(key, past), times, past.own_s, sigma, begun):
         yield replace(one, token=f"{key.experiment} {one.token}", last_s=past.nights[-1].time_s)
 
 
-def _creeps(
+def _drifts(
     cluster: str,
     subject: str,
     things: frozenset[str],
@@ -134,7 +134,7 @@ def _creeps(
             things,
             run_id,
             tuple(Seen(*nights[n], statistics.median(logs[n + 1 - NEWEST : n + 1])) for n in episode.wrong),
-            # An acknowledgement is of the same creep on whichever of the nights that it may have begun it was given.
+            # An acknowledgement is of the same drift on whichever of the nights that it may have begun it was given.
             begin_s=max(mended_s, min(begin_s, first_s)),
             sd=sd,
             is_newest=episode.wrong[-1] == len(nights) - 1,
@@ -195,7 +195,7 @@ def cluster_drifts(cluster: str, together: Together) -> Iterator[Spell]:
         begun = found.since.time_s, nights[found.drift.suspects[0]][1], found.changes
     ratios = [math.exp(effect) for effect in effects.values()]
     things = frozenset({whole_cluster(cluster)})
-    yield from _creeps(cluster, whole_cluster(cluster), things, nights, ratios, noise.sigma, begun)
+    yield from _drifts(cluster, whole_cluster(cluster), things, nights, ratios, noise.sigma, begun)
 
 
 def slow_nodes(cluster: str, now: Sequence[Suspect], before: Sequence[Suspect]) -> Iterator[Spell]:

@@ -12,17 +12,17 @@ from pytest_gsw.history.together import ClusterDrifting, ClusterNight, Together
 
 
 def drift_text(found: Drifting) -> str:
-    """That a row creeps, since when, and what changed in that night, in one line."""
+    """That a row drifts, since when, and what changed in that night, in one line."""
     job = f" (job {found.since.job_id} of run {found.since.run_id})"
-    return _creep_text(", beside the other rows," if found.is_beside else "", found, job)
+    return _drift_text(", beside the other rows," if found.is_beside else "", found, job)
 
 
 def cluster_drift_text(found: ClusterDrifting) -> str:
-    """That a cluster creeps, for all of its rows together, since when, and what changed then, in one line."""
-    return _creep_text(f", of {counted(found.rows, 'row')} together,", found)
+    """That a cluster drifts, for all of its rows together, since when, and what changed then, in one line."""
+    return _drift_text(f", of {counted(found.rows, 'row')} together,", found)
 
 
-def _creep_text(of_whom: str, found: Drifting | ClusterDrifting, job: str = "") -> str:
+def _drift_text(of_whom: str, found: Drifting | ClusterDrifting, job: str = "") -> str:
     change = percent(1 / (1 + found.drift.shift) - 1)
     slope = found.drift.slope_per_week
     pace = "" if slope is None else f", {percent(1 / (1 + slope) - 1)} a week"
@@ -37,7 +37,7 @@ class ClusterTold:
 
     #: Since when it has been slower than usual every night, and what changed then; empty where it is not.
     since: str = ""
-    #: That it creeps, empty where it does not; ``None`` where its nights are too few to tell.
+    #: That it drifts, empty where it does not; ``None`` where its nights are too few to tell.
     drift: str | None = None
 
 

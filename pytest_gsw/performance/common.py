@@ -58,7 +58,7 @@ class Common:
         return 1 + self.share * ((1 + kept) / lost - 2 * kept * (1 - kept**nights) / (nights * lost**2) - 1)
 
 
-#: What is tried. A level that keeps more is a creep.
+#: What is tried. A level that keeps more is a drift.
 _TRIED = (Common(), *(Common(share, decay) for decay in (0.5, 0.7, 0.85) for share in (0.25, 0.5, 1.0)))
 
 
@@ -101,25 +101,25 @@ def change_in(scores: Sequence[float], first: int) -> Change:
 
 
 def _likeliest_change(scores: Sequence[float], first: int) -> list[float] | None:
-    """The course of a step to more, or of a creep that goes on to the end, that independent nights fit best.
+    """The course of a step to more, or of a slope that goes on to the end, that independent nights fit best.
 
     By least squares: the best is the one that correlates most with the scores.
     """
     nights = len(scores)
     mean = sum(scores) / nights if nights else 0.0
     best, begin, is_step = 0.0, nights, True
-    step = creep = 0.0
+    step = slope = 0.0
     for night in range(nights - 1, first - 1, -1):
         after = nights - night
         step += scores[night] - mean
-        creep += step
+        slope += step
         if after < _FEWEST_AFTER or after == nights:
             continue
         as_step = step / math.sqrt(after - after**2 / nights)
         ramp = after * (after + 1) / 2
-        as_creep = creep / math.sqrt(ramp * (2 * after + 1) / 3 - ramp**2 / nights)
-        if max(as_step, as_creep) > best:
-            best, begin, is_step = max(as_step, as_creep), night, as_step >= as_creep
+        as_slope = slope / math.sqrt(ramp * (2 * after + 1) / 3 - ramp**2 / nights)
+        if max(as_step, as_slope) > best:
+            best, begin, is_step = max(as_step, as_slope), night, as_step >= as_slope
     if best <= 0:
         return None
     return [0.0] * begin + [1.0 if is_step else night - begin + 1.0 for night in range(begin, nights)]

@@ -1,4 +1,4 @@
-"""Whether a row creeps away from what it was: its newest nights against a reference that never moves.
+"""Whether a row drifts away from what it was: its newest nights against a reference that never moves.
 
 A loss of 1 % a week is within every tolerance for weeks, and a reference that follows the nights follows it. So the
 reference is always the first nights after a figure was accepted, and the newest nights are compared with it by rank
@@ -215,7 +215,7 @@ def _compared(nights: int) -> list[int]:
 def _split(frozen: Sequence[float], logs: Sequence[float]) -> int:
     """After how many nights behind the reference these most likely became slower.
 
-    Each night is tried as the first of a step, and of a creep that goes on to the end; the one that leaves the least
+    Each night is tried as the first of a step, and of a slope that goes on to the end; the one that leaves the least
     sum of absolute deviations is taken (absolute, so that a single slow night moves nothing).
     """
     left_over = _left_over(frozen, logs)
@@ -244,7 +244,7 @@ def _left_over(frozen: Sequence[float], logs: Sequence[float]) -> Callable[[int]
     before = [0.0, *itertools.accumulate(abs(value) for value in above)]
 
     def left_over(split: int) -> float:
-        return before[split] + min(_size(_about_step(above[split:])), _size(_about_creep(above[split:])))
+        return before[split] + min(_size(_about_step(above[split:])), _size(_about_slope(above[split:])))
 
     return left_over
 
@@ -258,7 +258,7 @@ def _about_step(values: Sequence[float]) -> list[float]:
     return [value - level for value in values]
 
 
-def _about_creep(values: Sequence[float]) -> list[float]:
+def _about_slope(values: Sequence[float]) -> list[float]:
     """Values about the line through the night before the first, whose slope is a weighted median."""
     slopes = sorted((value / night, night) for night, value in enumerate(values, 1))
     weights = itertools.accumulate(night for _, night in slopes)

@@ -1,4 +1,4 @@
-"""``pytest-gsw trend``, and what a session says of a row that creeps."""
+"""``pytest-gsw trend``, and what a session says of a row that drifts."""
 
 from __future__ import annotations
 

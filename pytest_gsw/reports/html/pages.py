@@ -65,7 +65,7 @@ def night_page(night: Night, others: Sequence[tuple[Night, str]], links: Sequenc
         _strip(night),
         _slow_nodes(night),
         _blamed_nodes(night),
-        section("cluster", "The whole cluster", _incident(night), *_creeping(night)),
+        section("cluster", "The whole cluster", _incident(night), *_drifting(night)),
         _attention(night),
         section("alarms", "Alarms", _alarms(night)),
         section("verdicts", "Verdicts", *verdict_tables(night.rows)),
@@ -131,7 +131,7 @@ def _incident(night: Night) -> ET.Element | None:
     )
 
 
-def _creeping(night: Night) -> list[ET.Element]:
+def _drifting(night: Night) -> list[ET.Element]:
     """That clusters have become slower, night by night."""
     kind = attention.DRIFT.kind
     told = [f" cluster {cluster}: {one.drift}" for cluster, one in night.told.items() if one.drift]

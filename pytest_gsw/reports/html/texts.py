@@ -45,7 +45,7 @@ def fact_text(row: Row) -> str:
 
 
 def drift_text(row: Row) -> str:
-    """That a row creeps, in one line; empty where it does not."""
+    """That a row drifts, in one line; empty where it does not."""
     return history_texts.drift_text(row.drifting) if row.drifting else row.record.drift or ""
 
 
