@@ -16,7 +16,7 @@ from pytest_gsw.logs.failures import SIGNATURES
 from pytest_gsw.reports.lately import Lately, lately
 from pytest_gsw.reports.rows import KINDS, Row
 from pytest_gsw.reports.scaling import Workload, workloads
-from pytest_gsw.results import attention
+from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Level
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.incident import WholeNight, cluster_night
@@ -141,6 +141,14 @@ class Night:
         counts = Counter(row.kind for row in self.rows)
         counts[attention.ERROR.kind] += len(self.run.missing)
         return {kind: counts[kind] for kind in KINDS if counts[kind]}
+
+    @cached_property
+    def outcomes(self) -> Mapping[str, int]:
+        """How many rows there are of each outcome, by its word; rows without a record are errors."""
+        told = (outcomes.of(record.outcome) for record in self.records)
+        counts = Counter(one.word if one.known else outcomes.ERROR.word for one in told)
+        counts[outcomes.ERROR.word] += len(self.run.missing)
+        return +counts
 
     @cached_property
     def lately(self) -> Lately | None:

@@ -47,6 +47,7 @@ def nights_by_run(
     history: History | None,
     runs: Mapping[str, Run],
     accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
+    read: Callable[[str], Lines] | None = None,
 ) -> tuple[Night, ...]:
     """Each run as a night, the newest first.
 
@@ -55,6 +56,7 @@ def nights_by_run(
         history: The nights before; ``None`` where there are none.
         runs: What the records do not say, by run id.
         accepted: By row and cluster, what clusters have accepted: the nights that count begin with that.
+        read: What reads a cluster's nights, where somebody has it already; else :func:`once` of the history.
 
     Raises:
         HistoryError: The history did not answer.
@@ -62,7 +64,7 @@ def nights_by_run(
     by_run: dict[str, list[Record]] = {run_id: [] for run_id in runs}
     for record in newest_of(records).values():
         by_run.setdefault(record.run.id, []).append(record)
-    read = None if history is None else _once(history)
+    read = read or (None if history is None else once(history))
     pasts = _pasts((record for of_run in by_run.values() for record in of_run), history, accepted, read)
     earlier = _told_of(history, by_run)
     told = {run_id: runs.get(run_id) or Run(Path(".gsw", "runs", run_id)) for run_id in by_run}
@@ -79,6 +81,7 @@ def exported_night(
     history: History | None = None,
     accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
     alarms: tuple[Alarm, ...] | None = None,
+    read: Callable[[str], Lines] | None = None,
 ) -> Night:
     """A run as exports show it: without secrets, with its alarms, and of the nights before, those of slow rows alone.
 
@@ -88,13 +91,14 @@ def exported_night(
         history: The nights before; ``None`` where there are none.
         accepted: By row and cluster, what clusters have accepted.
         alarms: Its alarms, ``None`` where the history is to be asked.
+        read: What reads a cluster's nights, where somebody has it already; else :func:`once` of the history.
 
     Raises:
         HistoryError: The history did not answer.
     """
     # A session quotes what it records; a record of an earlier release may hold anything.
     shown: list[Record] = [quoted(record, os.environ) for record in records]
-    read = None if history is None else _once(history)
+    read = read or (None if history is None else once(history))
     pasts = _pasts(shown, history, accepted, read)
     of_slow = set(map(series_key, filter(is_slow, shown)))
     of_runs: dict[str, list[Record]] = {}
@@ -119,7 +123,7 @@ def quoted_missing(missing: Mapping[str, str]) -> dict[str, str]:
     return {quoted(name, os.environ): quoted(why, os.environ) for name, why in missing.items()}
 
 
-def _once(history: History) -> Callable[[str], Lines]:
+def once(history: History) -> Callable[[str], Lines]:
     """What reads the nights of each cluster once: all that a page says is of one moment."""
     return functools.cache(functools.partial(lines_of, history))
 

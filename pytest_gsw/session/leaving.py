@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pytest_gsw.common.files import from_here, make_directory, write_whole
 from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.history.errors import HistoryError
+from pytest_gsw.history.past import Lines
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.ci import FORMATS, by_workload, exported_night, session_outputs
 from pytest_gsw.reports.html import Run, accepted_in, write_report
 from pytest_gsw.reports.night import Night
+from pytest_gsw.reports.read import once
 from pytest_gsw.results.rebuild import read_whole_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.session.nights import history_at
@@ -50,10 +52,11 @@ def leave_report(
     said: list[str] = []
     with history_at(settings.history) as history:
         accepted = accepted_in(settings.baselines, records)
-        night = _night(records, missing, history, alarms, said)
+        read = None if history is None else once(history)
+        night = _night(records, missing, history, alarms, said, read)
         if settings.report is not None:
             run = Run(from_here(settings.run_directory), missing, exit_status, alarms)
-            index = _write(settings, records, history, run, accepted, said)
+            index = _write(settings, records, history, run, accepted, said, read)
             for name, file in FILES.items():
                 write_whole(settings.report / file, f"{FORMATS[name](night).rstrip()}\n")
             _write_plots(settings.report / PLOTS, night)
@@ -79,9 +82,10 @@ def _night(
     history: History | None,
     alarms: tuple[Alarm, ...],
     said: list[str],
+    read: Callable[[str], Lines] | None,
 ) -> Night:
     try:
-        return exported_night(records, missing, history, alarms=alarms)
+        return exported_night(records, missing, history, alarms=alarms, read=read)
     except HistoryError as error:
         said.append(f"gsw: the report does without the history: {error}")
         return exported_night(records, missing, alarms=alarms)
@@ -94,12 +98,13 @@ def _write(
     run: Run,
     accepted: Mapping[str, Mapping[str, Accepted]] | None,
     said: list[str],
+    read: Callable[[str], Lines] | None,
 ) -> Path:
     assert settings.report is not None  # else nothing is written
     runs = {settings.run_id: run}
     if history is not None and not said:
         try:
-            return write_report(records, history, settings.report, runs=runs, accepted=accepted)
+            return write_report(records, history, settings.report, runs=runs, accepted=accepted, read=read)
         except HistoryError as error:
             said.append(f"gsw: the report does without the history: {error}")
     return write_report(records, None, settings.report, runs=runs, accepted=accepted)

@@ -107,7 +107,7 @@ def test_rows_that_were_never_judged(run: Path) -> None:
         record.unlink()
     assert main(["report", str(run)]) == 0
     index = page(run / "report" / "index.html")
-    assert "2 could not be measured of 2 rows" in index
+    assert "2 errors of 2 rows" in index
     assert f"pytest --gsw-resume={run.name} goes on with it" in index
 
 

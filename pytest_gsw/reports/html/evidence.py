@@ -9,11 +9,17 @@ from pathlib import Path
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.failures import find_cause
 from pytest_gsw.logs.reader import tail_lines
+from pytest_gsw.reports.rows import Row
+from pytest_gsw.results import attention
 
 #: Last lines that are shown.
 _LINES = 8
 #: Of a longer log only so much at its end is searched: a report reads a thousand of them.
 _SEARCHED_BYTES = 256 << 10
+
+
+#: What a row needs whose log's end is shown.
+_LOGS_SHOWN = attention.SLOW | {attention.ERROR}
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,15 @@ class LogEnd:
     lines: tuple[str, ...]
     #: The line that says why the run failed, where it is in what was read.
     cause: str = ""
+
+
+def log_ends_of(row: Row, directory: Path) -> tuple[LogEnd, ...]:
+    """The ends of a row's logs, where that tells something: of one that failed or is too slow."""
+    if row.needs not in _LOGS_SHOWN:
+        return ()
+    run, last = row.record.run, row.record.jobs.last
+    failed = row.needs is attention.ERROR
+    return log_ends(run.log, last.id if last else "", directory, failed=failed, outputs=run.outputs)
 
 
 def log_ends(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_gsw.common.words import command, counted, duration, share
 from pytest_gsw.history.alarm_texts import COLUMNS, cells
 from pytest_gsw.history.explaining import failing_text, suspect_text
+from pytest_gsw.logs.likely import likely_line
 from pytest_gsw.reports.html.commands import again, next_command
 from pytest_gsw.reports.html.elements import Content, element
+from pytest_gsw.reports.html.evidence import log_ends_of
 from pytest_gsw.reports.html.layout import (
     change,
     command_line,
@@ -26,9 +27,10 @@ from pytest_gsw.reports.html.layout import (
 )
 from pytest_gsw.reports.html.strip import nights_strip, row_curve
 from pytest_gsw.reports.html.texts import (
+    WORST_FIRST,
+    card_text,
     cause_nodes,
     day,
-    fact_text,
     job_text,
     listed,
     moment,
@@ -42,7 +44,8 @@ from pytest_gsw.reports.html.turned import turned_section
 from pytest_gsw.reports.html.verdicts import verdict_tables
 from pytest_gsw.reports.night import Cause, Listed, Night
 from pytest_gsw.reports.rows import Row
-from pytest_gsw.results import attention
+from pytest_gsw.results import attention, outcomes
+from pytest_gsw.results.next_steps import next_commands
 from pytest_gsw.tables.metrics import MFU
 
 _HEADINGS = {one.kind: one.heading for one in attention.ATTENTIONS if one.heading}
@@ -63,6 +66,7 @@ def night_page(night: Night, others: Sequence[tuple[Night, str]], links: Sequenc
         simulated_note(night.records),
         turned_section(night),
         _strip(night),
+        section("next", "What to type next", _next(night)),
         _slow_nodes(night),
         _blamed_nodes(night),
         section("cluster", "The whole cluster", _incident(night), *_drifting(night)),
@@ -77,7 +81,7 @@ def night_page(night: Night, others: Sequence[tuple[Night, str]], links: Sequenc
 
 def _strip(night: Night) -> ET.Element | None:
     """The nights before and this one; nothing where none before is known."""
-    tonight = Listed(night.run_id, night.end_s or 0.0, Counter(record.outcome for record in night.records))
+    tonight = Listed(night.run_id, night.end_s or 0.0, night.outcomes)
     before = [one for one in night.listed if one.run_id != night.run_id and one.time_s <= tonight.time_s]
     if not before:
         return None
@@ -85,12 +89,27 @@ def _strip(night: Night) -> ET.Element | None:
 
 
 def _counts(night: Night) -> ET.Element:
-    entries = []
-    for kind, count in night.counts.items():
-        target = f"#{kind}" if kind in _HEADINGS else "#rows"
-        text = f" {count} {attention.BY_KIND[kind].word}"
-        entries.append(element("li", element("a", sign(kind), text, href=target, class_=f"badge {kind}")))
+    """How many rows there are of each outcome: the numbers of the session's last line."""
+    entries = [
+        _badge(outcome.attention.in_report.kind, outcome.of_rows(count))
+        for outcome in WORST_FIRST
+        if (count := night.outcomes.get(outcome.word))
+    ]
+    if drifting := night.counts.get(attention.DRIFT.kind):
+        entries.append(_badge(attention.DRIFT.kind, f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"))
     return element("ul", *entries, class_="counts", aria_label="Rows by verdict")
+
+
+def _badge(kind: str, text: str) -> ET.Element:
+    target = f"#{kind}" if kind in _HEADINGS else "#rows"
+    return element("li", element("a", sign(kind), f" {text}", href=target, class_=f"badge {kind}"))
+
+
+def _next(night: Night) -> ET.Element | None:
+    """What to type next for the whole run."""
+    listed = next_commands(night.records, night.run.directory)
+    pairs = [element("div", element("dt", what), element("dd", command_line(text))) for what, text in listed]
+    return element("dl", *pairs, class_="commands") if pairs else None
 
 
 def _slow_nodes(night: Night) -> ET.Element | None:
@@ -161,7 +180,7 @@ def _attention(night: Night) -> ET.Element | None:
 
 
 def _group(night: Night, kind: str) -> ET.Element:
-    heading = element("h3", sign(kind), f" {_HEADINGS[kind]} ({night.counts[kind]})", id=kind)
+    heading = element("h3", sign(kind), f" {_heading(night, kind)}", id=kind)
     if kind == attention.ERROR.kind:
         shown = enumerate(night.causes[:_CAUSES], 1)
         causes = [_cause_card(number, cause, night.run.directory) for number, cause in shown]
@@ -173,6 +192,14 @@ def _group(night: Night, kind: str) -> ET.Element:
     cards = element("ul", *(_card(row, night.run.directory) for row in rows[:_AT_LENGTH]), class_="cards")
     under = element("p", f"{told} of them are part of what the whole cluster has, above.") if told else None
     return element("div", heading, cards if rows else None, _more(len(rows) - _AT_LENGTH), under, class_="group")
+
+
+def _heading(night: Night, kind: str) -> str:
+    count = night.counts[kind]
+    ran = night.outcomes.get(outcomes.UNEXPECTED_SUCCESS.word, 0) if kind == attention.REGRESSED.kind else 0
+    parts = [f"{_HEADINGS[kind]} ({count - ran})"] if count > ran else []
+    parts += [f"Ran although documented to fail ({ran})"] if ran else []
+    return ", ".join(parts)
 
 
 def _more(count: int) -> ET.Element | None:
@@ -187,7 +214,7 @@ def _card(row: Row, directory: Path) -> ET.Element:
         "li",
         element("h4", row_link(row), " ", change(row)),
         row_curve(row),
-        element("p", fact_text(row), class_="fact"),
+        element("p", card_text(row), class_="fact"),
         fact_list([("nodes", shown_nodes(nodes_text(row.record))), *since_facts(row)]),
         command_line(next_command(row, directory)),
         class_=f"card {row.kind}",
@@ -198,12 +225,22 @@ def _cause_card(number: int, cause: Cause, directory: Path) -> ET.Element:
     return element(
         "div",
         element("h4", f"{counted(len(cause.rows), 'row')}: {cause.fact}", id=f"cause-{number}"),
-        fact_list([("nodes", cause_nodes(cause)), ("advice", cause.advice)]),
+        fact_list(
+            [("nodes", cause_nodes(cause)), ("advice", cause.advice), ("its log says", _log_line(cause, directory))]
+        ),
         element("ul", *(_error_row(row) for row in cause.rows[:_NAMED]), class_="rows"),
         _more(len(cause.rows) - _NAMED),
         command_line(again([row.record for row in cause.rows], directory)),
         class_=f"card {attention.ERROR.kind}",
     )
+
+
+def _log_line(cause: Cause, directory: Path) -> str:
+    """The line that looks like the cause where none is known, of the first of its rows that has one."""
+    if cause.advice:
+        return ""
+    ends = (end for row in cause.rows[:_NAMED] for end in log_ends_of(row, directory))
+    return next((line for end in ends if (line := end.cause or likely_line(end.lines))), "")
 
 
 def _error_row(row: Row) -> ET.Element:

@@ -9,12 +9,22 @@ from pytest_gsw.common import words
 from pytest_gsw.common.words import counted, shortened
 from pytest_gsw.history import texts as history_texts
 from pytest_gsw.history.texts import changes_text
-from pytest_gsw.performance.verdict import UNUSUAL
+from pytest_gsw.performance.verdict import UNUSUAL, Reason
 from pytest_gsw.reports.night import Cause, Night
 from pytest_gsw.reports.rows import Row, Since
 from pytest_gsw.reports.since import since_line
-from pytest_gsw.results import attention, row_text
+from pytest_gsw.results import attention, outcomes, row_text
+from pytest_gsw.results.attention import Level
 from pytest_gsw.results.record import Record
+
+#: What of an inconclusive row stands on its card in place of what its page explains.
+_SHORT = {
+    Reason.TOO_GOOD.value: "that is too good to be true",
+    Reason.WITHIN_NOISE.value: "jobs of this row differ by as much",
+}
+_BAD = frozenset({Level.ERROR, Level.WARNING})
+#: Every outcome, the worst first.
+WORST_FIRST = sorted(outcomes.OUTCOMES, key=lambda one: attention.ATTENTIONS.index(one.attention))
 
 #: A node list in a table.
 _LONGEST_NODES = 60
@@ -23,15 +33,24 @@ _NODES = 8
 
 
 def night_text(night: Night) -> str:
-    """What a night came to, in a few words."""
-    counts = night.counts
-    bad = (one for one in attention.ATTENTIONS if one.titled and one.kind in counts)
+    """What a night came to, in a few words: the same numbers as everywhere."""
+    counts = night.outcomes
+    bad = [one.of_rows(counts[one.word]) for one in WORST_FIRST if one.word in counts and one.attention.level in _BAD]
     parts = ["1 incident"] if night.incident else []
-    parts += [f"{counts[one.kind]} {one.titled}" for one in bad]
+    parts += bad
+    if drifting := night.counts.get(attention.DRIFT.kind):
+        parts.append(f"{drifting} drifting")
     rows = counted(sum(counts.values()), "row")
     if not counts:
         return "No row"
     return f"{', '.join(parts)} of {rows}" if parts else f"All well: {rows}"
+
+
+def card_text(row: Row) -> str:
+    """What happened to a row, shorter than on its page."""
+    if row.needs is attention.INCONCLUSIVE and row.record.reason in _SHORT:
+        return f"{row.record.fact}; {_SHORT[row.record.reason]}"
+    return fact_text(row)
 
 
 def fact_text(row: Row) -> str:
@@ -49,11 +68,14 @@ def drift_text(row: Row) -> str:
     return history_texts.drift_text(row.drifting) if row.drifting else row.record.drift or ""
 
 
-def since_text(since: Since) -> str:
-    """Since when a row is what it is, in one line: ``2026-11-18, 3 nights; before that 4.556 s on 2026-11-17``."""
+def since_text(since: Since, reference_s: float | None = None) -> str:
+    """Since when a row is what it is: ``2026-11-18, 3 nights; before that throughput -0.2 % on 2026-11-17``.
+
+    The throughput before is held against what the row itself is held against.
+    """
     if not since.good_run_id:
         return since_line(since) or "no night before is known"
-    before = f"{since.good_s:.4g} s" if since.good_s else "measured"
+    before = f"throughput {percent(reference_s / since.good_s - 1)}" if since.good_s and reference_s else "measured"
     return f"{since_line(since)}; before that {before} on {day(since.good_time_s)}"
 
 
@@ -63,7 +85,7 @@ def since_facts(row: Row) -> list[tuple[str, str]]:
         unlike_others = row.record.reason in UNUSUAL or row.record.own_outcome
         is_slow = row.needs in attention.SLOW and not unlike_others
         return [("since", "no night before is known")] if is_slow else []
-    facts = [("since", since_text(row.since))]
+    facts = [("since", since_text(row.since, row.verdict.reference_s if row.verdict else None))]
     if row.since.changes and row.needs is not attention.DRIFT:  # whose text has it
         facts.append(("changed then", changes_text(row.since.changes)))
     return facts

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
 from pytest_gsw.common.files import make_directory, write_whole
 from pytest_gsw.common.redact import quoted
+from pytest_gsw.history.past import Lines
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.html.elements import html_text
-from pytest_gsw.reports.html.evidence import LogEnd, log_ends
+from pytest_gsw.reports.html.evidence import log_ends_of
 from pytest_gsw.reports.html.jobs_plot import jobs_plot
 from pytest_gsw.reports.html.nodes_plot import nodes_plot
 from pytest_gsw.reports.html.overview import JOBS, jobs_page
@@ -24,16 +25,12 @@ from pytest_gsw.reports.html.scaling_page import SCALING, scaling_page
 from pytest_gsw.reports.night import Night, Run
 from pytest_gsw.reports.read import nights_by_run, quoted_missing
 from pytest_gsw.reports.rows import Row
-from pytest_gsw.results import attention
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted
 
 #: The first page, and the folders of the others.
 INDEX = "index.html"
 _ROWS, _STYLE = "rows", "report.css"
-
-#: What a row needs whose log's end is shown.
-_LOGS_SHOWN = attention.SLOW | {attention.ERROR}
 
 
 def write_report(
@@ -43,6 +40,7 @@ def write_report(
     *,
     runs: Mapping[str, Run] | None = None,
     accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
+    read: Callable[[str], Lines] | None = None,
 ) -> Path:
     """Write the report of one run or of several; the newest is on the first page, which is returned.
 
@@ -52,6 +50,7 @@ def write_report(
         directory: Where to write; it is made if it is not there.
         runs: What the records do not say, by run id.
         accepted: By row and cluster, what clusters have accepted.
+        read: What reads a cluster's nights, where somebody has it already.
 
     Raises:
         HistoryError: The history did not answer.
@@ -63,7 +62,7 @@ def write_report(
         quoted(run_id, os.environ): replace(run, missing=quoted_missing(run.missing))
         for run_id, run in (runs or {}).items()
     }
-    nights = nights_by_run(shown, history, safe, accepted)
+    nights = nights_by_run(shown, history, safe, accepted, read)
     newest, *others = nights
     addresses = {night.run_id: f"nights/{_folder(night.run_id)}/{INDEX}" for night in others}
     pages = _pages_of_rows(nights, addresses)
@@ -114,12 +113,7 @@ def _write_night(
 def _write_row(
     row: Row, night: Night, directory: Path, links: Sequence[tuple[str, str]], pages: Mapping[str, str]
 ) -> None:
-    record = row.record
-    ends: tuple[LogEnd, ...] = ()
-    if row.needs in _LOGS_SHOWN:
-        job_id = record.jobs.last.id if record.jobs.last else ""
-        failed, run = row.needs is attention.ERROR, record.run
-        ends = log_ends(run.log, job_id, night.run.directory, failed=failed, outputs=run.outputs)
+    ends = log_ends_of(row, night.run.directory)
     _write_page(directory / _ROWS / f"{row.name}.html", row_page(row, night, ends, links, pages))
 
 

@@ -12,6 +12,7 @@ from pytest_gsw.reports.html.commands import again, all_commands, next_command
 from pytest_gsw.reports.html.elements import element, html_text
 from pytest_gsw.reports.html.evidence import log_ends
 from pytest_gsw.reports.html.texts import (
+    card_text,
     cause_nodes,
     day,
     fact_text,
@@ -47,7 +48,7 @@ def shown(record: Record, since: Since | None = None) -> Row:
         ((), "No row"),
         ((PASSED,), "All well: 1 row"),
         ((PASSED, FAST), "All well: 2 rows"),
-        ((PASSED, SLOW, BROKEN), "1 regressed, 1 could not be measured of 3 rows"),
+        ((PASSED, SLOW, BROKEN), "1 regressed, 1 error of 3 rows"),
     ],
 )
 def test_a_night_in_a_few_words(records: tuple[Record, ...], said: str) -> None:
@@ -64,9 +65,13 @@ def test_since_when() -> None:
     assert since_text(tonight) == "no night before is known"
     assert since_text(replace(tonight, nights=3)) == "2026-11-01 or before, 3 nights"
     good = {"good_run_id": "r", "good_time_s": FIRST_S - 86400, "good_s": 4.5561}
-    assert since_text(replace(tonight, **good)) == "tonight; before that 4.556 s on 2026-10-31"
+    assert since_text(replace(tonight, **good), 4.5) == (
+        "tonight; before that throughput \N{MINUS SIGN}1.2\N{NO-BREAK SPACE}% on 2026-10-31"
+    )
     several = replace(tonight, **good, nights=3)
-    assert since_text(several) == "2026-11-01, 3 nights; before that 4.556 s on 2026-10-31"
+    assert since_text(several, 4.6) == (
+        "2026-11-01, 3 nights; before that throughput +1.0\N{NO-BREAK SPACE}% on 2026-10-31"
+    )
     assert since_text(replace(several, good_s=None)) == "2026-11-01, 3 nights; before that measured on 2026-10-31"
     changed = replace(several, changes={"nccl": ("2.21.5", "2.23.4")})
     assert since_facts(shown(SLOW, changed))[1] == ("changed then", "nccl 2.21.5 -> 2.23.4")
@@ -90,6 +95,7 @@ def test_what_happened() -> None:
         f"{SLOW.fact}; jobs of this row differ by as much: 72 jobs would tell a loss of 5 % from noise (--gsw-repeat), "
         "or pytest-gsw compare-ab"
     )
+    assert card_text(shown(noisy)) == f"{SLOW.fact}; jobs of this row differ by as much"
     drifts = replace(PASSED, drift="throughput of the newest nights is -3.1 % against the first ones")
     assert fact_text(shown(drifts)) == drifts.drift
 

@@ -171,7 +171,7 @@ def test_a_night_with_a_history(tmp_path: Path) -> None:
         index = write_report([PASSED, SLOW, BROKEN], history, tmp_path / "out", runs=runs(tmp_path))
     check(index.parent)
     text = text_of(index)
-    assert "tonight; before that 4.5 s on 2026-12-15" in text
+    assert "tonight; before that throughput +0.0\N{NO-BREAK SPACE}% on 2026-12-15" in text
     assert "Since the last run, 2026-12-15New (1)" in text
     assert "error, since 2026-12-15, 2 runs" in text
     assert "Mended (0)nothing" in text
@@ -230,7 +230,7 @@ def test_a_night_in_which_all_is_well(tmp_path: Path) -> None:
 
 def test_rows_that_were_never_judged(tmp_path: Path) -> None:
     text = text_of(written(tmp_path, [PASSED], missing={"t.yaml::x": "the session ended before this row was judged"}))
-    assert "1 could not be measured of 2 rows" in text
+    assert "1 error of 2 rows" in text
     assert "t.yaml::x: the session ended before this row was judged" in text
 
 
