@@ -35,7 +35,7 @@ class JunitCases:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: Any) -> Generator[None, None, None]:
         """Name the test case before it is written, and shorten its message once it is."""
-        found = getattr(report, "gsw_junit", None)
+        found = getattr(report, "gsw_junit", None) or self._of_crash(report)
         if found is None or self._xml is None:
             return (yield)
         class_name, name, took_s, message = found
@@ -52,6 +52,15 @@ class JunitCases:
                 if element.tag in _TOLD and (message or element.tag != "skipped"):
                     element.set("message", message or (element.text or "").partition("\n")[0])
         return None
+
+    def _of_crash(self, report: Any) -> tuple[str, str, float, str] | None:
+        """The test case of a row whose worker of pytest-xdist has crashed: the report is not the worker's own."""
+        if report.when in {*_PHASES, "teardown"}:
+            return None
+        from pytest_gsw.results.junit_names import read_noted
+
+        name = read_noted(self._config.stash[SETTINGS].run_directory).classes.get(report.nodeid)
+        return None if name is None else (name, report.nodeid.partition("::")[2], 0.0, "")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:

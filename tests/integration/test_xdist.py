@@ -102,6 +102,22 @@ def test_every_row_skipped_is_no_success(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["gsw: none of 6 rows was judged: all were skipped (-rs tells why)"])
 
 
+def test_a_row_whose_worker_crashes_is_the_same_test_case(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import os
+
+        def pytest_runtest_setup(item):
+            if "H100x64]" in item.name:
+                os._exit(3)
+        """
+    )
+    pytester.runpytest_subprocess(*SIX, "-n2", "--max-worker-restart=0", "--junitxml=junit.xml")
+    case = junit(pytester.path / "junit.xml")["llama2_70b_fp8[H100x64]"]
+    assert case.find("error") is not None
+    assert case.attrib["classname"] == "demo.maxtext.llama2_70b"
+
+
 def test_dist_each_is_refused(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(*SIX, "-n2", "--dist=each")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

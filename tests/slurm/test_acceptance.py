@@ -12,7 +12,7 @@ import pytest
 import pytest_gsw.demo
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
-from tests.integration.conftest import junit, properties
+from tests.integration.conftest import junit, properties, suite_properties
 
 from .cluster import SlurmCluster
 from .test_slurm_launcher import SpecMaker, make_spec, wait
@@ -97,6 +97,8 @@ def test_six_rows_with_one_of_each_misfortune(pytester: pytest.Pytester, project
         ]
     )
     cases = junit(project / "junit.xml")
+    assert {case.attrib["classname"] for case in cases.values()} == {"eos.maxtext.llama2_70b"}
+    assert suite_properties(project / "junit.xml")["gsw_version_slurm"] == slurm288.run("sinfo", "--version").split()[1]
     kinds = {name: {child.tag for child in case} - {"properties"} for name, case in cases.items()}
     assert kinds == {
         "llama2_70b_fp8[H100x64]": set(),

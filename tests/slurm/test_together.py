@@ -56,7 +56,7 @@ def test_a_slow_night_is_one_failure_of_a_session_that_was_left_while_rows_waite
     out = finish(start(known, slurm32, "--gsw-resume=last", "--gsw-history=history.sqlite", "--junitxml=junit.xml"))
 
     assert "1 failed, 10 skipped" in out, out
-    assert junit(known / "junit.xml")["here"].find("failure") is not None
+    assert junit(known / "junit.xml")["incident"].find("failure") is not None
     assert set(jobs_by_name(slurm32, known, since).values()) == {1}
 
 
