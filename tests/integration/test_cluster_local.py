@@ -187,7 +187,10 @@ def test_the_demo_simulates_such_a_row(pytester: pytest.Pytester) -> None:
 
 
 def test_the_bundled_recipe_says_what_it_lacks(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the job as well: the modules are there for who asks before it, and one of them cannot be imported."""
     empty = pytester.mkdir("empty")
+    for name in ("transformers", "accelerate"):
+        (empty / f"{name}.py").touch()
     (empty / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\")\n")
     monkeypatch.setenv("PYTHONPATH", str(empty))
     result = pytester.runpytest("--gsw-cluster=local", "-k", "smoke_gpt and CPUx1", "--gsw-poll-interval=0.5")
