@@ -90,7 +90,7 @@ def train(baseline: Baseline, environment: Mapping[str, str], out: BinaryIO) -> 
     if baseline.log_format not in WRITERS:
         raise ConfigurationError(f"the demo writes no {baseline.log_format} logs, only {', '.join(WRITERS)}")
     healthy = tuple(WRITERS[baseline.log_format](run))
-    play(damage(healthy, run, word), _seconds(environment) / healthy[-1].at_s, out)
+    play(damage(healthy, run, word), seconds_of(environment) / healthy[-1].at_s, out)
     return _end(fault, environment) if fault else 0
 
 
@@ -105,7 +105,12 @@ def play(events: Iterable[Event], seconds_per_virtual_second: float, out: Binary
         out.flush()
 
 
-def _seconds(environment: Mapping[str, str]) -> float:
+def seconds_of(environment: Mapping[str, str]) -> float:
+    """How long a simulated run takes, in seconds.
+
+    Raises:
+        ConfigurationError: The environment has something else than a number of seconds.
+    """
     text = environment.get("GSW_DEMO_SECONDS") or str(DEFAULT_SECONDS)
     try:
         seconds = float(text)

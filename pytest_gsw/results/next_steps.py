@@ -18,7 +18,7 @@ from pytest_gsw.results.incident import incident_of
 from pytest_gsw.results.record import Record
 
 #: So many rows are named one by one; of more, pytest knows itself which have failed last.
-_NAMED = 5
+_NAMED = 2
 
 #: More jobs of one row than this are nobody's next step.
 _MOST_REPEATS = 9

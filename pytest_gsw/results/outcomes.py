@@ -22,14 +22,14 @@ class Outcome:
     junit: Literal["", "failure", "skipped", "error"]
     #: How bad it is: of several the greatest counts.
     severity: int
-    #: Its word in a cell of the screen's table, where a row that passed has its figure alone.
-    short: str
     #: What a row needs for which a night is read.
     attention: Attention
     #: What stands behind a number of such rows on the screen, where that is not the word.
     counted: str = ""
     #: What a text calls it, where that is not the word.
     named: str = ""
+    #: What stands on a row's line, where that is not the word.
+    on_line: str = ""
     #: Whether this pytest-gsw knows it.
     known: bool = True
 
@@ -39,36 +39,41 @@ class Outcome:
         return f"{count} {self.counted or self.word}{plural}"
 
     @property
+    def shown(self) -> str:
+        """Its word on a row's line and in a cell: ``PASSED``."""
+        return (self.on_line or self.text).upper()
+
+    @property
     def text(self) -> str:
         """What a text calls it."""
         return self.named or self.word.replace("_", " ")
 
 
-PASSED = Outcome(decision.Outcome.PASSED.value, "passed", "", 1, "", attention.PASSED)
-IMPROVED = Outcome(decision.Outcome.IMPROVED.value, "passed", "", 3, "FAST", attention.IMPROVED)
-REGRESSED = Outcome(decision.Outcome.REGRESSED.value, "failed", "failure", 6, "SLOW", attention.REGRESSED)
-INCONCLUSIVE = Outcome(decision.Outcome.INCONCLUSIVE.value, "skipped", "skipped", 4, "NOISY", attention.INCONCLUSIVE)
+PASSED = Outcome(decision.Outcome.PASSED.value, "passed", "", 1, attention.PASSED)
+IMPROVED = Outcome(decision.Outcome.IMPROVED.value, "passed", "", 3, attention.IMPROVED)
+REGRESSED = Outcome(decision.Outcome.REGRESSED.value, "failed", "failure", 6, attention.REGRESSED)
+INCONCLUSIVE = Outcome(decision.Outcome.INCONCLUSIVE.value, "skipped", "skipped", 4, attention.INCONCLUSIVE)
 UNEXPECTED_SUCCESS = Outcome(
     "unexpected_success",
     "failed",
     "failure",
     5,
-    "RAN",
     attention.UNEXPECTED_SUCCESS,
     counted="ran although documented to fail",
+    on_line="unexpected",
 )
-ERROR = Outcome("error", "error", "error", 7, "ERROR", attention.ERROR)
+ERROR = Outcome("error", "error", "error", 7, attention.ERROR)
 EXPECTED_FAILURE = Outcome(
     "expected_failure",
     "xfailed",
     "skipped",
     0,
-    "OOM, as documented",
     attention.NOT_JUDGED,
     counted="failed as documented",
     named="out of memory, as documented",
+    on_line="as documented",
 )
-PROFILED = Outcome("profiled", "skipped", "skipped", 2, "profiled", attention.NOT_JUDGED)
+PROFILED = Outcome("profiled", "skipped", "skipped", 2, attention.NOT_JUDGED)
 
 #: All of them, in the order in which a night is counted.
 OUTCOMES = (
@@ -85,4 +90,4 @@ SLOW = frozenset(one.word for one in (REGRESSED, INCONCLUSIVE))
 
 def of(word: str) -> Outcome:
     """What is known of a record's outcome; one that is not known is an error, never a pass."""
-    return _BY_WORD.get(word) or replace(ERROR, word=word, short=word, known=False)
+    return _BY_WORD.get(word) or replace(ERROR, word=word, known=False)

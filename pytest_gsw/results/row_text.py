@@ -26,36 +26,6 @@ _RANKS_WAIT = (
 )
 
 
-def headline(record: Record) -> str:
-    """What stands behind PASSED or FAILED on the row's line."""
-    job = f"job {record.jobs.last.id}" if record.jobs.last else ""
-    metric = record.judged_metric
-    judged, unit = metric.key, metric.per_unit
-    measured, documented = record.figures.measured.get(judged), record.figures.documented.get(judged)
-    if measured is None:
-        return job
-    change = percent(measured / documented - 1) if documented else ""
-    accepted = record.figures.accepted.get(judged)
-    if accepted:
-        # Both, always: a slow cluster that has accepted its slowness must not look like a fast one.
-        change = f"{percent(measured / accepted - 1)} to accepted, {change} to documented"
-    mfu = record.figures.measured.get(metrics.MFU.key)
-    site = (f"{one.metric.label} {one.measured:.4g} {one.metric.unit}  {percent(one.change)}" for one in record.metrics)
-    parts = (f"{measured:.4g} {unit}", change, *site, "" if mfu is None else f"MFU {share(mfu)}{_of_peak(record)}", job)
-    marks = (
-        "simulated" if record.run.simulated else "",
-        # No job ended here: who gave the log vouches for its end.
-        "log only" if record.jobs.last and record.jobs.last.state == "REPLAYED" else "",
-        record.outcome if record.outcome in {outcomes.IMPROVED.word, outcomes.INCONCLUSIVE.word} else "",
-        record.reason
-        if record.by_own_metric == outcomes.INCONCLUSIVE.word or record.reason == Reason.GAIN_WITHIN_NOISE.value
-        else "",
-        f"median of {len(record.jobs.repeats) + 1} jobs" if record.jobs.repeats else "",
-        f"attempt {len(record.jobs.attempts) + 1}" if record.jobs.attempts else "",
-    )
-    return "  ".join(part for part in (*parts, *marks) if part)
-
-
 def attempt_text(attempt: JobFacts) -> str:
     """An attempt that was not the row's last, in one line: ``481220 NODE_FAIL on pool0-0017: node failure``."""
     where = f" on {attempt.nodes}" if attempt.nodes else ""
@@ -76,7 +46,7 @@ def compared_text(record: Record) -> str:
 
 def title(metric: Metric, record: Record) -> str:
     """What stands above a record's figure; an MFU of a measured peak is never to be taken for a data sheet's."""
-    return f"{metric.title}{_of_peak(record)}" if metric is metrics.MFU else metric.title
+    return f"{metric.title}{of_peak(record)}" if metric is metrics.MFU else metric.title
 
 
 def shown_by(metric: Metric) -> Callable[[float], str]:
@@ -84,7 +54,8 @@ def shown_by(metric: Metric) -> Callable[[float], str]:
     return share if metric.format is None else metric.format.format
 
 
-def _of_peak(record: Record) -> str:
+def of_peak(record: Record) -> str:
+    """What stands behind an MFU that is of a measured peak."""
     return "" if record.figures.calibration_flops is None else " of measured peak"
 
 

@@ -1,31 +1,20 @@
-"""What a night came to, on one screen: a table by workload and GPUs, errors by cause."""
+"""What a run came to: how many rows there are of each outcome, and errors by cause."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from pytest_gsw.common.words import counted, percent
-from pytest_gsw.performance.verdict import Reason
+from pytest_gsw.common.words import counted
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.incident import incident_of
 from pytest_gsw.results.nodes import expand
-from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import Record
-
-#: The words of reasons in a cell, in place of their outcome's.
-_OF_REASON = {
-    Reason.CANARY.value: "CANARY",
-    Reason.INCIDENT.value: "INCIDENT",
-    Reason.TOO_GOOD.value: "TOO GOOD",
-    Reason.RANKS_DIFFER.value: "RANKS",
-    Reason.LAST_STEP.value: "LAST STEP",
-}
 
 #: Nodes that are named for one cause.
 _NODES_SHOWN = 6
-_ROWS_SHOWN = 3
+_ROWS_SHOWN = 10
 
 _JOB = re.compile(r"\bjob [\w.;:-]{1,80}")
 
@@ -52,69 +41,6 @@ def counts_line(records: Sequence[Record], missing: int = 0) -> str:
     drifting = sum(bool(record.drift) for record in records)
     last = [f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"] if drifting else []
     return ", ".join([*(["1 incident"] if incident_of(records) else []), *told, *last])
-
-
-def night_table(records: Sequence[Record], width: int) -> list[str]:
-    """Each row's change of throughput, by workload and dtype down and GPUs across, in so many columns of the screen."""
-    if not records:
-        return []
-    gpus = sorted({record.row.gpus for record in records})
-    cells: dict[str, dict[int, Record]] = {}
-    accelerators = {record.row.accelerator for record in records}
-    for record in sorted(records, key=lambda one: (one.row.workload, one.row.dtype, one.row.accelerator)):
-        name = f"{record.row.workload} {record.row.dtype}"
-        of_line = cells.setdefault(f"{name} {record.row.accelerator}" if len(accelerators) > 1 else name, {})
-        other = of_line.get(record.row.gpus)
-        of_line[record.row.gpus] = record if other is None else min(other, record, key=_rank)
-    lines: list[str] = []
-    while gpus:
-        shown, part = _as_many_as_fit(cells, gpus, width)
-        lines += ["", *part] if lines else part
-        gpus = gpus[shown:]
-    return lines
-
-
-def _as_many_as_fit(
-    cells: Mapping[str, Mapping[int, Record]], gpus: Sequence[int], width: int
-) -> tuple[int, list[str]]:
-    """How many of the GPU counts a screen has room for, one at least, and the table of these."""
-    for shown in range(len(gpus), 1, -1):
-        part = _part(cells, gpus[:shown], width)
-        if all(len(line) <= width for line in part):
-            return shown, part
-    return 1, _part(cells, gpus[:1], width)
-
-
-def _part(cells: Mapping[str, Mapping[int, Record]], gpus: Sequence[int], width: int) -> list[str]:
-    rows = [
-        (_fit(name, width - 24), *(_cell(of_line.get(number)) for number in gpus))
-        for name, of_line in cells.items()
-        if any(number in of_line for number in gpus)
-    ]
-    return [line.rstrip() for line in plain_table(rows, "GPUs", *(f">{number}" for number in gpus)).splitlines()]
-
-
-def _cell(record: Record | None) -> str:
-    if record is None:
-        return ""
-    change = throughput_change(record)
-    outcome = outcomes.of(record.outcome)
-    # "SLOW" is said of what the column shows, and not of a site's own metric.
-    word = outcome.text.upper() if record.own_outcome else _OF_REASON.get(record.reason) or outcome.short
-    return " ".join(part for part in (word, "" if change is None else percent(change)) if part)
-
-
-def _rank(record: Record) -> tuple[int, float, str]:
-    """The worst first: by outcome, and among equals by throughput."""
-    return -outcomes.of(record.outcome).severity, throughput_change(record) or 0.0, record.row.id
-
-
-def _fit(text: str, width: int) -> str:
-    """A text with its middle left out where it is too long."""
-    if len(text) <= max(width, 8):
-        return text
-    kept = max(width, 8) - 3
-    return f"{text[: kept - kept // 2]}...{text[len(text) - kept // 2 :]}"
 
 
 def error_lines(records: Sequence[Record]) -> list[str]:

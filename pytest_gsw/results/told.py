@@ -9,6 +9,7 @@ from pytest_gsw.performance.verdict import Reason, Verdict
 from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.outcomes import Outcome
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.row_line import figures
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def told(
         case "xfailed":
             return Told(outcome, record.fact, "")
         case "skipped" if outcome is outcomes.PROFILED:
-            judged = row_text.headline(record)
+            judged = "  ".join(figures(record))
             why = f"not judged, because {record.not_comparable} makes the figures not comparable: {judged}"
             return Told(outcome, why, why)
         case "skipped" if verdict is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_gsw.common.redact import quoted
@@ -15,7 +15,10 @@ from pytest_gsw.history.model import LineKey, points_of
 from pytest_gsw.history.past import Past
 from pytest_gsw.history.spells import alarms_of_records, drifts, regressions
 from pytest_gsw.history.suspects import Suspect
+from pytest_gsw.history.texts import changes_text
 from pytest_gsw.reports.read import accepted_in
+from pytest_gsw.reports.rows import Row
+from pytest_gsw.reports.since import since_line, since_of
 from pytest_gsw.results.record import Record
 from pytest_gsw.session.nights import history_at
 from pytest_gsw.session.settings import Settings
@@ -29,14 +32,21 @@ class SessionAlarms:
     #: Why they are not known, where that is so.
     problem: str = ""
 
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """A line each for the screen; none where the rows say it all."""
+    def lines(self, slow: Collection[str] = ()) -> tuple[str, ...]:
+        """A line each for the screen; none where the rows say it all.
+
+        ``slow`` are nodes that are told already: of them only what somebody has said, or what became of them, is new.
+        """
         if self.problem:
             return (f"not known: {self.problem}",)
-        if all(map(_is_said, self.found)):
+        found = [one for one in self.found if not _is_told(one, slow)]
+        if all(map(_is_said, found)):
             return ()
-        return tuple(line for one in self.found for line in (line_of(one), next_line(one)) if line)
+        return tuple(line for one in found for line in (line_of(one), next_line(one)) if line)
+
+    def of_nodes(self) -> Mapping[str, str]:
+        """The ids of alarms by the nodes that they are of."""
+        return {one.spell.subject: one.id for one in self.found if one.spell.kind is Kind.NODE}
 
 
 def session_alarms(
@@ -59,6 +69,20 @@ def session_alarms(
     return SessionAlarms(quoted(found, os.environ))
 
 
+def since_facts(record: Record, past: Past) -> tuple[tuple[str, str], ...]:
+    """Since when a row is too slow, and what changed then, by its past without this night; as the report has it."""
+    noise = past.noise()
+    whole = past.with_tonight(point.point for point in points_of(record))
+    row = Row(record, record.row.id, whole.nights, whole.counted)
+    found = since_of(row, 0.0 if noise is None else noise.sigma)
+    line = since_line(found)
+    if found is None or not line:
+        return ()
+    changed = (("changed", changes_text(found.changes)),) if found.changes else ()
+    shown: tuple[tuple[str, str], ...] = quoted((("since", line), *changed), os.environ)
+    return shown
+
+
 def row_alarms(record: Record, past: Past, said: Sequence[Acknowledgement]) -> str | None:
     """The alarms of a row that stand, by its past with the night that it is recorded of; without secrets."""
     key = LineKey(record.row.id, record.run.cluster, record.row.experiment)
@@ -66,6 +90,11 @@ def row_alarms(record: Record, past: Past, said: Sequence[Acknowledgement]) -> s
     found = alarms((*regressions(key, whole), *drifts(key, whole)), said, time.time())
     text: str = quoted("; ".join(line_of(one) for one in found if one.stands), os.environ)
     return text or None
+
+
+def _is_told(alarm: Alarm, slow: Collection[str]) -> bool:
+    """Whether the list of slow nodes says all that there is."""
+    return alarm.spell.kind is Kind.NODE and alarm.spell.subject in slow and alarm.stands and not alarm.acknowledged
 
 
 def _is_said(alarm: Alarm) -> bool:

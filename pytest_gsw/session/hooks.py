@@ -31,7 +31,7 @@ from pytest_gsw.session.item import BaselineItem, BlankItem, blank_rows
 from pytest_gsw.session.node_ids import node_id_of
 from pytest_gsw.session.selection import SELECTION, point_at_tables
 from pytest_gsw.session.settings import Settings, read_settings
-from pytest_gsw.session.stash import FINISHED, OF_SELECTION, SETTINGS, SUITE
+from pytest_gsw.session.stash import OF_SELECTION, SETTINGS, SUITE
 from pytest_gsw.session.summary import tell_summary
 from pytest_gsw.session.tally import TALLY, Tally
 from pytest_gsw.session.telling import TellsFact, show_fact
@@ -70,6 +70,10 @@ def begin(config: pytest.Config) -> None:
 
             config.stash[SUITE] = rows_of_suite(settings.suite, settings.baselines)
         point_at_tables(config, settings.baselines)
+        if not (config.option.collectonly or xdist.is_worker(config)):
+            from pytest_gsw.session.row_lines import RowLines
+
+            config.pluginmanager.register(RowLines(config), "gsw-row-lines")
         if config.getoption("verbose", None) == 0:
             # One line a row with its figures, as soon as it is judged; -q goes back to dots.
             config.option.verbose = 1
@@ -284,22 +288,6 @@ def pytest_runtest_makereport(
 
         add_case(item, report)
     return report
-
-
-def pytest_report_teststatus(report: Any, config: pytest.Config) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
-    """``PASSED`` and ``FAILED`` with the row's figures behind them, while the rows run."""
-    headline = getattr(report, "gsw_headline", "")
-    # pytest's short summary puts the same word in front of each id: there it is to be the bare outcome.
-    if (
-        not headline
-        or config.stash.get(FINISHED, False)
-        or report.when != "call"
-        or report.outcome not in {"passed", "failed"}
-    ):
-        return None
-    passed = report.outcome == "passed"
-    word = f"{report.outcome.upper()} {headline}"
-    return report.outcome, "." if passed else "F", (word, {"green" if passed else "red": True})
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Sequence
 
 import pytest
 
@@ -106,8 +107,8 @@ def tell_junit(item: pytest.Item, record: Record, when: str) -> None:
     item.user_properties.extend(junit.properties(record))
 
 
-def facts_of(record: Record, settings: Settings) -> list[tuple[str, str]]:
-    """Where a row's things are and how it is repeated, each with its name."""
+def facts_of(record: Record, settings: Settings, since: Sequence[tuple[str, str]] = ()) -> list[tuple[str, str]]:
+    """Since when a row is so where that is known, where its things are and how it is repeated, each with its name."""
     cluster = settings.cluster.options if settings.cluster else ()
     replay = [f"--gsw-replay={settings.replay}"] if settings.replay else []
     by_cluster = settings.cluster.release if settings.cluster else None
@@ -117,4 +118,4 @@ def facts_of(record: Record, settings: Settings) -> list[tuple[str, str]]:
     again = command("pytest", *cluster, *release, *replay, record.row.node_id)
     kept = f"--gsw-replay={from_here(settings.run_directory)}"
     offline = command("pytest", *cluster, *release, kept, record.row.node_id)
-    return row_text.run_facts(record, again, offline)
+    return [*since, *row_text.run_facts(record, again, offline)]

@@ -20,6 +20,7 @@ from pytest_gsw.hooks.faults import hook_error
 from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.recording import Asked, Found, record_of
+from pytest_gsw.results.row_line import telling_line
 from pytest_gsw.results.told import told
 from pytest_gsw.runs.checks import check_identity, check_job, read_identity
 from pytest_gsw.runs.run import Run, ran_out_of_memory
@@ -45,6 +46,10 @@ class SessionRow:
         self._is_measured = False
         #: What a hook that observes the row's job has raised.
         self.hook_failure: HookError | None = None
+        #: Of what an errored job has written, the line that looks most like a cause where that is not known.
+        self.said = ""
+        #: Since when it is too slow, and what changed then.
+        self._since: tuple[tuple[str, str], ...] = ()
         #: What is to be reported of a result that could not be written down.
         self.not_written = ""
 
@@ -143,7 +148,7 @@ class SessionRow:
         else:
             found = self.judging.judge(measured.run, measured.measurement)
         record, canaries = self._record(found, measured.run), self._config.stash[CANARIES]
-        facts, strict = partial(facts_of, record, self._settings), self._settings.strict
+        facts, strict = partial(facts_of, record, self._settings, self._since), self._settings.strict
         row = told(record, facts, strict=strict, verdict=found.verdict, canaries=canaries)
         return row.outcome.pytest, row.text
 
@@ -179,16 +184,18 @@ class SessionRow:
         if run is None or not is_wrong or self._settings.replay is not None:
             return None
         # Few rows have any.
-        from pytest_gsw.session.alarming import row_alarms
+        from pytest_gsw.session.alarming import row_alarms, since_facts
 
         night = None if record.verdict is None else record.verdict.night
         beside = self._config.stash[OTHERS].beside(self.baseline.id, night)
         past = replace(self.source.past(run, self.source.accepted(run)[0]), beside=beside)
+        self._since = since_facts(record, past)
         return row_alarms(record, past, self._config.stash[NIGHTS].acknowledged)
 
     def _error_text(self, error: RunError, run: Run | None) -> str:
         """Record an error, and return the text of the row's report."""
         error = self.source.shown(error)
+        self.said = telling_line(error.tail)
         record = self._record(Found(outcomes.ERROR.word, error.fact), run)
         return row_text.error_text(error, facts_of(record, self._settings))
 

@@ -135,7 +135,8 @@ def _remember(config: pytest.Config) -> None:
         run = from_here(config.stash[SETTINGS].run_directory)
         write(config, f"gsw: records could not be kept for the history: {nights.not_kept}")
         write(config, f"next: pytest-gsw history --add {run}")
-    if xdist.is_worker(config) and nights.known_slow:  # the session that has the screen asks no history
+    # The session that has the screen asks no history; where it tells alarms, the nodes are among them.
+    if xdist.is_worker(config) and nights.known_slow and config.stash[SETTINGS].replay is not None:
         from pytest_gsw.history.explaining import slow_since_text
 
         for one in nights.known_slow:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import pytest
 
 from pytest_gsw.common.redact import quoted
+from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.fleet.entry import RepeatObserver, RowStatus
 from pytest_gsw.fleet.fleet import Fleet, Ticker
 from pytest_gsw.fleet.watch import Sample
@@ -23,6 +24,7 @@ from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem
+from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.stash import SETTINGS
 
 #: Seconds between two lines that say where a waiting session stands.
@@ -45,6 +47,7 @@ def make_ticker(config: pytest.Config, rows: Mapping[str, BaselineItem]) -> Tick
     if reporter is None or config.getoption("verbose", -1) < 0:
         return lambda _: None
     settings = config.stash[SETTINGS]
+    simulated_s = _simulated_s(settings)
     has = settings.cluster.gpus if settings.cluster is not None else None
     gpus = min(settings.limits.gpus, has or math.inf)
     live = reporter.isatty and reporter.hasmarkup
@@ -57,7 +60,7 @@ def make_ticker(config: pytest.Config, rows: Mapping[str, BaselineItem]) -> Tick
             return
         last_s = time.monotonic()
         text = progress_text.standing(
-            [_progress(rows[one.row_id], one) for one in fleet.row_statuses()], gpus, fleet.full
+            [_progress(rows[one.row_id], one, simulated_s) for one in fleet.row_statuses()], gpus, fleet.full
         )
         if live:
             _write_live(config, text)
@@ -67,7 +70,19 @@ def make_ticker(config: pytest.Config, rows: Mapping[str, BaselineItem]) -> Tick
     return tell
 
 
-def _progress(item: BaselineItem, row: RowStatus) -> progress_text.RowProgress:
+def _simulated_s(settings: Settings) -> float | None:
+    """How long a simulated job takes; the documented time is the real recipe's."""
+    if settings.cluster is None or not settings.cluster.simulated:
+        return None
+    from pytest_gsw.demo.recipe import seconds_of  # no other session simulates anything
+
+    try:
+        return seconds_of(os.environ)
+    except ConfigurationError:
+        return None  # each of its jobs says so
+
+
+def _progress(item: BaselineItem, row: RowStatus, simulated_s: float | None) -> progress_text.RowProgress:
     sample = row.sample or Sample()
     return progress_text.RowProgress(
         item.baseline.id,
@@ -77,7 +92,7 @@ def _progress(item: BaselineItem, row: RowStatus) -> progress_text.RowProgress:
         of=sample.of,
         step_time_s=sample.step_time_s,
         over=row.over,
-        expected_s=expected_run_s(item.baseline),
+        expected_s=expected_run_s(item.baseline) if simulated_s is None else simulated_s,
     )
 
 

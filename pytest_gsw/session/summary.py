@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
+import textwrap
 from collections.abc import Sequence
 
 import pytest
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.words import counted
 from pytest_gsw.results import outcomes, progress_text
+from pytest_gsw.results.row_line import WIDEST
+from pytest_gsw.session.row_lines import line_of_report
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.stash import ALARMS, CLUSTER_TOLD, CRITERION, NIGHTS, PROPOSED, SETTINGS
 from pytest_gsw.session.tally import TALLY, Tally
+
+#: So many rows are named in one list.
+_MOST = 20
+#: What a line with a command has.
+_COMMANDS = ("pytest", "pytest-gsw")
 
 #: What the summary says of rows beside their outcome, and which of a report's attributes has it: rows that passed by
 #: what their cluster has accepted; inconclusive rows; and rows that drift, none of which has failed yet.
@@ -25,63 +34,76 @@ _SECTIONS = {
 
 
 def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say what the night came to: counts, a table, errors by cause, and what stands out among the rows that passed."""
+    """Say what the run came to: a table, counts, errors by cause, and what stands out among the rows."""
     settings = config.stash[SETTINGS]
-    improved = [r for r in reporter.getreports("passed") if getattr(r, "gsw_outcome", "") == outcomes.IMPROVED.word]
-    if improved:
-        by_document = all(report.gsw_reference == "documented" for report in improved)
-        reporter.section("faster than documented" if by_document else "faster than documented or accepted")
-        for report in improved:
-            reporter.write_line(f"{report.nodeid}  {report.gsw_headline}")
-        reporter.write_line(
-            "These rows passed. If the gain stays, a tighter baseline keeps it (pytest-gsw baseline propose); "
-            "--gsw-strict makes such rows fail."
-        )
     told = config.stash.get(CLUSTER_TOLD, None)
     where = "cluster" if settings.cluster is None else f"cluster {settings.cluster.name}"
     for section, name in _SECTIONS.items():
         of_cluster = [f"{where}  {told.drift}"] if told is not None and told.drift and name == "gsw_drift" else []
         _tell_section(reporter, section, name, of_cluster)
+    _tell_improved(reporter)
     _tell_slow_nodes(reporter, config)
-    _tell_night(reporter, config)
-    alarms = config.stash[ALARMS].lines if ALARMS in config.stash else ()
-    if alarms:
-        reporter.section("alarms")
-    for line in alarms:
-        reporter.write_line(line)
-    if CRITERION in config.stash:
-        reporter.section("suite")
-    for line in config.stash.get(CRITERION, ()):
-        reporter.write_line(line)
-    proposed = config.stash.get(PROPOSED, ())
-    if proposed:
-        reporter.section("figures to accept")
-    for line in proposed:
-        reporter.write_line(line)
+    _tell_run(reporter, config)
+    slow = [one.name for one in config.stash[NIGHTS].known_slow] if NIGHTS in config.stash else []
+    alarms = config.stash[ALARMS].lines(slow) if ALARMS in config.stash else ()
+    _tell_lines(reporter, "alarms", alarms)
+    _tell_lines(reporter, "suite", config.stash.get(CRITERION, ()))
+    _tell_lines(reporter, "figures to accept", config.stash.get(PROPOSED, ()))
     tally = config.stash.get(TALLY, None)
     if tally is not None and tally.judged_none:
         one = tally.rows == 1
         what = "the only row was not judged: it was" if one else f"none of {tally.rows} rows was judged: all were"
         reporter.ensure_newline()
         reporter.write_line(f"gsw: {what} skipped (-rs tells why)")
-    if config.getoption("verbose") < 0 or settings.cluster is None:
+    if config.getoption("verbose") < 0 or settings.cluster is None or tally is None or not tally.rows:
         return
-    if tally is not None:
-        _tell_cost(reporter, tally, settings, settings.cluster)
+    _tell_cost(reporter, tally, settings, settings.cluster)
     if settings.cluster.simulated:
         reporter.section("simulation")
         reporter.write_line("The cluster 'demo' is simulated: no GPU was used, and its figures say nothing.")
 
 
-def _tell_section(reporter: pytest.TerminalReporter, section: str, name: str, of_cluster: Sequence[str]) -> None:
-    """Say what stands out of the cluster and among the rows in one respect, a line each."""
-    reports = [report for kind in ("passed", "failed", "skipped") for report in reporter.getreports(kind)]
-    of_rows = (f"{report.nodeid}  {text}" for report in reports if (text := getattr(report, name, "")))
-    lines = [*of_cluster, *of_rows]
+def _tell_lines(reporter: pytest.TerminalReporter, section: str, lines: tuple[str, ...]) -> None:
+    """A section; none where there is no line."""
     if lines:
         reporter.section(section)
     for line in lines:
         reporter.write_line(line)
+
+
+def wrapped(line: str) -> list[str]:
+    """A line in as many as it takes; commands stay whole, or they could not be copied."""
+    if len(line) <= WIDEST or any(f"{word} " in line for word in _COMMANDS):
+        return [line]
+    return textwrap.wrap(line, WIDEST, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+
+
+def _tell_improved(reporter: pytest.TerminalReporter) -> None:
+    """Say which rows are faster than they have to be, and what to do about it."""
+    improved = [r for r in reporter.getreports("passed") if getattr(r, "gsw_outcome", "") == outcomes.IMPROVED.word]
+    if not improved:
+        return
+    by_document = all(report.gsw_reference == "documented" for report in improved)
+    reporter.section("faster than documented" if by_document else "faster than documented or accepted")
+    for report in improved[:_MOST]:
+        reporter.write_line(line_of_report(report).text(WIDEST))
+    _tell_more(reporter, len(improved))
+    reporter.write_line(f"{'This row' if len(improved) == 1 else 'These rows'} passed. If the gain stays, a tighter")
+    reporter.write_line("baseline keeps it (pytest-gsw baseline propose); --gsw-strict makes such rows fail.")
+
+
+def _tell_more(reporter: pytest.TerminalReporter, count: int, where: str = "each with its line above") -> None:
+    if count > _MOST:
+        reporter.write_line(f"and {counted(count - _MOST, 'more row')}, {where}")
+
+
+def _tell_section(reporter: pytest.TerminalReporter, section: str, name: str, of_cluster: Sequence[str]) -> None:
+    """Say what stands out of the cluster and among the rows in one respect, a line each."""
+    reports = [report for kind in ("passed", "failed", "skipped") for report in reporter.getreports(kind)]
+    found = [(report.nodeid, text) for report in reports if (text := getattr(report, name, ""))]
+    of_rows = (f"{node_id.rpartition('::')[2]}  {text}" for node_id, text in found[:_MOST])
+    _tell_lines(reporter, section, tuple(part for line in (*of_cluster, *of_rows) for part in wrapped(line)))
+    _tell_more(reporter, len(found), "in the report (pytest-gsw report)")
 
 
 def _tell_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -98,8 +120,10 @@ def _tell_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -
     if not nights.known_slow:
         return
     reporter.section("slow nodes")
+    ids = config.stash[ALARMS].of_nodes() if ALARMS in config.stash else {}
     for one in nights.known_slow:
-        reporter.write_line(quoted(slow_since_text(one), os.environ))
+        alarm = f", alarm {ids[one.name]}" if one.name in ids else ""
+        reporter.write_line(quoted(f"{slow_since_text(one)}{alarm}", os.environ))
     if nights.sound is not None:
         reporter.write_line(f"others: {sound_text(nights.sound)}.")
     reporter.write_line("pytest-gsw nodes tells by which jobs that is known.")
@@ -111,28 +135,37 @@ def _tell_cost(reporter: pytest.TerminalReporter, tally: Tally, settings: Settin
     if repeated:
         reporter.section("run again because the infrastructure failed")
     for node_id, texts in repeated.items():
-        reporter.write_line(f"{node_id}  " + "; ".join(f"job {text}" for text in texts))
+        reporter.write_line(f"{node_id.rpartition('::')[2]}  " + "; ".join(f"job {text}" for text in texts))
     stopped = [hours for hours in tally.saved.values() if hours is not None]
     if settings.replay is None and (stopped or not cluster.simulated):
         reporter.write_line(progress_text.gpu_hours(sum(tally.used.values()), sum(stopped), len(stopped)))
 
 
-def _tell_night(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """A night of several rows on one screen; with -q, and of a single row, its own line says it all."""
+def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Several rows on one screen; with -q, and of a single row, its own line says it all."""
     settings, tally = config.stash[SETTINGS], config.stash.get(TALLY, None)
     if config.getoption("verbose") < 0 or tally is None or tally.rows < 2:
         return
-    # Only a session that has run rows has a night.
+    # Only a session that has run rows has a table.
+    from pytest_gsw.common.files import from_here
     from pytest_gsw.results import summary
+    from pytest_gsw.results.next_steps import next_commands
     from pytest_gsw.results.rebuild import read_run
+    from pytest_gsw.results.run_table import not_passed_lines, run_table
 
     records, _ = read_run(settings.run_directory, tally.records)
     if len(records) < 2:
         return
     records = quoted(records, os.environ)
-    reporter.section("night")
-    width = shutil.get_terminal_size().columns
-    for line in (*summary.night_table(records, width), "", summary.counts_line(records)):
+    missing = tally.errors_without(record.row.node_id for record in records)
+    where = "" if settings.cluster is None else f" on {settings.cluster.name}"
+    reporter.section(f"{counted(len(records) + missing, 'row')}{where}")
+    table = run_table(records, min(WIDEST, shutil.get_terminal_size().columns))
+    bad = not_passed_lines(records, WIDEST, _MOST)
+    for line in (*table, "", summary.counts_line(records, missing), *bad):
         reporter.write_line(line)
     for line in summary.error_lines(records):
-        reporter.write_line(line)
+        for part in wrapped(line):
+            reporter.write_line(part)
+    for what, command in next_commands(records, from_here(settings.run_directory)):
+        reporter.write_line(f"next: {what}: {command}")

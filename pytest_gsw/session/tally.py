@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -76,6 +77,11 @@ class Tally:
     def outcomes(self) -> list[str]:
         """The outcome of each row that was run."""
         return [outcome for outcome in self._outcomes.values() if outcome]
+
+    def errors_without(self, recorded: Iterable[str]) -> int:
+        """How many rows are errors and have no record, by the node ids of those that have: of some a cell is blank."""
+        known = set(recorded)
+        return sum(word == outcomes.ERROR.word and node_id not in known for node_id, word in self._outcomes.items())
 
     @property
     def inconclusive(self) -> bool:

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -114,6 +114,17 @@ def run_once(tmp_path_factory: pytest.TempPathFactory) -> RunOnce:
         return directory
 
     return once
+
+
+def unwrapped(lines: Iterable[str]) -> list[str]:
+    """Lines of a screen, each with those that go on with it."""
+    found: list[str] = []
+    for line in lines:
+        if line.startswith("    ") and found:
+            found[-1] += f" {line.strip()}"
+        else:
+            found.append(line)
+    return found
 
 
 def junit(path: Path) -> dict[str, ET.Element]:

@@ -63,7 +63,7 @@ def test_one_blank_stops_one_row(pytester: pytest.Pytester, table: Path) -> None
     result.stdout.fnmatch_lines(
         [
             "gsw: 1 row, simulated on this machine; 2 more rows cannot run: something of them is blank",
-            "site/tiny.yaml::tiny_1b_BLANK[[]H100x16] ERROR *",
+            "tiny_1b_BLANK[[]H100x16]  ERROR      dtype is blank *",
             *(line.replace("[", "[[]") for line in TEXT.splitlines()),
         ]
     )

@@ -83,7 +83,7 @@ def test_the_examples_of_log_format_and_peak_flops(pytester: pytest.Pytester) ->
     result.assert_outcomes(passed=1)
     mfu = 8 * 6.0e12 / 0.71 / 8 / 1200e12
     result.stdout.fnmatch_lines(
-        [f"own.yaml::own_1b_bf16[[]X100x8] PASSED 0.71 s/step  +1.4 %  MFU {mfu * 100:.1f} % *"]
+        [f"own_1b_bf16[[]X100x8]  PASSED     throughput -1.4 %  0.71 s/step  MFU {mfu * 100:.1f} % *"]
     )
 
 

@@ -58,11 +58,15 @@ def test_the_night_on_one_screen(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("--gsw-cluster=demo", "-k", "llama2_70b_fp8", *faults)
     result.stdout.re_match_lines(
         [
-            r"=+ night =+",
-            r"GPUs +64 +128 +256 +512 +1024 +2048",
-            r"llama2_70b fp8 +[+-]0\.\d % +SLOW -1\d\.\d % +ERROR +FAST \+1\d\.\d % +[+-]0\.\d % +[+-]0\.\d %",
+            r"=+ 6 rows on demo =+",
+            r"GPUs +64 +128 +256 +512 +1024",
+            r"llama2_70b fp8 +[+-]0\.\d % +REGRESSED -1\d\.\d % +ERROR +IMPROVED \+1\d\.\d % +[+-]0\.\d %",
+            r"",
+            r"GPUs +2048",
+            r"llama2_70b fp8 +[+-]0\.\d %",
             r"",
             r"3 passed, 1 improved, 1 regressed, 1 error",
+            r"llama2_70b_fp8\[H100x128\]  REGRESSED  throughput -1\d\.\d %  5\.\d+ s/step  MFU 3\d\.\d %.*",
             r"job failed with exit code 1: XLA out of memory: 1 row \(llama2_70b_fp8\[H100x256\]\) on localhost",
         ],
         consecutive=True,
@@ -72,7 +76,7 @@ def test_the_night_on_one_screen(pytester: pytest.Pytester) -> None:
 @pytest.mark.parametrize("options", [("-q",), ("-k", "llama2_70b_fp8 and x64")], ids=["quiet", "one row"])
 def test_a_single_row_or_a_quiet_session_has_no_table(pytester: pytest.Pytester, options: tuple[str, ...]) -> None:
     result = pytester.runpytest(*TWO_ROWS, *options)
-    result.stdout.no_re_match_line(r"=+ night =+")
+    result.stdout.no_re_match_line(r"=+ \d+ rows? on demo =+")
 
 
 def test_a_terminal_that_knows_no_unicode(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

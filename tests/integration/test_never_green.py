@@ -468,7 +468,7 @@ def test_a_profiled_run(pytester: pytest.Pytester, table: Path) -> None:
     assert skipped is not None
     assert re.fullmatch(
         r"not judged, because --gsw-profile=nsight makes the figures not comparable: "
-        r"0\.\d+ s/step  [+-]0\.\d %  MFU 4\.\d %  job \d+  simulated",
+        r"throughput [+-]0\.\d %  0\.\d+ s/step  MFU 4\.\d %  job \d+  simulated",
         skipped.attrib["message"],
     )
 

@@ -254,7 +254,7 @@ def test_a_worker_of_xdist_says_which_nodes_are_slow(pytester: pytest.Pytester, 
     nights(table, {SLOW: (SUSPECT, NIGHTS)}, begin_s=time.time() - (NIGHTS + 1) * 86400, cluster="demo")
     result = pytester.runpytest_subprocess("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64", "-n1")
     result.assert_outcomes(passed=1)
-    result.stdout.re_match_lines([r"gsw: slow: node pool0-0007 \(-1?\d\.\d %, \d+ jobs\) since .*"])
+    result.stdout.re_match_lines([r"=+ alarms =+", r"[0-9a-f]{8}  still node of pool0-0007: -1?\d\.\d % since .*"])
 
 
 def test_since_leaves_earlier_nights_out(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -200,10 +200,10 @@ def test_a_terminal_has_one_line_that_is_written_over(tmp_path: Path) -> None:
     live = re.findall(r"\r(gsw: 0 of 1 done[^\r\n]*)(?=\r)", seen)
     assert len(live) >= 2
     assert all(len(line) <= 100 for line in live)
-    assert re.match(r"gsw: 0 of 1 done, 1 running on 64 GPUs, at least 1[1-4]m\d\ds left", live[0])
+    assert re.match(r"gsw: 0 of 1 done, 1 running on 64 GPUs, at least \ds left", live[0])
     assert any("llama2_70b_fp8[H100x64] at st" in line for line in live)
     # The row's own line begins where the live one stood, which is wiped.
-    assert re.search(r"\r {90,}\r*\n?baselines/maxtext/llama2_70b\.yaml::llama2_70b_fp8\[H100x64\] ", seen)
+    assert re.search(r"\r {90,}\r*\n?llama2_70b_fp8\[H100x64\] ", seen)
 
 
 def test_a_terminal_is_quiet_with_q(tmp_path: Path) -> None:

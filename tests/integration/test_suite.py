@@ -179,7 +179,7 @@ def test_with_per_gpu_it_is_judged_by_what_each_gpu_did(pytester: pytest.Pyteste
     result.stdout.fnmatch_lines(
         [
             "gsw: suite exemplar.yaml: 2 cases on 512 GPUs; 1 with a figure at that scale, 1 at another scale (judged per GPU), 0 with none",
-            "site/tiny.yaml::tiny_1b_bf16[[]H100x512-of-64[]] PASSED 3.9* s/step *",
+            "tiny_1b_bf16[[]H100x512-of-64[]]  PASSED     throughput * 3.9* s/step *",
             "H100 tiny_1b bf16 * tiny_1b_bf16[[]H100x64[]], per GPU * reached",
             "H100: met by 2 of 2 cases, release 26.08; 1 by a figure of another scale, per GPU",
         ]

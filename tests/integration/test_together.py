@@ -14,7 +14,7 @@ import pytest
 from pytest_gsw.cli import main
 from pytest_gsw.history.place import open_history
 from pytest_gsw.results.record import Record, read_records
-from tests.integration.conftest import junit, tiny_table
+from tests.integration.conftest import junit, tiny_table, unwrapped
 
 ROWS = ("--gsw-cluster=demo", "-k", "H100x64 or H100x128 or H100x256", "--gsw-confirm=2", "--junitxml=junit.xml")
 BUNDLED = Path(__file__).parents[2] / "baselines"
@@ -90,7 +90,7 @@ def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytes
     assert not any(record["repeats"] for record in measured)
     result.stdout.no_fnmatch_line("*incident: throughput*")  # the incident names its rows, and no list does again
     result.stdout.fnmatch_lines([f"1 incident, {rows} inconclusive*"])
-    result.stdout.fnmatch_lines(["cluster::demo FAILED*100%]"])
+    result.stdout.fnmatch_lines(["cluster demo * INCIDENT   *100%]"])
     case = junit(pytester.path / "junit.xml")["incident"]
     (failure,) = case.findall("failure")
     assert failure.text is not None
@@ -152,7 +152,7 @@ def test_a_creep_that_rows_share_is_told_once_of_the_cluster(
 
     result, records = run(pytester, "--gsw-demo=*=slow:4%", *options)
 
-    (line,) = [line for line in result.outlines if line.startswith("cluster demo  ")]
+    (line,) = [line for line in unwrapped(result.outlines) if line.startswith("cluster demo  throughput")]
     assert f"throughput of the newest nights, of {len(measured)} rows together, is -2." in line
     assert "a week, since about 20" in line
     assert {record["drift"] for record in records} == {None}

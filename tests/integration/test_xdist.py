@@ -40,7 +40,7 @@ def test_each_row_is_submitted_once(pytester: pytest.Pytester, six_rows: list[st
     assert {case.attrib["classname"] for case in cases} == {"demo.maxtext.llama2_70b"}
     assert all(case.attrib["time"] == f"{float(properties(case)['gsw_job_run_s']):.3f}" for case in cases)
     assert {"gsw_cluster", "gsw_run", "gsw_version_pytest_gsw"} <= set(suite_properties(pytester.path / "junit.xml"))
-    result.stdout.fnmatch_lines(["*PASSED 4.* s/step *MFU *job *simulated*"])
+    result.stdout.fnmatch_lines(["llama2_70b_fp8[[]* PASSED     throughput * %  4.* s/step  MFU * % *%]"])
 
 
 def test_other_tests_run_beside_the_rows(pytester: pytest.Pytester) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 import pytest_gsw
 from pytest_gsw.performance import verdict
-from pytest_gsw.results import attention, outcomes, summary
+from pytest_gsw.results import attention, outcomes
+from pytest_gsw.results.run_table import run_table
 from pytest_gsw.results.told import told
 from tests.unit.results.records import SLOW, varied
 
@@ -61,7 +62,7 @@ def test_an_outcome_that_nobody_knows_is_an_error() -> None:
     assert (row.outcome.pytest, row.outcome.junit) == ("error", "error")
     assert row.text == "the record has the outcome 'splendid', which this pytest-gsw does not know"
     passed = varied(SLOW, outcome="passed", row="another")
-    assert summary.night_table([passed, record], 80)[1].split()[2] == "splendid"
+    assert any("1 error" in line for line in run_table([passed, record], 80))
 
 
 @pytest.mark.parametrize(

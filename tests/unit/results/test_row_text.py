@@ -10,7 +10,7 @@ from pytest_gsw.errors import JobError, LogError, SubmissionError
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
 from pytest_gsw.results import row_text
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.row_line import figures
 from pytest_gsw.results.verdicts import MetricFacts
 from tests.unit.results.records import (
     AGAIN,
@@ -100,7 +100,6 @@ def test_a_site_s_metrics_stand_below_the_row_s_own_figures() -> None:
     ]
     documented = row_text.figures_table(varied(SLOW, metrics=(memory,)), NOISY).splitlines()[-1]
     assert documented.split() == ["peak", "memory", "(GiB)", "70.1", "61.2", "+14.5", "%", "+5.0", "%", "regressed"]
-    assert "peak memory 70.1 GiB  +14.5 %" in row_text.headline(varied(SLOW, metrics=(memory,)))
 
 
 def test_a_failure_by_an_accepted_figure_names_both() -> None:
@@ -168,27 +167,6 @@ def test_the_fact_of_a_verdict(
     documented: dict[str, float | None], verdict: Verdict, tokens_per_s: float | None, text: str
 ) -> None:
     assert row_text.verdict_fact(documented, verdict, tokens_per_s) == text
-
-
-@pytest.mark.parametrize(
-    ("record", "text"),
-    [
-        (SLOW, "5.11 s/step  +12.2 %  MFU 36.0 %  job 481221"),
-        (varied(SLOW, outcome="improved"), "5.11 s/step  +12.2 %  MFU 36.0 %  job 481221  improved"),
-        (varied(SLOW, simulated=True), "5.11 s/step  +12.2 %  MFU 36.0 %  job 481221  simulated"),
-        (varied(SLOW, measured={"step_time_s": 435.0}, documented={}), "435 s/step  job 481221"),
-        (varied(SLOW, measured={"step_time_s": 4.5559}), "4.556 s/step  +0.0 %  job 481221"),
-        (SAVE, "19.93 s/save  +11.0 %  job 481221"),
-        (
-            varied(SLOW, accepted={"step_time_s": 5.0}, reference="accepted"),
-            "5.11 s/step  +2.2 % to accepted, +12.2 % to documented  MFU 36.0 %  job 481221",
-        ),
-        (NOT_MEASURED, "job 481221"),
-        (varied(NOT_MEASURED, job=None), ""),
-    ],
-)
-def test_what_stands_behind_the_outcome(record: Record, text: str) -> None:
-    assert row_text.headline(record) == text
 
 
 def test_the_text_of_a_job_that_failed() -> None:
@@ -265,7 +243,6 @@ PREEMPTED = replace(JOB, id="481219", state="PREEMPTED", nodes="", why_repeated=
 
 def test_a_row_that_was_run_again_says_so() -> None:
     record = varied(SLOW, attempts=(PREEMPTED, LOST))
-    assert row_text.headline(record) == "5.11 s/step  +12.2 %  MFU 36.0 %  job 481221  attempt 3"
     assert facts(record)[:4] == [
         ("baseline", "baselines/maxtext/llama2_70b.yaml:41  (readme.md:31)"),
         ("attempt 1", "481219 PREEMPTED: preemption"),
@@ -321,7 +298,7 @@ def test_the_facts_of_a_row_of_several_jobs() -> None:
     assert facts["job 1"] == "481220 5.2 s on pool0-[0033-0048]"
     assert facts["job 2"] == "481221 5.02 s on pool0-[0017-0032]"
     assert facts["median"] == "5.02 to 5.2 s with 50 % confidence"
-    assert row_text.headline(SEVERAL).endswith("median of 2 jobs")
+    assert figures(SEVERAL)[-1] == "median of 2 jobs"
 
 
 def test_the_facts_of_a_row_whose_last_job_was_not_measured() -> None:
