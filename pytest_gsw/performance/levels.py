@@ -85,8 +85,11 @@ def _known_levels(values: tuple[float, ...]) -> Sequence[Sequence[float]]:
 
 
 def _following(values: Sequence[float], lag: int) -> float:
-    """The standard deviation of values by the differences of those that follow each other at a distance."""
-    return _of_distances(abs(one - other) for one, other in zip(values, values[lag:], strict=False))
+    """The standard deviation of values by the differences of those that follow each other at a distance.
+
+    A step lies within ``lag`` of them, which are not what nights differ by, however few there are.
+    """
+    return _of_distances((abs(one - other) for one, other in zip(values, values[lag:], strict=False)), other=lag)
 
 
 def _levels(values: Sequence[float], sigma: float) -> list[Sequence[float]]:
@@ -131,6 +134,7 @@ def spread(values: Sequence[float]) -> float:
     return _of_distances(abs(one - other) for one, other in itertools.combinations(values, 2))
 
 
-def _of_distances(distances: Iterable[float]) -> float:
+def _of_distances(distances: Iterable[float], other: int = 0) -> float:
+    """The standard deviation that distances tell, of which so many of the largest may be of another kind."""
     ordered = sorted(distances)
-    return ordered[math.ceil(_SHARE * len(ordered) - 1e-9) - 1] / _NORMAL
+    return ordered[min(math.ceil(_SHARE * len(ordered) - 1e-9), len(ordered) - other) - 1] / _NORMAL

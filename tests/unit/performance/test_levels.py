@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from pytest_gsw.performance.levels import scale, spread, without_steps
+from pytest_gsw.performance.noise import limit, noise_of
 
 RUNS = 60
 Nights = Callable[[random.Random], list[float]]
@@ -56,6 +57,17 @@ def median_scale(nights: Nights) -> float:
 )
 def test_a_fifth_of_odd_nights_and_a_step_are_no_noise(nights: Nights) -> None:
     assert median_scale(nights) == pytest.approx(0.02, rel=0.12)
+
+
+@pytest.mark.parametrize("good", range(1, 12))
+def test_a_loss_that_stays_never_becomes_noise(good: int) -> None:
+    """Eight nights with a step had just one distance too many beside the step's own; the ninth took it back."""
+    rng = random.Random(16)  # noqa: S311 - noise, not cryptography
+    for slow in range(1, 13 - good):
+        noise = noise_of(
+            [math.exp(value) for value in away(normal(rng, 0.001, good + slow), [*range(good, 12)], 0.0856)]
+        )
+        assert limit(0.05, noise) == pytest.approx(0.05, abs=0.001), (good, slow)
 
 
 def test_the_spread_alone_would_take_them_for_noise() -> None:
